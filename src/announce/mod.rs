@@ -1,0 +1,12 @@
+//! The announcement path: subscribe, receive, verify, decode, apply, acknowledge.
+
+pub mod apply;
+pub mod certificate;
+pub mod decode;
+pub mod heartbeat;
+pub mod http;
+pub mod janitor;
+pub mod message;
+pub mod sqs;
+pub mod subscription;
+pub mod verify;

@@ -1,0 +1,7 @@
+//! What is kept: keys, HTTP's policy, entries, the store, and the fills that make them.
+
+pub mod entry;
+pub mod fill;
+pub mod key;
+pub mod policy;
+pub mod store;

@@ -1,0 +1,47 @@
+//! Owns what the read path sees of the regions: a snapshot that is replaced, never changed.
+//!
+//! Before it: [`super::region`] publishes one after each step. After it: [`super::standing`] compares an entry with
+//! it. Invariant: reading takes no lock, and every time in it is compared with *now* by the reader, so that a paused
+//! process fails safe (R9).
+
+use super::event::{Grade, Subscription};
+use super::words::{Epoch, RegionSet};
+use crate::clock::{Moment, Wall};
+
+/// All regions, in the order of the configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Horizon {
+    /// One each.
+    pub regions: Vec<Sight>,
+}
+
+/// One region as the read path sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// Where its subscription stands.
+    pub state: Subscription,
+    /// How good the newest proof is.
+    pub grade: Grade,
+    /// When the newest proof was published, on our clock.
+    pub proof: Moment,
+    /// The lease holds until here: proof + 15 s or + 75 s.
+    pub lease_until: Moment,
+    /// Moves when messages may have been lost.
+    pub epoch: Epoch,
+    /// Since when the region has been LIVE with this epoch; meaningful while `state` is LIVE.
+    pub unbroken_since: Moment,
+    /// The time through which all that it ingested is known here.
+    pub watermark: Option<Wall>,
+}
+
+impl Horizon {
+    /// The regions whose lease holds at `now`.
+    pub fn live(&self, now: Moment) -> RegionSet {
+        let live = |sight: &Sight| sight.state == Subscription::Live && now <= sight.lease_until;
+        (0u8..)
+            .zip(&self.regions)
+            .filter(|(_, sight)| live(sight))
+            .map(|(id, _)| super::words::RegionId(id))
+            .collect()
+    }
+}

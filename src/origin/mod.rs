@@ -1,0 +1,8 @@
+//! The regions: one region, one try, all of them in a race, and what a reply is worth.
+
+pub mod attempt;
+pub mod budget;
+pub mod race;
+pub mod region;
+pub mod reply;
+pub mod verdict;

@@ -1,0 +1,118 @@
+//! Owns what goes to a region and what comes back: [`Outgoing`] and [`Reply`] or [`Failure`].
+//!
+//! Before it: a fill decides what to ask. After it: [`super::verdict`] says what the reply is worth. A `Reply`
+//! exists only when it is complete: status, headers and the whole body, within limits and of the announced length.
+//! [`Origin`] is the seam behind which a simulation answers instead of a socket.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, Method, StatusCode};
+
+use crate::clock::{Moment, Wall};
+use crate::freshness::words::{RegionId, Version};
+
+/// A request as every region gets it: the base URL is the region's own.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// GET or HEAD in a race; any method to one region.
+    pub method: Method,
+    /// Path and query exactly as the caller wrote them.
+    pub path_and_query: String,
+    /// End-to-end headers only. `Host` is set from the region's URL.
+    pub headers: HeaderMap,
+    /// Empty for safe requests.
+    pub body: Bytes,
+}
+
+/// A complete reply of one region.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// Who answered.
+    pub region: RegionId,
+    /// As sent.
+    pub status: StatusCode,
+    /// As sent, less hop-by-hop and `Connection`-named ones.
+    pub headers: HeaderMap,
+    /// The whole body, byte for byte.
+    pub body: Bytes,
+    /// The version of each of the route's records, in the route's order; empty when the reply states none.
+    pub versions: Vec<Version>,
+    /// When the request was sent: from here an entry's age and TTL count (R16).
+    pub sent: Moment,
+    /// The same on the wall clock, for HTTP dates.
+    pub sent_wall: Wall,
+    /// When the last byte had arrived.
+    pub received: Moment,
+}
+
+/// Why a region gave no complete reply.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// No connection: refused, unreachable, DNS or TLS.
+    #[error("could not connect")]
+    Connect,
+    /// The deadline passed; `head` says whether status and headers had arrived (a dripping body).
+    #[error("no complete reply within {within:?}")]
+    Deadline {
+        /// The deadline that passed.
+        within: Duration,
+        /// Status and headers had arrived.
+        head: bool,
+    },
+    /// The connection ended before the announced length.
+    #[error("the reply ended early")]
+    Truncated,
+    /// The body is larger than `limits.body`.
+    #[error("the body exceeds {limit} bytes")]
+    Oversized {
+        /// The limit it exceeds, bytes.
+        limit: u64,
+    },
+    /// What came was not HTTP.
+    #[error("the reply was not HTTP")]
+    Garbage,
+    /// All of the region's permits are taken.
+    #[error("too many requests to this region are under way")]
+    Saturated,
+    /// The region asked to be left alone until later (429 or 503 with Retry-After).
+    #[error("the region asked to wait")]
+    HeldOff,
+    /// The credentials file could not be read, so nothing was sent.
+    #[error("no credentials to send")]
+    Credentials,
+}
+
+impl Failure {
+    /// A stable word for metrics and problem documents.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Deadline { .. } => "deadline",
+            Self::Truncated => "truncated",
+            Self::Oversized { .. } => "oversized",
+            Self::Garbage => "garbage",
+            Self::Saturated => "saturated",
+            Self::HeldOff => "held-off",
+            Self::Credentials => "credentials",
+        }
+    }
+
+    /// Whether another try at the same region may help soon.
+    pub const fn is_transient(&self) -> bool {
+        !matches!(self, Self::Oversized { .. } | Self::Credentials)
+    }
+}
+
+/// Replies in: one try at one region, read to the end. Cancelling the future gives the try up.
+pub trait Origin: Send + Sync + 'static {
+    /// Asks `region`; resolves when the reply is complete or has failed, `within` at the latest.
+    fn ask(
+        &self,
+        region: RegionId,
+        request: Arc<Outgoing>,
+        within: Duration,
+    ) -> BoxFuture<'static, Result<Reply, Failure>>;
+}

@@ -1,0 +1,4 @@
+//! What operators see: logs and metrics.
+
+pub mod log;
+pub mod metrics;
