@@ -151,10 +151,10 @@ fn r6_presence_after_a_deletion(ballot: &Ballot<'_>, version: Version, record: &
     }
 }
 
-/// R7: whether a 304 may count as a vote for what the validators stood for: `known` states no versions, or none below
-/// the floor. Else the reply is too old, and the next question goes without validators.
-pub fn r7_known_is_usable(known: &[Version], records: &[Snapshot]) -> bool {
-    known.len() != records.len() || known.iter().zip(records).all(|(version, record)| *version >= record.floor)
+/// R7: a 304 is a vote for what the validators that were sent stood for, `known`, unless it states versions itself. R1
+/// then compares them with the floor as for any other ballot.
+pub fn r7_stands_for<'a>(stated: &'a [Version], known: &'a [Version]) -> &'a [Version] {
+    if stated.is_empty() { known } else { stated }
 }
 
 /// Of ballots in order of arrival, the one to keep: best rank, then highest versions, then there rather than absent

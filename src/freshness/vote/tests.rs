@@ -97,9 +97,10 @@ fn r6_after_a_deleted_without_a_version_a_lagging_region_cannot_bring_the_record
 
 #[test]
 fn r7_a_304_counts_only_for_a_version_at_or_above_the_floor() {
-    assert!(r7_known_is_usable(&[Version(5)], &[floor(5)]));
-    assert!(!r7_known_is_usable(&[Version(4)], &[floor(5)]));
-    assert!(r7_known_is_usable(&[], &[floor(5)]), "no version to compare: R4 ranks it");
+    let unchanged = |stated, known| rank(&ballot(A, Said::Present, r7_stands_for(stated, known)), &[floor(5)]);
+    assert_eq!(unchanged(&[], &[Version(5)]), Rank::Now);
+    assert_eq!(unchanged(&[], &[Version(4)]), Rank::Below);
+    assert_eq!(unchanged(&[Version(5)], &[Version(4)]), Rank::Now, "the view did not change, the record did");
 }
 
 #[test]
