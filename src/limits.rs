@@ -75,6 +75,22 @@ pub const PERMITS_PER_REGION: usize = 512;
 pub const CONNECTS_PER_REGION: usize = 8;
 /// Longest wait for missing legs once all others answered below the floor.
 pub const LATE_LEG_WAIT: Duration = Duration::from_millis(500);
+/// What stands for the p95 of a region that has not answered yet.
+pub const HEDGE_WAIT: Duration = Duration::from_millis(250);
+/// Tokens for extra legs that a region holds at most.
+pub const TOKENS_PER_REGION: f64 = 512.0;
+/// Tokens that come back to a region per second whatever it answers.
+pub const TOKENS_PER_SECOND: f64 = 2.0;
+/// Latencies kept per region for its p50 and p95.
+pub const LATENCIES: usize = 128;
+/// Failures in a row that make a region an outlier.
+pub const OUTLIER_FAILURES: u32 = 5;
+/// The window in which a share of failures makes a region an outlier, and the fewest legs it takes.
+pub const OUTLIER_WINDOW: (Duration, u32) = (Duration::from_secs(10), 20);
+/// The share of failures in a window that makes a region an outlier.
+pub const OUTLIER_SHARE: f64 = 0.5;
+/// First and last wait before an outlier is probed again.
+pub const PROBE_WAIT: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 /// Longest Retry-After that is obeyed.
 pub const RETRY_AFTER: Duration = Duration::from_secs(60);
 /// Background legs per second and region, when a fifth of the foreground's is less.
