@@ -93,8 +93,8 @@ pub const RECORD_KEY_BYTES: usize = 2 * KIB;
 pub const RECORD_TYPE_BYTES: usize = 256;
 /// A publisher's name in an announcement, bytes.
 pub const PUBLISHER_BYTES: usize = 256;
-/// Signing certificates kept.
-pub const CERTIFICATES: usize = 16;
+/// Signing certificates kept, for all regions: two each, so that a new one finds room.
+pub const CERTIFICATES: usize = 32;
 /// A signing certificate (with its chain), bytes.
 pub const CERTIFICATE_BYTES: usize = 64 * KIB;
 /// Certificates in one served chain.
@@ -121,6 +121,7 @@ const _: () = assert!(REQUEST_TARGET_BYTES < REQUEST_HEAD_BYTES);
 const _: () = assert!(ERROR_MEMORY.0.as_millis() < ERROR_MEMORY.1.as_millis());
 const _: () = assert!(RECHECK_WAIT.0.as_millis() < RECHECK_WAIT.1.as_millis());
 const _: () = assert!(REPLY_BODY_BYTES as u64 <= DECODED_BODY_BYTES);
+const _: () = assert!(2 * REGIONS <= CERTIFICATES);
 const _: () = assert!(CERTIFICATE_FETCHES < CERTIFICATES, "fetches under way must leave room for what is kept");
 const _: () = assert!(CERTIFICATE_BYTES < ENVELOPE_BYTES);
 const _: () = assert!(FLOOR_SLOTS.is_power_of_two());
