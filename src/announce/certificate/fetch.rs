@@ -235,3 +235,6 @@ impl Certificates {
         Ok(slot)
     }
 }
+
+#[cfg(test)]
+mod tests;
