@@ -127,6 +127,46 @@ pub const PENDING_ANNOUNCEMENTS: usize = 1024;
 pub const REMEMBERED_MESSAGES: usize = 65_536;
 /// Slots of the table that keeps floors of records without an entry (FRESHNESS.md, State).
 pub const FLOOR_SLOTS: usize = 1 << 20;
+/// How long one AWS call may take, its retries included; and one attempt of it.
+pub const AWS_CALL_WAIT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(4));
+/// Attempts of one AWS call.
+pub const AWS_ATTEMPTS: u32 = 3;
+/// How long a long poll waits for a message: SQS allows no more.
+pub const POLL_WAIT: Duration = Duration::from_secs(20);
+/// How long a long poll may take in all, beyond which the connection counts as dead.
+pub const POLL_ANSWER_WAIT: Duration = Duration::from_secs(25);
+/// Messages per poll and per deletion: SQS allows no more.
+pub const MESSAGES_PER_POLL: i32 = 10;
+/// Deletions under way at once, per region.
+pub const DELETIONS: usize = 16;
+/// How long a received message stays hidden: after it, one that could not be applied comes again.
+pub const VISIBILITY: Duration = Duration::from_secs(30);
+/// How long a queue keeps a message that nobody takes; by then the lease has long run out (R9).
+pub const RETENTION: Duration = Duration::from_secs(300);
+/// Between two looks at a subscription's attributes: at most this, less jitter (FRESHNESS.md, Weak).
+pub const ATTEST_EVERY: Duration = Duration::from_secs(60);
+/// After a look that could not be had.
+pub const ATTEST_AGAIN: Duration = Duration::from_secs(10);
+/// Between two `alive` tags of a queue.
+pub const TAG_EVERY: Duration = Duration::from_secs(3600);
+/// Age of the `alive` tag beyond which the janitor removes a queue.
+pub const ABANDONED: Duration = Duration::from_secs(24 * 3600);
+/// First and longest wait before a subscription is tried again.
+pub const SUBSCRIBE_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// First and longest wait before a failed poll is tried again.
+pub const POLL_AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
+/// How long SNS may take to post a confirmation before Subscribe is called again.
+pub const CONFIRM_WAIT: Duration = Duration::from_secs(60);
+/// Subscriptions and queues of a region that could not be removed yet; the janitor has the rest.
+pub const DISCARDED: usize = 4;
+/// Connections open at once to the announcement endpoint.
+pub const ENDPOINT_CONNECTIONS: usize = 256;
+/// How long a posted envelope may take to arrive; SNS itself gives up after 15 s.
+pub const ENVELOPE_WAIT: Duration = Duration::from_secs(10);
+/// Notices from the endpoint to one region's lifecycle.
+pub const NOTICES: usize = 8;
+/// Pages of a listing that the janitor reads, per region and topic.
+pub const JANITOR_PAGES: usize = 1000;
 /// Publishers remembered per region.
 pub const PUBLISHERS_PER_REGION: usize = 256;
 /// Holes remembered per publisher; beyond it the epoch moves at once.
@@ -141,3 +181,10 @@ const _: () = assert!(2 * REGIONS <= CERTIFICATES);
 const _: () = assert!(CERTIFICATE_FETCHES < CERTIFICATES, "fetches under way must leave room for what is kept");
 const _: () = assert!(CERTIFICATE_BYTES < ENVELOPE_BYTES);
 const _: () = assert!(FLOOR_SLOTS.is_power_of_two());
+const _: () = assert!(POLL_WAIT.as_secs() <= 20 && MESSAGES_PER_POLL <= 10, "SQS's own bounds");
+const _: () = assert!(POLL_WAIT.as_millis() < POLL_ANSWER_WAIT.as_millis());
+const _: () = assert!(CERTIFICATE_WAIT.as_millis() < VISIBILITY.as_millis(), "applied before it comes again");
+const _: () = assert!(VISIBILITY.as_millis() < RETENTION.as_millis(), "a message that failed comes again");
+const _: () = assert!(ATTEST_EVERY.as_secs() + ATTEST_AGAIN.as_secs() < 75, "weak proof outlives one failed look");
+const _: () = assert!(TAG_EVERY.as_secs() * 12 < ABANDONED.as_secs(), "no janitor takes a queue that lives");
+const _: () = assert!(AWS_CALL_WAIT.1.as_millis() < AWS_CALL_WAIT.0.as_millis());
