@@ -172,6 +172,19 @@ pub const PUBLISHERS_PER_REGION: usize = 256;
 /// Holes remembered per publisher; beyond it the epoch moves at once.
 pub const HOLES_PER_PUBLISHER: usize = 64;
 
+// -- telemetry and the admin port --
+/// Words per labelled metric; what comes after them is counted as `other`.
+pub const METRIC_WORDS: usize = 32;
+/// How long an admin connection may live before it is asked to close; a scrape under way is finished.
+pub const ADMIN_CONNECTION_LIFE: Duration = Duration::from_secs(300);
+/// How long a closing admin connection may take to hand over its last reply.
+pub const ADMIN_LAST_REPLY_WAIT: Duration = Duration::from_secs(5);
+/// How long after its start a sidecar without a lease is `warming`; then it is `degraded`. Weak proof begins 60 s
+/// after Subscribe.
+pub const WARMING: Duration = Duration::from_secs(120);
+/// What a health probe reads of the answer, bytes.
+pub const PROBE_BYTES: usize = 4 * KIB;
+
 const _: () = assert!(REGIONS <= 16, "a RegionSet has sixteen bits");
 const _: () = assert!(REQUEST_TARGET_BYTES < REQUEST_HEAD_BYTES);
 const _: () = assert!(ERROR_MEMORY.0.as_millis() < ERROR_MEMORY.1.as_millis());
