@@ -98,3 +98,6 @@ fn reply(status: StatusCode, kind: HeaderValue, text: String) -> Response<Full<B
     response.headers_mut().insert("x-amzn-requestid", id);
     response
 }
+
+#[cfg(test)]
+mod tests;

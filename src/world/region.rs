@@ -366,3 +366,6 @@ impl Drop for Held<'_> {
         self.0.send_modify(|waiting| *waiting -= 1);
     }
 }
+
+#[cfg(test)]
+mod tests;
