@@ -184,6 +184,39 @@ pub const ADMIN_LAST_REPLY_WAIT: Duration = Duration::from_secs(5);
 pub const WARMING: Duration = Duration::from_secs(120);
 /// What a health probe reads of the answer, bytes.
 pub const PROBE_BYTES: usize = 4 * KIB;
+// -- the world of `nearside dev` --
+/// Records in the catalogue.
+pub const WORLD_RECORDS: usize = 200_000;
+/// A record's key in the catalogue, bytes: shorter than what an announcement may carry.
+pub const WORLD_KEY_BYTES: usize = 512;
+/// A record's value, bytes.
+pub const WORLD_VALUE_BYTES: usize = 64 * KIB;
+/// Changes kept for regions that lag; one that falls further behind reloads everything.
+pub const WORLD_CHANGES: usize = 65_536;
+/// Connections open at once to one of the world's servers.
+pub const WORLD_CONNECTIONS: usize = 4096;
+/// A request's body to one of the world's servers, bytes.
+pub const WORLD_BODY_BYTES: usize = 512 * KIB;
+/// Paths whose requests a region counts one by one, and answers it remembers.
+pub const WORLD_PATHS: usize = 32_768;
+/// Scripted answers of one region.
+pub const WORLD_SCRIPTS: usize = 1024;
+/// Topics, queues and subscriptions, each.
+pub const WORLD_CHANNELS: usize = 256;
+/// Messages that wait in one queue; beyond it the oldest is lost, and counted.
+pub const WORLD_QUEUE_MESSAGES: usize = 10_000;
+/// Tags of one queue, attributes of a queue or subscription: what AWS allows.
+pub const WORLD_TAGS: usize = 50;
+/// Deliveries that wait for their time, or for an endpoint's answer, at once.
+pub const WORLD_DELIVERIES: usize = 4096;
+/// Retries of a failed HTTP delivery, and the wait between them: what SNS does.
+pub const SNS_RETRIES: (u32, Duration) = (3, Duration::from_secs(20));
+/// How long SNS waits for an endpoint's answer.
+pub const SNS_DELIVERY_WAIT: Duration = Duration::from_secs(15);
+/// How often a publisher sends its heartbeat (DESIGN.md section 1).
+pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
+/// What an endless body may grow to before the region gives up, bytes.
+pub const ENDLESS_BYTES: usize = 256 * MIB;
 
 const _: () = assert!(REGIONS <= 16, "a RegionSet has sixteen bits");
 const _: () = assert!(REQUEST_TARGET_BYTES < REQUEST_HEAD_BYTES);
@@ -193,6 +226,8 @@ const _: () = assert!(REPLY_BODY_BYTES as u64 <= DECODED_BODY_BYTES);
 const _: () = assert!(2 * REGIONS <= CERTIFICATES);
 const _: () = assert!(CERTIFICATE_FETCHES < CERTIFICATES, "fetches under way must leave room for what is kept");
 const _: () = assert!(CERTIFICATE_BYTES < ENVELOPE_BYTES);
+const _: () = assert!(WORLD_KEY_BYTES <= RECORD_KEY_BYTES);
+const _: () = assert!(ENDLESS_BYTES > REPLY_BODY_BYTES);
 const _: () = assert!(FLOOR_SLOTS.is_power_of_two());
 const _: () = assert!(POLL_WAIT.as_secs() <= 20 && MESSAGES_PER_POLL <= 10, "SQS's own bounds");
 const _: () = assert!(POLL_WAIT.as_millis() < POLL_ANSWER_WAIT.as_millis());
