@@ -53,6 +53,30 @@ pub const REPLY_BODY_BYTES: usize = 8 * MIB;
 pub const REPLY_HEAD_BYTES: usize = 64 * KIB;
 /// What a compressed body may decode to for its digest, bytes.
 pub const DECODED_BODY_BYTES: u64 = 64 * MIB as u64;
+/// Content codings of one body that are taken off for its digest.
+pub const CONTENT_CODINGS: usize = 4;
+/// Largest zstd window, as a power of two: 8 MiB, what RFC 9659 allows the content coding.
+pub const ZSTD_WINDOW_LOG: u32 = 23;
+/// Representations that one unrouted URI may have under its `Vary`; the oldest goes first.
+pub const VARIANTS_PER_URI: usize = 64;
+/// Sets of header names under which one unrouted URI's replies vary; the oldest goes first.
+pub const VARY_SETS_PER_URI: usize = 4;
+/// Header names that one `Vary` may nominate; a reply with more is not stored.
+pub const VARY_NAMES: usize = 16;
+/// Bytes put into the store before its pending evictions are run, so that it cannot outgrow its capacity by more.
+pub const UNSWEPT_BYTES: u64 = 4 * MIB as u64;
+/// Places that remember when an unrouted URI was last invalidated; two that share one cost a stored reply, no more.
+pub const INVALIDATIONS: usize = 4096;
+/// Locks over which the index from records to keys is spread.
+pub const INDEX_SHARDS: usize = 64;
+/// Entries whose removal is not yet told; beyond it the store stops to tell them.
+pub const UNTOLD_RELEASES: usize = 4096;
+/// Longest freshness lifetime that is told apart, seconds (RFC 9111, 1.2.2).
+pub const DELTA_SECONDS: u64 = 1 << 31;
+/// Entity tags of a caller's `If-None-Match` that are compared.
+pub const ENTITY_TAGS: usize = 256;
+/// Targets that one unsafe request may invalidate: its own, `Location`, `Content-Location`.
+pub const INVALIDATED_TARGETS: usize = 3;
 /// Entries that one record may be indexed under; beyond it new ones are served but not stored.
 pub const ENTRIES_PER_RECORD: usize = 4096;
 /// Fills under way at once.
@@ -236,3 +260,6 @@ const _: () = assert!(VISIBILITY.as_millis() < RETENTION.as_millis(), "a message
 const _: () = assert!(ATTEST_EVERY.as_secs() + ATTEST_AGAIN.as_secs() < 75, "weak proof outlives one failed look");
 const _: () = assert!(TAG_EVERY.as_secs() * 12 < ABANDONED.as_secs(), "no janitor takes a queue that lives");
 const _: () = assert!(AWS_CALL_WAIT.1.as_millis() < AWS_CALL_WAIT.0.as_millis());
+const _: () = assert!(INVALIDATIONS.is_power_of_two());
+const _: () = assert!(INDEX_SHARDS.is_power_of_two());
+const _: () = assert!(VARY_SETS_PER_URI <= VARIANTS_PER_URI);
