@@ -12,16 +12,18 @@ use http::Method;
 
 use crate::cache::entry::{Entry, Hold, Routed};
 use crate::cache::fill::{self, Ask, Failed, Filled, Fills, Got, Of, Routing, Share};
-use crate::cache::key;
+use crate::cache::key::{KeyBuffer, Representation, Seed};
 use crate::cache::policy;
 use crate::cache::store::Store;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
-use crate::config::template::{Matched, Router};
+use crate::config::router::{Matched, Router};
 use crate::freshness::Freshness;
+use crate::freshness::record::Record;
 use crate::freshness::standing::{self, Use};
+use crate::freshness::words::RecordId;
 use crate::identity::{Churn, Held, Keyring};
-use crate::origin::budget::Purpose;
+use crate::origin::region::Purpose;
 use crate::origin::race::Tally;
 use crate::origin::region::Regions;
 use crate::request::Admitted;
@@ -40,6 +42,8 @@ pub struct Sidecar {
     pub router: Router,
     /// The process's hash keys.
     pub keyring: Keyring,
+    /// The hash key of representations.
+    pub seed: Seed,
     /// Per route, the sidecar's own credentials.
     pub credentials: Vec<Option<Held>>,
     /// What is kept.
@@ -69,7 +73,7 @@ pub async fn serve(sidecar: &Arc<Sidecar>, admitted: Admitted) -> Outcome {
     let matched = sidecar.router.find(admitted.path());
     let plain = matches!(admitted.method, Method::GET | Method::HEAD) && admitted.body.is_empty();
     if !plain || admitted.headers.contains_key(http::header::RANGE) {
-        return pass::pass(sidecar, &admitted, matched.map(|matched| matched.route)).await;
+        return pass::pass(sidecar, &admitted, matched.map(|matched| matched.index)).await;
     }
     match matched {
         Some(matched) => routed(sidecar, &admitted, &matched).await,
@@ -80,11 +84,18 @@ pub async fn serve(sidecar: &Arc<Sidecar>, admitted: Admitted) -> Outcome {
 /// A routed path: announcements keep it fresh.
 async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'_>) -> Outcome {
     let started = sidecar.clock.now();
-    let route = &sidecar.config.service.routes[matched.route];
+    let route = matched.route;
     let wish = policy::Wish::of(&admitted.headers);
     let identity = sidecar.keyring.identity(&route.identity, &admitted.headers);
-    let key = key::routed(matched.route, route, identity, admitted);
-    let stored = sidecar.store.get(&key);
+    let mut buffer = KeyBuffer::new(sidecar.seed);
+    let key = buffer.routed(Representation {
+        route: matched.index,
+        path_and_query: &admitted.path_and_query,
+        headers: &admitted.headers,
+        forward: &route.forward,
+        identity: identity.0,
+    });
+    let stored = sidecar.store.get(key);
     let now = started;
     let mut usable = None;
     if let Some(entry) = &stored
@@ -111,13 +122,13 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'
     let records = sidecar.records_of(matched, now);
     for (id, _) in &records {
         if sidecar.churn.note(*id, identity, now) {
-            sidecar.warn_of_churn(matched.route);
+            sidecar.warn_of_churn(&route.path.text);
         }
     }
     let ask = Ask {
-        key,
+        key: key.to_key(),
         request: Arc::new(fill::ask::routed_request(admitted, route)),
-        of: Of::Route(Routing { route: matched.route, records }),
+        of: Of::Route(Routing { route: matched.index, records }),
         previous: stored.clone(),
         purpose: Purpose::Foreground,
         no_cache: wish.no_cache,
@@ -130,7 +141,7 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'
     let (filled, share) = sidecar.filled(ask).await;
     let outcome = match filled {
         Filled::Got(got) => sidecar.shown(admitted, &got, share, fwd),
-        Filled::TooLarge => pass::pass(sidecar, admitted, Some(matched.route)).await,
+        Filled::TooLarge => pass::pass(sidecar, admitted, Some(matched.index)).await,
         Filled::Busy => Outcome::Busy,
         Filled::Failed(failed) => sidecar.failed(admitted, stored, usable, &failed, fwd),
     };
@@ -153,10 +164,9 @@ impl Sidecar {
     }
 
     /// The live cells of the records that a path shows, each noted as read.
-    fn records_of(&self, matched: &Matched<'_>, now: Moment) -> Vec<(crate::freshness::words::RecordId, Arc<crate::freshness::record::Record>)> {
-        let route = &self.config.service.routes[matched.route];
-        let records = route.records.iter().filter_map(|template| {
-            let id = self.keyring.record(&template.record_type, &template.key(matched))?;
+    fn records_of(&self, matched: &Matched<'_>, now: Moment) -> Vec<(RecordId, Arc<Record>)> {
+        let records = matched.records().filter_map(|(record_type, key)| {
+            let id = self.keyring.record(record_type, &key)?;
             let record = self.freshness.pin(id);
             self.freshness.read(&record, now);
             Some((id, record))
@@ -179,8 +189,11 @@ impl Sidecar {
             && routed.shows.iter().all(|shown| shown.record.snapshot().marker.is_some_and(|marker| recent(marker.at)))
     }
 
-    fn bound(&self) -> Bound {
-        standing::bound(&self.freshness.horizon(), self.clock.now(), self.clock.wall()).map_or(Bound::None, Bound::Seconds)
+    /// How old a routed entry's answer can at most be.
+    fn bound(&self, entry: &Entry, now: Moment) -> Option<Bound> {
+        let Hold::Routed(routed) = &entry.hold else { return None };
+        let seconds = standing::bound(routed, &self.freshness.horizon(), now);
+        Some(seconds.map_or(Bound::None, Bound::Seconds))
     }
 
     /// A stored routed entry, served without asking.
@@ -192,7 +205,7 @@ impl Sidecar {
         let line = CacheLine {
             hit: true,
             ttl: Some(ttl),
-            bound: Some(self.bound()),
+            bound: self.bound(entry, now),
             detail: detail.map(Detail::Word),
             ..CacheLine::default()
         };
@@ -239,7 +252,7 @@ impl Sidecar {
             let line = CacheLine {
                 hit: true,
                 ttl: Some(seconds_left(routed.ttl, now.since(entry.sent))),
-                bound: Some(self.bound()),
+                bound: self.bound(&entry, now),
                 detail: Some(Detail::Word("stale-if-error")),
                 ..CacheLine::default()
             };
@@ -266,8 +279,11 @@ impl Sidecar {
     pub fn attempted(&self, tally: &Tally) -> Vec<Attempted> {
         tally.legs.iter().map(|leg| Attempted {
             region: self.names[leg.region.index()].clone(),
-            outcome: leg.outcome_text(),
-            blame: leg.failure.as_ref().map_or(Blame::Unusable, Blame::of),
+            outcome: match &leg.outcome {
+                Ok(reply) => format!("{} {}", leg.word(), reply.status.as_u16()),
+                Err(failure) => failure.word().to_owned(),
+            },
+            blame: leg.outcome.as_ref().err().map_or(Blame::Unusable, Blame::of),
         }).collect()
     }
 
@@ -286,8 +302,7 @@ impl Sidecar {
         self.metrics.miss(verdict, region, took);
     }
 
-    fn warn_of_churn(&self, route: usize) {
-        let path = &self.config.service.routes[route].path.text;
+    fn warn_of_churn(&self, path: &str) {
         tracing::warn!(
             route = %path,
             "many identities ask for one record: callers seem to send a new token with every request, so they never \

@@ -21,6 +21,7 @@ use super::key::Key;
 use crate::clock::Moment;
 use crate::freshness::words::Generation;
 use crate::limits;
+use crate::origin::region::Purpose;
 use crate::response::Attempted;
 use crate::serve::Sidecar;
 
@@ -78,13 +79,33 @@ pub enum Share {
     Joined,
 }
 
+impl Filled {
+    /// The fill itself broke: a defect, answered like regions that gave nothing.
+    fn broken() -> Self {
+        Self::Failed(Arc::new(Failed { best_error: None, asked: Vec::new(), below_floor: false }))
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Flight {
     key: Key,
     generation: Generation,
 }
 
-type Landing = watch::Receiver<Option<Filled>>;
+impl Flight {
+    fn of(ask: &Ask) -> Self {
+        Self { key: ask.key.clone(), generation: ask.generation() }
+    }
+}
+
+/// What landed, and on whose behalf it was asked.
+#[derive(Clone)]
+struct Landed {
+    filled: Filled,
+    purpose: Purpose,
+}
+
+type Landing = watch::Receiver<Option<Landed>>;
 type Shard = HashMap<Flight, Landing>;
 
 /// The fills under way, and the failures of the last seconds.
@@ -138,36 +159,53 @@ impl Fills {
         if let Some(failed) = self.remembered(&ask, sidecar.clock.now()) {
             return (Filled::Failed(failed), Share::Joined);
         }
-        let (mut landing, share) = match self.board(sidecar, ask) {
-            Some(boarded) => boarded,
-            None => return (Filled::Busy, Share::Began),
-        };
-        // The sender sends before it goes, unless the fill itself broke.
-        let filled = match landing.wait_for(Option::is_some).await {
-            Ok(filled) => filled.clone(),
-            Err(_) => None,
-        };
-        let broken = || Filled::Failed(Arc::new(Failed { best_error: None, asked: Vec::new(), below_floor: false }));
-        (filled.unwrap_or_else(broken), share)
+        loop {
+            let (mut landing, share) = match self.board(sidecar, ask.clone()) {
+                Some(boarded) => boarded,
+                None => return (Filled::Busy, Share::Began),
+            };
+            // The sender sends before it goes, unless the fill itself broke.
+            let landed = landing.wait_for(Option::is_some).await.ok().and_then(|landed| landed.clone());
+            let Some(Landed { filled, purpose }) = landed else { return (Filled::broken(), share) };
+            // A background fill may have asked fewer regions than a reader is entitled to.
+            let settled = matches!(&filled, Filled::Got(got) if got.label.is_none());
+            if settled || share == Share::Began || purpose == ask.purpose {
+                return (filled, share);
+            }
+        }
+    }
+
+    /// A fill of one reader's own, shared with nobody: what a shared one brought was another's.
+    pub async fn fill_alone(&self, sidecar: &Arc<Sidecar>, ask: Ask) -> Filled {
+        let Some((pilot, mut landing)) = self.take_off(sidecar, &ask, false) else { return Filled::Busy };
+        run(pilot, ask).await;
+        let landed = landing.wait_for(Option::is_some).await.ok().and_then(|landed| landed.clone());
+        landed.map_or_else(Filled::broken, |landed| landed.filled)
     }
 
     /// Joins or begins, without waiting; `None` when the bound on fills is reached.
     fn board(&self, sidecar: &Arc<Sidecar>, ask: Ask) -> Option<(Landing, Share)> {
-        let flight = Flight { key: ask.key.clone(), generation: ask.generation() };
+        let flight = Flight::of(&ask);
         let mut shard = self.shard(&flight);
         if let Some(landing) = shard.get(&flight) {
             return Some((landing.clone(), Share::Joined));
         }
+        let (pilot, landing) = self.take_off(sidecar, &ask, true)?;
+        shard.insert(flight, landing.clone());
+        drop(shard);
+        sidecar.tasks.spawn("fill", run(pilot, ask));
+        Some((landing, Share::Began))
+    }
+
+    fn take_off(&self, sidecar: &Arc<Sidecar>, ask: &Ask, shared: bool) -> Option<(Pilot, Landing)> {
         if self.under_way.fetch_add(1, Ordering::Relaxed) >= limits::FILLS {
             self.under_way.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
         let (sender, landing) = watch::channel(None);
-        shard.insert(flight.clone(), landing.clone());
-        drop(shard);
-        let pilot = Pilot { sidecar: sidecar.clone(), flight, sender, aboard: true };
-        sidecar.tasks.spawn("fill", run(pilot, ask));
-        Some((landing, Share::Began))
+        let flight = Flight::of(ask);
+        let pilot = Pilot { sidecar: sidecar.clone(), flight, sender, purpose: ask.purpose, shared, aboard: true };
+        Some((pilot, landing))
     }
 
     fn remembered(&self, ask: &Ask, now: Moment) -> Option<Arc<Failed>> {
@@ -180,9 +218,9 @@ impl Fills {
     fn remember(&self, key: &Key, generation: Generation, failed: &Arc<Failed>, now: Moment) {
         let (first, last) = limits::ERROR_MEMORY;
         let mut errors = self.errors();
-        if errors.len() >= limits::REMEMBERED_ERRORS {
+        if errors.len() >= limits::REMEMBERED_ERRORS as usize {
             errors.retain(|_, error| now < error.until);
-            if errors.len() >= limits::REMEMBERED_ERRORS {
+            if errors.len() >= limits::REMEMBERED_ERRORS as usize {
                 return;
             }
         }
@@ -203,7 +241,9 @@ impl Fills {
 pub(super) struct Pilot {
     sidecar: Arc<Sidecar>,
     flight: Flight,
-    sender: watch::Sender<Option<Filled>>,
+    sender: watch::Sender<Option<Landed>>,
+    purpose: Purpose,
+    shared: bool,
     aboard: bool,
 }
 
@@ -214,20 +254,25 @@ impl Pilot {
             self.sidecar.fills.forget(&self.flight.key);
         }
         self.clear();
-        self.sender.send_replace(Some(filled));
+        let purpose = self.purpose;
+        self.sender.send_replace(Some(Landed { filled, purpose }));
     }
 
     /// As `land`, for a failure, which is remembered.
     fn fail(&mut self, failed: Failed) {
         let failed = Arc::new(failed);
-        let now = self.sidecar.clock.now();
-        self.sidecar.fills.remember(&self.flight.key, self.flight.generation, &failed, now);
+        if self.purpose == Purpose::Foreground {
+            let now = self.sidecar.clock.now();
+            self.sidecar.fills.remember(&self.flight.key, self.flight.generation, &failed, now);
+        }
         self.land(Filled::Failed(failed));
     }
 
     fn clear(&mut self) {
         if std::mem::take(&mut self.aboard) {
-            self.sidecar.fills.shard(&self.flight).remove(&self.flight);
+            if self.shared {
+                self.sidecar.fills.shard(&self.flight).remove(&self.flight);
+            }
             self.sidecar.fills.under_way.fetch_sub(1, Ordering::Relaxed);
         }
     }

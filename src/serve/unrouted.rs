@@ -10,7 +10,7 @@ use crate::cache::entry::Entry;
 use crate::cache::fill::{self, Ask, Failed, Filled, Of};
 use crate::cache::key;
 use crate::cache::policy::{self, Decision};
-use crate::origin::budget::Purpose;
+use crate::origin::region::Purpose;
 use crate::request::Admitted;
 use crate::response::{CacheLine, Detail, Fwd, Outcome};
 

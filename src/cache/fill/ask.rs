@@ -10,11 +10,11 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 use crate::cache::entry::Entry;
-use crate::cache::key::{self, Key};
+use crate::cache::key::{AcceptEncoding, Key};
 use crate::config::{IdentityMode, Route};
 use crate::freshness::record::{Record, Snapshot};
 use crate::freshness::words::{Generation, RecordId};
-use crate::origin::budget::Purpose;
+use crate::origin::region::Purpose;
 use crate::origin::reply::Outgoing;
 use crate::request::Admitted;
 
@@ -93,8 +93,9 @@ pub fn routed_request(admitted: &Admitted, route: &Route) -> Outgoing {
     if let IdentityMode::Exact(names) = &route.identity {
         names.iter().for_each(&mut copy);
     }
-    let codings = key::codings(&admitted.headers);
-    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(codings.text()));
+    // Without the header a region may choose a coding that the caller does not take.
+    let codings = AcceptEncoding::of(&admitted.headers).header();
+    headers.insert(header::ACCEPT_ENCODING, codings.unwrap_or(HeaderValue::from_static("identity")));
     Outgoing { method: Method::GET, path_and_query: admitted.path_and_query.clone(), headers, body: Bytes::new() }
 }
 

@@ -1,17 +1,18 @@
 //! Fills that no reader waits for: rechecks of provisional entries (R5) and refetches after an announcement.
 //!
 //! Before it: a fill ended provisional, or an announcement named a record that was read in the last minute. After
-//! it: an ordinary fill. Invariant: background work asks the budget before it begins; once begun it is a fill like
-//! any other, so a reader who joins it waits no longer than for his own.
+//! it: an ordinary fill. Invariant: background legs come out of a budget of their own ([`crate::origin::budget`]); a reader
+//! who joined a background fill that brought nothing asks for himself.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Ask, Filled, Of};
+use super::{Ask, Of};
 use crate::cache::entry::{Hold, Standing};
+use crate::freshness::standing;
 use crate::freshness::words::RecordId;
 use crate::limits;
-use crate::origin::budget::Purpose;
+use crate::origin::region::Purpose;
 use crate::serve::Sidecar;
 
 /// Refetches of one record that one announcement may begin.
@@ -38,8 +39,8 @@ pub(super) fn recheck(sidecar: &Arc<Sidecar>, ask: Ask) {
             if !routing.records.iter().any(|(_, record)| record.read_within(limits::READ_LATELY, now)) {
                 return;
             }
-            if !own.regions.admit_background() {
-                continue;
+            if !standing::recheck_may_settle(&own.freshness.horizon(), now) {
+                return;
             }
             let previous = own.store.get(&ask.key);
             let again = Ask { previous, purpose: Purpose::Background, ..ask.clone() };
@@ -72,13 +73,8 @@ pub fn refetch(sidecar: &Arc<Sidecar>, record: RecordId) {
         let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
         let refetch = async move {
             tokio::time::sleep(REFETCH_JITTER.mul_f64(fastrand::f64())).await;
-            if own.regions.admit_background() {
-                if let (Filled::Got(got), _) = own.fills.fill(&own, ask.clone()).await {
-                    if got.stored {
-                        recheck(&own, Ask { purpose: Purpose::Foreground, ..ask });
-                    }
-                }
-            }
+            own.fills.fill(&own, ask.clone()).await;
+            recheck(&own, Ask { purpose: Purpose::Foreground, ..ask });
         };
         sidecar.tasks.spawn("refetch", async move {
             stopping.run_until_cancelled(refetch).await;

@@ -17,8 +17,9 @@ use crate::cache::policy;
 use crate::codec;
 use crate::freshness::standing::{self, Sent};
 use crate::freshness::words::Version;
-use crate::origin::race::{First, Known, Question, Race, Tally, Terms, Winner};
-use crate::origin::reply::{Outgoing, Reply};
+use crate::origin::race::{First, Question, Race, Tally, Terms};
+use crate::origin::reply::{Failure, Outgoing, Reply};
+use crate::origin::verdict::{Known, Label, Verdict, Winner};
 use crate::response::{Attempted, Blame};
 use crate::serve::Sidecar;
 
@@ -42,7 +43,7 @@ pub(super) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
     let fill = RoutedFill { sidecar: &sidecar, ask: &ask, routing: &routing, sent: &sent };
     let first = match race.first().await {
         First::Good(winner) => {
-            let got = fill.keep(&winner, standing::Votes::default());
+            let got = fill.keep(&winner, false);
             let stored = got.stored;
             pilot.land(Filled::Got(got));
             Some((winner, stored))
@@ -71,7 +72,7 @@ fn known(ask: &Ask, routing: &Routing, sent: &Sent) -> Option<Known> {
     };
     let usable = routed.shows.iter().zip(&sent.fence).all(current);
     let stated = routed.shows.iter().map(|shown| shown.version).filter(|version| *version != Version::NONE);
-    usable.then(|| Known { versions: stated.collect(), digest: routed.digest })
+    usable.then(|| Known { versions: stated.collect(), digest: Some(routed.digest) })
 }
 
 /// The request as it goes out: validators, `no-cache` after an announcement (R8), the sidecar's own credentials.
@@ -105,8 +106,9 @@ struct RoutedFill<'a> {
 }
 
 impl RoutedFill<'_> {
-    /// R1: what is served raises the floor; R15 hears of it.
-    fn note_served(&self, reply: &Reply, versions: &[Version]) {
+    /// R1, R15: what regions answered raises the floors, every good leg's; and a floor that none of them reaches is
+    /// suspect.
+    fn note_versions(&self, reply: &Reply, versions: &[Version]) {
         let now = self.sidecar.clock.now();
         for ((id, record), version) in self.routing.records.iter().zip(versions) {
             if *version != Version::NONE {
@@ -115,78 +117,88 @@ impl RoutedFill<'_> {
         }
     }
 
-    /// R15: when every region that answered is below the floor, the floor itself is suspect.
     fn note_reach(&self, tally: &Tally) {
         let now = self.sidecar.clock.now();
-        let Some(best) = &tally.best else { return };
-        for (place, (id, record)) in self.routing.records.iter().enumerate() {
-            let version = best.reply.versions.get(place).copied().unwrap_or_default();
-            if version != Version::NONE && version < record.snapshot().floor {
+        for leg in &tally.legs {
+            if let (Ok(reply), Some(Verdict::Good)) = (&leg.outcome, leg.verdict) {
+                self.note_versions(reply, &reply.versions);
+            }
+        }
+        let Some(best) = tally.best.as_ref().filter(|best| best.label == Some(Label::BelowFloor)) else { return };
+        for ((id, record), version) in self.routing.records.iter().zip(&best.versions) {
+            if *version < record.snapshot().floor {
                 let reachable = tally.votes.reachable;
-                let actions = self.sidecar.freshness.below_floor(*id, record, version, reachable, now);
+                let actions = self.sidecar.freshness.below_floor(*id, record, *version, reachable, now);
                 self.sidecar.carry_out(actions);
             }
         }
     }
 
     /// Makes the winner an entry, stores it if it may be, and says how to serve it.
-    fn keep(&self, winner: &Winner, votes: standing::Votes) -> Got {
+    fn keep(&self, winner: &Winner, all_agree: bool) -> Got {
         let reply = &winner.reply;
-        let fwd_status = reply.status.as_u16();
         let confirmed = reply.status == StatusCode::NOT_MODIFIED;
-        let versions = self.versions(reply, confirmed);
-        if winner.label.is_none() && (confirmed || is_present(reply.status)) {
-            self.note_served(reply, &versions);
+        let versions = self.versions(winner);
+        if winner.verdict == Verdict::Good && winner.label.is_none() {
+            self.note_versions(reply, &versions);
         }
-        let standing = if winner.label.is_some() {
-            Standing::Provisional
-        } else {
-            let records: Vec<_> = self.routing.records.iter().map(|(id, record)| (*id, &**record)).collect();
-            standing::earn(self.sent, &self.sidecar.freshness, &records, votes, reply.region)
-        };
+        let standing = self.standing(winner, &versions, all_agree);
         let entry = Arc::new(match (&self.ask.previous, confirmed) {
             (Some(previous), true) => self.refreshed(previous, reply, &versions, standing),
             _ => self.entry(reply, &versions, standing),
         });
-        let storable = self.storable(reply, confirmed) && winner.label.is_none();
-        let Hold::Routed(routed) = &entry.hold else { return self.got(entry, fwd_status, winner, false) };
+        let Hold::Routed(routed) = &entry.hold else { return self.got(entry, winner, false) };
         let shows: Vec<_> = routed.shows.iter().map(|shown| (&*shown.record, shown.version)).collect();
-        let stored = storable
+        let stored = self.storable(winner)
             && standing::admits(self.sent, &shows)
-            && self.sidecar.store.keep(self.ask.key.clone(), entry.clone());
-        self.got(entry, fwd_status, winner, stored)
+            && self.sidecar.store.insert(self.ask.key.clone(), entry.clone());
+        self.got(entry, winner, stored)
     }
 
-    fn got(&self, entry: Arc<Entry>, fwd_status: u16, winner: &Winner, stored: bool) -> Got {
+    /// R5, as far as the race is known now.
+    fn standing(&self, winner: &Winner, versions: &[Version], all_agree: bool) -> Standing {
+        if winner.label.is_some() {
+            return Standing::Provisional;
+        }
+        let freshness = &self.sidecar.freshness;
+        let records = || self.routing.records.iter().zip(versions);
+        let missed = records().any(|((id, _), _)| freshness.slot_lost_since(*id, self.sent.at));
+        let escaped = records().any(|((_, record), _)| record.snapshot().escaped);
+        let stated = |((_, record), version): (&(_, Arc<crate::freshness::record::Record>), &Version)| {
+            *version != Version::NONE && *version >= record.snapshot().floor
+        };
+        let votes = standing::Votes { all_agree, versions_at_floor: records().all(stated) };
+        let worst_lag = self.sidecar.config.freshness.worst_lag;
+        standing::earn(self.sent, &freshness.horizon(), &votes, missed, escaped, worst_lag)
+    }
+
+    fn got(&self, entry: Arc<Entry>, winner: &Winner, stored: bool) -> Got {
         let private = policy::forbids_storing(&entry.headers) && !self.route().store_no_store;
-        Got { entry, fwd_status, stored, shareable: !private, label: winner.label.map(|label| label.word()) }
+        let label = winner.label.map(|Label::BelowFloor| "below-floor");
+        Got { entry, fwd_status: winner.reply.status.as_u16(), stored, shareable: !private, label }
     }
 
     fn route(&self) -> &crate::config::Route {
         &self.sidecar.config.service.routes[self.routing.route]
     }
 
-    /// Present and absent replies are stored, refusals are not; `no-store` is obeyed unless the route says otherwise.
-    fn storable(&self, reply: &Reply, confirmed: bool) -> bool {
-        let kind = confirmed || is_present(reply.status) || is_absent(reply.status);
-        kind && (self.route().store_no_store || !policy::forbids_storing(&reply.headers))
+    /// Present and absent replies are stored, refusals and labelled ones are not; `no-store` is obeyed unless the
+    /// route says otherwise.
+    fn storable(&self, winner: &Winner) -> bool {
+        matches!(winner.verdict, Verdict::Good | Verdict::Absent)
+            && winner.label.is_none()
+            && (self.route().store_no_store || !policy::forbids_storing(&winner.reply.headers))
     }
 
-    /// The versions that a reply shows: a 304 shows those of what it confirms, unless it states its own.
-    fn versions(&self, reply: &Reply, confirmed: bool) -> Vec<Version> {
+    /// The version of each record as the winner shows it.
+    fn versions(&self, winner: &Winner) -> Vec<Version> {
         let count = self.routing.records.len();
-        if reply.versions.len() == count {
-            return reply.versions.clone();
-        }
-        match self.ask.previous.as_deref().map(|previous| &previous.hold) {
-            Some(Hold::Routed(routed)) if confirmed => routed.shows.iter().map(|shown| shown.version).collect(),
-            _ => vec![Version::NONE; count],
-        }
+        if winner.versions.len() == count { winner.versions.clone() } else { vec![Version::NONE; count] }
     }
 
     fn entry(&self, reply: &Reply, versions: &[Version], standing: Standing) -> Entry {
         let absent = is_absent(reply.status);
-        let digest = codec::digest(&reply.headers, &reply.body);
+        let digest = codec::digest(&reply.body, &reply.headers);
         Entry {
             status: reply.status,
             headers: policy::kept_headers(&reply.headers),
@@ -205,7 +217,7 @@ impl RoutedFill<'_> {
         let absent = is_absent(previous.status);
         let digest = match &previous.hold {
             Hold::Routed(routed) => routed.digest,
-            _ => codec::digest(&previous.headers, &previous.body),
+            _ => codec::digest(&previous.body, &previous.headers),
         };
         Entry {
             status: previous.status,
@@ -232,8 +244,8 @@ impl RoutedFill<'_> {
             shows: self.routing.records.iter().enumerate().zip(versions).map(shown).collect(),
             digest,
             standing,
-            epochs: self.sent.horizon.regions.iter().map(|sight| sight.epoch).collect(),
-            live: self.sent.horizon.live(self.sent.at),
+            epochs: self.sent.epochs(),
+            live: self.sent.live(),
             confirmed: reply.sent,
             ttl: self.ttl(absent, standing),
         }
@@ -256,7 +268,7 @@ impl RoutedFill<'_> {
         let Some(best) = &tally.best else { return };
         let better = !Arc::ptr_eq(&best.reply, &first.reply);
         if stored || better {
-            self.keep(best, tally.votes.into());
+            self.keep(best, tally.votes.unanimous);
         }
         if better {
             tracing::debug!(region = best.reply.region.0, "a slower region had the better reply");
@@ -270,20 +282,15 @@ impl RoutedFill<'_> {
                 let asked = self.sidecar.attempted(&tally);
                 return pilot.fail(Failed { best_error: None, asked, below_floor: true });
             }
-            return pilot.land(Filled::Got(self.keep(best, tally.votes.into())));
+            return pilot.land(Filled::Got(self.keep(best, tally.votes.unanimous)));
         }
-        if tally.oversized() {
+        if tally.legs.iter().any(|leg| matches!(leg.outcome, Err(Failure::Oversized { .. }))) {
             return pilot.land(Filled::TooLarge);
         }
         let asked = self.sidecar.attempted(&tally);
         let best_error = tally.best_error.as_ref().map(|reply| Arc::new(Entry::passing(reply)));
         pilot.fail(Failed { best_error, asked, below_floor: false });
     }
-}
-
-/// A 200-class reply shows the record.
-fn is_present(status: StatusCode) -> bool {
-    status.is_success()
 }
 
 /// 404 and 410 say that it is not there.

@@ -10,8 +10,9 @@ use http::{Method, StatusCode, header};
 use super::{Ask, Failed, Filled, Got, Pilot};
 use crate::cache::entry::Entry;
 use crate::cache::policy;
-use crate::origin::race::{First, Question, Race, Terms, Winner};
-use crate::origin::reply::Outgoing;
+use crate::origin::race::{First, Question, Race, Terms};
+use crate::origin::reply::{Failure, Outgoing};
+use crate::origin::verdict::Winner;
 use crate::serve::Sidecar;
 
 /// Runs one fill to its end.
@@ -34,7 +35,7 @@ pub(super) async fn run(mut pilot: Pilot, ask: Ask) {
     if let Some(best) = &tally.best {
         return pilot.land(Filled::Got(keep(&sidecar, &ask, best)));
     }
-    if tally.oversized() {
+    if tally.legs.iter().any(|leg| matches!(leg.outcome, Err(Failure::Oversized { .. }))) {
         return pilot.land(Filled::TooLarge);
     }
     let asked = sidecar.attempted(&tally);
