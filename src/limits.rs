@@ -241,6 +241,46 @@ pub const SNS_DELIVERY_WAIT: Duration = Duration::from_secs(15);
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 /// What an endless body may grow to before the region gives up, bytes.
 pub const ENDLESS_BYTES: usize = 256 * MIB;
+// -- the protocol (FRESHNESS.md) --
+/// How long a strong proof (a message) carries full-length entries (R9).
+pub const STRONG_LEASE: Duration = Duration::from_secs(15);
+/// How long a weak proof (a poll and the subscription's attributes) does (R9).
+pub const WEAK_LEASE: Duration = Duration::from_secs(75);
+/// How long after subscribing the weak grade begins.
+pub const WEAK_PROOF_AFTER: Duration = Duration::from_secs(60);
+/// How long past its lease a region stays SUSPECT: 60 s of silence with a strong lease, then DEAD.
+pub const SUSPECT_FOR: Duration = Duration::from_secs(45);
+/// How long a made subscription may stay without a strong proof before it is DEAD; with the weak grade allowed it
+/// gets a weak lease on top.
+pub const PROBE_WAIT: Duration = Duration::from_secs(60);
+/// First and longest wait before a subscription is made anew; it doubles with each that dies unproven.
+pub const RESUBSCRIBE_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+/// No step for this long: the process was paused, and the silence is its own rather than a region's.
+pub const PAUSE: Duration = Duration::from_secs(10);
+/// How long a hole in a publisher's numbers may stay open before the region's epoch moves (R10).
+pub const HOLE_WINDOW: Duration = Duration::from_secs(10);
+/// Undecodable messages move a region's epoch at most once in this (R14), the last at its end.
+pub const UNDECODABLE_WINDOW: Duration = Duration::from_secs(10);
+/// A publisher counts for its region's watermark when it was heard in this.
+pub const ACTIVE_PUBLISHER: Duration = Duration::from_secs(60);
+/// A publisher first heard this long after subscribing is a new one, which numbers from 1.
+pub const NEW_PUBLISHER_AFTER: Duration = Duration::from_secs(30);
+/// Heartbeats per publisher that wait for a hole before them to close.
+pub const WAITING_HEARTBEATS: usize = 8;
+/// The slot in which copies of a path heartbeat share one number.
+pub const HEARTBEAT_SLOT: Duration = Duration::from_secs(5);
+/// How many slots ahead of its receipt a path heartbeat may claim to be.
+pub const HEARTBEAT_SLOTS_AHEAD: u64 = 2;
+/// A record read in this is refetched as soon as a change is announced.
+pub const READ_LATELY: Duration = Duration::from_secs(60);
+/// Refetches that one announcement may start; the rest of a mass RELOAD waits for readers.
+pub const REFETCHES_PER_STEP: usize = 1024;
+/// Shards that share the records' locks.
+pub const RECORD_SHARDS: usize = 64;
+/// Records per shard whose floor is doubted (R15) at once; the oldest doubt makes way.
+pub const DOUBTS_PER_SHARD: usize = 256;
+/// Versions from here on are nobody's (R15).
+pub const VERSION_CEILING: u64 = 1 << 62;
 
 const _: () = assert!(REGIONS <= 16, "a RegionSet has sixteen bits");
 const _: () = assert!(REQUEST_TARGET_BYTES < REQUEST_HEAD_BYTES);
@@ -263,3 +303,6 @@ const _: () = assert!(AWS_CALL_WAIT.1.as_millis() < AWS_CALL_WAIT.0.as_millis())
 const _: () = assert!(INVALIDATIONS.is_power_of_two());
 const _: () = assert!(INDEX_SHARDS.is_power_of_two());
 const _: () = assert!(VARY_SETS_PER_URI <= VARIANTS_PER_URI);
+const _: () = assert!(RECORD_SHARDS.is_power_of_two() && RECORD_SHARDS < FLOOR_SLOTS / 4);
+const _: () = assert!(HOLE_WINDOW.as_millis() < STRONG_LEASE.as_millis());
+const _: () = assert!(STRONG_LEASE.as_millis() + SUSPECT_FOR.as_millis() == 60_000);
