@@ -287,7 +287,7 @@ pub async fn unsubscribe(sns: &aws_sdk_sns::Client, subscription: &str) -> Resul
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     #[test]
@@ -312,22 +312,22 @@ mod tests {
 
     #[tokio::test]
     async fn an_endpoint_where_nothing_listens_is_unreachable_and_says_what_to_check() {
-        // The port was ours a moment ago and is closed now.
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let sdk = given(&format!("http://127.0.0.1:{port}"));
-        let clients = sdk.clients("eu-west-1").await;
+        let clients = nowhere().clients("eu-west-1").await;
         let failure = unsubscribe(&clients.sns, "arn:aws:sns:eu-west-1:000000000000:t:1").await.unwrap_err();
         assert_eq!(failure.fault, Fault::Unreachable("connection failed"));
         assert!(failure.fault.advice().contains("endpoint_url"));
     }
 
-    fn given(endpoint: &str) -> Sdk {
+    /// AWS on a port that was ours a moment ago and is closed now, with credentials of its own: no test asks the
+    /// machine's.
+    pub(in crate::announce) fn nowhere() -> Sdk {
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let credentials = aws_sdk_sns::config::Credentials::new("test", "test", None, None, "test");
         Sdk::given(
             SdkConfig::builder()
                 .behavior_version(BehaviorVersion::v2026_01_12())
                 .credentials_provider(aws_sdk_sns::config::SharedCredentialsProvider::new(credentials))
-                .endpoint_url(endpoint)
+                .endpoint_url(format!("http://127.0.0.1:{port}"))
                 .build(),
         )
     }

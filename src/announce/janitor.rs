@@ -227,7 +227,8 @@ impl Sweep<'_> {
             let page = page.map_err(|error| Failure::of("ListSubscriptionsByTopic", &error))?;
             leading.extend(page.subscriptions.unwrap_or_default().into_iter().filter_map(|subscription| {
                 let queue = our_queue(subscription.protocol.as_deref()?, subscription.endpoint.as_deref()?)?;
-                Some((subscription.subscription_arn?, queue))
+                // One that was never confirmed has no ARN; SNS forgets it by itself.
+                Some((subscription.subscription_arn.filter(|arn| arn.starts_with("arn:"))?, queue))
             }));
         }
         for (subscription, queue) in leading {
@@ -246,8 +247,10 @@ impl Sweep<'_> {
                     }
                 }
             }
-            let removing = aws::unsubscribe(&self.clients.sns, &subscription);
-            let fate = if self.dry_run { Fate::Doomed } else { fate(removing.await) };
+            let fate = match self.dry_run {
+                true => Fate::Doomed,
+                false => fate(aws::unsubscribe(&self.clients.sns, &subscription).await),
+            };
             self.found(What::Subscription, subscription, None, fate);
         }
         Ok(())

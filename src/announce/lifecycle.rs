@@ -126,8 +126,14 @@ impl Lifecycle {
                 let queue = match &made.queue {
                     Some(queue) => queue.clone(),
                     None => {
-                        let now = self.edges.clock.wall();
-                        sqs::create(&clients.sqs, &self.topic, &self.service, &name, now).await?
+                        let order = sqs::Order {
+                            name: &name,
+                            topic: &self.topic,
+                            service: &self.service,
+                            visibility: self.pace.visibility,
+                            now: self.edges.clock.wall(),
+                        };
+                        sqs::create(&clients.sqs, order).await?
                     }
                 };
                 let queue = made.queue.insert(queue);

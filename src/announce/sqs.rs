@@ -2,10 +2,11 @@
 //!
 //! Before it: [`super::lifecycle`] makes a queue and subscribes it. After it: every message goes to
 //! [`super::Intake`], and only what it acknowledges or refuses is deleted (R12); what it could not apply comes again
-//! after [`limits::VISIBILITY`]. Invariant: nothing but the one topic may write to the queue, from the moment it
+//! after the queue's visibility timeout. Invariant: nothing but the one topic may write to the queue, from the moment it
 //! exists, and a queue that we made can be told from all others by its tags.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName, QueueAttributeName};
 use bytes::Bytes;
@@ -44,19 +45,22 @@ pub(super) fn draw_name(service: &str) -> String {
     format!("{PREFIX}{service}-{drawn}")
 }
 
-/// Makes the queue `name` for `topic`, policy and tags included. Calling it again with the same name is harmless.
-pub(super) async fn create(
-    sqs: &aws_sdk_sqs::Client,
-    topic: &TopicArn,
-    service: &str,
-    name: &str,
-    now: Wall,
-) -> Result<Queue, Failure> {
+/// What a queue is made with.
+pub(super) struct Order<'a> {
+    pub(super) name: &'a str,
+    pub(super) topic: &'a TopicArn,
+    pub(super) service: &'a str,
+    pub(super) visibility: Duration,
+    pub(super) now: Wall,
+}
+
+/// Makes a queue, policy and tags included. Calling it again with the same name is harmless.
+pub(super) async fn create(sqs: &aws_sdk_sqs::Client, order: Order<'_>) -> Result<Queue, Failure> {
     let made = sqs
         .create_queue()
-        .queue_name(name)
-        .set_attributes(Some(attributes(topic)))
-        .set_tags(Some(tags(topic, service, now)))
+        .queue_name(order.name)
+        .set_attributes(Some(attributes(order.topic, order.visibility)))
+        .set_tags(Some(tags(order.topic, order.service, order.now)))
         .send()
         .await
         .map_err(|error| Failure::of("CreateQueue", &error))?;
@@ -68,7 +72,7 @@ pub(super) async fn create(
     Ok(Queue { url, arn: arn.ok_or_else(|| missing("ARN"))? })
 }
 
-fn attributes(topic: &TopicArn) -> HashMap<QueueAttributeName, String> {
+fn attributes(topic: &TopicArn, visibility: Duration) -> HashMap<QueueAttributeName, String> {
     // In a queue's own policy `*` can mean this queue only; its ARN is not known before it exists.
     let policy = serde_json::json!({
         "Version": "2012-10-17",
@@ -83,7 +87,7 @@ fn attributes(topic: &TopicArn) -> HashMap<QueueAttributeName, String> {
     });
     HashMap::from([
         (QueueAttributeName::Policy, policy.to_string()),
-        (QueueAttributeName::VisibilityTimeout, limits::VISIBILITY.as_secs().to_string()),
+        (QueueAttributeName::VisibilityTimeout, visibility.as_secs().to_string()),
         (QueueAttributeName::MessageRetentionPeriod, limits::RETENTION.as_secs().to_string()),
         (QueueAttributeName::ReceiveMessageWaitTimeSeconds, limits::POLL_WAIT.as_secs().to_string()),
     ])
@@ -249,7 +253,7 @@ mod tests {
     #[test]
     fn a_queue_takes_messages_from_its_one_topic_only() {
         let policy: serde_json::Value =
-            serde_json::from_str(&attributes(&topic())[&QueueAttributeName::Policy]).unwrap();
+            serde_json::from_str(&attributes(&topic(), limits::VISIBILITY)[&QueueAttributeName::Policy]).unwrap();
         let statements = policy["Statement"].as_array().unwrap();
         assert_eq!(statements.len(), 1);
         assert_eq!(statements[0]["Action"], "sqs:SendMessage");

@@ -57,6 +57,8 @@ pub struct Pace {
     pub again: (Duration, Duration),
     /// How long a confirmation may take to arrive.
     pub confirm: Duration,
+    /// After how long a message that could not be applied comes again through a queue; whole seconds.
+    pub visibility: Duration,
 }
 
 impl Default for Pace {
@@ -67,6 +69,7 @@ impl Default for Pace {
             tag: limits::TAG_EVERY,
             again: limits::SUBSCRIBE_AGAIN,
             confirm: limits::CONFIRM_WAIT,
+            visibility: limits::VISIBILITY,
         }
     }
 }

@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 
 use super::*;
 use crate::announce::Intake;
-use crate::announce::aws::Sdk;
+use crate::announce::aws::tests::nowhere;
 use crate::clock::{Clock, Wall};
 use crate::tasks::Tasks;
 use crate::telemetry::metrics::Metrics;
@@ -36,15 +36,13 @@ struct Posting {
 impl Posting {
     fn new() -> Self {
         let tasks = Tasks::new();
-        // No call of these tests may reach AWS: nothing listens here.
-        let nowhere = Url::parse("http://127.0.0.1:9").unwrap();
         let edges = Edges {
             tasks: tasks.clone(),
             clock: Clock::System,
             events: Arc::new(|_| {}),
             intake: Arc::new(Scripted),
             metrics: Arc::new(Metrics::default()),
-            sdk: Sdk::new(Some(nowhere)),
+            sdk: nowhere(),
         };
         let (knock, notices) = mpsc::channel(limits::NOTICES);
         let topic = TopicArn {
