@@ -5,6 +5,7 @@
 //! place; no text, however broken, makes this panic.
 
 use std::io::Read as _;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use url::Url;
@@ -54,6 +55,22 @@ pub fn from_toml(text: &str) -> Result<Config, Vec<Mistake>> {
     let config = config(&mut ledger, &root);
     checks::check(&mut ledger, &config);
     finish(ledger, config, syntax).map(|(config, _)| config)
+}
+
+/// The admin address that the environment alone leads to: for a probe that is given no file.
+///
+/// # Errors
+/// When the variable holds no address.
+pub fn admin_address(env: impl Iterator<Item = (String, String)>) -> Result<SocketAddr, Mistake> {
+    let setting = &schema::ADMIN_LISTEN;
+    let mut root = variables::nowhere();
+    let name = setting.variable();
+    let strays = variables::overlay(&mut root, env.filter(|(known, _)| *known == name));
+    let mut ledger = Ledger::new(root.place.clone());
+    ledger.mistakes = strays;
+    let address =
+        ledger.table(&root, Section::Admin, Section::Admin.path()).given(&mut ledger, setting, value::address);
+    ledger.mistakes.pop().map_or(Ok(address), Err)
 }
 
 /// A configuration, or all that stands in its way.
