@@ -19,12 +19,20 @@ pub const RECORDS_PER_ROUTE: usize = 8;
 pub const HEADERS_PER_ROUTE: usize = 16;
 /// A configuration file, bytes.
 pub const CONFIG_BYTES: u64 = MIB as u64;
+/// Named segments of one path template.
+pub const NAMES_PER_PATH: usize = 8;
+/// Hosts that `listen.allowed_hosts` may name, and uids of `listen.unix_uids`.
+pub const ALLOWED_CALLERS: usize = 64;
+/// The longest path of a Unix socket, bytes: `sun_path` less its end.
+pub const SOCKET_PATH_BYTES: usize = 107;
 /// A credentials or token file, bytes.
 pub const TOKEN_BYTES: u64 = 16 * KIB as u64;
 
 // -- a request --
 /// Connections open at once over all listeners.
 pub const CONNECTIONS: usize = 4096;
+/// The most that `listen.max_connections` may ask for.
+pub const CONNECTIONS_AT_MOST: usize = 65_536;
 /// Connections open at once to the admin port.
 pub const ADMIN_CONNECTIONS: usize = 64;
 /// Streams open at once on one h2c connection.
@@ -95,6 +103,8 @@ pub const IDENTITIES_PER_RECORD: usize = 64;
 // -- the race --
 /// Requests under way at once to one region.
 pub const PERMITS_PER_REGION: usize = 512;
+/// The most that `race.permits` may ask for.
+pub const PERMITS_PER_REGION_AT_MOST: usize = 4096;
 /// Connections being opened at once to one region: 50 cold requests must not open 50 connections.
 pub const CONNECTS_PER_REGION: usize = 8;
 /// Longest wait for missing legs once all others answered below the floor.
@@ -292,6 +302,8 @@ const _: () = assert!(CERTIFICATE_FETCHES < CERTIFICATES, "fetches under way mus
 const _: () = assert!(CERTIFICATE_BYTES < ENVELOPE_BYTES);
 const _: () = assert!(WORLD_KEY_BYTES <= RECORD_KEY_BYTES);
 const _: () = assert!(ENDLESS_BYTES > REPLY_BODY_BYTES);
+const _: () = assert!(CONNECTIONS <= CONNECTIONS_AT_MOST);
+const _: () = assert!(PERMITS_PER_REGION <= PERMITS_PER_REGION_AT_MOST);
 const _: () = assert!(FLOOR_SLOTS.is_power_of_two());
 const _: () = assert!(POLL_WAIT.as_secs() <= 20 && MESSAGES_PER_POLL <= 10, "SQS's own bounds");
 const _: () = assert!(POLL_WAIT.as_millis() < POLL_ANSWER_WAIT.as_millis());
