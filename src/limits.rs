@@ -297,6 +297,8 @@ const _: () = assert!(REQUEST_TARGET_BYTES < REQUEST_HEAD_BYTES);
 const _: () = assert!(ERROR_MEMORY.0.as_millis() < ERROR_MEMORY.1.as_millis());
 const _: () = assert!(RECHECK_WAIT.0.as_millis() < RECHECK_WAIT.1.as_millis());
 const _: () = assert!(REPLY_BODY_BYTES as u64 <= DECODED_BODY_BYTES);
+const _: () = assert!(WORLD_KEY_BYTES <= RECORD_KEY_BYTES);
+const _: () = assert!(ENDLESS_BYTES > REPLY_BODY_BYTES);
 const _: () = assert!(2 * REGIONS <= CERTIFICATES);
 const _: () = assert!(CERTIFICATE_FETCHES < CERTIFICATES, "fetches under way must leave room for what is kept");
 const _: () = assert!(CERTIFICATE_BYTES < ENVELOPE_BYTES);

@@ -65,7 +65,7 @@ impl Aws {
     fn get(&self, path: &str, query: &str) -> Response<Full<Bytes>> {
         let seal = self.topics.seal();
         if path == seal.path() {
-            return reply(StatusCode::OK, PEM, seal.certificate());
+            return reply(StatusCode::OK, PEM, seal.certificate().to_owned());
         }
         let form = sns::form(query.as_bytes());
         let linked = match form.get("Action").map(String::as_str) {

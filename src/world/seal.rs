@@ -4,7 +4,15 @@
 //! [`super::aws`] serves. Invariant: everything a subscriber verifies is signed; only the UnsubscribeURL differs between
 //! the copies of a message.
 
-use serde_json::{Value, json};
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::publisher::stamp;
+use crate::announce::envelope::{Confirmation, Envelope, Kind, SignatureVersion};
+use crate::announce::signer::Signer;
+use crate::clock::Wall;
 
 /// What goes into an envelope.
 #[derive(Clone, Copy, Debug)]
@@ -18,14 +26,16 @@ pub struct Letter<'a> {
     /// Message.
     pub message: &'a str,
     /// Timestamp.
-    pub timestamp: &'a str,
+    pub published: Wall,
     /// The endpoint under which certificate and confirmation are reached.
     pub base: &'a str,
 }
 
 /// Signs.
-#[derive(Debug)]
-pub struct Seal {}
+pub struct Seal {
+    signer: Signer,
+    path: String,
+}
 
 /// A signed notification that lacks only what differs between subscribers.
 #[derive(Debug)]
@@ -42,41 +52,60 @@ impl Sealed {
 }
 
 impl Seal {
-    /// A new key and certificate.
-    pub fn generate(_now: crate::clock::Wall) -> Self {
-        Self {}
+    /// A new key, certified for a day before and a year after `now`.
+    pub fn generate(now: Wall) -> Self {
+        const DAY: Duration = Duration::from_secs(86_400);
+        let before = Wall::from_millis(now.as_millis().saturating_sub(DAY.as_millis() as u64));
+        // SNS names its certificates by 32 hexadecimal digits; a new key is a new name, so no cache goes stale.
+        let path = format!("/SimpleNotificationService-{:032x}.pem", fastrand::u128(..));
+        Self { signer: Signer::generate(before, now + DAY * 365), path }
     }
 
     /// The certificate, PEM.
-    pub fn certificate(&self) -> String {
-        String::new()
+    pub fn certificate(&self) -> &str {
+        self.signer.certificate_pem()
     }
 
     /// The path under which the certificate is served.
-    pub fn path(&self) -> String {
-        "/SimpleNotificationService-00000000000000000000000000000000.pem".to_owned()
+    pub fn path(&self) -> &str {
+        &self.path
     }
 
     /// Signs a notification.
     pub fn notification(&self, letter: &Letter<'_>) -> Sealed {
-        Sealed(self.envelope("Notification", letter))
+        let text = self.signer.sign(self.draft(Kind::Notification, letter, None));
+        Sealed(serde_json::from_str(&text).expect("the signer writes JSON"))
     }
 
     /// Signs a SubscriptionConfirmation.
     pub fn confirmation(&self, letter: &Letter<'_>, token: &str) -> String {
-        let mut envelope = self.envelope("SubscriptionConfirmation", letter);
         let (base, topic) = (letter.base, letter.topic);
-        envelope["Token"] = Value::from(token);
-        envelope["SubscribeURL"] =
-            Value::from(format!("{base}/?Action=ConfirmSubscription&TopicArn={topic}&Token={token}"));
-        envelope.to_string()
+        let confirmation = Confirmation {
+            token: token.to_owned(),
+            subscribe_url: format!("{base}/?Action=ConfirmSubscription&TopicArn={topic}&Token={token}"),
+        };
+        self.signer.sign(self.draft(Kind::SubscriptionConfirmation, letter, Some(confirmation)))
     }
 
-    fn envelope(&self, kind: &str, letter: &Letter<'_>) -> Value {
-        json!({
-            "Type": kind, "MessageId": letter.id, "TopicArn": letter.topic, "Message": letter.message,
-            "Timestamp": letter.timestamp, "SignatureVersion": "2", "Signature": "",
-            "SigningCertURL": format!("{}{}", letter.base, self.path()),
-        })
+    fn draft(&self, kind: Kind, letter: &Letter<'_>, confirmation: Option<Confirmation>) -> Envelope {
+        Envelope {
+            kind,
+            message_id: letter.id.to_owned(),
+            topic_arn: letter.topic.to_owned(),
+            message: letter.message.to_owned(),
+            subject: letter.subject.map(str::to_owned),
+            timestamp: stamp(letter.published),
+            published: letter.published,
+            confirmation,
+            signature_version: SignatureVersion::Two,
+            signature: Vec::new(),
+            certificate_url: format!("{}{}", letter.base, self.path),
+        }
+    }
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seal").field("path", &self.path).finish_non_exhaustive()
     }
 }

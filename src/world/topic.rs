@@ -12,7 +12,6 @@ use tokio::sync::Semaphore;
 
 use super::chaos::Delivery;
 use super::deliver::{self, Post};
-use super::publisher::stamp;
 use super::queue::{ACCOUNT, Queues, Taken};
 use super::seal::{Letter, Seal};
 use crate::clock::{Clock, Moment};
@@ -327,8 +326,7 @@ impl Topics {
         if subscribed.is_empty() {
             return Ok(id);
         }
-        let timestamp = stamp(self.clock.wall());
-        let letter = Letter { id: &id, topic, subject, message, timestamp: &timestamp, base: self.base() };
+        let letter = Letter { id: &id, topic, subject, message, published: self.clock.wall(), base: self.base() };
         // One signature for all copies: what differs between them is not signed.
         let sealed = self.seal.notification(&letter);
         for subscription in subscribed {
@@ -421,7 +419,7 @@ impl Topics {
     }
 
     fn ask_to_confirm(self: &Arc<Self>, subscription: &Arc<Subscription>) {
-        let (id, timestamp) = (deliver::uuid(), stamp(self.clock.wall()));
+        let id = deliver::uuid();
         let message = format!(
             "You have chosen to subscribe to the topic {}.\nTo confirm the subscription, visit the SubscribeURL \
              included in this message.",
@@ -432,7 +430,7 @@ impl Topics {
             topic: &subscription.topic,
             subject: None,
             message: &message,
-            timestamp: &timestamp,
+            published: self.clock.wall(),
             base: self.base(),
         };
         let body = self.seal.confirmation(&letter, &subscription.token);

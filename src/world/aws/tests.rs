@@ -6,6 +6,10 @@ use aws_sdk_sns::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_sns::error::ProvideErrorMetadata;
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, MessageSystemAttributeName, QueueAttributeName};
 
+use crate::announce::certificate::fetch::Fetcher;
+use crate::announce::verify::{Verified, Verifier};
+use crate::config::TopicArn;
+use crate::freshness::words::RegionId;
 use crate::tasks::Legs;
 use crate::world::{TOPIC, World};
 
@@ -65,6 +69,21 @@ async fn subscribed(world: &World, region: &'static str) -> (String, String, Str
     let arn = arn.unwrap().attributes.unwrap()[&QueueAttributeName::QueueArn].clone();
     let subscription = sns.subscribe().topic_arn(topic(region)).protocol("sqs").endpoint(&arn).send().await.unwrap();
     (url, arn, subscription.subscription_arn.unwrap())
+}
+
+/// What the sidecar verifies with.
+fn verifier(world: &World) -> Verifier {
+    let topic = TopicArn {
+        arn: topic("eu-west-1"),
+        partition: "aws".to_owned(),
+        region: "eu-west-1".to_owned(),
+        account: "000000000000".to_owned(),
+        name: TOPIC.to_owned(),
+    };
+    let url = url::Url::parse(&world.region(0).url()).unwrap();
+    let regions = [crate::config::Region { name: "eu-west-1".to_owned(), url, topic: Some(topic) }];
+    let signer = url::Url::parse(&world.aws.base).unwrap();
+    Verifier::new(&regions, Some(&signer), world.clock.clone(), Fetcher::network(true).unwrap())
 }
 
 #[tokio::test]
@@ -224,6 +243,11 @@ async fn announcements_come_in_order_and_the_heartbeat_carries_the_last_number()
     crate::world::ingest::heartbeat(world.region(0));
     let receive = sqs(&world, "eu-west-1").receive_message().queue_url(&url).max_number_of_messages(10).send().await;
     let messages = receive.unwrap().messages.unwrap();
+    let verifier = verifier(&world);
+    for one in &messages {
+        let verified = verifier.verify(RegionId(0), one.body().unwrap().as_bytes()).await;
+        assert!(matches!(verified, Ok(Verified::Notification { .. })), "{:?}", verified.err());
+    }
     let says: Vec<serde_json::Value> = messages
         .iter()
         .map(|one| serde_json::from_str::<serde_json::Value>(one.body().unwrap()).unwrap())
