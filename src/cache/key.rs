@@ -293,8 +293,9 @@ impl AcceptEncoding {
 
 /// Whether `;q=` is missing, or anything but zero.
 fn weight_above_zero(parameters: &str) -> bool {
-    let weight = parameters.split(';').filter_map(|parameter| parameter.split_once('=')).find_map(|(name, value)| {
-        name.trim().eq_ignore_ascii_case("q").then(|| value.trim())
-    });
+    let weight = parameters
+        .split(';')
+        .filter_map(|parameter| parameter.split_once('='))
+        .find_map(|(name, value)| name.trim().eq_ignore_ascii_case("q").then(|| value.trim()));
     weight.is_none_or(|weight| weight.parse().unwrap_or(1.0_f32) > 0.0)
 }

@@ -106,7 +106,8 @@ fn part() -> impl Strategy<Value = String> {
 }
 
 fn line() -> impl Strategy<Value = String> {
-    proptest::collection::vec(prop_oneof![Just('a'), Just(',')], 0..3).prop_map(|letters| letters.into_iter().collect())
+    proptest::collection::vec(prop_oneof![Just('a'), Just(',')], 0..3)
+        .prop_map(|letters| letters.into_iter().collect())
 }
 
 proptest! {
