@@ -31,7 +31,7 @@ impl Store {
         0
     }
     pub fn tend(&self) {}
-    pub fn invalidate(&self, _t: &str) {}
+    pub fn invalidate(&self, _t: &str, _n: crate::clock::Moment) {}
     pub fn find_unrouted(&self, _p: &str, _h: &http::HeaderMap) -> Option<Arc<Entry>> {
         None
     }

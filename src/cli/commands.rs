@@ -21,8 +21,8 @@ use crate::config::read;
 use crate::config::scope::Origins;
 use crate::tasks::Tasks;
 use crate::telemetry::log;
-use crate::world::{Ports, control};
 use crate::world::demo::{self, DevOptions};
+use crate::world::{Ports, control};
 
 fn failed(error: impl std::fmt::Display) -> CommandError {
     CommandError::Failed(error.to_string())
