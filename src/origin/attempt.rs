@@ -199,6 +199,10 @@ impl Site {
         if self.connector.protocol() != Protocol::Unknown {
             return Ok(());
         }
+        self.open_ahead().await
+    }
+
+    async fn open_ahead(&self) -> Result<(), Failure> {
         self.connector.make_ready().await.map_err(|error| {
             tracing::debug!(region = self.name, %error, "could not connect");
             Failure::Connect
@@ -287,13 +291,11 @@ impl Site {
         let mut wanted = true;
         loop {
             if (wanted || self.connector.alive() == 0) && !self.connector.is_ready() {
-                wait = match self.connector.make_ready().await {
-                    Ok(()) => shortest,
-                    Err(error) => {
-                        tracing::debug!(region = self.name, %error, "could not open a connection ahead");
-                        (wait * 2).min(longest)
-                    }
+                let opened = match self.connector.protocol() {
+                    Protocol::Unknown => self.meet().await,
+                    _ => self.open_ahead().await,
                 };
+                wait = if opened.is_ok() { shortest } else { (wait * 2).min(longest) };
             } else {
                 // Asking drops a connection that waited too long or was closed.
                 self.connector.is_ready();

@@ -50,7 +50,9 @@ impl Regions {
             }
             let wait = until.min(deadline) - self.clock.now();
             match tokio::time::timeout(wait, heads.next()).await {
-                Ok(Some((_, Ok(head)))) if !is_worthless(head.status) || !request.method.is_safe() => return Ok(head),
+                Ok(Some((_, Ok(head)))) if !is_worthless(head.status) || !request.method.is_safe() => {
+                    return Ok(head);
+                }
                 Ok(Some((_, ended))) => {
                     flying -= 1;
                     match ended {
@@ -107,5 +109,79 @@ impl Regions {
             });
             (region, held)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+
+    use super::*;
+    use crate::config::RaceMode;
+    use crate::origin::scripted::{Act, DEADLINE, body, get, ms, regions, status};
+
+    const A: RegionId = RegionId(0);
+    const B: RegionId = RegionId(1);
+    const C: RegionId = RegionId(2);
+
+    fn post() -> Outgoing {
+        Outgoing { method: Method::POST, ..get() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unsafe_request_goes_to_one_region_once_and_its_status_is_passed_on() {
+        for act in [body("x"), status(500), Act::Fail(Failure::Truncated), Act::Hang] {
+            let (script, regions) = regions(RaceMode::All, 8, [(5, act.clone()), (5, body("x")), (5, body("x"))]);
+            let passed = regions.pass(post(), RegionSet::EMPTY).await;
+            assert_eq!(*script.asked.lock().unwrap(), [A]);
+            match act {
+                Act::Say { status, .. } => assert_eq!(passed.map(|head| head.status.as_u16()).ok(), Some(status)),
+                Act::Fail(failure) => assert_eq!(passed.err(), Some(failure)),
+                Act::Hang => assert_eq!(passed.err(), Some(Failure::Deadline { within: DEADLINE, head: false })),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_safe_request_goes_on_to_the_next_region_when_one_fails_or_is_late() {
+        for act in [status(503), Act::Fail(Failure::Connect), Act::Hang] {
+            let (_, regions) = regions(RaceMode::All, 8, [(5, act), (5, body("x")), (5, body("x"))]);
+            let start = regions.clock.now();
+            let head = regions.pass(get(), RegionSet::EMPTY).await.ok().unwrap();
+            assert_eq!(head.region, B);
+            assert!(regions.clock.now() - start < ms(300));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_every_region_fails_a_real_error_is_passed_on_before_a_failure() {
+        let acts = [(5, Act::Fail(Failure::Connect)), (5, status(503)), (5, Act::Fail(Failure::Garbage))];
+        let (script, regions) = regions(RaceMode::All, 8, acts);
+        assert_eq!(regions.pass(get(), RegionSet::EMPTY).await.ok().unwrap().status, 503);
+        script.acts.lock().unwrap()[1].1 = Act::Fail(Failure::Connect);
+        assert!(regions.pass(get(), RegionSet::EMPTY).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_region_to_avoid_comes_last_and_an_outlier_after_the_fit() {
+        let acts = [(5, body("x")), (5, Act::Fail(Failure::Connect)), (9, body("x"))];
+        let (_, regions) = regions(RaceMode::All, 8, acts);
+        for _ in 0..5 {
+            let _ = regions.pass(post(), RegionSet::EMPTY.with(A).with(C)).await;
+        }
+        assert_eq!(regions.line_up(RegionSet::EMPTY).last(), Some(&B));
+        assert_eq!(regions.pass(post(), RegionSet::EMPTY.with(A)).await.ok().unwrap().region, C);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_permit_is_held_until_the_body_has_gone() {
+        let (_, regions) = regions(RaceMode::All, 1, [(5, body("x")), (5, body("x")), (5, body("x"))]);
+        let head = regions.pass(post(), RegionSet::EMPTY).await.ok().unwrap();
+        assert_eq!(regions.status()[head.region.index()].in_flight, 1);
+        let again = regions.head(head.region, Arc::new(post()), regions.clock.now() + ms(10)).await;
+        assert_eq!(again.1.err(), Some(Failure::Saturated));
+        let region = head.region;
+        drop(head);
+        assert_eq!(regions.status()[region.index()].in_flight, 0);
     }
 }

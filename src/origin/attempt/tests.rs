@@ -107,9 +107,9 @@ async fn the_callers_target_passes_byte_for_byte_behind_the_regions_prefix() {
     })
     .await;
     let origin = origin_at(&format!("http://{}/prefix/", echo.at), None);
-    let targets = ["/", "/a/../b", "/%2e%2E/%7e~", "//x", "/a?q='1'|{\"z\"}&%27", "/a%20b?x=%", "/\\?a//b?c"];
+    let targets = ["/", "/a/../b", "/%2e%2E/%7e~", "//x", "/a?q='1'|{z}&%27", "/a%20b?x=%", "/\\?a//b?c"];
     for target in targets {
-        let reply = origin.ask(RegionId(0), get(target), WITHIN).await.unwrap();
+        let reply = origin.ask(RegionId(0), get(target), WITHIN).await.expect(target);
         let head = String::from_utf8(reply.body.to_vec()).unwrap();
         assert!(head.starts_with(&format!("GET /prefix{target} HTTP/1.1\r\n")), "{head}");
         assert!(head.contains(&format!("host: {}\r\n", echo.at)), "{head}");
@@ -147,7 +147,8 @@ async fn an_endless_body_or_head_stops_at_its_limit() {
     };
     let body = endless(b"HTTP/1.1 200 OK\r\n\r\n", &[b'x'; 16_384]).await;
     assert_eq!(ask(&body, WITHIN).await.unwrap_err(), Failure::Oversized { limit: REPLY_BODY_BYTES as u64 });
-    let head = endless(b"HTTP/1.1 200 OK\r\n", b"x-a: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n").await;
+    let head =
+        endless(b"HTTP/1.1 200 OK\r\n", b"x-a: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n").await;
     let failure = ask(&head, WITHIN).await.unwrap_err();
     assert!(matches!(failure, Failure::Oversized { .. } | Failure::Garbage), "{failure:?}");
 }
@@ -190,7 +191,8 @@ async fn a_name_that_does_not_resolve_is_a_failure_to_connect() {
 async fn redirects_and_codings_are_passed_on_as_they_are() {
     let redirect = answering(b"HTTP/1.1 302 Found\r\nlocation: /x\r\ncontent-length: 0\r\n\r\n", 1).await;
     assert_eq!(ask(&redirect, WITHIN).await.unwrap().status, StatusCode::FOUND);
-    let coded = answering(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 4\r\n\r\n\x1f\x8b??", 1).await;
+    let coded =
+        answering(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 4\r\n\r\n\x1f\x8b??", 1).await;
     let reply = ask(&coded, WITHIN).await.unwrap();
     assert_eq!((&reply.body[..], &reply.headers["content-encoding"]), (&b"\x1f\x8b??"[..], &"gzip".parse().unwrap()));
 }
@@ -279,7 +281,8 @@ async fn tls_server() -> (Server, Arc<rustls::ClientConfig>) {
                 Ok::<_, std::convert::Infallible>(Response::new(Full::new(Bytes::from(authority))))
             });
             let io = hyper_util::rt::TokioIo::new(stream);
-            let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new()).serve_connection(io, service).await;
+            let _ =
+                hyper::server::conn::http2::Builder::new(TokioExecutor::new()).serve_connection(io, service).await;
         }
     })
     .await;
