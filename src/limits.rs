@@ -89,12 +89,22 @@ pub const STREAM_CHUNK_WAIT: Duration = Duration::from_secs(10);
 pub const ENVELOPE_BYTES: usize = 2 * MIB;
 /// A record key in an announcement, bytes.
 pub const RECORD_KEY_BYTES: usize = 2 * KIB;
-/// Signing certificates kept.
-pub const CERTIFICATES: usize = 16;
+/// A record type in an announcement, bytes.
+pub const RECORD_TYPE_BYTES: usize = 256;
+/// A publisher's name in an announcement, bytes.
+pub const PUBLISHER_BYTES: usize = 256;
+/// Signing certificates kept, for all regions: two each, so that a new one finds room.
+pub const CERTIFICATES: usize = 32;
 /// A signing certificate (with its chain), bytes.
 pub const CERTIFICATE_BYTES: usize = 64 * KIB;
-/// How long a certificate fetch may take.
+/// Certificates in one served chain.
+pub const CERTIFICATE_CHAIN: usize = 8;
+/// How long a certificate fetch may take, its wait for a permit included.
 pub const CERTIFICATE_WAIT: Duration = Duration::from_secs(5);
+/// Certificate fetches under way at once.
+pub const CERTIFICATE_FETCHES: usize = 4;
+/// How long the outcome of a certificate fetch stands before the same URL is fetched again.
+pub const CERTIFICATE_PAUSE: Duration = Duration::from_secs(1);
 /// Messages verified and not yet applied, per region.
 pub const PENDING_ANNOUNCEMENTS: usize = 1024;
 /// Message ids remembered per process to drop second copies before they are verified.
@@ -151,6 +161,9 @@ const _: () = assert!(REQUEST_TARGET_BYTES < REQUEST_HEAD_BYTES);
 const _: () = assert!(ERROR_MEMORY.0.as_millis() < ERROR_MEMORY.1.as_millis());
 const _: () = assert!(RECHECK_WAIT.0.as_millis() < RECHECK_WAIT.1.as_millis());
 const _: () = assert!(REPLY_BODY_BYTES as u64 <= DECODED_BODY_BYTES);
+const _: () = assert!(2 * REGIONS <= CERTIFICATES);
+const _: () = assert!(CERTIFICATE_FETCHES < CERTIFICATES, "fetches under way must leave room for what is kept");
+const _: () = assert!(CERTIFICATE_BYTES < ENVELOPE_BYTES);
 const _: () = assert!(FLOOR_SLOTS.is_power_of_two());
 const _: () = assert!(POLL_WAIT.as_secs() <= 20 && MESSAGES_PER_POLL <= 10, "SQS's own bounds");
 const _: () = assert!(POLL_WAIT.as_millis() < POLL_ANSWER_WAIT.as_millis());
