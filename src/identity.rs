@@ -112,13 +112,19 @@ pub struct Held {
     /// The header they go in.
     pub header: HeaderName,
     value: Arc<ArcSwapOption<HeaderValue>>,
+    stamp: Option<Stamp>,
 }
+
+/// When a file was last written and how long it is: what changes with its content.
+type Stamp = (std::time::SystemTime, u64);
 
 impl Held {
     /// Reads the file once; the error is for `run` to report, and the sidecar does not start with it.
     pub fn read(credentials: &Credentials) -> Result<Self, CredentialsError> {
-        let value = read(credentials)?;
-        Ok(Self { header: credentials.header.clone(), value: Arc::new(ArcSwapOption::from_pointee(value)) })
+        // Before the content, so that a write in between is seen as a change later.
+        let stamp = stamp(credentials);
+        let value = Arc::new(ArcSwapOption::from_pointee(read(credentials)?));
+        Ok(Self { header: credentials.header.clone(), value, stamp })
     }
 
     /// The value to send now; `None` after the file became unreadable.
@@ -131,9 +137,9 @@ impl Held {
     pub fn watch(&self, credentials: Credentials, tasks: &Tasks) {
         let (held, stopping) = (self.clone(), tasks.stopping());
         tasks.spawn("credentials", async move {
-            let mut seen = stamp(&credentials).await;
+            let mut seen = held.stamp;
             while stopping.run_until_cancelled(tokio::time::sleep(WATCH_EVERY)).await.is_some() {
-                let now = stamp(&credentials).await;
+                let now = stamp(&credentials);
                 if now == seen {
                     continue;
                 }
@@ -152,8 +158,8 @@ impl Held {
 
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
-async fn stamp(credentials: &Credentials) -> Option<(std::time::SystemTime, u64)> {
-    let meta = tokio::fs::metadata(&credentials.file).await.ok()?;
+fn stamp(credentials: &Credentials) -> Option<Stamp> {
+    let meta = std::fs::metadata(&credentials.file).ok()?;
     Some((meta.modified().ok()?, meta.len()))
 }
 

@@ -264,7 +264,6 @@ where
                 .max_headers(limits::REQUEST_HEADERS)
                 .max_header_size(limits::REQUEST_HEAD_BYTES)
                 .max_buf_size(limits::REQUEST_HEAD_BYTES * 2)
-                .pipeline_flush(true)
                 .half_close(true);
             run(http.serve_connection(io, service), &pulse, &reception.ending, protocol, |c| c.graceful_shutdown())
                 .await;

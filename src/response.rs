@@ -86,6 +86,17 @@ pub enum Blame {
     NotAsked,
 }
 
+impl Blame {
+    /// What a failed leg says.
+    pub const fn of(failure: &Failure) -> Self {
+        match failure {
+            Failure::Deadline { .. } => Self::Late,
+            Failure::Saturated | Failure::HeldOff | Failure::Credentials => Self::NotAsked,
+            Failure::Connect | Failure::Truncated | Failure::Oversized { .. } | Failure::Garbage => Self::Unusable,
+        }
+    }
+}
+
 /// The parameters of our member of `Cache-Status`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheLine {
