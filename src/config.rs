@@ -4,6 +4,20 @@
 //! place. After it: [`crate::app`] builds the program from it. Invariant: a `Config` that exists is usable; no code
 //! behind it checks a setting again.
 
+pub mod arn;
+mod checks;
+pub mod effective;
+mod files;
+pub mod mistake;
+pub mod read;
+pub mod router;
+pub mod scope;
+pub mod settings;
+pub mod template;
+mod tree;
+mod value;
+mod variables;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,3 +1,10 @@
 //! Parse, build, run, exit code.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+use nearside::cli::{self, Cli};
+
+fn main() -> ExitCode {
+    cli::execute(Cli::parse())
+}

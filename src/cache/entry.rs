@@ -12,7 +12,8 @@ use http::{HeaderMap, StatusCode};
 
 use crate::clock::{Moment, Wall};
 use crate::freshness::record::Record;
-use crate::freshness::words::{Generation, RegionId, RegionSet, Version};
+use crate::origin::reply::Outgoing;
+use crate::freshness::words::{Generation, RecordId, RegionId, RegionSet, Version};
 
 /// A cached response.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct Entry {
     pub sent_wall: Wall,
     /// The age that the reply already had when it arrived (RFC 9111, 4.2.3).
     pub age_at_receipt: Duration,
+    /// The request that it answers, to ask again with.
+    pub request: Arc<Outgoing>,
     /// What it hangs on.
     pub hold: Hold,
 }
@@ -42,15 +45,19 @@ pub enum Hold {
     Routed(Routed),
     /// RFC 9111 does.
     Unrouted(super::policy::Stored),
+    /// Nothing does: it is passed on once and never stored.
+    Passing,
 }
 
 /// A routed entry's facts (FRESHNESS.md, State).
 #[derive(Debug)]
 pub struct Routed {
+    /// Its route, by its place in the configuration.
+    pub route: u16,
     /// Each record it shows.
     pub shows: Box<[Shown]>,
     /// Digest over the decoded content: what stands for the version when there is none.
-    pub digest: u64,
+    pub digest: u128,
     /// CONFIRMED, PROVISIONAL or UNVERIFIED when it was stored.
     pub standing: Standing,
     /// Regions that were LIVE when the request was sent, with their epoch then in `Horizon` order: an epoch per region.
@@ -66,6 +73,8 @@ pub struct Routed {
 /// One record as an entry shows it.
 #[derive(Debug)]
 pub struct Shown {
+    /// Which record.
+    pub id: RecordId,
     /// Its live state, shared.
     pub record: Arc<Record>,
     /// The version shown; `Version::NONE` when the reply stated none.

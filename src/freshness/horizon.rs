@@ -32,6 +32,9 @@ pub struct Sight {
     pub unbroken_since: Moment,
     /// The time through which all that it ingested is known here.
     pub watermark: Option<Wall>,
+    /// The same on our clock, fixed when its heartbeat arrived: `bound` is taken from it, so that a later step of
+    /// the wall clock cannot make an answer look younger.
+    pub watermark_at: Option<Moment>,
 }
 
 impl Horizon {

@@ -2,6 +2,9 @@
 
 pub mod attempt;
 pub mod budget;
+pub mod connect;
+pub mod health;
+pub mod pass;
 pub mod race;
 pub mod region;
 pub mod reply;

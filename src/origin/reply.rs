@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{self, BoxStream, StreamExt};
 use http::{HeaderMap, Method, StatusCode};
 
 use crate::clock::{Moment, Wall};
@@ -46,6 +47,25 @@ pub struct Reply {
     pub sent_wall: Wall,
     /// When the last byte had arrived.
     pub received: Moment,
+}
+
+/// A reply whose body is still arriving: passed on as it comes, never stored.
+pub struct Streamed {
+    /// Who answers.
+    pub region: RegionId,
+    /// As sent.
+    pub status: StatusCode,
+    /// As sent, less hop-by-hop and `Connection`-named ones.
+    pub headers: HeaderMap,
+    /// The body's chunks. An error ends it, and whoever passes it on must end its own reply as incomplete.
+    pub body: BoxStream<'static, Result<Bytes, Failure>>,
+}
+
+impl From<Reply> for Streamed {
+    fn from(reply: Reply) -> Self {
+        let body = stream::iter([Ok(reply.body)]).boxed();
+        Self { region: reply.region, status: reply.status, headers: reply.headers, body }
+    }
 }
 
 /// Why a region gave no complete reply.
@@ -115,4 +135,16 @@ pub trait Origin: Send + Sync + 'static {
         request: Arc<Outgoing>,
         within: Duration,
     ) -> BoxFuture<'static, Result<Reply, Failure>>;
+
+    /// Asks `region` and resolves once status and headers have arrived, `within` at the latest; no bound on the body's
+    /// size, one on the pause between chunks.
+    fn open(
+        &self,
+        region: RegionId,
+        request: Arc<Outgoing>,
+        within: Duration,
+    ) -> BoxFuture<'static, Result<Streamed, Failure>> {
+        let reply = self.ask(region, request, within);
+        async move { reply.await.map(Streamed::from) }.boxed()
+    }
 }

@@ -1,0 +1,395 @@
+//! Owns the rules between settings: what each alone allows and together makes no sense, and what only deserves a
+//! warning.
+//!
+//! Before it: [`super::read`] has read every setting by itself. After it: a `Config` that code behind it need not
+//! check again. Invariant: a setting that is already mistaken is not judged twice.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::mistake::{Mistake, Wrong, nearest, quoted};
+use super::scope::Ledger;
+use super::settings::{self as schema, Setting};
+use super::variables::{first_region, first_route, variable_name};
+use super::{Config, IdentityMode, Region, Route, Transport};
+use crate::limits;
+
+/// How long ECS and Kubernetes wait after SIGTERM unless told otherwise.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Notes every mistake and warning that shows only when settings are looked at together.
+pub(super) fn check(ledger: &mut Ledger, config: &Config) {
+    regions(ledger, &config.service.regions);
+    topics(ledger, config);
+    routes(ledger, &config.service.routes);
+    for (at, route) in config.service.routes.iter().enumerate() {
+        route_headers(ledger, route, at);
+    }
+    listeners(ledger, config);
+    signer(ledger, config);
+    times(ledger, config);
+}
+
+/// Notes a mistake where the setting was written.
+fn refuse(ledger: &mut Ledger, setting: &'static Setting, item: Option<usize>, what: String, instead: &str) {
+    let place = ledger.origins.place(setting, item);
+    ledger.mistake(setting, item, place, Wrong::new(what, instead));
+}
+
+fn warn(ledger: &mut Ledger, setting: &'static Setting, item: Option<usize>, text: String) {
+    let place = ledger.origins.place(setting, item);
+    ledger.warn(place, text);
+}
+
+fn regions(ledger: &mut Ledger, regions: &[Region]) {
+    if regions.is_empty() {
+        let place = ledger.root.clone();
+        let wrong = Wrong::new("no region to ask", first_region());
+        ledger.mistakes.push(Mistake::new(place, "service.region", wrong));
+    }
+    if regions.len() > limits::REGIONS {
+        let what = format!("{} regions", regions.len());
+        let place = ledger.origins.place(&schema::REGION_NAME, Some(limits::REGIONS));
+        let wrong = Wrong::new(what, format!("write at most {}", limits::REGIONS));
+        ledger.mistakes.push(Mistake::new(place, "service.region", wrong));
+    }
+    let mut names: BTreeMap<String, &str> = BTreeMap::new();
+    let mut urls: BTreeMap<&str, &str> = BTreeMap::new();
+    for (at, region) in regions.iter().enumerate() {
+        if let Some(other) = names.insert(variable_name(&region.name), &region.name) {
+            let what = match other == region.name {
+                true => format!("a second region called {}", quoted(other)),
+                false => format!("{} cannot be told from {} in a variable", quoted(&region.name), quoted(other)),
+            };
+            refuse(ledger, &schema::REGION_NAME, Some(at), what, "give each region a name of its own");
+        }
+        if let Some(other) = urls.insert(region.url.as_str(), &region.name) {
+            let what = format!("the same URL as region {}", quoted(other));
+            refuse(ledger, &schema::REGION_URL, Some(at), what, "write the URL of this region alone");
+        }
+        if region.url.scheme() == "http" && !is_loopback(&region.url) {
+            let text = format!(
+                "region {} is asked over plain http: replies and credentials can be read on the way; write https://",
+                region.name
+            );
+            warn(ledger, &schema::REGION_URL, Some(at), text);
+        }
+    }
+}
+
+/// Whether a URL stays on this machine.
+fn is_loopback(url: &url::Url) -> bool {
+    match url.host() {
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        None => false,
+    }
+}
+
+fn topics(ledger: &mut Ledger, config: &Config) {
+    let regions = &config.service.regions;
+    let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
+    for (at, region) in regions.iter().enumerate() {
+        let Some(topic) = &region.topic else { continue };
+        if let Some(other) = owners.insert(&topic.arn, &region.name) {
+            let what = format!("the topic of region {}", quoted(other));
+            let instead = "write this region's own topic: the topic tells which region announced";
+            refuse(ledger, &schema::REGION_TOPIC, Some(at), what, instead);
+        }
+    }
+    let soft = humantime::format_duration(config.cache.soft_ttl);
+    let transport = &schema::ANNOUNCEMENTS_TRANSPORT;
+    if config.announcements.transport == Transport::Off {
+        if ledger.origins.is_written(transport, None) && !owners.is_empty() {
+            warn(
+                ledger,
+                transport,
+                None,
+                format!("topics are configured but not listened to: every reply is kept for cache.soft_ttl ({soft})"),
+            );
+        }
+    } else if owners.is_empty() && !regions.is_empty() && !config.service.routes.is_empty() {
+        let text = format!(
+            "no region has a topic: nothing announces changes, so every reply is kept for cache.soft_ttl ({soft}); \
+             write topic = \"arn:aws:sns:..\" for each region"
+        );
+        warn(ledger, transport, None, text);
+    } else if !owners.is_empty() {
+        for (at, region) in regions.iter().enumerate().filter(|(_, region)| region.topic.is_none()) {
+            if !ledger.is_mistaken(&schema::REGION_TOPIC, Some(at)) {
+                warn(
+                    ledger,
+                    &schema::REGION_NAME,
+                    Some(at),
+                    format!("region {} has no topic: it announces nothing", region.name),
+                );
+            }
+        }
+    }
+}
+
+fn routes(ledger: &mut Ledger, routes: &[Route]) {
+    if routes.is_empty() {
+        let place = ledger.root.clone();
+        ledger.warn(place, format!("no route: every path is cached as its own headers say; {}", first_route()));
+    }
+    if routes.len() > limits::ROUTES {
+        let place = ledger.origins.place(&schema::ROUTE_PATH, Some(limits::ROUTES));
+        let wrong = Wrong::new(format!("{} routes", routes.len()), format!("write at most {}", limits::ROUTES));
+        ledger.mistakes.push(Mistake::new(place, "service.route", wrong));
+    }
+    for (at, route) in routes.iter().enumerate().take(limits::ROUTES) {
+        if ledger.is_mistaken(&schema::ROUTE_PATH, Some(at)) {
+            continue;
+        }
+        for record in &route.records {
+            if let Err(wrong) = record.check_against(&route.path) {
+                let place = ledger.origins.place(&schema::ROUTE_RECORDS, Some(at));
+                ledger.mistake(&schema::ROUTE_RECORDS, Some(at), place, wrong);
+            }
+        }
+        for (before, earlier) in routes[..at].iter().enumerate() {
+            if ledger.is_mistaken(&schema::ROUTE_PATH, Some(before)) {
+                continue;
+            }
+            let (mine, theirs) = (quoted(&route.path.text), quoted(&earlier.path.text));
+            if earlier.path.covers(&route.path) {
+                let what = format!("{mine} is never reached: {theirs} before it takes every such path");
+                refuse(
+                    ledger,
+                    &schema::ROUTE_PATH,
+                    Some(at),
+                    what,
+                    "remove one of the two, or put the narrower first",
+                );
+            } else if earlier.path.overlaps(&route.path) && !route.path.covers(&earlier.path) {
+                let text = format!("{mine} and {theirs} share paths: the first in the file takes them");
+                warn(ledger, &schema::ROUTE_PATH, Some(at), text);
+            }
+        }
+    }
+}
+
+fn route_headers(ledger: &mut Ledger, route: &Route, at: usize) {
+    let sent: Vec<_> = match &route.identity {
+        IdentityMode::Exact(headers) => headers.iter().collect(),
+        IdentityMode::Sidecar(credentials) => vec![&credentials.header],
+    };
+    for header in &route.forward {
+        let what = match header.as_str() {
+            "traceparent" | "x-request-id" => format!("`{header}` would make every request an entry of its own"),
+            "user-agent" => "`user-agent` would keep an entry for every client".to_owned(),
+            _ if sent.contains(&header) => format!("`{header}` is the route's identity already"),
+            _ => continue,
+        };
+        let instead = match sent.contains(&header) {
+            true => "remove it from `forward`",
+            false => "remove it: it goes along by itself, from the first reader, and does not join the key",
+        };
+        refuse(ledger, &schema::ROUTE_FORWARD, Some(at), what, instead);
+    }
+    match &route.identity {
+        IdentityMode::Exact(headers) if headers.is_empty() => {
+            let text = "no identity headers: replies are shared by all callers, and no caller's credentials are sent";
+            warn(ledger, &schema::ROUTE_IDENTITY_HEADERS, Some(at), text.to_owned());
+        }
+        IdentityMode::Exact(headers)
+            if headers.iter().any(|header| header == "traceparent" || header == "x-request-id") =>
+        {
+            let what = "a header that differs in every request".to_owned();
+            refuse(ledger, &schema::ROUTE_IDENTITY_HEADERS, Some(at), what, "name headers that tell callers apart");
+        }
+        _ => {}
+    }
+}
+
+fn listeners(ledger: &mut Ledger, config: &Config) {
+    let listen = &config.listen;
+    let nowhere = listen.tcp.is_none() && listen.unix.is_none();
+    if nowhere && !ledger.is_mistaken(&schema::LISTEN_UNIX, None) {
+        let what = "no port and no Unix socket: applications could not connect".to_owned();
+        refuse(
+            ledger,
+            &schema::LISTEN_TCP,
+            None,
+            what,
+            "write tcp = \"127.0.0.1:8700\", or unix = \"/run/nearside.sock\"",
+        );
+    }
+    match &listen.unix {
+        Some(unix) if unix.path.as_os_str().len() > limits::SOCKET_PATH_BYTES => {
+            let what = format!("a path of {} bytes", unix.path.as_os_str().len());
+            let instead = format!("write one of at most {} bytes: sockets take no more", limits::SOCKET_PATH_BYTES);
+            refuse(ledger, &schema::LISTEN_UNIX, None, what, &instead);
+        }
+        Some(_) => {}
+        None => {
+            for setting in [&schema::LISTEN_UNIX_MODE, &schema::LISTEN_UNIX_UIDS] {
+                if ledger.origins.is_written(setting, None) {
+                    warn(ledger, setting, None, format!("{} has no effect without listen.unix", setting.path()));
+                }
+            }
+        }
+    }
+    if listen.token_file.is_none() && listen.tcp.is_some_and(|address| !address.ip().is_loopback()) {
+        let text = "other machines reach this port and no token guards it: write listen.token_file";
+        warn(ledger, &schema::LISTEN_TCP, None, text.to_owned());
+    }
+    let posts = match &config.announcements.transport {
+        Transport::Http { listen, .. } => Some(*listen),
+        _ => None,
+    };
+    let named = [
+        (&schema::LISTEN_TCP, listen.tcp),
+        (&schema::ADMIN_LISTEN, Some(config.admin.listen)),
+        (&schema::ANNOUNCEMENTS_HTTP_LISTEN, posts),
+    ];
+    for (at, (setting, address)) in named.iter().enumerate() {
+        for (other, taken) in &named[..at] {
+            if let (Some(address), Some(taken)) = (address, taken) {
+                if clash(*address, *taken) {
+                    let what = format!("port {} is {}'s already", address.port(), other.path());
+                    refuse(ledger, setting, None, what, "write another port");
+                }
+            }
+        }
+    }
+}
+
+/// Whether the two cannot both be bound.
+fn clash(one: SocketAddr, other: SocketAddr) -> bool {
+    let any = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() != 0 && one.port() == other.port() && (any || one.ip() == other.ip())
+}
+
+fn signer(ledger: &mut Ledger, config: &Config) {
+    let announcements = &config.announcements;
+    let setting = &schema::ANNOUNCEMENTS_INSECURE_SNS_SIGNER;
+    if let Some(signer) = &announcements.insecure_sns_signer {
+        if announcements.endpoint_url.is_none() && !ledger.is_mistaken(&schema::ANNOUNCEMENTS_ENDPOINT_URL, None) {
+            let what = "certificates of an emulator's signer while messages come from AWS".to_owned();
+            let instead = "remove it, or set announcements.endpoint_url to the emulator too";
+            refuse(ledger, setting, None, what, instead);
+        } else if signer.path() != "/" {
+            let what = "more than an origin".to_owned();
+            refuse(
+                ledger,
+                setting,
+                None,
+                what,
+                "write scheme, host and port only, such as \"http://127.0.0.1:4566\"",
+            );
+        } else {
+            let text = "INSECURE: announcements signed by this origin are believed; never use it outside tests";
+            warn(ledger, setting, None, text.to_owned());
+        }
+    }
+    if !matches!(announcements.transport, Transport::Http { .. }) {
+        for setting in [&schema::ANNOUNCEMENTS_HTTP_LISTEN, &schema::ANNOUNCEMENTS_HTTP_PUBLIC_URL] {
+            let incomplete = ledger.is_mistaken(&schema::ANNOUNCEMENTS_HTTP_LISTEN, None)
+                || ledger.is_mistaken(&schema::ANNOUNCEMENTS_HTTP_PUBLIC_URL, None);
+            if ledger.origins.is_written(setting, None) && !incomplete {
+                warn(ledger, setting, None, format!("{} has no effect without transport = \"http\"", setting.path()));
+            }
+        }
+    }
+}
+
+fn times(ledger: &mut Ledger, config: &Config) {
+    let time = humantime::format_duration;
+    let (cache, race, drain) = (&config.cache, &config.race, &config.drain);
+    if cache.soft_ttl > cache.ttl && ledger.origins.is_written(&schema::CACHE_SOFT_TTL, None) {
+        let what = format!("longer than cache.ttl ({})", time(cache.ttl));
+        refuse(ledger, &schema::CACHE_SOFT_TTL, None, what, "write a time of at most cache.ttl");
+    }
+    if config.freshness.worst_lag >= cache.ttl {
+        let what = format!("not shorter than cache.ttl ({}): no reply would ever be kept for long", time(cache.ttl));
+        let setting = &schema::FRESHNESS_WORST_LAG;
+        let (setting, what) = match ledger.origins.is_written(setting, None) {
+            true => (setting, what),
+            false => {
+                let lag = time(config.freshness.worst_lag);
+                (
+                    &schema::CACHE_TTL,
+                    format!("not longer than freshness.worst_lag ({lag}): no reply would ever be kept for long"),
+                )
+            }
+        };
+        refuse(ledger, setting, None, what, "let cache.ttl be longer than freshness.worst_lag");
+    }
+    if drain.deadline < race.deadline {
+        let what =
+            format!("shorter than race.deadline ({}): requests under way would be cut off", time(race.deadline));
+        let setting = &schema::DRAIN_DEADLINE;
+        let setting = if ledger.origins.is_written(setting, None) { setting } else { &schema::RACE_DEADLINE };
+        let what = match setting == &schema::DRAIN_DEADLINE {
+            true => what,
+            false => {
+                format!("longer than drain.deadline ({}): requests under way would be cut off", time(drain.deadline))
+            }
+        };
+        refuse(ledger, setting, None, what, "let drain.deadline be at least race.deadline");
+    }
+    let stop = drain.linger + drain.deadline;
+    if stop > STOP_TIMEOUT {
+        let text = format!(
+            "drain.linger and drain.deadline together are {}: raise the container's stop timeout (30s unless told \
+             otherwise in ECS and Kubernetes) above that",
+            time(stop)
+        );
+        warn(ledger, &schema::DRAIN_LINGER, None, text);
+    }
+}
+
+/// An address that other machines reach, without leave.
+pub(super) fn refuse_non_loopback(
+    ledger: &mut Ledger,
+    setting: &'static Setting,
+    leave: &'static Setting,
+    address: SocketAddr,
+) {
+    let instead = format!("write 127.0.0.1:{}, or {} = true when that is meant", address.port(), leave.path());
+    let what = format!("other machines could reach {}", quoted(&address.to_string()));
+    refuse(ledger, setting, None, what, &instead);
+}
+
+/// `transport = "http"` without all that it needs.
+pub(super) fn incomplete_http(ledger: &mut Ledger, no_listen: bool, no_public_url: bool) {
+    let place = ledger.origins.place(&schema::ANNOUNCEMENTS_TRANSPORT, None);
+    let needs = [
+        (no_listen, &schema::ANNOUNCEMENTS_HTTP_LISTEN, "0.0.0.0:8702"),
+        (no_public_url, &schema::ANNOUNCEMENTS_HTTP_PUBLIC_URL, "https://announcements.example.com"),
+    ];
+    for (missing, setting, example) in needs {
+        if missing {
+            let wrong = Wrong::new(
+                "missing, and transport = \"http\" needs it",
+                format!("write {} = \"{example}\"", setting.key),
+            );
+            ledger.mistake(setting, None, place.clone(), wrong);
+        }
+    }
+}
+
+/// The place of the region asked first.
+pub(super) fn primary(ledger: &mut Ledger, regions: &[Region], name: Option<&str>) -> usize {
+    let Some(name) = name else { return 0 };
+    if let Some(at) = regions.iter().position(|region| region.name == name) {
+        return at;
+    }
+    let unsure = (0..regions.len()).any(|at| ledger.is_mistaken(&schema::REGION_NAME, Some(at)));
+    if !unsure && !regions.is_empty() {
+        let known = || regions.iter().map(|region| region.name.as_str());
+        let instead = match nearest(name, known()) {
+            Some(name) => format!("did you mean \"{name}\"?"),
+            None => format!("write one of {}", known().collect::<Vec<_>>().join(", ")),
+        };
+        refuse(ledger, &schema::RACE_PRIMARY, None, format!("no region is called {}", quoted(name)), &instead);
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests;

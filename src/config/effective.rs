@@ -1,0 +1,66 @@
+//! Owns what `nearside check` prints: every setting that holds, as TOML, with where it came from.
+//!
+//! Before it: [`super::read::load`] returned the [`Origins`]. After it: a person reads it; the text is a configuration
+//! of its own. Invariant: reading the text again gives the same settings.
+
+use std::io::{self, Write};
+
+use super::scope::{Effective, Origins};
+use super::settings::{Preset, Section};
+
+/// The comment's column, when the setting leaves room.
+const COLUMN: usize = 52;
+
+/// How the parts of a line are shown: plain, or in a terminal's colours.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Styles {
+    /// Section headings.
+    pub heading: clap::builder::styling::Style,
+    /// Where a written setting came from.
+    pub written: clap::builder::styling::Style,
+    /// Where a default came from.
+    pub default: clap::builder::styling::Style,
+}
+
+/// Writes every setting under its section.
+///
+/// # Errors
+/// When `out` does.
+pub fn print(out: &mut dyn Write, origins: &Origins, styles: Styles) -> io::Result<()> {
+    let mut first = true;
+    for section in Section::ALL.into_iter().filter(|section| *section != Section::Credentials) {
+        let settings: Vec<&Effective> = origins.settings.iter().filter(|known| home(known) == section).collect();
+        let mut items: Vec<Option<usize>> = settings.iter().map(|known| known.item).collect();
+        items.dedup();
+        for item in items {
+            let heading = match item {
+                Some(_) => format!("[[{}]]", section.path()),
+                None => format!("[{}]", section.path()),
+            };
+            let gap = if first { "" } else { "\n" };
+            first = false;
+            writeln!(out, "{gap}{}{heading}{:#}", styles.heading, styles.heading)?;
+            for known in settings.iter().filter(|known| known.item == item) {
+                line(out, known, styles)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The table under whose heading it is printed.
+fn home(known: &Effective) -> Section {
+    if known.setting.section == Section::Credentials { Section::Route } else { known.setting.section }
+}
+
+fn line(out: &mut dyn Write, known: &Effective, styles: Styles) -> io::Result<()> {
+    let setting = known.setting;
+    let inner = if setting.section == Section::Credentials { "credentials." } else { "" };
+    let text = format!("{inner}{} = {}", setting.key, known.toml);
+    let place = match (known.is_default(), setting.preset) {
+        (true, Preset::Like(other)) => format!("default: {}", other.path()),
+        _ => known.place.to_string(),
+    };
+    let style = if known.is_default() { styles.default } else { styles.written };
+    writeln!(out, "{text:<COLUMN$} {style}# {place}{style:#}")
+}

@@ -1,0 +1,81 @@
+//! Owns the look at the files that a configuration names: whether they can be read before anyone depends on them.
+//!
+//! Before it: the settings are read and checked. After it: the program opens the same files. Invariant: nothing of a
+//! file's content is kept or told.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use super::mistake::Wrong;
+use super::scope::Ledger;
+use super::settings::{self as schema, Setting};
+use super::{Config, IdentityMode};
+use crate::limits;
+
+/// Notes every file that is missing, unreadable, empty or too large, and every directory that is missing.
+pub(super) fn check(ledger: &mut Ledger, config: &Config) {
+    for (at, route) in config.service.routes.iter().enumerate() {
+        if let IdentityMode::Sidecar(credentials) = &route.identity {
+            secret(ledger, &schema::CREDENTIALS_FILE, Some(at), &credentials.file);
+        }
+    }
+    if let Some(file) = &config.listen.token_file {
+        secret(ledger, &schema::LISTEN_TOKEN_FILE, None, file);
+    }
+    if let Some(unix) = &config.listen.unix {
+        directory(ledger, &schema::LISTEN_UNIX, &unix.path);
+    }
+    if let Some(file) = &config.freshness.state_file {
+        directory(ledger, &schema::FRESHNESS_STATE_FILE, file);
+    }
+}
+
+/// A file that holds a token.
+fn secret(ledger: &mut Ledger, setting: &'static Setting, item: Option<usize>, file: &Path) {
+    if let Err(wrong) = read_secret(file) {
+        let place = ledger.origins.place(setting, item);
+        ledger.mistake(setting, item, place, wrong);
+    }
+}
+
+fn read_secret(file: &Path) -> Result<(), Wrong> {
+    let shown = file.display();
+    let mut content = Vec::new();
+    std::fs::File::open(file).and_then(|open| open.take(limits::TOKEN_BYTES + 1).read_to_end(&mut content)).map_err(
+        |error| {
+            Wrong::new(
+                format!("the token file {shown} cannot be read: {error}"),
+                "create it, or correct the path and its permissions",
+            )
+        },
+    )?;
+    if content.len() as u64 > limits::TOKEN_BYTES {
+        let most = bytesize::ByteSize(limits::TOKEN_BYTES);
+        return Err(Wrong::new(
+            format!("the token file {shown} is larger than {most}"),
+            "name a file with the token",
+        ));
+    }
+    let token = content.trim_ascii();
+    if token.is_empty() {
+        return Err(Wrong::new(format!("the token file {shown} is empty"), "write the token into it"));
+    }
+    if http::HeaderValue::from_bytes(token).is_err() {
+        let what = format!("the token file {shown} holds what no header can carry");
+        return Err(Wrong::new(what, "write the token on one line, without control characters"));
+    }
+    Ok(())
+}
+
+/// A file that is made when the program runs: its directory must be there.
+fn directory(ledger: &mut Ledger, setting: &'static Setting, file: &Path) {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !parent.is_dir() {
+        let wrong = Wrong::new(
+            format!("the directory {} does not exist", parent.display()),
+            "create it, or name a file in one that exists",
+        );
+        let place = ledger.origins.place(setting, None);
+        ledger.mistake(setting, None, place, wrong);
+    }
+}

@@ -1,0 +1,362 @@
+//! Owns the way from a file and the environment to a [`Config`].
+//!
+//! Before it: the command line names a file. After it: [`crate::app`] builds the program. Each setting is read by the
+//! schema, then [`super::checks`] looks at them together. Invariant: all mistakes are told at once, each with its
+//! place; no text, however broken, makes this panic.
+
+use std::io::Read as _;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use url::Url;
+
+use super::mistake::{Mistake, Place, Wrong, nearest, quoted};
+use super::scope::{Ledger, Origins, Scope};
+use super::settings::{self as schema, Section};
+use super::tree::{self, Raw, Syntax, Table, Value};
+use super::{
+    Admin, Announcements, Cache, Config, Credentials, Drain, Freshness, Heartbeats, IdentityMode, Listen, Log,
+    PathTemplate, Race, RaceMode, Region, Route, Service, Transport, UnixSocket, checks, files, value, variables,
+};
+use crate::limits;
+
+/// Reads the file (none: the environment alone), lays the environment's variables over it, checks it all, the files
+/// that it names included.
+///
+/// # Errors
+/// Every mistake there is, in the order of the file and then of the variables.
+pub fn load(
+    path: Option<&Path>,
+    env: impl Iterator<Item = (String, String)>,
+) -> Result<(Config, Origins), Vec<Mistake>> {
+    let (mut root, syntax) = match path {
+        Some(path) => {
+            let text = file_text(path).map_err(|mistake| vec![mistake])?;
+            tree::parse(&path.display().to_string(), &text)
+        }
+        None => (variables::nowhere(), Syntax::default()),
+    };
+    let strays = variables::overlay(&mut root, env);
+    let mut ledger = Ledger::new(root.place.clone());
+    ledger.mistakes = strays;
+    let config = config(&mut ledger, &root);
+    checks::check(&mut ledger, &config);
+    files::check(&mut ledger, &config);
+    finish(ledger, config, syntax)
+}
+
+/// Reads a text without the environment, and without looking at the files that it names.
+///
+/// # Errors
+/// Every mistake there is, in the order of the text.
+pub fn from_toml(text: &str) -> Result<Config, Vec<Mistake>> {
+    let (root, syntax) = tree::parse("nearside.toml", text);
+    let mut ledger = Ledger::new(root.place.clone());
+    let config = config(&mut ledger, &root);
+    checks::check(&mut ledger, &config);
+    finish(ledger, config, syntax).map(|(config, _)| config)
+}
+
+/// The admin address that the environment alone leads to: for a probe that is given no file.
+///
+/// # Errors
+/// When the variable holds no address.
+pub fn admin_address(env: impl Iterator<Item = (String, String)>) -> Result<SocketAddr, Mistake> {
+    let setting = &schema::ADMIN_LISTEN;
+    let mut root = variables::nowhere();
+    let name = setting.variable();
+    let strays = variables::overlay(&mut root, env.filter(|(known, _)| *known == name));
+    let mut ledger = Ledger::new(root.place.clone());
+    ledger.mistakes = strays;
+    let address =
+        ledger.table(&root, Section::Admin, Section::Admin.path()).given(&mut ledger, setting, value::address);
+    ledger.mistakes.pop().map_or(Ok(address), Err)
+}
+
+/// A configuration, or all that stands in its way.
+fn finish(ledger: Ledger, config: Config, syntax: Syntax) -> Result<(Config, Origins), Vec<Mistake>> {
+    let Ledger { mut origins, mut mistakes, .. } = ledger;
+    if !syntax.mistakes.is_empty() {
+        // A value that TOML could not read has been told of; so has all that may have gone missing with it.
+        let told = |place: &Place| syntax.mistakes.iter().any(|told| same_line(&told.place, place));
+        mistakes.retain(|mistake| !syntax.lost && !told(&mistake.place));
+    }
+    mistakes.extend(syntax.mistakes);
+    mistakes.sort();
+    mistakes.dedup();
+    origins.warnings.sort();
+    if mistakes.is_empty() { Ok((config, origins)) } else { Err(mistakes) }
+}
+
+fn same_line(told: &Place, place: &Place) -> bool {
+    match (told, place) {
+        (Place::At { line: told, .. }, Place::At { line, .. }) => told == line,
+        _ => false,
+    }
+}
+
+/// The text of the file, within [`limits::CONFIG_BYTES`].
+fn file_text(path: &Path) -> Result<String, Mistake> {
+    let name: std::sync::Arc<str> = path.display().to_string().into();
+    let mistake = |wrong| Mistake::new(Place::File(name.clone()), "", wrong);
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).and_then(|file| file.take(limits::CONFIG_BYTES + 1).read_to_end(&mut bytes)).map_err(
+        |error| mistake(Wrong::new(format!("cannot be read: {error}"), "name a configuration file with --config")),
+    )?;
+    if bytes.len() as u64 > limits::CONFIG_BYTES {
+        let most = bytesize::ByteSize(limits::CONFIG_BYTES);
+        return Err(mistake(Wrong::new(format!("larger than {most}"), "name a configuration file with --config")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let last = valid.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+        let column = String::from_utf8_lossy(last).chars().count() + 1;
+        let place = Place::At { file: name.clone(), line, column };
+        Mistake::new(place, "", Wrong::new("not UTF-8", "save the file as UTF-8"))
+    })
+}
+
+fn config(ledger: &mut Ledger, root: &Table) -> Config {
+    check_sections(ledger, root);
+    let cache = cache(ledger, root);
+    let service = service(ledger, root);
+    let race = race(ledger, root, &service.regions);
+    Config {
+        service,
+        listen: listen(ledger, root),
+        admin: admin(ledger, root),
+        cache,
+        race,
+        freshness: freshness(ledger, root),
+        announcements: announcements(ledger, root),
+        drain: drain(ledger, root),
+        log: log(ledger, root),
+    }
+}
+
+/// Refuses what stands outside all sections.
+fn check_sections(ledger: &mut Ledger, root: &Table) {
+    let known = || Section::ALL.into_iter().map(Section::path).filter(|path| !path.contains('.'));
+    for (key, entry) in root.entries.iter().filter(|(key, _)| !known().any(|name| name == key.as_str())) {
+        let home = schema::ALL.iter().find(|setting| setting.key == key);
+        let instead = match (nearest(key, known()), home) {
+            (Some(name), _) => format!("did you mean [{name}]?"),
+            (None, Some(setting)) => format!("did you mean {}?", setting.path()),
+            (None, None) => format!("known sections: {}", known().collect::<Vec<_>>().join(", ")),
+        };
+        let wrong = Wrong::new(format!("no section is called {}", quoted(key)), instead);
+        ledger.mistakes.push(Mistake::new(entry.key_place.clone(), "", wrong));
+    }
+}
+
+fn service(ledger: &mut Ledger, root: &Table) -> Service {
+    let scope = ledger.table(root, Section::Service, "service");
+    let name = scope.given(ledger, &schema::SERVICE_NAME, value::text);
+    let version_header = scope.given(ledger, &schema::VERSION_HEADER, value::header);
+    let regions = items(ledger, &scope.table, Section::Region, "region");
+    let routes = items(ledger, &scope.table, Section::Route, "route");
+    Service {
+        name,
+        version_header,
+        regions: regions.iter().enumerate().map(|(at, scope)| region(ledger, scope, at)).collect(),
+        routes: routes.iter().enumerate().map(|(at, scope)| route(ledger, scope, at)).collect(),
+    }
+}
+
+/// The tables of `[[service.KEY]]`.
+fn items(ledger: &mut Ledger, service: &Table, section: Section, key: &str) -> Vec<Scope> {
+    let Some(raw) = service.get(key) else { return Vec::new() };
+    let instead = format!("write [[{}]]", section.path());
+    let mut refuse = |raw: &Raw| {
+        let wrong = Wrong::new(format!("{} where a list of tables belongs", raw.kind()), instead.clone());
+        ledger.mistakes.push(Mistake::new(raw.place.clone(), section.path(), wrong));
+    };
+    let Value::List(list) = &raw.value else {
+        refuse(raw);
+        return Vec::new();
+    };
+    let mut tables = Vec::with_capacity(list.len());
+    for item in list {
+        match &item.value {
+            Value::Table(table) => tables.push(table.clone()),
+            _ => refuse(item),
+        }
+    }
+    tables.into_iter().enumerate().map(|(at, table)| ledger.scope(table, section, Some(at))).collect()
+}
+
+fn region(ledger: &mut Ledger, scope: &Scope, at: usize) -> Region {
+    let stand_in = || Url::parse(&format!("http://127.0.0.1:1/{at}")).expect("a URL of our own");
+    Region {
+        name: scope.required(ledger, &schema::REGION_NAME, value::region_name, || format!("region-{at}")),
+        url: scope.required(ledger, &schema::REGION_URL, value::url, stand_in),
+        topic: scope.optional(ledger, &schema::REGION_TOPIC, value::topic),
+    }
+}
+
+fn route(ledger: &mut Ledger, scope: &Scope, at: usize) -> Route {
+    let stand_in = || PathTemplate { text: format!("/-/{at}"), segments: Vec::new() };
+    let path = scope.required(ledger, &schema::ROUTE_PATH, value::path, stand_in);
+    let records = scope.required(ledger, &schema::ROUTE_RECORDS, value::records, Vec::new);
+    let sidecar = scope.given(ledger, &schema::ROUTE_IDENTITY, value::word) == 1;
+    let identity = if sidecar { sidecar_identity(ledger, scope) } else { exact_identity(ledger, scope) };
+    Route {
+        path,
+        records,
+        identity,
+        forward: scope.given(ledger, &schema::ROUTE_FORWARD, value::headers),
+        ttl: scope.given(ledger, &schema::ROUTE_TTL, value::duration),
+        store_no_store: scope.given(ledger, &schema::ROUTE_STORE_NO_STORE, value::flag),
+    }
+}
+
+fn exact_identity(ledger: &mut Ledger, scope: &Scope) -> IdentityMode {
+    if let Some(raw) = scope.table.get("credentials") {
+        let wrong = Wrong::new(
+            "credentials on a route whose callers send their own",
+            "write identity = \"sidecar\", or remove the credentials",
+        );
+        ledger.mistake(&schema::CREDENTIALS_FILE, scope.item, raw.place.clone(), wrong);
+    }
+    IdentityMode::Exact(scope.given(ledger, &schema::ROUTE_IDENTITY_HEADERS, value::headers))
+}
+
+fn sidecar_identity(ledger: &mut Ledger, scope: &Scope) -> IdentityMode {
+    let headers = &schema::ROUTE_IDENTITY_HEADERS;
+    if let Some(raw) = scope.table.get(headers.key) {
+        let wrong = Wrong::new(
+            "identity headers on a route that asks with the sidecar's credentials",
+            "remove them, or write identity = \"exact\"",
+        );
+        ledger.mistake(headers, scope.item, raw.place.clone(), wrong);
+    }
+    let table = match scope.table.get("credentials") {
+        Some(Raw { value: Value::Table(table), .. }) => table.clone(),
+        other => {
+            let place = other.map_or(&scope.table.place, |raw| &raw.place);
+            let wrong = Wrong::new(
+                "identity = \"sidecar\" without credentials",
+                "write credentials = { file = \"/run/secrets/token\", prefix = \"Bearer \" }",
+            );
+            ledger.mistake(&schema::CREDENTIALS_FILE, scope.item, place.clone(), wrong);
+            Table::empty(place.clone())
+        }
+    };
+    let inner = ledger.scope(table, Section::Credentials, scope.item);
+    IdentityMode::Sidecar(Credentials {
+        file: inner.required(ledger, &schema::CREDENTIALS_FILE, value::file, std::path::PathBuf::new),
+        header: inner.given(ledger, &schema::CREDENTIALS_HEADER, value::header),
+        prefix: inner.given(ledger, &schema::CREDENTIALS_PREFIX, value::text),
+    })
+}
+
+fn listen(ledger: &mut Ledger, root: &Table) -> Listen {
+    let scope = ledger.table(root, Section::Listen, "listen");
+    let tcp = scope.optional(ledger, &schema::LISTEN_TCP, value::address);
+    let path = scope.optional(ledger, &schema::LISTEN_UNIX, value::file);
+    let mode = scope.given(ledger, &schema::LISTEN_UNIX_MODE, value::mode);
+    let uids = scope.given(ledger, &schema::LISTEN_UNIX_UIDS, value::uids);
+    let allow_non_loopback = scope.given(ledger, &schema::LISTEN_ALLOW_NON_LOOPBACK, value::flag);
+    if let Some(address) = tcp.filter(|address| !address.ip().is_loopback() && !allow_non_loopback) {
+        checks::refuse_non_loopback(ledger, &schema::LISTEN_TCP, &schema::LISTEN_ALLOW_NON_LOOPBACK, address);
+    }
+    Listen {
+        tcp,
+        unix: path.map(|path| UnixSocket { path, mode, uids }),
+        allowed_hosts: scope.given(ledger, &schema::LISTEN_ALLOWED_HOSTS, value::hosts),
+        refuse_forwarded: scope.given(ledger, &schema::LISTEN_REFUSE_FORWARDED, value::flag),
+        token_file: scope.optional(ledger, &schema::LISTEN_TOKEN_FILE, value::file),
+        max_connections: usize_of(scope.given(ledger, &schema::LISTEN_MAX_CONNECTIONS, value::count)),
+    }
+}
+
+fn admin(ledger: &mut Ledger, root: &Table) -> Admin {
+    let scope = ledger.table(root, Section::Admin, "admin");
+    let listen = scope.given(ledger, &schema::ADMIN_LISTEN, value::address);
+    let allow_non_loopback = scope.given(ledger, &schema::ADMIN_ALLOW_NON_LOOPBACK, value::flag);
+    if !listen.ip().is_loopback() && !allow_non_loopback {
+        checks::refuse_non_loopback(ledger, &schema::ADMIN_LISTEN, &schema::ADMIN_ALLOW_NON_LOOPBACK, listen);
+    }
+    Admin { listen }
+}
+
+fn cache(ledger: &mut Ledger, root: &Table) -> Cache {
+    let scope = ledger.table(root, Section::Cache, "cache");
+    Cache {
+        ttl: scope.given(ledger, &schema::CACHE_TTL, value::duration),
+        negative_ttl: scope.given(ledger, &schema::CACHE_NEGATIVE_TTL, value::duration),
+        soft_ttl: scope.given(ledger, &schema::CACHE_SOFT_TTL, value::duration),
+        max_bytes: scope.given(ledger, &schema::CACHE_MAX_BYTES, value::size),
+        stale_if_error: scope.given(ledger, &schema::CACHE_STALE_IF_ERROR, value::duration),
+    }
+}
+
+fn race(ledger: &mut Ledger, root: &Table, regions: &[Region]) -> Race {
+    let scope = ledger.table(root, Section::Race, "race");
+    let mode = match scope.given(ledger, &schema::RACE_MODE, value::word) {
+        1 => RaceMode::Pair,
+        2 => RaceMode::Hedge,
+        _ => RaceMode::All,
+    };
+    let deadline = scope.given(ledger, &schema::RACE_DEADLINE, value::duration);
+    let primary = scope.optional(ledger, &schema::RACE_PRIMARY, value::text);
+    let permits = usize_of(scope.given(ledger, &schema::RACE_PERMITS, value::count));
+    Race { mode, deadline, primary: checks::primary(ledger, regions, primary.as_deref()), permits }
+}
+
+fn freshness(ledger: &mut Ledger, root: &Table) -> Freshness {
+    let scope = ledger.table(root, Section::Freshness, "freshness");
+    let required = scope.given(ledger, &schema::FRESHNESS_HEARTBEATS, value::word) == 1;
+    Freshness {
+        heartbeats: if required { Heartbeats::Required } else { Heartbeats::Auto },
+        worst_lag: scope.given(ledger, &schema::FRESHNESS_WORST_LAG, value::duration),
+        grace: scope.given(ledger, &schema::FRESHNESS_GRACE, value::duration),
+        max_jump: scope.given(ledger, &schema::FRESHNESS_MAX_JUMP, value::count),
+        strict: scope.given(ledger, &schema::FRESHNESS_STRICT, value::flag),
+        state_file: scope.optional(ledger, &schema::FRESHNESS_STATE_FILE, value::file),
+    }
+}
+
+fn announcements(ledger: &mut Ledger, root: &Table) -> Announcements {
+    let scope = ledger.table(root, Section::Announcements, "announcements");
+    let word = scope.given(ledger, &schema::ANNOUNCEMENTS_TRANSPORT, value::word);
+    let endpoint_url = scope.optional(ledger, &schema::ANNOUNCEMENTS_ENDPOINT_URL, value::url);
+    let signer = scope.optional(ledger, &schema::ANNOUNCEMENTS_INSECURE_SNS_SIGNER, value::url);
+    let listen = scope.optional(ledger, &schema::ANNOUNCEMENTS_HTTP_LISTEN, value::address);
+    let public_url = scope.optional(ledger, &schema::ANNOUNCEMENTS_HTTP_PUBLIC_URL, value::url);
+    let transport = match (word, listen, public_url) {
+        (1, Some(listen), Some(public_url)) => Transport::Http { listen, public_url },
+        (1, listen, public_url) => {
+            checks::incomplete_http(ledger, listen.is_none(), public_url.is_none());
+            Transport::Off
+        }
+        (2, ..) => Transport::Off,
+        _ => Transport::Sqs,
+    };
+    Announcements { transport, endpoint_url, insecure_sns_signer: signer }
+}
+
+fn drain(ledger: &mut Ledger, root: &Table) -> Drain {
+    let scope = ledger.table(root, Section::Drain, "drain");
+    Drain {
+        linger: scope.given(ledger, &schema::DRAIN_LINGER, value::duration),
+        deadline: scope.given(ledger, &schema::DRAIN_DEADLINE, value::duration),
+    }
+}
+
+fn log(ledger: &mut Ledger, root: &Table) -> Log {
+    let scope = ledger.table(root, Section::Log, "log");
+    Log {
+        json: scope.given(ledger, &schema::LOG_FORMAT, value::word) == 1,
+        filter: scope.given(ledger, &schema::LOG_FILTER, value::filter),
+    }
+}
+
+/// A count whose range fits any machine.
+fn usize_of(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests;

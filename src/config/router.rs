@@ -1,0 +1,130 @@
+//! Owns the choice of a route for a path.
+//!
+//! Before it: [`crate::request`] has admitted a request. After it: [`crate::serve`] knows whether the path is routed,
+//! and which records it shows. Invariant: the first route in the order of the file that matches is taken; finding it
+//! allocates nothing.
+
+use super::template::{Captures, is_plain};
+use super::{RecordTemplate, Route, Service};
+use crate::limits;
+
+/// The routes of a service, ready to be asked.
+#[derive(Clone, Debug)]
+pub struct Router {
+    routes: Vec<Route>,
+    /// The places of the routes with so many segments, in order.
+    by_length: Vec<Vec<u16>>,
+    /// The longest text that a record key has besides what comes from the path, bytes.
+    longest_literal: usize,
+}
+
+/// A route that was found.
+#[derive(Clone, Copy, Debug)]
+pub struct Matched<'p> {
+    /// Its place in the configuration.
+    pub index: usize,
+    /// The route itself.
+    pub route: &'p Route,
+    /// What its named segments were.
+    pub captures: Captures<'p>,
+}
+
+impl<'p> Matched<'p> {
+    /// The records that the path shows: type and key, in the order of the route.
+    pub fn records(&self) -> impl Iterator<Item = (&'p str, std::borrow::Cow<'p, str>)> {
+        let captures = self.captures;
+        self.route.records.iter().map(move |record| (record.record_type.as_str(), record.key_of(&captures)))
+    }
+}
+
+impl Router {
+    /// A router over the routes of `service`.
+    pub fn new(service: &Service) -> Self {
+        let routes = service.routes.clone();
+        let lengths = routes.iter().map(|route| route.path.segments.len()).max().unwrap_or_default();
+        let mut by_length = vec![Vec::new(); lengths + 1];
+        for (place, route) in (0..).zip(&routes) {
+            by_length[route.path.segments.len()].push(place);
+        }
+        let records = routes.iter().flat_map(|route| &route.records);
+        let longest_literal = records.map(RecordTemplate::literal_bytes).max().unwrap_or_default();
+        Self { routes, by_length, longest_literal }
+    }
+
+    /// The route for `path` (no query), or `None`: then the path is unrouted.
+    ///
+    /// A path whose key would be longer than an announcement's may be is unrouted too: nothing could keep it fresh.
+    pub fn find<'p>(&'p self, path: &'p str) -> Option<Matched<'p>> {
+        let length = path.strip_prefix('/')?.bytes().filter(|byte| *byte == b'/').count() + 1;
+        let places = self.by_length.get(length)?;
+        let (place, captures) =
+            places.iter().find_map(|place| Some((*place, self.routes[usize::from(*place)].path.captures(path)?)))?;
+        let index = usize::from(place);
+        let announceable = path.len() + self.longest_literal <= limits::RECORD_KEY_BYTES;
+        (announceable && is_plain(path)).then(|| Matched { index, route: &self.routes[index], captures })
+    }
+
+    /// All routes, in order.
+    pub fn routes(&self) -> &[Route] {
+        &self.routes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::read::from_toml;
+
+    fn router(routes: &[(&str, &str)]) -> Router {
+        let mut text = "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n".to_owned();
+        for (path, record) in routes {
+            text.push_str(&format!("[[service.route]]\npath = \"{path}\"\nrecords = [\"{record}\"]\n"));
+        }
+        Router::new(&from_toml(&text).unwrap().service)
+    }
+
+    fn records(router: &Router, path: &str) -> Option<(usize, Vec<(String, String)>)> {
+        let found = router.find(path)?;
+        Some((found.index, found.records().map(|(kind, key)| (kind.to_owned(), key.into_owned())).collect()))
+    }
+
+    #[test]
+    fn the_first_route_in_the_order_of_the_file_is_taken() {
+        let router =
+            router(&[("/v1/contexts/{key}/raw", "raw:{key}"), ("/v1/contexts/{key}/{view}", "context:{key}")]);
+        assert_eq!(records(&router, "/v1/contexts/k/raw"), Some((0, vec![("raw".into(), "k".into())])));
+        assert_eq!(records(&router, "/v1/contexts/k/full"), Some((1, vec![("context".into(), "k".into())])));
+        assert_eq!(records(&router, "/v1/contexts/k"), None);
+        assert_eq!(records(&router, "/v1/contexts/k/full/more"), None);
+        assert_eq!(records(&router, "*"), None);
+    }
+
+    #[test]
+    fn one_path_may_show_several_records() {
+        let mut text = "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n".to_owned();
+        text.push_str(
+            "[[service.route]]\npath = \"/t/{t}/c/{c}\"\nrecords = [\"tenant:{t}\", \"context:{t}/{c}\"]\n",
+        );
+        let router = Router::new(&from_toml(&text).unwrap().service);
+        let shown = records(&router, "/t/acme/c/a%2Fb").unwrap().1;
+        assert_eq!(shown, vec![("tenant".into(), "acme".into()), ("context".into(), "acme/a/b".into())]);
+    }
+
+    #[test]
+    fn a_path_whose_key_could_not_be_announced_is_unrouted() {
+        let router = router(&[("/c/{key}", "c:{key}")]);
+        assert!(router.find(&format!("/c/{}", "k".repeat(limits::RECORD_KEY_BYTES - 3))).is_some());
+        assert!(router.find(&format!("/c/{}", "k".repeat(limits::RECORD_KEY_BYTES))).is_none());
+    }
+
+    #[test]
+    fn a_path_that_a_region_might_read_differently_is_unrouted() {
+        let router = router(&[("/v1/contexts/{key}/{view}", "context:{key}")]);
+        assert!(router.find("/v1/contexts/k/full").is_some());
+        for path in
+            ["/v1/contexts/../full", "/v1/contexts/k/%2e%2E", "/v1/contexts/a%2f..%2fb/full", "/v1/contexts/%zz/f"]
+        {
+            assert!(router.find(path).is_none(), "{path}");
+        }
+    }
+}

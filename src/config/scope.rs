@@ -1,0 +1,217 @@
+//! Owns the reading of one table by the schema: each setting's value or default, and the record of where it came from.
+//!
+//! Before it: the tree of what was written. After it: [`super::read`] puts sections together; [`Origins`] tells
+//! `nearside check` where each value came from. Invariant: a mistake never ends the reading; what was wrong is
+//! replaced by its default, so that the next mistake is found too.
+
+use super::mistake::{Mistake, Place, Warning, Wrong, nearest, quoted};
+use super::settings::{Kind, Preset, Section, Setting, of};
+use super::tree::{Raw, Table, Value};
+use super::value;
+
+/// Where every setting came from, and what is allowed but probably not meant.
+#[derive(Clone, Debug, Default)]
+pub struct Origins {
+    /// Every setting that holds, in the order of the schema within its table.
+    pub settings: Vec<Effective>,
+    /// In the order of their places.
+    pub warnings: Vec<Warning>,
+}
+
+/// One setting that holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Effective {
+    /// Which.
+    pub setting: &'static Setting,
+    /// The region or route it is of, by its place from 0.
+    pub item: Option<usize>,
+    /// Its value as TOML.
+    pub toml: String,
+    /// Where it was written.
+    pub place: Place,
+    pub(super) raw: Raw,
+}
+
+impl Effective {
+    /// Whether nobody wrote it.
+    pub fn is_default(&self) -> bool {
+        self.place == Place::Default
+    }
+}
+
+impl Origins {
+    /// Where this setting (of this region or route) was written.
+    pub fn place(&self, setting: &Setting, item: Option<usize>) -> Place {
+        self.find(setting, item).map_or(Place::Default, |found| found.place.clone())
+    }
+
+    /// Whether it was written at all.
+    pub fn is_written(&self, setting: &Setting, item: Option<usize>) -> bool {
+        self.place(setting, item) != Place::Default
+    }
+
+    fn find(&self, setting: &Setting, item: Option<usize>) -> Option<&Effective> {
+        self.settings.iter().find(|known| known.setting == setting && known.item == item)
+    }
+}
+
+/// What the reading of a whole configuration collects.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    /// What is read: the file, or the environment alone.
+    pub(super) root: Place,
+    pub(super) origins: Origins,
+    pub(super) mistakes: Vec<Mistake>,
+    /// The settings that have a mistake already: no check looks at them again.
+    mistaken: Vec<(&'static str, Option<usize>)>,
+}
+
+impl Ledger {
+    /// Nothing yet, of what is written at `root`.
+    pub(super) fn new(root: Place) -> Self {
+        Self { root, origins: Origins::default(), mistakes: Vec::new(), mistaken: Vec::new() }
+    }
+
+    /// Notes a mistake in a setting that has none yet.
+    pub(super) fn mistake(&mut self, setting: &'static Setting, item: Option<usize>, place: Place, wrong: Wrong) {
+        if !self.is_mistaken(setting, item) {
+            self.mistaken.push((setting.about, item));
+            self.mistakes.push(Mistake::new(place, setting.path(), wrong));
+        }
+    }
+
+    /// Whether this setting has a mistake already. Every setting has an `about` of its own.
+    pub(super) fn is_mistaken(&self, setting: &Setting, item: Option<usize>) -> bool {
+        self.mistaken.iter().any(|(about, of)| *about == setting.about && *of == item)
+    }
+
+    /// Notes what is allowed and probably not meant.
+    pub(super) fn warn(&mut self, place: Place, text: impl Into<String>) {
+        self.origins.warnings.push(Warning { place, text: text.into() });
+    }
+
+    /// The table under `key` of `parent`, its keys checked; an empty one when there is none.
+    pub(super) fn table(&mut self, parent: &Table, section: Section, key: &str) -> Scope {
+        let empty = || Table::empty(parent.place.clone());
+        let table = match parent.get(key) {
+            None => empty(),
+            Some(Raw { value: Value::Table(table), .. }) => table.clone(),
+            Some(raw) => {
+                let wrong = Wrong::new(format!("{} where a table belongs", raw.kind()), format!("write [{key}]"));
+                self.mistakes.push(Mistake::new(raw.place.clone(), section.path(), wrong));
+                empty()
+            }
+        };
+        self.scope(table, section, None)
+    }
+
+    /// A table whose keys are checked against the schema.
+    pub(super) fn scope(&mut self, table: Table, section: Section, item: Option<usize>) -> Scope {
+        let known = || of(section).map(|setting| setting.key).chain(section.nested().iter().copied());
+        for (key, entry) in &table.entries {
+            if known().any(|name| name == key) {
+                continue;
+            }
+            let instead = match nearest(key, known()) {
+                Some(name) => format!("did you mean {name}?"),
+                None => format!("known here: {}", known().collect::<Vec<_>>().join(", ")),
+            };
+            let wrong = Wrong::new(format!("no setting is called {}", quoted(key)), instead);
+            self.mistakes.push(Mistake::new(entry.key_place.clone(), section.path(), wrong));
+        }
+        Scope { table, item }
+    }
+}
+
+/// One table being read.
+#[derive(Debug)]
+pub(super) struct Scope {
+    pub(super) table: Table,
+    pub(super) item: Option<usize>,
+}
+
+/// How a value is read: one of [`value`]'s functions.
+type Reading<T> = fn(&Raw, Kind) -> Result<T, Wrong>;
+
+impl Scope {
+    /// A setting that has a default, its own or another setting's.
+    pub(super) fn given<T>(&self, ledger: &mut Ledger, setting: &'static Setting, read: Reading<T>) -> T {
+        if let Some(raw) = self.table.get(setting.key) {
+            match read(raw, setting.kind) {
+                Ok(value) => {
+                    self.record(ledger, setting, raw);
+                    return value;
+                }
+                Err(wrong) => ledger.mistake(setting, self.item, raw.place.clone(), wrong),
+            }
+        }
+        let preset = preset(ledger, setting);
+        self.record(ledger, setting, &preset);
+        read(&preset, setting.kind).expect("the schema's tests read every default")
+    }
+
+    /// A setting that may be none.
+    pub(super) fn optional<T>(&self, ledger: &mut Ledger, setting: &'static Setting, read: Reading<T>) -> Option<T> {
+        let default = preset(ledger, setting);
+        let raw = self.table.get(setting.key).unwrap_or(&default);
+        let value = if value::is_none(raw, setting.kind) { Ok(None) } else { read(raw, setting.kind).map(Some) };
+        match value {
+            Ok(value) => {
+                self.record(ledger, setting, raw);
+                value
+            }
+            Err(wrong) => {
+                ledger.mistake(setting, self.item, raw.place.clone(), wrong);
+                None
+            }
+        }
+    }
+
+    /// A setting that must be written; without it, or when it is wrong, `instead` takes its place.
+    pub(super) fn required<T>(
+        &self,
+        ledger: &mut Ledger,
+        setting: &'static Setting,
+        read: Reading<T>,
+        instead: impl FnOnce() -> T,
+    ) -> T {
+        let Some(raw) = self.table.get(setting.key) else {
+            let wrong = Wrong::new("missing", format!("write `{} = ..`: {}", setting.key, setting.takes()));
+            ledger.mistake(setting, self.item, self.table.place.clone(), wrong);
+            return instead();
+        };
+        match read(raw, setting.kind) {
+            Ok(value) => {
+                self.record(ledger, setting, raw);
+                value
+            }
+            Err(wrong) => {
+                ledger.mistake(setting, self.item, raw.place.clone(), wrong);
+                instead()
+            }
+        }
+    }
+
+    fn record(&self, ledger: &mut Ledger, setting: &'static Setting, raw: &Raw) {
+        ledger.origins.settings.push(Effective {
+            setting,
+            item: self.item,
+            toml: raw.to_toml(setting.kind),
+            place: raw.place.clone(),
+            raw: raw.clone(),
+        });
+    }
+}
+
+/// What holds when a setting is not written.
+fn preset(ledger: &Ledger, setting: &'static Setting) -> Raw {
+    let text = match setting.preset {
+        Preset::Required => "",
+        Preset::Is(text) => text,
+        Preset::Like(other) => match ledger.origins.find(other, None) {
+            Some(found) => return Raw { place: Place::Default, ..found.raw.clone() },
+            None => return preset(ledger, other),
+        },
+    };
+    Raw { value: Value::Untyped(text.to_owned()), place: Place::Default }
+}

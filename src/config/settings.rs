@@ -1,0 +1,355 @@
+//! Owns the schema: every setting there is, with its section, kind, range, default and one line about it.
+//!
+//! Before it: nothing; this is what a setting is. After it: [`super::read`] reads by it, [`super::variables`] knows
+//! the environment's names by it, [`super::effective`] prints by it, and `docs/configuration.md` is checked against
+//! it. Invariant: a setting that is not here does not exist, and every default here is accepted by its own kind.
+
+use std::time::Duration;
+
+use crate::limits;
+
+/// One table of the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Section {
+    /// `[service]`
+    Service,
+    /// `[[service.region]]`, told apart by name.
+    Region,
+    /// `[[service.route]]`, told apart by place, from 0.
+    Route,
+    /// `credentials = { .. }` of a route.
+    Credentials,
+    /// `[listen]`
+    Listen,
+    /// `[admin]`
+    Admin,
+    /// `[cache]`
+    Cache,
+    /// `[race]`
+    Race,
+    /// `[freshness]`
+    Freshness,
+    /// `[announcements]`
+    Announcements,
+    /// `[drain]`
+    Drain,
+    /// `[log]`
+    Log,
+}
+
+impl Section {
+    /// All of them, in the order in which they are documented and printed.
+    pub const ALL: [Self; 12] = [
+        Self::Service,
+        Self::Region,
+        Self::Route,
+        Self::Credentials,
+        Self::Listen,
+        Self::Admin,
+        Self::Cache,
+        Self::Race,
+        Self::Freshness,
+        Self::Announcements,
+        Self::Drain,
+        Self::Log,
+    ];
+
+    /// The keys that lead to it: `service.region`.
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Service => "service",
+            Self::Region => "service.region",
+            Self::Route => "service.route",
+            Self::Credentials => "service.route.credentials",
+            Self::Listen => "listen",
+            Self::Admin => "admin",
+            Self::Cache => "cache",
+            Self::Race => "race",
+            Self::Freshness => "freshness",
+            Self::Announcements => "announcements",
+            Self::Drain => "drain",
+            Self::Log => "log",
+        }
+    }
+
+    /// The tables that stand inside this one.
+    pub const fn nested(self) -> &'static [&'static str] {
+        match self {
+            Self::Service => &["region", "route"],
+            Self::Route => &["credentials"],
+            _ => &[],
+        }
+    }
+}
+
+/// What a setting takes. Ranges include both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// The name of a region.
+    RegionName,
+    /// `true` or `false`.
+    Flag,
+    /// A whole number.
+    Count(u64, u64),
+    /// A number with a unit of time.
+    Duration(Duration, Duration),
+    /// A number with a unit of bytes.
+    Size(u64, u64),
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// An address with a port.
+    Address,
+    /// An address with a port, or `false` or `""` for none.
+    AddressOrNone,
+    /// A base URL, `http` or `https`.
+    Url,
+    /// The ARN of an SNS topic.
+    Topic,
+    /// The path of a file.
+    File,
+    /// Permission bits, octal.
+    Mode,
+    /// User ids.
+    Uids,
+    /// The name of a header.
+    Header,
+    /// Names of headers.
+    Headers,
+    /// Names of hosts, without port.
+    Hosts,
+    /// A path with `{named}` segments.
+    Path,
+    /// `type:key` templates.
+    Records,
+    /// What `tracing` logs: `info`, `nearside=debug`.
+    Filter,
+}
+
+/// What holds when a setting is not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// It must be written.
+    Required,
+    /// This, written as in a variable; `""` is none.
+    Is(&'static str),
+    /// What this other setting says.
+    Like(&'static Setting),
+}
+
+/// One setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The table it stands in.
+    pub section: Section,
+    /// Its key there.
+    pub key: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// What holds when it is not written.
+    pub preset: Preset,
+    /// What it does, in one line.
+    pub about: &'static str,
+}
+
+/// Writes the schema as a table: a constant for each setting, and [`ALL`] of them in order.
+macro_rules! settings {
+    ($($name:ident = $section:ident $key:literal $kind:expr, $preset:expr, $about:literal;)*) => {
+        $(
+            #[doc = $about]
+            pub const $name: Setting =
+                Setting { section: Section::$section, key: $key, kind: $kind, preset: $preset, about: $about };
+        )*
+        /// Every setting, in the order in which they are documented and printed.
+        pub const ALL: &[Setting] = &[$($name),*];
+    };
+}
+
+use Kind::{
+    Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, Mode, Path, Records, RegionName, Size,
+    Text, Topic, Uids, Url, Word,
+};
+use Preset::{Is, Like, Required};
+
+const fn millis(from: u64, to: u64) -> Kind {
+    Kind::Duration(Duration::from_millis(from), Duration::from_millis(to))
+}
+
+const fn seconds(from: u64, to: u64) -> Kind {
+    Kind::Duration(Duration::from_secs(from), Duration::from_secs(to))
+}
+
+const MIB: u64 = 1 << 20;
+const TIB: u64 = 1 << 40;
+const HOUR: u64 = 3600;
+const DAY: u64 = 24 * HOUR;
+
+settings! {
+    SERVICE_NAME = Service "name" Text, Is("service"),
+        "What logs and metrics call the service.";
+    VERSION_HEADER = Service "version_header" Header, Is("x-record-version"),
+        "The header in which replies state their records' versions.";
+
+    REGION_NAME = Region "name" RegionName, Required,
+        "What labels, `Cache-Status` and logs call the region.";
+    REGION_URL = Region "url" Url, Required,
+        "Where the region answers: scheme, host, port and perhaps a path prefix.";
+    REGION_TOPIC = Region "topic" Topic, Is(""),
+        "The SNS topic on which the region announces its changes; none when it announces nothing.";
+
+    ROUTE_PATH = Route "path" Path, Required,
+        "The path, with `{named}` segments; the first route that matches is taken.";
+    ROUTE_RECORDS = Route "records" Records, Required,
+        "The records that a matching path shows, each `type:key`, the key made of named segments.";
+    ROUTE_IDENTITY = Route "identity" Word(&["exact", "sidecar"]), Is("exact"),
+        "Whose reply it is: the caller's own (`exact`), or anyone's, asked for with `credentials` (`sidecar`).";
+    ROUTE_IDENTITY_HEADERS = Route "identity_headers" Headers, Is("authorization,cookie"),
+        "With `exact`: the headers that tell callers apart; they go to the regions.";
+    ROUTE_FORWARD = Route "forward" Headers, Is(""),
+        "Further headers of the caller that go to the regions; each value is cached apart.";
+    ROUTE_TTL = Route "ttl" seconds(1, 30 * DAY), Like(&CACHE_TTL),
+        "How long a confirmed reply is kept, whatever max-age it states.";
+    ROUTE_STORE_NO_STORE = Route "store_no_store" Flag, Is("false"),
+        "Keep replies marked `no-store` all the same.";
+
+    CREDENTIALS_FILE = Credentials "file" File, Required,
+        "With `sidecar`: the file that holds what is sent, read again when it changes.";
+    CREDENTIALS_HEADER = Credentials "header" Header, Is("authorization"),
+        "With `sidecar`: the header it is sent in.";
+    CREDENTIALS_PREFIX = Credentials "prefix" Text, Is(""),
+        "With `sidecar`: what is put before it, such as `Bearer ` with its space.";
+
+    LISTEN_TCP = Listen "tcp" AddressOrNone, Is("127.0.0.1:8700"),
+        "Where applications connect; port 0 picks a free one, `false` listens on no port.";
+    LISTEN_UNIX = Listen "unix" File, Is(""),
+        "A Unix socket where applications connect.";
+    LISTEN_UNIX_MODE = Listen "unix_mode" Mode, Is("0600"),
+        "The socket's permission bits, octal.";
+    LISTEN_UNIX_UIDS = Listen "unix_uids" Uids, Is(""),
+        "User ids that may connect to the socket; none means Nearside's own only.";
+    LISTEN_ALLOWED_HOSTS = Listen "allowed_hosts" Hosts, Is(""),
+        "Hosts accepted in `Host` besides loopback names and addresses.";
+    LISTEN_REFUSE_FORWARDED = Listen "refuse_forwarded" Flag, Is("false"),
+        "Refuse requests that a proxy passed on (`X-Forwarded-For`, `Forwarded`).";
+    LISTEN_TOKEN_FILE = Listen "token_file" File, Is(""),
+        "A file whose content callers must send in `x-nearside-token`.";
+    LISTEN_MAX_CONNECTIONS = Listen "max_connections" Count(1, limits::CONNECTIONS_AT_MOST as u64), Is("4096"),
+        "Connections open at once.";
+    LISTEN_ALLOW_NON_LOOPBACK = Listen "allow_non_loopback" Flag, Is("false"),
+        "Let `listen.tcp` be an address that other machines reach.";
+
+    ADMIN_LISTEN = Admin "listen" Address, Is("127.0.0.1:8701"),
+        "Where `/livez`, `/readyz`, `/status` and `/metrics` are served; port 0 picks a free one.";
+    ADMIN_ALLOW_NON_LOOPBACK = Admin "allow_non_loopback" Flag, Is("false"),
+        "Let `admin.listen` be an address that other machines reach, as a kubelet's probe needs.";
+
+    CACHE_TTL = Cache "ttl" seconds(1, 30 * DAY), Is("1h"),
+        "How long a confirmed reply is kept where a route does not say.";
+    CACHE_NEGATIVE_TTL = Cache "negative_ttl" seconds(0, 30), Is("30s"),
+        "How long an absence (404, 410) is kept.";
+    CACHE_SOFT_TTL = Cache "soft_ttl" seconds(0, HOUR), Is("30s"),
+        "How long a reply is kept while nothing proves that announcements arrive.";
+    CACHE_MAX_BYTES = Cache "max_bytes" Size(MIB, TIB), Is("256MiB"),
+        "Bodies, headers and keys together.";
+    CACHE_STALE_IF_ERROR = Cache "stale_if_error" seconds(0, 30 * DAY), Is("24h"),
+        "How long past its time a reply may be served, labelled, while every region fails.";
+
+    RACE_MODE = Race "mode" Word(&["all", "pair", "hedge"]), Is("all"),
+        "Who is asked: every region, the primary and one other, or the primary and later the others.";
+    RACE_DEADLINE = Race "deadline" millis(10, 60_000), Is("2s"),
+        "How long a caller waits at most for the regions.";
+    RACE_PRIMARY = Race "primary" Text, Is(""),
+        "The name of the region asked first in `pair` and `hedge`; none means the first.";
+    RACE_PERMITS = Race "permits" Count(1, limits::PERMITS_PER_REGION_AT_MOST as u64), Is("512"),
+        "Requests under way at once to one region.";
+
+    FRESHNESS_HEARTBEATS = Freshness "heartbeats" Word(&["auto", "required"]), Is("auto"),
+        "Whether a working subscription proves anything until a region's first heartbeat (`auto`), or never.";
+    FRESHNESS_WORST_LAG = Freshness "worst_lag" millis(100, HOUR * 1000), Is("60s"),
+        "How far one region's ingest may lag behind another's.";
+    FRESHNESS_GRACE = Freshness "grace" millis(0, 10_000), Is("0s"),
+        "How long a reader may get the previous value while an announced change is fetched.";
+    FRESHNESS_MAX_JUMP = Freshness "max_jump" Count(1, (1 << 62) - 1), Is("100000000000000"),
+        "A version this far above a record's last is not believed; room for counters and microseconds.";
+    FRESHNESS_STRICT = Freshness "strict" Flag, Is("false"),
+        "Answer 504 rather than with something known to be too old.";
+    FRESHNESS_STATE_FILE = Freshness "state_file" File, Is(""),
+        "Where it is remembered across restarts which regions send heartbeats; none remembers nothing.";
+
+    ANNOUNCEMENTS_TRANSPORT = Announcements "transport" Word(&["sqs", "http", "off"]), Is("sqs"),
+        "How announcements arrive: through a queue of our own per topic, by posts of SNS to us, or not at all.";
+    ANNOUNCEMENTS_ENDPOINT_URL = Announcements "endpoint_url" Url, Is(""),
+        "Overrides every AWS endpoint, for an emulator; `AWS_ENDPOINT_URL` does too where this is not written.";
+    ANNOUNCEMENTS_INSECURE_SNS_SIGNER = Announcements "insecure_sns_signer" Url, Is(""),
+        "INSECURE: take signing certificates from this origin too; only with `endpoint_url`, for an emulator.";
+    ANNOUNCEMENTS_HTTP_LISTEN = Announcements "http_listen" AddressOrNone, Is(""),
+        "With `http`: where SNS's posts arrive.";
+    ANNOUNCEMENTS_HTTP_PUBLIC_URL = Announcements "http_public_url" Url, Is(""),
+        "With `http`: the URL by which SNS reaches that address.";
+
+    DRAIN_LINGER = Drain "linger" millis(0, 300_000), Is("5s"),
+        "After SIGTERM everything is still answered for this long.";
+    DRAIN_DEADLINE = Drain "deadline" millis(100, 300_000), Is("10s"),
+        "Then requests under way end and subscriptions are removed, within this.";
+
+    LOG_FORMAT = Log "format" Word(&["human", "json"]), Is("human"),
+        "For people, or one JSON object per line.";
+    LOG_FILTER = Log "filter" Filter, Is("info"),
+        "What is logged: a level, or levels by module, such as `info,nearside::announce=debug`.";
+}
+
+/// The settings of one section, in order.
+pub fn of(section: Section) -> impl Iterator<Item = &'static Setting> {
+    ALL.iter().filter(move |setting| setting.section == section)
+}
+
+impl Setting {
+    /// As one names it in a sentence: `cache.ttl`.
+    pub fn path(&self) -> String {
+        format!("{}.{}", self.section.path(), self.key)
+    }
+
+    /// The variable that sets it; regions by `{NAME}`, routes by `{N}`.
+    pub fn variable(&self) -> String {
+        let key = self.key.to_ascii_uppercase();
+        match self.section {
+            Section::Region => format!("NEARSIDE__SERVICE__REGION__{{NAME}}__{key}"),
+            Section::Route => format!("NEARSIDE__SERVICE__ROUTE__{{N}}__{key}"),
+            Section::Credentials => format!("NEARSIDE__SERVICE__ROUTE__{{N}}__CREDENTIALS__{key}"),
+            section => format!("NEARSIDE__{}__{key}", section.path().to_ascii_uppercase()),
+        }
+    }
+
+    /// Whether it may be none, written `""`.
+    pub const fn may_be_none(&self) -> bool {
+        matches!(self.preset, Is(text) if text.is_empty()) || matches!(self.kind, AddressOrNone)
+    }
+
+    /// What it takes, in words: `duration, 1s to 30days`.
+    pub fn takes(&self) -> String {
+        let time = humantime::format_duration;
+        match self.kind {
+            Text => "text".to_owned(),
+            RegionName => "a name of letters, digits, `-`, `_`, `.`".to_owned(),
+            Flag => "`true` or `false`".to_owned(),
+            Count(from, to) => format!("a number, {from} to {to}"),
+            Kind::Duration(from, to) => format!("a duration, {} to {}", time(from), time(to)),
+            Size(from, to) => format!("a size, {} to {}", bytesize::ByteSize(from), bytesize::ByteSize(to)),
+            Word(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
+            Address => "an address and port".to_owned(),
+            AddressOrNone => "an address and port, or `false`".to_owned(),
+            Url => "an `http` or `https` URL".to_owned(),
+            Topic => "the ARN of an SNS topic".to_owned(),
+            File => "a path".to_owned(),
+            Mode => "octal bits, `0000` to `0777`".to_owned(),
+            Uids => "a list of user ids".to_owned(),
+            Header => "the name of a header".to_owned(),
+            Headers => format!("a list of at most {} headers", limits::HEADERS_PER_ROUTE),
+            Hosts => "a list of hosts".to_owned(),
+            Path => "a path template".to_owned(),
+            Records => format!("a list of 1 to {} record templates", limits::RECORDS_PER_ROUTE),
+            Filter => "a filter".to_owned(),
+        }
+    }
+}

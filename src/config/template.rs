@@ -1,0 +1,300 @@
+//! Owns the templates of a route: the path that it answers to and the records that such a path shows.
+//!
+//! Before it: `path` and `records` of `[[service.route]]`. After it: [`super::router`] matches paths, and identity
+//! hashes the record keys that come out. Invariant: one path leads to one key per record, and a path that a region
+//! might read differently (dot segments, encoded or not, a broken escape) leads to none.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use percent_encoding::percent_decode_str;
+
+use super::mistake::{Wrong, nearest, quoted};
+use super::{PathTemplate, RecordTemplate, Segment};
+use crate::limits;
+
+/// What the named segments of a template were in one path, as written there.
+#[derive(Clone, Copy, Debug)]
+pub struct Captures<'p> {
+    template: &'p PathTemplate,
+    values: [&'p str; limits::NAMES_PER_PATH],
+}
+
+impl<'p> Captures<'p> {
+    /// What `name` was, its escapes decoded; `None` when the template has no such name.
+    pub fn get(&self, name: &str) -> Option<Cow<'p, str>> {
+        let at = self.template.names().position(|known| known == name)?;
+        self.values.get(at).map(|value| decoded(value))
+    }
+}
+
+/// `value` without its percent-encoding; [`is_plain`] made sure that this is UTF-8.
+fn decoded(value: &str) -> Cow<'_, str> {
+    percent_decode_str(value).decode_utf8_lossy()
+}
+
+impl PathTemplate {
+    /// Reads `/v1/contexts/{key}/{view}`.
+    ///
+    /// # Errors
+    /// Says what is wrong with the template and what to write instead.
+    pub fn parse(text: &str) -> Result<Self, Wrong> {
+        let Some(rest) = text.strip_prefix('/') else {
+            let instead = "begin with a `/`, such as \"/v1/contexts/{key}\"";
+            return Err(Wrong::new(format!("{} is not a path", quoted(text)), instead));
+        };
+        let count = rest.split('/').count();
+        let mut segments = Vec::with_capacity(count);
+        for (at, written) in rest.split('/').enumerate() {
+            if written.is_empty() && at + 1 < count {
+                return Err(Wrong::new(format!("{} has an empty segment", quoted(text)), "write one `/`, not two"));
+            }
+            let segment = segment(written)?;
+            if let Segment::Named(name) = &segment {
+                if segments.contains(&segment) {
+                    let what = format!("`{{{name}}}` stands there twice");
+                    return Err(Wrong::new(what, "give each segment a name of its own"));
+                }
+            }
+            segments.push(segment);
+        }
+        let template = Self { text: text.to_owned(), segments };
+        match template.names().count() {
+            0..=limits::NAMES_PER_PATH => Ok(template),
+            names => {
+                let most = limits::NAMES_PER_PATH;
+                Err(Wrong::new(format!("{names} named segments"), format!("name at most {most}")))
+            }
+        }
+    }
+
+    /// The names of its named segments, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Named(name) => Some(name.as_str()),
+            Segment::Literal(_) => None,
+        })
+    }
+
+    /// What the named segments are in `path` (no query), or `None` when it is not such a path.
+    ///
+    /// Literal segments are compared byte for byte; a trailing slash is an empty last segment. A path with a dot
+    /// segment or a broken escape anywhere matches nothing: see [`is_plain`].
+    pub fn matches<'p>(&'p self, path: &'p str) -> Option<Captures<'p>> {
+        self.captures(path).filter(|_| is_plain(path))
+    }
+
+    /// As [`PathTemplate::matches`], for a path that is known to be plain.
+    pub(super) fn captures<'p>(&'p self, path: &'p str) -> Option<Captures<'p>> {
+        let mut captures = Captures { template: self, values: [""; limits::NAMES_PER_PATH] };
+        let mut free = captures.values.iter_mut();
+        let mut written = path.strip_prefix('/')?.split('/');
+        for segment in &self.segments {
+            let value = written.next()?;
+            match segment {
+                Segment::Literal(literal) if literal == value => {}
+                Segment::Named(_) if !value.is_empty() => *free.next()? = value,
+                _ => return None,
+            }
+        }
+        written.next().is_none().then_some(captures)
+    }
+
+    /// Whether every path of `other` is one of this template's too.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.segments.len() == other.segments.len()
+            && self.segments.iter().zip(&other.segments).all(|pair| match pair {
+                (Segment::Named(_), Segment::Named(_)) => true,
+                (Segment::Named(_), Segment::Literal(literal)) => !literal.is_empty(),
+                (mine, theirs) => mine == theirs,
+            })
+    }
+
+    /// Whether some path is both this template's and `other`'s.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.segments.len() == other.segments.len()
+            && self.segments.iter().zip(&other.segments).all(|pair| match pair {
+                (Segment::Literal(mine), Segment::Literal(theirs)) => mine == theirs,
+                (Segment::Named(_), Segment::Literal(literal)) | (Segment::Literal(literal), Segment::Named(_)) => {
+                    !literal.is_empty()
+                }
+                (Segment::Named(_), Segment::Named(_)) => true,
+            })
+    }
+}
+
+impl fmt::Display for PathTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// One segment of a path template: `{name}` or literal text, never both.
+fn segment(written: &str) -> Result<Segment, Wrong> {
+    if let Some(name) = written.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+        return named(name);
+    }
+    if written.contains(['{', '}']) {
+        let instead = "let a name be the whole segment, such as \"/v1/contexts/{key}\"";
+        return Err(Wrong::new(format!("{} mixes a name and text", quoted(written)), instead));
+    }
+    if let Some(stray) = written.chars().find(|char| !is_path_char(*char)) {
+        let instead = match stray {
+            '?' | '#' => "leave the query out: it is part of every key by itself",
+            _ => "write it percent-encoded, as it stands in a request",
+        };
+        return Err(Wrong::new(format!("{} in a path", quoted(&stray.to_string())), instead));
+    }
+    if !escapes_are_plain(written) || is_dots(written) {
+        let what = format!("{} matches no path", quoted(written));
+        return Err(Wrong::new(what, "write a segment without dot segments and broken escapes"));
+    }
+    Ok(Segment::Literal(written.to_owned()))
+}
+
+fn named(name: &str) -> Result<Segment, Wrong> {
+    let shaped = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.len() <= 64
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if shaped {
+        return Ok(Segment::Named(name.to_owned()));
+    }
+    Err(Wrong::new(format!("{} is not a name", quoted(name)), "write letters, digits and `_`, such as {key}"))
+}
+
+/// RFC 3986 section 3.3: what a segment may hold unescaped, and the `%` of an escape.
+fn is_path_char(char: char) -> bool {
+    char.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@%".contains(char)
+}
+
+/// Whether every reader of `path` takes it for the same one: no dot segment (RFC 3986 section 5.2.4), raw or
+/// encoded, also none that shows only when `%2F` or `%5C` is decoded, and no escape that is broken or not UTF-8.
+pub fn is_plain(path: &str) -> bool {
+    if !path.bytes().any(|byte| matches!(byte, b'%' | b'.' | b'\\')) {
+        return true;
+    }
+    path.split('/').all(|segment| !is_dots(segment) && escapes_are_plain(segment))
+}
+
+fn is_dots(segment: &str) -> bool {
+    segment.split('\\').any(|part| part == "." || part == "..")
+}
+
+/// Whether the escapes of one segment are complete, decode to UTF-8, and hide no dot segment.
+fn escapes_are_plain(segment: &str) -> bool {
+    if !segment.contains('%') {
+        return true;
+    }
+    let complete = segment.split('%').skip(1).all(|after| {
+        let digits = after.as_bytes();
+        digits.len() >= 2 && digits[..2].iter().all(u8::is_ascii_hexdigit)
+    });
+    complete
+        && percent_decode_str(segment)
+            .decode_utf8()
+            .is_ok_and(|text| !text.split(['/', '\\']).any(|part| part == "." || part == ".."))
+}
+
+impl RecordTemplate {
+    /// Reads `context:{key}`: a record type, a colon, and a key of names and text.
+    ///
+    /// # Errors
+    /// Says what is wrong with the template and what to write instead.
+    pub fn parse(text: &str) -> Result<Self, Wrong> {
+        const INSTEAD: &str = "write a record type, a colon and a key, such as \"context:{key}\"";
+        let Some((record_type, key)) = text.split_once(':') else {
+            return Err(Wrong::new(format!("{} has no record type", quoted(text)), INSTEAD));
+        };
+        let shaped = (1..=128).contains(&record_type.len())
+            && record_type.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+        if !shaped {
+            return Err(Wrong::new(format!("{} is not a record type", quoted(record_type)), INSTEAD));
+        }
+        let key = key_parts(key)?;
+        if key.is_empty() {
+            return Err(Wrong::new(format!("{} has no key", quoted(text)), INSTEAD));
+        }
+        Ok(Self { record_type: record_type.to_owned(), key })
+    }
+
+    /// The key of this record in a matching path. Borrowed when it is one segment without escapes.
+    pub fn key_of<'p>(&self, captures: &Captures<'p>) -> Cow<'p, str> {
+        if let [Segment::Named(name)] = self.key.as_slice() {
+            return captures.get(name).unwrap_or_default();
+        }
+        let parts = self.key.iter().map(|part| match part {
+            Segment::Literal(text) => Cow::Borrowed(text.as_str()),
+            Segment::Named(name) => captures.get(name).unwrap_or_default(),
+        });
+        Cow::Owned(parts.collect())
+    }
+
+    /// The names in its key.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.key.iter().filter_map(|part| match part {
+            Segment::Named(name) => Some(name.as_str()),
+            Segment::Literal(_) => None,
+        })
+    }
+
+    /// How much of its key is the template's own text, bytes.
+    pub(super) fn literal_bytes(&self) -> usize {
+        let literal = |part: &Segment| if let Segment::Literal(text) = part { text.len() } else { 0 };
+        self.key.iter().map(literal).sum()
+    }
+
+    /// Checks that `path` has every name of the key.
+    pub(super) fn check_against(&self, path: &PathTemplate) -> Result<(), Wrong> {
+        let Some(missing) = self.names().find(|name| !path.names().any(|known| known == *name)) else {
+            return Ok(());
+        };
+        let instead = match nearest(missing, path.names()) {
+            Some(known) => format!("did you mean `{{{known}}}`?"),
+            None => "use a name that stands in the path".to_owned(),
+        };
+        Err(Wrong::new(format!("`{{{missing}}}` does not stand in the path {}", quoted(&path.text)), instead))
+    }
+}
+
+impl fmt::Display for RecordTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.record_type)?;
+        self.key.iter().try_for_each(|part| match part {
+            Segment::Literal(text) => f.write_str(text),
+            Segment::Named(name) => write!(f, "{{{name}}}"),
+        })
+    }
+}
+
+/// `{tenant}/{id}` into its parts.
+fn key_parts(mut text: &str) -> Result<Vec<Segment>, Wrong> {
+    const INSTEAD: &str = "write names between braces with text around them, such as \"context:{tenant}/{id}\"";
+    let mut parts = Vec::new();
+    while !text.is_empty() {
+        let (part, rest) = match text.strip_prefix('{') {
+            Some(inner) => {
+                let (name, rest) =
+                    inner.split_once('}').ok_or_else(|| Wrong::new("a brace without its end", INSTEAD))?;
+                (named(name)?, rest)
+            }
+            None => {
+                let (literal, rest) = text.split_at(text.find('{').unwrap_or(text.len()));
+                (Segment::Literal(literal.to_owned()), rest)
+            }
+        };
+        let bad = match &part {
+            Segment::Literal(literal) => literal.contains(['}', ',']) || literal.chars().any(char::is_control),
+            Segment::Named(_) => parts.contains(&part) || matches!(parts.last(), Some(Segment::Named(_))),
+        };
+        if bad {
+            let what = "a key with a stray `}` or `,`, a name twice, or two names without text between them";
+            return Err(Wrong::new(what, INSTEAD));
+        }
+        parts.push(part);
+        text = rest;
+    }
+    Ok(parts)
+}
+
+#[cfg(test)]
+mod tests;

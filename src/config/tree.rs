@@ -1,0 +1,244 @@
+//! Owns the settings as they were written: a tree of raw values, each with its [`Place`].
+//!
+//! Before it: TOML text. After it: [`super::variables`] lays the environment over it and [`super::read`] reads it by
+//! the schema. Invariant: every value and key knows where it was written; building a tree never panics.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::mistake::{Mistake, Place, Wrong, quoted};
+use super::settings::Kind;
+
+/// A value and where it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Raw {
+    pub(super) value: Value,
+    pub(super) place: Place,
+}
+
+/// A value as it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    /// A TOML string.
+    Text(String),
+    /// Text of no type yet, from a variable or the schema's defaults: `true`, `5`, `a,b`.
+    Untyped(String),
+    /// A TOML integer: its digits and their base.
+    Integer { digits: String, base: u32 },
+    /// A TOML boolean.
+    Flag(bool),
+    /// A TOML array.
+    List(Vec<Raw>),
+    /// A TOML table.
+    Table(Table),
+    /// A TOML float or date, which no setting takes; its name.
+    Other(&'static str),
+}
+
+/// The keys of one table in the order of their names.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Table {
+    pub(super) entries: BTreeMap<String, Entry>,
+    pub(super) place: Place,
+}
+
+/// One key of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Entry {
+    pub(super) key_place: Place,
+    pub(super) raw: Raw,
+}
+
+impl Raw {
+    /// What kind of value it is, for a sentence: `a string`.
+    pub(super) fn kind(&self) -> &'static str {
+        match &self.value {
+            Value::Text(_) | Value::Untyped(_) => "a string",
+            Value::Integer { .. } => "a number",
+            Value::Flag(_) => "a boolean",
+            Value::List(_) => "a list",
+            Value::Table(_) => "a table",
+            Value::Other(kind) => kind,
+        }
+    }
+}
+
+impl Raw {
+    /// As a TOML value; text of no type yet takes the form that a setting of `kind` is written in.
+    pub(super) fn to_toml(&self, kind: Kind) -> String {
+        match &self.value {
+            Value::Text(text) => string(text),
+            Value::Integer { digits, base: 8 } => format!("0o{digits}"),
+            Value::Integer { digits, base: 16 } => format!("0x{digits}"),
+            Value::Integer { digits, base: 2 } => format!("0b{digits}"),
+            Value::Integer { digits, .. } => digits.clone(),
+            Value::Flag(flag) => flag.to_string(),
+            Value::List(items) => {
+                format!("[{}]", items.iter().map(|item| item.to_toml(kind)).collect::<Vec<_>>().join(", "))
+            }
+            Value::Untyped(text) => match kind {
+                Kind::Flag | Kind::Count(..) => text.clone(),
+                Kind::Headers | Kind::Hosts | Kind::Records | Kind::Uids => {
+                    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+                    let plain = kind == Kind::Uids;
+                    let items = words.map(|word| if plain { word.to_owned() } else { string(word) });
+                    format!("[{}]", items.collect::<Vec<_>>().join(", "))
+                }
+                Kind::AddressOrNone if text == "false" => text.clone(),
+                _ => string(text),
+            },
+            Value::Table(_) | Value::Other(_) => "{}".to_owned(),
+        }
+    }
+}
+
+/// `text` as a TOML basic string.
+fn string(text: &str) -> String {
+    let mut written = String::with_capacity(text.len() + 2);
+    written.push('"');
+    for char in text.chars() {
+        match char {
+            '"' | '\\' => written.extend(['\\', char]),
+            _ if char.is_control() => written.push_str(&format!("\\u{:04X}", u32::from(char))),
+            _ => written.push(char),
+        }
+    }
+    written.push('"');
+    written
+}
+
+impl Table {
+    /// A table without keys.
+    pub(super) fn empty(place: Place) -> Self {
+        Self { entries: BTreeMap::new(), place }
+    }
+
+    /// The value under `key`.
+    pub(super) fn get(&self, key: &str) -> Option<&Raw> {
+        self.entries.get(key).map(|entry| &entry.raw)
+    }
+}
+
+/// Turns a byte offset into a place.
+pub(super) struct Lines<'t> {
+    file: Arc<str>,
+    text: &'t str,
+    starts: Vec<usize>,
+}
+
+impl<'t> Lines<'t> {
+    fn new(file: &str, text: &'t str) -> Self {
+        let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+        Self { file: file.into(), text, starts: std::iter::once(0).chain(breaks).collect() }
+    }
+
+    fn place(&self, offset: usize) -> Place {
+        let line = self.starts.partition_point(|start| *start <= offset);
+        let start = self.starts.get(line.saturating_sub(1)).copied().unwrap_or_default();
+        let before = self.text.get(start..offset).unwrap_or_default();
+        Place::At { file: self.file.clone(), line: line.max(1), column: before.chars().count() + 1 }
+    }
+}
+
+/// What the syntax of a text got wrong.
+#[derive(Debug, Default)]
+pub(super) struct Syntax {
+    /// All of it, with its places.
+    pub(super) mistakes: Vec<Mistake>,
+    /// Some mistake leaves it open which table the rest belongs to: nothing should be said about the rest.
+    pub(super) lost: bool,
+}
+
+/// Reads TOML text as far as it can be read, and what its syntax got wrong.
+pub(super) fn parse(file: &str, text: &str) -> (Table, Syntax) {
+    let lines = Lines::new(file, text);
+    let (document, errors) = DeTable::parse_recoverable(text);
+    let mut syntax = Syntax::default();
+    for error in &errors {
+        let (mistake, lost) = syntax_mistake(&lines, error);
+        syntax.mistakes.push(mistake);
+        syntax.lost |= lost;
+    }
+    let mut table = table(&lines, document.get_ref(), 0);
+    table.place = Place::File(lines.file.clone());
+    (table, syntax)
+}
+
+/// The mistake, and whether it leaves the rest open.
+fn syntax_mistake(lines: &Lines<'_>, error: &toml::de::Error) -> (Mistake, bool) {
+    let span = error.span().unwrap_or(0..0);
+    let place = lines.place(span.start);
+    let written = lines.text.get(span).unwrap_or_default().trim();
+    let message = error.message();
+    let mut lost = false;
+    let wrong = if message.starts_with("string values must be quoted") {
+        match written {
+            "" => Wrong::new("a key without a value", "write a value after the `=`, or remove the line"),
+            _ => Wrong::new(format!("{} needs quotes", quoted(written)), format!("write \"{written}\"")),
+        }
+    } else if message.starts_with("duplicate key") {
+        Wrong::new(format!("{} is written twice", quoted(written)), "keep one of the two")
+    } else if message.starts_with("invalid float") || message.starts_with("invalid integer") {
+        let what = format!("not TOML: {message}");
+        Wrong::new(what, "put quotes around anything that is not a plain number, true or false")
+    } else {
+        lost = true;
+        Wrong::new(format!("not TOML: {message}"), "correct the syntax here")
+    };
+    (Mistake::new(place, "", wrong), lost)
+}
+
+fn table(lines: &Lines<'_>, from: &DeTable<'_>, offset: usize) -> Table {
+    let entries = from.iter().map(|(key, value)| {
+        let entry = Entry { key_place: lines.place(key.span().start), raw: raw(lines, value) };
+        (key.get_ref().to_string(), entry)
+    });
+    Table { entries: entries.collect(), place: lines.place(offset) }
+}
+
+fn raw(lines: &Lines<'_>, from: &Spanned<DeValue<'_>>) -> Raw {
+    let at = from.span().start;
+    let value = match from.get_ref() {
+        DeValue::String(text) => Value::Text(text.to_string()),
+        DeValue::Integer(whole) => Value::Integer { digits: whole.as_str().to_owned(), base: whole.radix() },
+        DeValue::Boolean(flag) => Value::Flag(*flag),
+        DeValue::Array(items) => Value::List(items.iter().map(|item| raw(lines, item)).collect()),
+        DeValue::Table(inner) => Value::Table(table(lines, inner, at)),
+        DeValue::Float(_) => Value::Other("a number with a point"),
+        DeValue::Datetime(_) => Value::Other("a date"),
+    };
+    Raw { value, place: lines.place(at) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(line: usize, column: usize) -> Place {
+        Place::At { file: "f".into(), line, column }
+    }
+
+    #[test]
+    fn a_place_counts_lines_and_characters_from_one() {
+        let (tree, Syntax { mistakes, .. }) = parse("f", "# é\n\"é\" = \"x\"\n[a]\n  b = 5\n");
+        assert!(mistakes.is_empty());
+        assert_eq!(tree.get("é").unwrap().place, at(2, 7));
+        let Value::Table(inner) = &tree.get("a").unwrap().value else { panic!("not a table") };
+        assert_eq!(inner.entries["b"].key_place, at(4, 3));
+        assert_eq!(inner.get("b").unwrap().place, at(4, 7));
+    }
+
+    #[test]
+    fn text_without_quotes_is_told_to_take_quotes_and_the_rest_is_still_read() {
+        let (tree, Syntax { mistakes, lost }) = parse("f", "ttl = 1h\nmax_bytes = 256MiB\nrest = 1\nrest = 2\n");
+        let lines: Vec<_> = mistakes.iter().map(|mistake| mistake.place.clone()).collect();
+        assert!(!lost);
+        assert_eq!(lines, vec![at(1, 7), at(2, 13), at(4, 1)]);
+        assert_eq!(mistakes[0].instead, "write \"1h\"");
+        assert_eq!(mistakes[2].wrong, "`rest` is written twice");
+        assert_eq!(tree.get("ttl").unwrap().value, Value::Text("1h".to_owned()));
+    }
+}

@@ -1,0 +1,354 @@
+//! Owns the reading of one value: from what was written to what the program uses.
+//!
+//! Before it: [`super::tree`] and [`super::variables`] hold what was written. After it: [`super::read`] puts the
+//! values together. Invariant: a value that is read here lies within its setting's range; each refusal says what to
+//! write instead and repeats no URL, which may hold a password.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use http::HeaderName;
+use url::Url;
+
+use super::mistake::{Wrong, nearest, quoted};
+use super::settings::Kind;
+use super::tree::{Raw, Value};
+use super::{PathTemplate, RecordTemplate, TopicArn};
+use crate::limits;
+
+type Read<T> = Result<T, Wrong>;
+
+/// The text of a string or a variable.
+fn text_of<'r>(raw: &'r Raw, instead: &str) -> Read<&'r str> {
+    match &raw.value {
+        Value::Text(text) | Value::Untyped(text) => Ok(text),
+        _ => Err(Wrong::new(format!("{} where text belongs", raw.kind()), instead)),
+    }
+}
+
+/// Whether it says "none": `""` or, for an address, `false`.
+pub(super) fn is_none(raw: &Raw, kind: Kind) -> bool {
+    match &raw.value {
+        Value::Text(text) | Value::Untyped(text) if text.is_empty() => true,
+        Value::Untyped(text) => kind == Kind::AddressOrNone && text == "false",
+        Value::Flag(flag) => kind == Kind::AddressOrNone && !flag,
+        _ => false,
+    }
+}
+
+/// [`Kind::Text`] and other text that needs no further reading.
+pub(super) fn text(raw: &Raw, _: Kind) -> Read<String> {
+    let text = text_of(raw, "write it between quotes")?;
+    if text.chars().any(char::is_control) {
+        return Err(Wrong::new("text with a control character", "write printable text"));
+    }
+    Ok(text.to_owned())
+}
+
+/// [`Kind::RegionName`]: a Cache-Status detail as it stands (RFC 9211 section 2.8: a token of RFC 8941) and a label.
+pub(super) fn region_name(raw: &Raw, _: Kind) -> Read<String> {
+    let instead = "write a letter, then up to 62 letters, digits, `-`, `_` or `.`, such as \"eu-west-1\"";
+    let text = text_of(raw, instead)?;
+    let shaped = text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.len() <= 63
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    if shaped { Ok(text.to_owned()) } else { Err(Wrong::new(format!("{} is not a name", quoted(text)), instead)) }
+}
+
+/// [`Kind::Flag`]
+pub(super) fn flag(raw: &Raw, _: Kind) -> Read<bool> {
+    match &raw.value {
+        Value::Flag(flag) => Ok(*flag),
+        Value::Untyped(text) if text == "true" => Ok(true),
+        Value::Untyped(text) if text == "false" => Ok(false),
+        Value::Text(text) if text == "true" || text == "false" => {
+            Err(Wrong::new(format!("\"{text}\" in quotes"), format!("write {text} without quotes")))
+        }
+        Value::Untyped(text) => Err(Wrong::new(format!("{} is neither true nor false", quoted(text)), "write one")),
+        _ => Err(Wrong::new(format!("{} where true or false belongs", raw.kind()), "write true or false")),
+    }
+}
+
+/// [`Kind::Count`]
+pub(super) fn count(raw: &Raw, kind: Kind) -> Read<u64> {
+    let (from, to) = if let Kind::Count(from, to) = kind { (from, to) } else { (0, u64::MAX) };
+    let instead = format!("write a number from {from} to {to}, without quotes");
+    let number = match &raw.value {
+        Value::Integer { digits, base } => u64::from_str_radix(digits, *base).ok(),
+        Value::Untyped(text) => text.replace('_', "").parse().ok(),
+        _ => return Err(Wrong::new(format!("{} where a number belongs", raw.kind()), instead)),
+    };
+    match number {
+        Some(number) if (from..=to).contains(&number) => Ok(number),
+        Some(number) => Err(Wrong::new(format!("{number} is out of range"), instead)),
+        None => Err(Wrong::new("not a whole number within 64 bits", instead)),
+    }
+}
+
+/// [`Kind::Duration`]
+pub(super) fn duration(raw: &Raw, kind: Kind) -> Read<Duration> {
+    const INSTEAD: &str = "write a number with a unit between quotes, such as \"250ms\", \"90s\" or \"1h\"";
+    let text = match &raw.value {
+        Value::Integer { digits, base: 10 } => {
+            let what = format!("{} has no unit", quoted(digits));
+            return Err(Wrong::new(what, format!("write \"{digits}s\" when seconds are meant")));
+        }
+        Value::Untyped(text) if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && text != "0" => {
+            let what = format!("{} has no unit", quoted(text));
+            return Err(Wrong::new(what, format!("write {text}s when seconds are meant")));
+        }
+        _ => text_of(raw, INSTEAD)?,
+    };
+    let Ok(span) = humantime::parse_duration(text) else {
+        return Err(Wrong::new(format!("{} is not a duration", quoted(text)), INSTEAD));
+    };
+    match kind {
+        Kind::Duration(from, to) if !(from..=to).contains(&span) => {
+            let time = humantime::format_duration;
+            let instead = format!("write {} to {}", time(from), time(to));
+            Err(Wrong::new(format!("{} is out of range", quoted(text)), instead))
+        }
+        _ => Ok(span),
+    }
+}
+
+/// [`Kind::Size`], bytes.
+pub(super) fn size(raw: &Raw, kind: Kind) -> Read<u64> {
+    const INSTEAD: &str = "write a number with a unit between quotes, such as \"256MiB\"";
+    let (bytes, written) = match &raw.value {
+        Value::Integer { digits, base } => (u64::from_str_radix(digits, *base).ok(), digits.as_str()),
+        _ => {
+            let text = text_of(raw, INSTEAD)?;
+            (text.parse::<bytesize::ByteSize>().ok().map(|size| size.as_u64()), text)
+        }
+    };
+    let Some(bytes) = bytes else {
+        return Err(Wrong::new(format!("{} is not a size", quoted(written)), INSTEAD));
+    };
+    match kind {
+        Kind::Size(from, to) if !(from..=to).contains(&bytes) => {
+            let instead = format!("write {} to {}", bytesize::ByteSize(from), bytesize::ByteSize(to));
+            Err(Wrong::new(format!("{} is out of range", quoted(written)), instead))
+        }
+        _ => Ok(bytes),
+    }
+}
+
+/// [`Kind::Word`]: its place among the words.
+pub(super) fn word(raw: &Raw, kind: Kind) -> Read<usize> {
+    let words = if let Kind::Word(words) = kind { words } else { &[] };
+    let one_of = words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
+    let text = text_of(raw, &format!("write one of {one_of}"))?;
+    words.iter().position(|word| *word == text).ok_or_else(|| {
+        let instead = match nearest(text, words.iter().copied()) {
+            Some(word) => format!("did you mean \"{word}\"? It is one of {one_of}"),
+            None => format!("write one of {one_of}"),
+        };
+        Wrong::new(format!("{} is not known here", quoted(text)), instead)
+    })
+}
+
+/// [`Kind::Address`]
+pub(super) fn address(raw: &Raw, _: Kind) -> Read<SocketAddr> {
+    const INSTEAD: &str = "write an IP address and a port, such as \"127.0.0.1:8700\" or \"[::1]:8700\"";
+    let text = text_of(raw, INSTEAD)?;
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let instead = match text.rsplit_once(':') {
+        Some(("localhost", port)) => format!("write \"127.0.0.1:{port}\""),
+        Some(("" | "*", port)) => {
+            format!("write \"127.0.0.1:{port}\", or \"0.0.0.0:{port}\" when other machines are to reach it")
+        }
+        _ if text.parse::<IpAddr>().is_ok() => "write the port too".to_owned(),
+        _ => INSTEAD.to_owned(),
+    };
+    Err(Wrong::new(format!("{} is not an address and port", quoted(text)), instead))
+}
+
+/// [`Kind::Url`]: a base, so no query, fragment or user name.
+pub(super) fn url(raw: &Raw, _: Kind) -> Read<Url> {
+    const INSTEAD: &str = "write http:// or https://, a host, and perhaps a port and a path, such as \
+                           \"https://contexts.eu-west-1.example.com\"";
+    let text = text_of(raw, INSTEAD)?;
+    let url = Url::parse(text).map_err(|error| Wrong::new(format!("not a URL: {error}"), INSTEAD))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(Wrong::new("neither an http nor an https URL", INSTEAD));
+    }
+    if !url.username().is_empty()
+        || url.password().is_some()
+        || text.split('/').nth(2).is_some_and(|s| s.contains('@'))
+    {
+        return Err(Wrong::new(
+            "a URL with a user name or password",
+            "remove it, and let a route's `credentials` name the file that holds it",
+        ));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(Wrong::new("a URL with a query or fragment", "remove all from the `?` or `#` on"));
+    }
+    Ok(url)
+}
+
+/// [`Kind::Topic`]
+pub(super) fn topic(raw: &Raw, _: Kind) -> Read<TopicArn> {
+    text_of(raw, "write the ARN of an SNS topic between quotes")?.parse()
+}
+
+/// [`Kind::File`]
+pub(super) fn file(raw: &Raw, kind: Kind) -> Read<PathBuf> {
+    text(raw, kind).map(PathBuf::from)
+}
+
+/// [`Kind::Mode`]
+pub(super) fn mode(raw: &Raw, _: Kind) -> Read<u32> {
+    const INSTEAD: &str = "write permission bits in octal between quotes, such as \"0600\" or \"0660\"";
+    let digits = match &raw.value {
+        Value::Integer { digits, base: 8 } => digits.as_str(),
+        Value::Integer { digits, .. } => {
+            return Err(Wrong::new(format!("{} is not octal", quoted(digits)), INSTEAD));
+        }
+        _ => text_of(raw, INSTEAD)?,
+    };
+    let bare = digits.strip_prefix("0o").unwrap_or(digits);
+    match u32::from_str_radix(bare, 8) {
+        Ok(bits) if bits <= 0o777 && !bare.starts_with('+') => Ok(bits),
+        _ => Err(Wrong::new(format!("{} is not permission bits", quoted(digits)), INSTEAD)),
+    }
+}
+
+/// The items of a list, each read by `item`; a variable's text is split at commas.
+fn list<T>(raw: &Raw, at_most: usize, of: &str, item: impl Fn(&Raw) -> Read<T>) -> Read<Vec<T>> {
+    let split;
+    let items = match &raw.value {
+        Value::List(items) => items,
+        Value::Untyped(text) => {
+            let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+            split = words
+                .map(|word| Raw { value: Value::Untyped(word.to_owned()), place: raw.place.clone() })
+                .collect::<Vec<_>>();
+            &split
+        }
+        _ => {
+            let instead = format!("write {of} between square brackets, such as [\"..\", \"..\"]");
+            return Err(Wrong::new(format!("{} where a list belongs", raw.kind()), instead));
+        }
+    };
+    if items.len() > at_most {
+        let what = format!("{} where at most {at_most} are taken", items.len());
+        return Err(Wrong::new(what, "remove some"));
+    }
+    items.iter().map(item).collect()
+}
+
+/// [`Kind::Uids`]
+pub(super) fn uids(raw: &Raw, _: Kind) -> Read<Vec<u32>> {
+    list(raw, limits::ALLOWED_CALLERS, "user ids", |item| {
+        let uid = count(item, Kind::Count(0, u64::from(u32::MAX) - 1))?;
+        u32::try_from(uid).map_err(|_| Wrong::new("not a user id", "write a number"))
+    })
+}
+
+/// [`Kind::Header`]
+pub(super) fn header(raw: &Raw, _: Kind) -> Read<HeaderName> {
+    const INSTEAD: &str = "write the name of a header without its colon, such as \"authorization\"";
+    let text = text_of(raw, INSTEAD)?;
+    let Ok(name) = HeaderName::from_str(text) else {
+        return Err(Wrong::new(format!("{} is not the name of a header", quoted(text)), INSTEAD));
+    };
+    if let Some(why) = never_forwarded(&name) {
+        return Err(Wrong::new(format!("`{name}` {why}"), "name another header"));
+    }
+    Ok(name)
+}
+
+/// Why no setting may name this header; `None` for almost all.
+fn never_forwarded(name: &HeaderName) -> Option<&'static str> {
+    match name.as_str() {
+        "connection"
+        | "keep-alive"
+        | "proxy-connection"
+        | "te"
+        | "trailer"
+        | "transfer-encoding"
+        | "upgrade"
+        | "proxy-authenticate"
+        | "proxy-authorization" => Some("belongs to one connection (RFC 9110 section 7.6.1)"),
+        "host" | "content-length" | "content-encoding" | "content-type" | "expect" => {
+            Some("is what HTTP itself goes by")
+        }
+        "accept" | "accept-encoding" => Some("is part of every key already"),
+        "cache-control"
+        | "pragma"
+        | "range"
+        | "if-match"
+        | "if-none-match"
+        | "if-modified-since"
+        | "if-unmodified-since"
+        | "if-range" => Some("is Nearside's own to set"),
+        "x-nearside-token" => Some("is Nearside's own and goes to no region"),
+        _ => None,
+    }
+}
+
+/// [`Kind::Headers`]
+pub(super) fn headers(raw: &Raw, kind: Kind) -> Read<Vec<HeaderName>> {
+    let names = list(raw, limits::HEADERS_PER_ROUTE, "names of headers", |item| header(item, kind))?;
+    match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+        Some((_, name)) => Err(Wrong::new(format!("`{name}` is listed twice"), "keep one of the two")),
+        None => Ok(names),
+    }
+}
+
+/// [`Kind::Hosts`], in lower case.
+pub(super) fn hosts(raw: &Raw, _: Kind) -> Read<Vec<String>> {
+    const INSTEAD: &str = "write a host without scheme, port or path, such as \"contexts.internal\"";
+    list(raw, limits::ALLOWED_CALLERS, "hosts", |item| {
+        let text = text_of(item, INSTEAD)?;
+        let named = !text.is_empty()
+            && text.len() <= 253
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+        let address = text.parse::<IpAddr>().is_ok();
+        if named || address {
+            Ok(text.to_ascii_lowercase())
+        } else {
+            Err(Wrong::new(format!("{} is not a host", quoted(text)), INSTEAD))
+        }
+    })
+}
+
+/// [`Kind::Path`]
+pub(super) fn path(raw: &Raw, _: Kind) -> Read<PathTemplate> {
+    PathTemplate::parse(text_of(raw, "write a path template between quotes, such as \"/v1/contexts/{key}\"")?)
+}
+
+/// [`Kind::Records`]
+pub(super) fn records(raw: &Raw, _: Kind) -> Read<Vec<RecordTemplate>> {
+    let instead = "write a list, such as [\"context:{key}\"]";
+    let records = list(raw, limits::RECORDS_PER_ROUTE, "record templates", |item| {
+        RecordTemplate::parse(text_of(item, instead)?)
+    })?;
+    if records.is_empty() {
+        return Err(Wrong::new("an empty list", "name the record that the path shows, such as [\"context:{key}\"]"));
+    }
+    match records.iter().enumerate().find(|(at, record)| records[..*at].contains(record)) {
+        Some((_, record)) => Err(Wrong::new(format!("`{record}` is listed twice"), "keep one of the two")),
+        None => Ok(records),
+    }
+}
+
+/// [`Kind::Filter`]
+pub(super) fn filter(raw: &Raw, _: Kind) -> Read<String> {
+    const INSTEAD: &str = "write a level (error, warn, info, debug, trace) or levels by module, such as \
+                           \"info,nearside::announce=debug\"";
+    let text = text_of(raw, INSTEAD)?;
+    match tracing_subscriber::EnvFilter::builder().parse(text) {
+        Ok(_) if !text.trim().is_empty() => Ok(text.to_owned()),
+        _ => Err(Wrong::new(format!("{} is not a filter", quoted(text)), INSTEAD)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

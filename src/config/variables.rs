@@ -1,0 +1,219 @@
+//! Owns the environment's part of the configuration: `NEARSIDE__*` variables laid over what the file says.
+//!
+//! Before it: [`super::tree`] has read the file. After it: [`super::read`] reads the tree without knowing which value
+//! came from where. A region is meant by its name in capitals with `_` for everything else
+//! (`NEARSIDE__SERVICE__REGION__EU_WEST_1__URL`), a route by its place from 0. Where the file has no regions (or no
+//! routes) at all, variables make them; else a variable that means none of them is a mistake. Invariant: a variable
+//! that begins with `NEARSIDE__` either sets a setting or is a mistake.
+
+use std::collections::BTreeMap;
+
+use super::mistake::{Mistake, Place, Wrong, nearest};
+use super::settings::{ANNOUNCEMENTS_ENDPOINT_URL, REGION_URL, ROUTE_PATH, Section, Setting, of};
+use super::tree::{Entry, Raw, Table, Value};
+
+/// What our variables begin with.
+pub(super) const PREFIX: &str = "NEARSIDE__";
+
+/// The AWS SDKs' own variable, honoured where `announcements.endpoint_url` is not written.
+const AWS_ENDPOINT: &str = "AWS_ENDPOINT_URL";
+
+/// `eu-west-1` as variables write it: `EU_WEST_1`.
+pub(super) fn variable_name(name: &str) -> String {
+    let mut written = String::with_capacity(name.len());
+    for char in name.chars() {
+        match char {
+            _ if char.is_ascii_alphanumeric() => written.push(char.to_ascii_uppercase()),
+            _ if written.ends_with('_') => {}
+            _ => written.push('_'),
+        }
+    }
+    written
+}
+
+/// Lays the variables over `root`; returns what is wrong with their names.
+pub(super) fn overlay(root: &mut Table, env: impl Iterator<Item = (String, String)>) -> Vec<Mistake> {
+    let env: BTreeMap<String, String> =
+        env.filter(|(name, _)| name.starts_with(PREFIX) || name == AWS_ENDPOINT).collect();
+    let mut overlay = Overlay {
+        makes_regions: items(root, "region").is_none_or(<[Raw]>::is_empty),
+        makes_routes: items(root, "route").is_none_or(<[Raw]>::is_empty),
+        root,
+        mistakes: Vec::new(),
+    };
+    // A variable that renames a region comes last, so that the others still find it by the name in the file.
+    let (renames, others): (Vec<_>, Vec<_>) =
+        env.into_iter().partition(|(name, _)| name.contains("__REGION__") && name.ends_with("__NAME"));
+    for (name, value) in others.into_iter().chain(renames) {
+        match name.strip_prefix(PREFIX) {
+            Some(rest) => overlay.apply(&name, rest, value),
+            None => overlay.aws_endpoint(value),
+        }
+    }
+    overlay.mistakes
+}
+
+struct Overlay<'t> {
+    root: &'t mut Table,
+    makes_regions: bool,
+    makes_routes: bool,
+    mistakes: Vec<Mistake>,
+}
+
+impl Overlay<'_> {
+    fn apply(&mut self, name: &str, rest: &str, value: String) {
+        let place = Place::Variable(name.into());
+        let words: Vec<&str> = rest.split("__").collect();
+        let table = match words.as_slice() {
+            ["SERVICE", "REGION", region, key] => {
+                found(Section::Region, key).and_then(|setting| Some((self.region(region, &place)?, setting)))
+            }
+            ["SERVICE", "ROUTE", at, "CREDENTIALS", key] => found(Section::Credentials, key).and_then(|setting| {
+                let route = self.route(at, &place)?;
+                Some((inner(route, "credentials", &place)?, setting))
+            }),
+            ["SERVICE", "ROUTE", at, key] => {
+                found(Section::Route, key).and_then(|setting| Some((self.route(at, &place)?, setting)))
+            }
+            [section, key] => Section::ALL
+                .into_iter()
+                .find(|known| known.path().to_ascii_uppercase() == *section)
+                .and_then(|section| found(section, key))
+                .and_then(|setting| Some((inner(self.root, setting.section.path(), &place)?, setting))),
+            _ => None,
+        };
+        match table {
+            Some((table, setting)) => set(table, setting.key, Value::Untyped(value), place),
+            None => {
+                let instead = self.suggest(name);
+                self.mistakes.push(Mistake::new(place, "", Wrong::new("a variable that sets nothing", instead)));
+            }
+        }
+    }
+
+    fn aws_endpoint(&mut self, value: String) {
+        let place = Place::Variable(AWS_ENDPOINT.into());
+        let key = ANNOUNCEMENTS_ENDPOINT_URL.key;
+        if let Some(table) = inner(self.root, Section::Announcements.path(), &place) {
+            if table.get(key).is_none() && !value.is_empty() {
+                set(table, key, Value::Untyped(value), place);
+            }
+        }
+    }
+
+    /// The region whose name is written so, made where variables make regions.
+    fn region(&mut self, written: &str, place: &Place) -> Option<&mut Table> {
+        let makes = self.makes_regions && !written.is_empty();
+        let regions = items_mut(self.root, "region", place)?;
+        let meant = |raw: &Raw| region_name(raw).is_some_and(|name| variable_name(name) == written);
+        let at = match regions.iter().position(meant) {
+            Some(at) => at,
+            None if makes => {
+                let mut table = Table::empty(place.clone());
+                let name = written.to_ascii_lowercase().replace('_', "-");
+                set(&mut table, "name", Value::Untyped(name), place.clone());
+                regions.push(Raw { value: Value::Table(table), place: place.clone() });
+                regions.len() - 1
+            }
+            None => return None,
+        };
+        as_table(regions.get_mut(at)?)
+    }
+
+    /// The route at this place, made where variables make routes.
+    fn route(&mut self, written: &str, place: &Place) -> Option<&mut Table> {
+        let makes = self.makes_routes;
+        let routes = items_mut(self.root, "route", place)?;
+        let at: usize = written.parse().ok().filter(|at: &usize| at.to_string() == written)?;
+        if makes && at == routes.len() {
+            let table = Table::empty(place.clone());
+            routes.push(Raw { value: Value::Table(table), place: place.clone() });
+        }
+        as_table(routes.get_mut(at)?)
+    }
+
+    /// The nearest variable that would set something.
+    fn suggest(&self, name: &str) -> String {
+        let regions = items(self.root, "region").unwrap_or_default();
+        let names: Vec<String> = regions.iter().filter_map(region_name).map(variable_name).collect();
+        let routes = items(self.root, "route").map_or(0, <[Raw]>::len).max(1);
+        let mut known: Vec<String> = Vec::new();
+        for setting in Section::ALL.into_iter().flat_map(of) {
+            let variable = setting.variable();
+            match setting.section {
+                Section::Region => known.extend(names.iter().map(|name| variable.replace("{NAME}", name))),
+                Section::Route | Section::Credentials => {
+                    known.extend((0..routes).map(|at| variable.replace("{N}", &at.to_string())));
+                }
+                _ => known.push(variable),
+            }
+        }
+        match nearest(name, known.iter().map(String::as_str)) {
+            Some(variable) => format!("did you mean {variable}?"),
+            None => "write NEARSIDE__SECTION__KEY, such as NEARSIDE__CACHE__TTL".to_owned(),
+        }
+    }
+}
+
+/// The setting of `section` whose key in capitals is `key`.
+fn found(section: Section, key: &str) -> Option<&'static Setting> {
+    of(section).find(|setting| setting.key.to_ascii_uppercase() == key)
+}
+
+fn set(table: &mut Table, key: &str, value: Value, place: Place) {
+    let raw = Raw { value, place: place.clone() };
+    table.entries.insert(key.to_owned(), Entry { key_place: place, raw });
+}
+
+fn region_name(raw: &Raw) -> Option<&str> {
+    let Value::Table(table) = &raw.value else { return None };
+    match &table.get("name")?.value {
+        Value::Text(name) | Value::Untyped(name) => Some(name),
+        _ => None,
+    }
+}
+
+fn as_table(raw: &mut Raw) -> Option<&mut Table> {
+    if let Value::Table(table) = &mut raw.value { Some(table) } else { None }
+}
+
+/// The table under `key`, made when there is none; `None` when something else is there.
+fn inner<'t>(table: &'t mut Table, key: &str, place: &Place) -> Option<&'t mut Table> {
+    if table.get(key).is_none() {
+        set(table, key, Value::Table(Table::empty(place.clone())), place.clone());
+    }
+    as_table(&mut table.entries.get_mut(key)?.raw)
+}
+
+/// The tables of `[[service.KEY]]`.
+fn items<'t>(root: &'t Table, key: &str) -> Option<&'t [Raw]> {
+    let Value::Table(service) = &root.get(Section::Service.path())?.value else { return None };
+    if let Value::List(items) = &service.get(key)?.value { Some(items) } else { None }
+}
+
+fn items_mut<'t>(root: &'t mut Table, key: &str, place: &Place) -> Option<&'t mut Vec<Raw>> {
+    let service = inner(root, Section::Service.path(), place)?;
+    if service.get(key).is_none() {
+        set(service, key, Value::List(Vec::new()), place.clone());
+    }
+    match &mut service.entries.get_mut(key)?.raw.value {
+        Value::List(items) => Some(items),
+        _ => None,
+    }
+}
+
+/// A name for what was written without a file.
+pub(super) fn nowhere() -> Table {
+    Table::empty(Place::Environment)
+}
+
+/// How a first region is written, for whoever has none.
+pub(super) fn first_region() -> String {
+    let variable = REGION_URL.variable().replace("{NAME}", "EU_WEST_1");
+    format!("write [[service.region]] with a name and a url, or set {variable}")
+}
+
+/// How a first route is written, for whoever has none.
+pub(super) fn first_route() -> String {
+    format!("write [[service.route]] with a path and records, or set {}", ROUTE_PATH.variable().replace("{N}", "0"))
+}

@@ -1,0 +1,8 @@
+//! Nearside against real engines: SNS and SQS (an emulator that speaks their protocols), real sockets, real clients.
+//!
+//! One binary, so that everything shares one emulator.
+
+#[cfg(test)]
+mod announcements;
+#[cfg(test)]
+mod emulator;
