@@ -30,7 +30,8 @@ RUN mkdir -p /image/etc/ssl/certs /image/etc/nearside /image/home \
     && cp -L /etc/ssl/certs/ca-certificates.crt /image/etc/ssl/certs/ \
     && echo 'nearside:x:65532:65532:nearside:/home:/nologin' > /image/etc/passwd \
     && echo 'nearside:x:65532:' > /image/etc/group \
-    && echo 'hosts: files dns' > /image/etc/nsswitch.conf
+    && echo 'hosts: files dns' > /image/etc/nsswitch.conf \
+    && echo '# Mount yours over this one, or say everything in NEARSIDE__* variables.' > /image/etc/nearside/nearside.toml
 
 FROM scratch
 COPY --from=build /image/ /
@@ -43,6 +44,7 @@ USER 65532:65532
 EXPOSE 8700 8701
 STOPSIGNAL SIGTERM
 # Healthy while it answers, however fresh; not while it drains.
-HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --retries=3 CMD ["/nearside", "health"]
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5s --retries=3 \
+    CMD ["/nearside", "health", "--config", "/etc/nearside/nearside.toml"]
 ENTRYPOINT ["/nearside"]
 CMD ["run", "--config", "/etc/nearside/nearside.toml"]
