@@ -17,12 +17,14 @@ use tokio::sync::Semaphore;
 
 use crate::admin::{self, Pages};
 use crate::announce::aws::Sdk;
+use crate::announce::certificate::fetch::Fetcher;
 use crate::announce::intake::Announcements;
 use crate::announce::subscription::{self, CannotListen, Pace, Subscriptions};
 use crate::cache::fill::Fills;
+use crate::cache::key::Seed;
 use crate::cache::store::Store;
 use crate::clock::Clock;
-use crate::config::template::Router;
+use crate::config::router::Router;
 use crate::config::{Config, IdentityMode};
 use crate::freshness::Freshness;
 use crate::freshness::event::Event;
@@ -66,7 +68,10 @@ pub enum StartError {
     TokenSize(PathBuf, u64),
     /// The client that speaks to regions.
     #[error("the HTTP client for the regions could not be built: {0}")]
-    Client(#[from] crate::origin::attempt::BuildError),
+    Client(#[from] crate::origin::attempt::Unusable),
+    /// The client that fetches signing certificates.
+    #[error("the HTTP client for signing certificates could not be built: {0}")]
+    Fetcher(reqwest::Error),
 }
 
 /// What a test or a demonstration puts in place of the machine's.
@@ -157,9 +162,14 @@ fn build(config: Config, instead: &Instead) -> Result<Arc<Sidecar>, StartError> 
     let tasks = Tasks::new();
     let names: Vec<String> = config.service.regions.iter().map(|region| region.name.clone()).collect();
     let metrics = Arc::new(Metrics::new(&names));
-    let origin: Arc<dyn Origin> = match &instead.origin {
+    let origin = match &instead.origin {
         Some(origin) => origin.clone(),
-        None => Arc::new(HttpOrigin::new(&config, clock.clone())?),
+        None => {
+            let origin = Arc::new(HttpOrigin::new(&config, clock.clone())?);
+            let (warm, stopping) = (origin.clone(), tasks.stopping());
+            tasks.spawn("warm", async move { stopping.run_until_cancelled(warm.keep_warm()).await });
+            origin as Arc<dyn Origin>
+        }
     };
     let regions = Regions::new(&config, origin, clock.clone(), metrics.clone());
     let freshness = Arc::new(Freshness::new(&config.freshness, names.len(), clock.now()));
@@ -175,8 +185,9 @@ fn build(config: Config, instead: &Instead) -> Result<Arc<Sidecar>, StartError> 
     };
     let credentials = config.service.routes.iter().map(held).collect::<Result<_, _>>()?;
     Ok(Arc::new(Sidecar {
-        router: Router::new(&config.service.routes),
-        keyring: Keyring::new(&config.service),
+        router: Router::new(&config.service),
+        keyring: Arc::new(Keyring::new(&config.service)),
+        seed: Seed::random(),
         credentials,
         store,
         fills: Fills::default(),
@@ -254,11 +265,12 @@ fn subscribe(sidecar: &Arc<Sidecar>, pace: Pace) -> Result<(), StartError> {
         let actions = listener.freshness.step(listener.clock.now(), listener.clock.wall(), event);
         listener.carry_out(actions);
     };
+    let fetcher = Fetcher::network(config.announcements.insecure_sns_signer.is_some()).map_err(StartError::Fetcher)?;
     let edges = subscription::Edges {
         tasks: sidecar.tasks.clone(),
         clock: sidecar.clock.clone(),
         events: Arc::new(step),
-        intake: Arc::new(Announcements::new(sidecar)),
+        intake: Arc::new(Announcements::new(sidecar, fetcher)),
         metrics: sidecar.metrics.clone(),
         sdk: Sdk::new(config.announcements.endpoint_url.clone()),
     };
@@ -276,7 +288,6 @@ fn subscribe(sidecar: &Arc<Sidecar>, pace: Pace) -> Result<(), StartError> {
         };
         stopping.run_until_cancelled(ticks).await;
     });
-    sidecar.tasks.spawn("warm", sidecar.regions.clone().keep_warm(sidecar.tasks.stopping()));
     Ok(())
 }
 

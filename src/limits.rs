@@ -262,7 +262,7 @@ pub const WEAK_PROOF_AFTER: Duration = Duration::from_secs(60);
 pub const SUSPECT_FOR: Duration = Duration::from_secs(45);
 /// How long a made subscription may stay without a strong proof before it is DEAD; with the weak grade allowed it
 /// gets a weak lease on top.
-pub const PROBE_WAIT: Duration = Duration::from_secs(60);
+pub const PROBING_WAIT: Duration = Duration::from_secs(60);
 /// First and longest wait before a subscription is made anew; it doubles with each that dies unproven.
 pub const RESUBSCRIBE_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 /// No step for this long: the process was paused, and the silence is its own rather than a region's.

@@ -23,8 +23,8 @@ use crate::freshness::record::Record;
 use crate::freshness::standing::{self, Use};
 use crate::freshness::words::RecordId;
 use crate::identity::{Churn, Held, Keyring};
-use crate::origin::region::Purpose;
 use crate::origin::race::Tally;
+use crate::origin::region::Purpose;
 use crate::origin::region::Regions;
 use crate::request::Admitted;
 use crate::response::{Attempted, Blame, Bound, CacheLine, Detail, Fwd, Outcome, Shown};
@@ -41,7 +41,7 @@ pub struct Sidecar {
     /// Which path is which route's.
     pub router: Router,
     /// The process's hash keys.
-    pub keyring: Keyring,
+    pub keyring: Arc<Keyring>,
     /// The hash key of representations.
     pub seed: Seed,
     /// Per route, the sidecar's own credentials.
@@ -277,14 +277,18 @@ impl Sidecar {
 
     /// What became of each region in a race that gave nothing.
     pub fn attempted(&self, tally: &Tally) -> Vec<Attempted> {
-        tally.legs.iter().map(|leg| Attempted {
-            region: self.names[leg.region.index()].clone(),
-            outcome: match &leg.outcome {
-                Ok(reply) => format!("{} {}", leg.word(), reply.status.as_u16()),
-                Err(failure) => failure.word().to_owned(),
-            },
-            blame: leg.outcome.as_ref().err().map_or(Blame::Unusable, Blame::of),
-        }).collect()
+        tally
+            .legs
+            .iter()
+            .map(|leg| Attempted {
+                region: self.names[leg.region.index()].clone(),
+                outcome: match &leg.outcome {
+                    Ok(reply) => format!("{} {}", leg.word(), reply.status.as_u16()),
+                    Err(failure) => failure.word().to_owned(),
+                },
+                blame: leg.outcome.as_ref().err().map_or(Blame::Unusable, Blame::of),
+            })
+            .collect()
     }
 
     fn count_miss(&self, outcome: &Outcome, started: Moment) {

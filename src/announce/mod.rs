@@ -22,6 +22,7 @@ pub mod decode;
 pub mod envelope;
 pub mod heartbeat;
 pub mod http;
+pub mod intake;
 pub mod janitor;
 mod lifecycle;
 pub mod message;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use crate::admin::status::{CacheCounts, Facts, Status};
-use crate::freshness::standing;
+use crate::admin::status::{CacheCounts, Facts, RaceHealth, Status};
 use crate::listener::Ending;
+use crate::origin::region::RegionStatus;
 use crate::serve::Sidecar;
 
 /// A closure that gathers the facts as they are when it is called.
@@ -29,7 +29,7 @@ pub(super) fn source(
             wall: sidecar.clock.wall(),
             started,
             draining: ending.lingering.is_cancelled(),
-            races: sidecar.regions.health(),
+            races: sidecar.regions.status().into_iter().map(race_health).collect(),
             cache: CacheCounts {
                 entries: sidecar.store.entries(),
                 bytes: sidecar.store.bytes(),
@@ -38,7 +38,16 @@ pub(super) fn source(
             connections: sidecar.config.listen.max_connections.saturating_sub(permits.available_permits()),
             tasks: sidecar.tasks.running(),
             metrics: &sidecar.metrics,
-            bound: standing::bound(&horizon, now),
+            bound: horizon.bound(now),
         })
     })
+}
+
+fn race_health(region: RegionStatus) -> RaceHealth {
+    RaceHealth {
+        running: region.in_flight,
+        p95: region.p95,
+        outlier: region.health == "outlier",
+        held_off: region.held_off_for,
+    }
 }

@@ -24,8 +24,7 @@ pub enum RunError {
 
 /// Runs a sidecar until it is told to stop.
 pub fn run(config: Config) -> Result<(), RunError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let stopped = runtime.block_on(async {
+    let stopped = block_on(async {
         let app = super::start(config).await?;
         told_to_stop().await?;
         let stopped = tokio::select! {
@@ -37,10 +36,17 @@ pub fn run(config: Config) -> Result<(), RunError> {
             }
         };
         Ok::<_, RunError>(stopped)
-    })?;
+    })??;
+    if stopped.late.is_empty() { Ok(()) } else { Err(RunError::Late(stopped.late)) }
+}
+
+/// Runs `work` on a runtime of the process's own, whose shape is chosen here alone.
+pub fn block_on<F: Future>(work: F) -> Result<F::Output, std::io::Error> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let output = runtime.block_on(work);
     // Blocking DNS look-ups must not hold the exit.
     runtime.shutdown_background();
-    if stopped.late.is_empty() { Ok(()) } else { Err(RunError::Late(stopped.late)) }
+    Ok(output)
 }
 
 /// Resolves at SIGTERM or SIGINT.

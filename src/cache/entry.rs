@@ -12,8 +12,8 @@ use http::{HeaderMap, StatusCode};
 
 use crate::clock::{Moment, Wall};
 use crate::freshness::record::Record;
-use crate::origin::reply::Outgoing;
 use crate::freshness::words::{Generation, RecordId, RegionId, RegionSet, Version};
+use crate::origin::reply::Outgoing;
 
 /// A cached response.
 #[derive(Debug)]
@@ -92,4 +92,29 @@ pub enum Standing {
     Provisional,
     /// Must be asked before it counts.
     Unverified,
+}
+
+impl Entry {
+    /// A reply that is passed on and never stored.
+    pub fn passing(reply: &crate::origin::reply::Reply) -> Self {
+        Self {
+            status: reply.status,
+            headers: reply.headers.clone(),
+            body: reply.body.clone(),
+            region: reply.region,
+            sent: reply.sent,
+            sent_wall: reply.sent_wall,
+            age_at_receipt: Duration::ZERO,
+            request: Arc::new(Outgoing {
+                method: http::Method::GET,
+                path_and_query: String::new(),
+                headers: HeaderMap::new(),
+                body: Bytes::new(),
+            }),
+            hold: Hold::Passing,
+        }
+    }
+    pub fn age(&self, now: Moment) -> Duration {
+        self.age_at_receipt + now.since(self.sent)
+    }
 }

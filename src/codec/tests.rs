@@ -92,7 +92,8 @@ fn what_cannot_be_decoded_equals_only_itself() {
 #[test]
 fn a_bomb_is_hashed_as_it_came_and_every_layer_is_bounded() {
     const LIMIT: u64 = 1 << 18;
-    let under = |coding: &str| HeaderMap::from_iter([(header::CONTENT_ENCODING, HeaderValue::from_str(coding).unwrap())]);
+    let under =
+        |coding: &str| HeaderMap::from_iter([(header::CONTENT_ENCODING, HeaderValue::from_str(coding).unwrap())]);
     let is_raw = |coding: &str, body: Vec<u8>| {
         let (body, headers) = (Bytes::from(body), under(coding));
         digest_within(&body, &headers, LIMIT) == raw(&body, &headers)

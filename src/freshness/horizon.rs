@@ -38,6 +38,15 @@ pub struct Sight {
 }
 
 impl Horizon {
+    /// How old, in whole seconds rounded up, what is asked of us now can at most be: now less the newest watermark
+    /// over the regions whose lease holds; `None` without one.
+    pub fn bound(&self, now: Moment) -> Option<u64> {
+        let live = self.live(now);
+        let watermarks = (0u8..).zip(&self.regions).filter(|(id, _)| live.contains(super::words::RegionId(*id)));
+        let newest = watermarks.filter_map(|(_, sight)| sight.watermark_at).max()?;
+        Some(now.since(newest).as_millis().div_ceil(1_000) as u64)
+    }
+
     /// The regions whose lease holds at `now`.
     pub fn live(&self, now: Moment) -> RegionSet {
         let live = |sight: &Sight| sight.state == Subscription::Live && now <= sight.lease_until;

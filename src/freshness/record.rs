@@ -165,7 +165,7 @@ impl Record {
     }
 
     /// Whether somebody read it in the last minute.
-    pub(super) fn was_read_lately(&self, now: Moment) -> bool {
+    pub fn was_read_lately(&self, now: Moment) -> bool {
         let read_at = self.read_at.load(Ordering::Relaxed);
         let lately = limits::READ_LATELY.as_secs();
         read_at != 0 && u64::from(seconds(now).saturating_sub(read_at)) <= lately

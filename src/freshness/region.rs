@@ -347,7 +347,7 @@ impl Region {
 
     /// How long a subscription may stay without proof.
     fn patience(&self) -> Duration {
-        if self.weak_refused { limits::PROBE_WAIT } else { limits::WEAK_PROOF_AFTER + limits::WEAK_LEASE }
+        if self.weak_refused { limits::PROBING_WAIT } else { limits::WEAK_PROOF_AFTER + limits::WEAK_LEASE }
     }
 
     fn turn(&mut self, state: Subscription, actions: &mut Vec<Action>) {

@@ -11,7 +11,7 @@ use super::Sidecar;
 use crate::cache::fill::ask;
 use crate::cache::policy;
 use crate::config::IdentityMode;
-use crate::origin::region::Streamed;
+use crate::origin::reply::Streamed;
 use crate::request::Admitted;
 use crate::response::{Attempted, Blame, CacheLine, Detail, Fwd, Outcome};
 

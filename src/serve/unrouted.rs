@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{Sidecar, pass, shown};
 use crate::cache::entry::Entry;
 use crate::cache::fill::{self, Ask, Failed, Filled, Of};
-use crate::cache::key;
+use crate::cache::key::KeyBuffer;
 use crate::cache::policy::{self, Decision};
 use crate::origin::region::Purpose;
 use crate::request::Admitted;
@@ -39,7 +39,7 @@ pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted) -> Outcom
     // Who sends the same headers asks for the same thing; more is not known before the reply names its Vary.
     let fingerprint = sidecar.keyring.fingerprint(&request.headers, request.headers.keys());
     let ask = Ask {
-        key: key::unrouted_fill(&admitted.method, &admitted.path_and_query, fingerprint),
+        key: KeyBuffer::new(sidecar.seed).asked(&admitted.method, &admitted.path_and_query, fingerprint).to_key(),
         request: Arc::new(request),
         of: Of::Path,
         previous: stored.clone(),

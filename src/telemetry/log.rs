@@ -12,6 +12,11 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::config::Log;
 
+/// For commands that do one thing in a terminal: warnings and what they did, for people.
+pub fn for_commands() -> Log {
+    Log { json: false, filter: "nearside=info,warn".to_owned() }
+}
+
 /// Why logging could not be set up: the settings' fault; a retry does not help.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {

@@ -36,13 +36,13 @@ pub(super) fn recheck(sidecar: &Arc<Sidecar>, ask: Ask) {
             wait = (wait * 2).min(longest);
             let Of::Route(routing) = &ask.of else { return };
             let now = own.clock.now();
-            if !routing.records.iter().any(|(_, record)| record.read_within(limits::READ_LATELY, now)) {
+            if !routing.records.iter().any(|(_, record)| record.was_read_lately(now)) {
                 return;
             }
             if !standing::recheck_may_settle(&own.freshness.horizon(), now) {
                 return;
             }
-            let previous = own.store.get(&ask.key);
+            let previous = own.store.get(ask.key.as_ref());
             let again = Ask { previous, purpose: Purpose::Background, ..ask.clone() };
             own.fills.fill(&own, again).await;
         }
@@ -53,14 +53,14 @@ pub(super) fn recheck(sidecar: &Arc<Sidecar>, ask: Ask) {
 }
 
 fn is_provisional(sidecar: &Sidecar, ask: &Ask) -> bool {
-    let Some(entry) = sidecar.store.get(&ask.key) else { return false };
+    let Some(entry) = sidecar.store.get(ask.key.as_ref()) else { return false };
     matches!(&entry.hold, Hold::Routed(routed) if routed.standing == Standing::Provisional)
 }
 
 /// Refetches what is stored of a record that an announcement named: at once but for a jitter, within the budget.
 pub fn refetch(sidecar: &Arc<Sidecar>, record: RecordId) {
     for key in sidecar.store.keys_of(record).into_iter().take(REFETCHES_PER_RECORD) {
-        let Some(previous) = sidecar.store.get(&key) else { continue };
+        let Some(previous) = sidecar.store.get(key.as_ref()) else { continue };
         let Some(routing) = sidecar.routing_of(&previous) else { continue };
         let ask = Ask {
             key,

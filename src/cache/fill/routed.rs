@@ -15,8 +15,9 @@ use super::{Ask, Failed, Filled, Got, Pilot, Routing};
 use crate::cache::entry::{Entry, Hold, Routed, Shown, Standing};
 use crate::cache::policy;
 use crate::codec;
+use crate::freshness::record::Record;
 use crate::freshness::standing::{self, Sent};
-use crate::freshness::words::Version;
+use crate::freshness::words::{RecordId, Version};
 use crate::origin::race::{First, Question, Race, Tally, Terms};
 use crate::origin::reply::{Failure, Outgoing, Reply};
 use crate::origin::verdict::{Known, Label, Verdict, Winner};
@@ -26,11 +27,8 @@ use crate::serve::Sidecar;
 /// Runs one fill to its end: the result goes to the readers as soon as there is one, the rest of the race after.
 pub(super) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
     let sidecar = pilot.sidecar.clone();
-    let sent = Sent {
-        at: sidecar.clock.now(),
-        horizon: sidecar.freshness.horizon().clone(),
-        fence: routing.snapshots(),
-    };
+    let sent =
+        Sent { at: sidecar.clock.now(), horizon: sidecar.freshness.horizon().clone(), fence: routing.snapshots() };
     let known = known(&ask, &routing, &sent);
     let Some(request) = dressed(&sidecar, &ask, &routing, &sent, known.is_some()) else {
         let asked = vec![Attempted { region: "all".into(), outcome: "credentials".into(), blame: Blame::Unusable }];
@@ -77,13 +75,7 @@ fn known(ask: &Ask, routing: &Routing, sent: &Sent) -> Option<Known> {
 
 /// The request as it goes out: validators, `no-cache` after an announcement (R8), the sidecar's own credentials.
 /// `None` when those cannot be read.
-fn dressed(
-    sidecar: &Sidecar,
-    ask: &Ask,
-    routing: &Routing,
-    sent: &Sent,
-    conditional: bool,
-) -> Option<Arc<Outgoing>> {
+fn dressed(sidecar: &Sidecar, ask: &Ask, routing: &Routing, sent: &Sent, conditional: bool) -> Option<Arc<Outgoing>> {
     let mut request = Outgoing::clone(&ask.request);
     let tag = ask.previous.as_ref().and_then(|previous| previous.headers.get(header::ETAG));
     if let (true, Some(tag)) = (conditional, tag) {
@@ -164,7 +156,7 @@ impl RoutedFill<'_> {
         let records = || self.routing.records.iter().zip(versions);
         let missed = records().any(|((id, _), _)| freshness.slot_lost_since(*id, self.sent.at));
         let escaped = records().any(|((_, record), _)| record.snapshot().escaped);
-        let stated = |((_, record), version): (&(_, Arc<crate::freshness::record::Record>), &Version)| {
+        let stated = |((_, record), version): (&(RecordId, Arc<Record>), &Version)| {
             *version != Version::NONE && *version >= record.snapshot().floor
         };
         let votes = standing::Votes { all_agree, versions_at_floor: records().all(stated) };
@@ -233,7 +225,7 @@ impl RoutedFill<'_> {
     }
 
     fn routed(&self, reply: &Reply, versions: &[Version], standing: Standing, absent: bool, digest: u128) -> Routed {
-        let shown = |((place, (id, record)), version): ((usize, &(_, Arc<_>)), &Version)| Shown {
+        let shown = |((place, (id, record)), version): ((usize, &(RecordId, Arc<Record>)), &Version)| Shown {
             id: *id,
             record: record.clone(),
             version: *version,
@@ -254,9 +246,11 @@ impl RoutedFill<'_> {
     /// The route's TTL, at most 5 % shorter so that what was filled together does not end together (R16); an absence
     /// holds shortly unless its DELETED is settled (R6).
     fn ttl(&self, absent: bool, standing: Standing) -> Duration {
-        let deleted = self.routing.records.iter().all(|(_, record)| {
-            record.snapshot().marker.is_some_and(|marker| marker.deleted)
-        });
+        let deleted = self
+            .routing
+            .records
+            .iter()
+            .all(|(_, record)| record.snapshot().marker.is_some_and(|marker| marker.deleted));
         let settled = deleted && standing == Standing::Confirmed;
         let full = self.route().ttl;
         let ttl = if absent && !settled { full.min(self.sidecar.config.cache.negative_ttl) } else { full };
