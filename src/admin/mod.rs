@@ -156,10 +156,17 @@ async fn index_page(Shared(pages): Shared<Pages>) -> Html<String> {
 }
 
 /// 200 while it answers, whatever its freshness; 503 only while draining.
-async fn ready(Shared(pages): Shared<Pages>) -> (StatusCode, Json<serde_json::Value>) {
+async fn ready(Shared(pages): Shared<Pages>) -> (StatusCode, Json<Ready>) {
     let status = (pages.status)();
     let code = if status.state == State::Draining { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-    (code, Json(serde_json::json!({ "state": status.state, "reasons": status.reasons })))
+    (code, Json(Ready { state: status.state, reasons: status.reasons }))
+}
+
+/// What `/readyz` says, the word first.
+#[derive(serde::Serialize)]
+struct Ready {
+    state: State,
+    reasons: Vec<String>,
 }
 
 async fn metrics(Shared(pages): Shared<Pages>) -> impl IntoResponse {

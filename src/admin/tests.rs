@@ -47,8 +47,8 @@ fn all_down(facts: &mut status::Facts<'_>, _: &Metrics) {
 async fn a_fresh_sidecar_is_ready_and_says_what_is_amiss_all_the_same() {
     let answer = port(|_, _| {}).await.get("/readyz").await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(body(&answer).starts_with("{\"state\":\"fresh\","), "{answer}");
     let said: serde_json::Value = serde_json::from_str(body(&answer)).unwrap();
-    assert_eq!(said["state"], "fresh");
     assert_eq!(said["reasons"][0], "us-east-1: subscription pending, no proof yet");
 }
 
