@@ -35,7 +35,7 @@ impl Store {
     pub fn find_unrouted(&self, _p: &str, _h: &http::HeaderMap) -> Option<Arc<Entry>> {
         None
     }
-    pub fn keep_unrouted(&self, _r: &crate::origin::reply::Outgoing, _e: Arc<Entry>) -> bool {
+    pub fn insert_unrouted(&self, _t: &str, _h: &http::HeaderMap, _e: Arc<Entry>) -> bool {
         false
     }
 }

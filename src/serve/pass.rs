@@ -11,7 +11,7 @@ use super::Sidecar;
 use crate::cache::fill::ask;
 use crate::cache::policy::{self, Way};
 use crate::config::IdentityMode;
-use crate::freshness::words::RegionId;
+use crate::freshness::words::{RegionId, RegionSet};
 use crate::origin::reply::{Failure, Streamed};
 use crate::request::Admitted;
 use crate::response::{Attempted, Blame, CacheLine, Detail, Fwd, Outcome};
@@ -37,7 +37,7 @@ pub(super) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, route: Opt
         }
     }
     let fwd = if safe { Fwd::Bypass } else { Fwd::Method };
-    let passed = sidecar.regions.pass(request, safe).await;
+    let passed = sidecar.regions.pass(request, RegionSet::EMPTY).await;
     let outcome = match passed {
         Ok(Streamed { region, status, headers, body }) => {
             invalidate(sidecar, admitted, region, Some(status), &headers);
@@ -49,12 +49,12 @@ pub(super) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, route: Opt
             };
             Outcome::Streamed { status, headers, body, line }
         }
-        Err((region, failure)) => {
-            if let Some(region) = region.filter(|_| failure != Failure::Connect) {
-                invalidate(sidecar, admitted, region, None, &HeaderMap::new());
+        Err(failure) => {
+            // Nobody knows whether the region did what was asked, unless it never heard of it.
+            if !matches!(failure, Failure::Connect | Failure::Saturated) {
+                invalidate(sidecar, admitted, RegionId(0), None, &HeaderMap::new());
             }
-            let region = region.map_or("none", |region| sidecar.names[region.index()].as_str()).to_owned();
-            let outcome = failure.word().to_owned();
+            let (region, outcome) = ("one".to_owned(), failure.word().to_owned());
             Outcome::NoneAnswered(vec![Attempted { region, outcome, blame: Blame::of(&failure) }])
         }
     };
