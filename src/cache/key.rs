@@ -166,6 +166,7 @@ enum Kind {
     Routed = 0,
     Primary = 1,
     Variant = 2,
+    Request = 3,
 }
 
 /// Where keys are put together: one per connection or task, used again for each request.
@@ -205,6 +206,20 @@ impl KeyBuffer {
     /// Values count line by line, without the space around them.
     pub fn variant(&mut self, path_and_query: &str, names: &[HeaderName], headers: &HeaderMap) -> KeyRef<'_> {
         self.begin(Kind::Variant, path_and_query);
+        self.count(names.len());
+        for name in names {
+            self.text(name.as_str().as_bytes());
+            self.values(headers, name);
+        }
+        self.finish()
+    }
+
+    /// The key under which requests for an unrouted URI share a fill before its `Vary` is known: every header but those of
+    /// `except` counts, in whatever order they came.
+    pub fn request(&mut self, path_and_query: &str, headers: &HeaderMap, except: &[HeaderName]) -> KeyRef<'_> {
+        self.begin(Kind::Request, path_and_query);
+        let mut names: Vec<_> = headers.keys().filter(|name| !except.contains(name)).collect();
+        names.sort_unstable_by(|left, right| left.as_str().cmp(right.as_str()));
         self.count(names.len());
         for name in names {
             self.text(name.as_str().as_bytes());
