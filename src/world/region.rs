@@ -1,357 +1,371 @@
-//! Owns one region's subscription from Subscribe to its removal, as one long-lived task.
+//! Owns one region: a small read service over its own copy of the records, and everything that can go wrong with it.
 //!
-//! Before it: [`super::subscription`] starts it. Around it: events go to freshness, which answers a dead subscription
-//! with `Action::Resubscribe`. The order is R11's: subscribe, say so, let proofs arrive. Invariant: at most one
-//! subscription is in use; what it replaces is removed after the new one works, and nothing that was made is
-//! forgotten: it is removed, or named when the task ends.
+//! Before it: [`super::ingest`] brings the catalogue's changes, late by the region's lag. After it: the sidecar asks
+//! it like any service. Invariant: a request shows the records as the region had them when it arrived, however long
+//! the reply is held; a switch also applies to requests and connections already there.
 
-use std::time::Duration;
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use tokio::sync::{mpsc, watch};
-use tokio_util::sync::CancellationToken;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
 
-use super::attest::{self, Look};
-use super::aws::{self, Clients, Failure, Fault};
-use super::backoff::{Backoff, jittered, shortened};
-use super::http::Notice;
-use super::sqs::{self, Queue};
-use super::subscription::{Edges, Left, Pace, Stage, Status};
-use crate::clock::Wall;
-use crate::config::TopicArn;
-use crate::freshness::event::Event;
-use crate::freshness::words::RegionId;
+use super::catalogue::{Catalogue, Refused, Stored};
+use super::chaos::{Latency, Mode, Order};
+use super::payload::{self, Payload};
+use super::port::{self, Port, Wreck};
+use super::publisher::Publisher;
+use super::reply::{self, Asked, Habits, Reply};
+use super::traffic::{Answered, Traffic};
+use crate::clock::{Clock, Moment};
 use crate::limits;
+use crate::tasks::Tasks;
 
-/// How messages reach this region's lifecycle.
-pub(super) enum Way {
-    /// Through a queue of our own.
-    Queue,
-    /// SNS posts to `endpoint`; the listener there passes on what concerns the subscription itself.
-    Posted { endpoint: String, notices: mpsc::Receiver<Notice> },
+/// What can be turned while the region runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Knobs {
+    /// How it answers.
+    pub mode: Mode,
+    /// How long it takes.
+    pub latency: Latency,
+    /// How late it ingests.
+    pub lag: std::time::Duration,
+    /// What its replies carry.
+    pub habits: Habits,
+    /// Replies are held until it is released.
+    pub held: bool,
 }
 
-/// One region's subscription.
-pub(super) struct Lifecycle {
-    pub(super) region: RegionId,
-    pub(super) topic: TopicArn,
-    pub(super) service: String,
-    pub(super) pace: Pace,
-    pub(super) edges: Edges,
-    pub(super) stopping: CancellationToken,
-    pub(super) status: watch::Sender<Status>,
+/// One region of the world.
+#[derive(Debug)]
+pub struct Region {
+    /// `eu-west-1`
+    pub name: String,
+    /// What it saw.
+    pub traffic: Traffic,
+    /// How it announces.
+    pub publisher: Publisher,
+    /// The source of truth that it follows.
+    pub catalogue: Arc<Catalogue>,
+    clock: Clock,
+    port: Port,
+    at_start: Knobs,
+    knobs: watch::Sender<Knobs>,
+    records: RwLock<HashMap<Arc<str>, Stored>>,
+    cursor: AtomicU64,
+    scripts: Mutex<HashMap<String, Reply>>,
+    waiting: watch::Sender<usize>,
+    connections: AtomicUsize,
+    listening: AtomicBool,
+    settled: watch::Sender<bool>,
 }
 
-/// What exists in AWS, or may.
-#[derive(Default)]
-struct Made {
-    /// Drawn before CreateQueue is called, so that a call whose answer was lost can be repeated or undone.
-    queue_name: Option<String>,
-    queue: Option<Queue>,
-    subscription: Option<String>,
-    /// When Subscribe was last called: what SNS said before that is of an earlier subscription.
-    since: Wall,
+/// What a region is made of.
+pub struct Parts {
+    /// `eu-west-1`
+    pub name: String,
+    /// Where it answers.
+    pub port: Port,
+    /// How it announces.
+    pub publisher: Publisher,
+    /// What it follows.
+    pub catalogue: Arc<Catalogue>,
+    /// The time.
+    pub clock: Clock,
+    /// How it behaves at first, and after a reset.
+    pub knobs: Knobs,
 }
 
-/// Why a subscription is held no longer.
-enum End {
-    Stopping,
-    /// Freshness wants another.
-    Asked,
-    /// It, or its queue, is gone; why, in a stable word.
-    Lost(&'static str),
-}
-
-impl Lifecycle {
-    /// Runs until the process stops; returns what could not be removed.
-    pub(super) async fn live(self, mut way: Way, mut asked: watch::Receiver<Duration>) -> Vec<Left> {
-        let clients = self.edges.sdk.clients(&self.topic.region).await;
-        let mut backoff = Backoff::new(self.pace.again);
-        let mut discarded: Vec<Made> = Vec::new();
-        let mut made = Made::default();
-        while !self.stopping.is_cancelled() {
-            self.emit(Event::Subscribing(self.region));
-            if !self.subscribe(&clients, &mut way, &mut made, &mut backoff).await {
-                break;
-            }
-            // Whoever asked for a subscription so far has got one.
-            asked.mark_unchanged();
-            self.emit(Event::Subscribed(self.region));
-            for old in &mut discarded {
-                self.remove(&clients, old).await;
-            }
-            discarded.retain(Made::exists);
-            match self.hold(&clients, &mut way, &made, &mut asked).await {
-                End::Stopping => break,
-                End::Asked => tracing::info!("making the subscription anew: no proof came through this one"),
-                End::Lost(why) => {
-                    self.status.send_modify(|status| status.losses += 1);
-                    tracing::warn!(why, "the subscription was lost; making it anew");
-                    self.emit(Event::Lost(self.region));
-                    self.pause(jittered(self.pace.again.0)).await;
-                }
-            }
-            self.discard(&mut way, &mut made, &mut discarded);
+impl Region {
+    /// A region with all that the catalogue has, not listening yet.
+    pub fn new(parts: Parts) -> Self {
+        let (records, cursor) = parts.catalogue.snapshot();
+        Self {
+            name: parts.name,
+            traffic: Traffic::default(),
+            publisher: parts.publisher,
+            catalogue: parts.catalogue,
+            clock: parts.clock,
+            port: parts.port,
+            at_start: parts.knobs,
+            knobs: watch::Sender::new(parts.knobs),
+            records: RwLock::new(records),
+            cursor: AtomicU64::new(cursor),
+            scripts: Mutex::default(),
+            waiting: watch::Sender::new(0),
+            connections: AtomicUsize::new(0),
+            listening: AtomicBool::new(false),
+            settled: watch::Sender::new(true),
         }
-        discarded.push(made);
-        self.stage(Stage::Stopped);
-        self.finish(&clients, discarded).await
     }
 
-    /// Tries until there is a subscription; false when the process stops first.
-    async fn subscribe(&self, clients: &Clients, way: &mut Way, made: &mut Made, backoff: &mut Backoff) -> bool {
-        self.stage(Stage::Subscribing);
-        loop {
-            // Not raced against stopping: a call in flight may have made something, and is bounded by itself.
-            let tried = self.make(clients, way, made).await;
-            if self.stopping.is_cancelled() {
-                return false;
+    /// Where it answers.
+    pub fn address(&self) -> std::net::SocketAddr {
+        self.port.address()
+    }
+
+    /// Its base URL.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address())
+    }
+
+    /// How it behaves now.
+    pub fn knobs(&self) -> Knobs {
+        *self.knobs.borrow()
+    }
+
+    /// Follows how it behaves.
+    pub fn watch(&self) -> watch::Receiver<Knobs> {
+        self.knobs.subscribe()
+    }
+
+    /// Changes how it behaves; returns once its port obeys (closed and reset, or listening again).
+    pub async fn turn(&self, change: impl FnOnce(&mut Knobs)) {
+        let mut settled = self.settled.subscribe();
+        self.knobs.send_modify(|knobs| {
+            let before = knobs.mode == Mode::Off;
+            change(knobs);
+            if before != (knobs.mode == Mode::Off) {
+                self.settled.send_replace(false);
             }
-            let Err(failure) = tried else {
-                backoff.worked();
-                self.status.send_modify(|status| status.failure = None);
-                self.stage(Stage::Subscribed);
-                tracing::info!(topic = self.topic.arn, queue = made.queue_name, "subscribed");
-                return true;
+        });
+        // An error means that the world is gone: then nothing listens any more.
+        let _ = settled.wait_for(|settled| *settled).await;
+    }
+
+    /// Answers so from now on.
+    pub async fn set(&self, mode: Mode) {
+        self.turn(|knobs| knobs.mode = mode).await;
+    }
+
+    /// Carries out what concerns the region itself in `order`.
+    pub async fn obey(&self, order: Order) {
+        let start = self.at_start;
+        self.turn(|knobs| match order {
+            Order::Mode(mode) => knobs.mode = mode,
+            Order::Lag(lag) => knobs.lag = lag,
+            Order::Latency(latency) => knobs.latency = latency,
+            Order::Reset => *knobs = start,
+            Order::Mute(_) | Order::Delay(_) | Order::Duplicate(_) => {}
+        })
+        .await;
+    }
+
+    /// Answers GET and HEAD of `path` so, whatever the records say; `None` ends it. False when there is no room.
+    pub fn script(&self, path: &str, reply: Option<Reply>) -> bool {
+        let mut scripts = self.scripts.lock().unwrap_or_else(PoisonError::into_inner);
+        match reply {
+            None => scripts.remove(path).is_some(),
+            Some(_) if scripts.len() >= limits::WORLD_SCRIPTS => false,
+            Some(reply) => {
+                scripts.insert(path.to_owned(), reply);
+                true
+            }
+        }
+    }
+
+    /// Lets held replies go.
+    pub fn release(&self) {
+        self.knobs.send_modify(|knobs| knobs.held = false);
+    }
+
+    /// Resolves once at least `count` requests are held.
+    pub async fn until_held(&self, count: usize) {
+        // An error means that the world is gone.
+        let _ = self.waiting.subscribe().wait_for(|waiting| *waiting >= count).await;
+    }
+
+    /// The record as this region has it.
+    pub fn read(&self, key: &str) -> Option<Stored> {
+        self.records.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    /// How far in the catalogue's log it has ingested and announced.
+    pub fn cursor(&self) -> u64 {
+        self.cursor.load(Ordering::Acquire)
+    }
+
+    /// It has announced all before `cursor`.
+    pub fn announced(&self, cursor: u64) {
+        self.cursor.store(cursor, Ordering::Release);
+    }
+
+    /// Stores one record as ingested.
+    pub fn ingest(&self, key: Arc<str>, stored: Stored) {
+        self.records.write().unwrap_or_else(PoisonError::into_inner).insert(key, stored);
+    }
+
+    /// Stores everything as ingested.
+    pub fn reload(&self, records: HashMap<Arc<str>, Stored>) {
+        *self.records.write().unwrap_or_else(PoisonError::into_inner) = records;
+    }
+
+    /// Opens the port.
+    pub fn open(&self) -> io::Result<TcpListener> {
+        self.port.listen()
+    }
+
+    /// Answers until the tasks stop, starting with `listener`; closes and reopens it as the switches say.
+    pub async fn run(self: Arc<Self>, listener: TcpListener, tasks: Tasks) {
+        let permits = Arc::new(Semaphore::new(limits::WORLD_CONNECTIONS));
+        let stopping = tasks.stopping();
+        let mut listener = Some(listener);
+        let mut knobs = self.watch();
+        while !stopping.is_cancelled() {
+            if knobs.borrow_and_update().mode == Mode::Off {
+                listener = None;
+            } else if listener.is_none() {
+                listener = self.open().inspect_err(|error| tracing::warn!(%error, "a region could not reopen")).ok();
+            }
+            self.listening.store(listener.is_some(), Ordering::Release);
+            self.settle();
+            let next = async {
+                match &listener {
+                    Some(listener) => port::accept(listener, &stopping).await,
+                    None => std::future::pending().await,
+                }
             };
-            let (wait, advice) = (backoff.wait(), failure.fault.advice());
-            tracing::warn!(%failure, topic = self.topic.arn, ?wait, "not subscribed; {advice}");
-            self.status.send_modify(|status| status.failure = Some(format!("{failure}; {advice}")));
-            self.pause(wait).await;
+            tokio::select! {
+                () = stopping.cancelled() => {}
+                _ = knobs.changed() => {}
+                stream = next => {
+                    if let (Some(stream), Ok(permit)) = (stream, permits.clone().try_acquire_owned()) {
+                        // Counted before anything can be settled without it.
+                        self.connections.fetch_add(1, Ordering::AcqRel);
+                        let connection = self.clone().connection(stream, tasks.clone());
+                        tasks.spawn("region-connection", async move { connection.await; drop(permit) });
+                    }
+                }
+            }
+        }
+        self.settled.send_replace(true);
+    }
+
+    /// Tells whoever waits in [`Self::turn`] that the port does as it was told, once it does.
+    fn settle(&self) {
+        // Held across the sending, so that a switch cannot move in between.
+        let knobs = self.knobs.borrow();
+        let listening = self.listening.load(Ordering::Acquire);
+        let closed = !listening && self.connections.load(Ordering::Acquire) == 0;
+        if if knobs.mode == Mode::Off { closed } else { listening } {
+            self.settled.send_replace(true);
         }
     }
 
-    /// Makes what is still missing.
-    async fn make(&self, clients: &Clients, way: &mut Way, made: &mut Made) -> Result<(), Failure> {
-        made.since = self.edges.clock.wall();
-        match way {
-            Way::Queue => {
-                let name = made.queue_name.get_or_insert_with(|| sqs::draw_name(&self.service)).clone();
-                self.status.send_modify(|status| status.queue = Some(name.clone()));
-                let queue = match &made.queue {
-                    Some(queue) => queue.clone(),
-                    None => {
-                        let order = sqs::Order {
-                            name: &name,
-                            topic: &self.topic,
-                            service: &self.service,
-                            visibility: self.pace.visibility,
-                            now: self.edges.clock.wall(),
-                        };
-                        sqs::create(&clients.sqs, order).await?
-                    }
-                };
-                let queue = made.queue.insert(queue);
-                made.subscription = Some(aws::subscribe(&clients.sns, &self.topic, "sqs", &queue.arn).await?);
-                self.status.send_modify(|status| status.subscription.clone_from(&made.subscription));
-                Ok(())
-            }
-            Way::Posted { endpoint, notices } => {
-                let protocol = endpoint.split(':').next().unwrap_or("https").to_owned();
-                let arn = aws::subscribe(&clients.sns, &self.topic, &protocol, endpoint).await?;
-                made.subscription = Some(arn.clone());
-                self.status.send_modify(|status| status.subscription.clone_from(&made.subscription));
-                self.confirmed(clients, &arn, endpoint, notices).await
-            }
-        }
-    }
-
-    /// Waits until SNS has posted a confirmation and the listener has confirmed it. A subscription that was there
-    /// before (an earlier run, another copy behind the same URL) may be confirmed already: then nothing is posted.
-    async fn confirmed(
-        &self,
-        clients: &Clients,
-        arn: &str,
-        endpoint: &str,
-        notices: &mut mpsc::Receiver<Notice>,
-    ) -> Result<(), Failure> {
-        let waiting = async {
-            loop {
-                match attest::look(&clients.sns, arn, endpoint).await {
-                    Ok(Look::Sound) => return Ok(()),
-                    Ok(Look::Unfit(why)) => {
-                        tracing::warn!(why, "a subscription that was there before is unfit; ending it");
-                        aws::unsubscribe(&clients.sns, arn).await?;
-                        return Err(Failure { call: "Subscribe", fault: Fault::Refused(format!("unfit: {why}")) });
-                    }
-                    Ok(Look::Pending | Look::Gone) | Err(_) => {}
-                }
-                // Another copy behind the same URL may be the one that confirms: hence the next look.
-                if tokio::time::timeout(self.pace.attest_again, told(notices, |notice| notice == Notice::Confirmed))
-                    .await
-                    .is_ok()
-                {
-                    return Ok(());
-                }
-            }
-        };
+    async fn connection(self: Arc<Self>, stream: tokio::net::TcpStream, tasks: Tasks) {
+        let wreck = Wreck::default();
+        let mut knobs = self.watch();
+        let (region, broken) = (self.clone(), wreck.clone());
+        let answer = move |request| region.clone().answer(request, broken.clone());
+        let stopping = tasks.stopping();
         tokio::select! {
-            ended = waiting => ended,
-            () = self.stopping.cancelled() => Err(unconfirmed()),
-            () = tokio::time::sleep(self.pace.confirm) => Err(unconfirmed()),
+            () = port::connection(stream, wreck.clone(), answer) => {}
+            _ = knobs.wait_for(|knobs| knobs.mode == Mode::Off) => wreck.reset(),
+            () = stopping.cancelled() => {}
         }
+        self.connections.fetch_sub(1, Ordering::AcqRel);
+        self.settle();
     }
 
-    /// Everything that goes on while a subscription is in use, until it is not.
-    async fn hold(
-        &self,
-        clients: &Clients,
-        way: &mut Way,
-        made: &Made,
-        asked: &mut watch::Receiver<Duration>,
-    ) -> End {
-        let subscription = made.subscription.as_deref().unwrap_or_default();
-        match (way, &made.queue) {
-            (Way::Posted { endpoint, notices }, _) => tokio::select! {
-                () = self.stopping.cancelled() => End::Stopping,
-                () = wanted(asked) => End::Asked,
-                why = self.attest(clients, subscription, endpoint) => End::Lost(why),
-                () = told(notices, |notice| matches!(notice, Notice::Unsubscribed(at) if at >= made.since)) => End::Lost("unsubscribed"),
-            },
-            (Way::Queue, Some(queue)) => tokio::select! {
-                () = self.stopping.cancelled() => End::Stopping,
-                () = wanted(asked) => End::Asked,
-                () = sqs::poll(clients, queue, self.region, &self.edges) => End::Lost("queue"),
-                why = self.attest(clients, subscription, &queue.arn) => End::Lost(why),
-                () = self.tag(clients, queue) => End::Lost("queue"),
-            },
-            (Way::Queue, None) => End::Lost("queue"),
-        }
-    }
-
-    /// Looks at the attributes about once a minute until they show a loss; returns which.
-    async fn attest(&self, clients: &Clients, subscription: &str, endpoint: &str) -> &'static str {
-        let mut wait = shortened(self.pace.attest);
-        loop {
-            tokio::time::sleep(wait).await;
-            wait = shortened(self.pace.attest);
-            match attest::look(&clients.sns, subscription, endpoint).await {
-                Ok(Look::Sound) => {
-                    let now = self.edges.clock.now();
-                    self.status.send_modify(|status| status.attested = Some(now));
-                    self.emit(Event::Attested(self.region));
-                }
-                Ok(Look::Gone) => return "subscription",
-                Ok(Look::Pending) => return "unconfirmed",
-                Ok(Look::Unfit(why)) => return why,
-                Err(failure) => {
-                    tracing::debug!(%failure, "the subscription could not be looked at: no proof, no loss");
-                    wait = shortened(self.pace.attest_again);
-                }
-            }
-        }
-    }
-
-    /// Re-tags the queue so that no janitor takes it; returns when it is gone.
-    async fn tag(&self, clients: &Clients, queue: &Queue) {
-        let mut backoff = Backoff::new(limits::SUBSCRIBE_AGAIN);
-        let mut wait = shortened(self.pace.tag);
-        loop {
-            tokio::time::sleep(wait).await;
-            match sqs::tag_alive(&clients.sqs, queue, self.edges.clock.wall()).await {
-                Ok(()) => {
-                    backoff.worked();
-                    wait = shortened(self.pace.tag);
-                }
-                Err(failure) if failure.is_gone() => return,
-                Err(failure) => {
-                    tracing::warn!(%failure, advice = failure.fault.advice(), "the queue could not be tagged as alive");
-                    wait = backoff.wait();
-                }
-            }
-        }
-    }
-
-    /// Puts aside what was in use. An http subscription is only ended when it is replaced by another: subscribing the
-    /// same endpoint again finds or revives it.
-    fn discard(&self, way: &mut Way, made: &mut Made, discarded: &mut Vec<Made>) {
-        let old = std::mem::take(made);
-        match way {
-            Way::Posted { .. } => made.subscription = old.subscription,
-            Way::Queue => discarded.push(old),
-        }
-        while discarded.len() > limits::DISCARDED {
-            let forgotten = discarded.remove(0);
-            tracing::warn!(queue = forgotten.queue_name, "could not be removed; left to the janitor");
-        }
-    }
-
-    /// Removes what `made` still names; what cannot be removed stays in it.
-    async fn remove(&self, clients: &Clients, made: &mut Made) {
-        if let Some(subscription) = &made.subscription {
-            match aws::unsubscribe(&clients.sns, subscription).await {
-                Ok(()) => made.subscription = None,
-                Err(failure) => tracing::warn!(%failure, subscription, "a subscription could not be removed"),
-            }
-        }
-        let Some(name) = &made.queue_name else { return };
-        let removed = match &made.queue {
-            Some(queue) => sqs::delete(&clients.sqs, &queue.url).await,
-            None => match sqs::find(&clients.sqs, name, None).await {
-                Ok(Some(url)) => sqs::delete(&clients.sqs, &url).await,
-                Ok(None) => Ok(()),
-                Err(failure) => Err(failure),
-            },
+    /// One request, from arrival to reply.
+    async fn answer(self: Arc<Self>, request: Request<Incoming>, wreck: Wreck) -> Response<Payload> {
+        let arrived = self.clock.now();
+        let path = request.uri().path().to_owned();
+        self.traffic.arrived(&path);
+        let reply = self.reply(request, &path).await;
+        let mut knobs = self.watch();
+        let mode = self.wait(arrived, &mut knobs).await;
+        let reply = match mode {
+            Mode::Status(status) => reply::problem(status, "this region was told to answer so"),
+            _ => reply,
         };
-        match removed {
-            Ok(()) => (made.queue, made.queue_name) = (None, None),
-            Err(failure) => tracing::warn!(%failure, queue = name, "a queue could not be removed"),
+        if mode == Mode::Garbage {
+            wreck.garble();
+        }
+        self.traffic.answered(Answered {
+            path,
+            arrived,
+            answered: self.clock.now(),
+            status: reply.status,
+            version: reply.version,
+        });
+        payload::send(reply, mode, knobs)
+    }
+
+    /// Waits as long as the switches say, also when they move meanwhile; returns how to answer.
+    async fn wait(&self, arrived: Moment, knobs: &mut watch::Receiver<Knobs>) -> Mode {
+        let dice = fastrand::f64();
+        loop {
+            let now = *knobs.borrow_and_update();
+            let _held = now.held.then(|| Held::new(&self.waiting));
+            let until = match now.mode {
+                _ if now.held => None,
+                Mode::Silent | Mode::Off => None,
+                Mode::Slow(span) => Some(arrived + now.latency.draw(dice) + span),
+                _ => Some(arrived + now.latency.draw(dice)),
+            };
+            let due = async {
+                match until {
+                    Some(until) => tokio::time::sleep(until - self.clock.now()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = due => return now.mode,
+                _ = knobs.changed() => {}
+            }
         }
     }
 
-    async fn finish(&self, clients: &Clients, mut discarded: Vec<Made>) -> Vec<Left> {
-        for made in &mut discarded {
-            self.remove(clients, made).await;
+    /// What it says, as of now.
+    async fn reply(&self, request: Request<Incoming>, path: &str) -> Reply {
+        let (head, body) = request.into_parts();
+        if head.method == Method::GET || head.method == Method::HEAD {
+            let scripts = self.scripts.lock().unwrap_or_else(PoisonError::into_inner);
+            let scripted = scripts.get(path).cloned();
+            return scripted.unwrap_or_else(|| {
+                reply::read(Asked::read(path), |key| self.read(key), &head.headers, self.knobs().habits)
+            });
         }
-        discarded.retain(Made::exists);
-        if discarded.is_empty() {
-            self.status.send_modify(|status| (status.queue, status.subscription) = (None, None));
-            tracing::info!("unsubscribed");
-        }
-        let left = |made: Made| Left { region: self.region, queue: made.queue_name, subscription: made.subscription };
-        discarded.into_iter().map(left).collect()
-    }
-
-    async fn pause(&self, span: Duration) {
-        let _stopped = self.stopping.run_until_cancelled(tokio::time::sleep(span)).await;
-    }
-
-    fn emit(&self, event: Event) {
-        (self.edges.events)(event);
-    }
-
-    fn stage(&self, stage: Stage) {
-        let now = self.edges.clock.now();
-        self.status.send_modify(|status| (status.stage, status.since) = (stage, now));
-    }
-}
-
-impl Made {
-    fn exists(&self) -> bool {
-        self.queue_name.is_some() || self.subscription.is_some()
-    }
-}
-
-fn unconfirmed() -> Failure {
-    Failure { call: "Subscribe", fault: Fault::Unconfirmed }
-}
-
-/// Resolves when a new subscription is wanted and its wait is over.
-async fn wanted(asked: &mut watch::Receiver<Duration>) {
-    if asked.changed().await.is_err() {
-        // Nobody can ask any more.
-        std::future::pending::<()>().await;
-    }
-    let after = *asked.borrow_and_update();
-    tokio::time::sleep(after + jittered(after / 4)).await;
-}
-
-/// Resolves when the endpoint has given the awaited notice; another one is late or replayed, and passed over.
-async fn told(notices: &mut mpsc::Receiver<Notice>, awaited: impl Fn(Notice) -> bool) {
-    loop {
-        match notices.recv().await {
-            Some(notice) if awaited(notice) => return,
-            Some(_) => {}
-            None => std::future::pending().await,
+        let Asked::Context(key, None) = Asked::read(path) else {
+            return reply::problem(StatusCode::METHOD_NOT_ALLOWED, "only /v1/contexts/{key} can be written");
+        };
+        let written = match head.method {
+            Method::PUT => match Limited::new(body, limits::WORLD_VALUE_BYTES).collect().await {
+                Ok(body) => self.catalogue.put(key, body.to_bytes()),
+                Err(_) => Err(Refused::Value),
+            },
+            Method::DELETE => self.catalogue.delete(key),
+            _ => return reply::problem(StatusCode::METHOD_NOT_ALLOWED, "GET, HEAD, PUT or DELETE"),
+        };
+        match written {
+            Ok(version) => reply::written(version),
+            Err(refused) => reply::problem(StatusCode::UNPROCESSABLE_ENTITY, &refused.to_string()),
         }
     }
 }
+
+/// Counts a request as held for as long as it is.
+struct Held<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Held<'a> {
+    fn new(waiting: &'a watch::Sender<usize>) -> Self {
+        waiting.send_modify(|waiting| *waiting += 1);
+        Self(waiting)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|waiting| *waiting -= 1);
+    }
+}
+
+#[cfg(test)]
+mod tests;
