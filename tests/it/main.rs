@@ -1,0 +1,3 @@
+//! Tests of the whole program, in one binary.
+
+mod check;
