@@ -248,11 +248,11 @@ fn listeners(ledger: &mut Ledger, config: &Config) {
     ];
     for (at, (setting, address)) in named.iter().enumerate() {
         for (other, taken) in &named[..at] {
-            if let (Some(address), Some(taken)) = (address, taken) {
-                if clash(*address, *taken) {
-                    let what = format!("port {} is {}'s already", address.port(), other.path());
-                    refuse(ledger, setting, None, what, "write another port");
-                }
+            if let (Some(address), Some(taken)) = (address, taken)
+                && clash(*address, *taken)
+            {
+                let what = format!("port {} is {}'s already", address.port(), other.path());
+                refuse(ledger, setting, None, what, "write another port");
             }
         }
     }
