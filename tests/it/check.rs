@@ -8,15 +8,15 @@ use assert_cmd::Command;
 /// Runs the program with an environment of our own.
 fn nearside(args: &[&str], env: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nearside"));
-    command.env_clear().envs(env.iter().copied()).args(args).output().unwrap()
+    command.env_clear().envs(env.iter().copied()).args(args).output().expect("the program starts")
 }
 
 fn check(file: &Path, env: &[(&str, &str)]) -> Output {
-    nearside(&["check", "--config", file.to_str().unwrap()], env)
+    nearside(&["check", "--config", file.to_str().expect("a UTF-8 path")], env)
 }
 
 fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
+    std::str::from_utf8(bytes).expect("UTF-8")
 }
 
 fn example() -> std::path::PathBuf {
