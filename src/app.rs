@@ -1,1 +1,325 @@
-//! (to be written)
+//! Owns wiring and ordered shutdown, nothing else.
+//!
+//! Before it: a [`Config`]. After it: a running sidecar. The order at start: bind what callers reach (so that an
+//! error is clear and early), then the regions, then the subscriptions, which make their own way and hold up
+//! nothing. The order at the end: linger, close, unsubscribe and drain together, under one deadline.
+//!
+//! Invariant: when [`App::stop`] returns, no task of this process's sidecar runs and its sockets are closed.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use http::Request;
+use hyper::body::Incoming;
+use tokio::sync::Semaphore;
+
+use crate::admin::{self, Pages};
+use crate::announce::aws::Sdk;
+use crate::announce::certificate::fetch::Fetcher;
+use crate::announce::intake::Announcements;
+use crate::announce::subscription::{self, CannotListen, Pace, Subscriptions};
+use crate::cache::fill::Fills;
+use crate::cache::key::Seed;
+use crate::cache::store::Store;
+use crate::clock::Clock;
+use crate::config::router::Router;
+use crate::config::{Config, IdentityMode};
+use crate::freshness::Freshness;
+use crate::freshness::event::Event;
+use crate::identity::{Churn, CredentialsError, Held, Keyring};
+use crate::limits;
+use crate::listener::{self, Ending, ListenError, Reception, Via};
+use crate::origin::attempt::HttpOrigin;
+use crate::origin::region::Regions;
+use crate::origin::reply::Origin;
+use crate::request::Door;
+use crate::response::{self, Outcome};
+use crate::serve::{self, Sidecar};
+use crate::tasks::Tasks;
+use crate::telemetry::metrics::Metrics;
+
+mod actions;
+mod memory;
+mod overview;
+pub mod process;
+
+/// Why a sidecar could not start: the operator's to mend.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A listener.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The admin port.
+    #[error(transparent)]
+    Admin(#[from] admin::BindError),
+    /// The endpoint that SNS posts to.
+    #[error(transparent)]
+    Announcements(#[from] CannotListen),
+    /// A route's credentials.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// The port's token.
+    #[error("listen.token_file: {0} cannot be read: {1}; create it, or take the setting out")]
+    Token(PathBuf, std::io::Error),
+    /// The port's token is not one.
+    #[error("listen.token_file: {0} is empty or larger than {1} bytes; put one line with the token in it")]
+    TokenSize(PathBuf, u64),
+    /// The client that speaks to regions.
+    #[error("the HTTP client for the regions could not be built: {0}")]
+    Client(#[from] crate::origin::attempt::Unusable),
+    /// The client that fetches signing certificates.
+    #[error("the HTTP client for signing certificates could not be built: {0}")]
+    Fetcher(reqwest::Error),
+}
+
+/// What a test or a demonstration puts in place of the machine's.
+#[derive(Default)]
+pub struct Instead {
+    /// Time.
+    pub clock: Clock,
+    /// Replies.
+    pub origin: Option<Arc<dyn Origin>>,
+    /// How hurried subscriptions are.
+    pub pace: Option<Pace>,
+}
+
+/// A running sidecar.
+pub struct App {
+    /// Where TCP callers reach it.
+    pub tcp: Option<SocketAddr>,
+    /// Where its Unix socket is.
+    pub unix: Option<PathBuf>,
+    /// Where operators reach it.
+    pub admin: SocketAddr,
+    /// What its requests share.
+    pub sidecar: Arc<Sidecar>,
+    ending: Ending,
+}
+
+/// How a stop went.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Stopped {
+    /// Tasks that had to be dropped at the deadline.
+    pub late: Vec<&'static str>,
+    /// Subscriptions and queues that could not be removed; the janitor will.
+    pub left_behind: usize,
+}
+
+/// Starts a sidecar on the current runtime.
+pub async fn start(config: Config) -> Result<App, StartError> {
+    start_with(config, Instead::default()).await
+}
+
+/// Starts a sidecar with something of a test's or a demonstration's own.
+pub async fn start_with(config: Config, instead: Instead) -> Result<App, StartError> {
+    let sockets = Sockets::bind(&config).await?;
+    let door = Door::new(&config.listen, token(&config)?);
+    let sidecar = build(config, &instead)?;
+    let app = open(sockets, door, sidecar);
+    subscribe(&app.sidecar, instead.pace.unwrap_or_default())?;
+    tracing::info!(
+        service = %app.sidecar.config.service.name,
+        regions = app.sidecar.names.len(),
+        tcp = ?app.tcp,
+        unix = ?app.unix,
+        admin = %app.admin,
+        "serving"
+    );
+    Ok(app)
+}
+
+/// What callers and operators reach, bound before anything else is done.
+struct Sockets {
+    tcp: Option<tokio::net::TcpListener>,
+    unix: Option<tokio::net::UnixListener>,
+    admin: tokio::net::TcpListener,
+}
+
+impl Sockets {
+    async fn bind(config: &Config) -> Result<Self, ListenError> {
+        let tcp = config.listen.tcp.map(|addr| listener::bind_tcp(addr, "listen.tcp", "listen.tcp")).transpose()?;
+        let admin = listener::bind_tcp(config.admin.listen, "admin.listen", "admin.listen")?;
+        let unix = config.listen.unix.as_ref().map(listener::bind_unix).transpose()?;
+        Ok(Self { tcp, unix, admin })
+    }
+}
+
+fn token(config: &Config) -> Result<Option<Vec<u8>>, StartError> {
+    let Some(file) = &config.listen.token_file else { return Ok(None) };
+    let text = std::fs::read(file).map_err(|error| StartError::Token(file.clone(), error))?;
+    let token = text.trim_ascii().to_vec();
+    if token.is_empty() || token.len() as u64 > limits::TOKEN_BYTES {
+        return Err(StartError::TokenSize(file.clone(), limits::TOKEN_BYTES));
+    }
+    Ok(Some(token))
+}
+
+/// Everything a request needs, and nothing that runs yet.
+fn build(config: Config, instead: &Instead) -> Result<Arc<Sidecar>, StartError> {
+    let clock = instead.clock.clone();
+    let tasks = Tasks::new();
+    let names: Vec<String> = config.service.regions.iter().map(|region| region.name.clone()).collect();
+    let metrics = Arc::new(Metrics::new(&names));
+    let origin = match &instead.origin {
+        Some(origin) => origin.clone(),
+        None => {
+            let origin = Arc::new(HttpOrigin::new(&config, clock.clone())?);
+            let (warm, stopping) = (origin.clone(), tasks.stopping());
+            tasks.spawn("warm", async move { stopping.run_until_cancelled(warm.keep_warm()).await });
+            origin as Arc<dyn Origin>
+        }
+    };
+    let regions = Regions::new(&config, origin, clock.clone(), metrics.clone());
+    let freshness = Arc::new(Freshness::new(&config.freshness, names.len(), clock.now()));
+    let released = freshness.clone();
+    let store = Store::new(config.cache.max_bytes, move |record| released.release(record));
+    let held = |route: &crate::config::Route| match &route.identity {
+        IdentityMode::Exact(_) => Ok(None),
+        IdentityMode::Sidecar(credentials) => {
+            let held = Held::read(credentials)?;
+            held.watch(credentials.clone(), &tasks);
+            Ok::<_, CredentialsError>(Some(held))
+        }
+    };
+    let credentials = config.service.routes.iter().map(held).collect::<Result<_, _>>()?;
+    Ok(Arc::new(Sidecar {
+        router: Router::new(&config.service),
+        keyring: Arc::new(Keyring::new(&config.service)),
+        seed: Seed::random(),
+        credentials,
+        store,
+        fills: Fills::default(),
+        freshness,
+        regions,
+        churn: Churn::default(),
+        clock,
+        metrics,
+        tasks,
+        names,
+        subscriptions: OnceLock::new(),
+        config,
+    }))
+}
+
+/// Begins to accept.
+fn open(sockets: Sockets, door: Door, sidecar: Arc<Sidecar>) -> App {
+    let ending = Ending::default();
+    let tasks = &sidecar.tasks;
+    let reception = Reception {
+        tasks: tasks.clone(),
+        clock: sidecar.clock.clone(),
+        permits: Arc::new(Semaphore::new(sidecar.config.listen.max_connections)),
+        ending: ending.clone(),
+    };
+    let (shared, door) = (sidecar.clone(), Arc::new(door));
+    let handler = move |request: Request<Incoming>, via: Via| answer(shared.clone(), door.clone(), request, via);
+    // A listener that was bound has an address.
+    let addr = |listener: &tokio::net::TcpListener| listener.local_addr().ok();
+    let tcp = sockets.tcp.as_ref().and_then(addr);
+    let admin = addr(&sockets.admin).unwrap_or(sidecar.config.admin.listen);
+    if let Some(listener) = sockets.tcp {
+        tasks.spawn("accept", listener::accept_tcp(listener, reception.clone(), handler.clone()));
+    }
+    let unix = sidecar.config.listen.unix.as_ref();
+    if let (Some(listener), Some(socket)) = (sockets.unix, unix) {
+        tasks.spawn("accept", listener::accept_unix(listener, socket.uids.clone(), reception.clone(), handler));
+    }
+    let unix = unix.map(|socket| socket.path.clone());
+    let pages = Pages {
+        status: overview::source(&sidecar, &ending, &reception.permits),
+        metrics: sidecar.metrics.clone(),
+        allowed_hosts: sidecar.config.listen.allowed_hosts.clone().into(),
+    };
+    tasks.spawn("admin", admin::serve(sockets.admin, pages, tasks.clone()));
+    App { tcp, unix, admin, sidecar, ending }
+}
+
+/// One request, from the door to the answer.
+async fn answer(
+    sidecar: Arc<Sidecar>,
+    door: Arc<Door>,
+    request: Request<Incoming>,
+    via: Via,
+) -> http::Response<response::Body> {
+    let outcome = match door.admit(request, via).await {
+        Ok(admitted) => serve::serve(&sidecar, admitted).await,
+        Err(refusal) => {
+            sidecar.metrics.refused(refusal.word());
+            Outcome::Refused(refusal)
+        }
+    };
+    response::respond(outcome, &sidecar.names)
+}
+
+/// Begins to listen to the regions' topics, and to keep time.
+fn subscribe(sidecar: &Arc<Sidecar>, pace: Pace) -> Result<(), StartError> {
+    let config = &sidecar.config;
+    memory::recall(sidecar);
+    if let Some(signer) = &config.announcements.insecure_sns_signer {
+        tracing::warn!(%signer, "insecure_sns_signer: signing certificates from this origin are trusted as they are");
+    }
+    let listener = sidecar.clone();
+    let step = move |event: Event| {
+        let actions = listener.freshness.step(listener.clock.now(), listener.clock.wall(), event);
+        listener.carry_out(actions);
+    };
+    let fetcher =
+        Fetcher::network(config.announcements.insecure_sns_signer.is_some()).map_err(StartError::Fetcher)?;
+    let edges = subscription::Edges {
+        tasks: sidecar.tasks.clone(),
+        clock: sidecar.clock.clone(),
+        events: Arc::new(step),
+        intake: Arc::new(Announcements::new(sidecar, fetcher)),
+        metrics: sidecar.metrics.clone(),
+        sdk: Sdk::new(config.announcements.endpoint_url.clone()),
+    };
+    let subscriptions = Subscriptions::start(config, pace, &edges)?;
+    let _ = sidecar.subscriptions.set(subscriptions);
+    let (ticking, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
+    sidecar.tasks.spawn("ticker", async move {
+        let ticks = async {
+            loop {
+                tokio::time::sleep(TICK).await;
+                let (now, wall) = (ticking.clock.now(), ticking.clock.wall());
+                ticking.carry_out(ticking.freshness.step(now, wall, Event::Tick));
+                ticking.store.tend();
+            }
+        };
+        stopping.run_until_cancelled(ticks).await;
+    });
+    Ok(())
+}
+
+/// How often freshness and the store are told that time passes.
+const TICK: Duration = Duration::from_secs(1);
+
+impl App {
+    /// Where the http transport listens for announcements.
+    pub fn announcements(&self) -> Option<SocketAddr> {
+        self.sidecar.subscriptions.get().and_then(Subscriptions::listening)
+    }
+
+    /// Lingers, closes, unsubscribes and drains (DESIGN.md, section 2): after it nothing runs.
+    pub async fn stop(self) -> Stopped {
+        let drain = self.sidecar.config.drain;
+        tracing::info!(linger = ?drain.linger, "stopping: everything is still answered until the linger ends");
+        self.ending.lingering.cancel();
+        tokio::time::sleep(drain.linger).await;
+        self.ending.closing.cancel();
+        let unsubscribed = async {
+            match self.sidecar.subscriptions.get() {
+                Some(subscriptions) => subscriptions.shutdown(drain.deadline).await.len(),
+                None => 0,
+            }
+        };
+        let (late, left_behind) = tokio::join!(self.sidecar.tasks.drain(drain.deadline), unsubscribed);
+        if let Some(path) = &self.unix {
+            // Already gone is as good.
+            let _ = std::fs::remove_file(path);
+        }
+        tracing::info!(?late, left_behind, "stopped");
+        Stopped { late, left_behind }
+    }
+}

@@ -61,6 +61,30 @@ pub const REPLY_BODY_BYTES: usize = 8 * MIB;
 pub const REPLY_HEAD_BYTES: usize = 64 * KIB;
 /// What a compressed body may decode to for its digest, bytes.
 pub const DECODED_BODY_BYTES: u64 = 64 * MIB as u64;
+/// Content codings of one body that are taken off for its digest.
+pub const CONTENT_CODINGS: usize = 4;
+/// Largest zstd window, as a power of two: 8 MiB, what RFC 9659 allows the content coding.
+pub const ZSTD_WINDOW_LOG: u32 = 23;
+/// Representations that one unrouted URI may have under its `Vary`; the oldest goes first.
+pub const VARIANTS_PER_URI: usize = 64;
+/// Sets of header names under which one unrouted URI's replies vary; the oldest goes first.
+pub const VARY_SETS_PER_URI: usize = 4;
+/// Header names that one `Vary` may nominate; a reply with more is not stored.
+pub const VARY_NAMES: usize = 16;
+/// Bytes put into the store before its pending evictions are run, so that it cannot outgrow its capacity by more.
+pub const UNSWEPT_BYTES: u64 = 4 * MIB as u64;
+/// Places that remember when an unrouted URI was last invalidated; two that share one cost a stored reply, no more.
+pub const INVALIDATIONS: usize = 4096;
+/// Locks over which the index from records to keys is spread.
+pub const INDEX_SHARDS: usize = 64;
+/// Entries whose removal is not yet told; beyond it the store stops to tell them.
+pub const UNTOLD_RELEASES: usize = 4096;
+/// Longest freshness lifetime that is told apart, seconds (RFC 9111, 1.2.2).
+pub const DELTA_SECONDS: u64 = 1 << 31;
+/// Entity tags of a caller's `If-None-Match` that are compared.
+pub const ENTITY_TAGS: usize = 256;
+/// Targets that one unsafe request may invalidate: its own, `Location`, `Content-Location`.
+pub const INVALIDATED_TARGETS: usize = 3;
 /// Entries that one record may be indexed under; beyond it new ones are served but not stored.
 pub const ENTRIES_PER_RECORD: usize = 4096;
 /// Fills under way at once.
@@ -83,8 +107,36 @@ pub const PERMITS_PER_REGION: usize = 512;
 pub const PERMITS_PER_REGION_AT_MOST: usize = 4096;
 /// Connections being opened at once to one region: 50 cold requests must not open 50 connections.
 pub const CONNECTS_PER_REGION: usize = 8;
+/// How long opening a connection to a region may take, TLS included.
+pub const CONNECT_WAIT: Duration = Duration::from_secs(5);
+/// How long a connection to a region may idle before TCP and HTTP/2 ask whether the other side still lives.
+pub const KEEPALIVE: Duration = Duration::from_secs(20);
+/// Idle connections kept per region, and for how long.
+pub const IDLE_PER_REGION: (usize, Duration) = (64, Duration::from_secs(55));
+/// How long a connection is used before its region's name is resolved anew for the next one.
+pub const CONNECTION_AGE: Duration = Duration::from_secs(300);
+/// How long a connection that was opened ahead may wait for its first request; servers close silent ones after 60 s.
+pub const READY_AGE: Duration = Duration::from_secs(45);
+/// How often it is looked whether a region has a connection; doubles while none can be opened, up to the second.
+pub const WARM_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// Longest wait for missing legs once all others answered below the floor.
 pub const LATE_LEG_WAIT: Duration = Duration::from_millis(500);
+/// What stands for the p95 of a region that has not answered yet.
+pub const HEDGE_WAIT: Duration = Duration::from_millis(250);
+/// Tokens for extra legs that a region holds at most.
+pub const TOKENS_PER_REGION: f64 = 512.0;
+/// Tokens that come back to a region per second whatever it answers.
+pub const TOKENS_PER_SECOND: f64 = 2.0;
+/// Latencies kept per region for its p50 and p95.
+pub const LATENCIES: usize = 128;
+/// Failures in a row that make a region an outlier.
+pub const OUTLIER_FAILURES: u32 = 5;
+/// The window in which a share of failures makes a region an outlier, and the fewest legs it takes.
+pub const OUTLIER_WINDOW: (Duration, u32) = (Duration::from_secs(10), 20);
+/// The share of failures in a window that makes a region an outlier.
+pub const OUTLIER_SHARE: f64 = 0.5;
+/// First and last wait before an outlier is probed again.
+pub const PROBE_WAIT: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 /// Longest Retry-After that is obeyed.
 pub const RETRY_AFTER: Duration = Duration::from_secs(60);
 /// Background legs per second and region, when a fifth of the foreground's is less.
@@ -99,28 +151,184 @@ pub const STREAM_CHUNK_WAIT: Duration = Duration::from_secs(10);
 pub const ENVELOPE_BYTES: usize = 2 * MIB;
 /// A record key in an announcement, bytes.
 pub const RECORD_KEY_BYTES: usize = 2 * KIB;
-/// Signing certificates kept.
-pub const CERTIFICATES: usize = 16;
+/// A record type in an announcement, bytes.
+pub const RECORD_TYPE_BYTES: usize = 256;
+/// A publisher's name in an announcement, bytes.
+pub const PUBLISHER_BYTES: usize = 256;
+/// Signing certificates kept, for all regions: two each, so that a new one finds room.
+pub const CERTIFICATES: usize = 32;
 /// A signing certificate (with its chain), bytes.
 pub const CERTIFICATE_BYTES: usize = 64 * KIB;
-/// How long a certificate fetch may take.
+/// Certificates in one served chain.
+pub const CERTIFICATE_CHAIN: usize = 8;
+/// How long a certificate fetch may take, its wait for a permit included.
 pub const CERTIFICATE_WAIT: Duration = Duration::from_secs(5);
+/// Certificate fetches under way at once.
+pub const CERTIFICATE_FETCHES: usize = 4;
+/// How long the outcome of a certificate fetch stands before the same URL is fetched again.
+pub const CERTIFICATE_PAUSE: Duration = Duration::from_secs(1);
 /// Messages verified and not yet applied, per region.
 pub const PENDING_ANNOUNCEMENTS: usize = 1024;
 /// Message ids remembered per process to drop second copies before they are verified.
 pub const REMEMBERED_MESSAGES: usize = 65_536;
 /// Slots of the table that keeps floors of records without an entry (FRESHNESS.md, State).
 pub const FLOOR_SLOTS: usize = 1 << 20;
+/// How long one AWS call may take, its retries included; and one attempt of it.
+pub const AWS_CALL_WAIT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(4));
+/// Attempts of one AWS call.
+pub const AWS_ATTEMPTS: u32 = 3;
+/// How long a long poll waits for a message: SQS allows no more.
+pub const POLL_WAIT: Duration = Duration::from_secs(20);
+/// How long a long poll may take in all, beyond which the connection counts as dead.
+pub const POLL_ANSWER_WAIT: Duration = Duration::from_secs(25);
+/// Messages per poll and per deletion: SQS allows no more.
+pub const MESSAGES_PER_POLL: i32 = 10;
+/// Deletions under way at once, per region.
+pub const DELETIONS: usize = 16;
+/// How long a received message stays hidden: after it, one that could not be applied comes again.
+pub const VISIBILITY: Duration = Duration::from_secs(30);
+/// How long a queue keeps a message that nobody takes; by then the lease has long run out (R9).
+pub const RETENTION: Duration = Duration::from_secs(300);
+/// Between two looks at a subscription's attributes: at most this, less jitter (FRESHNESS.md, Weak).
+pub const ATTEST_EVERY: Duration = Duration::from_secs(60);
+/// After a look that could not be had.
+pub const ATTEST_AGAIN: Duration = Duration::from_secs(10);
+/// Between two `alive` tags of a queue.
+pub const TAG_EVERY: Duration = Duration::from_secs(3600);
+/// Age of the `alive` tag beyond which the janitor removes a queue.
+pub const ABANDONED: Duration = Duration::from_secs(24 * 3600);
+/// First and longest wait before a subscription is tried again.
+pub const SUBSCRIBE_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// First and longest wait before a failed poll is tried again.
+pub const POLL_AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
+/// How long SNS may take to post a confirmation before Subscribe is called again.
+pub const CONFIRM_WAIT: Duration = Duration::from_secs(60);
+/// Subscriptions and queues of a region that could not be removed yet; the janitor has the rest.
+pub const DISCARDED: usize = 4;
+/// Connections open at once to the announcement endpoint.
+pub const ENDPOINT_CONNECTIONS: usize = 256;
+/// How long a posted envelope may take to arrive; SNS itself gives up after 15 s.
+pub const ENVELOPE_WAIT: Duration = Duration::from_secs(10);
+/// Notices from the endpoint to one region's lifecycle.
+pub const NOTICES: usize = 8;
+/// Pages of a listing that the janitor reads, per region and topic.
+pub const JANITOR_PAGES: usize = 1000;
 /// Publishers remembered per region.
 pub const PUBLISHERS_PER_REGION: usize = 256;
 /// Holes remembered per publisher; beyond it the epoch moves at once.
 pub const HOLES_PER_PUBLISHER: usize = 64;
+
+// -- telemetry and the admin port --
+/// Words per labelled metric; what comes after them is counted as `other`.
+pub const METRIC_WORDS: usize = 32;
+/// How long an admin connection may live before it is asked to close; a scrape under way is finished.
+pub const ADMIN_CONNECTION_LIFE: Duration = Duration::from_secs(300);
+/// How long a closing admin connection may take to hand over its last reply.
+pub const ADMIN_LAST_REPLY_WAIT: Duration = Duration::from_secs(5);
+/// How long after its start a sidecar without a lease is `warming`; then it is `degraded`. Weak proof begins 60 s
+/// after Subscribe.
+pub const WARMING: Duration = Duration::from_secs(120);
+/// What a health probe reads of the answer, bytes.
+pub const PROBE_BYTES: usize = 4 * KIB;
+// -- the world of `nearside dev` --
+/// Records in the catalogue.
+pub const WORLD_RECORDS: usize = 200_000;
+/// A record's key in the catalogue, bytes: shorter than what an announcement may carry.
+pub const WORLD_KEY_BYTES: usize = 512;
+/// A record's value, bytes.
+pub const WORLD_VALUE_BYTES: usize = 64 * KIB;
+/// Changes kept for regions that lag; one that falls further behind reloads everything.
+pub const WORLD_CHANGES: usize = 65_536;
+/// Connections open at once to one of the world's servers.
+pub const WORLD_CONNECTIONS: usize = 4096;
+/// A request's body to one of the world's servers, bytes.
+pub const WORLD_BODY_BYTES: usize = 512 * KIB;
+/// Paths whose requests a region counts one by one, and answers it remembers.
+pub const WORLD_PATHS: usize = 32_768;
+/// Scripted answers of one region.
+pub const WORLD_SCRIPTS: usize = 1024;
+/// Topics, queues and subscriptions, each.
+pub const WORLD_CHANNELS: usize = 256;
+/// Messages that wait in one queue; beyond it the oldest is lost, and counted.
+pub const WORLD_QUEUE_MESSAGES: usize = 10_000;
+/// Tags of one queue, attributes of a queue or subscription: what AWS allows.
+pub const WORLD_TAGS: usize = 50;
+/// Deliveries that wait for their time, or for an endpoint's answer, at once.
+pub const WORLD_DELIVERIES: usize = 4096;
+/// Retries of a failed HTTP delivery, and the wait between them: what SNS does.
+pub const SNS_RETRIES: (u32, Duration) = (3, Duration::from_secs(20));
+/// How long SNS waits for an endpoint's answer.
+pub const SNS_DELIVERY_WAIT: Duration = Duration::from_secs(15);
+/// How often a publisher sends its heartbeat (DESIGN.md section 1).
+pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
+/// What an endless body may grow to before the region gives up, bytes.
+pub const ENDLESS_BYTES: usize = 256 * MIB;
+// -- the protocol (FRESHNESS.md) --
+/// How long a strong proof (a message) carries full-length entries (R9).
+pub const STRONG_LEASE: Duration = Duration::from_secs(15);
+/// How long a weak proof (a poll and the subscription's attributes) does (R9).
+pub const WEAK_LEASE: Duration = Duration::from_secs(75);
+/// How long after subscribing the weak grade begins.
+pub const WEAK_PROOF_AFTER: Duration = Duration::from_secs(60);
+/// How long past its lease a region stays SUSPECT: 60 s of silence with a strong lease, then DEAD.
+pub const SUSPECT_FOR: Duration = Duration::from_secs(45);
+/// How long a made subscription may stay without a strong proof before it is DEAD; with the weak grade allowed it
+/// gets a weak lease on top.
+pub const PROBING_WAIT: Duration = Duration::from_secs(60);
+/// First and longest wait before a subscription is made anew; it doubles with each that dies unproven.
+pub const RESUBSCRIBE_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+/// No step for this long: the process was paused, and the silence is its own rather than a region's.
+pub const PAUSE: Duration = Duration::from_secs(10);
+/// How long a hole in a publisher's numbers may stay open before the region's epoch moves (R10).
+pub const HOLE_WINDOW: Duration = Duration::from_secs(10);
+/// Undecodable messages move a region's epoch at most once in this (R14), the last at its end.
+pub const UNDECODABLE_WINDOW: Duration = Duration::from_secs(10);
+/// A publisher counts for its region's watermark when it was heard in this.
+pub const ACTIVE_PUBLISHER: Duration = Duration::from_secs(60);
+/// A publisher first heard this long after subscribing is a new one, which numbers from 1.
+pub const NEW_PUBLISHER_AFTER: Duration = Duration::from_secs(30);
+/// Heartbeats per publisher that wait for a hole before them to close.
+pub const WAITING_HEARTBEATS: usize = 8;
+/// The slot in which copies of a path heartbeat share one number.
+pub const HEARTBEAT_SLOT: Duration = Duration::from_secs(5);
+/// How many slots ahead of its receipt a path heartbeat may claim to be.
+pub const HEARTBEAT_SLOTS_AHEAD: u64 = 2;
+/// A record read in this is refetched as soon as a change is announced.
+pub const READ_LATELY: Duration = Duration::from_secs(60);
+/// Refetches that one announcement may start; the rest of a mass RELOAD waits for readers.
+pub const REFETCHES_PER_STEP: usize = 1024;
+/// Shards that share the records' locks.
+pub const RECORD_SHARDS: usize = 64;
+/// Records per shard whose floor is doubted (R15) at once; the oldest doubt makes way.
+pub const DOUBTS_PER_SHARD: usize = 256;
+/// Versions from here on are nobody's (R15).
+pub const VERSION_CEILING: u64 = 1 << 62;
 
 const _: () = assert!(REGIONS <= 16, "a RegionSet has sixteen bits");
 const _: () = assert!(REQUEST_TARGET_BYTES < REQUEST_HEAD_BYTES);
 const _: () = assert!(ERROR_MEMORY.0.as_millis() < ERROR_MEMORY.1.as_millis());
 const _: () = assert!(RECHECK_WAIT.0.as_millis() < RECHECK_WAIT.1.as_millis());
 const _: () = assert!(REPLY_BODY_BYTES as u64 <= DECODED_BODY_BYTES);
+const _: () = assert!(WORLD_KEY_BYTES <= RECORD_KEY_BYTES);
+const _: () = assert!(ENDLESS_BYTES > REPLY_BODY_BYTES);
+const _: () = assert!(2 * REGIONS <= CERTIFICATES);
+const _: () = assert!(CERTIFICATE_FETCHES < CERTIFICATES, "fetches under way must leave room for what is kept");
+const _: () = assert!(CERTIFICATE_BYTES < ENVELOPE_BYTES);
+const _: () = assert!(WORLD_KEY_BYTES <= RECORD_KEY_BYTES);
+const _: () = assert!(ENDLESS_BYTES > REPLY_BODY_BYTES);
 const _: () = assert!(CONNECTIONS <= CONNECTIONS_AT_MOST);
 const _: () = assert!(PERMITS_PER_REGION <= PERMITS_PER_REGION_AT_MOST);
 const _: () = assert!(FLOOR_SLOTS.is_power_of_two());
+const _: () = assert!(POLL_WAIT.as_secs() <= 20 && MESSAGES_PER_POLL <= 10, "SQS's own bounds");
+const _: () = assert!(POLL_WAIT.as_millis() < POLL_ANSWER_WAIT.as_millis());
+const _: () = assert!(CERTIFICATE_WAIT.as_millis() < VISIBILITY.as_millis(), "applied before it comes again");
+const _: () = assert!(VISIBILITY.as_millis() < RETENTION.as_millis(), "a message that failed comes again");
+const _: () = assert!(ATTEST_EVERY.as_secs() + ATTEST_AGAIN.as_secs() < 75, "weak proof outlives one failed look");
+const _: () = assert!(TAG_EVERY.as_secs() * 12 < ABANDONED.as_secs(), "no janitor takes a queue that lives");
+const _: () = assert!(AWS_CALL_WAIT.1.as_millis() < AWS_CALL_WAIT.0.as_millis());
+const _: () = assert!(INVALIDATIONS.is_power_of_two());
+const _: () = assert!(INDEX_SHARDS.is_power_of_two());
+const _: () = assert!(VARY_SETS_PER_URI <= VARIANTS_PER_URI);
+const _: () = assert!(RECORD_SHARDS.is_power_of_two() && RECORD_SHARDS < FLOOR_SLOTS / 4);
+const _: () = assert!(HOLE_WINDOW.as_millis() < STRONG_LEASE.as_millis());
+const _: () = assert!(STRONG_LEASE.as_millis() + SUSPECT_FOR.as_millis() == 60_000);

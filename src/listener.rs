@@ -1,1 +1,318 @@
-//! (to be written)
+//! Stage 1 of a request: accept. Loopback TCP (HTTP/1.1 and h2c) and a Unix socket.
+//!
+//! Before it: the configuration. After it: each request goes to the handler that `app` gives, which begins with
+//! [`crate::request`]. A connection takes a permit before it is accepted, so beyond the bound callers wait in the
+//! kernel's backlog. A connection that is silent, slow with its headers, or idle is closed ([`wire`]).
+//!
+//! Invariant: from the first SIGTERM until the linger ends everything that arrives is still answered; a connection
+//! is told to go (`Connection: close`, GOAWAY) only together with an answer or when it has none pending.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderValue, Request, Response, Version, header};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::config::UnixSocket;
+use crate::limits;
+use crate::response::Body;
+use crate::tasks::Tasks;
+
+pub mod wire;
+use wire::{Protocol, Pulse, Wire};
+
+/// Why a listener could not be set up: the operator's to mend; a retry helps once the cause is gone.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Somebody else has the port.
+    #[error("{what}: {addr} is in use; stop what listens there (`ss -ltnp`) or set {setting} to another port")]
+    InUse {
+        /// Which listener.
+        what: &'static str,
+        /// The address.
+        addr: String,
+        /// The setting to change.
+        setting: &'static str,
+    },
+    /// The Unix socket's path holds something that is not a socket.
+    #[error("listen.unix: {0} exists and is not a socket; remove it or choose another path")]
+    NotASocket(PathBuf),
+    /// Anything else the kernel said.
+    #[error("{what}: cannot listen on {addr}: {source}; check {setting}")]
+    Io {
+        /// Which listener.
+        what: &'static str,
+        /// The address.
+        addr: String,
+        /// The setting to change.
+        setting: &'static str,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+}
+
+impl ListenError {
+    /// Sorts what the kernel said about listening on `addr`, as `setting` asks.
+    pub fn new(what: &'static str, addr: impl ToString, setting: &'static str, source: std::io::Error) -> Self {
+        let addr = addr.to_string();
+        match source.kind() {
+            std::io::ErrorKind::AddrInUse => Self::InUse { what, addr, setting },
+            _ => Self::Io { what, addr, setting, source },
+        }
+    }
+}
+
+/// How a request reached us: decides which checks apply to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// A TCP port: `Host` is checked.
+    Tcp,
+    /// The Unix socket: the peer's uid was checked instead.
+    Unix,
+}
+
+/// The two moments of a shutdown that connections watch.
+#[derive(Clone, Default)]
+pub struct Ending {
+    /// SIGTERM came: go on answering, and say goodbye with each answer.
+    pub lingering: CancellationToken,
+    /// The linger is over: accept nothing, finish what is under way.
+    pub closing: CancellationToken,
+}
+
+/// What every connection shares.
+#[derive(Clone)]
+pub struct Reception {
+    /// Spawns connections.
+    pub tasks: Tasks,
+    /// For idle and header waits.
+    pub clock: Clock,
+    /// Connections open at once over all listeners.
+    pub permits: Arc<Semaphore>,
+    /// When to stop.
+    pub ending: Ending,
+}
+
+/// Binds a TCP port; port 0 picks one.
+pub fn bind_tcp(addr: SocketAddr, what: &'static str, setting: &'static str) -> Result<TcpListener, ListenError> {
+    let bind = || {
+        let socket = socket2::Socket::new(socket2::Domain::for_address(addr), socket2::Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&addr.into())?;
+        socket.listen(1024)?;
+        TcpListener::from_std(socket.into())
+    };
+    bind().map_err(|source| ListenError::new(what, addr, setting, source))
+}
+
+/// Makes the Unix socket with its mode already right when its name appears; replaces one that nobody listens on.
+pub fn bind_unix(socket: &UnixSocket) -> Result<UnixListener, ListenError> {
+    let path = &socket.path;
+    let fail = |source| ListenError::new("listen.unix", path.display(), "listen.unix", source);
+    if let Ok(found) = std::fs::symlink_metadata(path) {
+        if !found.file_type().is_socket() {
+            return Err(ListenError::NotASocket(path.clone()));
+        }
+        if std::os::unix::net::UnixStream::connect(path).is_ok() {
+            return Err(fail(std::io::ErrorKind::AddrInUse.into()));
+        }
+    }
+    let unnamed = beside(path);
+    let bind = || {
+        let listener = UnixListener::bind(&unnamed)?;
+        std::fs::set_permissions(&unnamed, std::fs::Permissions::from_mode(socket.mode))?;
+        std::fs::rename(&unnamed, path)?;
+        Ok(listener)
+    };
+    bind().map_err(|source| {
+        // What was half made must not stay; that it may not be there is fine.
+        let _ = std::fs::remove_file(&unnamed);
+        fail(source)
+    })
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{:08x}", fastrand::u32(..)));
+    path.with_file_name(name)
+}
+
+/// Accepts TCP connections until the linger ends.
+pub async fn accept_tcp<H, F>(listener: TcpListener, reception: Reception, handler: H)
+where
+    H: Fn(Request<Incoming>, Via) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    while let Some(permit) = reception.permit().await {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = reception.ending.closing.cancelled() => return,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                // Without it a small answer may wait for the caller's ACK; failing to set it costs time only.
+                let _ = stream.set_nodelay(true);
+                let handler = handler.clone();
+                let connection = connection(stream, reception.clone(), move |request| handler(request, Via::Tcp));
+                reception.tasks.spawn("connection", async move {
+                    connection.await;
+                    drop(permit);
+                });
+            }
+            Err(error) => pause_after(&error).await,
+        }
+    }
+}
+
+/// Accepts Unix connections of the peers that may, until the linger ends.
+pub async fn accept_unix<H, F>(listener: UnixListener, uids: Vec<u32>, reception: Reception, handler: H)
+where
+    H: Fn(Request<Incoming>, Via) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let own = rustix::process::geteuid().as_raw();
+    while let Some(permit) = reception.permit().await {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = reception.ending.closing.cancelled() => return,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let uid = stream.peer_cred().map(|peer| peer.uid()).ok();
+                let welcome = uid.is_some_and(|uid| if uids.is_empty() { uid == own } else { uids.contains(&uid) });
+                if !welcome {
+                    tracing::warn!(?uid, "a peer that listen.unix_uids does not name was turned away");
+                    continue;
+                }
+                let handler = handler.clone();
+                let connection = connection(stream, reception.clone(), move |request| handler(request, Via::Unix));
+                reception.tasks.spawn("connection", async move {
+                    connection.await;
+                    drop(permit);
+                });
+            }
+            Err(error) => pause_after(&error).await,
+        }
+    }
+}
+
+impl Reception {
+    async fn permit(&self) -> Option<tokio::sync::OwnedSemaphorePermit> {
+        tokio::select! {
+            permit = self.permits.clone().acquire_owned() => permit.ok(),
+            () = self.ending.closing.cancelled() => None,
+        }
+    }
+}
+
+/// Out of file descriptors or a peer that left early: neither may spin the loop or end it.
+async fn pause_after(error: &std::io::Error) {
+    tracing::warn!(%error, "could not accept a connection");
+    tokio::time::sleep(Duration::from_millis(20)).await;
+}
+
+/// Serves one connection to its end.
+async fn connection<S, H, F>(stream: S, reception: Reception, handler: H)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    H: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let pulse = Arc::new(Pulse::new(reception.clock.clone()));
+    let sniffed = tokio::time::timeout(limits::SNIFF_WAIT, Wire::sniff(stream, pulse.clone()));
+    let sniffed = tokio::select! {
+        sniffed = sniffed => sniffed,
+        () = reception.ending.closing.cancelled() => return,
+    };
+    let Ok(Ok((protocol, wire))) = sniffed else { return };
+    let lingering = reception.ending.lingering.clone();
+    let counted = pulse.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let old = request.version() < Version::HTTP_2;
+        let (under_way, lingering) = (counted.begin(), lingering.clone());
+        let answer = handler(request);
+        async move {
+            let mut response = answer.await;
+            if old && lingering.is_cancelled() {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            drop(under_way);
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let io = TokioIo::new(wire);
+    match protocol {
+        Protocol::Http1 => {
+            let mut http = http1::Builder::new();
+            http.timer(TokioTimer::new())
+                .header_read_timeout(None)
+                .max_headers(limits::REQUEST_HEADERS)
+                .max_header_size(limits::REQUEST_HEAD_BYTES)
+                .max_buf_size(limits::REQUEST_HEAD_BYTES * 2)
+                .half_close(true);
+            run(http.serve_connection(io, service), &pulse, &reception.ending, protocol, |c| c.graceful_shutdown())
+                .await;
+        }
+        Protocol::Http2 => {
+            let mut http = http2::Builder::new(reception.tasks.clone());
+            http.timer(TokioTimer::new())
+                .max_concurrent_streams(limits::STREAMS_PER_CONNECTION)
+                .max_header_list_size(limits::REQUEST_HEAD_BYTES as u32)
+                .keep_alive_interval(limits::IDLE_WAIT / 3);
+            run(http.serve_connection(io, service), &pulse, &reception.ending, protocol, |c| c.graceful_shutdown())
+                .await;
+        }
+    }
+}
+
+/// Drives a connection, says goodbye once when it is time, and gives up on one that keeps us waiting.
+async fn run<C>(connection: C, pulse: &Pulse, ending: &Ending, protocol: Protocol, goodbye: impl Fn(Pin<&mut C>))
+where
+    C: Future<Output = hyper::Result<()>>,
+{
+    let mut connection = std::pin::pin!(connection);
+    // HTTP/1.1 says goodbye with its next answer; only HTTP/2 can say it in between.
+    let first_word = match protocol {
+        Protocol::Http1 => &ending.closing,
+        Protocol::Http2 => &ending.lingering,
+    };
+    let mut said = false;
+    loop {
+        tokio::select! {
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "a connection ended early");
+                }
+                return;
+            }
+            () = first_word.cancelled(), if !said => {
+                said = true;
+                goodbye(connection.as_mut());
+            }
+            () = tokio::time::sleep(pulse.patience(protocol).min(limits::HEADER_WAIT / 2)) => {
+                if pulse.patience(protocol).is_zero() {
+                    tracing::debug!("a connection that kept us waiting was closed");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

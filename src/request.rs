@@ -1,1 +1,217 @@
-//! (to be written)
+//! Stage 2 of a request: HTTP to an admitted, typed request, or a refusal.
+//!
+//! Before it: [`crate::listener`]. After it: [`crate::serve`]. hyper has refused what is not HTTP (400, 414, 431);
+//! here is refused what is HTTP but not for us: a foreign `Host` (DNS rebinding), a forwarded request, a missing
+//! token, a body beyond its bound. Parse, don't validate: an [`Admitted`] needs no further check.
+//!
+//! Invariant: path and query are the caller's bytes; no header that was checked here goes on to a region.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, Method, Request, Version, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Body as _, Incoming};
+
+use crate::config::Listen;
+use crate::limits;
+use crate::listener::Via;
+
+/// The header that carries the port's token (`listen.token_file`).
+pub const TOKEN: HeaderName = HeaderName::from_static("x-nearside-token");
+
+/// A request that may be served.
+#[derive(Debug)]
+pub struct Admitted {
+    /// Any method but CONNECT.
+    pub method: Method,
+    /// Path and query exactly as the caller wrote them; begins with `/`.
+    pub path_and_query: String,
+    /// Where the path ends in `path_and_query`.
+    pub path_len: usize,
+    /// As received.
+    pub headers: HeaderMap,
+    /// The whole body, at most `REQUEST_BODY_BYTES`.
+    pub body: Bytes,
+}
+
+impl Admitted {
+    /// The path without the query.
+    pub fn path(&self) -> &str {
+        &self.path_and_query[..self.path_len]
+    }
+}
+
+/// Why a request is not served: the caller's to mend, unless said otherwise. Statuses are `response.rs`'s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// CONNECT or `Upgrade`.
+    #[error("neither CONNECT nor Upgrade is supported here; send plain requests")]
+    Tunnel,
+    /// No `Host`, several, or one that is not a host.
+    #[error("exactly one valid Host header is needed")]
+    BadHost,
+    /// A name that is not ours.
+    #[error("this host is not served here; call 127.0.0.1 or localhost, or add the name to listen.allowed_hosts")]
+    ForeignHost,
+    /// `listen.refuse_forwarded` is on.
+    #[error("forwarded requests are refused here (listen.refuse_forwarded)")]
+    Forwarded,
+    /// `listen.token_file` is set.
+    #[error("the header x-nearside-token is missing or wrong; send the content of listen.token_file")]
+    Token,
+    /// The request target is not a path.
+    #[error("the request target must be a path")]
+    BadTarget,
+    /// The target is too long.
+    #[error("the request target exceeds {} bytes", limits::REQUEST_TARGET_BYTES)]
+    LongTarget,
+    /// The headers together are too large.
+    #[error("the request headers exceed {} bytes", limits::REQUEST_HEAD_BYTES)]
+    LargeHead,
+    /// The body is too large.
+    #[error("the request body exceeds {} bytes", limits::REQUEST_BODY_BYTES)]
+    LargeBody,
+    /// The body did not arrive in time; a retry may.
+    #[error("the request body did not arrive within {} s", limits::REQUEST_BODY_WAIT.as_secs())]
+    SlowBody,
+    /// The body broke off.
+    #[error("the request body ended early or is malformed")]
+    BadBody,
+}
+
+impl Refusal {
+    /// A stable word for metrics and problem types.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Tunnel => "tunnel",
+            Self::BadHost => "bad-host",
+            Self::ForeignHost => "foreign-host",
+            Self::Forwarded => "forwarded",
+            Self::Token => "token",
+            Self::BadTarget => "bad-target",
+            Self::LongTarget => "long-target",
+            Self::LargeHead => "large-head",
+            Self::LargeBody => "large-body",
+            Self::SlowBody => "slow-body",
+            Self::BadBody => "bad-body",
+        }
+    }
+}
+
+/// What the door checks.
+#[derive(Clone, Debug)]
+pub struct Door {
+    allowed_hosts: Vec<String>,
+    refuse_forwarded: bool,
+    token: Option<Vec<u8>>,
+}
+
+impl Door {
+    /// The checks that `listen` asks for; `token` is the token file's trimmed content.
+    pub fn new(listen: &Listen, token: Option<Vec<u8>>) -> Self {
+        let allowed_hosts = listen.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
+        Self { allowed_hosts, refuse_forwarded: listen.refuse_forwarded, token }
+    }
+
+    /// Admits a request with its whole body, or says why not.
+    pub async fn admit(&self, request: Request<Incoming>, via: Via) -> Result<Admitted, Refusal> {
+        let (mut parts, body) = request.into_parts();
+        self.check(&parts, via)?;
+        parts.headers.remove(&TOKEN);
+        let target = parts.uri.path_and_query().ok_or(Refusal::BadTarget)?;
+        let path_and_query = target.as_str().to_owned();
+        let path_len = target.path().len();
+        let body = if body.is_end_stream() { Bytes::new() } else { collect(body).await? };
+        Ok(Admitted { method: parts.method, path_and_query, path_len, headers: parts.headers, body })
+    }
+
+    /// Everything that the head alone decides.
+    fn check(&self, parts: &http::request::Parts, via: Via) -> Result<(), Refusal> {
+        if parts.method == Method::CONNECT || parts.headers.contains_key(header::UPGRADE) {
+            return Err(Refusal::Tunnel);
+        }
+        let target = parts.uri.path_and_query().ok_or(Refusal::BadTarget)?;
+        if !target.path().starts_with('/') {
+            return Err(Refusal::BadTarget);
+        }
+        if target.as_str().len() > limits::REQUEST_TARGET_BYTES {
+            return Err(Refusal::LongTarget);
+        }
+        let head: usize = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+        if head > limits::REQUEST_HEAD_BYTES || parts.headers.len() > limits::REQUEST_HEADERS {
+            return Err(Refusal::LargeHead);
+        }
+        let host = named_host(parts)?;
+        if via == Via::Tcp && !host.is_some_and(|host| self.serves(host)) {
+            return Err(Refusal::ForeignHost);
+        }
+        let forwarded = [header::FORWARDED, HeaderName::from_static("x-forwarded-for")];
+        if self.refuse_forwarded && forwarded.iter().any(|name| parts.headers.contains_key(name)) {
+            return Err(Refusal::Forwarded);
+        }
+        if let Some(token) = &self.token {
+            let sent = parts.headers.get(&TOKEN).map(|value| value.as_bytes());
+            let equal = |sent| aws_lc_rs::constant_time::verify_slices_are_equal(sent, token).is_ok();
+            if !sent.is_some_and(equal) {
+                return Err(Refusal::Token);
+            }
+        }
+        Ok(())
+    }
+
+    /// Loopback by name or address, or a configured name; the port does not matter.
+    fn serves(&self, host: &str) -> bool {
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        if let Ok(address) = bare.parse::<IpAddr>() {
+            return address.is_loopback() || self.allowed_hosts.iter().any(|allowed| allowed == bare);
+        }
+        let lower = host.trim_end_matches('.').to_ascii_lowercase();
+        lower == "localhost" || lower.ends_with(".localhost") || self.allowed_hosts.contains(&lower)
+    }
+}
+
+/// The host that the request names, without its port: `:authority` or the absolute target, else `Host`
+/// (RFC 9112, 3.2). `None` only for HTTP/1.0, which need not name one.
+fn named_host(parts: &http::request::Parts) -> Result<Option<&str>, Refusal> {
+    let mut hosts = parts.headers.get_all(header::HOST).iter();
+    let header = hosts.next().map(|value| value.to_str().map_err(|_| Refusal::BadHost)).transpose()?;
+    if hosts.next().is_some() {
+        return Err(Refusal::BadHost);
+    }
+    let header = header.map(host_of).transpose()?;
+    match (parts.uri.authority(), header) {
+        (Some(authority), _) if authority.as_str().contains('@') => Err(Refusal::BadHost),
+        (Some(authority), _) => Ok(Some(authority.host())),
+        (None, Some(host)) => Ok(Some(host)),
+        (None, None) if parts.version < Version::HTTP_11 => Ok(None),
+        (None, None) => Err(Refusal::BadHost),
+    }
+}
+
+/// `host[:port]`, checked, without the port.
+fn host_of(value: &str) -> Result<&str, Refusal> {
+    let (host, port) = match value.strip_prefix('[').and_then(|rest| rest.find(']')) {
+        Some(end) => value.split_at(end + 2),
+        None => value.split_at(value.find(':').unwrap_or(value.len())),
+    };
+    let port_ok = port.is_empty() || port.strip_prefix(':').is_some_and(|digits| digits.parse::<u16>().is_ok());
+    let host_ok = !host.is_empty() && !host.bytes().any(|byte| b"/?#@ \t".contains(&byte));
+    if port_ok && host_ok { Ok(host) } else { Err(Refusal::BadHost) }
+}
+
+async fn collect(body: Incoming) -> Result<Bytes, Refusal> {
+    if body.size_hint().lower() > limits::REQUEST_BODY_BYTES as u64 {
+        return Err(Refusal::LargeBody);
+    }
+    let collected = Limited::new(body, limits::REQUEST_BODY_BYTES).collect();
+    match tokio::time::timeout(limits::REQUEST_BODY_WAIT, collected).await {
+        Err(_) => Err(Refusal::SlowBody),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::LargeBody),
+        Ok(Err(_)) => Err(Refusal::BadBody),
+        Ok(Ok(whole)) => Ok(whole.to_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,396 @@
-//! (to be written)
+//! Stage 6 of a request: an outcome to HTTP. The only place where a status is chosen.
+//!
+//! Before it: [`crate::serve`] decided. After it: hyper writes. A region's own reply keeps its status, headers and
+//! bytes; the sidecar adds `Age` and `Cache-Status` (RFC 9211). Where it must speak itself it says so in
+//! `application/problem+json` (RFC 9457) with a stable `type`.
+//!
+//! Invariant: what is said here names regions and causes, never a body, a token, or a record's key.
+
+use std::fmt::Write as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use http_body::{Frame, SizeHint};
+
+use crate::cache::entry::Entry;
+use crate::origin::reply::Failure;
+use crate::request::Refusal;
+
+/// `Cache-Status` (RFC 9211).
+pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+
+/// What a request comes to.
+pub enum Outcome {
+    /// A representation, stored or just fetched.
+    Shown(Shown),
+    /// A region's reply that goes through as it comes: too large to store, or not for storing.
+    Streamed {
+        /// As sent.
+        status: StatusCode,
+        /// End-to-end headers.
+        headers: HeaderMap,
+        /// As it arrives.
+        body: Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>,
+        /// What the caller reads of it.
+        line: CacheLine,
+    },
+    /// Refused at the door.
+    Refused(Refusal),
+    /// `only-if-cached` and nothing usable is stored (RFC 9111, 5.2.1.7).
+    NotStored,
+    /// Strict mode: what there is lies below the floor.
+    BelowFloor(Vec<Attempted>),
+    /// No region gave anything that could be passed on.
+    NoneAnswered(Vec<Attempted>),
+    /// The bound on fills is reached.
+    Busy,
+}
+
+/// A representation as one caller gets it.
+pub struct Shown {
+    /// Status, headers and body.
+    pub entry: Arc<Entry>,
+    /// Seconds since it was produced, by RFC 9111, 4.2.3; not stated on what was just fetched.
+    pub age: Option<u64>,
+    /// The caller's validators match: 304.
+    pub not_modified: bool,
+    /// HEAD: headers only.
+    pub head: bool,
+    /// What the caller reads of how it came.
+    pub line: CacheLine,
+}
+
+/// One region that was asked, and what became of it, in stable words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempted {
+    /// The region's name.
+    pub region: String,
+    /// A verdict or a failure, and the status where there was one.
+    pub outcome: String,
+    /// What it means for the status that the sidecar chooses.
+    pub blame: Blame,
+}
+
+/// What a leg's end says about why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// The region could not be reached or answered rubbish.
+    Unusable,
+    /// It did not answer in time.
+    Late,
+    /// It was not asked: permits or Retry-After.
+    NotAsked,
+}
+
+impl Blame {
+    /// What a failed leg says.
+    pub const fn of(failure: &Failure) -> Self {
+        match failure {
+            Failure::Deadline { .. } => Self::Late,
+            Failure::Saturated | Failure::HeldOff | Failure::Credentials | Failure::Target => Self::NotAsked,
+            Failure::Connect | Failure::Truncated | Failure::Oversized { .. } | Failure::Garbage => Self::Unusable,
+        }
+    }
+}
+
+/// The parameters of our member of `Cache-Status`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheLine {
+    /// Answered without asking a region.
+    pub hit: bool,
+    /// Why a region was asked.
+    pub fwd: Option<Fwd>,
+    /// What the region answered.
+    pub fwd_status: Option<u16>,
+    /// Seconds of freshness left; negative when it is over.
+    pub ttl: Option<i64>,
+    /// How old the answer can at most be, whole seconds; outside `Some` nothing is said.
+    pub bound: Option<Bound>,
+    /// The reply was stored.
+    pub stored: bool,
+    /// Shared another reader's fill.
+    pub collapsed: bool,
+    /// Which region, or why an old reply is served.
+    pub detail: Option<Detail>,
+}
+
+/// Whether a bound can be stated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Whole seconds, rounded up.
+    Seconds(u64),
+    /// No watermark stands behind it.
+    None,
+}
+
+/// RFC 9211, 2.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fwd {
+    /// Not stored.
+    UriMiss,
+    /// Stored, but its time was over or it had to be asked again.
+    Stale,
+    /// The caller asked for it.
+    Request,
+    /// The method is not for caching.
+    Method,
+    /// This path is not cached.
+    Bypass,
+}
+
+/// Which region, or why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// The region that answered, by its place in the configuration.
+    Region(crate::freshness::words::RegionId),
+    /// A stable word.
+    Word(&'static str),
+}
+
+impl CacheLine {
+    /// As the header's value; `names` are the regions' names.
+    pub fn value(&self, names: &[String]) -> HeaderValue {
+        let mut text = String::with_capacity(64);
+        text.push_str("nearside");
+        if self.hit {
+            text.push_str("; hit");
+        }
+        if let Some(fwd) = self.fwd {
+            text.push_str(fwd.text());
+        }
+        // Writing to a String cannot fail.
+        let _ = self.fwd_status.map(|status| write!(text, "; fwd-status={status}"));
+        let _ = self.ttl.map(|ttl| write!(text, "; ttl={ttl}"));
+        match self.bound {
+            Some(Bound::Seconds(seconds)) => drop(write!(text, "; bound={seconds}")),
+            Some(Bound::None) => text.push_str("; bound=none"),
+            None => {}
+        }
+        if self.stored {
+            text.push_str("; stored");
+        }
+        if self.collapsed {
+            text.push_str("; collapsed");
+        }
+        let detail = self.detail.map(|detail| match detail {
+            Detail::Word(word) => word,
+            Detail::Region(region) => names.get(region.index()).map_or("unknown", String::as_str),
+        });
+        match detail {
+            Some(word) if is_token(word) => drop(write!(text, "; detail={word}")),
+            Some(word) => drop(write!(text, "; detail=\"{}\"", word.replace(['"', '\\'], ""))),
+            None => {}
+        }
+        HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("nearside"))
+    }
+}
+
+/// An RFC 8941 token: begins with a letter.
+fn is_token(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_ascii_alphabetic())
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte))
+}
+
+impl Fwd {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::UriMiss => "; fwd=uri-miss",
+            Self::Stale => "; fwd=stale",
+            Self::Request => "; fwd=request",
+            Self::Method => "; fwd=method",
+            Self::Bypass => "; fwd=bypass",
+        }
+    }
+}
+
+/// Turns an outcome into HTTP.
+pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
+    match outcome {
+        Outcome::Shown(shown) => show(shown, names),
+        Outcome::Streamed { status, headers, body, line } => {
+            let mut response = Response::new(Body::Streamed(body));
+            *response.status_mut() = status;
+            *response.headers_mut() = headers;
+            response.headers_mut().append(CACHE_STATUS, line.value(names));
+            response
+        }
+        Outcome::Refused(refusal) => {
+            let mut response = Problem::new(refused(refusal), refusal.word(), &refusal.to_string()).respond();
+            if refusal == Refusal::Token {
+                let challenge = HeaderValue::from_static("Nearside");
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            }
+            response
+        }
+        Outcome::NotStored => {
+            let detail = "only-if-cached was asked and no stored reply may be used; ask without it";
+            Problem::new(StatusCode::GATEWAY_TIMEOUT, "not-stored", detail).respond()
+        }
+        Outcome::BelowFloor(asked) => {
+            let detail = "every region that answered is behind an announced change (freshness.strict); retry shortly";
+            Problem::new(StatusCode::GATEWAY_TIMEOUT, "below-floor", detail).asked(asked).retry_after(1).respond()
+        }
+        Outcome::NoneAnswered(asked) => none_answered(asked),
+        Outcome::Busy => {
+            let detail = "too many lookups are under way in the sidecar; retry shortly";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(1).respond()
+        }
+    }
+}
+
+fn refused(refusal: Refusal) -> StatusCode {
+    match refusal {
+        Refusal::Tunnel => StatusCode::NOT_IMPLEMENTED,
+        Refusal::BadHost | Refusal::BadTarget | Refusal::BadBody => StatusCode::BAD_REQUEST,
+        Refusal::ForeignHost => StatusCode::MISDIRECTED_REQUEST,
+        Refusal::Forwarded => StatusCode::FORBIDDEN,
+        Refusal::Token => StatusCode::UNAUTHORIZED,
+        Refusal::LongTarget => StatusCode::URI_TOO_LONG,
+        Refusal::LargeHead => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        Refusal::LargeBody => StatusCode::PAYLOAD_TOO_LARGE,
+        Refusal::SlowBody => StatusCode::REQUEST_TIMEOUT,
+    }
+}
+
+fn none_answered(asked: Vec<Attempted>) -> Response<Body> {
+    let detail = "no region gave an answer that could be passed on; retry shortly";
+    if asked.iter().all(|leg| leg.blame == Blame::NotAsked) {
+        return Problem::new(StatusCode::SERVICE_UNAVAILABLE, "no-region-asked", detail)
+            .asked(asked)
+            .retry_after(1)
+            .respond();
+    }
+    let late = asked.iter().any(|leg| leg.blame == Blame::Late);
+    let status = if late { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY };
+    Problem::new(status, "no-region-answered", detail).asked(asked).respond()
+}
+
+/// Headers that a 304 repeats (RFC 9110, 15.4.5).
+const NOT_MODIFIED_HEADERS: [HeaderName; 6] =
+    [header::CACHE_CONTROL, header::CONTENT_LOCATION, header::DATE, header::ETAG, header::EXPIRES, header::VARY];
+
+fn show(shown: Shown, names: &[String]) -> Response<Body> {
+    let Shown { entry, age, not_modified, head, line } = shown;
+    let mut response = if not_modified {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        for name in NOT_MODIFIED_HEADERS {
+            for value in entry.headers.get_all(&name) {
+                response.headers_mut().append(&name, value.clone());
+            }
+        }
+        response
+    } else {
+        let mut response = Response::new(if head { Body::empty() } else { Body::Whole(Some(entry.body.clone())) });
+        *response.status_mut() = entry.status;
+        *response.headers_mut() = entry.headers.clone();
+        if head && !response.headers().contains_key(header::CONTENT_LENGTH) && !entry.body.is_empty() {
+            response.headers_mut().insert(header::CONTENT_LENGTH, entry.body.len().into());
+        }
+        response
+    };
+    if let Some(age) = age {
+        response.headers_mut().insert(header::AGE, age.into());
+    }
+    response.headers_mut().append(CACHE_STATUS, line.value(names));
+    response
+}
+
+/// What the sidecar itself says.
+struct Problem<'a> {
+    status: StatusCode,
+    word: &'a str,
+    detail: &'a str,
+    asked: Vec<Attempted>,
+    retry_after: Option<u32>,
+}
+
+impl<'a> Problem<'a> {
+    const fn new(status: StatusCode, word: &'a str, detail: &'a str) -> Self {
+        Self { status, word, detail, asked: Vec::new(), retry_after: None }
+    }
+
+    fn asked(self, asked: Vec<Attempted>) -> Self {
+        Self { asked, ..self }
+    }
+
+    fn retry_after(self, seconds: u32) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
+    fn respond(self) -> Response<Body> {
+        let regions: Vec<_> =
+            self.asked.iter().map(|leg| serde_json::json!({"region": leg.region, "outcome": leg.outcome})).collect();
+        let mut document = serde_json::json!({
+            "type": format!("urn:nearside:problem:{}", self.word),
+            "title": self.status.canonical_reason().unwrap_or("Error"),
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+        });
+        if !regions.is_empty() {
+            document["regions"] = regions.into();
+        }
+        let mut response = Response::new(Body::Whole(Some(document.to_string().into())));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.append(CACHE_STATUS, HeaderValue::from_static("nearside"));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+/// A response's body.
+pub enum Body {
+    /// All of it is here; `None` once it was given out.
+    Whole(Option<Bytes>),
+    /// As it arrives from a region.
+    Streamed(Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>),
+}
+
+impl Body {
+    /// No body.
+    pub const fn empty() -> Self {
+        Self::Whole(None)
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Failure;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        match &mut *self {
+            Self::Whole(whole) => {
+                Poll::Ready(whole.take().filter(|bytes| !bytes.is_empty()).map(|b| Ok(Frame::data(b))))
+            }
+            Self::Streamed(stream) => {
+                stream.as_mut().poll_next(cx).map(|next| next.map(|chunk| chunk.map(Frame::data)))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(whole) if whole.as_ref().is_none_or(Bytes::is_empty))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(whole) => SizeHint::with_exact(whole.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Self::Streamed(_) => SizeHint::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

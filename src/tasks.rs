@@ -105,6 +105,17 @@ impl Tasks {
     }
 }
 
+/// hyper spawns the streams of an HTTP/2 connection through this.
+impl<F> hyper::rt::Executor<F> for Tasks
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, future: F) {
+        self.spawn("stream", future);
+    }
+}
+
 /// A set of futures that end with their owner: a race's legs, which nothing outlives.
 ///
 /// Unlike [`Tasks::spawn`], dropping it aborts what still runs.

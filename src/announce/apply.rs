@@ -1,1 +1,178 @@
-//! (to be written)
+//! Owns the last step of an announcement: a verified message becomes a freshness event, and is applied.
+//!
+//! Before it: [`super::verify`] and, called from here, [`super::decode`]. After it: the transport acknowledges (R12),
+//! and the edges carry out what freshness asks for. Record keys end here: what goes on is a keyed hash.
+//!
+//! Invariant: `Ok` is returned only after freshness took the event, so whoever acknowledges on `Ok` loses nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::decode::decode;
+use super::message::{Announcement, Kind, PATH_PUBLISHER};
+use super::remembered::Remembered;
+use super::verify::Verified;
+use crate::clock::{Clock, Moment, Wall};
+use crate::freshness::event::{Action, Event, Says, Scope};
+use crate::freshness::words::{RegionId, Version};
+use crate::identity::Keyring;
+use crate::telemetry::metrics::Metrics;
+
+/// [`Freshness::step`](crate::freshness), as `app` wires it.
+pub type Step = Box<dyn Fn(Moment, Wall, Event) -> Vec<Action> + Send + Sync>;
+
+/// Who carries out what freshness asks for; called after the event was applied, and only with something to do.
+pub type ActionSink = Box<dyn Fn(Vec<Action>) + Send + Sync>;
+
+/// What became of a message that may now be acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// A change, a deletion or a reload of something that a route names.
+    Announced,
+    /// A publisher's or a path's heartbeat.
+    Heartbeat,
+    /// A record type that no route names: counted, and a proof of the path (R14).
+    Unrouted,
+    /// Verified, but no announcement: the region's epoch moves (R14).
+    Undecodable,
+    /// A second copy: nothing changed.
+    Copy,
+    /// A confirmation, of which [`super::subscription`] decides: nothing changed here.
+    Lifecycle,
+}
+
+impl Applied {
+    /// A stable word for the announcement metric.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Announced => "applied",
+            Self::Heartbeat => "heartbeat",
+            Self::Unrouted => "unrouted",
+            Self::Undecodable => "undecodable",
+            Self::Copy => "duplicate",
+            Self::Lifecycle => "lifecycle",
+        }
+    }
+}
+
+/// The message was not applied and must not be acknowledged: the process is going. Another delivery helps, to
+/// whoever has the subscription then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("announcements are no longer applied: the process is stopping")]
+pub struct NotApplied;
+
+/// Applies verified messages of all regions.
+pub struct Applier {
+    step: Step,
+    keyring: Arc<Keyring>,
+    remembered: Arc<Remembered>,
+    clock: Clock,
+    metrics: Arc<Metrics>,
+    sink: ActionSink,
+    stopped: AtomicBool,
+}
+
+impl Applier {
+    /// `remembered` is the verifier's ([`super::verify::Verifier::remembered`]).
+    pub fn new(
+        step: Step,
+        keyring: Arc<Keyring>,
+        remembered: Arc<Remembered>,
+        clock: Clock,
+        metrics: Arc<Metrics>,
+        sink: ActionSink,
+    ) -> Self {
+        Self { step, keyring, remembered, clock, metrics, sink, stopped: AtomicBool::new(false) }
+    }
+
+    /// From now on nothing is applied; what still arrives stays with SNS or its queue.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+    }
+
+    /// Applies what `region`'s topic delivered. `queued` is the SQS `SentTimestamp`, when it came through a queue.
+    /// Counts the outcome; rejections are the transport's to count.
+    pub fn apply(&self, region: RegionId, verified: Verified, queued: Option<Wall>) -> Result<Applied, NotApplied> {
+        if self.stopped.load(Ordering::Acquire) {
+            return Err(NotApplied);
+        }
+        let applied = match verified {
+            Verified::Notification { message, published, message_id } => {
+                let applied = self.notification(region, &message, published, queued);
+                self.remembered.note(region, &message_id);
+                applied
+            }
+            Verified::Copy => Applied::Copy,
+            Verified::Confirmation { .. } | Verified::Unsubscribed { .. } => Applied::Lifecycle,
+        };
+        self.metrics.announcement(Some(region), applied.word());
+        Ok(applied)
+    }
+
+    fn notification(&self, region: RegionId, message: &str, published: Wall, queued: Option<Wall>) -> Applied {
+        let read = match decode(message) {
+            Ok(announcement) => self.read(&announcement),
+            Err(why) => {
+                tracing::warn!(region = region.0, reason = %why, "a verified message is no announcement");
+                Read { says: Says::Undecodable, numbered: None, ingested_at: None }
+            }
+        };
+        let applied = match read.says {
+            Says::Changed(..) | Says::Deleted(..) | Says::Reload(_) => Applied::Announced,
+            Says::Heartbeat { .. } => Applied::Heartbeat,
+            Says::Unrouted => Applied::Unrouted,
+            Says::Undecodable => Applied::Undecodable,
+        };
+        let event = Event::Message { region, published, queued, numbered: read.numbered, says: read.says };
+        let wall = self.clock.wall();
+        let actions = (self.step)(self.clock.now(), wall, event);
+        if !actions.is_empty() {
+            (self.sink)(actions);
+        }
+        if let (Applied::Announced, Some(ingested_at)) = (applied, read.ingested_at) {
+            self.metrics.propagation(region, wall.since(ingested_at));
+        }
+        applied
+    }
+
+    /// Names become ids; a number stays with an unrouted announcement, since its publisher counted it.
+    fn read(&self, announcement: &Announcement) -> Read {
+        let Announcement { record_type, key, kind, numbered, ingested_at } = announcement;
+        let record = || self.keyring.record(record_type, key);
+        let path = numbered.as_ref().is_some_and(|numbered| numbered.publisher.starts_with(PATH_PUBLISHER));
+        let says = match *kind {
+            Kind::Changed { version } => record().map(|record| Says::Changed(record, version.map(Version))),
+            Kind::Deleted { version } => record().map(|record| Says::Deleted(record, version.map(Version))),
+            Kind::Reload if record_type.is_empty() => Some(Says::Reload(Scope::All)),
+            Kind::Reload if key.is_empty() => {
+                self.keyring.type_id(record_type).map(|record_type| Says::Reload(Scope::Type(record_type)))
+            }
+            Kind::Reload => record().map(|record| Says::Reload(Scope::Record(record))),
+            // A path knows nothing of what a region has ingested, and no single copy signs off for the others.
+            Kind::Heartbeat { .. } if path => {
+                Some(Says::Heartbeat { path, ingested_through: None, signing_off: false })
+            }
+            Kind::Heartbeat { ingested_through, signing_off } => {
+                Some(Says::Heartbeat { path, ingested_through, signing_off })
+            }
+        };
+        // What is no heartbeat yet speaks in a path's name would open a hole in a numbering that does not exist.
+        let counted = !path || matches!(kind, Kind::Heartbeat { .. });
+        let numbered = numbered.as_ref().filter(|_| counted);
+        Read {
+            says: says.unwrap_or(Says::Unrouted),
+            numbered: numbered.map(|numbered| (self.keyring.publisher(&numbered.publisher), numbered.sequence)),
+            ingested_at: *ingested_at,
+        }
+    }
+}
+
+/// An announcement in the protocol's terms.
+struct Read {
+    says: Says,
+    numbered: Option<(u64, u64)>,
+    ingested_at: Option<Wall>,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,236 @@
-//! (to be written)
+//! Owns the http transport: the endpoint that SNS posts to.
+//!
+//! Before it: [`super::lifecycle`] subscribes `public_url` plus the region's place. After it: every envelope goes to
+//! [`super::Intake`]; what concerns the subscription itself goes back to the lifecycle as a [`Notice`]. SNS takes any
+//! status from 200 to 499 for delivered and drops the message, so: 200 only once it is applied, 503 when it could not
+//! be, 4xx only for what must not come again. SubscribeURL is never fetched: a verified token is confirmed through the
+//! SDK. Invariant: whoever posts here, a connection, a body and the time for each are bounded.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use super::Receipt;
+use super::aws;
+use super::subscription::Edges;
+use crate::config::TopicArn;
+use crate::freshness::words::RegionId;
+use crate::limits;
+
+/// What the endpoint tells a region's lifecycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// ConfirmSubscription succeeded.
+    Confirmed,
+    /// A verified UnsubscribeConfirmation came.
+    Unsubscribed,
+}
+
+/// One region's path at the endpoint.
+pub(super) struct Door {
+    pub(super) region: RegionId,
+    pub(super) topic: TopicArn,
+    pub(super) notices: mpsc::Sender<Notice>,
+}
+
+/// What all connections share.
+struct Endpoint {
+    doors: Vec<Door>,
+    edges: Edges,
+    stopping: CancellationToken,
+    /// Envelopes between arrival and receipt.
+    pending: Semaphore,
+}
+
+/// What SNS is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// Applied.
+    Done,
+    /// Deserves a retry.
+    Again,
+    /// Never will be taken.
+    Never(StatusCode),
+}
+
+impl Answer {
+    const fn status(self) -> StatusCode {
+        match self {
+            Self::Done => StatusCode::OK,
+            Self::Again => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Never(status) => status,
+        }
+    }
+}
+
+/// The URL that `region`'s topic posts to.
+pub(super) fn endpoint(public_url: &Url, region: RegionId) -> String {
+    let mut url = public_url.clone();
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments.pop_if_empty().push(&region.0.to_string());
+    }
+    url.into()
+}
+
+/// Listens until `stopping`; returns the address.
+pub(super) fn open(
+    listen: SocketAddr,
+    doors: Vec<Door>,
+    edges: &Edges,
+    stopping: CancellationToken,
+) -> std::io::Result<SocketAddr> {
+    let socket = std::net::TcpListener::bind(listen)?;
+    socket.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(socket)?;
+    let address = listener.local_addr()?;
+    let pending = Semaphore::new(limits::PENDING_ANNOUNCEMENTS);
+    let endpoint = Arc::new(Endpoint { doors, edges: edges.clone(), stopping, pending });
+    edges.tasks.spawn("announcement endpoint", accept(listener, endpoint));
+    Ok(address)
+}
+
+async fn accept(listener: TcpListener, endpoint: Arc<Endpoint>) {
+    let permits = Arc::new(Semaphore::new(limits::ENDPOINT_CONNECTIONS));
+    loop {
+        let next = async {
+            let permit = permits.clone().acquire_owned().await;
+            (permit, listener.accept().await)
+        };
+        let Some((permit, accepted)) = endpoint.stopping.run_until_cancelled(next).await else { return };
+        match accepted {
+            Ok((stream, _)) => {
+                let (tasks, endpoint) = (endpoint.edges.tasks.clone(), endpoint.clone());
+                tasks.spawn("announcement connection", async move {
+                    serve(stream, &endpoint).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                // Out of file descriptors, most often: accepting again at once would only spin.
+                tracing::warn!(%error, "an announcement connection could not be accepted");
+                tokio::time::sleep(limits::POLL_AGAIN.0).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, endpoint: &Arc<Endpoint>) {
+    let service = hyper::service::service_fn(|request: Request<Incoming>| {
+        let endpoint = endpoint.clone();
+        async move {
+            let answer = endpoint.answer(request).await;
+            let mut response = Response::new(Empty::<Bytes>::new());
+            *response.status_mut() = answer.status();
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits::HEADER_WAIT)
+        .max_buf_size(limits::REQUEST_HEAD_BYTES);
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = endpoint.stopping.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "an announcement connection ended early");
+    }
+}
+
+impl Endpoint {
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        if request.method() != Method::POST {
+            return Answer::Never(StatusCode::METHOD_NOT_ALLOWED);
+        }
+        let Some(door) = self.door(request.uri().path()) else { return Answer::Never(StatusCode::NOT_FOUND) };
+        if let Some(refusal) = refuse_by_headers(request.headers()) {
+            self.edges.metrics.announcement(Some(door.region), refusal.1);
+            return refusal.0;
+        }
+        // More than this at once is more than can be applied: SNS comes again in 20 s.
+        let Ok(_permit) = self.pending.try_acquire() else {
+            self.edges.metrics.announcement(Some(door.region), "overload");
+            return Answer::Again;
+        };
+        let body = Limited::new(request.into_body(), limits::ENVELOPE_BYTES).collect();
+        let raw = match tokio::time::timeout(limits::ENVELOPE_WAIT, body).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                self.edges.metrics.announcement(Some(door.region), "oversized");
+                return Answer::Never(StatusCode::PAYLOAD_TOO_LARGE);
+            }
+            Ok(Err(_)) | Err(_) => return Answer::Again,
+        };
+        match self.edges.intake.take(door.region, raw, None).await {
+            Receipt::Acknowledge => Answer::Done,
+            Receipt::Retry => Answer::Again,
+            Receipt::Refuse => Answer::Never(StatusCode::FORBIDDEN),
+            Receipt::Confirm { token } => self.confirm(door, &token).await,
+            Receipt::Unsubscribed => tell(door, Notice::Unsubscribed),
+        }
+    }
+
+    /// The last segment of the path names the region: what stands before it is the balancer's.
+    fn door(&self, path: &str) -> Option<&Door> {
+        let place: u8 = path.rsplit('/').next()?.parse().ok()?;
+        self.doors.iter().find(|door| door.region == RegionId(place))
+    }
+
+    async fn confirm(&self, door: &Door, token: &str) -> Answer {
+        if self.stopping.is_cancelled() {
+            // An old subscription's confirmation must not revive it.
+            return Answer::Done;
+        }
+        let clients = self.edges.sdk.clients(&door.topic.region).await;
+        match aws::confirm(&clients.sns, &door.topic, token).await {
+            Ok(_) => tell(door, Notice::Confirmed),
+            Err(failure) => {
+                let advice = failure.fault.advice();
+                tracing::warn!(region = door.topic.region, %failure, advice, "a subscription could not be confirmed");
+                Answer::Again
+            }
+        }
+    }
+}
+
+fn tell(door: &Door, notice: Notice) -> Answer {
+    match door.notices.try_send(notice) {
+        Ok(()) => Answer::Done,
+        // The lifecycle is busy (let it come again) or has ended (nobody cares).
+        Err(mpsc::error::TrySendError::Full(_)) => Answer::Again,
+        Err(mpsc::error::TrySendError::Closed(_)) => Answer::Done,
+    }
+}
+
+/// What the headers alone decide, before a body is read. Who sends them proves nothing, so they can only refuse; a
+/// message without them goes on, since a balancer may have dropped them.
+fn refuse_by_headers(headers: &HeaderMap) -> Option<(Answer, &'static str)> {
+    let says = |name: &str| headers.get(name).map(|value| value.as_bytes());
+    if says("x-amz-sns-rawdelivery").is_some_and(|raw| raw.eq_ignore_ascii_case(b"true")) {
+        // Genuine perhaps, but unsigned. The next look at the attributes finds out and subscribes anew.
+        return Some((Answer::Again, "raw"));
+    }
+    match says("x-amz-sns-message-type") {
+        None | Some(b"Notification" | b"SubscriptionConfirmation" | b"UnsubscribeConfirmation") => None,
+        Some(_) => Some((Answer::Never(StatusCode::BAD_REQUEST), "unknown-type")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

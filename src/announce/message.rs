@@ -22,12 +22,16 @@ pub struct Announcement {
     pub ingested_at: Option<Wall>,
 }
 
+/// What the names of publishers begin with that are no publishers: `nearside heartbeat` speaks for a path alone, and
+/// its sequence is the slot `floor(unix time / 5 s)`, the same for any number of copies (FRESHNESS.md, grade Path).
+pub const PATH_PUBLISHER: &str = "path:";
+
 /// A publisher's own numbering.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Numbered {
     /// One process of a region.
     pub publisher: String,
-    /// 1, 2, 3, ...
+    /// 1, 2, 3, ... A heartbeat repeats its publisher's last; 0 when that has announced nothing yet.
     pub sequence: u64,
 }
 

@@ -1,12 +1,73 @@
 //! The announcement path: subscribe, receive, verify, decode, apply, acknowledge.
+//!
+//! Read in this order: [`aws`] (how AWS is called), [`subscription`] (every region's subscription, for `app`),
+//! [`lifecycle`] (one region's, from Subscribe to removal), [`attest`] (is it still as we made it), [`sqs`] and
+//! [`http`] (the two ways that messages arrive), then [`certificate`], [`verify`], [`decode`], [`apply`]. Beside the
+//! path: [`heartbeat`] publishes, [`janitor`] removes what dead sidecars left.
+//!
+//! Invariant: a transport acknowledges a message only after [`Intake::take`] said so (R12).
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+
+use crate::clock::Wall;
+use crate::freshness::words::RegionId;
 
 pub mod apply;
+mod attest;
+pub mod aws;
+mod backoff;
 pub mod certificate;
 pub mod decode;
+pub mod envelope;
 pub mod heartbeat;
 pub mod http;
+pub mod intake;
 pub mod janitor;
+mod lifecycle;
 pub mod message;
+pub mod remembered;
+pub mod signer;
 pub mod sqs;
 pub mod subscription;
 pub mod verify;
+
+/// Where a transport hands an envelope: verify, decode, apply.
+///
+/// The seam between transports and the rest of the path, so that each runs without the other. Outcomes are counted
+/// behind it; the transport only acts on the receipt.
+pub trait Intake: Send + Sync {
+    /// Takes the envelope `raw` that arrived for `region`; `queued` is the SQS `SentTimestamp`, if it came through a
+    /// queue. Resolves when what it says is applied, or cannot be.
+    fn take(&self, region: RegionId, raw: Bytes, queued: Option<Wall>) -> BoxFuture<'static, Receipt>;
+}
+
+/// What a transport does with an envelope that was taken.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Receipt {
+    /// Applied, or known already: acknowledge.
+    Acknowledge,
+    /// Genuine perhaps, but not applied: let it come again.
+    Retry,
+    /// Not from this region's topic, or not from SNS at all: it must not come again.
+    Refuse,
+    /// A verified SubscriptionConfirmation: call ConfirmSubscription with this token.
+    Confirm {
+        /// Worth a subscription: never logged.
+        token: String,
+    },
+    /// A verified UnsubscribeConfirmation.
+    Unsubscribed,
+}
+
+impl std::fmt::Debug for Receipt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Acknowledge => "Acknowledge",
+            Self::Retry => "Retry",
+            Self::Refuse => "Refuse",
+            Self::Confirm { .. } => "Confirm",
+            Self::Unsubscribed => "Unsubscribed",
+        })
+    }
+}

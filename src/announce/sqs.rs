@@ -1,1 +1,280 @@
-//! (to be written)
+//! Owns the sqs transport: this process's queue in a topic's region, and what arrives in it.
+//!
+//! Before it: [`super::lifecycle`] makes a queue and subscribes it. After it: every message goes to
+//! [`super::Intake`], and only what it acknowledges or refuses is deleted (R12); what it could not apply comes again
+//! after the queue's visibility timeout. Invariant: nothing but the one topic may write to the queue, from the moment it
+//! exists, and a queue that we made can be told from all others by its tags.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName, QueueAttributeName};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+
+use super::Receipt;
+use super::aws::{Clients, Failure, Fault};
+use super::backoff::Backoff;
+use super::subscription::Edges;
+use crate::clock::Wall;
+use crate::config::TopicArn;
+use crate::freshness::event::Event;
+use crate::freshness::words::RegionId;
+use crate::limits;
+
+/// How the names of all our queues begin.
+pub const PREFIX: &str = "nearside-";
+/// The tag that makes a queue ours; its value is `1`.
+pub const OURS: &str = "nearside";
+/// The tag that says when its process last lived, in seconds since 1970.
+pub const ALIVE: &str = "alive";
+
+/// A queue of this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Queue {
+    pub(super) url: String,
+    pub(super) arn: String,
+}
+
+/// A new name for a queue: nobody else draws the same.
+pub(super) fn draw_name(service: &str) -> String {
+    let service: String = service.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect();
+    let drawn: String = (0..20).map(|_| fastrand::alphanumeric().to_ascii_lowercase()).collect();
+    format!("{PREFIX}{service}-{drawn}")
+}
+
+/// What a queue is made with.
+pub(super) struct Order<'a> {
+    pub(super) name: &'a str,
+    pub(super) topic: &'a TopicArn,
+    pub(super) service: &'a str,
+    pub(super) visibility: Duration,
+    pub(super) now: Wall,
+}
+
+/// Makes a queue, policy and tags included. Calling it again with the same name is harmless.
+pub(super) async fn create(sqs: &aws_sdk_sqs::Client, order: Order<'_>) -> Result<Queue, Failure> {
+    let made = sqs
+        .create_queue()
+        .queue_name(order.name)
+        .set_attributes(Some(attributes(order.topic, order.visibility)))
+        .set_tags(Some(tags(order.topic, order.service, order.now)))
+        .send()
+        .await
+        .map_err(|error| Failure::of("CreateQueue", &error))?;
+    let missing = |what: &str| Failure { call: "CreateQueue", fault: Fault::Refused(format!("no queue {what}")) };
+    let url = made.queue_url.ok_or_else(|| missing("URL"))?;
+    let asked = sqs.get_queue_attributes().queue_url(&url).attribute_names(QueueAttributeName::QueueArn).send();
+    let answer = asked.await.map_err(|error| Failure::of("GetQueueAttributes", &error))?;
+    let arn = answer.attributes.and_then(|mut all| all.remove(&QueueAttributeName::QueueArn));
+    Ok(Queue { url, arn: arn.ok_or_else(|| missing("ARN"))? })
+}
+
+fn attributes(topic: &TopicArn, visibility: Duration) -> HashMap<QueueAttributeName, String> {
+    // In a queue's own policy `*` can mean this queue only; its ARN is not known before it exists.
+    let policy = serde_json::json!({
+        "Version": "2012-10-17",
+        "Statement": [{
+            "Sid": "OneTopicOnly",
+            "Effect": "Allow",
+            "Principal": {"Service": "sns.amazonaws.com"},
+            "Action": "sqs:SendMessage",
+            "Resource": "*",
+            "Condition": {"ArnEquals": {"aws:SourceArn": topic.arn}},
+        }],
+    });
+    HashMap::from([
+        (QueueAttributeName::Policy, policy.to_string()),
+        (QueueAttributeName::VisibilityTimeout, visibility.as_secs().to_string()),
+        (QueueAttributeName::MessageRetentionPeriod, limits::RETENTION.as_secs().to_string()),
+        (QueueAttributeName::ReceiveMessageWaitTimeSeconds, limits::POLL_WAIT.as_secs().to_string()),
+    ])
+}
+
+fn tags(topic: &TopicArn, service: &str, now: Wall) -> HashMap<String, String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || " _.:/=+-@".contains(c);
+    let value = |text: &str| text.chars().map(|c| if allowed(c) { c } else { '-' }).take(256).collect::<String>();
+    let mut tags = HashMap::from([
+        (OURS.to_owned(), "1".to_owned()),
+        (ALIVE.to_owned(), seconds(now)),
+        ("service".to_owned(), value(service)),
+        ("topic".to_owned(), value(&topic.arn)),
+    ]);
+    // For the operator who finds the queue; containers have it in their environment.
+    if let Ok(host) = std::env::var("HOSTNAME") {
+        tags.insert("host".to_owned(), value(&host));
+    }
+    tags
+}
+
+fn seconds(now: Wall) -> String {
+    (now.as_millis() / 1000).to_string()
+}
+
+/// Says that this queue's process lives.
+pub(super) async fn tag_alive(sqs: &aws_sdk_sqs::Client, queue: &Queue, now: Wall) -> Result<(), Failure> {
+    let tagged = sqs.tag_queue().queue_url(&queue.url).tags(ALIVE, seconds(now)).send().await;
+    tagged.map(drop).map_err(|error| Failure::of("TagQueue", &error))
+}
+
+/// Removes the queue at `url`; one that does not exist is removed.
+pub(super) async fn delete(sqs: &aws_sdk_sqs::Client, url: &str) -> Result<(), Failure> {
+    match sqs.delete_queue().queue_url(url).send().await {
+        Ok(_) => Ok(()),
+        Err(error) => match Failure::of("DeleteQueue", &error) {
+            failure if failure.is_gone() => Ok(()),
+            failure => Err(failure),
+        },
+    }
+}
+
+/// Where the queue `name` of the caller's account is, or of `owner`'s; `None` when there is no such queue.
+pub(super) async fn find(
+    sqs: &aws_sdk_sqs::Client,
+    name: &str,
+    owner: Option<&str>,
+) -> Result<Option<String>, Failure> {
+    let asked = sqs.get_queue_url().queue_name(name).set_queue_owner_aws_account_id(owner.map(str::to_owned));
+    match asked.send().await {
+        Ok(answer) => Ok(answer.queue_url),
+        Err(error) => match Failure::of("GetQueueUrl", &error) {
+            failure if failure.is_gone() => Ok(None),
+            failure => Err(failure),
+        },
+    }
+}
+
+/// Polls `queue` for as long as it exists, each message through the intake.
+///
+/// `Event::Polled` follows a poll once all it brought is applied: it is half of a proof that nothing waits unseen.
+pub(super) async fn poll(clients: &Clients, queue: &Queue, region: RegionId, edges: &Edges) {
+    let mut backoff = Backoff::new(limits::POLL_AGAIN);
+    let mut deletions = FuturesUnordered::new();
+    loop {
+        // Deleting goes on beside the next poll: an acknowledgement must not delay the next announcement.
+        let mut receiving = std::pin::pin!(receive(&clients.polling, queue));
+        let received = loop {
+            tokio::select! {
+                received = &mut receiving => break received,
+                Some(()) = deletions.next(), if !deletions.is_empty() => {}
+            }
+        };
+        match received {
+            Ok(messages) => {
+                backoff.worked();
+                let (done, all) = take(messages, region, edges).await;
+                if all {
+                    (edges.events)(Event::Polled(region));
+                }
+                if !done.is_empty() {
+                    deletions.push(acknowledge(&clients.sqs, queue, done));
+                }
+            }
+            Err(failure) if failure.is_gone() => return,
+            Err(failure) => {
+                let wait = backoff.wait();
+                tracing::warn!(%failure, ?wait, advice = failure.fault.advice(), "a poll failed");
+                tokio::time::sleep(wait).await;
+            }
+        }
+        while deletions.len() >= limits::DELETIONS {
+            deletions.next().await;
+        }
+    }
+}
+
+async fn receive(sqs: &aws_sdk_sqs::Client, queue: &Queue) -> Result<Vec<Message>, Failure> {
+    let asked = sqs
+        .receive_message()
+        .queue_url(&queue.url)
+        .max_number_of_messages(limits::MESSAGES_PER_POLL)
+        .wait_time_seconds(limits::POLL_WAIT.as_secs() as i32)
+        .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp);
+    let answer = asked.send().await.map_err(|error| Failure::of("ReceiveMessage", &error))?;
+    Ok(answer.messages.unwrap_or_default())
+}
+
+/// Hands a poll's messages to the intake, all at once: their order means nothing (R13). Returns the receipt handles of
+/// those that must not come again, and whether that is all of them.
+async fn take(messages: Vec<Message>, region: RegionId, edges: &Edges) -> (Vec<String>, bool) {
+    let received = messages.len();
+    let taken = join_all(messages.into_iter().map(|message| async move {
+        let queued = sent_at(&message);
+        let raw = Bytes::from(message.body.unwrap_or_default());
+        match edges.intake.take(region, raw, queued).await {
+            Receipt::Acknowledge | Receipt::Refuse => message.receipt_handle,
+            Receipt::Retry => None,
+            // SNS confirms a queue by itself; these types have no meaning here.
+            Receipt::Confirm { .. } | Receipt::Unsubscribed => message.receipt_handle,
+        }
+    }));
+    let done: Vec<String> = taken.await.into_iter().flatten().collect();
+    let all = done.len() == received;
+    (done, all)
+}
+
+fn sent_at(message: &Message) -> Option<Wall> {
+    let stated = message.attributes.as_ref()?.get(&MessageSystemAttributeName::SentTimestamp)?;
+    stated.parse().ok().map(Wall::from_millis)
+}
+
+/// What cannot be deleted comes again and changes nothing (R13).
+async fn acknowledge(sqs: &aws_sdk_sqs::Client, queue: &Queue, handles: Vec<String>) {
+    let entries = handles.into_iter().enumerate().filter_map(|(place, handle)| {
+        DeleteMessageBatchRequestEntry::builder().id(place.to_string()).receipt_handle(handle).build().ok()
+    });
+    let deleted = sqs.delete_message_batch().queue_url(&queue.url).set_entries(Some(entries.collect())).send().await;
+    match deleted {
+        Ok(answer) if answer.failed().is_empty() => {}
+        Ok(answer) => tracing::debug!(failed = answer.failed().len(), "messages were not deleted and come again"),
+        Err(error) => {
+            let failure = Failure::of("DeleteMessageBatch", &error);
+            tracing::debug!(%failure, "messages were not deleted and come again");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topic() -> TopicArn {
+        TopicArn {
+            arn: "arn:aws:sns:eu-west-1:000000000000:contexts".to_owned(),
+            partition: "aws".to_owned(),
+            region: "eu-west-1".to_owned(),
+            account: "000000000000".to_owned(),
+            name: "contexts".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_queue_takes_messages_from_its_one_topic_only() {
+        let policy: serde_json::Value =
+            serde_json::from_str(&attributes(&topic(), limits::VISIBILITY)[&QueueAttributeName::Policy]).unwrap();
+        let statements = policy["Statement"].as_array().unwrap();
+        assert_eq!(statements.len(), 1);
+        assert_eq!(statements[0]["Action"], "sqs:SendMessage");
+        assert_eq!(statements[0]["Principal"]["Service"], "sns.amazonaws.com");
+        assert_eq!(statements[0]["Condition"]["ArnEquals"]["aws:SourceArn"], topic().arn);
+    }
+
+    #[test]
+    fn a_queue_name_is_valid_whatever_the_service_is_called_and_drawn_anew_each_time() {
+        let name = draw_name("Tenant contexts / \u{e9}\u{e8} with a very long name that goes on and on and on");
+        assert!(name.len() <= 80 && name.starts_with(PREFIX));
+        assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'), "{name}");
+        assert_ne!(draw_name("x"), draw_name("x"));
+    }
+
+    #[test]
+    fn tags_say_whose_queue_it_is_and_when_its_process_lived() {
+        let tags = tags(&topic(), "contexts!", Wall::from_millis(1_795_240_036_425));
+        assert_eq!(tags[OURS], "1");
+        assert_eq!(tags[ALIVE], "1795240036");
+        assert_eq!(tags["service"], "contexts-");
+        assert_eq!(tags["topic"], topic().arn);
+    }
+}

@@ -1,1 +1,311 @@
-//! (to be written)
+//! Owns what tells one representation from another: the key under which it is stored and its fill is shared.
+//!
+//! Before it: an admitted request with its route and identity. After it: [`super::store`] and [`super::fill`] look the
+//! key up. The method is no part of it: HEAD is answered from what GET stored. Invariants: two requests have the same
+//! key only if every part is the same (each part goes in with its length); the hash is computed once, under a key of
+//! this process, since what it covers comes from callers; looking up allocates nothing beyond one reusable buffer.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use moka::Equivalent;
+use siphasher::sip::SipHasher13;
+
+#[cfg(test)]
+mod tests;
+
+/// The secret under which this process hashes keys, so that no caller can choose keys that collide.
+#[derive(Clone, Copy)]
+pub struct Seed(u64, u64);
+
+impl Seed {
+    /// A new one, from the standard library's source of randomness.
+    pub fn random() -> Self {
+        let random = RandomState::new();
+        Self(random.hash_one(0_u8), random.hash_one(1_u8))
+    }
+
+    /// A given one: for tests and simulations that must repeat.
+    pub const fn fixed(seed: u64) -> Self {
+        Self(seed, !seed)
+    }
+}
+
+impl fmt::Debug for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seed(..)")
+    }
+}
+
+/// A key as it is kept. Cloning it shares the bytes.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key {
+    hash: u64,
+    bytes: Arc<[u8]>,
+}
+
+/// A key as it is looked up: borrowed from a [`KeyBuffer`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct KeyRef<'a> {
+    hash: u64,
+    bytes: &'a [u8],
+}
+
+impl Key {
+    /// What to look it up by.
+    pub fn as_ref(&self) -> KeyRef<'_> {
+        KeyRef { hash: self.hash, bytes: &self.bytes }
+    }
+
+    /// The memory its bytes take.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Never: every key says at least which kind it is.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
+impl KeyRef<'_> {
+    /// The key to keep.
+    pub fn to_key(self) -> Key {
+        Key { hash: self.hash, bytes: self.bytes.into() }
+    }
+
+    /// Its hash under the process's seed: for the few places that share by it.
+    pub const fn hash(self) -> u64 {
+        self.hash
+    }
+}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl Hash for KeyRef<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl Equivalent<Key> for KeyRef<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        *self == key.as_ref()
+    }
+}
+
+/// Keys hold what callers asked for: neither a log nor an error shows one.
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_ref().fmt(f)
+    }
+}
+
+impl fmt::Debug for KeyRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({:016x})", self.hash)
+    }
+}
+
+/// For maps over [`Key`]s: passes the hash that the key carries on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hashed;
+
+/// The hasher of [`Hashed`].
+#[derive(Debug, Default)]
+pub struct CarriedHash(u64);
+
+impl BuildHasher for Hashed {
+    type Hasher = CarriedHash;
+    fn build_hasher(&self) -> CarriedHash {
+        CarriedHash(0)
+    }
+}
+
+impl Hasher for CarriedHash {
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    /// Not called for keys; still a hash (FNV-1a) should someone hash anything else.
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// The parts of a routed representation's key.
+#[derive(Clone, Copy, Debug)]
+pub struct Representation<'a> {
+    /// The route's place in the configuration.
+    pub route: usize,
+    /// Exactly as the caller wrote it.
+    pub path_and_query: &'a str,
+    /// The caller's headers, of which `Accept`, `Accept-Encoding` and the forwarded ones count.
+    pub headers: &'a HeaderMap,
+    /// The route's forwarded headers.
+    pub forward: &'a [HeaderName],
+    /// Whose reply it is; any constant for a route of mode `sidecar`.
+    pub identity: u128,
+}
+
+/// What a key is of: its first byte.
+#[derive(Clone, Copy)]
+enum Kind {
+    Routed = 0,
+    Primary = 1,
+    Variant = 2,
+    Asked = 3,
+}
+
+/// Where keys are put together: one per connection or task, used again for each request.
+#[derive(Debug)]
+pub struct KeyBuffer {
+    seed: Seed,
+    bytes: Vec<u8>,
+}
+
+impl KeyBuffer {
+    /// An empty one.
+    pub const fn new(seed: Seed) -> Self {
+        Self { seed, bytes: Vec::new() }
+    }
+
+    /// The key of a routed representation.
+    pub fn routed(&mut self, parts: Representation<'_>) -> KeyRef<'_> {
+        self.begin(Kind::Routed, parts.path_and_query);
+        self.bytes.extend_from_slice(&(parts.route as u64).to_le_bytes());
+        self.bytes.extend_from_slice(&parts.identity.to_le_bytes());
+        self.bytes.push(AcceptEncoding::of(parts.headers).0);
+        self.values(parts.headers, &header::ACCEPT);
+        for name in parts.forward {
+            self.values(parts.headers, name);
+        }
+        self.finish()
+    }
+
+    /// An unrouted URI's primary key (RFC 9111, 2): of the stored reply itself when it does not vary, else of the record
+    /// of how it varies.
+    pub fn primary(&mut self, path_and_query: &str) -> KeyRef<'_> {
+        self.begin(Kind::Primary, path_and_query);
+        self.finish()
+    }
+
+    /// The key of the representation that `headers` select among those whose `Vary` nominates `names` (RFC 9111, 4.1).
+    /// Values count line by line, without the space around them.
+    pub fn variant(&mut self, path_and_query: &str, names: &[HeaderName], headers: &HeaderMap) -> KeyRef<'_> {
+        self.begin(Kind::Variant, path_and_query);
+        self.count(names.len());
+        for name in names {
+            self.text(name.as_str().as_bytes());
+            self.values(headers, name);
+        }
+        self.finish()
+    }
+
+    /// Under which an unrouted fill is shared: by callers who sent the same method, target and headers. What the reply
+    /// varies by is not known before it comes.
+    pub fn asked(&mut self, method: &Method, path_and_query: &str, headers: u128) -> KeyRef<'_> {
+        self.begin(Kind::Asked, path_and_query);
+        self.text(method.as_str().as_bytes());
+        self.bytes.extend_from_slice(&headers.to_le_bytes());
+        self.finish()
+    }
+
+    fn begin(&mut self, kind: Kind, path_and_query: &str) {
+        self.bytes.clear();
+        self.bytes.push(kind as u8);
+        self.text(path_and_query.as_bytes());
+    }
+
+    fn count(&mut self, count: usize) {
+        // Heads and targets are bounded far below (`limits`): the length always fits.
+        self.bytes.extend_from_slice(&(count as u32).to_le_bytes());
+    }
+
+    fn text(&mut self, text: &[u8]) {
+        self.count(text.len());
+        self.bytes.extend_from_slice(text);
+    }
+
+    fn values(&mut self, headers: &HeaderMap, name: &HeaderName) {
+        let lines = headers.get_all(name);
+        self.count(lines.iter().count());
+        for line in lines {
+            self.text(line.as_bytes().trim_ascii());
+        }
+    }
+
+    fn finish(&self) -> KeyRef<'_> {
+        let hash = SipHasher13::new_with_keys(self.seed.0, self.seed.1).hash(&self.bytes);
+        KeyRef { hash, bytes: &self.bytes }
+    }
+}
+
+/// The content codings that a caller takes, of those worth telling apart: the normal form of `Accept-Encoding`, in the
+/// key of routed representations and in what regions are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AcceptEncoding(u8);
+
+const CODINGS: [&str; 3] = ["br", "gzip", "zstd"];
+
+impl AcceptEncoding {
+    /// Those of `br`, `gzip` and `zstd` that `headers` take with a weight above zero (RFC 9110, 12.5.3); `*` stands for
+    /// those that are not named. None when the header is missing.
+    pub fn of(headers: &HeaderMap) -> Self {
+        let (mut taken, mut named, mut others) = (0, 0, false);
+        for line in headers.get_all(header::ACCEPT_ENCODING) {
+            for item in line.to_str().unwrap_or_default().split(',') {
+                let (coding, parameters) = item.split_once(';').unwrap_or((item, ""));
+                let coding = coding.trim();
+                let wanted = weight_above_zero(parameters);
+                let matches = |name: &str| {
+                    name.eq_ignore_ascii_case(coding) || name == "gzip" && coding.eq_ignore_ascii_case("x-gzip")
+                };
+                if coding == "*" {
+                    others = wanted;
+                } else if let Some(place) = CODINGS.iter().position(|name| matches(name)) {
+                    let bit = 1 << place;
+                    named |= bit;
+                    taken = if wanted { taken | bit } else { taken & !bit };
+                }
+            }
+        }
+        Self(if others { taken | (0b111 & !named) } else { taken })
+    }
+
+    /// The header that asks a region for exactly these; `None` when the caller takes none of them.
+    pub const fn header(self) -> Option<HeaderValue> {
+        let text = match self.0 {
+            0b001 => "br",
+            0b010 => "gzip",
+            0b011 => "br, gzip",
+            0b100 => "zstd",
+            0b101 => "br, zstd",
+            0b110 => "gzip, zstd",
+            0b111 => "br, gzip, zstd",
+            _ => return None,
+        };
+        Some(HeaderValue::from_static(text))
+    }
+}
+
+/// Whether `;q=` is missing, or anything but zero.
+fn weight_above_zero(parameters: &str) -> bool {
+    let weight = parameters
+        .split(';')
+        .filter_map(|parameter| parameter.split_once('='))
+        .find_map(|(name, value)| name.trim().eq_ignore_ascii_case("q").then(|| value.trim()));
+    weight.is_none_or(|weight| weight.parse().unwrap_or(1.0_f32) > 0.0)
+}

@@ -34,6 +34,8 @@ pub enum Event {
     Polled(RegionId),
     /// GetSubscriptionAttributes still shows our endpoint and no filter (weak proof's second half).
     Attested(RegionId),
+    /// An earlier process saw heartbeats from this region (`freshness.state_file`): weak proof is over.
+    HeartbeatRemembered(RegionId),
     /// Time passed. Sent about every second, and after a pause.
     Tick,
 }
@@ -47,8 +49,11 @@ pub enum Says {
     Deleted(RecordId, Option<Version>),
     /// R18.
     Reload(Scope),
-    /// The publisher lives.
+    /// The publisher lives. The message's number is its last, not one more.
     Heartbeat {
+        /// It comes from `nearside heartbeat` (a publisher named `path:...`): its number is the slot
+        /// `floor(unix time / 5 s)`, any copy may send it, and it proves the path only.
+        path: bool,
         /// All it ingested through this time is announced at or below its number.
         ingested_through: Option<Wall>,
         /// It is not missed from now on.

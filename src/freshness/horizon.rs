@@ -1,6 +1,6 @@
 //! Owns what the read path sees of the regions: a snapshot that is replaced, never changed.
 //!
-//! Before it: [`super::region`] publishes one after each step. After it: [`super::standing`] compares an entry with
+//! Before it: `region` publishes one after each step. After it: [`super::standing`] compares an entry with
 //! it. Invariant: reading takes no lock, and every time in it is compared with *now* by the reader, so that a paused
 //! process fails safe (R9).
 
@@ -32,9 +32,21 @@ pub struct Sight {
     pub unbroken_since: Moment,
     /// The time through which all that it ingested is known here.
     pub watermark: Option<Wall>,
+    /// The same on our clock, fixed when its heartbeat arrived: `bound` is taken from it, so that a later step of
+    /// the wall clock cannot make an answer look younger.
+    pub watermark_at: Option<Moment>,
 }
 
 impl Horizon {
+    /// How old, in whole seconds rounded up, what is asked of us now can at most be: now less the newest watermark
+    /// over the regions whose lease holds; `None` without one.
+    pub fn bound(&self, now: Moment) -> Option<u64> {
+        let live = self.live(now);
+        let watermarks = (0u8..).zip(&self.regions).filter(|(id, _)| live.contains(super::words::RegionId(*id)));
+        let newest = watermarks.filter_map(|(_, sight)| sight.watermark_at).max()?;
+        Some(now.since(newest).as_millis().div_ceil(1_000) as u64)
+    }
+
     /// The regions whose lease holds at `now`.
     pub fn live(&self, now: Moment) -> RegionSet {
         let live = |sight: &Sight| sight.state == Subscription::Live && now <= sight.lease_until;

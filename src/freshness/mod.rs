@@ -1,9 +1,216 @@
-//! The protocol (FRESHNESS.md) as pure code: no I/O, no clock of its own.
+//! The protocol (FRESHNESS.md) as pure code: no I/O, no clock of its own, nothing random.
+//!
+//! Before it: [`crate::announce`] and a ticker make [`Event`]s. After it: `app` carries the [`Action`]s out; fills and
+//! hits read records and the [`Horizon`]. [`Freshness`] ties the parts together; driven from one thread, the same
+//! events at the same times always do the same.
+//!
+//! | rule | where |
+//! | --- | --- |
+//! | R1 floor | `merge` raises it; `record` ([`record::Snapshot::upholds`]) compares; `standing::judge`, `vote` obey |
+//! | R2 marker | `merge::announce` leaves it, `table` keeps it, `records` remembers losses, `standing::earn` |
+//! | R3 fence | `merge` moves the generation, `standing::admits` compares |
+//! | R4 announcer first | `merge` keeps the marker, `vote` ranks |
+//! | R5 earning | `standing::earn`, over what `region` calls LIVE and unbroken |
+//! | R6 absence | `merge` ([`record::Snapshot::changed`], [`record::Marker::deleted`]), `vote` |
+//! | R7 304, R8 age | `vote`; the marker's time is `merge`'s |
+//! | R9 lease | `region` dates the proof, `standing::judge` compares with now |
+//! | R10 epoch | `region` and `publisher` move it, `standing::judge` compares |
+//! | R11 order | `region`: a subscription starts without proof, an entry from before LIVE earns nothing (`standing::earn`) |
+//! | R12 acknowledge | [`Freshness::step`] returns when the event is applied; the announce path acknowledges then |
+//! | R13 merge by maximum | `merge` |
+//! | R14 undecodable | `region` |
+//! | R15 escape | `merge` and `doubts`; `standing` keeps what is doubted PROVISIONAL |
+//! | R16 hard TTL | `standing::judge` |
+//! | R17 audit | not here: it compares entries with regions, in the background |
+//! | R18 RELOAD | `merge::reload`, `records::reload` |
+//! | bound | `publisher` (watermark), `region` (oldest of them), `standing::bound` |
+//!
+//! Invariant: floors and generations are stored before the horizon that vouches for them is published, and both
+//! before `step` returns.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, Guard};
+
+use self::event::{Action, Event, Says};
+use self::horizon::Horizon;
+use self::merge::Announced;
+use self::record::Record;
+use self::records::Records;
+use self::region::{Envelope, Region};
+use self::words::{RecordId, RegionId, RegionSet, Version};
+use crate::clock::{Moment, Wall};
+use crate::config::{self, Heartbeats};
+use crate::limits;
+
+mod doubts;
 pub mod event;
 pub mod horizon;
+mod merge;
+mod publisher;
 pub mod record;
-pub mod region;
+mod records;
+mod region;
 pub mod standing;
+mod table;
 pub mod vote;
 pub mod words;
+
+/// How far behind the published lease of a region may lag while messages pour in: safe, since a lease that is
+/// understated only ends early, and a new horizon is made ten times a second rather than per message.
+const LEASE_GRAIN: Duration = Duration::from_millis(100);
+
+/// All state of the protocol; internally synchronised. Reading takes no lock.
+#[derive(Debug)]
+pub struct Freshness {
+    records: Records,
+    /// Held through a step: events are applied one after the other.
+    regions: Mutex<Vec<Region>>,
+    horizon: ArcSwap<Horizon>,
+}
+
+impl Freshness {
+    /// Nothing is subscribed and nothing is known of any record.
+    pub fn new(settings: &config::Freshness, regions: usize, now: Moment) -> Self {
+        let weak_refused = settings.heartbeats == Heartbeats::Required;
+        let region = |id| Region::new(RegionId(id), weak_refused, now);
+        let regions: Vec<Region> = (0..regions as u8).map(region).collect();
+        let horizon = Horizon { regions: regions.iter().map(|region| region.sight(now)).collect() };
+        Self {
+            records: Records::new(limits::FLOOR_SLOTS, settings.worst_lag, settings.max_jump, now),
+            regions: Mutex::new(regions),
+            horizon: ArcSwap::from_pointee(horizon),
+        }
+    }
+
+    /// Applies one event that happened at `now`: when it returns, readers see all that follows from it (R12).
+    ///
+    /// Actions are for the edges, in order. An event of a region that is not configured does nothing.
+    pub fn step(&self, now: Moment, wall: Wall, event: Event) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let mut regions = self.regions();
+        for region in regions.iter_mut() {
+            region.elapse(now, &mut actions);
+        }
+        let at = |id: RegionId| id.index();
+        match &event {
+            Event::Message { region, published, queued, numbered, says } => {
+                if let Some(state) = regions.get_mut(at(*region)) {
+                    self.apply(*region, says, now, &mut actions);
+                    let envelope = Envelope { published: *published, queued: *queued, numbered: *numbered };
+                    state.heard(envelope, says, now, wall, &mut actions);
+                }
+            }
+            Event::Tick => self.records.sweep(now),
+            Event::Subscribing(id) => with(&mut regions, *id, |region| region.subscribing(now, &mut actions)),
+            Event::Subscribed(id) => with(&mut regions, *id, |region| region.subscribed(now, &mut actions)),
+            Event::Lost(id) => with(&mut regions, *id, |region| region.lost(now, &mut actions)),
+            Event::Polled(id) => with(&mut regions, *id, |region| region.polled(now, &mut actions)),
+            Event::Attested(id) => with(&mut regions, *id, |region| region.attested(now, &mut actions)),
+            Event::HeartbeatRemembered(id) => with(&mut regions, *id, Region::remember_heartbeats),
+        }
+        self.publish(&regions, now, matches!(event, Event::Message { .. }));
+        actions
+    }
+
+    /// The regions as they are now; takes no lock.
+    pub fn horizon(&self) -> Guard<Arc<Horizon>> {
+        self.horizon.load()
+    }
+
+    /// The live cell of a record, from its table slot if it has one. Whoever lets go of the last handle calls
+    /// [`Freshness::release`]; a cell whose release came too early is found by a later [`Event::Tick`].
+    pub fn pin(&self, id: RecordId) -> Arc<Record> {
+        self.records.pin(id)
+    }
+
+    /// An entry or a fill let go of this record: unless somebody else holds its cell, it goes to the table.
+    pub fn release(&self, id: RecordId) {
+        self.records.release(id);
+    }
+
+    /// Notes a reader, for "read in the last minute" ([`Action::Refetch`]).
+    pub fn read(&self, record: &Record, now: Moment) {
+        record.note_read(now);
+    }
+
+    /// R1, R15: `region` answered with `version` of this record, pinned as `record`. To be called for every good
+    /// leg of a race, not only the winner's: a doubted version is settled by a second region.
+    pub fn served(
+        &self,
+        id: RecordId,
+        record: &Record,
+        version: Version,
+        region: RegionId,
+        now: Moment,
+    ) -> Vec<Action> {
+        self.records.served(id, record, version, region, now)
+    }
+
+    /// R15: every region that answered a race is below this record's floor, `best` being the most that one has.
+    pub fn below_floor(
+        &self,
+        id: RecordId,
+        record: &Record,
+        best: Version,
+        reachable: RegionSet,
+        now: Moment,
+    ) -> Vec<Action> {
+        self.records.below_floor(id, record, best, reachable, now)
+    }
+
+    /// R2: whether a request sent at `sent` is too close to the loss of a slot that may have been this record's: its
+    /// reply is PROVISIONAL ([`standing::earn`]).
+    pub fn slot_lost_since(&self, id: RecordId, sent: Moment) -> bool {
+        self.records.may_have_missed(id, sent)
+    }
+
+    /// Records that an entry or a fill holds, for `/status`.
+    pub fn held_records(&self) -> usize {
+        self.records.held()
+    }
+
+    fn apply(&self, region: RegionId, says: &Says, now: Moment, actions: &mut Vec<Action>) {
+        match says {
+            Says::Changed(id, version) => {
+                let said = Announced { region, version: *version, deleted: false };
+                self.records.announce(*id, said, now, actions);
+            }
+            Says::Deleted(id, version) => {
+                let said = Announced { region, version: *version, deleted: true };
+                self.records.announce(*id, said, now, actions);
+            }
+            Says::Reload(scope) => self.records.reload(*scope, region, now, actions),
+            Says::Heartbeat { .. } | Says::Unrouted | Says::Undecodable => {}
+        }
+    }
+
+    fn publish(&self, regions: &[Region], now: Moment, coarsely: bool) {
+        let shown = self.horizon.load();
+        let changed = |(region, shown): (&Region, &horizon::Sight)| {
+            let sight = region.sight(now);
+            let advanced = sight.proof.since(shown.proof) >= LEASE_GRAIN;
+            let same_lease = horizon::Sight { proof: shown.proof, lease_until: shown.lease_until, ..sight };
+            if coarsely { advanced || same_lease != *shown } else { sight != *shown }
+        };
+        if regions.iter().zip(&shown.regions).any(changed) {
+            let regions = regions.iter().map(|region| region.sight(now)).collect();
+            self.horizon.store(Arc::new(Horizon { regions }));
+        }
+    }
+
+    fn regions(&self) -> MutexGuard<'_, Vec<Region>> {
+        // A panic in a step would be a defect; what it leaves behind is still merged by maximum.
+        self.regions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn with(regions: &mut [Region], id: RegionId, change: impl FnOnce(&mut Region)) {
+    if let Some(region) = regions.get_mut(id.index()) {
+        change(region);
+    }
+}
+
+#[cfg(test)]
+mod tests;

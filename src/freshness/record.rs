@@ -1,11 +1,37 @@
-//! Owns each record's floor, generation and marker: beside entries where there are some, else in a fixed table.
+//! Owns one record's state: floor, generation and marker, in a cell that entries keep beside them.
+//!
+//! Before it: `merge` computes the next state, `records` stores it under the lock of the record's
+//! shard. After it: hits and votes read it through [`Record::snapshot`].
+//!
+//! Why a sequence lock over atomics rather than a swapped `Arc`: a hit reads six words of one cache line and writes
+//! nothing, a change allocates nothing, and a million cells cost 56 bytes each instead of two allocations. Writers
+//! exclude one another by the shard's lock and are rare; a reader retries only while one of them is between its
+//! first and last store.
+//!
+//! Invariant: a snapshot is one that was stored whole; nothing but `records` stores.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use super::words::{Generation, RegionSet, Version};
 use crate::clock::Moment;
+use crate::limits;
 
 /// A record's state, shared by the entries that show it. Read without a lock.
 #[derive(Debug, Default)]
-pub struct Record {}
+pub struct Record {
+    /// Even when whole, odd while being written.
+    sequence: AtomicU32,
+    /// The marker's regions in the low half, flags above.
+    bits: AtomicU32,
+    floor: AtomicU64,
+    generation: AtomicU64,
+    unversioned: AtomicU64,
+    marked_at: AtomicU64,
+    /// Seconds since boot of the latest read; not part of the snapshot.
+    read_at: AtomicU32,
+    /// R2: what was sent before this may have missed an announcement whose slot was lost; `ZERO` if none was.
+    lost_until: Moment,
+}
 
 /// A record's state at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +42,16 @@ pub struct Snapshot {
     pub generation: Generation,
     /// The newest announcement, if one is remembered.
     pub marker: Option<Marker>,
+    /// The newest generation that something without a credible version moved (a change without one, RELOAD, a jump):
+    /// what belongs to an older one is below, whatever version it states.
+    pub unversioned: Generation,
+    /// The marker announced exactly the floor; further regions that announce it join the marker (R13).
+    pub at_floor: bool,
+    /// A CHANGED stands behind the floor: an absence without a version is below it (R6).
+    pub changed: bool,
+    /// R15: a version jumped, or the floor was dropped because no region reached it. Nothing is CONFIRMED and
+    /// answers are labelled until it is settled.
+    pub escaped: bool,
 }
 
 /// Who announced what last.
@@ -23,15 +59,204 @@ pub struct Snapshot {
 pub struct Marker {
     /// The regions that announced this change; the first one moved the generation.
     pub regions: RegionSet,
-    /// When the first of them arrived.
+    /// When the announcement that moved the generation arrived (R8).
     pub at: Moment,
     /// DELETED rather than CHANGED.
     pub deleted: bool,
 }
 
+const MARKED: u32 = 1 << 16;
+const DELETED: u32 = 1 << 17;
+const AT_FLOOR: u32 = 1 << 18;
+const CHANGED: u32 = 1 << 19;
+const ESCAPED: u32 = 1 << 20;
+
+impl Snapshot {
+    /// Whether something that shows this record at `version` and was asked for in `generation` is neither below the
+    /// floor (R1) nor older than an announcement (R3).
+    ///
+    /// With a credible version: at or above the floor, and no announcement without a version came since. Without
+    /// one: no announcement at all came since.
+    pub const fn upholds(&self, version: Version, generation: Generation) -> bool {
+        if version.is_credible() {
+            version.0 >= self.floor.0 && generation.0 >= self.unversioned.0
+        } else {
+            generation.0 >= self.generation.0
+        }
+    }
+
+    /// Whether an absent record's default would say less than this.
+    pub(super) const fn is_worth_keeping(&self) -> bool {
+        self.floor.0 > 0 || self.marker.is_some()
+    }
+
+    pub(super) fn to_bits(self) -> u32 {
+        let flag = |set: bool, bit: u32| if set { bit } else { 0 };
+        let marker =
+            self.marker.map_or(0, |marker| MARKED | flag(marker.deleted, DELETED) | u32::from(marker.regions.0));
+        marker | flag(self.at_floor, AT_FLOOR) | flag(self.changed, CHANGED) | flag(self.escaped, ESCAPED)
+    }
+
+    pub(super) fn from_bits(bits: u32, marked_at: Moment) -> Self {
+        let marker =
+            Marker { regions: RegionSet((bits & 0xffff) as u16), at: marked_at, deleted: bits & DELETED != 0 };
+        Self {
+            marker: (bits & MARKED != 0).then_some(marker),
+            at_floor: bits & AT_FLOOR != 0,
+            changed: bits & CHANGED != 0,
+            escaped: bits & ESCAPED != 0,
+            ..Self::default()
+        }
+    }
+}
+
 impl Record {
+    /// A cell in this state; see `may_have_missed` for `lost_until`.
+    pub(super) fn new(state: Snapshot, lost_until: Moment) -> Self {
+        let record = Self { lost_until, ..Self::default() };
+        record.store(state);
+        record
+    }
+
     /// Floor, generation and marker, consistent with each other.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::default()
+        let mut tries = 0u32;
+        loop {
+            let before = self.sequence.load(Ordering::Acquire);
+            if before & 1 == 0 {
+                let bits = self.bits.load(Ordering::Relaxed);
+                let marked_at = Moment::from_nanos(self.marked_at.load(Ordering::Relaxed));
+                let floor = Version(self.floor.load(Ordering::Relaxed));
+                let generation = Generation(self.generation.load(Ordering::Relaxed));
+                let unversioned = Generation(self.unversioned.load(Ordering::Relaxed));
+                // Orders the loads above before the second look at the sequence.
+                fence(Ordering::Acquire);
+                if self.sequence.load(Ordering::Relaxed) == before {
+                    return Snapshot { floor, generation, unversioned, ..Snapshot::from_bits(bits, marked_at) };
+                }
+            }
+            tries += 1;
+            // A writer that lost its core in the middle needs ours to go on.
+            if tries.is_multiple_of(64) { std::thread::yield_now() } else { std::hint::spin_loop() }
+        }
+    }
+
+    /// Replaces the state. The caller holds the lock of the record's shard: one writer at a time.
+    pub(super) fn store(&self, state: Snapshot) {
+        let before = self.sequence.load(Ordering::Relaxed);
+        self.sequence.store(before.wrapping_add(1), Ordering::Relaxed);
+        // Orders the odd sequence before the stores below.
+        fence(Ordering::Release);
+        self.bits.store(state.to_bits(), Ordering::Relaxed);
+        let marked_at = state.marker.map_or(Moment::ZERO, |marker| marker.at);
+        self.marked_at.store(marked_at.as_nanos(), Ordering::Relaxed);
+        self.floor.store(state.floor.0, Ordering::Relaxed);
+        self.generation.store(state.generation.0, Ordering::Relaxed);
+        self.unversioned.store(state.unversioned.0, Ordering::Relaxed);
+        self.sequence.store(before.wrapping_add(2), Ordering::Release);
+    }
+
+    /// Notes a reader. Writes at most once a second, so that a hot record's cache line stays shared.
+    pub(super) fn note_read(&self, now: Moment) {
+        let second = seconds(now);
+        if self.read_at.load(Ordering::Relaxed) != second {
+            self.read_at.store(second, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether somebody read it in the last minute.
+    pub fn was_read_lately(&self, now: Moment) -> bool {
+        let read_at = self.read_at.load(Ordering::Relaxed);
+        let lately = limits::READ_LATELY.as_secs();
+        read_at != 0 && u64::from(seconds(now).saturating_sub(read_at)) <= lately
+    }
+
+    /// R2: the cell began from nothing while an evicted slot might have been this record's, and a request sent at
+    /// `sent` is too early to be sure of a region that lags.
+    pub(super) fn may_have_missed(&self, sent: Moment) -> bool {
+        sent < self.lost_until
+    }
+}
+
+/// Whole seconds since boot; zero is kept for "never".
+fn seconds(now: Moment) -> u32 {
+    u32::try_from(now.since(Moment::ZERO).as_secs()).unwrap_or(u32::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::words::RegionId;
+    use super::*;
+
+    fn full(number: u64) -> Snapshot {
+        Snapshot {
+            floor: Version(number),
+            generation: Generation(number),
+            unversioned: Generation(number),
+            marker: Some(Marker {
+                regions: RegionSet::EMPTY.with(RegionId((number % 16) as u8)),
+                at: Moment::from_nanos(number),
+                deleted: number.is_multiple_of(2),
+            }),
+            at_floor: number.is_multiple_of(3),
+            changed: number.is_multiple_of(5),
+            escaped: number.is_multiple_of(7),
+        }
+    }
+
+    #[test]
+    fn a_cell_gives_back_what_was_stored() {
+        for number in 0..300 {
+            assert_eq!(Record::new(full(number), Moment::ZERO).snapshot(), full(number));
+        }
+        assert_eq!(Record::default().snapshot(), Snapshot::default());
+    }
+
+    #[test]
+    fn a_reader_never_sees_half_of_a_change() {
+        let record = Record::new(full(1), Moment::ZERO);
+        std::thread::scope(|scope| {
+            scope.spawn(|| (1..200_000).for_each(|number| record.store(full(number))));
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut newest = 0;
+                    while newest < 199_999 {
+                        let seen = record.snapshot();
+                        assert_eq!(seen, full(seen.floor.0), "all parts belong to one change");
+                        assert!(seen.floor.0 >= newest, "a later read is not older");
+                        newest = seen.floor.0;
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_read_counts_for_a_minute() {
+        let record = Record::default();
+        let start = Moment::ZERO + Duration::from_secs(1_000);
+        assert!(!record.was_read_lately(start));
+        record.note_read(start);
+        assert!(record.was_read_lately(start + Duration::from_secs(60)));
+        assert!(!record.was_read_lately(start + Duration::from_secs(61)));
+    }
+
+    /// R1, R3.
+    #[test]
+    fn a_version_is_measured_by_the_floor_and_its_lack_by_the_generation() {
+        let state = Snapshot {
+            floor: Version(5),
+            generation: Generation(9),
+            unversioned: Generation(7),
+            ..Snapshot::default()
+        };
+        assert!(state.upholds(Version(5), Generation(7)), "announced with its version since: still the newest");
+        assert!(!state.upholds(Version(4), Generation(9)), "below the floor");
+        assert!(!state.upholds(Version(5), Generation(6)), "a change without a version came since");
+        assert!(!state.upholds(Version::NONE, Generation(8)), "nothing but the generation can tell");
+        assert!(state.upholds(Version::NONE, Generation(9)));
+        assert!(!state.upholds(Version(u64::MAX), Generation(8)), "R15: no version at all");
     }
 }

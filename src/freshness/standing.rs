@@ -1,1 +1,190 @@
-//! (to be written)
+//! Owns how much a reply or an entry counts: may it be stored (R3), what does it earn (R5), may it be served now
+//! (R1, R9, R10, R16), how old can it be (`bound`). Pure.
+//!
+//! Before it: [`Sent`] is captured before a fill sends, [`Votes`] come from its race. After it: [`crate::serve`]
+//! turns a [`Use`] into hit, revalidation or fill. [`judge`] is the hit path: it compares numbers, allocates nothing
+//! and takes no lock.
+//!
+//! Invariant: an entry is [`Use::Fresh`] for its full TTL only while some region that was LIVE when its request was
+//! sent has lost nothing since and still proves that it speaks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::event::Subscription;
+use super::horizon::{Horizon, Sight};
+use super::record::{Record, Snapshot};
+use super::words::{Epoch, RegionId, RegionSet, Version};
+use crate::cache::entry::{Routed, Standing};
+use crate::clock::Moment;
+
+/// What was known before a request was sent (R3): captured first, then the legs start.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// When, before the first leg.
+    pub at: Moment,
+    /// The regions then.
+    pub horizon: Arc<Horizon>,
+    /// Each record of the route then, in the route's order.
+    pub fence: Vec<Snapshot>,
+}
+
+/// What a race found, as far as R5 asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Votes {
+    /// Every configured region answered, all the same, at or above the floor.
+    pub all_agree: bool,
+    /// The reply states a version for each record, at or above its floor.
+    pub versions_at_floor: bool,
+}
+
+/// What an entry is good for at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Serve it.
+    Fresh,
+    /// Serve it within its short TTL; it is being rechecked. Labelled when a record is `escaped` (R15).
+    Provisional,
+    /// Messages may have been lost since its request: ask before serving it (R10).
+    Unverified,
+    /// Its TTL (R16), its soft TTL (R9) or its short one is over.
+    Expired,
+    /// Something newer was announced or served (R1, R3).
+    Below,
+}
+
+impl Sent {
+    /// The regions that were LIVE when the request was sent.
+    pub fn live(&self) -> RegionSet {
+        self.horizon.live(self.at)
+    }
+
+    /// Every region's epoch when the request was sent, for [`Routed::epochs`].
+    pub fn epochs(&self) -> Box<[Epoch]> {
+        self.horizon.regions.iter().map(|sight| sight.epoch).collect()
+    }
+}
+
+/// R1, R3: whether a reply may be stored: no record that it shows (in the fence's order) moved past it while it was
+/// on its way.
+pub fn admits(sent: &Sent, shows: &[(&Record, Version)]) -> bool {
+    debug_assert_eq!(sent.fence.len(), shows.len(), "a version for each record of the route");
+    shows.len() == sent.fence.len()
+        && shows
+            .iter()
+            .zip(&sent.fence)
+            .all(|((record, version), fence)| record.snapshot().upholds(*version, fence.generation))
+}
+
+/// R5, R2, R15: what a stored reply earns. `may_have_missed` is [`super::Freshness::slot_lost_since`] of any of its
+/// records; `escaped` is whether any of them is ([`Snapshot::escaped`]).
+///
+/// CONFIRMED takes a region that has been LIVE, its epoch unbroken, since before the request was sent, and either
+/// the agreement of all, or versions at or above the floor while that region had been unbroken for `worst_lag`
+/// before the request: what another region may lag behind with, this one has told us of.
+pub fn earn(
+    sent: &Sent,
+    now: &Horizon,
+    votes: &Votes,
+    may_have_missed: bool,
+    escaped: bool,
+    worst_lag: Duration,
+) -> Standing {
+    let live = sent.live();
+    let vouches = |region: RegionId| {
+        let (then, since) = (&sent.horizon.regions[region.index()], now.regions.get(region.index()));
+        let unbroken = since.is_some_and(|since| since.epoch == then.epoch);
+        let long = then.unbroken_since + worst_lag <= sent.at;
+        unbroken && (votes.all_agree || votes.versions_at_floor && long)
+    };
+    if !may_have_missed && !escaped && live.iter().any(vouches) { Standing::Confirmed } else { Standing::Provisional }
+}
+
+/// Whether a recheck could settle anything: with no LIVE region nothing can become CONFIRMED (R5), and the soft TTL
+/// alone asks again.
+pub fn recheck_may_settle(horizon: &Horizon, now: Moment) -> bool {
+    !horizon.live(now).is_empty()
+}
+
+/// What `entry`, whose request was sent at `sent`, is good for at `now`: the hit path.
+pub fn judge(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_ttl: Duration) -> Use {
+    let mut escaped = false;
+    for shown in &entry.shows {
+        let state = shown.record.snapshot();
+        if !state.upholds(shown.version, shown.generation) {
+            return Use::Below;
+        }
+        escaped |= state.escaped;
+    }
+    // R16: from when it was sent, never from when it arrived.
+    if now.since(sent) >= entry.ttl {
+        return Use::Expired;
+    }
+    if entry.standing == Standing::Unverified {
+        return Use::Unverified;
+    }
+    if !entry.live.is_empty() {
+        match best_witness(entry, horizon, now) {
+            Witness::None => return Use::Unverified,
+            Witness::Live if entry.standing == Standing::Confirmed && !escaped => return Use::Fresh,
+            Witness::Live | Witness::Silent => {}
+        }
+    }
+    if now.since(entry.confirmed) >= soft_ttl {
+        Use::Expired
+    } else if entry.standing == Standing::Confirmed && !escaped {
+        Use::Fresh
+    } else {
+        Use::Provisional
+    }
+}
+
+/// Promise 2: how old, in whole seconds rounded up, the answer can at most be; `None` when nothing proves it.
+///
+/// Now less the newest watermark over the LIVE regions whose epoch has stayed unbroken since the entry's request: a
+/// region that lost something in between cannot vouch for what it says it ingested. Only a CONFIRMED entry has one.
+pub fn bound(entry: &Routed, horizon: &Horizon, now: Moment) -> Option<u64> {
+    if entry.standing != Standing::Confirmed || entry.shows.iter().any(|shown| shown.record.snapshot().escaped) {
+        return None;
+    }
+    let witnesses = unbroken(entry, horizon).filter(|sight| leads(sight, now));
+    let newest = witnesses.filter_map(|sight| sight.watermark_at).max()?;
+    Some(now.since(newest).as_millis().div_ceil(1_000) as u64)
+}
+
+/// The best that any region can still say for an entry.
+enum Witness {
+    /// It lost nothing since the request, and its lease holds.
+    Live,
+    /// It lost nothing that we know of, but its lease has run out.
+    Silent,
+    /// All may have lost something.
+    None,
+}
+
+fn best_witness(entry: &Routed, horizon: &Horizon, now: Moment) -> Witness {
+    let mut best = Witness::None;
+    for sight in unbroken(entry, horizon) {
+        if leads(sight, now) {
+            return Witness::Live;
+        }
+        best = Witness::Silent;
+    }
+    best
+}
+
+/// The regions, LIVE when the request was sent, whose epoch has not moved since (R10).
+fn unbroken<'a>(entry: &'a Routed, horizon: &'a Horizon) -> impl Iterator<Item = &'a Sight> {
+    let epochs = (0u8..).map(RegionId).zip(horizon.regions.iter().zip(&entry.epochs));
+    epochs
+        .filter(|(region, (sight, epoch))| entry.live.contains(*region) && sight.epoch == **epoch)
+        .map(|(_, (sight, _))| sight)
+}
+
+/// R9: a comparison with now, so that a process that was paused finds its lease over.
+fn leads(sight: &Sight, now: Moment) -> bool {
+    sight.state == Subscription::Live && now <= sight.lease_until
+}
+
+#[cfg(test)]
+mod tests;

@@ -93,6 +93,11 @@ pub struct Version(pub u64);
 impl Version {
     /// Below every real version: the floor of a record nobody has spoken of.
     pub const NONE: Self = Self(0);
+
+    /// Whether a source of truth may have given it: stated at all, and below 2^62 (R15).
+    pub const fn is_credible(self) -> bool {
+        self.0 > 0 && self.0 < crate::limits::VERSION_CEILING
+    }
 }
 
 impl fmt::Display for Version {

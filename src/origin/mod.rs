@@ -2,7 +2,12 @@
 
 pub mod attempt;
 pub mod budget;
+mod connect;
+pub mod health;
+mod pass;
 pub mod race;
 pub mod region;
 pub mod reply;
+#[cfg(test)]
+mod scripted;
 pub mod verdict;

@@ -1,1 +1,367 @@
-//! (to be written)
+//! Owns one race: a fill's legs, one per region, under one deadline.
+//!
+//! Before it: a fill asks a [`Question`]. After it: the fill serves what [`Race::first`] gives, and keeps what
+//! [`Race::finish`] finds best (*serve the first good reply, keep the best one*). Invariants: no reply below its
+//! records' floors, as they are when it is judged, is served unlabelled; nothing outlives the deadline; no region is asked
+//! twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+
+use super::region::{Leg, Purpose, Regions};
+use super::reply::{Outgoing, Reply};
+use super::verdict::{self, Judged, Known, Label, Scales, Verdict, Winner};
+use crate::clock::Moment;
+use crate::freshness::record::{Record, Snapshot};
+use crate::freshness::vote::{self, Ballot, Rank, Votes};
+use crate::freshness::words::{RegionId, RegionSet};
+use crate::tasks::Legs;
+
+/// What a race is run for.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// GET or HEAD, as every region gets it.
+    pub request: Arc<Outgoing>,
+    /// What replies are held against.
+    pub terms: Terms,
+    /// On whose behalf.
+    pub purpose: Purpose,
+}
+
+/// What replies are held against.
+#[derive(Clone, Debug)]
+pub enum Terms {
+    /// The path names records.
+    Routed {
+        /// Their live cells, in the order of the route.
+        records: Vec<Arc<Record>>,
+        /// What the validators in the request stand for; `None` when it carries none.
+        known: Option<Known>,
+    },
+    /// A shared HTTP cache's path: every status is passed on.
+    Unrouted,
+}
+
+/// What may be given to the waiting readers.
+#[derive(Clone, Debug)]
+pub enum First {
+    /// This may be served: good or absent at once, refused or labelled when there is nothing better.
+    Good(Winner),
+    /// Nothing may: see [`Tally::best_error`].
+    Nothing,
+}
+
+/// What a race came to, once every leg has ended.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// In the order in which they ended; empty when the background budget admitted none.
+    pub legs: Vec<Leg>,
+    /// The reply to keep, judged against the floors of now; what its verdict does not admit must not be stored.
+    pub best: Option<Winner>,
+    /// Without any `best`: the real error to pass on.
+    pub best_error: Option<Arc<Reply>>,
+    /// What the replies say together (R5, R6, R15).
+    pub votes: Votes,
+}
+
+/// The floors to judge by, read anew each time.
+enum Standard {
+    Routed { floors: Box<dyn Fn() -> Vec<Snapshot> + Send + Sync>, known: Option<Known> },
+    Unrouted,
+}
+
+/// A race under way. Dropping it gives its legs up.
+pub struct Race {
+    regions: Arc<Regions>,
+    request: Arc<Outgoing>,
+    purpose: Purpose,
+    standard: Standard,
+    legs: Legs<Leg>,
+    ended: Vec<Leg>,
+    /// Under way and waited for.
+    missing: RegionSet,
+    /// Under way to see whether they are well again.
+    probes: RegionSet,
+    reserve: Vec<RegionId>,
+    skipped: Vec<RegionId>,
+    deadline: Moment,
+    /// When the reserve is asked even though those asked may still answer.
+    hedge_at: Moment,
+    /// Until when missing legs are waited for, once something may be served for want of better.
+    late_at: Option<Moment>,
+    decided: Option<First>,
+}
+
+/// What to do next.
+enum Step {
+    Serve(Winner),
+    Nothing,
+    Ask(Vec<RegionId>),
+    Wait(Moment),
+}
+
+impl Race {
+    /// Sends the first legs.
+    pub fn start(regions: &Arc<Regions>, question: Question) -> Self {
+        let standard = match question.terms {
+            Terms::Routed { records, known } => {
+                let floors = move || records.iter().map(|record| record.snapshot()).collect();
+                Standard::Routed { floors: Box::new(floors), known }
+            }
+            Terms::Unrouted => Standard::Unrouted,
+        };
+        Self::over(regions, question.request, question.purpose, standard)
+    }
+
+    fn over(regions: &Arc<Regions>, request: Arc<Outgoing>, purpose: Purpose, standard: Standard) -> Self {
+        let announcers = standard.announcers();
+        let plan = regions.plan(purpose, announcers);
+        let now = regions.clock.now();
+        let mut race = Self {
+            regions: regions.clone(),
+            request,
+            purpose,
+            standard,
+            legs: Legs::new(),
+            ended: Vec::new(),
+            missing: RegionSet::EMPTY,
+            probes: RegionSet::EMPTY,
+            reserve: plan.reserve,
+            skipped: plan.skipped,
+            deadline: now + regions.deadline(),
+            hedge_at: now,
+            late_at: None,
+            decided: None,
+        };
+        race.ask(&plan.first);
+        for probe in plan.probes {
+            race.send(probe);
+            race.probes = race.probes.with(probe);
+        }
+        race
+    }
+
+    /// Resolves as soon as something may be served, or nothing can be any more. Cancelling it loses nothing.
+    pub async fn first(&mut self) -> First {
+        loop {
+            if let Some(decided) = &self.decided {
+                return decided.clone();
+            }
+            match self.step() {
+                Step::Serve(winner) => self.decided = Some(First::Good(winner)),
+                Step::Nothing => self.decided = Some(First::Nothing),
+                Step::Ask(regions) => self.ask(&regions),
+                Step::Wait(until) => {
+                    let wait = until - self.regions.clock.now();
+                    // An elapsed wait is not an error: the next step looks at the time itself.
+                    if let Ok(ended) = tokio::time::timeout(wait, self.legs.next()).await {
+                        self.note(ended);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Resolves when every leg has ended, at the deadline at the latest. Losers are read to their end, so that their
+    /// connections stay usable and their answers count.
+    pub async fn finish(mut self) -> Tally {
+        let first = self.first().await;
+        while let Some(leg) = self.legs.next().await {
+            self.note(Some(leg));
+        }
+        if let First::Good(winner) = &first {
+            for leg in self.ended.iter().filter(|leg| leg.region != winner.reply.region) {
+                self.regions.metrics.loser(leg.region);
+            }
+        }
+        self.tally()
+    }
+
+    /// The one decision, taken anew after each leg and each wait.
+    fn step(&mut self) -> Step {
+        let now = self.regions.clock.now();
+        let floors = self.standard.floors();
+        let judged = self.judge(&floors);
+        let best = self.best(&judged, &floors);
+        if judged.iter().any(|(_, judged)| judged.rank == Rank::Now) || now >= self.deadline {
+            return best.map_or(Step::Nothing, Step::Serve);
+        }
+        if self.missing.is_empty() {
+            return self.step_when_all_ended(best);
+        }
+        if !self.reserve.is_empty() && now >= self.hedge_at {
+            return Step::Ask(self.regions.draw(&mut self.reserve));
+        }
+        let settles =
+            best.as_ref().is_some_and(|best| best.verdict != Verdict::Refused || self.is_refusal_confirmed());
+        if settles && self.late_at.is_none() {
+            self.late_at = Some(now + self.regions.patience(self.missing));
+        }
+        match (self.late_at, best) {
+            (Some(late), Some(best)) if now >= late => Step::Serve(best),
+            (late, _) => {
+                let hedge = if self.reserve.is_empty() { self.deadline } else { self.hedge_at };
+                Step::Wait(self.deadline.min(hedge).min(late.unwrap_or(self.deadline)))
+            }
+        }
+    }
+
+    /// Nobody is waited for and nothing may be served at once: others are asked, or what there is has to do.
+    fn step_when_all_ended(&mut self, best: Option<Winner>) -> Step {
+        if !self.reserve.is_empty() && !self.is_refusal_confirmed() {
+            return Step::Ask(self.regions.draw(&mut self.reserve));
+        }
+        match best {
+            Some(best) => Step::Serve(best),
+            None if !self.skipped.is_empty() => Step::Ask(std::mem::take(&mut self.skipped)),
+            None if !self.probes.is_empty() => Step::Wait(self.deadline),
+            None => Step::Nothing,
+        }
+    }
+
+    /// Two regions refuse with the same status: asking on for a better answer is not worth more legs, nor a long wait.
+    fn is_refusal_confirmed(&self) -> bool {
+        let refusals = || self.ended.iter().filter(|leg| leg.verdict == Some(Verdict::Refused));
+        let status = |leg: &Leg| leg.outcome.as_ref().ok().map(|reply| reply.status);
+        let first = refusals().next().and_then(status);
+        first.is_some() && refusals().filter(|leg| status(leg) == first).count() >= 2
+    }
+
+    fn ask(&mut self, regions: &[RegionId]) {
+        for region in regions {
+            self.send(*region);
+            self.missing = self.missing.with(*region);
+        }
+        let asked = regions.iter().copied().collect();
+        self.hedge_at = self.regions.clock.now() + self.regions.patience(asked);
+        self.late_at = None;
+    }
+
+    fn send(&mut self, region: RegionId) {
+        let within = self.deadline - self.regions.clock.now();
+        self.legs.start(self.regions.leg(region, self.request.clone(), within, self.purpose));
+    }
+
+    /// Takes a leg's end in; `None` when none is under way any more.
+    fn note(&mut self, ended: Option<Leg>) {
+        let Some(mut leg) = ended else {
+            (self.missing, self.probes) = (RegionSet::EMPTY, RegionSet::EMPTY);
+            return;
+        };
+        let floors = self.standard.floors();
+        leg.verdict =
+            leg.outcome.as_ref().ok().map(|reply| verdict::judge(reply, self.standard.scales(&floors)).verdict);
+        self.regions.metrics.leg(leg.region, leg.word(), leg.took);
+        self.missing = self.missing.without(leg.region);
+        self.probes = self.probes.without(leg.region);
+        self.ended.push(leg);
+    }
+
+    fn replies(&self) -> impl Iterator<Item = &Arc<Reply>> + Clone {
+        self.ended.iter().filter_map(|leg| leg.outcome.as_ref().ok())
+    }
+
+    fn judge(&self, floors: &[Snapshot]) -> Vec<(&Arc<Reply>, Judged)> {
+        let scales = self.standard.scales(floors);
+        self.replies().map(|reply| (reply, verdict::judge(reply, scales))).collect()
+    }
+
+    /// The best that may be served at all: a good one or an absence, else a refusal, else one too old, labelled.
+    fn best(&self, judged: &[(&Arc<Reply>, Judged)], floors: &[Snapshot]) -> Option<Winner> {
+        let first = |wanted| judged.iter().position(|(_, judged)| judged.verdict == wanted);
+        let place = match &self.standard {
+            Standard::Unrouted => first(Verdict::Good),
+            Standard::Routed { known, .. } => {
+                let (places, ballots) = ballots(judged.iter().map(|(reply, _)| *reply), known.as_ref());
+                let best = vote::best(&ballots, floors).map(|place| places[place]);
+                let usable = best.filter(|place| judged[*place].1.rank > Rank::Below);
+                usable.or_else(|| first(Verdict::Refused)).or(best)
+            }
+        };
+        let (reply, judged) = judged[place?];
+        let label = (judged.verdict == Verdict::TooOld).then_some(Label::BelowFloor);
+        let known = self.standard.known();
+        let versions = verdict::ballot(reply, known).map(|ballot| ballot.versions.to_vec()).unwrap_or_default();
+        Some(Winner { reply: reply.clone(), verdict: judged.verdict, label, versions })
+    }
+
+    fn tally(self) -> Tally {
+        let floors = self.standard.floors();
+        let best = self.best(&self.judge(&floors), &floors);
+        let votes = match &self.standard {
+            Standard::Unrouted => Votes::default(),
+            Standard::Routed { known, .. } => {
+                let replies: Vec<_> = self.replies().collect();
+                let (places, ballots) = ballots(replies.iter().copied(), known.as_ref());
+                let digest = |ballot: usize| self.digest(replies[places[ballot]], known.as_ref());
+                vote::count(&ballots, &floors, self.regions.count(), digest)
+            }
+        };
+        let best_error = if best.is_none() { verdict::best_error(self.replies()) } else { None };
+        Tally { best, best_error, votes, legs: self.ended }
+    }
+
+    /// Digest of what a reply shows; `None` when it cannot be known (a HEAD shows no content).
+    fn digest(&self, reply: &Reply, known: Option<&Known>) -> Option<u128> {
+        match known {
+            _ if self.request.method == Method::HEAD => None,
+            Some(known) if reply.status == http::StatusCode::NOT_MODIFIED => known.digest,
+            _ => verdict::digest(reply),
+        }
+    }
+}
+
+/// The ballots among replies, and the place of each one's reply.
+fn ballots<'a>(
+    replies: impl Iterator<Item = &'a Arc<Reply>>,
+    known: Option<&'a Known>,
+) -> (Vec<usize>, Vec<Ballot<'a>>) {
+    let cast = replies.enumerate().filter_map(|(place, reply)| Some((place, verdict::ballot(reply, known)?)));
+    cast.unzip()
+}
+
+impl Standard {
+    fn floors(&self) -> Vec<Snapshot> {
+        match self {
+            Self::Routed { floors, .. } => floors(),
+            Self::Unrouted => Vec::new(),
+        }
+    }
+
+    fn known(&self) -> Option<&Known> {
+        match self {
+            Self::Routed { known, .. } => known.as_ref(),
+            Self::Unrouted => None,
+        }
+    }
+
+    fn scales<'a>(&'a self, floors: &'a [Snapshot]) -> Scales<'a> {
+        match self {
+            Self::Routed { known, .. } => Scales::Routed { records: floors, known: known.as_ref() },
+            Self::Unrouted => Scales::Unrouted,
+        }
+    }
+
+    /// The regions that announced all of the records' newest changes.
+    fn announcers(&self) -> RegionSet {
+        let markers = self.floors().into_iter().filter_map(|floor| floor.marker);
+        markers.map(|marker| marker.regions.0).reduce(|all, one| all & one).map_or(RegionSet::EMPTY, RegionSet)
+    }
+}
+
+impl Tally {
+    /// The regions that were asked.
+    pub fn asked(&self) -> RegionSet {
+        self.legs.iter().map(|leg| leg.region).collect()
+    }
+
+    /// How long the slowest leg took.
+    pub fn took(&self) -> Duration {
+        self.legs.iter().map(|leg| leg.took).max().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

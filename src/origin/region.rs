@@ -1,1 +1,402 @@
-//! (to be written)
+//! Owns what is known and allowed of each region: permits, tokens, health, and who is asked in which order.
+//!
+//! Before it: `app` builds one [`Regions`] from the configuration. After it: [`super::race`] asks it for a plan and sends
+//! its legs through it. Invariant: every request to a region holds one of its permits and tells its health how it ended;
+//! the last region is never skipped.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::{StatusCode, header};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::budget::{Background, Ending, Tokens};
+use super::health::{Fitness, Health};
+use super::reply::{Failure, Origin, Outgoing, Reply};
+use super::verdict::Verdict;
+use crate::clock::{Clock, Moment};
+use crate::config::{Config, RaceMode};
+use crate::freshness::words::{RegionId, RegionSet};
+use crate::telemetry::metrics::Metrics;
+
+/// All regions, in the order of the configuration.
+pub struct Regions {
+    regions: Vec<Region>,
+    mode: RaceMode,
+    primary: RegionId,
+    deadline: Duration,
+    pub(super) origin: Arc<dyn Origin>,
+    pub(super) clock: Clock,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+/// One region.
+struct Region {
+    name: String,
+    permits: Arc<Semaphore>,
+    capacity: usize,
+    state: Mutex<State>,
+}
+
+/// What moves.
+struct State {
+    health: Health,
+    tokens: Tokens,
+    background: Background,
+}
+
+/// On whose behalf a leg is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A reader waits.
+    Foreground,
+    /// Refresh, recheck, audit: within a budget of its own. Always asks every fit region, since it is there to settle
+    /// whether they agree.
+    Background,
+}
+
+/// How one leg ended.
+#[derive(Clone, Debug)]
+pub struct Leg {
+    /// Who was asked.
+    pub region: RegionId,
+    /// What came of it.
+    pub outcome: Result<Arc<Reply>, Failure>,
+    /// From asking to the end.
+    pub took: Duration,
+    /// What the reply was worth when it came; `None` without one.
+    pub verdict: Option<Verdict>,
+}
+
+impl Leg {
+    /// What became of it, in a stable word for metrics and problem documents.
+    pub fn word(&self) -> &'static str {
+        match (&self.outcome, self.verdict) {
+            (Err(failure), _) => failure.word(),
+            (Ok(_), Some(verdict)) => verdict.word(),
+            (Ok(_), None) => "unjudged",
+        }
+    }
+}
+
+/// Who is asked when.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// At once, and waited for.
+    pub first: Vec<RegionId>,
+    /// At once, to see whether they are well again; never waited for.
+    pub probes: Vec<RegionId>,
+    /// Fit ones that the mode or the tokens keep back: when those asked are late, or bring nothing that may be served.
+    pub reserve: Vec<RegionId>,
+    /// Outliers: only when nobody else answered at all.
+    pub skipped: Vec<RegionId>,
+}
+
+/// One region for `/status`.
+#[derive(Clone, Debug)]
+pub struct RegionStatus {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Requests under way.
+    pub in_flight: usize,
+    /// Of its latest replies; `None` before the first.
+    pub p50: Option<Duration>,
+    /// Of its latest replies; `None` before the first.
+    pub p95: Option<Duration>,
+    /// `fit`, `outlier` or `held-off`.
+    pub health: &'static str,
+    /// How much longer it asked to be left alone.
+    pub held_off_for: Option<Duration>,
+}
+
+impl Regions {
+    /// All regions fit, with full budgets.
+    pub fn new(config: &Config, origin: Arc<dyn Origin>, clock: Clock, metrics: Arc<Metrics>) -> Arc<Self> {
+        let names = config.service.regions.iter().map(|region| region.name.clone()).collect();
+        Self::of(names, &config.race, origin, clock, metrics)
+    }
+
+    /// As [`Regions::new`], from what it needs of the configuration.
+    pub(super) fn of(
+        names: Vec<String>,
+        race: &crate::config::Race,
+        origin: Arc<dyn Origin>,
+        clock: Clock,
+        metrics: Arc<Metrics>,
+    ) -> Arc<Self> {
+        let now = clock.now();
+        let region = |name| Region {
+            name,
+            permits: Arc::new(Semaphore::new(race.permits)),
+            capacity: race.permits,
+            state: Mutex::new(State {
+                health: Health::new(now),
+                tokens: Tokens::new(now),
+                background: Background::default(),
+            }),
+        };
+        Arc::new(Self {
+            regions: names.into_iter().map(region).collect(),
+            mode: race.mode,
+            primary: RegionId(race.primary as u8),
+            deadline: race.deadline,
+            origin,
+            clock,
+            metrics,
+        })
+    }
+
+    /// How many are configured.
+    pub fn count(&self) -> usize {
+        self.regions.len()
+    }
+
+    /// A region's name in the configuration.
+    pub fn name(&self, region: RegionId) -> &str {
+        self.regions.get(region.index()).map_or("", |region| &region.name)
+    }
+
+    /// The one deadline of all legs of a race.
+    pub const fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// What `/status` shows of each region.
+    pub fn status(&self) -> Vec<RegionStatus> {
+        let now = self.clock.now();
+        let status = |region: &Region| {
+            let state = region.state();
+            let fitness = state.health.fitness(now);
+            RegionStatus {
+                name: region.name.clone(),
+                in_flight: region.capacity - region.permits.available_permits(),
+                p50: state.health.p50(),
+                p95: state.health.p95(),
+                health: match fitness {
+                    Fitness::Fit => "fit",
+                    Fitness::Outlier { .. } => "outlier",
+                    Fitness::HeldOff { .. } => "held-off",
+                },
+                held_off_for: match fitness {
+                    Fitness::HeldOff { until } => Some(until - now),
+                    _ => None,
+                },
+            }
+        };
+        self.regions.iter().map(status).collect()
+    }
+
+    /// Who is asked when. In `pair` and `hedge`, a region that announced (`announcers`) goes before the primary: it is
+    /// the one that surely has what the others may lack.
+    pub(super) fn plan(&self, purpose: Purpose, announcers: RegionSet) -> Plan {
+        let now = self.clock.now();
+        let mut plan = Plan::default();
+        let (mut fit, mut last_resort) = (Vec::new(), Vec::new());
+        for (region, state) in self.each() {
+            match state.health.fitness(now) {
+                Fitness::Fit => fit.push(region),
+                Fitness::Outlier { probe: true } => plan.probes.push(region),
+                Fitness::Outlier { probe: false } => plan.skipped.push(region),
+                Fitness::HeldOff { until } => last_resort.push((until, region)),
+            }
+        }
+        self.order(&mut fit, purpose, announcers);
+        if fit.is_empty() {
+            fit.extend(if plan.probes.is_empty() { plan.skipped.pop() } else { plan.probes.pop() });
+        }
+        if fit.is_empty() {
+            fit.extend(last_resort.into_iter().min().map(|(_, region)| region));
+        }
+        for probe in &plan.probes {
+            self.region(*probe).state().health.probing(now);
+        }
+        match purpose {
+            Purpose::Background => {
+                let admitted = |region: &RegionId| self.region(*region).state().background.admit(now);
+                plan.first = fit.into_iter().filter(admitted).collect();
+                plan.skipped.clear();
+            }
+            Purpose::Foreground => self.spend(&mut plan, fit, now),
+        }
+        plan
+    }
+
+    /// Splits the fit ones into those asked at once and the reserve: the first always goes, the others cost a token.
+    fn spend(&self, plan: &mut Plan, fit: Vec<RegionId>, now: Moment) {
+        let at_once = match self.mode {
+            RaceMode::All => fit.len(),
+            RaceMode::Pair => 2,
+            RaceMode::Hedge => 1,
+        };
+        for (place, region) in fit.into_iter().enumerate() {
+            let goes = place == 0 || (place < at_once && self.region(region).state().tokens.spend(now));
+            if goes { plan.first.push(region) } else { plan.reserve.push(region) }
+        }
+    }
+
+    /// Fastest first in `all`; announcer, primary, then one drawn at random and the fastest in `pair`; announcer,
+    /// primary, then the fastest in `hedge`.
+    fn order(&self, fit: &mut [RegionId], purpose: Purpose, announcers: RegionSet) {
+        fit.sort_by_key(|region| self.region(*region).state().health.typical());
+        if purpose == Purpose::Background || self.mode == RaceMode::All {
+            return;
+        }
+        fit.sort_by_key(|region| (!announcers.contains(*region), *region != self.primary));
+        if self.mode == RaceMode::Pair && fit.len() > 2 {
+            fit.swap(1, fastrand::usize(1..fit.len()));
+        }
+    }
+
+    /// Takes from the reserve what may be asked now: all that have a token, or, with the tokens gone, just the next one.
+    pub(super) fn draw(&self, reserve: &mut Vec<RegionId>) -> Vec<RegionId> {
+        let now = self.clock.now();
+        let (mut drawn, mut kept) = (Vec::new(), Vec::new());
+        for region in reserve.drain(..) {
+            let goes = self.region(region).state().tokens.spend(now);
+            if goes { drawn.push(region) } else { kept.push(region) }
+        }
+        if drawn.is_empty() && !kept.is_empty() {
+            drawn.push(kept.remove(0));
+        }
+        *reserve = kept;
+        drawn
+    }
+
+    /// All regions, the one to pass a request to first: fit ones by their latency, outliers, those that asked to wait, and
+    /// at last those to avoid.
+    pub(super) fn line_up(&self, avoid: RegionSet) -> Vec<RegionId> {
+        let now = self.clock.now();
+        let mut line: Vec<_> = self
+            .each()
+            .map(|(region, state)| {
+                let unfit = match state.health.fitness(now) {
+                    Fitness::Fit => 0,
+                    Fitness::Outlier { .. } => 1,
+                    Fitness::HeldOff { .. } => 2,
+                };
+                (avoid.contains(region), unfit, state.health.typical(), region != self.primary, region)
+            })
+            .collect();
+        line.sort_unstable();
+        line.into_iter().map(|(.., region)| region).collect()
+    }
+
+    /// Takes one of a region's tokens for an extra leg, if it has one.
+    pub(super) fn spend_token(&self, region: RegionId) -> bool {
+        self.region(region).state().tokens.spend(self.clock.now())
+    }
+
+    /// How long the slowest of `regions` is worth waiting for: its p95, capped.
+    pub(super) fn patience(&self, regions: RegionSet) -> Duration {
+        regions.iter().map(|region| self.region(region).state().health.patience()).max().unwrap_or_default()
+    }
+
+    /// Sends one leg. It ends `within` the given time, whatever the region does, and then gives its permit back; a
+    /// region whose permits are all taken (by legs that hang, say) fails at once.
+    pub(super) fn leg(
+        self: &Arc<Self>,
+        region: RegionId,
+        request: Arc<Outgoing>,
+        within: Duration,
+        purpose: Purpose,
+    ) -> impl Future<Output = Leg> + Send + use<> {
+        let started = self.clock.now();
+        let permit = self.admit(region, purpose, started);
+        let regions = self.clone();
+        async move {
+            let outcome = match permit {
+                Ok(_held) => {
+                    let reply = regions.origin.ask(region, request, within);
+                    let timed = tokio::time::timeout(within, reply).await;
+                    timed.unwrap_or(Err(Failure::Deadline { within, head: false })).map(Arc::new)
+                }
+                Err(saturated) => Err(saturated),
+            };
+            let took = regions.clock.now() - started;
+            match &outcome {
+                Ok(reply) => regions.note_reply(region, reply.status, &reply.headers, took),
+                Err(failure) => regions.note_failure(region, failure),
+            }
+            Leg { region, outcome, took, verdict: None }
+        }
+    }
+
+    /// Takes a permit and counts the leg.
+    pub(super) fn admit(
+        &self,
+        region: RegionId,
+        purpose: Purpose,
+        now: Moment,
+    ) -> Result<OwnedSemaphorePermit, Failure> {
+        let region = self.region(region);
+        if purpose == Purpose::Foreground {
+            region.state().background.foreground(now);
+        }
+        region.permits.clone().try_acquire_owned().map_err(|_| Failure::Saturated)
+    }
+
+    /// A complete reply, or the head of a streamed one, came.
+    pub(super) fn note_reply(&self, region: RegionId, status: StatusCode, headers: &http::HeaderMap, took: Duration) {
+        let now = self.clock.now();
+        let mut state = self.region(region).state();
+        let absent = matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
+        let answered = status.is_success() || status == StatusCode::NOT_MODIFIED || absent;
+        state.tokens.earn(match status {
+            _ if status.is_server_error() => Ending::Failed,
+            _ if answered => Ending::Answered,
+            _ => Ending::Refused,
+        });
+        if status.is_server_error() {
+            state.health.failed(now);
+        } else {
+            state.health.succeeded(took, now);
+        }
+        let asks_to_wait = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+        if asks_to_wait && let Some(wait) = retry_after(headers, &self.clock) {
+            state.health.hold_off(wait, now);
+        }
+    }
+
+    /// Nothing complete came. A saturated region was not asked, so its health learns nothing from it.
+    pub(super) fn note_failure(&self, region: RegionId, failure: &Failure) {
+        if matches!(failure, Failure::Saturated | Failure::HeldOff | Failure::Target | Failure::Credentials) {
+            return;
+        }
+        let now = self.clock.now();
+        let mut state = self.region(region).state();
+        state.tokens.earn(Ending::Failed);
+        state.health.failed(now);
+    }
+
+    #[cfg(test)]
+    pub(super) fn spend_all_tokens(&self, region: RegionId) {
+        let now = self.clock.now();
+        while self.region(region).state().tokens.spend(now) {}
+    }
+
+    fn each(&self) -> impl Iterator<Item = (RegionId, MutexGuard<'_, State>)> {
+        (0..).map(RegionId).zip(&self.regions).map(|(id, region)| (id, region.state()))
+    }
+
+    /// Ids come from the configuration whose order `regions` has.
+    fn region(&self, region: RegionId) -> &Region {
+        &self.regions[region.index()]
+    }
+}
+
+impl Region {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Each change is a few plain stores: a panic cannot leave it half-written.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// `Retry-After` as a span: seconds, or an HTTP date against the wall clock.
+fn retry_after(headers: &http::HeaderMap, clock: &Clock) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = crate::clock::Wall::from_system_time(httpdate::parse_http_date(text).ok()?);
+    Some(date.since(clock.wall()))
+}

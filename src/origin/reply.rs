@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{self, BoxStream, StreamExt};
 use http::{HeaderMap, Method, StatusCode};
 
 use crate::clock::{Moment, Wall};
@@ -48,6 +49,25 @@ pub struct Reply {
     pub received: Moment,
 }
 
+/// A reply whose body is still arriving: passed on as it comes, never stored.
+pub struct Streamed {
+    /// Who answers.
+    pub region: RegionId,
+    /// As sent.
+    pub status: StatusCode,
+    /// As sent, less hop-by-hop and `Connection`-named ones.
+    pub headers: HeaderMap,
+    /// The body's chunks. An error ends it, and whoever passes it on must end its own reply as incomplete.
+    pub body: BoxStream<'static, Result<Bytes, Failure>>,
+}
+
+impl From<Reply> for Streamed {
+    fn from(reply: Reply) -> Self {
+        let body = stream::iter([Ok(reply.body)]).boxed();
+        Self { region: reply.region, status: reply.status, headers: reply.headers, body }
+    }
+}
+
 /// Why a region gave no complete reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
@@ -80,6 +100,9 @@ pub enum Failure {
     /// The region asked to be left alone until later (429 or 503 with Retry-After).
     #[error("the region asked to wait")]
     HeldOff,
+    /// The caller's target cannot be put behind the region's URL, so nothing was sent.
+    #[error("the target cannot be sent")]
+    Target,
     /// The credentials file could not be read, so nothing was sent.
     #[error("no credentials to send")]
     Credentials,
@@ -96,13 +119,14 @@ impl Failure {
             Self::Garbage => "garbage",
             Self::Saturated => "saturated",
             Self::HeldOff => "held-off",
+            Self::Target => "target",
             Self::Credentials => "credentials",
         }
     }
 
     /// Whether another try at the same region may help soon.
     pub const fn is_transient(&self) -> bool {
-        !matches!(self, Self::Oversized { .. } | Self::Credentials)
+        !matches!(self, Self::Oversized { .. } | Self::Target | Self::Credentials)
     }
 }
 
@@ -115,4 +139,16 @@ pub trait Origin: Send + Sync + 'static {
         request: Arc<Outgoing>,
         within: Duration,
     ) -> BoxFuture<'static, Result<Reply, Failure>>;
+
+    /// Asks `region` and resolves once status and headers have arrived, `within` at the latest; no bound on the body's
+    /// size, one on the pause between chunks.
+    fn open(
+        &self,
+        region: RegionId,
+        request: Arc<Outgoing>,
+        within: Duration,
+    ) -> BoxFuture<'static, Result<Streamed, Failure>> {
+        let reply = self.ask(region, request, within);
+        async move { reply.await.map(Streamed::from) }.boxed()
+    }
 }

@@ -1,1 +1,228 @@
-//! (to be written)
+//! Owns what can be made to go wrong: a region's [`Mode`], its lag and latency, a topic's [`Delivery`], and the
+//! words by which a person orders them.
+//!
+//! Before it: `nearside dev chaos ...`, the story, a test. After it: [`super::region`] and [`super::topic`] obey.
+//! Invariant: an order that parses can be carried out; one that does not says what to write instead.
+
+use std::time::Duration;
+
+use http::StatusCode;
+
+/// How a region answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// As a region should.
+    #[default]
+    Healthy,
+    /// Refuses connections; the ones it has are reset.
+    Off,
+    /// Answers after this much more.
+    Slow(Duration),
+    /// Answers with this status.
+    Status(StatusCode),
+    /// Sends its bodies a byte a second.
+    Drip,
+    /// Announces the whole body, sends half, closes.
+    Truncate,
+    /// Sends bytes that are not HTTP.
+    Garbage,
+    /// Sends a body that never ends.
+    Endless,
+    /// Takes requests and never answers.
+    Silent,
+}
+
+impl Mode {
+    /// A stable word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Off => "off",
+            Self::Slow(_) => "slow",
+            Self::Status(_) => "status",
+            Self::Drip => "drip",
+            Self::Truncate => "truncate",
+            Self::Garbage => "garbage",
+            Self::Endless => "endless",
+            Self::Silent => "silent",
+        }
+    }
+}
+
+/// How long a region takes to answer: `base` plus or minus up to `jitter`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latency {
+    /// The middle.
+    pub base: Duration,
+    /// The most it strays, either way.
+    pub jitter: Duration,
+}
+
+impl Latency {
+    /// `base` and `jitter` in milliseconds.
+    pub const fn millis(base: u64, jitter: u64) -> Self {
+        Self { base: Duration::from_millis(base), jitter: Duration::from_millis(jitter) }
+    }
+
+    /// One draw; `dice` lies in 0..1.
+    pub fn draw(self, dice: f64) -> Duration {
+        let floor = self.base.saturating_sub(self.jitter);
+        floor + (self.base + self.jitter - floor).mul_f64(dice)
+    }
+}
+
+/// How a topic delivers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// Messages are lost without trace.
+    pub mute: bool,
+    /// Messages arrive this much later.
+    pub delay: Duration,
+    /// Every message arrives twice.
+    pub duplicate: bool,
+}
+
+/// What a person ordered for a region or its topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Answer so.
+    Mode(Mode),
+    /// Ingest the catalogue's changes this late.
+    Lag(Duration),
+    /// Answer in this time.
+    Latency(Latency),
+    /// Lose messages, or no longer.
+    Mute(bool),
+    /// Deliver messages this late.
+    Delay(Duration),
+    /// Deliver messages twice, or no longer.
+    Duplicate(bool),
+    /// Everything as it was at the start.
+    Reset,
+}
+
+/// Why an order makes no sense. The caller's fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misread {
+    /// Not an order.
+    #[error("unknown order {word:?}; write one of: {}", Order::USAGE)]
+    Word {
+        /// What was written.
+        word: String,
+    },
+    /// The order needs something else behind it.
+    #[error("{word} takes {takes}")]
+    Argument {
+        /// The order.
+        word: String,
+        /// What it takes.
+        takes: &'static str,
+    },
+}
+
+const SPAN: &str = "a duration of at most 24h, for example 500ms or 5s";
+
+impl Order {
+    /// Every order, for usage lines.
+    pub const USAGE: &'static str = "healthy, off, slow 5s, status 503, drip, truncate, garbage, endless, silent, \
+        lag 3s, latency 20ms 5ms, mute on|off, delay 2s, duplicate on|off, reset";
+
+    /// Reads an order from its words: `slow 5s`, `latency 20ms 5ms`, `mute on`.
+    pub fn parse(words: &[&str]) -> Result<Self, Misread> {
+        let (word, rest) = words.split_first().unwrap_or((&"", &[]));
+        let argument = |takes| Misread::Argument { word: (*word).to_owned(), takes };
+        let span = || match rest {
+            [text] => duration(text).ok_or_else(|| argument(SPAN)),
+            _ => Err(argument(SPAN)),
+        };
+        let switch = || match rest {
+            [] | ["on"] => Ok(true),
+            ["off"] => Ok(false),
+            _ => Err(argument("on or off")),
+        };
+        let plain = |order| if rest.is_empty() { Ok(order) } else { Err(argument("nothing")) };
+        match *word {
+            "healthy" | "on" => plain(Self::Mode(Mode::Healthy)),
+            "off" => plain(Self::Mode(Mode::Off)),
+            "drip" => plain(Self::Mode(Mode::Drip)),
+            "truncate" => plain(Self::Mode(Mode::Truncate)),
+            "garbage" => plain(Self::Mode(Mode::Garbage)),
+            "endless" => plain(Self::Mode(Mode::Endless)),
+            "silent" => plain(Self::Mode(Mode::Silent)),
+            "reset" => plain(Self::Reset),
+            "slow" => span().map(|span| Self::Mode(Mode::Slow(span))),
+            "lag" => span().map(Self::Lag),
+            "delay" => span().map(Self::Delay),
+            "mute" => switch().map(Self::Mute),
+            "duplicate" => switch().map(Self::Duplicate),
+            "status" => status(rest)
+                .map(|status| Self::Mode(Mode::Status(status)))
+                .ok_or(argument("a status from 200 to 599")),
+            "latency" => {
+                latency(rest).map(Self::Latency).ok_or(argument("one or two durations, for example 20ms 5ms"))
+            }
+            _ => Err(Misread::Word { word: (*word).to_owned() }),
+        }
+    }
+}
+
+fn duration(text: &str) -> Option<Duration> {
+    humantime::parse_duration(text).ok().filter(|span| *span <= Duration::from_secs(86_400))
+}
+
+fn status(words: &[&str]) -> Option<StatusCode> {
+    let [text] = words else { return None };
+    let number: u16 = text.parse().ok()?;
+    // 1xx, 204 and 304 are no final replies with a body; a region that errs sends none of them.
+    let plain = (200..600).contains(&number) && !matches!(number, 204 | 304);
+    StatusCode::from_u16(number).ok().filter(|_| plain)
+}
+
+fn latency(words: &[&str]) -> Option<Latency> {
+    match words {
+        [base] => Some(Latency { base: duration(base)?, jitter: Duration::ZERO }),
+        [base, jitter] => Some(Latency { base: duration(base)?, jitter: duration(jitter)? }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Order, String> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        Order::parse(&words).map_err(|misread| misread.to_string())
+    }
+
+    #[test]
+    fn orders_read_as_people_write_them() {
+        assert_eq!(read("off"), Ok(Order::Mode(Mode::Off)));
+        assert_eq!(read("slow 5s"), Ok(Order::Mode(Mode::Slow(Duration::from_secs(5)))));
+        assert_eq!(read("status 503"), Ok(Order::Mode(Mode::Status(StatusCode::SERVICE_UNAVAILABLE))));
+        assert_eq!(read("latency 20ms 5ms"), Ok(Order::Latency(Latency::millis(20, 5))));
+        assert_eq!(read("mute"), Ok(Order::Mute(true)));
+        assert_eq!(read("duplicate off"), Ok(Order::Duplicate(false)));
+    }
+
+    #[test]
+    fn an_order_that_makes_no_sense_says_what_to_write() {
+        assert!(read("").unwrap_err().contains("slow 5s"));
+        assert!(read("explode").unwrap_err().contains("truncate"));
+        assert_eq!(read("slow").unwrap_err(), format!("slow takes {SPAN}"));
+        assert_eq!(read("slow 400d").unwrap_err(), format!("slow takes {SPAN}"));
+        assert_eq!(read("off now").unwrap_err(), "off takes nothing");
+        for status in ["status", "status 99", "status 204", "status 600", "status x"] {
+            assert_eq!(read(status).unwrap_err(), "status takes a status from 200 to 599");
+        }
+    }
+
+    #[test]
+    fn a_latency_stays_within_its_jitter_and_never_below_zero() {
+        let latency = Latency::millis(20, 5);
+        assert_eq!(latency.draw(0.0), Duration::from_millis(15));
+        assert_eq!(latency.draw(0.5), Duration::from_millis(20));
+        assert_eq!(latency.draw(1.0), Duration::from_millis(25));
+        assert_eq!(Latency::millis(2, 10).draw(0.0), Duration::ZERO);
+    }
+}

@@ -1,1 +1,214 @@
-//! (to be written)
+//! Owns `nearside dev`: builds the world, starts the sidecar against it, tells the story, stays up.
+//!
+//! Before it: the command line, which also says how a sidecar is started from a configuration. After it:
+//! [`super::story`] and [`super::screen`]. Invariant: the sidecar is the program that runs in production, configured by
+//! text as an operator would; only its AWS endpoint and its trust in the signer point into this world.
+
+use std::fmt::Write as _;
+use std::future::Future;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use super::build::{Ports, World, WorldError};
+use super::chaos::Latency;
+use super::port::Port;
+use super::screen::Screen;
+use super::story::{self, Story, StoryError};
+
+/// The sidecar's port when ports are fixed.
+pub const SIDECAR_PORT: u16 = 8700;
+/// Its admin port when ports are fixed.
+pub const ADMIN_PORT: u16 = 8701;
+/// Records in the catalogue at first.
+pub const RECORDS: usize = 10_000;
+
+/// How `nearside dev` runs.
+#[derive(Clone, Copy, Debug)]
+pub struct DevOptions {
+    /// Which ports; taken ones are replaced, with a note.
+    pub ports: Ports,
+    /// Ends after the story (for tests).
+    pub exit_after_demo: bool,
+    /// Pause after each step, for reading.
+    pub pace: Duration,
+    /// Somebody looks: colour, progress.
+    pub terminal: bool,
+}
+
+/// A started sidecar.
+pub struct Sidecar {
+    /// Where applications reach it.
+    pub tcp: SocketAddr,
+    /// Where operators do.
+    pub admin: SocketAddr,
+    /// Stops it in order when it is awaited.
+    pub stop: BoxFuture<'static, ()>,
+}
+
+/// Why `nearside dev` ended.
+#[derive(Debug, thiserror::Error)]
+pub enum DevError {
+    /// No world.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// No sidecar; why, as its starter says.
+    #[error("the sidecar did not start: {0}")]
+    Sidecar(String),
+    /// The story broke off.
+    #[error(transparent)]
+    Story(#[from] StoryError),
+    /// Nobody can read it.
+    #[error("cannot write: {0}")]
+    Output(#[from] io::Error),
+}
+
+/// Runs it all until `stop` resolves, or the story ends and the options say so.
+///
+/// `start` starts a sidecar from configuration text. Returns what was measured; `None` when `stop` came first.
+pub async fn run<S>(
+    options: DevOptions,
+    out: &mut dyn Write,
+    start: S,
+    stop: impl Future<Output = ()>,
+) -> Result<Option<Story>, DevError>
+where
+    S: AsyncFnOnce(String) -> Result<Sidecar, String>,
+{
+    let mut world = world(options.ports).start().await?;
+    let config = sidecar_config(&mut world, options.ports)?;
+    let sidecar = start(config).await.map_err(DevError::Sidecar)?;
+    let mut screen = Screen::new(out, options.terminal);
+    let outcome = {
+        let stay_up = async {
+            let story = tell(&world, &sidecar, options, &mut screen).await?;
+            if !options.exit_after_demo {
+                screen.line("")?;
+                screen.line("Everything stays up until Ctrl-C.")?;
+                std::future::pending::<()>().await;
+            }
+            Ok(Some(story))
+        };
+        tokio::select! {
+            outcome = stay_up => outcome,
+            () = stop => Ok(None),
+        }
+    };
+    // In this order: the sidecar removes its queues and subscriptions from the world.
+    sidecar.stop.await;
+    world.stop(Duration::from_secs(2)).await;
+    outcome
+}
+
+/// The world of `nearside dev`: three regions as far away as they are from Europe.
+pub fn world(ports: Ports) -> super::Builder {
+    World::builder()
+        .ports(ports)
+        .records(RECORDS)
+        .region(0, Latency::millis(20, 5), Duration::from_millis(20))
+        .region(1, Latency::millis(80, 10), Duration::from_millis(60))
+        .region(2, Latency::millis(190, 20), Duration::from_millis(150))
+}
+
+async fn tell(
+    world: &World,
+    sidecar: &Sidecar,
+    options: DevOptions,
+    screen: &mut Screen<'_>,
+) -> Result<Story, DevError> {
+    let (tcp, admin) = (format!("http://{}", sidecar.tcp), format!("http://{}", sidecar.admin));
+    screen.opening(world, &tcp, &admin)?;
+    let began = world.clock.now();
+    story::subscribed(world).await?;
+    let fresh = ready(sidecar.admin, Duration::from_secs(3)).await;
+    let took = (world.clock.now() - began).as_millis();
+    screen.line(&format!("Subscribed in {} regions after {took} ms; /readyz says: {fresh}", world.regions.len()))?;
+    let mut broken = None;
+    let story = story::run_story(world, sidecar.tcp, async |told| {
+        let is_result = !matches!(told, story::Told::Begin(_) | story::Told::Progress(..));
+        broken = screen.tell(told).err().or(broken.take());
+        if is_result {
+            tokio::time::sleep(options.pace).await;
+        }
+    });
+    let story = story.await?;
+    if let Some(error) = broken {
+        return Err(error.into());
+    }
+    let control = if world.control.port() == super::CONTROL_PORT {
+        String::new()
+    } else {
+        format!(" --control {}", world.control)
+    };
+    screen.commands(&story, &tcp, &admin, &control)?;
+    Ok(story)
+}
+
+/// Asks `/readyz` until it says fresh, `within` at the longest; its last first line.
+async fn ready(admin: SocketAddr, within: Duration) -> String {
+    let url = format!("http://{admin}/readyz");
+    let asking = async |last: &mut String| {
+        let Ok(client) = reqwest::Client::builder().no_proxy().tls_certs_only([]).build() else { return };
+        while !last.contains("fresh") {
+            if let Ok(response) = client.get(&url).send().await {
+                let text = response.text().await.unwrap_or_default();
+                *last = text.lines().next().unwrap_or_default().chars().take(50).collect();
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let mut last = "nothing".to_owned();
+    // Not fresh in time is no failure: the line says what it is.
+    let _ = tokio::time::timeout(within, asking(&mut last)).await;
+    last
+}
+
+/// The sidecar's configuration, as an operator would write it.
+fn sidecar_config(world: &mut World, ports: Ports) -> Result<String, DevError> {
+    let tcp = free(ports, SIDECAR_PORT, "the sidecar", &mut world.notes);
+    let admin = free(ports, ADMIN_PORT, "the admin page", &mut world.notes);
+    let mut text = String::from("[service]\nname = \"contexts\"\nversion_header = \"x-record-version\"\n");
+    for region in world.regions.iter() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "\n[[service.region]]\nname = \"{}\"\nurl = \"{}\"\ntopic = \"{}\"",
+            region.name,
+            region.url(),
+            region.publisher.topic(),
+        );
+    }
+    let routes = [
+        ("/v1/contexts/{key}", "\"context:{key}\""),
+        ("/v1/contexts/{key}/{view}", "\"context:{key}\""),
+        ("/v1/pairs/{left}/{right}", "\"context:{left}\", \"context:{right}\""),
+    ];
+    for (path, records) in routes {
+        let _ = writeln!(text, "\n[[service.route]]\npath = \"{path}\"\nrecords = [{records}]");
+    }
+    let base = &world.aws.base;
+    let _ = write!(
+        text,
+        "\n[listen]\ntcp = \"127.0.0.1:{tcp}\"\n\n[admin]\nlisten = \"127.0.0.1:{admin}\"\n\n[announcements]\n\
+         transport = \"sqs\"\nendpoint_url = \"{base}\"\ninsecure_sns_signer = \"{base}\"\n\n[drain]\nlinger = \"0s\"\n\
+         deadline = \"5s\"\n\n[log]\nfilter = \"error\"\n"
+    );
+    Ok(text)
+}
+
+/// `number` if nobody has it, else 0 (any), with a note.
+fn free(ports: Ports, number: u16, what: &str, notes: &mut Vec<String>) -> u16 {
+    match ports {
+        Ports::Ephemeral => 0,
+        Ports::Fixed if Port::hold(number).is_ok() => number,
+        Ports::Fixed => {
+            notes.push(format!("port {number} is in use: {what} takes another one, as shown above"));
+            0
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

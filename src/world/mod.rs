@@ -1,7 +1,41 @@
-//! A world to run against: catalogue, regions, topics and chaos, embedded by `nearside dev`.
+//! A world to run against: catalogue, regions, topics and chaos, embedded by `nearside dev` and by the tests.
+//!
+//! One process, loopback only, all in memory: a new process is a clean world. The way of a change:
+//!
+//! ```text
+//! catalogue -> ingest (lag) -> region -> publisher -> topic -> queue or HTTP post -> the sidecar
+//!                                 ^                                                      |
+//!                                 +--------------- GET (latency, chaos) ----------------+
+//! ```
+//!
+//! The sidecar reaches topics and queues through [`aws`], with the same SDK calls as in production.
 
+pub mod aws;
 pub mod catalogue;
 pub mod chaos;
+pub mod control;
+pub mod deliver;
 pub mod demo;
+pub mod held;
+pub mod ingest;
+pub mod payload;
+pub mod port;
+pub mod publisher;
+pub mod queue;
+pub mod reader;
 pub mod region;
+pub mod reply;
+pub mod screen;
+pub mod seal;
+pub mod sns;
+pub mod sqs;
+pub mod story;
+pub mod subscription;
 pub mod topic;
+pub mod traffic;
+
+mod build;
+
+pub use held::Held;
+
+pub use build::{AWS_PORT, Builder, CONTROL_PORT, Ports, REGION_NAMES, REGION_PORT, TOPIC, World, WorldError};

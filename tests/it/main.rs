@@ -1,3 +1,10 @@
-//! Tests of the whole program, in one binary.
+//! Nearside against real engines: SNS and SQS (an emulator that speaks their protocols), real sockets, real clients.
+//!
+//! One binary, so that everything shares one emulator.
 
+#[cfg(test)]
+mod announcements;
+#[cfg(test)]
 mod check;
+#[cfg(test)]
+mod emulator;

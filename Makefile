@@ -1,0 +1,39 @@
+# Each target sets up what it needs. `make test` and `make run` are the two to begin with.
+
+.PHONY: run test lint fmt deny image check-promises
+
+# The world in one process: three regions, their topics, the sidecar; it tells the story and stays up.
+run:
+	cargo run --release --locked -- dev
+
+# Everything, against the real protocols: the AWS emulator (Python 3.13) and the drop-in clients (Python, Node, curl).
+test:
+	tests/emulator/setup.sh
+	cargo test --locked
+
+lint:
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- -D warnings
+	$(MAKE) --no-print-directory deny
+
+fmt:
+	cargo fmt
+
+# Licences, bans and sources of what is built. cargo-deny is built into .tools once, in about a minute; where that
+# cannot be (no network, an old toolchain) this says so and the rest of the lint stands.
+DENY := .tools/bin/cargo-deny
+DENY_VERSION := 0.20.2
+deny:
+	@$(DENY) --version 2>/dev/null | grep -q ' $(DENY_VERSION)$$' || cargo install --quiet --locked --debug \
+	    --no-default-features --version $(DENY_VERSION) --root .tools --target-dir target/tools cargo-deny || true
+	@if [ -x $(DENY) ]; then $(DENY) check licenses bans sources; \
+	 else echo 'deny: cargo-deny $(DENY_VERSION) could not be installed; licences, bans and sources are NOT checked'; fi
+
+# The container image, with buildah, also where no registry of images can be reached; then it is run in a bare chroot.
+image:
+	deploy/image.sh
+	deploy/image-test.sh
+
+# That every promise in tests/README.md names tests that exist.
+check-promises:
+	cargo test --locked --test it promises

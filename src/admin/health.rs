@@ -1,0 +1,155 @@
+//! Owns the probe behind `nearside health`: one plain HTTP request to the admin port of a sidecar on this machine.
+//!
+//! Before it: the container's HEALTHCHECK. After it: an exit code: 0 when `/readyz` says 200, 1 when it says anything
+//! else or nothing. A sidecar that serves stale data is healthy; a draining one is not. Invariant: it ends within the
+//! time given to it, and needs no runtime, TLS or configuration beyond the address.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::clock::{Clock, Moment};
+use crate::limits::PROBE_BYTES;
+
+/// Why the sidecar is not healthy. A retry helps: a starting one becomes ready, a draining one does not.
+#[derive(Debug, thiserror::Error)]
+pub enum Unhealthy {
+    /// Nobody listens there, or the connection broke.
+    #[error("cannot ask {address}: {cause}")]
+    Unreachable {
+        /// Where it was asked.
+        address: SocketAddr,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// No status within the time given.
+    #[error("{address} gave no answer within {within:?}")]
+    Silent {
+        /// Where it was asked.
+        address: SocketAddr,
+        /// How long it had.
+        within: Duration,
+    },
+    /// It answered with another status than 200: it is draining, or it is not Nearside.
+    #[error("{address} answered: {answer}")]
+    NotReady {
+        /// Where it was asked.
+        address: SocketAddr,
+        /// The status line, printable characters only.
+        answer: String,
+    },
+}
+
+/// Asks `/readyz` at `address`; `Ok` when it answers 200 `within` the time given.
+///
+/// An unspecified address (`0.0.0.0`, `[::]`), which is where a sidecar may listen, is asked on loopback.
+pub fn probe(address: SocketAddr, within: Duration) -> Result<(), Unhealthy> {
+    let address = reachable(address);
+    let deadline = Clock::System.now() + within;
+    let answer = ask(address, deadline).map_err(|cause| match cause.kind() {
+        std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => Unhealthy::Silent { address, within },
+        _ => Unhealthy::Unreachable { address, cause },
+    })?;
+    let mut words = answer.split(' ');
+    let speaks_http = words.next().is_some_and(|version| version.starts_with("HTTP/1."));
+    if speaks_http && words.next() == Some("200") { Ok(()) } else { Err(Unhealthy::NotReady { address, answer }) }
+}
+
+/// The status line of the answer.
+fn ask(address: SocketAddr, deadline: Moment) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, left(deadline)?)?;
+    stream.set_write_timeout(Some(left(deadline)?))?;
+    stream.write_all(format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes())?;
+    let mut answer = Vec::new();
+    let mut chunk = [0; 512];
+    while !answer.contains(&b'\n') && answer.len() < PROBE_BYTES {
+        stream.set_read_timeout(Some(left(deadline)?))?;
+        match stream.read(&mut chunk)? {
+            0 => break,
+            read => answer.extend_from_slice(&chunk[..read]),
+        }
+    }
+    let line = answer.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(line).chars().filter(|letter| !letter.is_control()).take(200).collect())
+}
+
+/// The time left, which is never zero: a zero timeout means none to the system.
+fn left(deadline: Moment) -> std::io::Result<Duration> {
+    let left = deadline.since(Clock::System.now());
+    if left.is_zero() { Err(std::io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Answers one connection with `pieces`, then closes it; returns its address.
+    fn answering(pieces: &'static [&'static str]) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let answer = move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 512];
+            let read = stream.read(&mut request).unwrap();
+            assert!(request[..read].starts_with(b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:"));
+            for piece in pieces {
+                stream.write_all(piece.as_bytes()).unwrap();
+            }
+        };
+        std::thread::Builder::new().spawn(answer).unwrap();
+        address
+    }
+
+    const SOON: Duration = Duration::from_secs(5);
+
+    #[test]
+    fn a_200_is_healthy_however_it_is_cut_into_pieces() {
+        assert!(probe(answering(&["HTTP/1.1 2", "00 OK\r\n", "\r\n"]), SOON).is_ok());
+    }
+
+    #[test]
+    fn a_503_is_not_and_the_error_says_what_came() {
+        let error = probe(answering(&["HTTP/1.1 503 Service Unavailable\r\n\r\n"]), SOON).unwrap_err();
+        assert!(error.to_string().ends_with("answered: HTTP/1.1 503 Service Unavailable"), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_http_is_not_healthy() {
+        for pieces in [&["200 200 200\r\n"][..], &["HTTP/1.1 2000\r\n"], &["\u{1b}[2J\r\n"], &[]] {
+            let error = probe(answering(pieces), SOON).unwrap_err();
+            assert!(matches!(&error, Unhealthy::NotReady { answer, .. } if !answer.contains('\u{1b}')), "{error}");
+        }
+    }
+
+    #[test]
+    fn nobody_there_is_unreachable() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert!(matches!(probe(free, SOON), Err(Unhealthy::Unreachable { .. })));
+    }
+
+    #[test]
+    fn one_that_accepts_and_says_nothing_is_given_up_at_the_deadline() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = silent.local_addr().unwrap();
+        let error = probe(address, Duration::from_millis(50)).unwrap_err();
+        assert!(matches!(error, Unhealthy::Silent { .. }), "{error}");
+    }
+
+    #[test]
+    fn an_unspecified_address_is_asked_on_loopback() {
+        let everywhere: SocketAddr = "0.0.0.0:8701".parse().unwrap();
+        assert_eq!(reachable(everywhere).to_string(), "127.0.0.1:8701");
+        assert_eq!(reachable("[::]:8701".parse().unwrap()).to_string(), "[::1]:8701");
+    }
+}

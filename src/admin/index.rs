@@ -1,0 +1,72 @@
+//! Owns the page for people at `/`: where the sidecar stands, and where to look further.
+//!
+//! Before it: a [`Status`]. Invariant: everything that is not fixed text is escaped; nothing is loaded from elsewhere.
+
+use std::fmt::Write;
+
+use super::status::Status;
+
+const LINKS: [(&str, &str); 4] = [
+    ("/readyz", "whether it answers, and how fresh: warming, fresh, degraded, draining"),
+    ("/status", "everything below and more, as JSON"),
+    ("/metrics", "for Prometheus"),
+    ("/livez", "whether the process runs"),
+];
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem}\
+     table{border-collapse:collapse}td,th{padding:.2rem 1rem .2rem 0;text-align:left}";
+
+/// The page.
+pub(super) fn page(status: &Status) -> String {
+    let mut html = String::with_capacity(4 << 10);
+    write_page(&mut html, status).expect("writing to a String cannot fail");
+    html
+}
+
+fn write_page(html: &mut String, status: &Status) -> std::fmt::Result {
+    let service = escaped(&status.service);
+    write!(html, "<!doctype html><html lang=en><meta charset=utf-8><title>Nearside: {service}</title>")?;
+    write!(html, "<style>{STYLE}</style><h1>Nearside for {service}</h1>")?;
+    write!(
+        html,
+        "<p><strong>{}</strong>, up {} s, version {}</p>",
+        status.state.word(),
+        status.uptime_s,
+        status.version
+    )?;
+    lines(html, "What is not as it should be", &status.reasons)?;
+    lines(html, "Warnings", &status.warnings)?;
+    lines(html, "Settings that relax a protection", &status.insecure)?;
+    write!(html, "<table><tr><th>region<th>host<th>subscription<th>proof<th>epoch<th>races</tr>")?;
+    for region in &status.regions {
+        let proof = region.proof_age_ms.map_or("none".to_owned(), |age| format!("{} {age} ms ago", region.grade));
+        let race = if region.race.skipped { "skipped" } else { "asked" };
+        let (name, host) = (escaped(&region.name), escaped(&region.host));
+        write!(
+            html,
+            "<tr><td>{name}<td>{host}<td>{}<td>{proof}<td>{}<td>{race}</tr>",
+            region.subscription, region.epoch
+        )?;
+    }
+    write!(html, "</table><p>{} hits, {} misses, ", status.totals.hits, status.totals.misses)?;
+    write!(html, "{} entries of {} bytes together</p><ul>", status.cache.entries, status.cache.bytes)?;
+    for (path, what) in LINKS {
+        write!(html, "<li><a href=\"{path}\">{path}</a>: {what}</li>")?;
+    }
+    write!(html, "</ul></html>")
+}
+
+fn lines(html: &mut String, title: &str, lines: &[String]) -> std::fmt::Result {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    write!(html, "<h2>{title}</h2><ul>")?;
+    for line in lines {
+        write!(html, "<li>{}</li>", escaped(line))?;
+    }
+    write!(html, "</ul>")
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,304 @@
+//! Owns what `/status` shows: [`Status`], made from the [`Facts`] of the running parts.
+//!
+//! Before it: `app` gathers the facts. After it: [`super`] serves them as JSON and as gauges. Invariant: counts, times
+//! and configured names only; no body, token or key can be in a `Status`, since no field could hold one.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+use url::Url;
+
+use super::readiness::{Conditions, State, lapsed, proof_age, readiness};
+use crate::clock::{Moment, Wall};
+use crate::config::{Config, Region, Transport};
+use crate::freshness::horizon::Horizon;
+use crate::freshness::words::{RegionId, RegionSet};
+use crate::telemetry::exposition::{Gauges, RegionGauges};
+use crate::telemetry::metrics::{Metrics, Totals};
+
+/// How a region's races go; the race keeps it, `app` fetches it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RaceHealth {
+    /// Requests under way.
+    pub running: usize,
+    /// The 95th percentile of its recent reply times.
+    pub p95: Option<Duration>,
+    /// Races skip it, but for probes.
+    pub outlier: bool,
+    /// It asked to be left alone for this much longer (Retry-After).
+    pub held_off: Option<Duration>,
+}
+
+/// What the cache holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CacheCounts {
+    /// Entries kept.
+    pub entries: u64,
+    /// Bodies, headers and keys together, bytes.
+    pub bytes: u64,
+    /// `cache.max_bytes`
+    pub capacity_bytes: u64,
+}
+
+/// Everything that a [`Status`] is made from, as it is now.
+pub struct Facts<'a> {
+    /// The effective settings.
+    pub config: &'a Config,
+    /// What the read path sees.
+    pub horizon: &'a Horizon,
+    /// The time now.
+    pub now: Moment,
+    /// The same on the wall clock.
+    pub wall: Wall,
+    /// When the process started.
+    pub started: Moment,
+    /// SIGTERM has come.
+    pub draining: bool,
+    /// In the order of the configuration; may be shorter while regions are being set up.
+    pub races: Vec<RaceHealth>,
+    /// What the cache holds.
+    pub cache: CacheCounts,
+    /// Connections open to the service's listeners.
+    pub connections: usize,
+    /// Tasks running, by name.
+    pub tasks: BTreeMap<&'static str, usize>,
+    /// The counters.
+    pub metrics: &'a Metrics,
+    /// Whole seconds, where watermarks tell ([`crate::freshness::standing`]).
+    pub bound: Option<u64>,
+}
+
+/// What `/status` shows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// Nearside's.
+    pub version: &'static str,
+    /// `service.name`
+    pub service: String,
+    /// Since the process started, seconds.
+    pub uptime_s: u64,
+    /// `warming`, `fresh`, `degraded`, `draining`.
+    pub state: State,
+    /// What is not as it should be, a line each.
+    pub reasons: Vec<String>,
+    /// How old an answer can at most be, seconds, where watermarks tell.
+    pub bound_s: Option<u64>,
+    /// How announcements arrive: `sqs`, `http`, `off`.
+    pub transport: &'static str,
+    /// In the order of the configuration.
+    pub regions: Vec<RegionStatus>,
+    /// What the cache holds.
+    pub cache: CacheCounts,
+    /// Since the process started.
+    pub totals: Totals,
+    /// Connections open to the service's listeners.
+    pub connections: usize,
+    /// Tasks running, by name.
+    pub tasks: BTreeMap<&'static str, usize>,
+    /// Settings that relax a protection, a line each.
+    pub insecure: Vec<String>,
+    /// What somebody should change, a line each.
+    pub warnings: Vec<String>,
+}
+
+/// One region in `/status`.
+#[derive(Clone, Debug, Serialize)]
+pub struct RegionStatus {
+    /// Its configured name.
+    pub name: String,
+    /// Where it is asked: host, and port where one is set.
+    pub host: String,
+    /// The topic on which it announces.
+    pub topic: Option<String>,
+    /// `pending`, `probing`, `live`, `suspect`, `dead`; `none` without a topic.
+    pub subscription: &'static str,
+    /// `none`, `weak`, `path`, `watermark`.
+    pub grade: &'static str,
+    /// How long ago the newest proof was published, milliseconds.
+    pub proof_age_ms: Option<u64>,
+    /// How long the lease still holds, milliseconds; 0 is none.
+    pub lease_left_ms: u64,
+    /// Moves when messages may have been lost.
+    pub epoch: u32,
+    /// The time through which all that it ingested is known here, RFC 3339.
+    pub watermark: Option<String>,
+    /// How long ago that is, milliseconds.
+    pub watermark_age_ms: Option<u64>,
+    /// How its races go.
+    pub race: RaceStatus,
+}
+
+/// A region's races in `/status`.
+#[derive(Clone, Debug, Serialize)]
+pub struct RaceStatus {
+    /// Requests under way.
+    pub running: usize,
+    /// The 95th percentile of its recent reply times, milliseconds.
+    pub p95_ms: Option<f64>,
+    /// Races skip it, but for probes.
+    pub skipped: bool,
+    /// It asked to be left alone for this much longer, milliseconds.
+    pub held_off_ms: Option<u64>,
+}
+
+impl Status {
+    /// The status that these facts make.
+    pub fn of(facts: &Facts<'_>) -> Self {
+        let config = facts.config;
+        let names: Vec<_> = config.service.regions.iter().map(|region| region.name.clone()).collect();
+        let up = facts.now.since(facts.started);
+        let conditions =
+            Conditions { up, draining: facts.draining, topics: topics(config), all_fail: all_fail(facts) };
+        let readiness = readiness(facts.horizon, facts.now, &conditions);
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            service: config.service.name.clone(),
+            uptime_s: up.as_secs(),
+            state: readiness.state,
+            reasons: readiness.reasons.iter().map(|reason| reason.line(&names)).collect(),
+            bound_s: facts.bound,
+            transport: transport(&config.announcements.transport),
+            regions: (0u8..)
+                .map(RegionId)
+                .zip(&config.service.regions)
+                .map(|(id, it)| region(facts, id, it))
+                .collect(),
+            cache: facts.cache,
+            totals: facts.metrics.totals(),
+            connections: facts.connections,
+            tasks: facts.tasks.clone(),
+            insecure: insecure(config),
+            warnings: warnings(facts),
+        }
+    }
+
+    /// The same facts as gauges for `/metrics`.
+    pub fn gauges(&self) -> Gauges {
+        Gauges {
+            uptime: Duration::from_secs(self.uptime_s),
+            readiness: self.state.word(),
+            bound: self.bound_s,
+            regions: self.regions.iter().map(RegionStatus::gauges).collect(),
+            cache_entries: self.cache.entries,
+            cache_bytes: self.cache.bytes,
+            cache_capacity: self.cache.capacity_bytes,
+            connections: self.connections,
+            tasks: self.tasks.clone(),
+        }
+    }
+}
+
+impl RegionStatus {
+    fn gauges(&self) -> RegionGauges {
+        RegionGauges {
+            state: self.subscription,
+            grade: self.grade,
+            proof_age: self.proof_age_ms.map(Duration::from_millis),
+            lease_left: Duration::from_millis(self.lease_left_ms),
+            epoch: self.epoch,
+            watermark_age: self.watermark_age_ms.map(Duration::from_millis),
+            legs_running: self.race.running,
+            outlier: self.race.skipped,
+        }
+    }
+}
+
+fn region(facts: &Facts<'_>, id: RegionId, configured: &Region) -> RegionStatus {
+    let sight = facts.horizon.regions.get(id.index()).copied().unwrap_or_default();
+    let race = facts.races.get(id.index()).copied().unwrap_or_default();
+    let live = facts.horizon.live(facts.now).contains(id);
+    let state = if live { sight.state } else { lapsed(sight.state) };
+    let lease_left = if live { sight.lease_until.since(facts.now) } else { Duration::ZERO };
+    RegionStatus {
+        name: configured.name.clone(),
+        host: host(&configured.url),
+        topic: configured.topic.as_ref().map(|topic| topic.arn.clone()),
+        subscription: if topics(facts.config).contains(id) { state.word() } else { "none" },
+        grade: sight.grade.word(),
+        proof_age_ms: proof_age(&sight, facts.now).map(millis),
+        lease_left_ms: millis(lease_left),
+        epoch: sight.epoch.0,
+        watermark: sight.watermark.map(|at| humantime::format_rfc3339_millis(at.to_system_time()).to_string()),
+        watermark_age_ms: sight.watermark.map(|at| millis(facts.wall.since(at))),
+        race: RaceStatus {
+            running: race.running,
+            p95_ms: race.p95.map(|p95| p95.as_secs_f64() * 1e3),
+            skipped: race.outlier,
+            held_off_ms: race.held_off.map(millis),
+        },
+    }
+}
+
+/// The regions that announce: with a topic, while a transport is on.
+fn topics(config: &Config) -> RegionSet {
+    if config.announcements.transport == Transport::Off {
+        return RegionSet::EMPTY;
+    }
+    let with_topic = |(_, region): &(RegionId, &Region)| region.topic.is_some();
+    (0u8..).map(RegionId).zip(&config.service.regions).filter(with_topic).map(|(id, _)| id).collect()
+}
+
+fn all_fail(facts: &Facts<'_>) -> bool {
+    !facts.races.is_empty() && facts.races.iter().all(|race| race.outlier)
+}
+
+const fn transport(transport: &Transport) -> &'static str {
+    match transport {
+        Transport::Sqs => "sqs",
+        Transport::Http { .. } => "http",
+        Transport::Off => "off",
+    }
+}
+
+/// Host and port alone: a configured URL may carry userinfo or a path that is nobody's business.
+fn host(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Settings that relax a protection of DESIGN.md sections 4 and 8, a line each.
+pub fn insecure(config: &Config) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(signer) = &config.announcements.insecure_sns_signer {
+        lines.push(format!("announcements.insecure_sns_signer: certificates of {} are trusted", host(signer)));
+    }
+    if let Some(tcp) = config.listen.tcp.filter(|tcp| !tcp.ip().is_loopback()) {
+        lines.push(format!("listen.tcp: {tcp} is not loopback"));
+    }
+    if !config.admin.listen.ip().is_loopback() {
+        lines.push(format!("admin.listen: {} is not loopback", config.admin.listen));
+    }
+    for region in &config.service.regions {
+        if region.url.scheme() == "http" && !is_loopback(&region.url) {
+            lines.push(format!("service.region {}: {} is asked without TLS", region.name, host(&region.url)));
+        }
+    }
+    lines
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
+    }
+}
+
+fn warnings(facts: &Facts<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    if facts.metrics.totals().identity_churn > 0 {
+        let advice = "many identities read the same record: callers seem to mint a token per request, and never hit; \
+                      give the route `identity = \"sidecar\"` with credentials of the sidecar's own";
+        lines.push(advice.to_owned());
+    }
+    lines
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,178 @@
+use std::path::PathBuf;
+
+use super::*;
+use crate::config;
+use crate::freshness::event::{Grade, Subscription};
+use crate::freshness::horizon::Sight;
+use crate::freshness::words::Epoch;
+
+const SECOND: Duration = Duration::from_secs(1);
+pub(in crate::admin) const NOW: Moment = Moment::from_nanos(1_000_000_000_000);
+
+fn service_region(name: &str, url: &str, topic: bool) -> Region {
+    let topic = topic.then(|| config::TopicArn {
+        arn: format!("arn:aws:sns:{name}:123456789012:contexts"),
+        partition: "aws".to_owned(),
+        region: name.to_owned(),
+        account: "123456789012".to_owned(),
+        name: "contexts".to_owned(),
+    });
+    Region { name: name.to_owned(), url: url.parse().unwrap(), topic }
+}
+
+/// Two regions with topics, and secrets wherever the settings could hold one.
+pub(in crate::admin) fn config() -> Config {
+    Config {
+        service: config::Service {
+            name: "tenant <context>".to_owned(),
+            regions: vec![
+                service_region("eu-west-1", "https://user:s3cret@eu.example:8443/s3cret?t=s3cret", true),
+                service_region("us-east-1", "https://us.example", true),
+            ],
+            routes: Vec::new(),
+            version_header: http::HeaderName::from_static("x-record-version"),
+        },
+        listen: config::Listen {
+            tcp: Some("127.0.0.1:8700".parse().unwrap()),
+            unix: None,
+            allowed_hosts: Vec::new(),
+            refuse_forwarded: false,
+            token_file: Some(PathBuf::from("/run/s3cret")),
+            max_connections: 10,
+        },
+        admin: config::Admin { listen: "127.0.0.1:8701".parse().unwrap() },
+        cache: config::Cache {
+            ttl: 3600 * SECOND,
+            negative_ttl: 30 * SECOND,
+            soft_ttl: 30 * SECOND,
+            max_bytes: 1 << 28,
+            stale_if_error: 86_400 * SECOND,
+        },
+        race: config::Race { mode: config::RaceMode::All, deadline: 2 * SECOND, primary: 0, permits: 64 },
+        freshness: config::Freshness {
+            heartbeats: config::Heartbeats::Auto,
+            worst_lag: 60 * SECOND,
+            grace: Duration::ZERO,
+            max_jump: 1 << 40,
+            strict: false,
+            state_file: None,
+        },
+        announcements: config::Announcements {
+            transport: Transport::Sqs,
+            endpoint_url: None,
+            insecure_sns_signer: None,
+        },
+        drain: config::Drain { linger: 5 * SECOND, deadline: 10 * SECOND },
+        log: config::Log { json: true, filter: "info".to_owned() },
+    }
+}
+
+pub(in crate::admin) fn horizon() -> Horizon {
+    let live = Sight {
+        state: Subscription::Live,
+        grade: Grade::Watermark,
+        proof: NOW.before(Duration::from_millis(1_500)),
+        lease_until: NOW + Duration::from_millis(13_500),
+        epoch: Epoch(2),
+        unbroken_since: NOW.before(300 * SECOND),
+        watermark: Some(Wall::from_millis(1_700_000_000_000)),
+    };
+    Horizon { regions: vec![live, Sight { state: Subscription::Pending, ..Sight::default() }] }
+}
+
+pub(in crate::admin) fn status(change: impl FnOnce(&mut Facts<'_>, &Metrics)) -> Status {
+    changed(&config(), change)
+}
+
+fn changed(config: &Config, change: impl FnOnce(&mut Facts<'_>, &Metrics)) -> Status {
+    let (horizon, metrics) = (horizon(), Metrics::new(&["eu-west-1".to_owned(), "us-east-1".to_owned()]));
+    let slow = RaceHealth { running: 3, p95: Some(Duration::from_micros(20_500)), ..RaceHealth::default() };
+    let mut facts = Facts {
+        config,
+        horizon: &horizon,
+        now: NOW,
+        wall: Wall::from_millis(1_700_000_002_000),
+        started: NOW.before(310 * SECOND),
+        draining: false,
+        races: vec![slow, RaceHealth { outlier: true, held_off: Some(SECOND), ..RaceHealth::default() }],
+        cache: CacheCounts { entries: 12, bytes: 4_096, capacity_bytes: 1 << 28 },
+        connections: 4,
+        tasks: BTreeMap::from([("fill", 2)]),
+        metrics: &metrics,
+        bound: Some(2),
+    };
+    change(&mut facts, &metrics);
+    Status::of(&facts)
+}
+
+#[test]
+fn each_region_shows_its_proof_lease_epoch_watermark_and_race() {
+    let json = serde_json::to_value(status(|_, _| {})).unwrap();
+    let expected = serde_json::json!({
+        "name": "eu-west-1", "host": "eu.example:8443", "topic": "arn:aws:sns:eu-west-1:123456789012:contexts",
+        "subscription": "live", "grade": "watermark", "proof_age_ms": 1_500, "lease_left_ms": 13_500, "epoch": 2,
+        "watermark": "2023-11-14T22:13:20.000Z", "watermark_age_ms": 2_000,
+        "race": { "running": 3, "p95_ms": 20.5, "skipped": false, "held_off_ms": null },
+    });
+    assert_eq!(json["regions"][0], expected);
+    assert_eq!(json["regions"][1]["subscription"], "pending");
+    assert_eq!(json["regions"][1]["race"]["held_off_ms"], 1_000);
+    assert_eq!((&json["state"], &json["uptime_s"], &json["bound_s"]), (&"fresh".into(), &310.into(), &2.into()));
+}
+
+#[test]
+fn userinfo_paths_and_queries_of_urls_and_token_files_are_not_shown() {
+    let shown = serde_json::to_string(&status(|_, _| {})).unwrap();
+    assert!(!shown.contains("s3cret"), "{shown}");
+}
+
+#[test]
+fn a_lease_that_ran_out_since_the_last_step_is_not_shown_as_live() {
+    let status = status(|facts, _| facts.now = NOW + 14 * SECOND);
+    assert_eq!((status.regions[0].subscription, status.regions[0].lease_left_ms), ("suspect", 0));
+    assert_eq!(status.state, State::Degraded);
+}
+
+#[test]
+fn with_announcements_off_no_region_has_a_subscription() {
+    let mut config = config();
+    config.announcements.transport = Transport::Off;
+    let status = changed(&config, |_, _| {});
+    assert!(status.regions.iter().all(|region| region.subscription == "none"));
+    assert_eq!((status.state, status.transport), (State::Degraded, "off"));
+}
+
+#[test]
+fn regions_that_are_all_skipped_degrade_it() {
+    let status = status(|facts, _| facts.races.iter_mut().for_each(|race| race.outlier = true));
+    assert_eq!(status.state, State::Degraded);
+    assert!(status.reasons.iter().any(|line| line.contains("every region fails")), "{:?}", status.reasons);
+}
+
+#[test]
+fn settings_that_relax_a_protection_are_listed() {
+    assert_eq!(insecure(&config()), Vec::<String>::new());
+    let mut config = config();
+    config.announcements.insecure_sns_signer = Some("http://127.0.0.1:4566".parse().unwrap());
+    config.listen.tcp = Some("0.0.0.0:8700".parse().unwrap());
+    config.admin.listen = "0.0.0.0:8701".parse().unwrap();
+    config.service.regions[1].url = "http://us.example".parse().unwrap();
+    let lines = insecure(&config);
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert!(lines[0].starts_with("announcements.insecure_sns_signer") && lines[0].contains("127.0.0.1:4566"));
+}
+
+#[test]
+fn identity_churn_becomes_a_warning_that_says_what_to_set() {
+    assert!(status(|_, _| {}).warnings.is_empty());
+    let status = status(|_, metrics| metrics.churn());
+    assert!(status.warnings[0].contains("identity = \"sidecar\""), "{:?}", status.warnings);
+}
+
+#[test]
+fn the_gauges_say_what_the_status_says() {
+    let gauges = status(|_, _| {}).gauges();
+    assert_eq!((gauges.readiness, gauges.bound, gauges.cache_entries), ("fresh", Some(2), 12));
+    assert_eq!((gauges.regions[0].state, gauges.regions[1].outlier), ("live", true));
+    assert_eq!(gauges.regions[0].proof_age, Some(Duration::from_millis(1_500)));
+}

@@ -1,0 +1,179 @@
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::*;
+use crate::admin::status::RaceHealth;
+
+struct Port {
+    address: SocketAddr,
+    tasks: Tasks,
+}
+
+/// The admin port over a fixed status.
+async fn port(change: impl FnOnce(&mut status::Facts<'_>, &Metrics)) -> Port {
+    let tasks = Tasks::new();
+    let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let status = status::tests::status(change);
+    let metrics = Arc::new(Metrics::new(&["eu-west-1".to_owned(), "us-east-1".to_owned()]));
+    let pages = Pages { status: Arc::new(move || status.clone()), metrics, allowed_hosts: Arc::new([]) };
+    tasks.spawn("admin", serve(listener, pages, tasks.clone()));
+    Port { address, tasks }
+}
+
+impl Port {
+    /// Sends `request` as it is and reads until the connection ends.
+    async fn say(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    async fn get(&self, path: &str) -> String {
+        self.say(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")).await
+    }
+}
+
+fn body(answer: &str) -> &str {
+    answer.split_once("\r\n\r\n").unwrap().1
+}
+
+fn all_down(facts: &mut status::Facts<'_>, _: &Metrics) {
+    facts.races = vec![RaceHealth { outlier: true, ..RaceHealth::default() }; 2];
+}
+
+#[tokio::test]
+async fn a_fresh_sidecar_is_ready_and_says_what_is_amiss_all_the_same() {
+    let answer = port(|_, _| {}).await.get("/readyz").await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(body(&answer).starts_with("{\"state\":\"fresh\","), "{answer}");
+    let said: serde_json::Value = serde_json::from_str(body(&answer)).unwrap();
+    assert_eq!(said["reasons"][0], "us-east-1: subscription pending, no proof yet");
+}
+
+#[tokio::test]
+async fn a_degraded_sidecar_says_so_and_is_still_ready() {
+    let answer = port(all_down).await.get("/readyz").await;
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(body(&answer).contains("\"degraded\""), "{answer}");
+}
+
+#[tokio::test]
+async fn only_a_draining_sidecar_is_not_ready_and_it_is_alive_all_the_same() {
+    let port = port(|facts, _| facts.draining = true).await;
+    assert!(port.get("/readyz").await.starts_with("HTTP/1.1 503 "));
+    assert!(port.get("/livez").await.starts_with("HTTP/1.1 200 "));
+}
+
+#[tokio::test]
+async fn the_probe_agrees_with_readyz() {
+    async fn probed(port: &Port) -> bool {
+        let address = port.address;
+        tokio::task::spawn_blocking(move || health::probe(address, Duration::from_secs(5)).is_ok()).await.unwrap()
+    }
+    assert!(probed(&port(all_down).await).await);
+    assert!(!probed(&port(|facts, _| facts.draining = true).await).await);
+}
+
+#[tokio::test]
+async fn metrics_are_openmetrics_text() {
+    let answer = port(|_, _| {}).await.get("/metrics").await;
+    assert!(answer.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"), "{answer}");
+    assert!(body(&answer).ends_with("# EOF\n"), "{answer}");
+    assert!(answer.contains("nearside_proof_age_seconds{region=\"eu-west-1\"} 1.5"), "{answer}");
+}
+
+#[tokio::test]
+async fn the_status_page_is_json_and_the_index_escapes_what_is_configured() {
+    let port = port(|_, _| {}).await;
+    let status = port.get("/status").await;
+    assert!(status.contains("content-type: application/json"), "{status}");
+    let said: serde_json::Value = serde_json::from_str(body(&status)).unwrap();
+    assert_eq!(said["service"], "tenant <context>");
+    let index = port.get("/").await;
+    assert!(index.contains("tenant &lt;context&gt;") && !index.contains("<context>"), "{index}");
+    for path in ["/readyz", "/status", "/metrics", "/livez"] {
+        assert!(index.contains(&format!("href=\"{path}\"")), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn no_page_shows_a_secret_of_the_settings() {
+    let port = port(|_, _| {}).await;
+    for path in ["/", "/readyz", "/status", "/metrics", "/livez"] {
+        let answer = port.get(path).await;
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{path}: {answer}");
+        assert!(!answer.contains("s3cret"), "{path}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_host_gets_421_and_nothing_else() {
+    let answer =
+        port(|_, _| {}).await.say("GET /status HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
+    assert!(!answer.contains("eu-west-1"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_missing_host_is_malformed_in_http_1_1_and_allowed_in_1_0() {
+    let port = port(|_, _| {}).await;
+    let answer = port.say("GET /livez HTTP/1.1\r\nConnection: close\r\n\r\n").await;
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert!(port.say("GET /livez HTTP/1.0\r\n\r\n").await.starts_with("HTTP/1.0 200 "));
+}
+
+#[tokio::test]
+async fn other_methods_and_paths_are_refused() {
+    let port = port(|_, _| {}).await;
+    assert!(port.get("/admin").await.starts_with("HTTP/1.1 404 "));
+    let post = "POST /status HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    assert!(port.say(post).await.starts_with("HTTP/1.1 405 "));
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_is_refused_and_the_connection_closed() {
+    let padding = "x".repeat(2 * limits::REQUEST_HEAD_BYTES);
+    let stream = TcpStream::connect(port(|_, _| {}).await.address).await.unwrap();
+    let (mut read, mut write) = stream.into_split();
+    // The refusal may come, and the connection go, before all is written.
+    let _ =
+        write.write_all(format!("GET /livez HTTP/1.1\r\nHost: localhost\r\nX: {padding}\r\n\r\n").as_bytes()).await;
+    let mut answer = [0; 12];
+    read.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 431");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_connection_is_closed_when_the_header_wait_is_over() {
+    let port = port(|_, _| {}).await;
+    let started = tokio::time::Instant::now();
+    port.say("").await;
+    assert!(started.elapsed() >= limits::HEADER_WAIT, "{:?}", started.elapsed());
+    assert!(started.elapsed() < 2 * limits::HEADER_WAIT, "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_beyond_the_bound_wait_until_others_end() {
+    let port = port(|_, _| {}).await;
+    let mut silent = Vec::new();
+    for _ in 0..limits::ADMIN_CONNECTIONS {
+        silent.push(TcpStream::connect(port.address).await.unwrap());
+    }
+    let started = tokio::time::Instant::now();
+    assert!(port.get("/livez").await.starts_with("HTTP/1.1 200 "));
+    assert!(started.elapsed() >= limits::HEADER_WAIT, "it waited for a place: {:?}", started.elapsed());
+    drop(silent);
+}
+
+#[tokio::test]
+async fn stopping_ends_the_port_and_its_idle_connections() {
+    let port = port(|_, _| {}).await;
+    let mut idle = TcpStream::connect(port.address).await.unwrap();
+    idle.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut first = [0; 15];
+    idle.read_exact(&mut first).await.unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200 OK");
+    assert!(port.tasks.drain(limits::ADMIN_LAST_REPLY_WAIT).await.is_empty());
+}

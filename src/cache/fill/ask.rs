@@ -1,0 +1,111 @@
+//! Owns what a fill asks for: the representation's key, the request as regions get it, and what is stored already.
+//!
+//! Before it: [`crate::serve`] saw that asking is needed, or an announcement asks for a refetch. After it: [`super`]
+//! runs it. Invariant: a header of the caller reaches a region only if it joins the key, or is one of the three that
+//! describe the request itself (`traceparent`, `x-request-id`, `user-agent`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+
+use crate::cache::entry::Entry;
+use crate::cache::key::{AcceptEncoding, Key};
+use crate::cache::policy;
+use crate::config::{IdentityMode, Route};
+use crate::freshness::record::{Record, Snapshot};
+use crate::freshness::words::{Generation, RecordId};
+use crate::origin::region::Purpose;
+use crate::origin::reply::Outgoing;
+use crate::request::Admitted;
+
+/// One representation to be asked for.
+#[derive(Clone)]
+pub struct Ask {
+    /// Its key.
+    pub key: Key,
+    /// The request, without validators and without the sidecar's own credentials.
+    pub request: Arc<Outgoing>,
+    /// Which rules hold for it.
+    pub of: Of,
+    /// What is stored under the key now.
+    pub previous: Option<Arc<Entry>>,
+    /// Whether a reader waits for it.
+    pub purpose: Purpose,
+    /// Ask end to end: the caller said `no-cache`.
+    pub no_cache: bool,
+}
+
+/// Which rules hold.
+#[derive(Clone)]
+pub enum Of {
+    /// A route's: announcements.
+    Route(Routing),
+    /// No route's: RFC 9111.
+    Path,
+}
+
+/// What a routed representation shows.
+#[derive(Clone)]
+pub struct Routing {
+    /// The route, by its place in the configuration.
+    pub route: usize,
+    /// The records, in the route's order.
+    pub records: Vec<(RecordId, Arc<Record>)>,
+}
+
+impl Routing {
+    /// Each record's state now.
+    pub fn snapshots(&self) -> Vec<Snapshot> {
+        self.records.iter().map(|(_, record)| record.snapshot()).collect()
+    }
+
+    /// The newest generation of the records. They are drawn from one sequence, so it moves whenever any of theirs does.
+    pub fn generation(&self) -> Generation {
+        self.records.iter().map(|(_, record)| record.snapshot().generation).max().unwrap_or_default()
+    }
+}
+
+impl Ask {
+    /// The generation that its fill belongs to (R3).
+    pub fn generation(&self) -> Generation {
+        match &self.of {
+            Of::Route(routing) => routing.generation(),
+            Of::Path => Generation::default(),
+        }
+    }
+}
+
+/// Headers that describe the request, not what is asked for: they go along from the fill's first reader.
+const ALONG: [HeaderName; 3] =
+    [HeaderName::from_static("traceparent"), HeaderName::from_static("x-request-id"), header::USER_AGENT];
+
+/// The request that regions get for a routed path.
+pub fn routed_request(admitted: &Admitted, route: &Route) -> Outgoing {
+    let mut headers = HeaderMap::new();
+    let mut copy = |name: &HeaderName| {
+        for value in admitted.headers.get_all(name) {
+            headers.append(name, value.clone());
+        }
+    };
+    copy(&header::ACCEPT);
+    ALONG.iter().for_each(&mut copy);
+    route.forward.iter().for_each(&mut copy);
+    if let IdentityMode::Exact(names) = &route.identity {
+        names.iter().for_each(&mut copy);
+    }
+    // Without the header a region may choose a coding that the caller does not take.
+    let codings = AcceptEncoding::of(&admitted.headers).header();
+    headers.insert(header::ACCEPT_ENCODING, codings.unwrap_or(HeaderValue::from_static("identity")));
+    Outgoing { method: Method::GET, path_and_query: admitted.path_and_query.clone(), headers, body: Bytes::new() }
+}
+
+/// The request that regions get for an unrouted path: all end-to-end headers, less the caller's own conditions,
+/// which the sidecar answers from the whole reply.
+pub fn unrouted_request(admitted: &Admitted) -> Outgoing {
+    let mut headers = policy::end_to_end(&admitted.headers);
+    headers.remove(header::HOST);
+    policy::validators::unconditional(&mut headers);
+    let path_and_query = admitted.path_and_query.clone();
+    Outgoing { method: admitted.method.clone(), path_and_query, headers, body: admitted.body.clone() }
+}

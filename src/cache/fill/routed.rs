@@ -1,0 +1,301 @@
+//! What a fill of a routed path does: race, serve the first good reply, keep the best one.
+//!
+//! Before it: [`super`] began the fill. After it: the entry is in the store, CONFIRMED or PROVISIONAL; a provisional
+//! one is rechecked ([`super::background`]). What each rule decides is in [`crate::freshness`].
+//!
+//! Invariant: the fence (generations, floors, epochs) is captured before anything is sent (R3), and an entry is
+//! stored only if the records, as they are when it is stored, still admit it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderValue, StatusCode, header};
+
+use super::{Ask, Failed, Filled, Got, Pilot, Routing};
+use crate::cache::entry::{Entry, Hold, Routed, Shown, Standing};
+use crate::cache::policy::directives::Said;
+use crate::cache::policy::fields;
+use crate::cache::policy::freshness::initial_age;
+use crate::clock::Wall;
+use crate::codec;
+use crate::freshness::record::Record;
+use crate::freshness::standing::{self, Sent};
+use crate::freshness::words::{RecordId, Version};
+use crate::origin::race::{First, Question, Race, Tally, Terms};
+use crate::origin::reply::{Failure, Outgoing, Reply};
+use crate::origin::verdict::{Known, Label, Verdict, Winner};
+use crate::response::{Attempted, Blame};
+use crate::serve::Sidecar;
+
+/// Runs one fill to its end: the result goes to the readers as soon as there is one, the rest of the race after.
+pub(super) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
+    let sidecar = pilot.sidecar.clone();
+    let sent =
+        Sent { at: sidecar.clock.now(), horizon: sidecar.freshness.horizon().clone(), fence: routing.snapshots() };
+    let known = known(&ask, &routing, &sent);
+    let Some(request) = dressed(&sidecar, &ask, &routing, &sent, known.is_some()) else {
+        let asked = vec![Attempted { region: "all".into(), outcome: "credentials".into(), blame: Blame::Unusable }];
+        return pilot.fail(Failed { best_error: None, asked, below_floor: false });
+    };
+    let records = routing.records.iter().map(|(_, record)| record.clone()).collect();
+    let terms = Terms::Routed { records, known };
+    let mut race = Race::start(&sidecar.regions, Question { request, terms, purpose: ask.purpose });
+
+    let fill = RoutedFill { sidecar: &sidecar, ask: &ask, routing: &routing, sent: &sent };
+    let first = match race.first().await {
+        First::Good(winner) => {
+            let got = fill.keep(&winner, false);
+            let stored = got.stored;
+            pilot.land(Filled::Got(got));
+            Some((winner, stored))
+        }
+        First::Nothing => None,
+    };
+    let tally = race.finish().await;
+    fill.note_reach(&tally);
+    match first {
+        Some((winner, stored)) => fill.settle(&winner, stored, &tally),
+        None => fill.fall_back(&mut pilot, tally),
+    }
+    drop(pilot);
+    super::background::recheck(&sidecar, ask);
+}
+
+/// R7: validators are sent only while what they stand for may still be current.
+fn known(ask: &Ask, routing: &Routing, sent: &Sent) -> Option<Known> {
+    let previous = ask.previous.as_ref()?;
+    let Hold::Routed(routed) = &previous.hold else { return None };
+    if !previous.headers.contains_key(header::ETAG) || routed.shows.len() != routing.records.len() {
+        return None;
+    }
+    let current = |(shown, now): (&Shown, &crate::freshness::record::Snapshot)| {
+        if shown.version == Version::NONE { shown.generation == now.generation } else { shown.version >= now.floor }
+    };
+    let usable = routed.shows.iter().zip(&sent.fence).all(current);
+    let stated = routed.shows.iter().map(|shown| shown.version).filter(|version| *version != Version::NONE);
+    usable.then(|| Known { versions: stated.collect(), digest: Some(routed.digest) })
+}
+
+/// The request as it goes out: validators, `no-cache` after an announcement (R8), the sidecar's own credentials.
+/// `None` when those cannot be read.
+fn dressed(sidecar: &Sidecar, ask: &Ask, routing: &Routing, sent: &Sent, conditional: bool) -> Option<Arc<Outgoing>> {
+    let mut request = Outgoing::clone(&ask.request);
+    let tag = ask.previous.as_ref().and_then(|previous| previous.headers.get(header::ETAG));
+    if let (true, Some(tag)) = (conditional, tag) {
+        request.headers.insert(header::IF_NONE_MATCH, tag.clone());
+    }
+    if ask.no_cache || sent.fence.iter().any(|record| record.marker.is_some()) {
+        request.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    }
+    if let Some(credentials) = &sidecar.credentials[routing.route] {
+        request.headers.insert(credentials.header.clone(), credentials.value()?);
+    }
+    Some(Arc::new(request))
+}
+
+struct RoutedFill<'a> {
+    sidecar: &'a Arc<Sidecar>,
+    ask: &'a Ask,
+    routing: &'a Routing,
+    sent: &'a Sent,
+}
+
+impl RoutedFill<'_> {
+    /// R1, R15: what regions answered raises the floors, every good leg's; and a floor that none of them reaches is
+    /// suspect.
+    fn note_versions(&self, reply: &Reply, versions: &[Version]) {
+        let now = self.sidecar.clock.now();
+        for ((id, record), version) in self.routing.records.iter().zip(versions) {
+            if *version != Version::NONE {
+                self.sidecar.carry_out(self.sidecar.freshness.served(*id, record, *version, reply.region, now));
+            }
+        }
+    }
+
+    fn note_reach(&self, tally: &Tally) {
+        let now = self.sidecar.clock.now();
+        for leg in &tally.legs {
+            if let (Ok(reply), Some(Verdict::Good)) = (&leg.outcome, leg.verdict) {
+                self.note_versions(reply, &reply.versions);
+            }
+        }
+        let Some(best) = tally.best.as_ref().filter(|best| best.label == Some(Label::BelowFloor)) else { return };
+        for ((id, record), version) in self.routing.records.iter().zip(&best.versions) {
+            if *version < record.snapshot().floor {
+                let reachable = tally.votes.reachable;
+                let actions = self.sidecar.freshness.below_floor(*id, record, *version, reachable, now);
+                self.sidecar.carry_out(actions);
+            }
+        }
+    }
+
+    /// Makes the winner an entry, stores it if it may be, and says how to serve it.
+    fn keep(&self, winner: &Winner, all_agree: bool) -> Got {
+        let reply = &winner.reply;
+        let confirmed = reply.status == StatusCode::NOT_MODIFIED;
+        let versions = self.versions(winner);
+        if winner.verdict == Verdict::Good && winner.label.is_none() {
+            self.note_versions(reply, &versions);
+        }
+        let standing = self.standing(winner, &versions, all_agree);
+        let entry = Arc::new(match (&self.ask.previous, confirmed) {
+            (Some(previous), true) => self.refreshed(previous, reply, &versions, standing),
+            _ => self.entry(reply, &versions, standing),
+        });
+        let Hold::Routed(routed) = &entry.hold else { return self.got(entry, winner, false) };
+        let shows: Vec<_> = routed.shows.iter().map(|shown| (&*shown.record, shown.version)).collect();
+        let stored = self.storable(winner)
+            && standing::admits(self.sent, &shows)
+            && self.sidecar.store.insert(self.ask.key.clone(), entry.clone());
+        self.got(entry, winner, stored)
+    }
+
+    /// R5, as far as the race is known now.
+    fn standing(&self, winner: &Winner, versions: &[Version], all_agree: bool) -> Standing {
+        if winner.label.is_some() {
+            return Standing::Provisional;
+        }
+        let freshness = &self.sidecar.freshness;
+        let records = || self.routing.records.iter().zip(versions);
+        let missed = records().any(|((id, _), _)| freshness.slot_lost_since(*id, self.sent.at));
+        let escaped = records().any(|((_, record), _)| record.snapshot().escaped);
+        let stated = |((_, record), version): (&(RecordId, Arc<Record>), &Version)| {
+            *version != Version::NONE && *version >= record.snapshot().floor
+        };
+        let votes = standing::Votes { all_agree, versions_at_floor: records().all(stated) };
+        let worst_lag = self.sidecar.config.freshness.worst_lag;
+        standing::earn(self.sent, &freshness.horizon(), &votes, missed, escaped, worst_lag)
+    }
+
+    fn got(&self, entry: Arc<Entry>, winner: &Winner, stored: bool) -> Got {
+        let private = Said::of(&entry.headers).no_store && !self.route().store_no_store;
+        let label = winner.label.map(|Label::BelowFloor| "below-floor");
+        Got { entry, fwd_status: winner.reply.status.as_u16(), stored, shareable: !private, label }
+    }
+
+    fn route(&self) -> &crate::config::Route {
+        &self.sidecar.config.service.routes[self.routing.route]
+    }
+
+    /// Present and absent replies are stored, refusals and labelled ones are not; `no-store` is obeyed unless the
+    /// route says otherwise.
+    fn storable(&self, winner: &Winner) -> bool {
+        matches!(winner.verdict, Verdict::Good | Verdict::Absent)
+            && winner.label.is_none()
+            && (self.route().store_no_store || !Said::of(&winner.reply.headers).no_store)
+    }
+
+    /// The version of each record as the winner shows it.
+    fn versions(&self, winner: &Winner) -> Vec<Version> {
+        let count = self.routing.records.len();
+        if winner.versions.len() == count { winner.versions.clone() } else { vec![Version::NONE; count] }
+    }
+
+    fn entry(&self, reply: &Reply, versions: &[Version], standing: Standing) -> Entry {
+        let absent = is_absent(reply.status);
+        let digest = codec::digest(&reply.body, &reply.headers);
+        Entry {
+            status: reply.status,
+            headers: fields::kept(&reply.headers, received(reply)),
+            body: reply.body.clone(),
+            region: reply.region,
+            sent: reply.sent,
+            sent_wall: reply.sent_wall,
+            age_at_receipt: initial_age(&reply.headers, reply.sent, reply.received, received(reply)),
+            request: self.ask.request.clone(),
+            hold: Hold::Routed(self.routed(reply, versions, standing, absent, digest)),
+        }
+    }
+
+    /// R7: the stored body with the 304's headers (RFC 9111, 3.2), counted from this request.
+    fn refreshed(&self, previous: &Entry, reply: &Reply, versions: &[Version], standing: Standing) -> Entry {
+        let absent = is_absent(previous.status);
+        let digest = match &previous.hold {
+            Hold::Routed(routed) => routed.digest,
+            _ => codec::digest(&previous.body, &previous.headers),
+        };
+        Entry {
+            status: previous.status,
+            headers: fields::updated(&previous.headers, &reply.headers, received(reply)),
+            body: previous.body.clone(),
+            region: reply.region,
+            sent: reply.sent,
+            sent_wall: reply.sent_wall,
+            age_at_receipt: initial_age(&reply.headers, reply.sent, reply.received, received(reply)),
+            request: self.ask.request.clone(),
+            hold: Hold::Routed(self.routed(reply, versions, standing, absent, digest)),
+        }
+    }
+
+    fn routed(&self, reply: &Reply, versions: &[Version], standing: Standing, absent: bool, digest: u128) -> Routed {
+        let shown = |((place, (id, record)), version): ((usize, &(RecordId, Arc<Record>)), &Version)| Shown {
+            id: *id,
+            record: record.clone(),
+            version: *version,
+            generation: self.sent.fence[place].generation,
+        };
+        Routed {
+            route: self.routing.route as u16,
+            shows: self.routing.records.iter().enumerate().zip(versions).map(shown).collect(),
+            digest,
+            standing,
+            epochs: self.sent.epochs(),
+            live: self.sent.live(),
+            confirmed: reply.sent,
+            ttl: self.ttl(absent, standing),
+        }
+    }
+
+    /// The route's TTL, at most 5 % shorter so that what was filled together does not end together (R16); an absence
+    /// holds shortly unless its DELETED is settled (R6).
+    fn ttl(&self, absent: bool, standing: Standing) -> Duration {
+        let deleted = self
+            .routing
+            .records
+            .iter()
+            .all(|(_, record)| record.snapshot().marker.is_some_and(|marker| marker.deleted));
+        let settled = deleted && standing == Standing::Confirmed;
+        let full = self.route().ttl;
+        let ttl = if absent && !settled { full.min(self.sidecar.config.cache.negative_ttl) } else { full };
+        ttl.mul_f64(1.0 - fastrand::f64() * 0.05)
+    }
+
+    /// The race is over: keep the best reply, with the standing that all votes earn.
+    fn settle(&self, first: &Winner, stored: bool, tally: &Tally) {
+        let Some(best) = &tally.best else { return };
+        let better = !Arc::ptr_eq(&best.reply, &first.reply);
+        if stored || better {
+            self.keep(best, tally.votes.unanimous);
+        }
+        if better {
+            tracing::debug!(region = best.reply.region.0, "a slower region had the better reply");
+        }
+    }
+
+    /// Nothing could be served at once: the best below the floor, labelled; or too large to hold; or the best error.
+    fn fall_back(&self, pilot: &mut Pilot, tally: Tally) {
+        if let Some(best) = &tally.best {
+            if self.sidecar.config.freshness.strict && best.label.is_some() {
+                let asked = self.sidecar.attempted(&tally);
+                return pilot.fail(Failed { best_error: None, asked, below_floor: true });
+            }
+            return pilot.land(Filled::Got(self.keep(best, tally.votes.unanimous)));
+        }
+        if tally.legs.iter().any(|leg| matches!(leg.outcome, Err(Failure::Oversized { .. }))) {
+            return pilot.land(Filled::TooLarge);
+        }
+        let asked = self.sidecar.attempted(&tally);
+        let best_error = tally.best_error.as_ref().map(|reply| Arc::new(Entry::passing(reply, &self.ask.request)));
+        pilot.fail(Failed { best_error, asked, below_floor: false });
+    }
+}
+
+/// 404 and 410 say that it is not there.
+fn is_absent(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE)
+}
+
+/// When a reply had arrived, on the wall clock.
+fn received(reply: &Reply) -> Wall {
+    reply.sent_wall + reply.received.since(reply.sent)
+}

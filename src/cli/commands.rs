@@ -1,0 +1,119 @@
+//! What each command calls: one function each, into the module that owns the work.
+//!
+//! Before it: [`super`] parsed and loaded. After it: an exit code. Invariant: nothing is decided here.
+
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+
+use super::{CommandError, DevArgs, DevCommand, HeartbeatArgs};
+use crate::admin::health;
+use crate::announce::aws::Sdk;
+use crate::announce::heartbeat::Heartbeat;
+use crate::announce::janitor::{self, Place};
+use crate::app::{self, process};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::config::mistake::Mistake;
+use crate::config::read;
+use crate::config::scope::Origins;
+use crate::tasks::Tasks;
+use crate::telemetry::log;
+use crate::world::demo::{self, DevOptions};
+use crate::world::{Ports, control};
+
+fn failed(error: impl std::fmt::Display) -> CommandError {
+    CommandError::Failed(error.to_string())
+}
+
+/// `nearside run`
+pub(super) fn run_sidecar(config: Config, origins: Origins) -> Result<(), CommandError> {
+    log::init(&config.log).map_err(failed)?;
+    for warning in &origins.warnings {
+        tracing::warn!("{warning}");
+    }
+    process::run(config).map_err(failed)
+}
+
+/// `nearside dev`
+pub(super) fn run_world(args: DevArgs) -> Result<(), CommandError> {
+    let options = DevOptions {
+        ports: if args.any_ports { Ports::Ephemeral } else { Ports::Fixed },
+        exit_after_demo: args.exit_after_demo,
+        pace: Duration::from_millis(900),
+        terminal: std::io::stdout().is_terminal(),
+    };
+    let work = async move {
+        let mut out = std::io::stdout();
+        let stop = async {
+            // Without signals it runs until it is killed.
+            let _ = process::told_to_stop().await;
+        };
+        demo::run(options, &mut out, start_for_the_world, stop).await
+    };
+    process::block_on(work).map_err(failed)?.map(drop).map_err(failed)
+}
+
+/// The sidecar that runs in production, from configuration text.
+async fn start_for_the_world(text: String) -> Result<demo::Sidecar, String> {
+    let told = |mistakes: Vec<Mistake>| mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let config = read::from_toml(&text).map_err(told)?;
+    log::init(&config.log).map_err(|error| error.to_string())?;
+    let app = app::start(config).await.map_err(|error| error.to_string())?;
+    let tcp = app.tcp.ok_or("the world's sidecar listens on TCP")?;
+    Ok(demo::Sidecar { tcp, admin: app.admin, stop: async move { drop(app.stop().await) }.boxed() })
+}
+
+/// `nearside dev put|delete|chaos|state`
+pub(super) fn order_world(command: DevCommand) -> Result<(), CommandError> {
+    let (control, order) = match command {
+        DevCommand::Put { key, value, control } => (control, control::Command::Put(key, value)),
+        DevCommand::Delete { key, control } => (control, control::Command::Delete(key)),
+        DevCommand::Chaos { region, order, control } => (control, control::Command::Chaos(region, order)),
+        DevCommand::State { control } => (control, control::Command::State),
+    };
+    let told = process::block_on(async move { control::ask(control.control, &order).await });
+    let told = told.map_err(failed)?.map_err(failed)?;
+    writeln!(std::io::stdout().lock(), "{told}").map_err(failed)
+}
+
+/// `nearside health`
+pub(super) fn probe(admin: SocketAddr, within: Duration) -> Result<(), CommandError> {
+    health::probe(admin, within).map_err(failed)
+}
+
+/// `nearside heartbeat`
+pub(super) fn publish_heartbeats(args: HeartbeatArgs) -> Result<(), CommandError> {
+    log::init(&log::for_commands()).map_err(failed)?;
+    process::block_on(async move {
+        let heartbeat = Heartbeat::new(&Sdk::new(args.endpoint_url), args.topic, Clock::System).await;
+        if args.once {
+            return heartbeat.publish().await.map(drop).map_err(failed);
+        }
+        let tasks = Tasks::new();
+        let stopping = tasks.stopping();
+        let told = process::told_to_stop();
+        tokio::select! {
+            () = heartbeat.run(stopping) => Ok(()),
+            told = told => told.map_err(failed),
+        }
+    })
+    .map_err(failed)?
+}
+
+/// `nearside janitor`
+pub(super) fn remove_abandoned(config: Config, older_than: Duration, dry_run: bool) -> Result<(), CommandError> {
+    log::init(&log::for_commands()).map_err(failed)?;
+    let report = process::block_on(async move {
+        let topics = config.service.regions.iter().filter_map(|region| region.topic.as_ref());
+        let places = Place::of_topics(topics);
+        let sdk = Sdk::new(config.announcements.endpoint_url.clone());
+        janitor::sweep(&sdk, &places, Clock::System.wall(), older_than, dry_run).await
+    })
+    .map_err(failed)?;
+    let mut out = std::io::stdout().lock();
+    report.write(&mut out).and_then(|()| out.flush()).map_err(failed)?;
+    if report.is_clean() { Ok(()) } else { Err(failed("some regions or queues could not be dealt with; see above")) }
+}

@@ -1,0 +1,137 @@
+use std::io::Write;
+
+use flate2::Compression;
+use http::HeaderValue;
+use proptest::prelude::*;
+
+use super::*;
+
+const CONTENT: &[u8] = b"{\"tenant\":\"t-1\",\"plan\":\"gold\",\"plan again\":\"gold\"}";
+/// `CONTENT` by the reference encoder at quality 0 would need one: a stored (uncompressed) brotli stream is enough.
+fn brotli_stored(content: &[u8]) -> Vec<u8> {
+    // RFC 7932, 9.1 and 9.2: WBITS 16 is one 0 bit; then per meta-block ISLAST=0, MNIBBLES=4 (00), MLEN-1 in 16 bits,
+    // ISUNCOMPRESSED=1, padding to a byte; at the end ISLAST=1, ISLASTEMPTY=1.
+    let length = (content.len() - 1) as u32;
+    let head: u32 = length << 4 | 1 << 20;
+    let mut coded = head.to_le_bytes()[..3].to_vec();
+    coded.extend_from_slice(content);
+    coded.push(0b11);
+    coded
+}
+
+fn gzip(content: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zlib(content: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn bare_deflate(content: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn coded(coding: &str, body: Vec<u8>) -> u128 {
+    let mut headers = HeaderMap::new();
+    if !coding.is_empty() {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_str(coding).unwrap());
+    }
+    digest(&Bytes::from(body), &headers)
+}
+
+#[test]
+fn every_coding_of_the_same_content_has_the_same_digest() {
+    let plain = coded("", CONTENT.to_vec());
+    assert_eq!(coded("identity", CONTENT.to_vec()), plain);
+    assert_eq!(coded("gzip", gzip(CONTENT)), plain);
+    assert_eq!(coded("X-GZIP", gzip(CONTENT)), plain);
+    assert_eq!(coded("deflate", zlib(CONTENT)), plain);
+    assert_eq!(coded("deflate", bare_deflate(CONTENT)), plain);
+    assert_eq!(coded("br", brotli_stored(CONTENT)), plain);
+    assert_eq!(coded("zstd", zstd::encode_all(CONTENT, 1).unwrap()), plain);
+    assert_eq!(coded("gzip, zstd", zstd::encode_all(&gzip(CONTENT)[..], 1).unwrap()), plain);
+}
+
+#[test]
+fn two_gzip_members_are_one_content() {
+    let (head, tail) = CONTENT.split_at(10);
+    let both = [gzip(head), gzip(tail)].concat();
+    assert_eq!(coded("gzip", both), coded("", CONTENT.to_vec()));
+}
+
+#[test]
+fn different_content_has_a_different_digest() {
+    assert_ne!(coded("gzip", gzip(CONTENT)), coded("gzip", gzip(&CONTENT[1..])));
+    assert_ne!(coded("", Vec::new()), coded("", vec![0]));
+}
+
+#[test]
+fn what_cannot_be_decoded_equals_only_itself() {
+    let cut = |body: Vec<u8>| body[..body.len() - 3].to_vec();
+    for (coding, body) in [
+        ("gzip", cut(gzip(CONTENT))),
+        ("deflate", cut(zlib(CONTENT))),
+        ("br", cut(brotli_stored(CONTENT))),
+        ("zstd", cut(zstd::encode_all(CONTENT, 1).unwrap())),
+        ("gzip", CONTENT.to_vec()),
+        ("compress", CONTENT.to_vec()),
+        ("gzip, gzip, gzip, gzip, gzip", gzip(&gzip(&gzip(&gzip(&gzip(CONTENT)))))),
+    ] {
+        assert_eq!(coded(coding, body.clone()), coded(coding, body.clone()), "{coding}");
+        assert_ne!(coded(coding, body.clone()), coded("", body.clone()), "{coding}: not taken for plain content");
+        assert_ne!(coded(coding, body), coded("", CONTENT.to_vec()), "{coding}");
+    }
+}
+
+#[test]
+fn a_bomb_is_hashed_as_it_came_and_every_layer_is_bounded() {
+    const LIMIT: u64 = 1 << 18;
+    let under =
+        |coding: &str| HeaderMap::from_iter([(header::CONTENT_ENCODING, HeaderValue::from_str(coding).unwrap())]);
+    let is_raw = |coding: &str, body: Vec<u8>| {
+        let (body, headers) = (Bytes::from(body), under(coding));
+        digest_within(&body, &headers, LIMIT) == raw(&body, &headers)
+    };
+    let zeros = vec![0; LIMIT as usize + 1];
+    assert!(is_raw("zstd", zstd::encode_all(&zeros[..], 1).unwrap()));
+    assert!(is_raw("gzip", gzip(&zeros)));
+    assert!(!is_raw("gzip", gzip(&zeros[1..])), "exactly the limit is decoded");
+    // Empty gzip members by the thousand decode to nothing: only a bound on the layer between catches them.
+    let member = gzip(b"");
+    let members = member.repeat(LIMIT as usize / member.len() + 1);
+    assert!(is_raw("gzip, zstd", zstd::encode_all(&members[..], 1).unwrap()));
+}
+
+#[test]
+fn a_zstd_frame_that_asks_for_a_huge_window_is_refused() {
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.window_log(limits::ZSTD_WINDOW_LOG + 1).unwrap();
+    encoder.write_all(CONTENT).unwrap();
+    let body = encoder.finish().unwrap();
+    assert_ne!(coded("zstd", body), coded("", CONTENT.to_vec()));
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_under_any_coding_have_one_digest_and_do_not_panic(
+        body in proptest::collection::vec(any::<u8>(), 0..512),
+        coding in prop_oneof![Just("gzip"), Just("deflate"), Just("br"), Just("zstd"), Just("br, gzip"), Just("x")],
+    ) {
+        prop_assert_eq!(coded(coding, body.clone()), coded(coding, body));
+    }
+
+    #[test]
+    fn any_content_survives_every_coding(content in proptest::collection::vec(any::<u8>(), 1..2048)) {
+        let plain = coded("", content.clone());
+        prop_assert_eq!(coded("gzip", gzip(&content)), plain);
+        prop_assert_eq!(coded("deflate", zlib(&content)), plain);
+        prop_assert_eq!(coded("br", brotli_stored(&content)), plain);
+        prop_assert_eq!(coded("zstd", zstd::encode_all(&content[..], 1).unwrap()), plain);
+    }
+}

@@ -1,0 +1,319 @@
+//! Owns what an announcement, a served version or an unreachable floor does to a record's state (R1, R13, R15, R18).
+//!
+//! Before it: [`super::records`] finds the state. After it: `records` stores what came out. Pure: a state goes in, a
+//! state comes out.
+//!
+//! Invariant: a floor only rises, by the maximum of what is credible, except in [`drop_floor`]; so any order and any
+//! number of copies of the same messages end at the same floor (R13).
+
+use std::time::Duration;
+
+use super::record::{Marker, Snapshot};
+use super::words::{Generation, RegionId, RegionSet, Version};
+use crate::clock::Moment;
+
+/// An announcement of one record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Announced {
+    /// Whose topic carried it.
+    pub(super) region: RegionId,
+    /// What it announces; `None` when the publisher knows no version.
+    pub(super) version: Option<Version>,
+    /// DELETED rather than CHANGED.
+    pub(super) deleted: bool,
+}
+
+/// By what a state is changed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    /// A version further than this above the floor may not raise it (R15).
+    pub(super) max_jump: u64,
+    /// Regions that announce a change without a version within this of each other announce the same one (R4).
+    pub(super) worst_lag: Duration,
+    /// A version from here on may not raise the floor until a second region serves it (R15).
+    pub(super) doubted: Option<Version>,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// Nothing is new.
+    None,
+    /// One more region announced what the marker says.
+    Joined,
+    /// Only the floor rose.
+    Raised,
+    /// The generation moved: older fills and entries without a version are out.
+    Moved,
+    /// R15: the version is doubted; from an announcement the generation moved, the floor did not.
+    Jumped,
+}
+
+impl Rules {
+    fn allow(self, floor: Version, version: Version) -> bool {
+        let jumps = floor != Version::NONE && version.0.saturating_sub(floor.0) > self.max_jump;
+        version.is_credible() && !jumps && self.doubted.is_none_or(|doubted| version < doubted)
+    }
+}
+
+/// R1, R2, R13, R15: an announcement arrives; `next` is a generation that nothing had before.
+///
+/// A version at the floor that the marker already announced is not newer: its region joins the marker. A version at
+/// the floor that was only served so far moves the generation once, for the entries that state no version.
+pub(super) fn announce(
+    state: &mut Snapshot,
+    said: Announced,
+    rules: Rules,
+    now: Moment,
+    next: impl FnOnce() -> Generation,
+) -> Effect {
+    let Some(version) = said.version.filter(|version| *version != Version::NONE) else {
+        return change_unversioned(state, said, rules, now, next());
+    };
+    if version <= state.floor {
+        if version < state.floor {
+            return Effect::None;
+        }
+        if let Some(marker) = state.marker.as_mut().filter(|_| state.at_floor) {
+            let known = marker.regions.contains(said.region);
+            marker.regions = marker.regions.with(said.region);
+            return if known { Effect::None } else { Effect::Joined };
+        }
+    } else if !rules.allow(state.floor, version) {
+        change_unversioned(state, said, rules, now, next());
+        state.escaped = true;
+        return Effect::Jumped;
+    }
+    state.floor = version;
+    state.generation = next();
+    if std::mem::take(&mut state.escaped) {
+        // What is stored may state a version that nobody believes: no version protects it from this change.
+        state.unversioned = state.generation;
+    }
+    state.marker = Some(Marker { regions: RegionSet::EMPTY.with(said.region), at: now, deleted: said.deleted });
+    state.at_floor = true;
+    state.changed = !said.deleted;
+    Effect::Moved
+}
+
+/// R4, R6: a change without a version always moves the generation. A region that is not in the marker yet is taken
+/// to announce the same change; one that is announces the next.
+fn change_unversioned(state: &mut Snapshot, said: Announced, rules: Rules, now: Moment, next: Generation) -> Effect {
+    let same = state.marker.filter(|marker| {
+        let alike = !state.at_floor && marker.deleted == said.deleted;
+        alike && !marker.regions.contains(said.region) && now.since(marker.at) <= rules.worst_lag
+    });
+    let regions = same.map_or(RegionSet::EMPTY, |marker| marker.regions).with(said.region);
+    state.marker = Some(Marker { regions, at: now, deleted: said.deleted });
+    state.at_floor = false;
+    if said.deleted {
+        state.changed = false;
+    }
+    state.generation = next;
+    state.unversioned = next;
+    Effect::Moved
+}
+
+/// R18: the generation moves, the floor stays; what was announced last still is.
+pub(super) fn reload(state: &mut Snapshot, region: RegionId, now: Moment, next: Generation) {
+    state.generation = next;
+    state.unversioned = next;
+    match &mut state.marker {
+        Some(marker) => marker.at = now,
+        none => *none = Some(Marker { regions: RegionSet::EMPTY.with(region), at: now, deleted: false }),
+    }
+}
+
+/// R1, R15: a region answered with this version.
+pub(super) fn serve(state: &mut Snapshot, version: Version, rules: Rules) -> Effect {
+    if version <= state.floor {
+        return Effect::None;
+    }
+    if !rules.allow(state.floor, version) {
+        state.escaped = true;
+        return Effect::Jumped;
+    }
+    raise(state, version);
+    Effect::Raised
+}
+
+/// R15: a second region serves what was doubted.
+pub(super) fn settle(state: &mut Snapshot, version: Version) {
+    state.escaped = false;
+    if version > state.floor {
+        raise(state, version);
+    }
+}
+
+/// The change that the marker announced is no longer the newest: who announced it does not matter any more.
+fn raise(state: &mut Snapshot, version: Version) {
+    state.floor = version;
+    if std::mem::take(&mut state.at_floor) {
+        state.marker = None;
+    }
+}
+
+/// R15: no reachable region has the floor; `best` is the most that one has.
+pub(super) fn drop_floor(state: &mut Snapshot, best: Version) {
+    state.floor = best;
+    if std::mem::take(&mut state.at_floor) {
+        state.marker = None;
+    }
+    state.changed = false;
+    state.escaped = true;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: RegionId = RegionId(0);
+    const B: RegionId = RegionId(1);
+    const EASY: Rules = Rules { max_jump: 1_000, worst_lag: Duration::from_secs(60), doubted: None };
+
+    /// A state with a counter for its generations.
+    #[derive(Default)]
+    struct World {
+        state: Snapshot,
+        generations: u64,
+        now: u64,
+    }
+
+    impl World {
+        fn announce(&mut self, region: RegionId, version: Option<u64>, deleted: bool) -> Effect {
+            self.now += 1;
+            let said = Announced { region, version: version.map(Version), deleted };
+            let generations = &mut self.generations;
+            announce(&mut self.state, said, EASY, Moment::from_nanos(self.now), || {
+                *generations += 1;
+                Generation(*generations)
+            })
+        }
+
+        fn changed(&mut self, region: RegionId, version: u64) -> Effect {
+            self.announce(region, Some(version), false)
+        }
+
+        fn regions(&self) -> RegionSet {
+            self.state.marker.expect("there is a marker").regions
+        }
+    }
+
+    /// R13.
+    #[test]
+    fn a_second_region_with_the_same_version_joins_the_marker_and_moves_nothing() {
+        let mut world = World::default();
+        assert_eq!(world.changed(A, 5), Effect::Moved);
+        let first = world.state;
+        assert_eq!(world.changed(B, 5), Effect::Joined);
+        assert_eq!(world.state.generation, first.generation);
+        assert_eq!(world.state.marker.map(|marker| marker.at), first.marker.map(|marker| marker.at));
+        assert_eq!(world.regions(), RegionSet::first(2));
+        assert_eq!(world.changed(B, 5), Effect::None, "a duplicate");
+    }
+
+    /// R1, R13.
+    #[test]
+    fn an_older_announcement_after_a_newer_one_changes_nothing() {
+        let mut world = World::default();
+        world.changed(A, 6);
+        let newer = world.state;
+        assert_eq!(world.changed(B, 5), Effect::None);
+        assert_eq!(world.announce(B, Some(5), true), Effect::None, "DELETED after re-creation");
+        assert_eq!(world.state, newer);
+    }
+
+    /// R3: an entry without a version can only be told by the generation.
+    #[test]
+    fn the_first_announcement_of_a_version_that_was_served_already_moves_the_generation_once() {
+        let mut world = World::default();
+        world.changed(A, 5);
+        assert_eq!(serve(&mut world.state, Version(6), EASY), Effect::Raised);
+        assert_eq!(world.state.marker, None, "who announced 5 no longer matters");
+        let before = world.state.generation;
+        assert_eq!(world.changed(A, 6), Effect::Moved);
+        assert!(world.state.generation > before);
+        assert!(world.state.upholds(Version(6), before), "an entry at 6 is not asked again");
+        assert!(!world.state.upholds(Version::NONE, before));
+        assert_eq!(world.changed(B, 6), Effect::Joined);
+    }
+
+    /// R4.
+    #[test]
+    fn a_change_without_a_version_always_moves_the_generation_and_keeps_the_floor() {
+        let mut world = World::default();
+        world.changed(A, 5);
+        let before = world.state.generation;
+        assert_eq!(world.announce(A, None, false), Effect::Moved);
+        assert_eq!(world.state.floor, Version(5));
+        assert!(!world.state.upholds(Version(5), before), "the version cannot show that it is the new one");
+        assert_eq!(world.regions(), RegionSet::EMPTY.with(A));
+        assert_eq!(world.announce(B, None, false), Effect::Moved);
+        assert_eq!(world.regions(), RegionSet::first(2), "B announces the same change");
+        assert_eq!(world.announce(B, None, false), Effect::Moved);
+        assert_eq!(world.regions(), RegionSet::EMPTY.with(B), "B announces the next");
+        world.now += 61_000_000_000;
+        assert_eq!(world.announce(A, Some(0), false), Effect::Moved, "0 is no version");
+        assert_eq!(world.regions(), RegionSet::EMPTY.with(A), "no region lags that far");
+    }
+
+    /// R6.
+    #[test]
+    fn a_deletion_without_a_version_moves_the_generation_only_and_lifts_the_bar_for_absence() {
+        let mut world = World::default();
+        world.changed(A, 5);
+        assert!(world.state.changed);
+        world.announce(A, None, true);
+        assert_eq!(world.state.floor, Version(5));
+        assert!(!world.state.changed);
+        assert!(world.state.marker.is_some_and(|marker| marker.deleted));
+        world.announce(A, Some(6), true);
+        assert_eq!((world.state.floor, world.state.changed), (Version(6), false));
+    }
+
+    /// R18.
+    #[test]
+    fn a_reload_moves_the_generation_and_keeps_floor_and_announcers() {
+        let mut world = World::default();
+        world.changed(A, 5);
+        let before = world.state;
+        reload(&mut world.state, B, Moment::from_nanos(99), Generation(50));
+        assert_eq!(world.state.floor, before.floor);
+        assert!(!world.state.upholds(Version(5), before.generation));
+        assert_eq!(world.regions(), RegionSet::EMPTY.with(A));
+        assert_eq!(world.changed(B, 5), Effect::Joined);
+    }
+
+    /// R15.
+    #[test]
+    fn a_version_that_jumps_moves_the_generation_and_not_the_floor() {
+        for version in [1_006, crate::limits::VERSION_CEILING, u64::MAX] {
+            let mut world = World::default();
+            world.changed(A, 5);
+            let before = world.state.generation;
+            assert_eq!(world.changed(A, version), Effect::Jumped);
+            assert_eq!(world.state.floor, Version(5));
+            assert!(world.state.generation > before && world.state.escaped);
+        }
+        let mut world = World::default();
+        assert_eq!(world.changed(A, crate::limits::VERSION_CEILING), Effect::Jumped, "nobody's, without a floor too");
+        assert_eq!(world.state.floor, Version::NONE);
+        let mut world = World::default();
+        assert_eq!(world.changed(A, 1_005), Effect::Moved, "a record without a last version cannot jump");
+        assert_eq!(world.changed(A, 2_005), Effect::Moved, "a jump of exactly max_jump");
+        assert_eq!(serve(&mut world.state, Version(u64::MAX), EASY), Effect::Jumped, "in a reply too");
+    }
+
+    /// R15: an entry that states 2^61 must not outlive the announcement of 6.
+    #[test]
+    fn while_a_version_is_doubted_no_stored_version_protects_from_an_announcement() {
+        let mut world = World::default();
+        world.changed(A, 5);
+        serve(&mut world.state, Version(1 << 61), EASY);
+        let stored = world.state.generation;
+        assert!(world.state.upholds(Version(1 << 61), stored));
+        world.changed(B, 6);
+        assert!(!world.state.upholds(Version(1 << 61), stored));
+        assert!(!world.state.escaped, "6 is an ordinary version");
+    }
+}

@@ -1,0 +1,307 @@
+//! Owns one publisher's numbering: which of its messages have arrived, and through when all of them have (R10).
+//!
+//! Before it: [`super::region`] hands each numbered message over. After it: the region asks for holes that stayed open
+//! and for the watermark.
+//!
+//! Invariant: the watermark never claims a time whose announcements have not all arrived or been written off; a
+//! hole that is written off is reported exactly once, so that the region's epoch moves for it.
+
+use std::collections::VecDeque;
+
+use crate::clock::{Moment, Wall};
+use crate::limits;
+
+/// What one publisher of a region has said.
+#[derive(Debug)]
+pub(super) struct Publisher {
+    /// The highest number known to exist.
+    top: u64,
+    /// Numbers up to `top` that have not arrived, oldest hole first.
+    holes: VecDeque<Hole>,
+    /// Heartbeats that wait for a hole before their number.
+    waiting: VecDeque<(u64, Through)>,
+    through: Option<Through>,
+    /// The newest heartbeat by its publication, and its number.
+    beat: Option<(Wall, u64)>,
+    /// When its newest message was published.
+    heard: Moment,
+    signed_off: bool,
+}
+
+/// All that was ingested through this time is known here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Through {
+    /// On the region's calendar.
+    pub(super) wall: Wall,
+    /// On our clock.
+    pub(super) at: Moment,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hole {
+    first: u64,
+    last: u64,
+    since: Moment,
+}
+
+/// What a message's number shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Numbers {
+    /// Nothing that a few seconds may not mend.
+    InOrder,
+    /// More holes than are remembered: messages must be taken for lost.
+    TooManyHoles,
+    /// The same name counts from the start again: what it sent last before may be lost.
+    Restarted,
+}
+
+impl Publisher {
+    /// One that has not been heard before. A `new` process numbers from 1, so that what lies before its first message
+    /// is missing; of one that has been there before us nothing is missed.
+    pub(super) fn first_heard(number: u64, heartbeat: bool, new: bool, now: Moment) -> Self {
+        let young = new && number <= limits::HOLES_PER_PUBLISHER as u64;
+        let top = if young { 0 } else { number - u64::from(!heartbeat && number > 0) };
+        Self {
+            top,
+            holes: VecDeque::new(),
+            waiting: VecDeque::new(),
+            through: None,
+            beat: None,
+            heard: now,
+            signed_off: false,
+        }
+    }
+
+    /// It was heard in a message published `at`.
+    pub(super) fn heard(&mut self, at: Moment) {
+        if at >= self.heard {
+            self.heard = at;
+            self.signed_off = false;
+        }
+    }
+
+    /// When its newest message was published.
+    pub(super) const fn last_heard(&self) -> Moment {
+        self.heard
+    }
+
+    /// An announcement with this number arrived.
+    pub(super) fn announced(&mut self, number: u64, now: Moment) -> Numbers {
+        if number > self.top {
+            let missing = self.top + 1;
+            self.top = number;
+            return self.miss(missing, number - 1, now);
+        }
+        let Some(place) = self.holes.iter().position(|hole| (hole.first..=hole.last).contains(&number)) else {
+            return Numbers::InOrder;
+        };
+        let hole = self.holes[place];
+        self.holes.remove(place);
+        let after = Hole { first: number + 1, ..hole };
+        let before = Hole { last: number.saturating_sub(1), ..hole };
+        for part in [after, before] {
+            if part.first <= part.last && part.last > 0 {
+                self.holes.insert(place, part);
+            }
+        }
+        self.settle();
+        self.bounded()
+    }
+
+    /// A heartbeat arrived: `number` is the last that its publisher gave before `published`.
+    pub(super) fn beat(&mut self, number: u64, published: Wall, through: Option<Through>, now: Moment) -> Numbers {
+        let mut numbers = Numbers::InOrder;
+        match self.beat {
+            Some((newest, last)) if published > newest && number < last => {
+                self.restart(number);
+                numbers = Numbers::Restarted;
+            }
+            Some((newest, _)) if published < newest => {}
+            _ => self.beat = Some((published, number)),
+        }
+        if number > self.top {
+            let missing = self.top + 1;
+            self.top = number;
+            numbers = self.miss(missing, number, now);
+        }
+        if numbers == Numbers::Restarted {
+            self.beat = Some((published, number));
+        }
+        if let Some(through) = through {
+            if self.waiting.len() >= limits::WAITING_HEARTBEATS {
+                // The later ones say more; losing the first only delays the watermark.
+                self.waiting.pop_front();
+            }
+            self.waiting.push_back((number, through));
+            self.settle();
+        }
+        numbers
+    }
+
+    /// It is not missed from now on; a message published later takes that back.
+    pub(super) fn sign_off(&mut self) {
+        self.signed_off = true;
+    }
+
+    /// Gives up on holes that stayed open for the hole window; returns whether there were any.
+    pub(super) fn write_off(&mut self, now: Moment) -> bool {
+        let before = self.holes.len();
+        self.holes.retain(|hole| now.since(hole.since) < limits::HOLE_WINDOW);
+        let any = self.holes.len() < before;
+        if any {
+            self.settle();
+        }
+        any
+    }
+
+    /// When the oldest hole opened.
+    pub(super) fn oldest_hole(&self) -> Option<Moment> {
+        self.holes.iter().map(|hole| hole.since).min()
+    }
+
+    /// Heard in the last minute and not signed off.
+    pub(super) fn is_active(&self, now: Moment) -> bool {
+        !self.signed_off && now.since(self.heard) <= limits::ACTIVE_PUBLISHER
+    }
+
+    /// Through when all that it ingested is known here.
+    pub(super) const fn through(&self) -> Option<Through> {
+        self.through
+    }
+
+    fn miss(&mut self, first: u64, last: u64, now: Moment) -> Numbers {
+        if first <= last {
+            self.holes.push_back(Hole { first, last, since: now });
+        }
+        self.bounded()
+    }
+
+    fn bounded(&mut self) -> Numbers {
+        if self.holes.len() <= limits::HOLES_PER_PUBLISHER {
+            return Numbers::InOrder;
+        }
+        self.holes.clear();
+        self.settle();
+        Numbers::TooManyHoles
+    }
+
+    fn restart(&mut self, number: u64) {
+        self.top = number;
+        self.holes.clear();
+        self.waiting.clear();
+    }
+
+    /// Heartbeats before which nothing is missing become the watermark.
+    fn settle(&mut self) {
+        let lowest = self.holes.iter().map(|hole| hole.first).min().unwrap_or(u64::MAX);
+        let newest = |known: Option<Through>, said: Through| match known {
+            Some(known) if known.wall >= said.wall => known,
+            _ => said,
+        };
+        for (_, said) in self.waiting.iter().filter(|(number, _)| *number < lowest) {
+            self.through = Some(newest(self.through, *said));
+        }
+        self.waiting.retain(|(number, _)| *number >= lowest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::ZERO + Duration::from_secs(1_000 + seconds)
+    }
+
+    fn through(seconds: u64) -> Through {
+        Through { wall: Wall::from_millis(seconds * 1_000), at: at(seconds) }
+    }
+
+    fn beat(publisher: &mut Publisher, number: u64, seconds: u64) -> Numbers {
+        publisher.beat(number, Wall::from_millis(seconds * 1_000), Some(through(seconds)), at(seconds))
+    }
+
+    #[test]
+    fn a_watermark_waits_until_all_numbers_before_it_have_arrived() {
+        let mut publisher = Publisher::first_heard(10, false, false, at(0));
+        publisher.announced(10, at(0));
+        beat(&mut publisher, 12, 5);
+        assert_eq!(publisher.through(), None);
+        publisher.announced(12, at(5));
+        assert_eq!(publisher.through(), None, "11 is missing");
+        publisher.announced(11, at(6));
+        assert_eq!(publisher.through(), Some(through(5)));
+        assert_eq!(publisher.oldest_hole(), None);
+    }
+
+    /// R10.
+    #[test]
+    fn a_hole_is_written_off_after_ten_seconds_and_reported_once() {
+        let mut publisher = Publisher::first_heard(1, false, false, at(0));
+        publisher.announced(1, at(0));
+        beat(&mut publisher, 2, 5);
+        assert!(!publisher.write_off(at(14)));
+        assert_eq!(publisher.through(), None);
+        assert!(publisher.write_off(at(15)));
+        assert!(!publisher.write_off(at(30)));
+        assert_eq!(publisher.through(), Some(through(5)), "what is lost is answered by the epoch");
+    }
+
+    /// R10: a heartbeat numbers what must have arrived by now, so the loss of the last message is seen.
+    #[test]
+    fn a_heartbeat_shows_that_the_last_announcement_is_missing() {
+        let mut publisher = Publisher::first_heard(5, true, false, at(0));
+        beat(&mut publisher, 5, 0);
+        assert_eq!(publisher.oldest_hole(), None, "what came before us is not missing");
+        beat(&mut publisher, 6, 5);
+        assert_eq!(publisher.oldest_hole(), Some(at(5)));
+    }
+
+    #[test]
+    fn a_new_publisher_is_missed_from_its_first_number() {
+        let mut publisher = Publisher::first_heard(3, false, true, at(0));
+        publisher.announced(3, at(0));
+        publisher.announced(1, at(1));
+        assert_eq!(publisher.oldest_hole(), Some(at(0)));
+        publisher.announced(2, at(1));
+        assert_eq!(publisher.oldest_hole(), None);
+    }
+
+    #[test]
+    fn a_name_that_counts_from_the_start_again_has_restarted() {
+        let mut publisher = Publisher::first_heard(500, true, false, at(0));
+        assert_eq!(beat(&mut publisher, 500, 0), Numbers::InOrder);
+        assert_eq!(beat(&mut publisher, 500, 5), Numbers::InOrder);
+        assert_eq!(publisher.beat(400, Wall::from_millis(1_000), None, at(6)), Numbers::InOrder, "an old copy");
+        assert_eq!(beat(&mut publisher, 2, 10), Numbers::Restarted);
+        publisher.announced(4, at(11));
+        assert_eq!(publisher.oldest_hole(), Some(at(11)), "3 is missing");
+    }
+
+    #[test]
+    fn more_holes_than_are_remembered_are_a_loss() {
+        let mut publisher = Publisher::first_heard(1, false, false, at(0));
+        publisher.announced(1, at(0));
+        let numbers: Vec<Numbers> =
+            (1..=limits::HOLES_PER_PUBLISHER as u64 + 1).map(|n| publisher.announced(1 + 2 * n, at(1))).collect();
+        let (last, rest) = numbers.split_last().unwrap();
+        assert!(rest.iter().all(|numbers| *numbers == Numbers::InOrder));
+        assert_eq!(*last, Numbers::TooManyHoles);
+    }
+
+    #[test]
+    fn a_publisher_that_signed_off_is_not_missed_until_it_is_heard_again() {
+        let mut publisher = Publisher::first_heard(1, true, false, at(0));
+        assert!(publisher.is_active(at(60)));
+        assert!(!publisher.is_active(at(61)));
+        publisher.heard(at(5));
+        publisher.sign_off();
+        assert!(!publisher.is_active(at(5)));
+        publisher.heard(at(4));
+        assert!(!publisher.is_active(at(5)), "a copy from before it signed off");
+        publisher.heard(at(6));
+        assert!(publisher.is_active(at(6)));
+    }
+}

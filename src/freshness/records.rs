@@ -1,0 +1,336 @@
+//! Owns all records: cells beside entries, slots for the rest, doubts (R1, R2, R13, R15, R18).
+//!
+//! Before it: announcements and served versions, through [`super::Freshness`]. After it: [`super::merge`] says what
+//! they do to a state. A record's state lies in exactly one place: in a cell while anything holds it (an entry, a
+//! fill), else in a slot of the [`Table`], else nowhere.
+//!
+//! Invariant: every change of a record happens under the lock of its shard, and so do the moves between slot and
+//! cell: no floor is lost on the way. A slot that is lost leaves its shard's `lost_at` and generation behind (R2).
+//! Reading a cell takes no lock.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::doubts::Doubts;
+use super::event::{Action, Scope};
+use super::merge::{self, Announced, Effect, Rules};
+use super::record::{Record, Snapshot};
+use super::table::Table;
+use super::words::{Generation, RecordId, RegionId, RegionSet, TypeId, Version};
+use crate::clock::Moment;
+use crate::limits;
+
+/// The state of every record that anybody has spoken of and that is still remembered.
+#[derive(Debug)]
+pub(super) struct Records {
+    shards: Box<[Mutex<Shard>]>,
+    generations: AtomicU64,
+    /// The latest moment anybody told us of, in nanoseconds: [`Records::release`] is told none.
+    latest: AtomicU64,
+    sweeps: AtomicU64,
+    worst_lag: Duration,
+    max_jump: u64,
+}
+
+#[derive(Debug)]
+struct Shard {
+    cells: HashMap<u64, Cell, BuildHasherDefault<Hashed>>,
+    table: Table,
+    doubts: Doubts,
+    /// R2: what was sent before this may have missed an announcement whose slot was lost.
+    lost_until: Moment,
+    /// What an absent record's generation reads as.
+    lost: Generation,
+}
+
+#[derive(Debug)]
+struct Cell {
+    record_type: TypeId,
+    record: Arc<Record>,
+}
+
+/// Keys are keyed hashes already.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+impl Records {
+    /// Nothing is known of any record; `slots` in all for those without an entry.
+    pub(super) fn new(slots: usize, worst_lag: Duration, max_jump: u64, now: Moment) -> Self {
+        let shard = || Shard {
+            cells: HashMap::default(),
+            table: Table::new(slots / limits::RECORD_SHARDS),
+            doubts: Doubts::default(),
+            lost_until: Moment::ZERO,
+            lost: Generation::default(),
+        };
+        Self {
+            shards: (0..limits::RECORD_SHARDS).map(|_| Mutex::new(shard())).collect(),
+            generations: AtomicU64::new(0),
+            latest: AtomicU64::new(now.as_nanos()),
+            sweeps: AtomicU64::new(0),
+            worst_lag,
+            max_jump,
+        }
+    }
+
+    /// The live cell of a record: from its slot if it has one, as the shard's last loss if not.
+    pub(super) fn pin(&self, id: RecordId) -> Arc<Record> {
+        let mut shard = self.shard(id);
+        if let Some(cell) = shard.cells.get(&id.hash) {
+            return cell.record.clone();
+        }
+        let (state, lost_until) = match shard.table.take(id.hash) {
+            Some(state) => (state, Moment::ZERO),
+            None => (shard.absent(), shard.lost_until),
+        };
+        let escaped = shard.doubts.is_open(id.hash);
+        let record = Arc::new(Record::new(Snapshot { escaped, ..state }, lost_until));
+        shard.cells.insert(id.hash, Cell { record_type: id.record_type, record: record.clone() });
+        record
+    }
+
+    /// Folds the record's cell back into the table, unless somebody still holds it.
+    pub(super) fn release(&self, id: RecordId) {
+        let lost_at = Moment::from_nanos(self.latest.load(Ordering::Relaxed));
+        let mut shard = self.shard(id);
+        if shard.cells.get(&id.hash).is_some_and(Cell::is_unheld) {
+            shard.fold(id.hash, lost_at, self.worst_lag);
+        }
+    }
+
+    /// Folds the cells of one shard that nobody holds: those whose release came while a reader still held the entry.
+    pub(super) fn sweep(&self, now: Moment) {
+        self.note(now);
+        let turn = self.sweeps.fetch_add(1, Ordering::Relaxed) as usize % self.shards.len();
+        let mut shard = lock(&self.shards[turn]);
+        let unheld = shard.cells.iter().filter(|(_, cell)| cell.is_unheld());
+        let mut unheld: Vec<u64> = unheld.map(|(key, _)| *key).collect();
+        unheld.sort_unstable();
+        for key in unheld {
+            shard.fold(key, now, self.worst_lag);
+        }
+    }
+
+    /// R1, R2, R13, R15: an announcement arrives.
+    pub(super) fn announce(&self, id: RecordId, said: Announced, now: Moment, actions: &mut Vec<Action>) {
+        self.note(now);
+        let mut shard = self.shard(id);
+        let rules = self.rules(&shard, id);
+        let mut state = shard.state(id.hash);
+        let effect = merge::announce(&mut state, said, rules, now, || self.next_generation());
+        match effect {
+            Effect::None => return,
+            Effect::Jumped => {
+                shard.doubts.add(id.hash, said.version.unwrap_or_default(), said.region, now);
+                actions.push(Action::Alarm(said.region, "version-jump"));
+            }
+            Effect::Moved => shard.doubts.close(id.hash, state.escaped),
+            Effect::Joined | Effect::Raised => {}
+        }
+        shard.keep(id.hash, state, now, self.worst_lag);
+        let moved = matches!(effect, Effect::Moved | Effect::Jumped);
+        if moved && shard.cells.get(&id.hash).is_some_and(|cell| cell.record.was_read_lately(now)) {
+            actions.push(Action::Refetch(id));
+        }
+    }
+
+    /// R18. Only what an entry or a fill holds can be older than the RELOAD, and all of that has a cell; one record
+    /// without a cell gets its marker all the same (R2).
+    pub(super) fn reload(&self, scope: Scope, region: RegionId, now: Moment, actions: &mut Vec<Action>) {
+        self.note(now);
+        let next = self.next_generation();
+        if let Scope::Record(id) = scope {
+            let mut shard = self.shard(id);
+            let mut state = shard.state(id.hash);
+            merge::reload(&mut state, region, now, next);
+            shard.keep(id.hash, state, now, self.worst_lag);
+            if shard.cells.get(&id.hash).is_some_and(|cell| cell.record.was_read_lately(now)) {
+                actions.push(Action::Refetch(id));
+            }
+            return;
+        }
+        let covered = |record_type| match scope {
+            Scope::Type(only) => only == record_type,
+            _ => true,
+        };
+        let mut refetches = Vec::new();
+        for shard in &self.shards {
+            for (hash, cell) in &lock(shard).cells {
+                if covered(cell.record_type) {
+                    let mut state = cell.record.snapshot();
+                    merge::reload(&mut state, region, now, next);
+                    cell.record.store(state);
+                    if refetches.len() < limits::REFETCHES_PER_STEP && cell.record.was_read_lately(now) {
+                        refetches.push(RecordId { record_type: cell.record_type, hash: *hash });
+                    }
+                }
+            }
+        }
+        actions.extend(refetches.into_iter().map(Action::Refetch));
+    }
+
+    /// R1, R15: `region` answered with `version`. `record` is the cell that the caller pinned for `id`.
+    pub(super) fn served(
+        &self,
+        id: RecordId,
+        record: &Record,
+        version: Version,
+        region: RegionId,
+        now: Moment,
+    ) -> Vec<Action> {
+        self.note(now);
+        let mut actions = Vec::new();
+        let mut shard = self.shard(id);
+        let mut state = record.snapshot();
+        let before = state;
+        if version >= state.floor {
+            shard.doubts.reached(id.hash);
+        }
+        if let Some(settled) = shard.doubts.settle(id.hash, version, region) {
+            merge::settle(&mut state, settled);
+        }
+        if merge::serve(&mut state, version, self.rules(&shard, id)) == Effect::Jumped
+            && shard.doubts.add(id.hash, version, region, now)
+        {
+            actions.push(Action::Alarm(region, "version-jump"));
+        }
+        if state != before {
+            record.store(state);
+        }
+        actions
+    }
+
+    /// R15: every reachable region answered below the floor, `best` at most. When it stays so for longer than
+    /// `worst_lag`, the floor is dropped to that.
+    pub(super) fn below_floor(
+        &self,
+        id: RecordId,
+        record: &Record,
+        best: Version,
+        reachable: RegionSet,
+        now: Moment,
+    ) -> Vec<Action> {
+        self.note(now);
+        let mut shard = self.shard(id);
+        let mut state = record.snapshot();
+        let announcer = state.marker.filter(|_| state.at_floor).and_then(|marker| marker.regions.iter().next());
+        let Some(blamed) = announcer.or_else(|| reachable.iter().next()).filter(|_| !reachable.is_empty()) else {
+            return Vec::new();
+        };
+        if best >= state.floor {
+            shard.doubts.reached(id.hash);
+            return Vec::new();
+        }
+        if !shard.doubts.unreached(id.hash, state.floor, announcer, now, self.worst_lag) {
+            return Vec::new();
+        }
+        merge::drop_floor(&mut state, best);
+        record.store(state);
+        vec![Action::Alarm(blamed, "floor-dropped")]
+    }
+
+    /// R2: whether a request for this record, sent at `sent`, may have missed an announcement whose slot was lost.
+    pub(super) fn may_have_missed(&self, id: RecordId, sent: Moment) -> bool {
+        let shard = self.shard(id);
+        match shard.cells.get(&id.hash) {
+            Some(cell) => cell.record.may_have_missed(sent),
+            None => shard.table.find(id.hash).is_none() && sent < shard.lost_until,
+        }
+    }
+
+    /// Records held by entries or fills.
+    pub(super) fn held(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).cells.len()).sum()
+    }
+
+    fn rules(&self, shard: &Shard, id: RecordId) -> Rules {
+        Rules { max_jump: self.max_jump, worst_lag: self.worst_lag, doubted: shard.doubts.version(id.hash) }
+    }
+
+    fn next_generation(&self) -> Generation {
+        Generation(self.generations.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn note(&self, now: Moment) {
+        self.latest.fetch_max(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Bits 32 and up choose the shard; the low ones choose the bucket in its table.
+    fn shard(&self, id: RecordId) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[(id.hash >> 32) as usize & (limits::RECORD_SHARDS - 1)])
+    }
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    // Every change is computed before it is stored, so that a panic cannot leave a state half-written.
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Cell {
+    /// Only the shard's own handle is left. Exact under the shard's lock: new ones are made under it.
+    fn is_unheld(&self) -> bool {
+        Arc::strong_count(&self.record) == 1
+    }
+}
+
+impl Shard {
+    fn absent(&self) -> Snapshot {
+        Snapshot { generation: self.lost, unversioned: self.lost, ..Snapshot::default() }
+    }
+
+    fn state(&self, hash: u64) -> Snapshot {
+        if let Some(cell) = self.cells.get(&hash) {
+            return cell.record.snapshot();
+        }
+        let escaped = self.doubts.is_open(hash);
+        Snapshot { escaped, ..self.table.find(hash).unwrap_or_else(|| self.absent()) }
+    }
+
+    /// Stores a record's state where it belongs.
+    fn keep(&mut self, hash: u64, state: Snapshot, now: Moment, worst_lag: Duration) {
+        match self.cells.get(&hash) {
+            Some(cell) => cell.record.store(state),
+            None => {
+                if let Some(lost) = self.table.put(hash, state, now) {
+                    self.lose(lost, now, worst_lag);
+                }
+            }
+        }
+    }
+
+    fn fold(&mut self, hash: u64, now: Moment, worst_lag: Duration) {
+        let Some(cell) = self.cells.remove(&hash) else { return };
+        let state = cell.record.snapshot();
+        if state.is_worth_keeping() {
+            self.keep(hash, state, now, worst_lag);
+        } else {
+            // Nothing was announced of it; a fill that comes later must not find an older generation.
+            self.lost = self.lost.max(state.generation);
+        }
+    }
+
+    fn lose(&mut self, lost: Snapshot, now: Moment, worst_lag: Duration) {
+        self.lost = self.lost.max(lost.generation);
+        self.lost_until = self.lost_until.max(now + worst_lag);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! Tests of connections on real sockets: protocols, patience, bounds, goodbyes.
+
+use std::net::Ipv4Addr;
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::*;
+
+struct Door {
+    addr: SocketAddr,
+    reception: Reception,
+}
+
+fn reception(permits: usize) -> Reception {
+    let clock = Clock::simulated(crate::clock::Wall::from_millis(0));
+    let permits = Arc::new(Semaphore::new(permits));
+    Reception { tasks: Tasks::new(), clock, permits, ending: Ending::default() }
+}
+
+async fn answer(request: Request<Incoming>, _via: Via) -> Response<Body> {
+    Response::new(Body::Whole(Some(Bytes::from(request.uri().path().to_owned()))))
+}
+
+fn open(permits: usize) -> Door {
+    let reception = reception(permits);
+    let listener = bind_tcp((Ipv4Addr::LOCALHOST, 0).into(), "test", "test").unwrap();
+    let addr = listener.local_addr().unwrap();
+    reception.tasks.spawn("accept", accept_tcp(listener, reception.clone(), answer));
+    Door { addr, reception }
+}
+
+async fn send(stream: &mut TcpStream, text: &str) {
+    stream.write_all(text.as_bytes()).await.unwrap();
+}
+
+/// Reads until `wanted` has come, or the end.
+async fn read_until(stream: &mut (impl AsyncRead + Unpin), wanted: &str) -> String {
+    let mut text = Vec::new();
+    while !String::from_utf8_lossy(&text).contains(wanted) {
+        if stream.read_buf(&mut text).await.unwrap_or(0) == 0 {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+const GET: &str = "GET /one HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_says_nothing_is_closed_after_the_sniffing_wait() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    let began = tokio::time::Instant::now();
+    assert_eq!(stream.read(&mut [0; 8]).await.unwrap(), 0);
+    let waited = began.elapsed();
+    assert!(waited >= limits::SNIFF_WAIT && waited < limits::SNIFF_WAIT * 2, "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_preface_is_silence_too() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut stream, "PRI * HT").await;
+    let began = tokio::time::Instant::now();
+    assert_eq!(stream.read(&mut [0; 8]).await.unwrap_or(0), 0);
+    assert!(began.elapsed() < limits::SNIFF_WAIT * 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_drips_is_cut_off_before_an_idle_connection_is() {
+    let door = open(8);
+    let mut slow = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut slow, GET).await;
+    assert!(read_until(&mut slow, "/one").await.contains("200 OK"));
+    let began = tokio::time::Instant::now();
+    send(&mut slow, "GET /two HTTP/1.1\r\nx-").await;
+    assert_eq!(slow.read(&mut [0; 8]).await.unwrap_or(0), 0);
+    let waited = began.elapsed();
+    assert!(waited >= limits::HEADER_WAIT && waited <= limits::HEADER_WAIT * 2, "{waited:?}");
+
+    let mut idle = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut idle, GET).await;
+    read_until(&mut idle, "/one").await;
+    let began = tokio::time::Instant::now();
+    assert_eq!(idle.read(&mut [0; 8]).await.unwrap_or(0), 0);
+    let waited = began.elapsed();
+    assert!(waited >= limits::IDLE_WAIT && waited <= limits::IDLE_WAIT + limits::HEADER_WAIT, "{waited:?}");
+}
+
+#[tokio::test]
+async fn pipelined_requests_are_answered_in_order() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    let three = ["/a", "/b", "/last"].map(|path| GET.replace("/one", path)).concat();
+    send(&mut stream, &three).await;
+    let text = read_until(&mut stream, "/last").await;
+    let places: Vec<_> = ["\r\n/a", "\r\n/b", "\r\n/last"].iter().map(|body| text.find(body).unwrap()).collect();
+    assert!(places.is_sorted(), "{text}");
+}
+
+#[tokio::test]
+async fn http2_with_prior_knowledge_is_spoken_on_the_same_port() {
+    let door = open(8);
+    let client = reqwest::Client::builder().http2_prior_knowledge().no_proxy().build().unwrap();
+    let response = client.get(format!("http://{}/two", door.addr)).send().await.unwrap();
+    assert_eq!(response.version(), Version::HTTP_2);
+    assert_eq!(response.text().await.unwrap(), "/two");
+}
+
+#[tokio::test]
+async fn what_is_not_http_gets_400_and_a_head_too_large_431() {
+    let door = open(8);
+    let large =
+        format!("GET / HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "a".repeat(limits::REQUEST_HEAD_BYTES * 3));
+    let many: String = (0..limits::REQUEST_HEADERS + 1).map(|i| format!("x-{i}: 1\r\n")).collect();
+    let many = format!("GET / HTTP/1.1\r\nhost: localhost\r\n{many}\r\n");
+    let cases = [
+        ("nonsense that is no request line at all\r\n\r\n", " 400 "),
+        ("GET / HTTP/1.1\r\nhost localhost\r\n\r\n", " 400 "),
+        ("POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n", " 400 "),
+        (large.as_str(), " 431 "),
+        (many.as_str(), " 431 "),
+    ];
+    for (request, status) in cases {
+        let mut stream = TcpStream::connect(door.addr).await.unwrap();
+        // The server may close while the rest is being sent; what counts is what it answered.
+        let _ = stream.write_all(request.as_bytes()).await;
+        let text = read_until(&mut stream, "\r\n\r\n").await;
+        assert!(text.contains(status), "{status}: {text} to {:?}", &request[..40]);
+    }
+}
+
+#[tokio::test]
+async fn beyond_the_bound_a_connection_waits_until_another_ends() {
+    let door = open(1);
+    let mut first = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut first, GET).await;
+    read_until(&mut first, "/one").await;
+    let mut second = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut second, GET).await;
+    assert_eq!(door.reception.permits.available_permits(), 0);
+    drop(first);
+    assert!(read_until(&mut second, "/one").await.contains("200 OK"));
+}
+
+#[tokio::test]
+async fn during_the_linger_answers_say_goodbye_and_new_connections_are_still_answered() {
+    let door = open(8);
+    let mut kept = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut kept, GET).await;
+    assert!(!read_until(&mut kept, "/one").await.contains("connection: close"));
+    door.reception.ending.lingering.cancel();
+    for stream in [kept, TcpStream::connect(door.addr).await.unwrap()] {
+        let mut stream = stream;
+        send(&mut stream, GET).await;
+        let text = read_until(&mut stream, "never").await;
+        assert!(text.contains("connection: close") && text.contains("/one"), "{text}");
+    }
+    door.reception.ending.closing.cancel();
+    assert!(door.reception.tasks.drain(Duration::from_secs(5)).await.is_empty());
+    assert!(TcpStream::connect(door.addr).await.is_err());
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_named_with_the_setting_to_change() {
+    let door = open(1);
+    let error = bind_tcp(door.addr, "listen.tcp", "listen.tcp or NEARSIDE__LISTEN__TCP").unwrap_err().to_string();
+    assert!(error.contains(&door.addr.to_string()) && error.contains("NEARSIDE__LISTEN__TCP"), "{error}");
+}
+
+#[tokio::test]
+async fn the_unix_socket_has_its_mode_replaces_a_dead_one_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nearside.sock");
+    let socket = UnixSocket { path: path.clone(), mode: 0o600, uids: Vec::new() };
+    drop(bind_unix(&socket).unwrap());
+    let listener = bind_unix(&socket).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(matches!(bind_unix(&socket), Err(ListenError::InUse { .. })));
+    let plain = UnixSocket { path: folder.path().join("plain"), ..socket };
+    std::fs::write(&plain.path, "keep me").unwrap();
+    assert!(matches!(bind_unix(&plain), Err(ListenError::NotASocket(_))));
+    assert_eq!(std::fs::read_to_string(&plain.path).unwrap(), "keep me");
+
+    let reception = reception(4);
+    reception.tasks.spawn("accept", accept_unix(listener, Vec::new(), reception.clone(), answer));
+    let mut stream = UnixStream::connect(&path).await.unwrap();
+    stream.write_all(GET.as_bytes()).await.unwrap();
+    assert!(read_until(&mut stream, "/one").await.contains("200 OK"));
+}
+
+#[tokio::test]
+async fn a_peer_whose_uid_is_not_named_is_turned_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nearside.sock");
+    let socket = UnixSocket { path: path.clone(), mode: 0o666, uids: vec![u32::MAX - 7] };
+    let reception = reception(4);
+    let listener = bind_unix(&socket).unwrap();
+    reception.tasks.spawn("accept", accept_unix(listener, socket.uids.clone(), reception.clone(), answer));
+    let mut stream = UnixStream::connect(&path).await.unwrap();
+    let _ = stream.write_all(GET.as_bytes()).await;
+    assert_eq!(read_until(&mut stream, "/one").await, "");
+}

@@ -1,0 +1,91 @@
+//! Tests of the door: what the head alone decides. Bodies and malformed requests are tested on the wire.
+
+use super::*;
+
+fn listen(json: impl FnOnce(&mut Listen)) -> Listen {
+    let mut listen = Listen {
+        tcp: None,
+        unix: None,
+        allowed_hosts: vec!["Context.Internal".into()],
+        refuse_forwarded: false,
+        token_file: None,
+        max_connections: 1,
+    };
+    json(&mut listen);
+    listen
+}
+
+fn parts(target: &str, headers: &[(&str, &str)]) -> http::request::Parts {
+    let mut request = Request::builder().uri(target);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(()).unwrap().into_parts().0
+}
+
+fn check(door: &Door, target: &str, headers: &[(&str, &str)]) -> Result<(), Refusal> {
+    door.check(&parts(target, headers), Via::Tcp)
+}
+
+#[test]
+fn loopback_names_and_configured_hosts_are_served_and_no_others() {
+    let door = Door::new(&listen(|_| {}), None);
+    for host in
+        ["localhost", "LOCALHOST:8700", "127.0.0.1", "127.9.9.9:1", "[::1]:8700", "context.internal", "a.localhost"]
+    {
+        assert_eq!(check(&door, "/", &[("host", host)]), Ok(()), "{host}");
+    }
+    for host in ["evil.example", "127.0.0.1.evil.example", "10.0.0.1", "localhost.evil.example", "[::2]", "0.0.0.0"] {
+        assert_eq!(check(&door, "/", &[("host", host)]), Err(Refusal::ForeignHost), "{host}");
+    }
+    assert_eq!(door.check(&parts("/", &[("host", "anything")]), Via::Unix), Ok(()));
+}
+
+#[test]
+fn a_host_that_is_missing_doubled_or_not_a_host_is_refused() {
+    let door = Door::new(&listen(|_| {}), None);
+    assert_eq!(check(&door, "/", &[]), Err(Refusal::BadHost));
+    assert_eq!(check(&door, "/", &[("host", "localhost"), ("host", "localhost")]), Err(Refusal::BadHost));
+    for host in ["", "localhost:99999", "local host", "a@localhost", "localhost/x", "[::1"] {
+        assert!(check(&door, "/", &[("host", host)]).is_err(), "{host}");
+    }
+    assert_eq!(check(&door, "http://user@localhost/", &[]), Err(Refusal::BadHost));
+    assert_eq!(check(&door, "http://evil.example/", &[("host", "localhost")]), Err(Refusal::ForeignHost));
+}
+
+#[test]
+fn tunnels_are_refused() {
+    let door = Door::new(&listen(|_| {}), None);
+    let upgrade = [("host", "localhost"), ("connection", "upgrade"), ("upgrade", "websocket")];
+    assert_eq!(check(&door, "/", &upgrade), Err(Refusal::Tunnel));
+    let mut connect = parts("localhost:80", &[("host", "localhost")]);
+    connect.method = Method::CONNECT;
+    assert_eq!(door.check(&connect, Via::Tcp), Err(Refusal::Tunnel));
+}
+
+#[test]
+fn forwarded_requests_are_refused_only_when_asked() {
+    let forwarded = [("host", "localhost"), ("x-forwarded-for", "10.0.0.1")];
+    assert_eq!(check(&Door::new(&listen(|_| {}), None), "/", &forwarded), Ok(()));
+    let strict = Door::new(&listen(|listen| listen.refuse_forwarded = true), None);
+    assert_eq!(check(&strict, "/", &forwarded), Err(Refusal::Forwarded));
+    assert_eq!(check(&strict, "/", &[("host", "localhost"), ("forwarded", "for=_x")]), Err(Refusal::Forwarded));
+}
+
+#[test]
+fn a_guarded_port_needs_its_token() {
+    let door = Door::new(&listen(|_| {}), Some(b"s3cret".to_vec()));
+    assert_eq!(check(&door, "/", &[("host", "localhost")]), Err(Refusal::Token));
+    assert_eq!(check(&door, "/", &[("host", "localhost"), ("x-nearside-token", "s3creT")]), Err(Refusal::Token));
+    assert_eq!(check(&door, "/", &[("host", "localhost"), ("x-nearside-token", "s3cret")]), Ok(()));
+}
+
+#[test]
+fn targets_and_heads_beyond_their_bounds_are_refused() {
+    let door = Door::new(&listen(|_| {}), None);
+    let long = format!("/{}", "a".repeat(limits::REQUEST_TARGET_BYTES));
+    assert_eq!(check(&door, &long, &[("host", "localhost")]), Err(Refusal::LongTarget));
+    let large = "a".repeat(limits::REQUEST_HEAD_BYTES);
+    assert_eq!(check(&door, "/", &[("host", "localhost"), ("x", &large)]), Err(Refusal::LargeHead));
+    assert_eq!(check(&door, "*", &[("host", "localhost")]), Err(Refusal::BadTarget));
+}

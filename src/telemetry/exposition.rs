@@ -1,0 +1,410 @@
+//! Owns how metrics are written out: names, help texts, labels, in the OpenMetrics text format.
+//!
+//! Before it: [`super::metrics`] counts, the admin port measures [`Gauges`]. After it: a Prometheus server. Invariant:
+//! a label's value is a configured region name or a word of the program, nothing a caller or a region sent.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::counts::{Grid, Latency};
+use super::metrics::Cells;
+use crate::freshness::event::{Grade, Subscription};
+
+/// The media type of what [`super::metrics::Metrics::render`] returns.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+const NO_REGION: &str = "none";
+
+/// What is measured when somebody looks, rather than counted as it happens.
+#[derive(Clone, Debug, Default)]
+pub struct Gauges {
+    /// Since the process started.
+    pub uptime: Duration,
+    /// `warming`, `fresh`, `degraded` or `draining`.
+    pub readiness: &'static str,
+    /// How old an answer can at most be, seconds, where watermarks tell.
+    pub bound: Option<u64>,
+    /// In the order of the configuration.
+    pub regions: Vec<RegionGauges>,
+    /// Entries kept.
+    pub cache_entries: u64,
+    /// Bodies, headers and keys together, bytes.
+    pub cache_bytes: u64,
+    /// `cache.max_bytes`
+    pub cache_capacity: u64,
+    /// Connections open to the listeners of the service.
+    pub connections: usize,
+    /// Tasks running, by name.
+    pub tasks: BTreeMap<&'static str, usize>,
+}
+
+/// One region, measured.
+#[derive(Clone, Debug, Default)]
+pub struct RegionGauges {
+    /// [`Subscription::word`], or `none` without a topic.
+    pub state: &'static str,
+    /// [`Grade::word`]
+    pub grade: &'static str,
+    /// How long ago its newest proof was published; `None` before the first.
+    pub proof_age: Option<Duration>,
+    /// How long its lease still holds.
+    pub lease_left: Duration,
+    /// Moves when messages may have been lost.
+    pub epoch: u32,
+    /// How far behind now its watermark is.
+    pub watermark_age: Option<Duration>,
+    /// Requests to it under way.
+    pub legs_running: usize,
+    /// Races skip it, but for probes.
+    pub outlier: bool,
+}
+
+const STATES: [Subscription; 5] =
+    [Subscription::Pending, Subscription::Probing, Subscription::Live, Subscription::Suspect, Subscription::Dead];
+const GRADES: [Grade; 4] = [Grade::None, Grade::Weak, Grade::Path, Grade::Watermark];
+const READINESS: [&str; 4] = ["warming", "fresh", "degraded", "draining"];
+
+/// Everything, as text.
+pub(super) fn render(cells: &Arc<Cells>, gauges: &Gauges) -> String {
+    let mut registry = Registry::with_prefix("nearside");
+    registry.register_collector(Box::new(Scrape { cells: cells.clone(), gauges: gauges.clone() }));
+    let mut page = String::with_capacity(16 << 10);
+    text::encode(&mut page, &registry).expect("writing to a String cannot fail");
+    page
+}
+
+#[derive(Debug)]
+struct Scrape {
+    cells: Arc<Cells>,
+    gauges: Gauges,
+}
+
+impl Collector for Scrape {
+    fn encode(&self, encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let mut page = Page { encoder, regions: &self.cells.regions };
+        requests(&mut page, &self.cells)?;
+        races(&mut page, &self.cells)?;
+        announcements(&mut page, &self.cells)?;
+        regions(&mut page, &self.gauges)?;
+        process(&mut page, &self.gauges)
+    }
+}
+
+fn requests(page: &mut Page, cells: &Cells) -> fmt::Result {
+    page.counter("hits", "Requests answered from the store", cells.hits.count())?;
+    page.latency("hit_duration", "How long a request answered from the store took", &cells.hits)?;
+    page.grid("misses", "Requests answered after a fill, by what it got and from whom", &cells.misses, "verdict")?;
+    page.latency("miss_duration", "How long a request answered after a fill took", &cells.miss_latency)?;
+    page.words(
+        "stale_served",
+        "Stored replies served, labelled, although they could not be shown fresh",
+        &cells.stale,
+    )?;
+    page.words("refused_requests", "Requests refused before they were looked up", &cells.refused)?;
+    page.counter("fills_shared", "Readers that joined a fill under way", load(&cells.fills_shared))?;
+    page.counter("identity_churn", "Warnings that callers seem to mint a token per request", load(&cells.churn))
+}
+
+fn races(page: &mut Page, cells: &Cells) -> fmt::Result {
+    page.grid("legs", "Tries at a region that ended, by their verdict or failure", &cells.legs, "verdict")?;
+    page.latencies("leg_duration", "How long a try at a region took", &cells.leg_latency)?;
+    let losers: Vec<_> = cells.losers.iter().map(load).collect();
+    page.per_region("losing_legs", "Tries that lost their race", &losers)
+}
+
+fn announcements(page: &mut Page, cells: &Cells) -> fmt::Result {
+    page.grid("announcements", "Announcements received, by outcome", &cells.announcements, "outcome")?;
+    page.latencies("propagation_delay", "From a region's ingest to applied here", &cells.propagation)?;
+    page.grid("epoch_moves", "Times that messages may have been lost", &cells.epochs, "reason")?;
+    page.grid("alarms", "Floors dropped and versions that jumped (rule R15)", &cells.alarms, "reason")
+}
+
+fn regions(page: &mut Page, gauges: &Gauges) -> fmt::Result {
+    let seen = &gauges.regions;
+    let states = STATES.map(Subscription::word);
+    page.states("subscription_state", "The state of a region's subscription", "state", &states, |n| {
+        seen.get(n).map(|region| region.state)
+    })?;
+    let grades = GRADES.map(Grade::word);
+    page.states("proof_grade", "How good a region's newest proof is", "grade", &grades, |n| {
+        seen.get(n).map(|region| region.grade)
+    })?;
+    let seconds = Some(&Unit::Seconds);
+    page.region_gauge("proof_age", "How long ago a region's newest proof was published", seconds, |n| {
+        seen.get(n)?.proof_age.map(|age| age.as_secs_f64())
+    })?;
+    page.region_gauge("lease_left", "How long a region's lease still holds", seconds, |n| {
+        Some(seen.get(n)?.lease_left.as_secs_f64())
+    })?;
+    page.region_gauge("watermark_age", "How far a region's watermark is behind now", seconds, |n| {
+        seen.get(n)?.watermark_age.map(|age| age.as_secs_f64())
+    })?;
+    page.region_gauge("epoch", "A region's epoch since the process started", None, |n| {
+        Some(f64::from(seen.get(n)?.epoch))
+    })?;
+    page.region_gauge("legs_running", "Requests to a region under way", None, |n| {
+        Some(seen.get(n)?.legs_running as f64)
+    })?;
+    page.region_gauge("region_skipped", "1 while races skip a region for its failures", None, |n| {
+        Some(if seen.get(n)?.outlier { 1.0 } else { 0.0 })
+    })
+}
+
+fn process(page: &mut Page, gauges: &Gauges) -> fmt::Result {
+    if let Some(bound) = gauges.bound {
+        page.gauge("bound", "How old an answer can at most be", Some(&Unit::Seconds), bound as f64)?;
+    }
+    page.gauge("cache_entries", "Entries kept", None, gauges.cache_entries as f64)?;
+    page.gauge("cache", "Bodies, headers and keys kept", Some(&Unit::Bytes), gauges.cache_bytes as f64)?;
+    page.gauge("cache_capacity", "The most that may be kept", Some(&Unit::Bytes), gauges.cache_capacity as f64)?;
+    page.gauge("connections", "Connections open to the service's listeners", None, gauges.connections as f64)?;
+    page.gauge("uptime", "Since the process started", Some(&Unit::Seconds), gauges.uptime.as_secs_f64())?;
+    let mut readiness = page.describe("readiness", "What /readyz says", None, MetricType::Gauge)?;
+    for word in READINESS {
+        let now = u64::from(word == gauges.readiness);
+        readiness.encode_family(&[("state", word)])?.encode_gauge(&now)?;
+    }
+    let mut tasks = page.describe("tasks", "Tasks running", None, MetricType::Gauge)?;
+    for (name, count) in &gauges.tasks {
+        tasks.encode_family(&[("name", *name)])?.encode_gauge(&(*count as u64))?;
+    }
+    let mut build = page.describe("build", "Which Nearside this is", None, MetricType::Info)?;
+    build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
+}
+
+fn load(cell: &AtomicU64) -> u64 {
+    cell.load(Ordering::Relaxed)
+}
+
+/// A page being written: each method writes one metric, all its labels included.
+struct Page<'a, 'r> {
+    encoder: DescriptorEncoder<'a>,
+    regions: &'r [String],
+}
+
+impl<'r> Page<'_, 'r> {
+    fn describe<'s>(
+        &'s mut self,
+        name: &'s str,
+        help: &str,
+        unit: Option<&'s Unit>,
+        metric_type: MetricType,
+    ) -> Result<MetricEncoder<'s>, fmt::Error> {
+        self.encoder.encode_descriptor(name, help, unit, metric_type)
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        count(&mut self.describe(name, help, None, MetricType::Counter)?, value)
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, unit: Option<&Unit>, value: f64) -> fmt::Result {
+        self.describe(name, help, unit, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    fn words(&mut self, name: &str, help: &str, grid: &Grid) -> fmt::Result {
+        let mut metric = self.describe(name, help, None, MetricType::Counter)?;
+        for (word, value) in grid.row(0, true) {
+            count(&mut metric.encode_family(&[("reason", word)])?, value)?;
+        }
+        Ok(())
+    }
+
+    fn grid(&mut self, name: &str, help: &str, grid: &Grid, label: &str) -> fmt::Result {
+        let regions = self.regions;
+        let mut metric = self.describe(name, help, None, MetricType::Counter)?;
+        let named = regions.iter().map(|name| (name.as_str(), true));
+        for (row, (region, zeros)) in [(NO_REGION, false)].into_iter().chain(named).enumerate() {
+            for (word, value) in grid.row(row, zeros) {
+                count(&mut metric.encode_family(&[("region", region), (label, word)])?, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn per_region(&mut self, name: &str, help: &str, values: &[u64]) -> fmt::Result {
+        let regions = self.regions;
+        let mut metric = self.describe(name, help, None, MetricType::Counter)?;
+        for (region, value) in regions.iter().zip(values) {
+            count(&mut metric.encode_family(&[("region", region.as_str())])?, *value)?;
+        }
+        Ok(())
+    }
+
+    fn region_gauge(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        value: impl Fn(usize) -> Option<f64>,
+    ) -> fmt::Result {
+        let regions = self.regions;
+        let mut metric = self.describe(name, help, unit, MetricType::Gauge)?;
+        for (n, region) in regions.iter().enumerate() {
+            if let Some(value) = value(n) {
+                metric.encode_family(&[("region", region.as_str())])?.encode_gauge(&value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One gauge per region and word: 1 for the word that holds now, 0 for the others.
+    fn states(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        words: &[&str],
+        now: impl Fn(usize) -> Option<&'static str>,
+    ) -> fmt::Result {
+        let regions = self.regions;
+        let mut metric = self.describe(name, help, None, MetricType::Gauge)?;
+        for (n, region) in regions.iter().enumerate() {
+            let Some(holds) = now(n) else { continue };
+            for word in words {
+                let value = u64::from(*word == holds);
+                metric.encode_family(&[("region", region.as_str()), (label, word)])?.encode_gauge(&value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn latency(&mut self, name: &str, help: &str, latency: &Latency) -> fmt::Result {
+        histogram(&mut self.describe(name, help, Some(&Unit::Seconds), MetricType::Histogram)?, latency)
+    }
+
+    fn latencies(&mut self, name: &str, help: &str, latencies: &[Latency]) -> fmt::Result {
+        let regions = self.regions;
+        let mut metric = self.describe(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
+        for (region, latency) in regions.iter().zip(latencies) {
+            histogram(&mut metric.encode_family(&[("region", region.as_str())])?, latency)?;
+        }
+        Ok(())
+    }
+}
+
+fn count(metric: &mut MetricEncoder, value: u64) -> fmt::Result {
+    metric.encode_counter::<NoLabelSet, u64, u64>(&value, None)
+}
+
+fn histogram(metric: &mut MetricEncoder, latency: &Latency) -> fmt::Result {
+    let reading = latency.read();
+    metric.encode_histogram::<NoLabelSet>(reading.sum, reading.count, &reading.buckets, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::freshness::words::RegionId;
+    use crate::telemetry::metrics::Metrics;
+
+    fn regions() -> Metrics {
+        Metrics::new(&["eu-west-1".to_owned(), "us-east-1".to_owned()])
+    }
+
+    fn lines(page: &str) -> Vec<&str> {
+        page.lines().collect()
+    }
+
+    #[test]
+    fn what_was_counted_is_shown_under_the_region_and_word_it_was_counted_for() {
+        let metrics = regions();
+        metrics.hit(Duration::from_micros(7));
+        metrics.miss("good", Some(RegionId(1)), Duration::from_millis(21));
+        metrics.miss("no-reply", None, Duration::from_secs(2));
+        metrics.leg(RegionId(0), "too-old", Duration::from_millis(30));
+        metrics.loser(RegionId(0));
+        metrics.announcement(Some(RegionId(1)), "applied");
+        metrics.announcement(None, "wrong-topic");
+        metrics.propagation(RegionId(1), Duration::from_millis(40));
+        metrics.epoch_moved(RegionId(0), "hole");
+        metrics.alarm(RegionId(0), "floor-dropped");
+        metrics.refused("host");
+        metrics.stale("regions-down");
+        metrics.fill_shared();
+        metrics.churn();
+        let page = metrics.render(&Gauges::default());
+        for line in [
+            "nearside_hits_total 1",
+            "nearside_hit_duration_seconds_bucket{le=\"0.000005\"} 0",
+            "nearside_hit_duration_seconds_bucket{le=\"0.00001\"} 1",
+            "nearside_misses_total{region=\"us-east-1\",verdict=\"good\"} 1",
+            "nearside_misses_total{region=\"none\",verdict=\"no-reply\"} 1",
+            "nearside_misses_total{region=\"eu-west-1\",verdict=\"good\"} 0",
+            "nearside_miss_duration_seconds_count 2",
+            "nearside_legs_total{region=\"eu-west-1\",verdict=\"too-old\"} 1",
+            "nearside_leg_duration_seconds_bucket{le=\"+Inf\",region=\"eu-west-1\"} 1",
+            "nearside_losing_legs_total{region=\"eu-west-1\"} 1",
+            "nearside_losing_legs_total{region=\"us-east-1\"} 0",
+            "nearside_announcements_total{region=\"us-east-1\",outcome=\"applied\"} 1",
+            "nearside_announcements_total{region=\"none\",outcome=\"wrong-topic\"} 1",
+            "nearside_propagation_delay_seconds_count{region=\"us-east-1\"} 1",
+            "nearside_epoch_moves_total{region=\"eu-west-1\",reason=\"hole\"} 1",
+            "nearside_alarms_total{region=\"eu-west-1\",reason=\"floor-dropped\"} 1",
+            "nearside_refused_requests_total{reason=\"host\"} 1",
+            "nearside_stale_served_total{reason=\"regions-down\"} 1",
+            "nearside_fills_shared_total 1",
+            "nearside_identity_churn_total 1",
+            "# EOF",
+        ] {
+            assert!(lines(&page).contains(&line), "{line} is missing from\n{page}");
+        }
+    }
+
+    #[test]
+    fn gauges_show_what_holds_now_and_leave_out_what_is_not_known() {
+        let live = RegionGauges {
+            state: "live",
+            grade: "watermark",
+            proof_age: Some(Duration::from_millis(1_500)),
+            lease_left: Duration::from_millis(13_500),
+            epoch: 3,
+            ..RegionGauges::default()
+        };
+        let gauges = Gauges {
+            readiness: "fresh",
+            bound: Some(2),
+            regions: vec![live, RegionGauges { grade: "none", outlier: true, ..RegionGauges::default() }],
+            cache_entries: 12,
+            tasks: BTreeMap::from([("fill", 4)]),
+            ..Gauges::default()
+        };
+        let page = regions().render(&gauges);
+        for line in [
+            "nearside_subscription_state{region=\"eu-west-1\",state=\"live\"} 1",
+            "nearside_subscription_state{region=\"eu-west-1\",state=\"dead\"} 0",
+            "nearside_proof_grade{region=\"eu-west-1\",grade=\"watermark\"} 1",
+            "nearside_proof_grade{region=\"us-east-1\",grade=\"none\"} 1",
+            "nearside_proof_age_seconds{region=\"eu-west-1\"} 1.5",
+            "nearside_epoch{region=\"eu-west-1\"} 3.0",
+            "nearside_region_skipped{region=\"us-east-1\"} 1.0",
+            "nearside_bound_seconds 2.0",
+            "nearside_cache_entries 12.0",
+            "nearside_readiness{state=\"fresh\"} 1",
+            "nearside_readiness{state=\"draining\"} 0",
+            "nearside_tasks{name=\"fill\"} 4",
+        ] {
+            assert!(lines(&page).contains(&line), "{line} is missing from\n{page}");
+        }
+        assert!(!page.contains("nearside_proof_age_seconds{region=\"us-east-1\"}"), "{page}");
+    }
+
+    #[test]
+    fn every_metric_is_described_once_with_its_help_and_type() {
+        let page = regions().render(&Gauges::default());
+        let mut described: Vec<_> =
+            lines(&page).into_iter().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+        let all = described.len();
+        described.sort_unstable();
+        described.dedup();
+        assert_eq!(described.len(), all);
+        assert!(all > 20, "{all}");
+    }
+}

@@ -1,0 +1,222 @@
+//! Owns what a region says: from a request and the region's records to status, headers and body.
+//!
+//! Before it: [`super::region`] took the request. After it: the region sends the [`Reply`], whole or broken. Pure.
+//! Invariant: two regions that hold the same versions send the same bytes.
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use super::catalogue::Stored;
+
+/// The header in which replies state their records' versions, separated by commas when there are several.
+pub const VERSION_HEADER: HeaderName = HeaderName::from_static("x-record-version");
+/// The record type of everything in the catalogue.
+pub const RECORD_TYPE: &str = "context";
+
+/// A complete reply, before anything is done to it.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers, without those that frame the body.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+    /// The version it shows; the first when there are several.
+    pub version: Option<u64>,
+}
+
+/// What a path asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked<'a> {
+    /// `/v1/contexts/{key}` and `/v1/contexts/{key}/{view}`
+    Context(&'a str, Option<&'a str>),
+    /// `/v1/pairs/{left}/{right}`: two records at one URL.
+    Pair(&'a str, &'a str),
+    /// `/v1/about`: names no record.
+    About,
+    /// Nothing that there is.
+    Nothing,
+}
+
+impl<'a> Asked<'a> {
+    /// Reads a path.
+    pub fn read(path: &'a str) -> Self {
+        let mut parts = path.strip_prefix("/v1/").unwrap_or("").split('/');
+        let all = (parts.next(), parts.next(), parts.next(), parts.next());
+        match all {
+            (Some("contexts"), Some(key), None, None) if !key.is_empty() => Self::Context(key, None),
+            (Some("contexts"), Some(key), Some(view), None) if !key.is_empty() && !view.is_empty() => {
+                Self::Context(key, Some(view))
+            }
+            (Some("pairs"), Some(left), Some(right), None) if !left.is_empty() && !right.is_empty() => {
+                Self::Pair(left, right)
+            }
+            (Some("about"), None, None, None) => Self::About,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// What a region leaves out or does differently, as some services do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Habits {
+    /// State versions in [`VERSION_HEADER`].
+    pub versions: bool,
+    /// Make ETags of this region's own for the same body.
+    pub own_etags: Option<u8>,
+}
+
+/// Answers a GET or HEAD; `look` finds a record as this region has it.
+pub fn read(asked: Asked<'_>, look: impl Fn(&str) -> Option<Stored>, headers: &HeaderMap, habits: Habits) -> Reply {
+    match asked {
+        Asked::Context(key, view) => match look(key) {
+            Some(Stored { version, value: Some(value) }) => {
+                let view = view.map(|view| format!(r#""view":{},"#, quoted(view))).unwrap_or_default();
+                let head = format!(r#"{{"key":{},"version":{version},{view}"value":"#, quoted(key));
+                let body = [head.as_bytes(), &value, b"}"];
+                shown(&[version], body.concat(), headers, habits)
+            }
+            Some(Stored { version, value: None }) => absent(Some(version), habits),
+            None => absent(None, habits),
+        },
+        Asked::Pair(left, right) => match (look(left), look(right)) {
+            (Some(Stored { version: one, value: Some(left) }), Some(Stored { version: two, value: Some(right) })) => {
+                let body = [&b"{\"left\":"[..], &left, b",\"right\":", &right, b"}"];
+                shown(&[one, two], body.concat(), headers, habits)
+            }
+            _ => absent(None, habits),
+        },
+        Asked::About => about(headers),
+        Asked::Nothing => problem(StatusCode::NOT_FOUND, "there is nothing at this path"),
+    }
+}
+
+/// A reply that only states a problem, or that a write succeeded.
+pub fn problem(status: StatusCode, title: &str) -> Reply {
+    let body = format!(r#"{{"title":{}}}"#, quoted(title));
+    let mut reply = plain(status, body.into_bytes());
+    reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    reply
+}
+
+/// What a write made: the new version.
+pub fn written(version: u64) -> Reply {
+    let mut reply = plain(StatusCode::OK, format!(r#"{{"version":{version}}}"#).into_bytes());
+    reply.headers.insert(VERSION_HEADER, HeaderValue::from(version));
+    reply
+}
+
+fn about(headers: &HeaderMap) -> Reply {
+    let etag = HeaderValue::from_static("\"about-1\"");
+    let mut reply = plain(StatusCode::OK, br#"{"service":"contexts","api":"v1"}"#.to_vec());
+    reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=60"));
+    unless_known(reply, etag, headers)
+}
+
+fn shown(versions: &[u64], body: Vec<u8>, headers: &HeaderMap, habits: Habits) -> Reply {
+    let text = versions.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+    let own = habits.own_etags.map(|region| format!("r{region}-")).unwrap_or_default();
+    let mut reply = plain(StatusCode::OK, body);
+    reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, max-age=5"));
+    reply.version = versions.first().copied();
+    if habits.versions {
+        reply.headers.insert(VERSION_HEADER, header(&text));
+    }
+    unless_known(reply, header(&format!("\"{own}v{}\"", text.replace(',', "-"))), headers)
+}
+
+fn absent(version: Option<u64>, habits: Habits) -> Reply {
+    let mut reply = plain(StatusCode::NOT_FOUND, br#"{"title":"no such record"}"#.to_vec());
+    reply.version = version;
+    if let Some(version) = version.filter(|_| habits.versions) {
+        reply.headers.insert(VERSION_HEADER, HeaderValue::from(version));
+    }
+    reply
+}
+
+/// 304 when the caller already holds what `etag` stands for (RFC 9110, 13.1.2).
+fn unless_known(mut reply: Reply, etag: HeaderValue, headers: &HeaderMap) -> Reply {
+    let weakly = |one: &str| one.trim().trim_start_matches("W/").as_bytes() == etag.as_bytes();
+    let known = headers
+        .get_all(IF_NONE_MATCH)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|one| one.trim() == "*" || weakly(one));
+    reply.headers.insert(ETAG, etag);
+    if known {
+        reply.status = StatusCode::NOT_MODIFIED;
+        reply.headers.remove(CONTENT_TYPE);
+        reply.body = Bytes::new();
+    }
+    reply
+}
+
+fn plain(status: StatusCode, body: Vec<u8>) -> Reply {
+    let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+    Reply { status, headers, body: body.into(), version: None }
+}
+
+fn header(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).expect("digits, commas and quotes are valid in a header")
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Habits = Habits { versions: true, own_etags: None };
+
+    fn look(key: &str) -> Option<Stored> {
+        match key {
+            "a" => Some(Stored { version: 3, value: Some(Bytes::from_static(b"{\"x\":1}")) }),
+            "b" => Some(Stored { version: 8, value: Some(Bytes::from_static(b"2")) }),
+            "gone" => Some(Stored { version: 4, value: None }),
+            _ => None,
+        }
+    }
+
+    fn get(path: &str, known: &str) -> Reply {
+        let mut headers = HeaderMap::new();
+        headers.insert(IF_NONE_MATCH, header(known));
+        read(Asked::read(path), look, &headers, PLAIN)
+    }
+
+    #[test]
+    fn a_reply_is_json_and_states_its_versions() {
+        for (path, versions) in [("/v1/contexts/a", "3"), ("/v1/contexts/a/summary", "3"), ("/v1/pairs/a/b", "3,8")] {
+            let reply = get(path, "");
+            assert_eq!((reply.status, &reply.headers[VERSION_HEADER]), (StatusCode::OK, &header(versions)), "{path}");
+            serde_json::from_slice::<serde_json::Value>(&reply.body).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_known_validator_gets_304_and_another_does_not() {
+        for known in ["\"v3\"", "W/\"v3\"", "\"v1\", \"v3\"", "*"] {
+            assert_eq!(get("/v1/contexts/a", known).status, StatusCode::NOT_MODIFIED, "{known}");
+        }
+        assert_eq!(get("/v1/contexts/a", "\"v2\"").status, StatusCode::OK);
+    }
+
+    #[test]
+    fn a_tombstone_states_its_version_and_an_unknown_record_none() {
+        let gone = get("/v1/contexts/gone", "");
+        assert_eq!((gone.status, gone.version), (StatusCode::NOT_FOUND, Some(4)));
+        assert_eq!(gone.headers[VERSION_HEADER], "4");
+        assert!(!get("/v1/contexts/never", "").headers.contains_key(VERSION_HEADER));
+    }
+
+    #[test]
+    fn a_path_that_means_nothing_is_not_found() {
+        for path in ["/", "/v1/contexts/", "/v1/contexts//x", "/v1/contexts/a/b/c", "/v2/contexts/a", "/v1/pairs/a"] {
+            assert_eq!(Asked::read(path), Asked::Nothing, "{path}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Owns how the story looks on a terminal: aligned columns, a bar for each leg of a race, colour only for people.
+//!
+//! Before it: [`super::story`] measured. After it: standard output. Invariant: no line is wider than [`WIDTH`] columns;
+//! what is printed is what was measured.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use super::build::World;
+use super::reader::Spread;
+use super::story::{AllDown, Change, DeadRegion, Hits, Lagging, Leg, Miss, Story, Told};
+
+/// Columns.
+pub const WIDTH: usize = 100;
+const BAR: usize = 40;
+
+/// Where the story is told.
+pub struct Screen<'a> {
+    out: &'a mut dyn Write,
+    colour: bool,
+    step: usize,
+    /// What is left of a progress line, to be wiped.
+    dirty: bool,
+}
+
+impl<'a> Screen<'a> {
+    /// Writes to `out`; colour and progress only when `terminal`.
+    pub fn new(out: &'a mut dyn Write, terminal: bool) -> Self {
+        Self { out, colour: terminal, step: 0, dirty: false }
+    }
+
+    /// What runs where.
+    pub fn opening(&mut self, world: &World, sidecar: &str, admin: &str) -> io::Result<()> {
+        let title = self.bold("nearside dev: a read service in three regions, and the sidecar in front of it");
+        writeln!(self.out, "\n{title}\n")?;
+        self.place("sidecar", sidecar, "ask it what you would ask the service")?;
+        self.place("  admin", admin, "/livez /readyz /status /metrics")?;
+        for region in world.regions.iter() {
+            let knobs = region.knobs();
+            let (base, jitter, lag) = (knobs.latency.base.as_millis(), knobs.latency.jitter.as_millis(), knobs.lag);
+            let about = format!("answers in {base:>3} ms +- {jitter:<2}  ingests {:>3} ms late", lag.as_millis());
+            self.place(&region.name, &region.url(), &about)?;
+        }
+        self.place("SNS and SQS", &world.aws.base, "topics that sign, queues that wait")?;
+        self.place("control", &format!("http://{}", world.control), "for nearside dev put, delete, chaos, state")?;
+        for note in &world.notes {
+            writeln!(self.out, "  note: {note}")?;
+        }
+        writeln!(self.out, "\n  The catalogue has {} records: tenant-1, tenant-2, ...", world.catalogue.len())?;
+        self.out.flush()
+    }
+
+    /// A line by itself.
+    pub fn line(&mut self, text: &str) -> io::Result<()> {
+        self.wipe()?;
+        writeln!(self.out, "  {text}")?;
+        self.out.flush()
+    }
+
+    /// One piece of the story.
+    pub fn tell(&mut self, told: Told<'_>) -> io::Result<()> {
+        match told {
+            Told::Progress(done, of) => return self.progress(done, of),
+            Told::Begin(title) => {
+                self.step += 1;
+                let title = self.bold(&format!("{}  {title}", self.step));
+                writeln!(self.out, "\n{title}")?;
+            }
+            Told::Miss(miss) => self.miss(miss)?,
+            Told::Hits(hits) => self.hits(hits)?,
+            Told::Change(change) => self.change(change)?,
+            Told::DeadRegion(dead) => self.dead_region(dead)?,
+            Told::Lagging(lagging) => self.lagging(lagging)?,
+            Told::AllDown(down) => self.all_down(down)?,
+        }
+        self.out.flush()
+    }
+
+    /// What to do next, by hand.
+    pub fn commands(&mut self, story: &Story, sidecar: &str, admin: &str, control: &str) -> io::Result<()> {
+        let title = self.bold(&format!("That took {} s. Now by hand:", story.took.as_secs()));
+        writeln!(self.out, "\n{title}")?;
+        let lines = [
+            format!("curl -i {sidecar}/v1/contexts/tenant-7"),
+            format!("nearside dev put tenant-7 '{{\"plan\":\"gold\"}}'{control}"),
+            format!("curl -i {sidecar}/v1/contexts/tenant-7"),
+            format!("nearside dev chaos eu-west-1 off{control}"),
+            format!("nearside dev chaos us-east-1 slow 5s{control}"),
+            format!("nearside dev chaos ap-southeast-2 lag 30s{control}"),
+            format!("nearside dev chaos all reset{control}"),
+            format!("nearside dev state{control}"),
+            format!("curl {admin}/status"),
+        ];
+        for line in lines {
+            writeln!(self.out, "  {line}")?;
+        }
+        self.out.flush()
+    }
+
+    fn miss(&mut self, miss: &Miss) -> io::Result<()> {
+        self.race(&miss.legs, miss.winner.as_deref())?;
+        self.fact("the caller had its answer after", &ms(miss.seen.took), "")
+    }
+
+    fn hits(&mut self, hits: &Hits) -> io::Result<()> {
+        self.wipe()?;
+        self.fact("requests", &hits.asked.to_string(), "")?;
+        self.fact("from the store", &hits.hits.to_string(), "")?;
+        self.spread("latency", hits.spread)
+    }
+
+    fn change(&mut self, change: &Change) -> io::Result<()> {
+        let before = change.before.map_or_else(|| "?".to_owned(), |version| version.to_string());
+        self.fact("version", &format!("{before} -> {}", change.version), "")?;
+        self.fact("a caller saw it after", &ms(change.visible), "from the put in the catalogue")?;
+        for (region, arrival) in &change.arrivals {
+            let arrived = arrival.map_or_else(|| "not yet".to_owned(), ms);
+            self.fact(&format!("announced by {region}"), &arrived, "from the put to verified and applied")?;
+        }
+        Ok(())
+    }
+
+    fn dead_region(&mut self, dead: &DeadRegion) -> io::Result<()> {
+        self.wipe()?;
+        let off = format!("{} switched off after {} of them", dead.region, dead.off_after);
+        self.fact("cold records asked for", &dead.asked.to_string(), &off)?;
+        self.verdict("failed requests", dead.failed)?;
+        self.spread("latency before", dead.before)?;
+        self.spread("latency from then on", dead.during)
+    }
+
+    fn lagging(&mut self, lagging: &Lagging) -> io::Result<()> {
+        self.race(&lagging.legs, None)?;
+        let first = format!("{} of {}", lagging.answered_first, lagging.asked);
+        self.fact("it answered first", &first, &format!("{}, with an old version", lagging.region))?;
+        self.verdict("old versions served", lagging.old_served)?;
+        self.verdict("failed requests", lagging.failed)
+    }
+
+    fn all_down(&mut self, down: &AllDown) -> io::Result<()> {
+        let version = |seen: &super::reader::Seen| seen.version.map_or_else(|| "-".to_owned(), |it| it.to_string());
+        let status = |seen: &super::reader::Seen| seen.status.map_or_else(|| "none".to_owned(), |it| it.to_string());
+        let rows = [
+            (format!("changed to version {}", down.announced), &down.stored),
+            ("stored, not changed".to_owned(), &down.other),
+            ("never asked for before".to_owned(), &down.cold),
+        ];
+        for (name, seen) in rows {
+            let got = format!("{}, version {}", status(seen), version(seen));
+            self.fact(&name, &got, &seen.label)?;
+        }
+        self.fact("seen after the regions' return", &ms(down.recovered), "")
+    }
+
+    /// A bar per leg: who answered when.
+    fn race(&mut self, legs: &[Leg], winner: Option<&str>) -> io::Result<()> {
+        let longest = legs.iter().filter_map(|leg| leg.took).max().unwrap_or_default().max(Duration::from_micros(1));
+        for leg in legs {
+            let Some(took) = leg.took else {
+                writeln!(self.out, "  {:<16}  {:<BAR$}  no answer", leg.region, "")?;
+                continue;
+            };
+            let share = took.as_secs_f64() / longest.as_secs_f64();
+            let bar = "=".repeat(((BAR as f64 * share).round() as usize).clamp(1, BAR));
+            let version = leg.version.map_or_else(String::new, |version| format!("version {version}"));
+            let won = if winner == Some(leg.region.as_str()) { self.green("  won") } else { String::new() };
+            writeln!(self.out, "  {:<16}  {bar:<BAR$}  {:>10}  {version}{won}", leg.region, ms(took))?;
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, name: &str, url: &str, about: &str) -> io::Result<()> {
+        writeln!(self.out, "  {name:<16}  {url:<24}  {about}")
+    }
+
+    /// Name, right-aligned value, and a remark cut to the width.
+    fn fact(&mut self, name: &str, value: &str, remark: &str) -> io::Result<()> {
+        let left = format!("  {name:<34}  {value:>16}");
+        let room = WIDTH.saturating_sub(left.chars().count() + 2);
+        let remark: String = remark.chars().take(room).collect();
+        writeln!(self.out, "{}", format!("{left}  {remark}").trim_end())
+    }
+
+    /// A count that ought to be zero.
+    fn verdict(&mut self, name: &str, count: usize) -> io::Result<()> {
+        let line = format!("  {name:<34}  {count:>16}");
+        let line = if count == 0 { self.green(&line) } else { self.paint(&line, "31") };
+        writeln!(self.out, "{line}")
+    }
+
+    fn spread(&mut self, name: &str, spread: Spread) -> io::Result<()> {
+        self.fact(name, &format!("p50 {}", ms(spread.p50)), &format!("p99 {:>9}", ms(spread.p99)))
+    }
+
+    fn progress(&mut self, done: usize, of: usize) -> io::Result<()> {
+        // A terminal's eye is not faster than a hundred steps.
+        if !self.colour || !done.is_multiple_of((of / 100).max(1)) {
+            return Ok(());
+        }
+        let filled = BAR * done / of.max(1);
+        write!(self.out, "\r  {}{} {done}/{of}", "=".repeat(filled), " ".repeat(BAR - filled))?;
+        self.dirty = true;
+        self.out.flush()
+    }
+
+    fn wipe(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.dirty) {
+            write!(self.out, "\r{:WIDTH$}\r", "", WIDTH = WIDTH - 1)?;
+        }
+        Ok(())
+    }
+
+    fn bold(&self, text: &str) -> String {
+        self.paint(text, "1")
+    }
+
+    fn green(&self, text: &str) -> String {
+        self.paint(text, "32")
+    }
+
+    fn paint(&self, text: &str, code: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// Milliseconds with as many digits as matter.
+fn ms(span: Duration) -> String {
+    let millis = span.as_secs_f64() * 1000.0;
+    if millis < 10.0 { format!("{millis:.2} ms") } else { format!("{millis:.1} ms") }
+}
