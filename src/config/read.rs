@@ -85,6 +85,7 @@ fn finish(ledger: Ledger, config: Config, syntax: Syntax) -> Result<(Config, Ori
     mistakes.sort();
     mistakes.dedup();
     origins.warnings.sort();
+    origins.settings.sort_by_key(|known| (known.home(), known.item, known.setting.rank()));
     if mistakes.is_empty() { Ok((config, origins)) } else { Err(mistakes) }
 }
 
