@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 
 use super::*;
-use crate::cache::entry::{Routed, Standing};
+use crate::cache::entry::{Routed, Shown, Standing};
 use crate::cache::key::Seed;
 use crate::cache::policy::Stored;
 use crate::clock::Wall;
