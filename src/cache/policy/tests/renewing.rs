@@ -1,5 +1,7 @@
 //! Sections 3.2, 4.3.1, 4.3.4, 4.3.5 and 4.4: asking, freshening, invalidating.
 
+use std::sync::Arc;
+
 use url::Url;
 
 use super::*;
@@ -13,7 +15,7 @@ fn not_modified_reply(pairs: &[(&str, &str)]) -> Reply {
     Reply { sent, received: sent, sent_wall: DATE + seconds(3_600), body, ..reply(304, pairs) }
 }
 
-fn renewed(entry: &Entry, pairs: &[(&str, &str)]) -> Entry {
+fn renewed(entry: &Entry, pairs: &[(&str, &str)]) -> Arc<Entry> {
     match refreshed(entry, &HeaderMap::new(), &not_modified_reply(pairs)) {
         Renewal::Store(entry) => entry,
         other => panic!("{other:?}"),
