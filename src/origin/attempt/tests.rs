@@ -314,18 +314,3 @@ async fn a_certificate_that_nobody_vouches_for_is_a_failure_to_connect() {
     let origin = origin_at(&format!("https://localhost:{}", server.at.port()), Some(other));
     assert_eq!(origin.ask(RegionId(0), get("/"), WITHIN).await.unwrap_err(), Failure::Connect);
 }
-
-#[test]
-fn versions_are_numbers_in_the_order_of_the_records_or_nothing() {
-    let name = HeaderName::from_static("x-record-version");
-    let stated = |values: &[&str]| {
-        let headers = values.iter().map(|value| (name.clone(), value.parse().unwrap())).collect();
-        versions(&headers, &name).iter().map(|version| version.0).collect::<Vec<_>>()
-    };
-    assert_eq!(stated(&["7"]), [7]);
-    assert_eq!(stated(&["7, 8,9"]), [7, 8, 9]);
-    assert_eq!(stated(&["7", "8"]), [7, 8]);
-    for nonsense in ["", "seven", "7,", "-1", "1.5", "99999999999999999999", "1,1,1,1,1,1,1,1,1"] {
-        assert!(stated(&[nonsense]).is_empty(), "{nonsense}");
-    }
-}
