@@ -25,6 +25,23 @@ fn change(records: &Records, hash: u64, region: RegionId, version: u64, now: Mom
     actions
 }
 
+fn served(records: &Records, hash: u64, version: u64, region: RegionId, now: Moment) -> Vec<Action> {
+    let record = records.pin(id(hash));
+    let actions = records.served(id(hash), &record, Version(version), region, now);
+    drop(record);
+    records.release(id(hash));
+    actions
+}
+
+/// Every reachable region answers a race for record 7 below its floor, with 5 at most.
+fn below(records: &Records, reachable: RegionSet, now: Moment) -> Vec<Action> {
+    let record = records.pin(id(7));
+    let actions = records.below_floor(id(7), &record, Version(5), reachable, now);
+    drop(record);
+    records.release(id(7));
+    actions
+}
+
 fn floor(records: &Records, hash: u64) -> u64 {
     let record = records.pin(id(hash));
     let floor = record.snapshot().floor.0;
@@ -101,11 +118,11 @@ fn a_floor_that_no_reachable_region_reaches_is_dropped_after_the_worst_lag() {
     let record = records.pin(id(7));
     change(&records, 7, A, 9, at(0));
     let everybody = RegionSet::first(2);
-    let below = |seconds| records.below_floor(id(7), Version(5), everybody, at(seconds));
-    assert_eq!(below(1), []);
-    assert_eq!(below(61), [], "not longer than the worst lag");
-    assert_eq!(records.below_floor(id(7), Version(5), RegionSet::EMPTY, at(62)), [], "nobody was reached");
-    assert_eq!(below(62), [Action::Alarm(A, "floor-dropped")]);
+    let below_all = |seconds| below(&records, everybody, at(seconds));
+    assert_eq!(below_all(1), []);
+    assert_eq!(below_all(61), [], "not longer than the worst lag");
+    assert_eq!(below(&records, RegionSet::EMPTY, at(62)), [], "nobody was reached");
+    assert_eq!(below_all(62), [Action::Alarm(A, "floor-dropped")]);
     let state = record.snapshot();
     assert_eq!((state.floor, state.escaped, state.marker), (Version(5), true, None));
     assert!(state.upholds(Version(5), state.generation));
@@ -116,12 +133,12 @@ fn a_floor_that_no_reachable_region_reaches_is_dropped_after_the_worst_lag() {
 fn a_dropped_floor_is_not_raised_again_until_a_second_region_serves_it() {
     let records = records(1 << 12);
     change(&records, 7, A, 9, at(0));
-    records.below_floor(id(7), Version(5), RegionSet::first(2), at(1));
-    records.below_floor(id(7), Version(5), RegionSet::first(2), at(62));
+    below(&records, RegionSet::first(2), at(1));
+    below(&records, RegionSet::first(2), at(62));
     change(&records, 7, A, 9, at(63));
     change(&records, 7, B, 9, at(63));
     assert_eq!(floor(&records, 7), 5, "said again, even by another");
-    records.served(id(7), Version(9), A, at(64));
+    served(&records, 7, 9, A, at(64));
     assert_eq!(floor(&records, 7), 5, "A had announced it");
     assert!(records.pin(id(7)).snapshot().escaped);
     change(&records, 7, B, 6, at(65));
@@ -129,9 +146,21 @@ fn a_dropped_floor_is_not_raised_again_until_a_second_region_serves_it() {
     assert!(!records.pin(id(7)).snapshot().escaped, "and end the labelling");
     change(&records, 7, A, 9, at(66));
     assert_eq!(floor(&records, 7), 6, "9 stays doubted");
-    records.served(id(7), Version(9), B, at(67));
+    served(&records, 7, 9, B, at(67));
     assert_eq!(floor(&records, 7), 9);
     assert!(!records.pin(id(7)).snapshot().escaped);
+}
+
+/// R15: who announced it was the first.
+#[test]
+fn a_dropped_floor_is_right_after_all_when_another_than_its_announcer_serves_it() {
+    let records = records(1 << 12);
+    change(&records, 7, A, 9, at(0));
+    below(&records, RegionSet::first(2), at(1));
+    below(&records, RegionSet::first(2), at(62));
+    assert_eq!(floor(&records, 7), 5);
+    served(&records, 7, 9, B, at(63));
+    assert_eq!(floor(&records, 7), 9);
 }
 
 /// R15: the time below the floor counts only while it is the same floor and nobody reached it.
@@ -140,12 +169,27 @@ fn a_floor_that_was_reached_or_rose_in_between_is_watched_anew() {
     let records = records(1 << 12);
     let everybody = RegionSet::first(2);
     change(&records, 7, A, 9, at(0));
-    records.below_floor(id(7), Version(5), everybody, at(1));
-    records.served(id(7), Version(9), A, at(2));
-    assert_eq!(records.below_floor(id(7), Version(5), everybody, at(100)), []);
+    below(&records, everybody, at(1));
+    served(&records, 7, 9, A, at(2));
+    assert_eq!(below(&records, everybody, at(100)), []);
     change(&records, 7, A, 10, at(101));
-    assert_eq!(records.below_floor(id(7), Version(5), everybody, at(161)), []);
+    assert_eq!(below(&records, everybody, at(161)), []);
     assert_eq!(floor(&records, 7), 10);
+}
+
+/// R15: an earlier doubt does not stand in the way.
+#[test]
+fn a_floor_that_was_reached_is_watched_anew_while_an_older_doubt_is_remembered() {
+    let records = records(1 << 12);
+    let everybody = RegionSet::first(2);
+    change(&records, 7, A, 9, at(0));
+    below(&records, everybody, at(1));
+    assert_eq!(below(&records, everybody, at(62)).len(), 1);
+    change(&records, 7, B, 6, at(63));
+    below(&records, everybody, at(64));
+    served(&records, 7, 6, B, at(65));
+    assert_eq!(below(&records, everybody, at(200)), []);
+    assert_eq!(floor(&records, 7), 6);
 }
 
 /// R15: a region restored from a backup says MAX, in a message and in a reply.
@@ -155,7 +199,7 @@ fn a_version_beyond_the_ceiling_never_becomes_a_floor() {
     change(&records, 7, A, 5, at(0));
     assert_eq!(change(&records, 7, A, u64::MAX, at(1)), [Action::Alarm(A, "version-jump")]);
     for (region, seconds) in [(A, 2), (B, 3), (A, 4)] {
-        records.served(id(7), Version(u64::MAX), region, at(seconds));
+        served(&records, 7, u64::MAX, region, at(seconds));
         assert_eq!(floor(&records, 7), 5);
     }
     change(&records, 7, B, 6, at(5));
@@ -167,10 +211,10 @@ fn a_version_beyond_the_ceiling_never_becomes_a_floor() {
 fn a_jump_that_a_second_region_serves_was_right() {
     let records = records(1 << 12);
     change(&records, 7, A, 5, at(0));
-    assert_eq!(records.served(id(7), Version(2_000_000), A, at(1)), [Action::Alarm(A, "version-jump")]);
-    assert_eq!(records.served(id(7), Version(2_000_000), A, at(2)), [], "known by now");
+    assert_eq!(served(&records, 7, 2_000_000, A, at(1)), [Action::Alarm(A, "version-jump")]);
+    assert_eq!(served(&records, 7, 2_000_000, A, at(2)), [], "known by now");
     assert_eq!(floor(&records, 7), 5);
-    records.served(id(7), Version(2_000_001), B, at(3));
+    served(&records, 7, 2_000_001, B, at(3));
     assert_eq!(floor(&records, 7), 2_000_001);
 }
 
@@ -265,7 +309,7 @@ proptest! {
                     expected[record as usize] = expected[record as usize].max(version);
                 }
                 Deed::Serve(record, version) => {
-                    records.served(id(key(record)), Version(version), B, now);
+                    served(&records, key(record), version, B, now);
                     expected[record as usize] = expected[record as usize].max(version);
                 }
                 Deed::Pin(record) => held[record as usize].push(records.pin(id(key(record)))),
