@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
+use crate::freshness::words::Version;
 use crate::tasks::Tasks;
 
 const WITHIN: Duration = Duration::from_secs(5);
