@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
+use crate::clock::Wall;
 use crate::freshness::words::Version;
 use crate::tasks::Tasks;
 
@@ -66,8 +67,12 @@ async fn answering(bytes: &'static [u8], times: usize) -> Server {
 }
 
 fn origin_at(url: &str, tls: Option<Arc<rustls::ClientConfig>>) -> HttpOrigin {
+    origin_by(Clock::System, url, tls)
+}
+
+fn origin_by(clock: Clock, url: &str, tls: Option<Arc<rustls::ClientConfig>>) -> HttpOrigin {
     let region = config::Region { name: "a".into(), url: Url::parse(url).unwrap(), topic: None };
-    HttpOrigin::of(&[region], &HeaderName::from_static("x-record-version"), tls, Clock::System).unwrap()
+    HttpOrigin::of(&[region], &HeaderName::from_static("x-record-version"), tls, clock).unwrap()
 }
 
 fn origin(server: &Server) -> HttpOrigin {
@@ -243,6 +248,34 @@ async fn a_connection_held_ready_that_its_server_closed_is_not_used() {
         tokio::task::yield_now().await;
     }
     assert_eq!(origin.sites[0].connector.alive(), 0);
+}
+
+#[tokio::test]
+async fn an_old_connection_gives_way_to_one_opened_ahead() {
+    let server = answering(OK, usize::MAX).await;
+    let clock = Clock::simulated(Wall::from_millis(0));
+    let origin = Arc::new(origin_by(clock.clone(), &format!("http://{}", server.at), None));
+    let ask = || origin.ask(RegionId(0), get("/"), WITHIN);
+    ask().await.unwrap();
+    let (tasks, warm) = (Tasks::new(), origin.clone());
+    tasks.spawn("keep-warm", async move { warm.keep_warm().await });
+    while !origin.sites[0].connector.is_ready() {
+        tokio::task::yield_now().await;
+    }
+    clock.suspend(CONNECTION_AGE);
+    assert!(!origin.sites[0].connector.is_ready(), "what waited that long is not trusted");
+    ask().await.unwrap();
+    while !origin.sites[0].connector.is_ready() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.connections(), 3, "a successor, before anybody needs it");
+    ask().await.unwrap();
+    ask().await.unwrap();
+    while origin.sites[0].connector.alive() > 1 {
+        // The old one goes when its task has run.
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.connections(), 3);
 }
 
 async fn drop_at_once(stream: TcpStream) {
