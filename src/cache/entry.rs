@@ -123,6 +123,24 @@ pub enum Hold {
     Passing,
 }
 
+impl Hold {
+    /// What RFC 9111 needs to know, of an unrouted entry.
+    pub const fn unrouted(&self) -> Option<&super::policy::Stored> {
+        match self {
+            Self::Unrouted(stored) => Some(stored),
+            Self::Routed(_) | Self::Passing => None,
+        }
+    }
+
+    /// What freshness needs to know, of a routed one.
+    pub const fn routed(&self) -> Option<&Routed> {
+        match self {
+            Self::Routed(routed) => Some(routed),
+            Self::Unrouted(_) | Self::Passing => None,
+        }
+    }
+}
+
 /// A routed entry's facts (FRESHNESS.md, State).
 #[derive(Debug)]
 pub struct Routed {
