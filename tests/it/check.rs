@@ -83,6 +83,8 @@ fn a_missing_token_file_is_one_clear_line() {
     assert_eq!(output.status.code(), Some(2));
     let first = text(&output.stderr).lines().next().unwrap();
     assert!(first.contains("the token file /no/such/token cannot be read"), "{first}");
+    let output = nearside(&["check", "--without-files", "--config", example().to_str().unwrap()], &[token]);
+    assert_eq!(output.status.code(), Some(0), "a pipeline has no secrets");
 }
 
 #[test]
