@@ -265,7 +265,8 @@ fn subscribe(sidecar: &Arc<Sidecar>, pace: Pace) -> Result<(), StartError> {
         let actions = listener.freshness.step(listener.clock.now(), listener.clock.wall(), event);
         listener.carry_out(actions);
     };
-    let fetcher = Fetcher::network(config.announcements.insecure_sns_signer.is_some()).map_err(StartError::Fetcher)?;
+    let fetcher =
+        Fetcher::network(config.announcements.insecure_sns_signer.is_some()).map_err(StartError::Fetcher)?;
     let edges = subscription::Edges {
         tasks: sidecar.tasks.clone(),
         clock: sidecar.clock.clone(),

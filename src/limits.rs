@@ -107,6 +107,18 @@ pub const PERMITS_PER_REGION: usize = 512;
 pub const PERMITS_PER_REGION_AT_MOST: usize = 4096;
 /// Connections being opened at once to one region: 50 cold requests must not open 50 connections.
 pub const CONNECTS_PER_REGION: usize = 8;
+/// How long opening a connection to a region may take, TLS included.
+pub const CONNECT_WAIT: Duration = Duration::from_secs(5);
+/// How long a connection to a region may idle before TCP and HTTP/2 ask whether the other side still lives.
+pub const KEEPALIVE: Duration = Duration::from_secs(20);
+/// Idle connections kept per region, and for how long.
+pub const IDLE_PER_REGION: (usize, Duration) = (64, Duration::from_secs(55));
+/// How long a connection is used before its region's name is resolved anew for the next one.
+pub const CONNECTION_AGE: Duration = Duration::from_secs(300);
+/// How long a connection that was opened ahead may wait for its first request; servers close silent ones after 60 s.
+pub const READY_AGE: Duration = Duration::from_secs(45);
+/// How often it is looked whether a region has a connection; doubles while none can be opened, up to the second.
+pub const WARM_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// Longest wait for missing legs once all others answered below the floor.
 pub const LATE_LEG_WAIT: Duration = Duration::from_millis(500);
 /// What stands for the p95 of a region that has not answered yet.

@@ -13,7 +13,7 @@ use http::Method;
 use crate::cache::entry::{Entry, Hold, Routed};
 use crate::cache::fill::{self, Ask, Failed, Filled, Fills, Got, Of, Routing, Share};
 use crate::cache::key::{KeyBuffer, Representation, Seed};
-use crate::cache::policy;
+use crate::cache::policy::{self, Asked, Way};
 use crate::cache::store::Store;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
@@ -71,8 +71,8 @@ pub struct Sidecar {
 /// Decides one request.
 pub async fn serve(sidecar: &Arc<Sidecar>, admitted: Admitted) -> Outcome {
     let matched = sidecar.router.find(admitted.path());
-    let plain = matches!(admitted.method, Method::GET | Method::HEAD) && admitted.body.is_empty();
-    if !plain || admitted.headers.contains_key(http::header::RANGE) {
+    let way = policy::way(&admitted.method, &admitted.headers);
+    if way != Way::Cached || !admitted.body.is_empty() {
         return pass::pass(sidecar, &admitted, matched.map(|matched| matched.index)).await;
     }
     match matched {
@@ -85,7 +85,7 @@ pub async fn serve(sidecar: &Arc<Sidecar>, admitted: Admitted) -> Outcome {
 async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'_>) -> Outcome {
     let started = sidecar.clock.now();
     let route = matched.route;
-    let wish = policy::Wish::of(&admitted.headers);
+    let wish = Asked::of(&admitted.headers);
     let identity = sidecar.keyring.identity(&route.identity, &admitted.headers);
     let mut buffer = KeyBuffer::new(sidecar.seed);
     let key = buffer.routed(Representation {

@@ -133,12 +133,13 @@ fn advice(failure: &Failure) -> &'static str {
     }
 }
 
-/// Looks through every place and, unless `dry_run`, removes what is abandoned.
-pub async fn sweep(sdk: &Sdk, places: &[Place], now: Wall, dry_run: bool) -> Report {
+/// Looks through every place and, unless `dry_run`, removes what has been silent for longer than `silence`
+/// ([`limits::ABANDONED`] by default).
+pub async fn sweep(sdk: &Sdk, places: &[Place], now: Wall, silence: Duration, dry_run: bool) -> Report {
     let mut report = Report::default();
     for place in places {
         let clients = sdk.clients(&place.region).await;
-        let mut sweep = Sweep { clients, place, now, dry_run, report: &mut report };
+        let mut sweep = Sweep { clients, place, now, silence, dry_run, report: &mut report };
         sweep.run().await;
     }
     report
@@ -149,6 +150,7 @@ struct Sweep<'a> {
     clients: Clients,
     place: &'a Place,
     now: Wall,
+    silence: Duration,
     dry_run: bool,
     report: &'a mut Report,
 }
@@ -202,7 +204,7 @@ impl Sweep<'_> {
                 Ok(answer) => {
                     let tags = answer.tags.unwrap_or_default();
                     queues.topics.extend(tags.get("topic").filter(|_| is_ours(&tags)).cloned());
-                    judge(&tags, self.now)
+                    judge(&tags, self.now, self.silence)
                 }
                 Err(error) => match Failure::of("ListQueueTags", &error) {
                     failure if failure.is_gone() => continue,
@@ -270,7 +272,7 @@ fn is_ours(tags: &HashMap<String, String>) -> bool {
 }
 
 /// What a queue with these tags deserves, and since when its process has been silent.
-fn judge(tags: &HashMap<String, String>, now: Wall) -> (Fate, Option<Duration>) {
+fn judge(tags: &HashMap<String, String>, now: Wall, silence: Duration) -> (Fate, Option<Duration>) {
     if !is_ours(tags) {
         return (Fate::Kept("not tagged as ours"), None);
     }
@@ -278,7 +280,7 @@ fn judge(tags: &HashMap<String, String>, now: Wall) -> (Fate, Option<Duration>) 
         return (Fate::Kept("no alive tag"), None);
     };
     let silent = now.since(Wall::from_millis(alive.saturating_mul(1000)));
-    if silent > limits::ABANDONED { (Fate::Doomed, Some(silent)) } else { (Fate::Kept("alive"), Some(silent)) }
+    if silent > silence { (Fate::Doomed, Some(silent)) } else { (Fate::Kept("alive"), Some(silent)) }
 }
 
 /// A queue that could be ours, by its ARN.
@@ -305,7 +307,7 @@ mod tests {
     #[test]
     fn only_our_queues_that_were_silent_for_a_day_are_doomed() {
         let now = Wall::from_millis(200_000_000);
-        let fate = |pairs: &[(&str, &str)]| judge(&tags(pairs), now).0;
+        let fate = |pairs: &[(&str, &str)]| judge(&tags(pairs), now, limits::ABANDONED).0;
         assert_eq!(fate(&[(OURS, "1"), (ALIVE, "113599")]), Fate::Doomed);
         assert_eq!(fate(&[(OURS, "1"), (ALIVE, "113600")]), Fate::Kept("alive"));
         assert_eq!(

@@ -10,10 +10,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
+use super::policy::freshness::initial_age;
 use crate::clock::{Moment, Wall};
 use crate::freshness::record::Record;
 use crate::freshness::words::{Generation, RecordId, RegionId, RegionSet, Version};
-use crate::origin::reply::Outgoing;
+use crate::origin::reply::{Outgoing, Reply};
 
 /// A cached response.
 #[derive(Debug)]
@@ -30,12 +31,85 @@ pub struct Entry {
     pub sent: Moment,
     /// The same on the wall clock.
     pub sent_wall: Wall,
-    /// The age that the reply already had when it arrived (RFC 9111, 4.2.3).
+    /// The age that the reply already had when it arrived, its own way here not counted
+    /// ([`super::policy::freshness::initial_age`]).
     pub age_at_receipt: Duration,
     /// The request that it answers, to ask again with.
     pub request: Arc<Outgoing>,
     /// What it hangs on.
     pub hold: Hold,
+}
+
+impl Entry {
+    /// A reply to `request` that is passed on and never stored.
+    pub fn passing(reply: &Reply, request: &Arc<Outgoing>) -> Self {
+        let received = reply.sent_wall + reply.received.since(reply.sent);
+        Self {
+            status: reply.status,
+            headers: reply.headers.clone(),
+            body: reply.body.clone(),
+            region: reply.region,
+            sent: reply.sent,
+            sent_wall: reply.sent_wall,
+            age_at_receipt: initial_age(&reply.headers, reply.sent, reply.received, received),
+            request: request.clone(),
+            hold: Hold::Passing,
+        }
+    }
+
+    /// How old it is at `now` (RFC 9111, 4.2.3): what it had when it came, and the time since its request was sent.
+    pub fn age(&self, now: Moment) -> Duration {
+        self.age_at_receipt + now.since(self.sent)
+    }
+
+    /// The memory it takes, bytes: body, headers with their table, and what it hangs on.
+    pub fn weight(&self) -> usize {
+        // A header map holds a bucket per line (name, value, hash, links) beside the value's bytes; names outside the
+        // standard ones are of the size of their text. The table has spare places: a third more.
+        const LINE: usize = size_of::<http::HeaderName>() + size_of::<http::HeaderValue>() + 40;
+        let lines = self.headers.iter().map(|(name, value)| LINE * 4 / 3 + name.as_str().len() + value.len());
+        let hold = match &self.hold {
+            Hold::Routed(routed) => size_of_val(&*routed.shows) + size_of_val(&*routed.epochs),
+            Hold::Unrouted(stored) => size_of_val(&*stored.vary),
+            Hold::Passing => 0,
+        };
+        size_of::<Self>() + self.body.len() + lines.sum::<usize>() + hold
+    }
+
+    /// The records that it shows; none when it is unrouted.
+    pub fn shows(&self) -> &[Shown] {
+        match &self.hold {
+            Hold::Routed(routed) => &routed.shows,
+            Hold::Unrouted(_) | Hold::Passing => &[],
+        }
+    }
+
+    /// Whether a reply with this status and digest ([`crate::codec::digest`]) says the same. Unrouted entries keep no
+    /// digest: the bytes would have to be compared, and nobody asks.
+    pub fn content_matches(&self, status: StatusCode, digest: u128) -> bool {
+        match &self.hold {
+            Hold::Routed(routed) => self.status == status && routed.digest == digest,
+            Hold::Unrouted(_) | Hold::Passing => false,
+        }
+    }
+
+    /// Whether it may take the place of `stored`, under the same key: a late fill never overwrites a newer entry (R3).
+    ///
+    /// An older generation of any record they both show loses. Otherwise the later request wins; one sent earlier (the
+    /// slow leg of the same race) wins only with higher versions.
+    pub fn supersedes(&self, stored: &Self) -> bool {
+        let both = || {
+            self.shows()
+                .iter()
+                .flat_map(|new| stored.shows().iter().filter(|old| old.id == new.id).map(move |old| (new, old)))
+        };
+        if both().any(|(new, old)| new.generation < old.generation) {
+            return false;
+        }
+        let newer = both().any(|(new, old)| new.version > old.version || new.generation > old.generation);
+        let older = both().any(|(new, old)| new.version < old.version && new.generation == old.generation);
+        self.sent >= stored.sent || newer && !older
+    }
 }
 
 /// What an entry's freshness hangs on.
@@ -45,7 +119,7 @@ pub enum Hold {
     Routed(Routed),
     /// RFC 9111 does.
     Unrouted(super::policy::Stored),
-    /// Nothing does: it is passed on once and never stored.
+    /// Nothing does: it is passed on and never stored.
     Passing,
 }
 
@@ -73,7 +147,7 @@ pub struct Routed {
 /// One record as an entry shows it.
 #[derive(Debug)]
 pub struct Shown {
-    /// Which record.
+    /// Which record: what the index and the floors are asked by.
     pub id: RecordId,
     /// Its live state, shared.
     pub record: Arc<Record>,
@@ -92,29 +166,4 @@ pub enum Standing {
     Provisional,
     /// Must be asked before it counts.
     Unverified,
-}
-
-impl Entry {
-    /// A reply that is passed on and never stored.
-    pub fn passing(reply: &crate::origin::reply::Reply) -> Self {
-        Self {
-            status: reply.status,
-            headers: reply.headers.clone(),
-            body: reply.body.clone(),
-            region: reply.region,
-            sent: reply.sent,
-            sent_wall: reply.sent_wall,
-            age_at_receipt: Duration::ZERO,
-            request: Arc::new(Outgoing {
-                method: http::Method::GET,
-                path_and_query: String::new(),
-                headers: HeaderMap::new(),
-                body: Bytes::new(),
-            }),
-            hold: Hold::Passing,
-        }
-    }
-    pub fn age(&self, now: Moment) -> Duration {
-        self.age_at_receipt + now.since(self.sent)
-    }
 }

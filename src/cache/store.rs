@@ -31,11 +31,11 @@ impl Store {
         0
     }
     pub fn tend(&self) {}
-    pub fn invalidate(&self, _t: &str) {}
+    pub fn invalidate(&self, _t: &str, _n: crate::clock::Moment) {}
     pub fn find_unrouted(&self, _p: &str, _h: &http::HeaderMap) -> Option<Arc<Entry>> {
         None
     }
-    pub fn keep_unrouted(&self, _r: &crate::origin::reply::Outgoing, _e: Arc<Entry>) -> bool {
+    pub fn insert_unrouted(&self, _t: &str, _h: &http::HeaderMap, _e: Arc<Entry>) -> bool {
         false
     }
 }

@@ -2,22 +2,27 @@
 //!
 //! Before it: [`super`] parsed and loaded. After it: an exit code. Invariant: nothing is decided here.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
+
+use futures_util::FutureExt;
 
 use super::{CommandError, DevArgs, DevCommand, HeartbeatArgs};
 use crate::admin::health;
 use crate::announce::aws::Sdk;
 use crate::announce::heartbeat::Heartbeat;
 use crate::announce::janitor::{self, Place};
-use crate::app::process;
+use crate::app::{self, process};
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::config::mistake::Mistake;
+use crate::config::read;
 use crate::config::scope::Origins;
 use crate::tasks::Tasks;
 use crate::telemetry::log;
-use crate::world::demo;
+use crate::world::demo::{self, DevOptions};
+use crate::world::{Ports, control};
 
 fn failed(error: impl std::fmt::Display) -> CommandError {
     CommandError::Failed(error.to_string())
@@ -34,12 +39,44 @@ pub(super) fn run_sidecar(config: Config, origins: Origins) -> Result<(), Comman
 
 /// `nearside dev`
 pub(super) fn run_world(args: DevArgs) -> Result<(), CommandError> {
-    process::block_on(demo::run(args)).map_err(failed)?.map_err(failed)
+    let options = DevOptions {
+        ports: if args.any_ports { Ports::Ephemeral } else { Ports::Fixed },
+        exit_after_demo: args.exit_after_demo,
+        pace: Duration::from_millis(900),
+        terminal: std::io::stdout().is_terminal(),
+    };
+    let work = async move {
+        let mut out = std::io::stdout();
+        let stop = async {
+            // Without signals it runs until it is killed.
+            let _ = process::told_to_stop().await;
+        };
+        demo::run(options, &mut out, start_for_the_world, stop).await
+    };
+    process::block_on(work).map_err(failed)?.map(drop).map_err(failed)
+}
+
+/// The sidecar that runs in production, from configuration text.
+async fn start_for_the_world(text: String) -> Result<demo::Sidecar, String> {
+    let told = |mistakes: Vec<Mistake>| mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let config = read::from_toml(&text).map_err(told)?;
+    log::init(&config.log).map_err(|error| error.to_string())?;
+    let app = app::start(config).await.map_err(|error| error.to_string())?;
+    let tcp = app.tcp.ok_or("the world's sidecar listens on TCP")?;
+    Ok(demo::Sidecar { tcp, admin: app.admin, stop: async move { drop(app.stop().await) }.boxed() })
 }
 
 /// `nearside dev put|delete|chaos|state`
 pub(super) fn order_world(command: DevCommand) -> Result<(), CommandError> {
-    process::block_on(demo::order(command)).map_err(failed)?.map_err(failed)
+    let (control, order) = match command {
+        DevCommand::Put { key, value, control } => (control, control::Command::Put(key, value)),
+        DevCommand::Delete { key, control } => (control, control::Command::Delete(key)),
+        DevCommand::Chaos { region, order, control } => (control, control::Command::Chaos(region, order)),
+        DevCommand::State { control } => (control, control::Command::State),
+    };
+    let told = process::block_on(async move { control::ask(control.control, &order).await });
+    let told = told.map_err(failed)?.map_err(failed)?;
+    writeln!(std::io::stdout().lock(), "{told}").map_err(failed)
 }
 
 /// `nearside health`

@@ -1,6 +1,6 @@
 //! Owns what the read path sees of the regions: a snapshot that is replaced, never changed.
 //!
-//! Before it: [`super::region`] publishes one after each step. After it: [`super::standing`] compares an entry with
+//! Before it: `region` publishes one after each step. After it: [`super::standing`] compares an entry with
 //! it. Invariant: reading takes no lock, and every time in it is compared with *now* by the reader, so that a paused
 //! process fails safe (R9).
 

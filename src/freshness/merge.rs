@@ -296,6 +296,9 @@ mod tests {
             assert!(world.state.generation > before && world.state.escaped);
         }
         let mut world = World::default();
+        assert_eq!(world.changed(A, crate::limits::VERSION_CEILING), Effect::Jumped, "nobody's, without a floor too");
+        assert_eq!(world.state.floor, Version::NONE);
+        let mut world = World::default();
         assert_eq!(world.changed(A, 1_005), Effect::Moved, "a record without a last version cannot jump");
         assert_eq!(world.changed(A, 2_005), Effect::Moved, "a jump of exactly max_jump");
         assert_eq!(serve(&mut world.state, Version(u64::MAX), EASY), Effect::Jumped, "in a reply too");

@@ -19,7 +19,7 @@
 //! | R12 acknowledge | [`Freshness::step`] returns when the event is applied; the announce path acknowledges then |
 //! | R13 merge by maximum | `merge` |
 //! | R14 undecodable | `region` |
-//! | R15 escape | `merge` and `records` (doubts), `standing` (labels) |
+//! | R15 escape | `merge` and `doubts`; `standing` keeps what is doubted PROVISIONAL |
 //! | R16 hard TTL | `standing::judge` |
 //! | R17 audit | not here: it compares entries with regions, in the background |
 //! | R18 RELOAD | `merge::reload`, `records::reload` |
@@ -44,6 +44,7 @@ use crate::clock::{Moment, Wall};
 use crate::config::{self, Heartbeats};
 use crate::limits;
 
+mod doubts;
 pub mod event;
 pub mod horizon;
 mod merge;
@@ -134,29 +135,29 @@ impl Freshness {
         record.note_read(now);
     }
 
-    /// R1, R15: `region` answered with `version` of this record, and it may be served. To be called for every good
+    /// R1, R15: `region` answered with `version` of this record, pinned as `record`. To be called for every good
     /// leg of a race, not only the winner's: a doubted version is settled by a second region.
     pub fn served(
         &self,
         id: RecordId,
-        _record: &Record,
+        record: &Record,
         version: Version,
         region: RegionId,
         now: Moment,
     ) -> Vec<Action> {
-        self.records.served(id, version, region, now)
+        self.records.served(id, record, version, region, now)
     }
 
     /// R15: every region that answered a race is below this record's floor, `best` being the most that one has.
     pub fn below_floor(
         &self,
         id: RecordId,
-        _record: &Record,
+        record: &Record,
         best: Version,
         reachable: RegionSet,
         now: Moment,
     ) -> Vec<Action> {
-        self.records.below_floor(id, best, reachable, now)
+        self.records.below_floor(id, record, best, reachable, now)
     }
 
     /// R2: whether a request sent at `sent` is too close to the loss of a slot that may have been this record's: its

@@ -1,6 +1,6 @@
 //! Owns one record's state: floor, generation and marker, in a cell that entries keep beside them.
 //!
-//! Before it: [`super::merge`] computes the next state, [`super::records`] stores it under the lock of the record's
+//! Before it: `merge` computes the next state, `records` stores it under the lock of the record's
 //! shard. After it: hits and votes read it through [`Record::snapshot`].
 //!
 //! Why a sequence lock over atomics rather than a swapped `Arc`: a hit reads six words of one cache line and writes
@@ -111,7 +111,7 @@ impl Snapshot {
 }
 
 impl Record {
-    /// A cell in this state; see [`Record::may_have_missed`] for `lost_until`.
+    /// A cell in this state; see `may_have_missed` for `lost_until`.
     pub(super) fn new(state: Snapshot, lost_until: Moment) -> Self {
         let record = Self { lost_until, ..Self::default() };
         record.store(state);

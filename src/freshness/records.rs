@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::doubts::Doubts;
 use super::event::{Action, Scope};
 use super::merge::{self, Announced, Effect, Rules};
 use super::record::{Record, Snapshot};
@@ -38,7 +39,7 @@ pub(super) struct Records {
 struct Shard {
     cells: HashMap<u64, Cell, BuildHasherDefault<Hashed>>,
     table: Table,
-    doubts: HashMap<u64, Doubt, BuildHasherDefault<Hashed>>,
+    doubts: Doubts,
     /// R2: what was sent before this may have missed an announcement whose slot was lost.
     lost_until: Moment,
     /// What an absent record's generation reads as.
@@ -49,20 +50,6 @@ struct Shard {
 struct Cell {
     record_type: TypeId,
     record: Arc<Record>,
-}
-
-/// R15: what is known of a record whose floor, or a version of which, is in doubt.
-#[derive(Clone, Copy, Debug)]
-struct Doubt {
-    /// No version from here on raises the floor; `None` while only the floor itself is watched.
-    version: Option<Version>,
-    /// Who spoke for that version first; it takes another to confirm it.
-    region: Option<RegionId>,
-    /// The floor that no reachable region reached, and since when.
-    unreached: Option<(Version, Moment)>,
-    /// The record's answers are labelled.
-    open: bool,
-    since: Moment,
 }
 
 /// Keys are keyed hashes already.
@@ -89,7 +76,7 @@ impl Records {
         let shard = || Shard {
             cells: HashMap::default(),
             table: Table::new(slots / limits::RECORD_SHARDS),
-            doubts: HashMap::default(),
+            doubts: Doubts::default(),
             lost_until: Moment::ZERO,
             lost: Generation::default(),
         };
@@ -113,7 +100,7 @@ impl Records {
             Some(state) => (state, Moment::ZERO),
             None => (shard.absent(), shard.lost_until),
         };
-        let escaped = shard.doubts.get(&id.hash).is_some_and(|doubt| doubt.open);
+        let escaped = shard.doubts.is_open(id.hash);
         let record = Arc::new(Record::new(Snapshot { escaped, ..state }, lost_until));
         shard.cells.insert(id.hash, Cell { record_type: id.record_type, record: record.clone() });
         record
@@ -151,10 +138,10 @@ impl Records {
         match effect {
             Effect::None => return,
             Effect::Jumped => {
-                shard.doubt(id.hash, said.version.unwrap_or_default(), said.region, now);
+                shard.doubts.add(id.hash, said.version.unwrap_or_default(), said.region, now);
                 actions.push(Action::Alarm(said.region, "version-jump"));
             }
-            Effect::Moved => shard.close_doubt(id.hash, state.escaped),
+            Effect::Moved => shard.doubts.close(id.hash, state.escaped),
             Effect::Joined | Effect::Raised => {}
         }
         shard.keep(id.hash, state, now, self.worst_lag);
@@ -199,59 +186,63 @@ impl Records {
         actions.extend(refetches.into_iter().map(Action::Refetch));
     }
 
-    /// R1, R15: `region` answered with `version`.
-    pub(super) fn served(&self, id: RecordId, version: Version, region: RegionId, now: Moment) -> Vec<Action> {
+    /// R1, R15: `region` answered with `version`. `record` is the cell that the caller pinned for `id`.
+    pub(super) fn served(
+        &self,
+        id: RecordId,
+        record: &Record,
+        version: Version,
+        region: RegionId,
+        now: Moment,
+    ) -> Vec<Action> {
         self.note(now);
         let mut actions = Vec::new();
         let mut shard = self.shard(id);
-        let mut state = shard.state(id.hash);
+        let mut state = record.snapshot();
         let before = state;
         if version >= state.floor {
-            shard.reached(id.hash);
+            shard.doubts.reached(id.hash);
         }
-        if let Some(settled) = shard.settle(id.hash, version, region) {
+        if let Some(settled) = shard.doubts.settle(id.hash, version, region) {
             merge::settle(&mut state, settled);
         }
         if merge::serve(&mut state, version, self.rules(&shard, id)) == Effect::Jumped
-            && shard.doubt(id.hash, version, region, now)
+            && shard.doubts.add(id.hash, version, region, now)
         {
             actions.push(Action::Alarm(region, "version-jump"));
         }
         if state != before {
-            shard.keep(id.hash, state, now, self.worst_lag);
+            record.store(state);
         }
         actions
     }
 
     /// R15: every reachable region answered below the floor, `best` at most. When it stays so for longer than
     /// `worst_lag`, the floor is dropped to that.
-    pub(super) fn below_floor(&self, id: RecordId, best: Version, reachable: RegionSet, now: Moment) -> Vec<Action> {
+    pub(super) fn below_floor(
+        &self,
+        id: RecordId,
+        record: &Record,
+        best: Version,
+        reachable: RegionSet,
+        now: Moment,
+    ) -> Vec<Action> {
         self.note(now);
         let mut shard = self.shard(id);
-        let mut state = shard.state(id.hash);
+        let mut state = record.snapshot();
         let announcer = state.marker.filter(|_| state.at_floor).and_then(|marker| marker.regions.iter().next());
         let Some(blamed) = announcer.or_else(|| reachable.iter().next()).filter(|_| !reachable.is_empty()) else {
             return Vec::new();
         };
         if best >= state.floor {
-            shard.reached(id.hash);
+            shard.doubts.reached(id.hash);
             return Vec::new();
         }
-        let doubt = shard.doubt_of(id.hash, now);
-        let since = match doubt.unreached {
-            Some((floor, since)) if floor == state.floor => since,
-            _ => now,
-        };
-        doubt.unreached = Some((state.floor, since));
-        if now.since(since) <= self.worst_lag {
+        if !shard.doubts.unreached(id.hash, state.floor, announcer, now, self.worst_lag) {
             return Vec::new();
         }
-        doubt.unreached = None;
-        doubt.version = Some(doubt.version.map_or(state.floor, |version| version.min(state.floor)));
-        doubt.region = announcer;
-        doubt.open = true;
         merge::drop_floor(&mut state, best);
-        shard.keep(id.hash, state, now, self.worst_lag);
+        record.store(state);
         vec![Action::Alarm(blamed, "floor-dropped")]
     }
 
@@ -270,8 +261,7 @@ impl Records {
     }
 
     fn rules(&self, shard: &Shard, id: RecordId) -> Rules {
-        let doubted = shard.doubts.get(&id.hash).and_then(|doubt| doubt.version);
-        Rules { max_jump: self.max_jump, worst_lag: self.worst_lag, doubted }
+        Rules { max_jump: self.max_jump, worst_lag: self.worst_lag, doubted: shard.doubts.version(id.hash) }
     }
 
     fn next_generation(&self) -> Generation {
@@ -309,7 +299,7 @@ impl Shard {
         if let Some(cell) = self.cells.get(&hash) {
             return cell.record.snapshot();
         }
-        let escaped = self.doubts.get(&hash).is_some_and(|doubt| doubt.open);
+        let escaped = self.doubts.is_open(hash);
         Snapshot { escaped, ..self.table.find(hash).unwrap_or_else(|| self.absent()) }
     }
 
@@ -339,54 +329,6 @@ impl Shard {
     fn lose(&mut self, lost: Snapshot, now: Moment, worst_lag: Duration) {
         self.lost = self.lost.max(lost.generation);
         self.lost_until = self.lost_until.max(now + worst_lag);
-    }
-
-    fn doubt_of(&mut self, hash: u64, now: Moment) -> &mut Doubt {
-        if self.doubts.len() >= limits::DOUBTS_PER_SHARD && !self.doubts.contains_key(&hash) {
-            let oldest = self.doubts.iter().min_by_key(|(key, doubt)| (doubt.since, **key)).map(|(key, _)| *key);
-            oldest.map(|key| self.doubts.remove(&key));
-        }
-        let blank = Doubt { version: None, region: None, unreached: None, open: false, since: now };
-        self.doubts.entry(hash).or_insert(blank)
-    }
-
-    /// Doubts `version`, which `region` spoke for; returns whether that is news.
-    fn doubt(&mut self, hash: u64, version: Version, region: RegionId, now: Moment) -> bool {
-        let doubt = self.doubt_of(hash, now);
-        let news = !doubt.open || doubt.version.is_none_or(|known| version < known);
-        if doubt.version.is_none_or(|known| version < known) {
-            doubt.version = Some(version);
-            doubt.region = Some(region);
-        }
-        doubt.region.get_or_insert(region);
-        doubt.open = true;
-        news
-    }
-
-    /// The doubted version, when this reply comes from a second region that has it.
-    fn settle(&mut self, hash: u64, version: Version, region: RegionId) -> Option<Version> {
-        let doubt = self.doubts.get(&hash)?;
-        let doubted = doubt.version.filter(|doubted| version >= *doubted && doubted.is_credible())?;
-        doubt.region.filter(|first| *first != region)?;
-        self.doubts.remove(&hash);
-        Some(doubted)
-    }
-
-    /// An ordinary announcement ends the labelling; the version stays doubted.
-    fn close_doubt(&mut self, hash: u64, still_open: bool) {
-        if let Some(doubt) = self.doubts.get_mut(&hash) {
-            doubt.open = still_open;
-        }
-    }
-
-    /// A region has the floor.
-    fn reached(&mut self, hash: u64) {
-        if let Some(doubt) = self.doubts.get_mut(&hash) {
-            doubt.unreached = None;
-            if doubt.version.is_none() {
-                self.doubts.remove(&hash);
-            }
-        }
     }
 }
 

@@ -1,1 +1,444 @@
-//! (to be written)
+//! Owns one try at one region over a socket: [`HttpOrigin`], the real [`Origin`].
+//!
+//! Before it: [`super::region`] admitted the leg. After it: a complete [`Reply`], or the [`Failure`] that says why there
+//! is none. Invariants: the target's bytes and the body's are the caller's and the region's own, unchanged; redirects are
+//! not followed, proxies not asked, codings not decoded; nothing that is too large, too slow or cut short becomes a
+//! `Reply`; a request that a region may have acted on is never sent twice unless it is safe.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{self, StreamExt};
+use http::{HeaderMap, HeaderName, Request, Response, Uri, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use hyper_util::client::legacy::connect::{Connected, capture_connection};
+use hyper_util::client::legacy::{self, Client};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use url::Url;
+
+use super::connect::{self, Birth, Connector, Protocol, Resolver};
+use super::reply::{Failure, Origin, Outgoing, Reply, Streamed};
+use crate::clock::{Clock, Moment, Wall};
+use crate::config::{self, Config};
+use crate::freshness::words::{RegionId, Version};
+use crate::limits::{
+    CONNECTION_AGE, IDLE_PER_REGION, KEEPALIVE, RECORDS_PER_ROUTE, REPLY_BODY_BYTES, REPLY_HEAD_BYTES,
+    STREAM_CHUNK_WAIT, WARM_WAIT,
+};
+
+/// The regions over HTTP.
+pub struct HttpOrigin {
+    sites: Vec<Arc<Site>>,
+}
+
+/// Why the regions' clients cannot be built; the operator's to put right, no retry helps.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    /// A region is reached over TLS and the machine has no usable CA certificates.
+    #[error("no usable CA certificates on this machine, and a region's URL is https: {0}")]
+    Certificates(rustls::Error),
+    /// A region's URL has a host that no certificate can name.
+    #[error("region {region:?}: its host {host:?} cannot be reached over TLS")]
+    Host {
+        /// The region's name.
+        region: String,
+        /// The host in its URL.
+        host: String,
+    },
+    /// A region's URL has no scheme and authority to connect to.
+    #[error("region {region:?}: its URL names no host")]
+    Url {
+        /// The region's name.
+        region: String,
+    },
+}
+
+/// One region's clients.
+struct Site {
+    region: RegionId,
+    name: String,
+    /// `http://host:port/prefix`, without a slash at its end: the caller's target is appended as it is.
+    base: String,
+    version_header: HeaderName,
+    clock: Clock,
+    connector: Connector,
+    /// Pools HTTP/1.1 connections.
+    one: Client<Connector, Full<Bytes>>,
+    /// Keeps one HTTP/2 connection for all requests.
+    two: Client<Connector, Full<Bytes>>,
+    /// Held while the first connection shows which protocol the region speaks, so that a cold burst opens one.
+    meeting: tokio::sync::Mutex<()>,
+    /// Rung when a connection has grown old and a successor should be opened.
+    successor: tokio::sync::Notify,
+}
+
+/// A reply whose body has not been read.
+struct Opened {
+    response: Response<Incoming>,
+    sent: Moment,
+    sent_wall: Wall,
+}
+
+impl HttpOrigin {
+    /// Clients for every configured region. Must be called within a runtime.
+    ///
+    /// # Errors
+    /// See [`Unusable`].
+    pub fn new(config: &Config, clock: Clock) -> Result<Self, Unusable> {
+        let wants_tls = config.service.regions.iter().any(|region| region.url.scheme() == "https");
+        let tls = if wants_tls {
+            Some(Arc::new(connect::tls_of_the_machine().map_err(Unusable::Certificates)?))
+        } else {
+            None
+        };
+        Self::of(&config.service.regions, &config.service.version_header, tls, clock)
+    }
+
+    fn of(
+        regions: &[config::Region],
+        version_header: &HeaderName,
+        tls: Option<Arc<rustls::ClientConfig>>,
+        clock: Clock,
+    ) -> Result<Self, Unusable> {
+        let resolver = Resolver::of_the_machine();
+        let site = |(id, region): (u8, &config::Region)| {
+            let tls = tls.clone().filter(|_| region.url.scheme() == "https");
+            let uri = authority(&region.url).ok_or_else(|| Unusable::Url { region: region.name.clone() })?;
+            let connector = Connector::new(uri, tls, resolver.clone(), clock.clone())
+                .map_err(|host| Unusable::Host { region: region.name.clone(), host })?;
+            Ok(Arc::new(Site {
+                region: RegionId(id),
+                name: region.name.clone(),
+                base: region.url.as_str().trim_end_matches('/').to_owned(),
+                version_header: version_header.clone(),
+                clock: clock.clone(),
+                one: client(connector.clone(), false),
+                two: client(connector.clone(), true),
+                connector,
+                meeting: tokio::sync::Mutex::default(),
+                successor: tokio::sync::Notify::new(),
+            }))
+        };
+        Ok(Self { sites: (0u8..).zip(regions).map(site).collect::<Result<_, _>>()? })
+    }
+
+    /// Keeps a connection to every region, so that no caller pays for setting one up: opens one at the start and
+    /// whenever there is none, and a successor to one that has grown old. Sends no request. Never returns; `app` spawns
+    /// it and drops it when it stops.
+    pub async fn keep_warm(&self) {
+        futures_util::future::join_all(self.sites.iter().map(|site| site.keep_warm())).await;
+    }
+
+    fn site(&self, region: RegionId) -> Arc<Site> {
+        self.sites[region.index()].clone()
+    }
+}
+
+impl Origin for HttpOrigin {
+    fn ask(
+        &self,
+        region: RegionId,
+        request: Arc<Outgoing>,
+        within: Duration,
+    ) -> BoxFuture<'static, Result<Reply, Failure>> {
+        let site = self.site(region);
+        async move {
+            let mut late = pin!(tokio::time::sleep(within));
+            let opened = tokio::select! {
+                opened = site.open(&request) => opened?,
+                () = &mut late => return Err(Failure::Deadline { within, head: false }),
+            };
+            tokio::select! {
+                reply = site.read(opened) => reply,
+                () = late => Err(Failure::Deadline { within, head: true }),
+            }
+        }
+        .boxed()
+    }
+
+    fn open(
+        &self,
+        region: RegionId,
+        request: Arc<Outgoing>,
+        within: Duration,
+    ) -> BoxFuture<'static, Result<Streamed, Failure>> {
+        let site = self.site(region);
+        async move {
+            let opened = tokio::time::timeout(within, site.open(&request)).await;
+            let opened = opened.map_err(|_| Failure::Deadline { within, head: false })??;
+            let (head, body) = opened.response.into_parts();
+            let headers = end_to_end(head.headers);
+            Ok(Streamed { region, status: head.status, headers, body: chunks(body).boxed() })
+        }
+        .boxed()
+    }
+}
+
+impl Site {
+    /// Sends the request and waits for the reply's head. A safe one is sent again, once, when a connection that already
+    /// carried replies ends before this one's first byte: its server closed it as idle.
+    async fn open(&self, outgoing: &Outgoing) -> Result<Opened, Failure> {
+        if self.connector.protocol() == Protocol::Unknown {
+            self.meet().await?;
+        }
+        match self.send(outgoing).await {
+            Err((Failure::Truncated, true)) if outgoing.method.is_safe() => self.send(outgoing).await,
+            sent => sent,
+        }
+        .map_err(|(failure, _)| failure)
+    }
+
+    /// Opens the first connection to a region whose protocol is unknown, one caller for all.
+    async fn meet(&self) -> Result<(), Failure> {
+        let _meeting = self.meeting.lock().await;
+        if self.connector.protocol() != Protocol::Unknown {
+            return Ok(());
+        }
+        self.open_ahead().await
+    }
+
+    async fn open_ahead(&self) -> Result<(), Failure> {
+        self.connector.make_ready().await.map_err(|error| {
+            tracing::debug!(region = self.name, %error, "could not connect");
+            Failure::Connect
+        })
+    }
+
+    /// One request over one connection. On failure, says whether the connection had carried replies before.
+    async fn send(&self, outgoing: &Outgoing) -> Result<Opened, (Failure, bool)> {
+        let mut request = self.request(outgoing).ok_or((Failure::Target, false))?;
+        let captured = capture_connection(&mut request);
+        let client = if self.connector.protocol() == Protocol::Two { &self.two } else { &self.one };
+        let (sent, sent_wall) = (self.clock.now(), self.clock.wall());
+        let result = client.request(request).await;
+        let used = captured.connection_metadata().as_ref().is_some_and(|carrier| self.used(carrier, result.is_ok()));
+        match result {
+            Ok(response) => Ok(Opened { response, sent, sent_wall }),
+            Err(error) => {
+                tracing::debug!(region = self.name, error = %chain(&error), "a try failed");
+                Err((if error.is_connect() { Failure::Connect } else { failure_of(&error) }, used))
+            }
+        }
+    }
+
+    /// Notes that a connection carried a reply, or failed to; whether it had carried any before.
+    fn used(&self, carrier: &Connected, replied: bool) -> bool {
+        let mut extras = http::Extensions::new();
+        carrier.get_extras(&mut extras);
+        let Some(birth) = extras.remove::<Arc<Birth>>() else { return false };
+        if replied {
+            self.retire(carrier, &birth);
+        }
+        birth.replies.fetch_add(u32::from(replied), Ordering::Relaxed) > 0
+    }
+
+    /// Takes an old connection out of use once its successor is ready, so that the region's name is resolved anew now
+    /// and then and no caller waits for it.
+    fn retire(&self, connected: &Connected, birth: &Birth) {
+        let age = self.clock.now().since(birth.at);
+        if age < CONNECTION_AGE {
+            return;
+        }
+        if self.connector.is_ready() || age >= CONNECTION_AGE * 2 {
+            connected.poison();
+        } else {
+            self.successor.notify_one();
+        }
+    }
+
+    fn request(&self, outgoing: &Outgoing) -> Option<Request<Full<Bytes>>> {
+        if !outgoing.path_and_query.starts_with('/') {
+            return None;
+        }
+        let mut target = String::with_capacity(self.base.len() + outgoing.path_and_query.len());
+        target.push_str(&self.base);
+        target.push_str(&outgoing.path_and_query);
+        let mut request = Request::new(Full::new(outgoing.body.clone()));
+        *request.method_mut() = outgoing.method.clone();
+        *request.uri_mut() = target.parse::<Uri>().ok()?;
+        *request.headers_mut() = outgoing.headers.clone();
+        // The region's own authority, and the length of what is really sent.
+        request.headers_mut().remove(header::HOST);
+        request.headers_mut().remove(header::CONTENT_LENGTH);
+        Some(request)
+    }
+
+    /// Reads the body to its end, under the limit.
+    async fn read(&self, opened: Opened) -> Result<Reply, Failure> {
+        let (head, body) = opened.response.into_parts();
+        let body = read_whole(body, REPLY_BODY_BYTES).await?;
+        let versions = versions(&head.headers, &self.version_header);
+        Ok(Reply {
+            region: self.region,
+            status: head.status,
+            headers: end_to_end(head.headers),
+            body,
+            versions,
+            sent: opened.sent,
+            sent_wall: opened.sent_wall,
+            received: self.clock.now(),
+        })
+    }
+
+    async fn keep_warm(&self) {
+        let (shortest, longest) = WARM_WAIT;
+        let mut wait = shortest;
+        let mut wanted = true;
+        loop {
+            if (wanted || self.connector.alive() == 0) && !self.connector.is_ready() {
+                let opened = match self.connector.protocol() {
+                    Protocol::Unknown => self.meet().await,
+                    _ => self.open_ahead().await,
+                };
+                wait = if opened.is_ok() { shortest } else { (wait * 2).min(longest) };
+            } else {
+                // Asking drops a connection that waited too long or was closed.
+                self.connector.is_ready();
+            }
+            tokio::select! {
+                () = tokio::time::sleep(wait) => wanted = false,
+                () = self.successor.notified() => wanted = true,
+            }
+        }
+    }
+}
+
+/// One of a region's two clients.
+fn client(connector: Connector, only_two: bool) -> Client<Connector, Full<Bytes>> {
+    let mut builder = Client::builder(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .pool_max_idle_per_host(IDLE_PER_REGION.0)
+        .pool_idle_timeout(IDLE_PER_REGION.1)
+        .http1_max_buf_size(REPLY_HEAD_BYTES)
+        .http2_only(only_two)
+        .http2_adaptive_window(true)
+        .http2_max_header_list_size(REPLY_HEAD_BYTES as u32)
+        .http2_keep_alive_interval(KEEPALIVE)
+        .http2_keep_alive_timeout(KEEPALIVE / 4)
+        .http2_keep_alive_while_idle(true);
+    builder.build(connector)
+}
+
+/// Scheme, host and port of a region's URL: what a connection is opened to.
+fn authority(url: &Url) -> Option<Uri> {
+    let host = url.host_str()?;
+    let port = url.port_or_known_default()?;
+    format!("{}://{host}:{port}/", url.scheme()).parse().ok()
+}
+
+/// The whole body; `Content-Length` beyond the limit is refused before anything is read.
+async fn read_whole(mut body: Incoming, limit: usize) -> Result<Bytes, Failure> {
+    let oversized = Failure::Oversized { limit: limit as u64 };
+    if body.size_hint().lower() > limit as u64 {
+        return Err(oversized);
+    }
+    let mut first = Bytes::new();
+    let mut joined = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| failure_in(&error))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if first.len() + joined.len() + data.len() > limit {
+            return Err(oversized);
+        }
+        if first.is_empty() && joined.is_empty() {
+            first = data;
+            continue;
+        }
+        if joined.is_empty() {
+            joined.reserve(body.size_hint().lower() as usize + first.len() + data.len());
+            joined.extend_from_slice(&std::mem::take(&mut first));
+        }
+        joined.extend_from_slice(&data);
+    }
+    Ok(if joined.is_empty() { first } else { joined.freeze() })
+}
+
+/// A body's chunks as they come, each within [`STREAM_CHUNK_WAIT`].
+fn chunks(body: Incoming) -> impl futures_util::Stream<Item = Result<Bytes, Failure>> + Send + 'static {
+    stream::unfold(Some(body), |body| async move {
+        let mut body = body?;
+        loop {
+            let frame = match tokio::time::timeout(STREAM_CHUNK_WAIT, body.frame()).await {
+                Err(_) => return Some((Err(Failure::Deadline { within: STREAM_CHUNK_WAIT, head: true }), None)),
+                Ok(None) => return None,
+                Ok(Some(Err(error))) => return Some((Err(failure_in(&error)), None)),
+                Ok(Some(Ok(frame))) => frame,
+            };
+            if let Ok(data) = frame.into_data() {
+                return Some((Ok(data), Some(body)));
+            }
+        }
+    })
+}
+
+/// What a client's error says of the region.
+fn failure_of(error: &legacy::Error) -> Failure {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<hyper::Error>());
+    source.map_or(Failure::Truncated, failure_in)
+}
+
+fn failure_in(error: &hyper::Error) -> Failure {
+    if error.is_parse_too_large() {
+        Failure::Oversized { limit: REPLY_HEAD_BYTES as u64 }
+    } else if error.is_parse() {
+        Failure::Garbage
+    } else {
+        Failure::Truncated
+    }
+}
+
+/// An error with its causes, for the log.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// A reply's headers less hop-by-hop and `Connection`-named ones (RFC 9110, 7.6.1).
+fn end_to_end(mut headers: HeaderMap) -> HeaderMap {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    let hops = ["connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"];
+    for name in named {
+        headers.remove(name);
+    }
+    for name in hops {
+        headers.remove(name);
+    }
+    headers
+}
+
+/// The versions that a reply states: one number, or several separated by commas in the order of the route's records.
+/// Nothing when any of it is not a number.
+fn versions(headers: &HeaderMap, name: &HeaderName) -> Vec<Version> {
+    let mut versions = Vec::new();
+    for value in headers.get_all(name) {
+        for number in value.to_str().unwrap_or_default().split(',') {
+            match number.trim().parse() {
+                Ok(number) if versions.len() < RECORDS_PER_ROUTE => versions.push(Version(number)),
+                _ => return Vec::new(),
+            }
+        }
+    }
+    versions
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,10 +2,12 @@
 
 pub mod attempt;
 pub mod budget;
-pub mod connect;
+mod connect;
 pub mod health;
-pub mod pass;
+mod pass;
 pub mod race;
 pub mod region;
 pub mod reply;
+#[cfg(test)]
+mod scripted;
 pub mod verdict;

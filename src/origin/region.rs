@@ -262,6 +262,30 @@ impl Regions {
         drawn
     }
 
+    /// All regions, the one to pass a request to first: fit ones by their latency, outliers, those that asked to wait, and
+    /// at last those to avoid.
+    pub(super) fn line_up(&self, avoid: RegionSet) -> Vec<RegionId> {
+        let now = self.clock.now();
+        let mut line: Vec<_> = self
+            .each()
+            .map(|(region, state)| {
+                let unfit = match state.health.fitness(now) {
+                    Fitness::Fit => 0,
+                    Fitness::Outlier { .. } => 1,
+                    Fitness::HeldOff { .. } => 2,
+                };
+                (avoid.contains(region), unfit, state.health.typical(), region != self.primary, region)
+            })
+            .collect();
+        line.sort_unstable();
+        line.into_iter().map(|(.., region)| region).collect()
+    }
+
+    /// Takes one of a region's tokens for an extra leg, if it has one.
+    pub(super) fn spend_token(&self, region: RegionId) -> bool {
+        self.region(region).state().tokens.spend(self.clock.now())
+    }
+
     /// How long the slowest of `regions` is worth waiting for: its p95, capped.
     pub(super) fn patience(&self, regions: RegionSet) -> Duration {
         regions.iter().map(|region| self.region(region).state().health.patience()).max().unwrap_or_default()
@@ -335,7 +359,7 @@ impl Regions {
 
     /// Nothing complete came. A saturated region was not asked, so its health learns nothing from it.
     pub(super) fn note_failure(&self, region: RegionId, failure: &Failure) {
-        if matches!(failure, Failure::Saturated | Failure::HeldOff | Failure::Credentials) {
+        if matches!(failure, Failure::Saturated | Failure::HeldOff | Failure::Target | Failure::Credentials) {
             return;
         }
         let now = self.clock.now();

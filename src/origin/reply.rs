@@ -100,6 +100,9 @@ pub enum Failure {
     /// The region asked to be left alone until later (429 or 503 with Retry-After).
     #[error("the region asked to wait")]
     HeldOff,
+    /// The caller's target cannot be put behind the region's URL, so nothing was sent.
+    #[error("the target cannot be sent")]
+    Target,
     /// The credentials file could not be read, so nothing was sent.
     #[error("no credentials to send")]
     Credentials,
@@ -116,13 +119,14 @@ impl Failure {
             Self::Garbage => "garbage",
             Self::Saturated => "saturated",
             Self::HeldOff => "held-off",
+            Self::Target => "target",
             Self::Credentials => "credentials",
         }
     }
 
     /// Whether another try at the same region may help soon.
     pub const fn is_transient(&self) -> bool {
-        !matches!(self, Self::Oversized { .. } | Self::Credentials)
+        !matches!(self, Self::Oversized { .. } | Self::Target | Self::Credentials)
     }
 }
 

@@ -5,20 +5,21 @@
 
 use std::sync::Arc;
 
-use http::{Method, header};
+use http::{HeaderMap, StatusCode, header};
 
 use super::Sidecar;
 use crate::cache::fill::ask;
-use crate::cache::policy;
+use crate::cache::policy::{self, Way};
 use crate::config::IdentityMode;
-use crate::origin::reply::Streamed;
+use crate::freshness::words::{RegionId, RegionSet};
+use crate::origin::reply::{Failure, Streamed};
 use crate::request::Admitted;
 use crate::response::{Attempted, Blame, CacheLine, Detail, Fwd, Outcome};
 
 /// Passes a request to one region; `route` is the route that its path belongs to.
 pub(super) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, route: Option<usize>) -> Outcome {
     let started = sidecar.clock.now();
-    let safe = matches!(admitted.method, Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE);
+    let safe = policy::way(&admitted.method, &admitted.headers) != Way::Unsafe;
     let mut request = ask::unrouted_request(admitted);
     for condition in [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE] {
         if let Some(value) = admitted.headers.get(&condition) {
@@ -36,12 +37,10 @@ pub(super) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, route: Opt
         }
     }
     let fwd = if safe { Fwd::Bypass } else { Fwd::Method };
-    let passed = sidecar.regions.pass(request, safe).await;
+    let passed = sidecar.regions.pass(request, RegionSet::EMPTY).await;
     let outcome = match passed {
         Ok(Streamed { region, status, headers, body }) => {
-            if !safe && !status.is_client_error() && !status.is_server_error() {
-                invalidate(sidecar, admitted, &headers);
-            }
+            invalidate(sidecar, admitted, region, Some(status), &headers);
             let line = CacheLine {
                 fwd: Some(fwd),
                 fwd_status: Some(status.as_u16()),
@@ -50,9 +49,12 @@ pub(super) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, route: Opt
             };
             Outcome::Streamed { status, headers, body, line }
         }
-        Err((region, failure)) => {
-            let region = region.map_or("none", |region| sidecar.names[region.index()].as_str()).to_owned();
-            let outcome = failure.word().to_owned();
+        Err(failure) => {
+            // Nobody knows whether the region did what was asked, unless it never heard of it.
+            if !matches!(failure, Failure::Connect | Failure::Saturated) {
+                invalidate(sidecar, admitted, RegionId(0), None, &HeaderMap::new());
+            }
+            let (region, outcome) = ("one".to_owned(), failure.word().to_owned());
             Outcome::NoneAnswered(vec![Attempted { region, outcome, blame: Blame::of(&failure) }])
         }
     };
@@ -65,9 +67,19 @@ fn no_credentials() -> Outcome {
     Outcome::NoneAnswered(vec![Attempted { region: "all".into(), outcome, blame: Blame::Unusable }])
 }
 
-/// RFC 9111, 4.4: the target, and what Location and Content-Location name on the same origin.
-fn invalidate(sidecar: &Sidecar, admitted: &Admitted, reply: &http::HeaderMap) {
-    for target in policy::invalidated(&admitted.path_and_query, &admitted.headers, reply) {
-        sidecar.store.invalidate(&target);
+/// RFC 9111, 4.4: the target, and what Location and Content-Location name on the same origin; nothing after a safe
+/// request.
+fn invalidate(
+    sidecar: &Sidecar,
+    admitted: &Admitted,
+    region: RegionId,
+    outcome: Option<StatusCode>,
+    reply: &HeaderMap,
+) {
+    let host = admitted.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let base = &sidecar.config.service.regions[region.index()].url;
+    let target = &admitted.path_and_query;
+    for target in policy::invalidates(&admitted.method, outcome, target, host, base, reply) {
+        sidecar.store.invalidate(&target, sidecar.clock.now());
     }
 }

@@ -6,10 +6,11 @@
 use std::sync::Arc;
 
 use super::{Sidecar, pass, shown};
-use crate::cache::entry::Entry;
+use crate::cache::entry::{Entry, Hold};
 use crate::cache::fill::{self, Ask, Failed, Filled, Of};
 use crate::cache::key::KeyBuffer;
-use crate::cache::policy::{self, Decision};
+use crate::cache::policy::{self, Asked, Decision, Stored, Trouble};
+use crate::clock::Moment;
 use crate::origin::region::Purpose;
 use crate::request::Admitted;
 use crate::response::{CacheLine, Detail, Fwd, Outcome};
@@ -17,24 +18,28 @@ use crate::response::{CacheLine, Detail, Fwd, Outcome};
 /// Serves GET and HEAD on a path that no route names.
 pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted) -> Outcome {
     let started = sidecar.clock.now();
+    let asked = Asked::of(&admitted.headers);
     let stored = sidecar.store.find_unrouted(&admitted.path_and_query, &admitted.headers);
-    let (now, wall) = (started, sidecar.clock.wall());
-    let decision = policy::decide(&admitted.headers, stored.as_deref(), now, wall);
-    let fwd = match (&stored, &decision) {
-        (_, Decision::Fresh { .. }) | (None, _) => Fwd::UriMiss,
-        (Some(_), Decision::Revalidate { on_request: true }) => Fwd::Request,
-        (Some(_), _) => Fwd::Stale,
+    let now = started;
+    let decision = stored.as_ref().and_then(|entry| Some(policy::decide(&asked, entry, facts(entry)?, now)));
+    let served = match (&stored, decision) {
+        (Some(entry), Some(Decision::Fresh { age, ttl })) => Some((entry, age, ttl.as_secs() as i64, None)),
+        (Some(entry), Some(Decision::Stale { age })) => Some((entry, age, left(entry, now), Some("max-stale"))),
+        (_, Some(Decision::Unsatisfiable)) => return Outcome::NotStored,
+        (_, None) if asked.only_if_cached => return Outcome::NotStored,
+        _ => None,
     };
-    match (decision, &stored) {
-        (Decision::NotStored, _) => return Outcome::NotStored,
-        (Decision::Fresh { age, left, stale }, Some(entry)) => {
-            sidecar.metrics.hit(sidecar.clock.now() - started);
-            let detail = stale.then_some(Detail::Word("max-stale"));
-            let line = CacheLine { hit: true, ttl: Some(left), detail, ..CacheLine::default() };
-            return Outcome::Shown(shown(admitted, entry, Some(age), line));
-        }
-        _ => {}
+    if let Some((entry, age, ttl, detail)) = served {
+        sidecar.metrics.hit(sidecar.clock.now() - started);
+        let detail = detail.map(Detail::Word);
+        let line = CacheLine { hit: true, ttl: Some(ttl), detail, ..CacheLine::default() };
+        return Outcome::Shown(shown(admitted, entry, Some(age.as_secs()), line));
     }
+    let fwd = match (&stored, asked.no_cache) {
+        (None, _) => Fwd::UriMiss,
+        (Some(_), true) => Fwd::Request,
+        (Some(_), false) => Fwd::Stale,
+    };
     let request = fill::ask::unrouted_request(admitted);
     // Who sends the same headers asks for the same thing; more is not known before the reply names its Vary.
     let fingerprint = sidecar.keyring.fingerprint(&request.headers, request.headers.keys());
@@ -48,28 +53,48 @@ pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted) -> Outcom
     };
     let (filled, share) = sidecar.filled(ask).await;
     let outcome = match filled {
-        Filled::Got(got) if got.entry.status.is_server_error() => {
-            stale_if_error(sidecar, admitted, stored).unwrap_or_else(|| sidecar.shown(admitted, &got, share, fwd))
-        }
         Filled::Got(got) => sidecar.shown(admitted, &got, share, fwd),
         Filled::TooLarge => pass::pass(sidecar, admitted, None).await,
         Filled::Busy => Outcome::Busy,
         Filled::Failed(failed) => {
-            stale_if_error(sidecar, admitted, stored).unwrap_or_else(|| passed_on(admitted, &failed, fwd))
+            let trouble =
+                failed.best_error.as_ref().map_or(Trouble::Disconnected, |error| Trouble::Status(error.status));
+            stale_if_error(sidecar, admitted, &asked, stored, trouble)
+                .unwrap_or_else(|| passed_on(admitted, &failed, fwd))
         }
     };
     sidecar.count_miss(&outcome, started);
     outcome
 }
 
-/// RFC 5861, 4: the stored reply, labelled, if it or the request allows that now.
-fn stale_if_error(sidecar: &Sidecar, admitted: &Admitted, stored: Option<Arc<Entry>>) -> Option<Outcome> {
+fn facts(entry: &Entry) -> Option<&Stored> {
+    match &entry.hold {
+        Hold::Unrouted(stored) => Some(stored),
+        Hold::Routed(_) | Hold::Passing => None,
+    }
+}
+
+/// Whole seconds of freshness left; negative when it is over.
+fn left(entry: &Entry, now: Moment) -> i64 {
+    let lifetime = facts(entry).map_or(0, |stored| stored.lifetime.as_secs());
+    lifetime as i64 - entry.age(now).as_secs() as i64
+}
+
+/// RFC 9111, 4.2.4 and RFC 5861, 4: the stored reply, labelled, if it or the request allows that now.
+fn stale_if_error(
+    sidecar: &Sidecar,
+    admitted: &Admitted,
+    asked: &Asked,
+    stored: Option<Arc<Entry>>,
+    trouble: Trouble,
+) -> Option<Outcome> {
     let entry = stored?;
     let now = sidecar.clock.now();
-    let left = policy::stale_if_error(&admitted.headers, &entry, now, sidecar.config.cache.stale_if_error)?;
+    let unless_said = sidecar.config.cache.stale_if_error;
+    policy::may_serve_on_error(asked, &entry, facts(&entry)?, trouble, unless_said, now).then_some(())?;
     sidecar.metrics.stale("stale-if-error");
     let detail = Some(Detail::Word("stale-if-error"));
-    let line = CacheLine { hit: true, ttl: Some(left), detail, ..CacheLine::default() };
+    let line = CacheLine { hit: true, ttl: Some(left(&entry, now)), detail, ..CacheLine::default() };
     Some(Outcome::Shown(shown(admitted, &entry, Some(entry.age(now).as_secs()), line)))
 }
 

@@ -12,6 +12,7 @@ use super::aws::Aws;
 use super::catalogue::{Catalogue, Refused};
 use super::chaos::{Latency, Mode, Order};
 use super::control;
+use super::held::Held;
 use super::ingest;
 use super::port::{self, Port};
 use super::publisher::Publisher;
@@ -331,7 +332,7 @@ impl World {
         for region in self.regions.iter() {
             region.turn(|knobs| knobs.held = true).await;
         }
-        Held { regions: self.regions.clone() }
+        Held::new(self.regions.clone())
     }
 
     /// How the topic of the region at `index` stands.
@@ -383,25 +384,28 @@ pub(super) async fn obey(regions: &[Arc<Region>], topics: &Topics, name: &str, o
     true
 }
 
-/// Holds replies for as long as it lives.
-pub struct Held {
-    regions: Arc<[Arc<Region>]>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Held {
-    /// Resolves once every region holds at least `count` requests.
-    pub async fn until(&self, count: usize) {
-        for region in self.regions.iter() {
-            region.until_held(count).await;
-        }
+    #[tokio::test]
+    async fn a_second_world_on_fixed_ports_takes_others_and_says_so() {
+        let first = World::builder().ports(Ports::Fixed).start().await.unwrap();
+        let second = World::builder().ports(Ports::Fixed).start().await.unwrap();
+        assert_eq!(second.notes.len(), 5, "{:?}", second.notes);
+        assert!(second.notes[0].starts_with("port 8720 is in use: the AWS endpoint is on "));
+        assert_ne!(first.control, second.control);
+        let state = control::ask(second.control, &control::Command::State).await.unwrap();
+        assert!(state.contains(&second.region(0).url()));
     }
 
-    /// Lets all replies go.
-    pub fn release(self) {}
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.regions.iter().for_each(|region| region.release());
+    #[tokio::test]
+    async fn a_stopped_world_answers_nowhere() {
+        let world = World::builder().regions(2).start().await.unwrap();
+        let addresses = [world.region(0).address(), world.region(1).address(), world.control];
+        world.stop(Duration::from_secs(2)).await;
+        for address in addresses {
+            assert!(tokio::net::TcpStream::connect(address).await.is_err(), "{address}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::queue::Taken;
-use super::topic::Subscription;
+use super::subscription::Subscription;
 use crate::limits;
 
 /// How long after a message its duplicate follows.

@@ -85,6 +85,8 @@ where
         let stay_up = async {
             let story = tell(&world, &sidecar, options, &mut screen).await?;
             if !options.exit_after_demo {
+                screen.line("")?;
+                screen.line("Everything stays up until Ctrl-C.")?;
                 std::future::pending::<()>().await;
             }
             Ok(Some(story))

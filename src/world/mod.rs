@@ -16,6 +16,7 @@ pub mod chaos;
 pub mod control;
 pub mod deliver;
 pub mod demo;
+pub mod held;
 pub mod ingest;
 pub mod payload;
 pub mod port;
@@ -29,9 +30,12 @@ pub mod seal;
 pub mod sns;
 pub mod sqs;
 pub mod story;
+pub mod subscription;
 pub mod topic;
 pub mod traffic;
 
 mod build;
 
-pub use build::{AWS_PORT, Builder, CONTROL_PORT, Held, Ports, REGION_NAMES, REGION_PORT, TOPIC, World, WorldError};
+pub use held::Held;
+
+pub use build::{AWS_PORT, Builder, CONTROL_PORT, Ports, REGION_NAMES, REGION_PORT, TOPIC, World, WorldError};

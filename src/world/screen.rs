@@ -94,7 +94,6 @@ impl<'a> Screen<'a> {
         for line in lines {
             writeln!(self.out, "  {line}")?;
         }
-        writeln!(self.out, "\n  Everything stays up until Ctrl-C.")?;
         self.out.flush()
     }
 
@@ -116,7 +115,7 @@ impl<'a> Screen<'a> {
         self.fact("a caller saw it after", &ms(change.visible), "from the put in the catalogue")?;
         for (region, arrival) in &change.arrivals {
             let arrived = arrival.map_or_else(|| "not yet".to_owned(), ms);
-            self.fact(&format!("announced by {region}"), &arrived, "ingested, signed, delivered, verified, applied")?;
+            self.fact(&format!("announced by {region}"), &arrived, "from the put to verified and applied")?;
         }
         Ok(())
     }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
-use super::topic::{Endpoint, Fault, Subscription, Topics, region_of};
+use super::subscription::{Endpoint, Subscription};
+use super::topic::{Fault, Topics, region_of};
 use crate::limits;
 
 /// A call's parameters as they came.

@@ -14,6 +14,7 @@ use super::chaos::Delivery;
 use super::deliver::{self, Post};
 use super::queue::{ACCOUNT, Queues, Taken};
 use super::seal::{Letter, Seal};
+use super::subscription::{Endpoint, Subscription};
 use crate::clock::{Clock, Moment};
 use crate::limits;
 use crate::tasks::Tasks;
@@ -56,85 +57,6 @@ struct Topic {
     sent: VecDeque<Sent>,
     published: u64,
     lost: u64,
-}
-
-/// One subscription.
-#[derive(Debug)]
-pub struct Subscription {
-    /// Names it.
-    pub arn: String,
-    /// Its topic.
-    pub topic: String,
-    /// Where its messages go.
-    pub endpoint: Endpoint,
-    token: String,
-    confirmed: OnceLock<()>,
-    attributes: Mutex<BTreeMap<String, String>>,
-}
-
-/// Where a subscription's messages go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Endpoint {
-    /// A queue, by ARN.
-    Sqs(String),
-    /// A URL on loopback.
-    Http(url::Url),
-}
-
-impl Endpoint {
-    /// `sqs` or `http`.
-    pub const fn protocol(&self) -> &'static str {
-        match self {
-            Self::Sqs(_) => "sqs",
-            Self::Http(_) => "http",
-        }
-    }
-
-    /// As it was given.
-    pub fn text(&self) -> &str {
-        match self {
-            Self::Sqs(arn) => arn,
-            Self::Http(url) => url.as_str(),
-        }
-    }
-}
-
-impl Subscription {
-    /// Whether its endpoint has confirmed it.
-    pub fn is_confirmed(&self) -> bool {
-        self.confirmed.get().is_some()
-    }
-
-    /// An attribute that was set.
-    pub fn attribute(&self, name: &str) -> Option<String> {
-        self.set().get(name).cloned()
-    }
-
-    /// Its attributes as SNS states them.
-    pub fn attributes(&self) -> BTreeMap<String, String> {
-        let mut all = self.set().clone();
-        let stated = [
-            ("SubscriptionArn", self.arn.as_str()),
-            ("TopicArn", &self.topic),
-            ("Owner", ACCOUNT),
-            ("Protocol", self.endpoint.protocol()),
-            ("Endpoint", self.endpoint.text()),
-            ("PendingConfirmation", if self.is_confirmed() { "false" } else { "true" }),
-            ("ConfirmationWasAuthenticated", "true"),
-        ];
-        all.extend(stated.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        all.entry("RawMessageDelivery".to_owned()).or_insert_with(|| "false".to_owned());
-        all
-    }
-
-    fn set(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
-        self.attributes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Announcements carry no message attributes, so any filter on those lets none through.
-    fn filters(&self) -> bool {
-        self.attribute("FilterPolicy").is_some_and(|policy| !matches!(policy.trim(), "" | "{}"))
-    }
 }
 
 /// One message's way to one subscriber.
@@ -222,19 +144,12 @@ impl Topics {
         if state.subscriptions.len() >= limits::WORLD_CHANNELS {
             return Err(Fault::Limit("subscriptions"));
         }
-        let subscription = Arc::new(Subscription {
-            arn: format!("{topic}:{}", deliver::uuid()),
-            topic: topic.to_owned(),
-            token: format!("{:032x}{:032x}", fastrand::u128(..), fastrand::u128(..)),
-            confirmed: OnceLock::new(),
-            attributes: Mutex::new(attributes),
-            endpoint,
-        });
+        let subscription = Arc::new(Subscription::new(topic, endpoint, attributes));
         state.subscriptions.insert(subscription.arn.clone(), subscription.clone());
         drop(state);
         match &subscription.endpoint {
             // Queue and topic have one owner, so SNS does not ask.
-            Endpoint::Sqs(_) => drop(subscription.confirmed.set(())),
+            Endpoint::Sqs(_) => subscription.confirm(),
             Endpoint::Http(_) => self.ask_to_confirm(&subscription),
         }
         Ok(subscription)
@@ -243,10 +158,9 @@ impl Topics {
     /// Confirms by token; the subscription's ARN.
     pub fn confirm(&self, topic: &str, token: &str) -> Result<String, Fault> {
         let state = self.locked();
-        let asked = |one: &&Arc<Subscription>| one.topic == topic && one.token == token;
+        let asked = |one: &&Arc<Subscription>| one.topic == topic && one.token() == token;
         let subscription = state.subscriptions.values().find(asked).ok_or(Fault::Invalid("Token"))?;
-        // Confirming twice is no error.
-        let _ = subscription.confirmed.set(());
+        subscription.confirm();
         Ok(subscription.arn.clone())
     }
 
@@ -262,13 +176,8 @@ impl Topics {
 
     /// Sets an attribute of a subscription.
     pub fn set_attribute(&self, arn: &str, name: &str, value: &str) -> Result<(), Fault> {
-        let subscription = self.subscription(arn)?;
-        let mut set = subscription.set();
-        if set.len() >= limits::WORLD_TAGS && !set.contains_key(name) {
-            return Err(Fault::Limit("attributes"));
-        }
-        set.insert(name.to_owned(), value.to_owned());
-        Ok(())
+        let fits = self.subscription(arn)?.set_attribute(name, value);
+        fits.then_some(()).ok_or(Fault::Limit("attributes"))
     }
 
     /// The subscriptions of `topic`, or of the whole region when there is none.
@@ -433,7 +342,7 @@ impl Topics {
             published: self.clock.wall(),
             base: self.base(),
         };
-        let body = self.seal.confirmation(&letter, &subscription.token);
+        let body = self.seal.confirmation(&letter, subscription.token());
         let post = Post {
             kind: "SubscriptionConfirmation",
             id: id.clone(),

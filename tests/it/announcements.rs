@@ -392,12 +392,12 @@ async fn the_janitor_removes_what_a_dead_sidecar_left_and_shows_it_first() {
         found.extend(report.findings.iter().filter(|one| one.fate == fate && ours(&one.name)).map(|one| one.what));
         found
     };
-    let dry = janitor::sweep(&emulator.sdk(), &places, now, true).await;
+    let dry = janitor::sweep(&emulator.sdk(), &places, now, nearside::limits::ABANDONED, true).await;
     assert!(dry.is_clean(), "{:?}", dry.failures);
     assert_eq!(of_ours(&dry, Fate::Doomed), [What::Queue, What::Subscription, What::Subscription]);
     assert_eq!(world.subscriptions_of(0).await.len(), 3, "a dry run removes nothing");
 
-    let swept = janitor::sweep(&emulator.sdk(), &places, now, false).await;
+    let swept = janitor::sweep(&emulator.sdk(), &places, now, nearside::limits::ABANDONED, false).await;
     assert!(swept.is_clean(), "{:?}", swept.failures);
     assert_eq!(of_ours(&swept, Fate::Removed), [What::Queue, What::Subscription, What::Subscription]);
     assert_eq!(world.subscriptions_of(0).await, [world.status(0).subscription.unwrap()], "what lives is kept");

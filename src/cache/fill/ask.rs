@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
 use crate::cache::entry::Entry;
 use crate::cache::key::{AcceptEncoding, Key};
+use crate::cache::policy;
 use crate::config::{IdentityMode, Route};
 use crate::freshness::record::{Record, Snapshot};
 use crate::freshness::words::{Generation, RecordId};
@@ -102,12 +103,9 @@ pub fn routed_request(admitted: &Admitted, route: &Route) -> Outgoing {
 /// The request that regions get for an unrouted path: all end-to-end headers, less the caller's own conditions,
 /// which the sidecar answers from the whole reply.
 pub fn unrouted_request(admitted: &Admitted) -> Outgoing {
-    let mut headers = admitted.headers.clone();
-    crate::cache::policy::end_to_end(&mut headers);
+    let mut headers = policy::end_to_end(&admitted.headers);
     headers.remove(header::HOST);
-    for condition in [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE] {
-        headers.remove(condition);
-    }
+    policy::validators::unconditional(&mut headers);
     let path_and_query = admitted.path_and_query.clone();
     Outgoing { method: admitted.method.clone(), path_and_query, headers, body: admitted.body.clone() }
 }

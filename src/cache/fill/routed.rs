@@ -13,7 +13,10 @@ use http::{HeaderValue, StatusCode, header};
 
 use super::{Ask, Failed, Filled, Got, Pilot, Routing};
 use crate::cache::entry::{Entry, Hold, Routed, Shown, Standing};
-use crate::cache::policy;
+use crate::cache::policy::directives::Said;
+use crate::cache::policy::fields;
+use crate::cache::policy::freshness::initial_age;
+use crate::clock::Wall;
 use crate::codec;
 use crate::freshness::record::Record;
 use crate::freshness::standing::{self, Sent};
@@ -165,7 +168,7 @@ impl RoutedFill<'_> {
     }
 
     fn got(&self, entry: Arc<Entry>, winner: &Winner, stored: bool) -> Got {
-        let private = policy::forbids_storing(&entry.headers) && !self.route().store_no_store;
+        let private = Said::of(&entry.headers).no_store && !self.route().store_no_store;
         let label = winner.label.map(|Label::BelowFloor| "below-floor");
         Got { entry, fwd_status: winner.reply.status.as_u16(), stored, shareable: !private, label }
     }
@@ -179,7 +182,7 @@ impl RoutedFill<'_> {
     fn storable(&self, winner: &Winner) -> bool {
         matches!(winner.verdict, Verdict::Good | Verdict::Absent)
             && winner.label.is_none()
-            && (self.route().store_no_store || !policy::forbids_storing(&winner.reply.headers))
+            && (self.route().store_no_store || !Said::of(&winner.reply.headers).no_store)
     }
 
     /// The version of each record as the winner shows it.
@@ -193,12 +196,12 @@ impl RoutedFill<'_> {
         let digest = codec::digest(&reply.body, &reply.headers);
         Entry {
             status: reply.status,
-            headers: policy::kept_headers(&reply.headers),
+            headers: fields::kept(&reply.headers, received(reply)),
             body: reply.body.clone(),
             region: reply.region,
             sent: reply.sent,
             sent_wall: reply.sent_wall,
-            age_at_receipt: Duration::ZERO,
+            age_at_receipt: initial_age(&reply.headers, reply.sent, reply.received, received(reply)),
             request: self.ask.request.clone(),
             hold: Hold::Routed(self.routed(reply, versions, standing, absent, digest)),
         }
@@ -213,12 +216,12 @@ impl RoutedFill<'_> {
         };
         Entry {
             status: previous.status,
-            headers: policy::updated_headers(&previous.headers, &reply.headers),
+            headers: fields::updated(&previous.headers, &reply.headers, received(reply)),
             body: previous.body.clone(),
             region: reply.region,
             sent: reply.sent,
             sent_wall: reply.sent_wall,
-            age_at_receipt: Duration::ZERO,
+            age_at_receipt: initial_age(&reply.headers, reply.sent, reply.received, received(reply)),
             request: self.ask.request.clone(),
             hold: Hold::Routed(self.routed(reply, versions, standing, absent, digest)),
         }
@@ -282,7 +285,7 @@ impl RoutedFill<'_> {
             return pilot.land(Filled::TooLarge);
         }
         let asked = self.sidecar.attempted(&tally);
-        let best_error = tally.best_error.as_ref().map(|reply| Arc::new(Entry::passing(reply)));
+        let best_error = tally.best_error.as_ref().map(|reply| Arc::new(Entry::passing(reply, &self.ask.request)));
         pilot.fail(Failed { best_error, asked, below_floor: false });
     }
 }
@@ -290,4 +293,9 @@ impl RoutedFill<'_> {
 /// 404 and 410 say that it is not there.
 fn is_absent(status: StatusCode) -> bool {
     matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE)
+}
+
+/// When a reply had arrived, on the wall clock.
+fn received(reply: &Reply) -> Wall {
+    reply.sent_wall + reply.received.since(reply.sent)
 }

@@ -5,77 +5,103 @@
 
 use std::sync::Arc;
 
-use http::{Method, StatusCode, header};
+use http::{Method, StatusCode};
 
 use super::{Ask, Failed, Filled, Got, Pilot};
-use crate::cache::entry::Entry;
-use crate::cache::policy;
+use crate::cache::entry::{Entry, Hold};
+use crate::cache::policy::{self, HeadEffect, Renewal, Stored, fields};
 use crate::origin::race::{First, Question, Race, Terms};
-use crate::origin::reply::{Failure, Outgoing};
-use crate::origin::verdict::Winner;
+use crate::origin::reply::{Failure, Outgoing, Reply};
 use crate::serve::Sidecar;
 
 /// Runs one fill to its end.
-pub(super) async fn run(mut pilot: Pilot, ask: Ask) {
+pub(super) async fn run(mut pilot: Pilot, mut ask: Ask) {
     let sidecar = pilot.sidecar.clone();
-    let request = dressed(&ask);
-    let mut race = Race::start(&sidecar.regions, Question { request, terms: Terms::Unrouted, purpose: ask.purpose });
-    let first = race.first().await;
-    let landed = match &first {
-        First::Good(winner) => {
-            pilot.land(Filled::Got(keep(&sidecar, &ask, winner)));
-            true
+    loop {
+        let request = dressed(&ask);
+        let question = Question { request, terms: Terms::Unrouted, purpose: ask.purpose };
+        let mut race = Race::start(&sidecar.regions, question);
+        let first = race.first().await;
+        if let First::Good(winner) = &first
+            && let Some(got) = keep(&sidecar, &ask, &winner.reply)
+        {
+            pilot.land(Filled::Got(got));
+            race.finish().await;
+            return;
         }
-        First::Nothing => false,
-    };
-    let tally = race.finish().await;
-    if landed {
-        return;
+        let tally = race.finish().await;
+        if let Some(best) = &tally.best {
+            match keep(&sidecar, &ask, &best.reply) {
+                Some(got) => return pilot.land(Filled::Got(got)),
+                // RFC 9111, 4.3.4: a 304 that speaks of another reply; ask for the whole, once.
+                None => ask.previous = None,
+            }
+            continue;
+        }
+        if tally.legs.iter().any(|leg| matches!(leg.outcome, Err(Failure::Oversized { .. }))) {
+            return pilot.land(Filled::TooLarge);
+        }
+        let asked = sidecar.attempted(&tally);
+        let best_error = tally.best_error.as_ref().map(|reply| Arc::new(Entry::passing(reply, &ask.request)));
+        return pilot.fail(Failed { best_error, asked, below_floor: false });
     }
-    if let Some(best) = &tally.best {
-        return pilot.land(Filled::Got(keep(&sidecar, &ask, best)));
-    }
-    if tally.legs.iter().any(|leg| matches!(leg.outcome, Err(Failure::Oversized { .. }))) {
-        return pilot.land(Filled::TooLarge);
-    }
-    let asked = sidecar.attempted(&tally);
-    let best_error = tally.best_error.as_ref().map(|reply| Arc::new(Entry::passing(reply)));
-    pilot.fail(Failed { best_error, asked, below_floor: false });
 }
 
-/// Validators of what is stored (RFC 9111, 4.3.1). The caller's own conditions were taken off when the ask was made.
+/// Validators of what is stored (RFC 9111, 4.3.1); the caller's own conditions were taken off when the ask was made.
 fn dressed(ask: &Ask) -> Arc<Outgoing> {
-    let Some(previous) = &ask.previous else { return ask.request.clone() };
+    let Some(previous) = ask.previous.as_ref().filter(|_| ask.request.method == Method::GET) else {
+        return ask.request.clone();
+    };
     let mut request = Outgoing::clone(&ask.request);
-    if let Some(tag) = previous.headers.get(header::ETAG) {
-        request.headers.insert(header::IF_NONE_MATCH, tag.clone());
-    }
-    if let Some(date) = previous.headers.get(header::LAST_MODIFIED) {
-        request.headers.insert(header::IF_MODIFIED_SINCE, date.clone());
-    }
+    policy::validators::validate(&mut request.headers, &previous.headers);
     Arc::new(request)
 }
 
-fn keep(sidecar: &Sidecar, ask: &Ask, winner: &Winner) -> Got {
-    let reply = &winner.reply;
+/// Stores what may be, and says how to serve it; `None` for a 304 that speaks of another reply.
+fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
+    let headers = &ask.request.headers;
     let fwd_status = reply.status.as_u16();
-    let (now, wall) = (sidecar.clock.now(), sidecar.clock.wall());
-    if let (StatusCode::NOT_MODIFIED, Some(previous)) = (reply.status, &ask.previous) {
-        let entry = Arc::new(policy::refreshed(previous, reply, now, wall));
-        let stored = sidecar.store.keep_unrouted(&ask.request, entry.clone());
-        return Got { entry, fwd_status, stored, shareable: stored, label: None };
+    let got = |entry: Arc<Entry>, stored: bool| Got { entry, fwd_status, stored, shareable: stored, label: None };
+    let target = &ask.request.path_and_query;
+    if ask.request.method == Method::HEAD {
+        if let Some(previous) = &ask.previous {
+            match policy::after_head(previous, headers, reply) {
+                HeadEffect::Store(entry) => drop(sidecar.store.insert_unrouted(target, headers, Arc::new(entry))),
+                HeadEffect::Remove => sidecar.store.invalidate(target, sidecar.clock.now()),
+                HeadEffect::Nothing => {}
+            }
+        }
+        return Some(got(Arc::new(Entry::passing(reply, &ask.request)), false));
     }
-    let get = ask.request.method == Method::GET;
-    let stored = if get { policy::storable(&ask.request, reply, now, wall) } else { None };
-    match stored {
-        Some(entry) => {
-            let entry = Arc::new(entry);
-            let stored = sidecar.store.keep_unrouted(&ask.request, entry.clone());
-            Got { entry, fwd_status, stored, shareable: true, label: None }
+    if let (StatusCode::NOT_MODIFIED, Some(previous)) = (reply.status, &ask.previous) {
+        return match policy::refreshed(previous, headers, reply) {
+            Renewal::Store(entry) => {
+                let entry = Arc::new(entry);
+                let stored = sidecar.store.insert_unrouted(target, headers, entry.clone());
+                Some(got(entry, stored))
+            }
+            Renewal::ServeOnly(entry) => {
+                sidecar.store.invalidate(target, sidecar.clock.now());
+                Some(got(Arc::new(entry), false))
+            }
+            Renewal::Mismatch => None,
+        };
+    }
+    Some(match policy::storable(&ask.request.method, headers, reply) {
+        Some(facts) => {
+            let entry = Arc::new(entry(ask, reply, facts));
+            let stored = sidecar.store.insert_unrouted(target, headers, entry.clone());
+            got(entry, stored)
         }
-        None => {
-            let entry = Arc::new(Entry::passing(reply));
-            Got { entry, fwd_status, stored: false, shareable: false, label: None }
-        }
+        None => got(Arc::new(Entry::passing(reply, &ask.request)), false),
+    })
+}
+
+fn entry(ask: &Ask, reply: &Reply, facts: Stored) -> Entry {
+    let received = reply.sent_wall + reply.received.since(reply.sent);
+    Entry {
+        headers: fields::kept(&reply.headers, received),
+        hold: Hold::Unrouted(facts),
+        ..Entry::passing(reply, &ask.request)
     }
 }

@@ -1,1 +1,241 @@
+use super::super::event::Grade;
+use super::super::words::Generation;
 use super::*;
+use crate::cache::entry::Shown;
+use crate::clock::Wall;
+
+const LAG: Duration = Duration::from_secs(60);
+const SOFT: Duration = Duration::from_secs(30);
+const AGREE: Votes = Votes { all_agree: true, versions_at_floor: false };
+const VERSIONED: Votes = Votes { all_agree: false, versions_at_floor: true };
+const NEITHER: Votes = Votes { all_agree: false, versions_at_floor: false };
+
+fn at(second: u64) -> Moment {
+    Moment::ZERO + Duration::from_secs(10_000 + second)
+}
+
+/// LIVE since `since`, last proven at `proof`.
+fn live(since: u64, proof: u64) -> Sight {
+    Sight {
+        state: Subscription::Live,
+        grade: Grade::Path,
+        proof: at(proof),
+        lease_until: at(proof + 15),
+        epoch: Epoch(3),
+        unbroken_since: at(since),
+        watermark: None,
+        watermark_at: None,
+    }
+}
+
+fn moved(sight: Sight) -> Sight {
+    Sight { epoch: Epoch(sight.epoch.0 + 1), ..sight }
+}
+
+fn horizon(regions: impl Into<Vec<Sight>>) -> Horizon {
+    Horizon { regions: regions.into() }
+}
+
+fn sent(second: u64, regions: impl Into<Vec<Sight>>) -> Sent {
+    Sent { at: at(second), horizon: Arc::new(horizon(regions)), fence: vec![] }
+}
+
+fn state(floor: u64, generation: u64) -> Snapshot {
+    Snapshot { floor: Version(floor), generation: Generation(generation), ..Snapshot::default() }
+}
+
+/// CONFIRMED, shows version 5 in generation 1, requested at 100 while both regions were LIVE with epoch 3.
+fn entry(state: Snapshot) -> Routed {
+    let record = Arc::new(Record::new(state, Moment::ZERO));
+    Routed {
+        shows: Box::new([Shown { record, version: Version(5), generation: Generation(1) }]),
+        digest: 0,
+        standing: Standing::Confirmed,
+        epochs: Box::new([Epoch(3), Epoch(3)]),
+        live: RegionSet::first(2),
+        confirmed: at(100),
+        ttl: Duration::from_secs(3_600),
+    }
+}
+
+fn judged(entry: &Routed, regions: impl Into<Vec<Sight>>, now: u64) -> Use {
+    judge(entry, at(100), &horizon(regions), at(now), SOFT)
+}
+
+fn earned(sent: &Sent, now: impl Into<Vec<Sight>>, votes: Votes) -> Standing {
+    earn(sent, &horizon(now), &votes, false, false, LAG)
+}
+
+/// R3.
+#[test]
+fn a_reply_of_an_older_generation_is_stored_only_at_or_above_the_floor() {
+    let record = Record::new(state(5, 1), Moment::ZERO);
+    let fenced = Sent { fence: vec![record.snapshot()], ..sent(0, []) };
+    assert!(admits(&fenced, &[(&record, Version(5))]));
+    assert!(admits(&fenced, &[(&record, Version::NONE)]));
+    record.store(state(6, 2));
+    assert!(!admits(&fenced, &[(&record, Version(5))]), "R1: announced while it was on its way");
+    assert!(admits(&fenced, &[(&record, Version(6))]));
+    assert!(!admits(&fenced, &[(&record, Version::NONE)]), "nothing shows that it is the new one");
+    record.store(Snapshot { unversioned: Generation(2), ..state(6, 2) });
+    assert!(!admits(&fenced, &[(&record, Version(6))]), "a change without a version came on the way");
+}
+
+/// R3: one URL over many records.
+#[test]
+fn every_record_of_a_reply_must_be_admitted() {
+    let (first, second) = (Record::new(state(5, 1), Moment::ZERO), Record::new(state(8, 1), Moment::ZERO));
+    let fenced = Sent { fence: vec![first.snapshot(), second.snapshot()], ..sent(0, []) };
+    assert!(admits(&fenced, &[(&first, Version(5)), (&second, Version(8))]));
+    assert!(!admits(&fenced, &[(&first, Version(5)), (&second, Version(7))]));
+}
+
+/// R5.
+#[test]
+fn the_agreement_of_all_earns_the_full_ttl_while_one_region_is_live_and_unbroken() {
+    let live_since_then = [live(99, 99), Sight::default()];
+    assert_eq!(earned(&sent(100, live_since_then), live_since_then, AGREE), Standing::Confirmed);
+    assert_eq!(earned(&sent(100, live_since_then), live_since_then, NEITHER), Standing::Provisional);
+    let none = [Sight::default(); 2];
+    assert_eq!(earned(&sent(100, none), live_since_then, AGREE), Standing::Provisional, "LIVE only since");
+    let broken = [moved(live(101, 101)), Sight::default()];
+    assert_eq!(earned(&sent(100, live_since_then), broken, AGREE), Standing::Provisional, "broken on the way");
+    assert_eq!(earned(&sent(115, live_since_then), live_since_then, AGREE), Standing::Provisional, "lease over");
+}
+
+/// R5: start-up with one region live and one behind.
+#[test]
+fn a_version_earns_the_full_ttl_only_from_a_region_unbroken_for_the_worst_lag() {
+    let young = [live(41, 99)];
+    assert_eq!(earned(&sent(100, young), young, VERSIONED), Standing::Provisional);
+    let old = [live(40, 99)];
+    assert_eq!(earned(&sent(100, old), old, VERSIONED), Standing::Confirmed);
+    let both = [live(40, 99), live(99, 99)];
+    let only_the_young_unbroken = [moved(live(100, 100)), live(99, 99)];
+    assert_eq!(earned(&sent(100, both), only_the_young_unbroken, VERSIONED), Standing::Provisional);
+    assert_eq!(earned(&sent(100, both), only_the_young_unbroken, AGREE), Standing::Confirmed);
+}
+
+/// R2, R15.
+#[test]
+fn a_lost_slot_or_an_escaped_version_keeps_a_reply_provisional() {
+    let long = [live(0, 99)];
+    let earn = |lost, escaped| earn(&sent(100, long), &horizon(long), &AGREE, lost, escaped, LAG);
+    assert_eq!(earn(false, false), Standing::Confirmed);
+    assert_eq!(earn(true, false), Standing::Provisional);
+    assert_eq!(earn(false, true), Standing::Provisional);
+}
+
+/// R1, R3.
+#[test]
+fn an_entry_below_the_floor_or_before_an_announcement_without_a_version_is_never_fresh() {
+    let regions = [live(0, 200), live(0, 200)];
+    assert_eq!(judged(&entry(state(5, 1)), regions, 200), Use::Fresh);
+    assert_eq!(judged(&entry(state(5, 2)), regions, 200), Use::Fresh, "announced with the version it shows");
+    assert_eq!(judged(&entry(state(6, 2)), regions, 200), Use::Below);
+    let unversioned = Snapshot { unversioned: Generation(2), ..state(5, 2) };
+    assert_eq!(judged(&entry(unversioned), regions, 200), Use::Below);
+    let mut without = entry(state(0, 2));
+    without.shows[0].version = Version::NONE;
+    assert_eq!(judged(&without, regions, 200), Use::Below);
+}
+
+/// R9.
+#[test]
+fn a_lease_that_ran_out_leaves_the_soft_ttl_from_the_last_confirmation() {
+    let regions = [live(0, 101), live(0, 90)];
+    let entry = entry(state(5, 1));
+    assert_eq!(judged(&entry, regions, 116), Use::Fresh, "the lease's last second");
+    assert_eq!(judged(&entry, regions, 129), Use::Fresh, "confirmed 29 s ago");
+    assert_eq!(judged(&entry, regions, 130), Use::Expired);
+    assert_eq!(judged(&entry, regions, 3_000), Use::Expired, "a paused process: no tick came in between");
+    let confirmed_again = Routed { confirmed: at(2_990), ..entry };
+    assert_eq!(judged(&confirmed_again, regions, 3_000), Use::Fresh);
+}
+
+/// R10.
+#[test]
+fn an_entry_is_unverified_only_when_no_regions_epoch_stayed_unbroken_since_its_request() {
+    let entry = entry(state(5, 1));
+    assert_eq!(judged(&entry, [moved(live(150, 200)), live(0, 200)], 200), Use::Fresh, "the other saw it all");
+    assert_eq!(judged(&entry, [moved(live(150, 200)), moved(live(150, 200))], 200), Use::Unverified);
+    let only_first = Routed { live: RegionSet::EMPTY.with(RegionId(0)), ..entry };
+    assert_eq!(judged(&only_first, [moved(live(150, 200)), live(0, 200)], 200), Use::Unverified, "LIVE only later");
+}
+
+/// R10: an unbroken region whose lease is over cannot lend another's.
+#[test]
+fn the_lease_must_be_of_a_region_that_is_unbroken() {
+    let entry = entry(state(5, 1));
+    assert_eq!(judged(&entry, [live(0, 110), moved(live(150, 200))], 200), Use::Expired);
+}
+
+/// R16.
+#[test]
+fn the_hard_ttl_counts_from_when_the_request_was_sent() {
+    let regions = |second| [live(0, second), live(0, second)];
+    let entry = Routed { confirmed: at(3_000), ..entry(state(5, 1)) };
+    assert_eq!(judged(&entry, regions(3_699), 3_699), Use::Fresh);
+    assert_eq!(judged(&entry, regions(3_700), 3_700), Use::Expired);
+}
+
+/// R5: PROVISIONAL is short.
+#[test]
+fn a_provisional_entry_holds_for_the_soft_ttl_at_most() {
+    let regions = |second| [live(0, second), live(0, second)];
+    let entry = Routed { standing: Standing::Provisional, ..entry(state(5, 1)) };
+    assert_eq!(judged(&entry, regions(129), 129), Use::Provisional);
+    assert_eq!(judged(&entry, regions(130), 130), Use::Expired);
+    let unverified = Routed { standing: Standing::Unverified, ..entry };
+    assert_eq!(judged(&unverified, regions(101), 101), Use::Unverified);
+}
+
+/// R5, R9: no announcements are configured.
+#[test]
+fn without_any_live_region_an_entry_has_the_soft_ttl() {
+    let entry = Routed { standing: Standing::Provisional, live: RegionSet::EMPTY, ..entry(state(5, 1)) };
+    let nothing = [Sight::default(); 2];
+    assert_eq!(judged(&entry, nothing, 129), Use::Provisional);
+    assert_eq!(judged(&entry, nothing, 130), Use::Expired);
+    assert!(!recheck_may_settle(&horizon(nothing), at(129)));
+    assert!(recheck_may_settle(&horizon([live(0, 129)]), at(129)));
+}
+
+/// R15.
+#[test]
+fn what_was_confirmed_before_a_floor_was_dropped_is_provisional_after() {
+    let escaped = entry(Snapshot { escaped: true, ..state(4, 1) });
+    let regions = [live(0, 120), live(0, 120)];
+    assert_eq!(judged(&escaped, regions, 120), Use::Provisional);
+    assert_eq!(judged(&escaped, regions, 130), Use::Expired);
+    assert_eq!(bound(&escaped, &horizon(regions), at(120)), None);
+}
+
+/// Promise 2.
+#[test]
+fn the_bound_is_now_less_the_newest_watermark_over_live_regions_rounded_up() {
+    let watermark = |second, sight: Sight| Sight {
+        watermark: Some(Wall::from_millis(second * 1_000)),
+        watermark_at: Some(at(second)),
+        ..sight
+    };
+    let entry = entry(state(5, 1));
+    let now = at(200) + Duration::from_millis(1);
+    let both = horizon([watermark(190, live(0, 195)), watermark(198, live(0, 195))]);
+    assert_eq!(bound(&entry, &both, now), Some(3));
+    assert_eq!(bound(&entry, &both, at(200)), Some(2));
+    let silent = horizon([watermark(190, live(0, 195)), watermark(198, live(0, 180))]);
+    assert_eq!(bound(&entry, &silent, at(200)), Some(10), "the newest is of a region whose lease is over");
+    let broken = horizon([watermark(190, live(0, 195)), moved(watermark(198, live(0, 195)))]);
+    assert_eq!(bound(&entry, &broken, at(200)), Some(10), "the newest is of a region that lost something since");
+    assert_eq!(bound(&entry, &horizon([live(0, 195), live(0, 195)]), at(200)), None, "path proof has none");
+    let provisional = Routed { standing: Standing::Provisional, ..entry };
+    assert_eq!(bound(&provisional, &both, at(200)), None);
+}
+
+#[test]
+fn what_a_request_remembers_is_the_moment_before_it_was_sent() {
+    let sent = sent(100, [live(0, 90), live(0, 80), moved(live(0, 99))]);
+    assert_eq!(sent.live(), RegionSet::first(3).without(RegionId(1)));
+    assert_eq!(*sent.epochs(), [Epoch(3), Epoch(3), Epoch(4)]);
+}

@@ -2,85 +2,18 @@
 
 use std::sync::Mutex;
 
-use bytes::Bytes;
-use futures_util::future::{BoxFuture, FutureExt};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::StatusCode;
 
 use super::*;
-use crate::clock::{Clock, Wall};
-use crate::config::{self, RaceMode};
+use crate::config::RaceMode;
 use crate::freshness::record::Marker;
 use crate::freshness::words::Version;
-use crate::origin::reply::{Failure, Origin};
-use crate::telemetry::metrics::Metrics;
+use crate::origin::reply::Failure;
+use crate::origin::scripted::{self, Act, DEADLINE, Script, body, get, ms, retry_after, shows, status};
 
 const A: RegionId = RegionId(0);
 const B: RegionId = RegionId(1);
 const C: RegionId = RegionId(2);
-const DEADLINE: Duration = Duration::from_secs(2);
-
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-/// What a scripted region does each time it is asked.
-#[derive(Clone)]
-enum Act {
-    Say { status: u16, version: Option<u64>, body: &'static str, headers: HeaderMap },
-    Fail(Failure),
-    Hang,
-}
-
-fn shows(version: u64) -> Act {
-    Act::Say { status: 200, version: Some(version), body: "x", headers: HeaderMap::new() }
-}
-
-fn body(body: &'static str) -> Act {
-    Act::Say { status: 200, version: None, body, headers: HeaderMap::new() }
-}
-
-fn status(status: u16) -> Act {
-    Act::Say { status, version: None, body: "", headers: HeaderMap::new() }
-}
-
-fn retry_after(status: u16, value: &'static str) -> Act {
-    let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, HeaderValue::from_static(value))]);
-    Act::Say { status, version: None, body: "", headers }
-}
-
-struct Script {
-    clock: Clock,
-    acts: Mutex<Vec<(Duration, Act)>>,
-    asked: Mutex<Vec<RegionId>>,
-}
-
-impl Origin for Script {
-    fn ask(&self, region: RegionId, _: Arc<Outgoing>, _: Duration) -> BoxFuture<'static, Result<Reply, Failure>> {
-        self.asked.lock().unwrap().push(region);
-        let (after, act) = self.acts.lock().unwrap()[region.index()].clone();
-        let clock = self.clock.clone();
-        async move {
-            let (sent, sent_wall) = (clock.now(), clock.wall());
-            tokio::time::sleep(after).await;
-            match act {
-                Act::Hang => std::future::pending().await,
-                Act::Fail(failure) => Err(failure),
-                Act::Say { status, version, body, headers } => Ok(Reply {
-                    region,
-                    status: StatusCode::from_u16(status).unwrap(),
-                    headers,
-                    body: Bytes::from_static(body.as_bytes()),
-                    versions: version.into_iter().map(Version).collect(),
-                    sent,
-                    sent_wall,
-                    received: clock.now(),
-                }),
-            }
-        }
-        .boxed()
-    }
-}
-
 /// Three scripted regions and one record.
 struct World {
     script: Arc<Script>,
@@ -94,12 +27,7 @@ impl World {
     }
 
     fn with_permits(mode: RaceMode, permits: usize, acts: [(u64, Act); 3]) -> Self {
-        let clock = Clock::simulated(Wall::from_millis(1_800_000_000_000));
-        let acts = Mutex::new(acts.map(|(after, act)| (ms(after), act)).to_vec());
-        let script = Arc::new(Script { clock: clock.clone(), acts, asked: Mutex::default() });
-        let race = config::Race { mode, deadline: DEADLINE, primary: 0, permits };
-        let names = ["a", "b", "c"].map(String::from).to_vec();
-        let regions = Regions::of(names, &race, script.clone(), clock, Arc::new(Metrics::default()));
+        let (script, regions) = scripted::regions(mode, permits, acts);
         Self { script, regions, record: Arc::default() }
     }
 
@@ -134,13 +62,7 @@ impl World {
 
     fn run(&self, purpose: Purpose, standard: Standard) -> Race {
         self.script.asked.lock().unwrap().clear();
-        let request = Outgoing {
-            method: Method::GET,
-            path_and_query: "/v1/x".into(),
-            headers: HeaderMap::new(),
-            body: Bytes::new(),
-        };
-        Race::over(&self.regions, Arc::new(request), purpose, standard)
+        Race::over(&self.regions, Arc::new(get()), purpose, standard)
     }
 
     fn asked(&self) -> Vec<RegionId> {
@@ -344,7 +266,7 @@ async fn nothing_outlives_the_deadline() {
     let (mut race, start) = (world.race(), world.now());
     assert!(matches!(race.first().await, First::Nothing));
     let tally = race.finish().await;
-    assert!(about(world.now() - start, 2000));
+    assert!(about(world.now() - start, DEADLINE.as_millis() as u64));
     assert!(tally.legs.iter().all(|leg| leg.word() == "deadline"));
     assert_eq!(world.regions.status().iter().map(|region| region.in_flight).sum::<usize>(), 0);
 }

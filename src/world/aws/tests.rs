@@ -139,7 +139,7 @@ async fn queues_are_named_tagged_listed_and_gone_when_deleted() {
     let tags = sqs.list_queue_tags().queue_url(&url).send().await.unwrap().tags.unwrap();
     assert_eq!((tags["nearside"].as_str(), tags["owner"].as_str()), ("alive", "me"));
     let listed = sqs.list_queues().queue_name_prefix("nearside-").send().await.unwrap();
-    assert_eq!(listed.queue_urls(), [url.clone()]);
+    assert_eq!(listed.queue_urls(), std::slice::from_ref(&url));
     let elsewhere = super::tests::sqs(&world, "us-east-1").list_queues().send().await.unwrap();
     assert!(elsewhere.queue_urls().is_empty(), "regions are apart");
     let attributes = sqs.set_queue_attributes().queue_url(&url).attributes(QueueAttributeName::Policy, "{}");

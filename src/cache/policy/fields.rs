@@ -1,0 +1,87 @@
+//! Owns which header fields go along: those for the next hop only never do, and a stored reply keeps what it may.
+//!
+//! RFC 9110, 7.6.1; RFC 9111, 3.1 and 3.2. Used on requests and replies, routed and unrouted.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+use super::directives::Said;
+use crate::clock::Wall;
+
+/// Fields for one connection only, whether `Connection` names them or not (RFC 9110, 7.6.1), and those between a proxy
+/// and its neighbour (RFC 9111, 3.1).
+const HOP_BY_HOP: [HeaderName; 9] = [
+    header::CONNECTION,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+];
+const PROXY_AUTHENTICATION_INFO: HeaderName = HeaderName::from_static("proxy-authentication-info");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+
+/// Fields that describe the stored bytes: a 304 does not change them (3.2).
+const OF_THE_BODY: [HeaderName; 3] = [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_RANGE];
+
+/// `headers` without those for this hop only and those that `Connection` names.
+pub fn end_to_end(headers: &HeaderMap) -> HeaderMap {
+    let mut kept = headers.clone();
+    for line in headers.get_all(header::CONNECTION) {
+        for name in line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            if let Ok(name) = HeaderName::from_bytes(name) {
+                kept.remove(name);
+            }
+        }
+    }
+    for name in HOP_BY_HOP.iter().chain([&PROXY_AUTHENTICATION_INFO, &HTTP2_SETTINGS]) {
+        kept.remove(name);
+    }
+    kept
+}
+
+/// What an entry keeps of a reply's headers: end-to-end ones, without `Age` (the entry counts it), with a `Date` (RFC
+/// 9110, 6.6.1), less the fields that the reply keeps to one caller or from unvalidated use (5.2.2.4 and 5.2.2.7).
+pub fn kept(headers: &HeaderMap, received: Wall) -> HeaderMap {
+    let said = Said::of(headers);
+    let mut kept = end_to_end(headers);
+    kept.remove(header::AGE);
+    for name in said.private.fields().iter().chain(said.no_cache.fields()) {
+        kept.remove(name);
+    }
+    dated(&mut kept, received);
+    kept
+}
+
+/// The headers of a stored reply after a 304, or a HEAD's reply, with `update` (3.2): every field of the update replaces
+/// all lines of its name, but for those that describe the stored bytes.
+pub fn updated(stored: &HeaderMap, update: &HeaderMap, received: Wall) -> HeaderMap {
+    let update = kept(update, received);
+    let mut merged = stored.clone();
+    for name in update.keys().filter(|name| !OF_THE_BODY.contains(name)) {
+        merged.remove(name);
+        for line in update.get_all(name) {
+            merged.append(name.clone(), line.clone());
+        }
+    }
+    let said = Said::of(&merged);
+    for name in said.private.fields().iter().chain(said.no_cache.fields()) {
+        merged.remove(name);
+    }
+    merged
+}
+
+fn dated(headers: &mut HeaderMap, received: Wall) {
+    if !headers.contains_key(header::DATE) {
+        let text = httpdate::fmt_http_date(received.to_system_time());
+        headers.insert(header::DATE, HeaderValue::from_str(&text).expect("an HTTP date is visible ASCII"));
+    }
+}
+
+/// Whether a 304 made from a stored reply carries this field of it: validators and what caches need, nothing that
+/// describes a body that is not there (RFC 9110, 15.4.5).
+pub fn belongs_in_not_modified(name: &HeaderName) -> bool {
+    !OF_THE_BODY.contains(name) && *name != header::CONTENT_TYPE && *name != header::CONTENT_LANGUAGE
+}

@@ -1,0 +1,56 @@
+//! Owns what an unsafe request makes of what is stored (RFC 9111, 4.4).
+
+use http::{HeaderMap, Method, StatusCode, header};
+use url::Url;
+
+use super::{Way, way};
+use crate::limits;
+
+/// The paths (with their queries) whose stored replies are no longer good after an unsafe request.
+///
+/// `outcome` is the region's status, or `None` when nobody knows whether the region did what was asked: the connection
+/// broke. An error status invalidates nothing; otherwise the target goes, and `Location` and `Content-Location` where
+/// they are of the same origin: relative, of the host that the caller asked for, or under `base`, the URL of the region
+/// that answered.
+pub fn invalidates(
+    method: &Method,
+    outcome: Option<StatusCode>,
+    target: &str,
+    host: Option<&str>,
+    base: &Url,
+    reply: &HeaderMap,
+) -> Vec<String> {
+    let failed = outcome.is_some_and(|status| status.is_client_error() || status.is_server_error());
+    if way(method, reply) != Way::Unsafe || failed {
+        return Vec::new();
+    }
+    let mut paths = vec![target.to_owned()];
+    for name in [header::LOCATION, header::CONTENT_LOCATION] {
+        let path = reply.get(name).and_then(|line| line.to_str().ok()).and_then(|to| local(to, target, host, base));
+        paths.extend(path.filter(|path| path != target));
+    }
+    paths.truncate(limits::INVALIDATED_TARGETS);
+    paths
+}
+
+/// `to` as a path of this service, if it is one.
+fn local(to: &str, target: &str, host: Option<&str>, base: &Url) -> Option<String> {
+    // Callers and regions see the same paths under different origins: a placeholder tells "relative" from both.
+    let here = Url::parse("http://caller.invalid/").ok()?.join(target).ok()?;
+    let url = here.join(to).ok()?;
+    let prefix = base.path().trim_end_matches('/');
+    let path = if url.origin() == here.origin() || is_host(&url, host) {
+        url.path()
+    } else if url.origin() == base.origin() {
+        url.path().strip_prefix(prefix).filter(|path| path.starts_with('/'))?
+    } else {
+        return None;
+    };
+    Some(url.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}")))
+}
+
+/// Whether the URL's authority is the one in the caller's `Host`.
+fn is_host(url: &Url, host: Option<&str>) -> bool {
+    let asked = host.and_then(|host| Url::parse(&format!("{}://{host}/", url.scheme())).ok());
+    asked.is_some_and(|asked| asked.origin() == url.origin())
+}
