@@ -122,8 +122,8 @@ pub async fn start_with(config: Config, instead: Instead) -> Result<App, StartEr
     tracing::info!(
         service = %app.sidecar.config.service.name,
         regions = app.sidecar.names.len(),
-        tcp = ?app.tcp,
-        unix = ?app.unix,
+        tcp = app.tcp.map(tracing::field::display),
+        unix = app.unix.as_ref().map(|path| tracing::field::display(path.display())),
         admin = %app.admin,
         "serving"
     );

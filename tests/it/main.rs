@@ -8,3 +8,7 @@ mod announcements;
 mod check;
 #[cfg(test)]
 mod emulator;
+#[cfg(test)]
+mod process;
+#[cfg(test)]
+mod program;
