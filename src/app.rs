@@ -304,8 +304,8 @@ impl App {
     /// Lingers, closes, unsubscribes and drains (DESIGN.md, section 2): after it nothing runs.
     pub async fn stop(self) -> Stopped {
         let drain = self.sidecar.config.drain;
-        tracing::info!(linger = ?drain.linger, "stopping: everything is still answered until the linger ends");
         self.ending.lingering.cancel();
+        tracing::info!(linger = ?drain.linger, "stopping: everything is still answered until the linger ends");
         tokio::time::sleep(drain.linger).await;
         self.ending.closing.cancel();
         let unsubscribed = async {

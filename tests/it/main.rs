@@ -7,7 +7,13 @@ mod announcements;
 #[cfg(test)]
 mod check;
 #[cfg(test)]
+mod demo;
+#[cfg(test)]
+mod drop_in;
+#[cfg(test)]
 mod emulator;
+#[cfg(test)]
+mod operator;
 #[cfg(test)]
 mod process;
 #[cfg(test)]

@@ -316,7 +316,9 @@ async fn a_sigterm_under_load_loses_no_request_ends_in_time_and_leaves_nothing_i
     assert!(text(&health.stderr).contains("503"), "{}", text(&health.stderr));
     // The last second is left to the machine: what is written to a socket must have been read before the linger ends.
     tokio::time::sleep((LINGER - Duration::from_secs(1)).saturating_sub(Clock::System.now() - signalled)).await;
-    [&one, &two].map(|tally| tally.told_to_stop.store(true, Ordering::Release));
+    for tally in [&one, &two] {
+        tally.told_to_stop.store(true, Ordering::Release);
+    }
     for caller in load {
         caller.await.unwrap();
     }

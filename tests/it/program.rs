@@ -2,9 +2,9 @@
 //!
 //! Invariant: no process outlives its handle; every line is a JSON object, or the test that reads it fails.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ pub(crate) fn settings(service: &str, regions: &[(&str, &str, &str)], rest: &str
 pub(crate) struct Program {
     child: Child,
     said: watch::Receiver<Vec<String>>,
-    directory: TempDir,
+    _directory: TempDir,
     /// Where applications reach it.
     pub(crate) tcp: SocketAddr,
     /// Where operators reach it.
@@ -73,19 +73,14 @@ impl Program {
         std::fs::write(&file, settings).unwrap();
         let mut child =
             command(&["run", "--config", path(&file)]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let said = follow(&mut child);
+        let said = follow(child.stderr.take().expect("it is piped"));
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut program = Self { child, said, directory, tcp: anywhere, admin: anywhere };
+        let mut program = Self { child, said, _directory: directory, tcp: anywhere, admin: anywhere };
         let serving = program.line(|line| line["message"] == "serving").await;
         let address = |name: &str| serving[name].as_str().map(|address| address.parse().unwrap());
         program.tcp = address("tcp").unwrap_or(anywhere);
         program.admin = address("admin").expect("the admin port is always there");
         program
-    }
-
-    /// A file of this run.
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
     }
 
     /// The first line, said already or to come, that is as wanted.
@@ -108,8 +103,7 @@ impl Program {
 
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
+        kill(&self.child, signal);
     }
 
     /// Waits until it has ended by itself.
@@ -168,11 +162,17 @@ pub(crate) fn path(path: &Path) -> &str {
     path.to_str().expect("a UTF-8 path")
 }
 
-/// Follows what a process says on standard error; the channel closes when the process ends.
-fn follow(child: &mut Child) -> watch::Receiver<Vec<String>> {
-    let lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+/// Follows what a process says; the channel closes when the process ends.
+pub(crate) fn follow(from: impl Read + Send + 'static) -> watch::Receiver<Vec<String>> {
+    let lines = BufReader::new(from).lines();
     let (say, said) = watch::channel(Vec::new());
     let follow = move || lines.map_while(Result::ok).for_each(|line| say.send_modify(|said| said.push(line)));
-    std::thread::Builder::new().name("stderr".to_owned()).spawn(follow).unwrap();
+    std::thread::Builder::new().name("follow".to_owned()).spawn(follow).unwrap();
     said
+}
+
+/// Sends `child` a signal.
+pub(crate) fn kill(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
 }
