@@ -18,3 +18,5 @@ mod operator;
 mod process;
 #[cfg(test)]
 mod program;
+#[cfg(test)]
+mod service;
