@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::clock::Moment;
 use crate::freshness::event::Subscription;
 use crate::freshness::horizon::{Horizon, Sight};
-use crate::freshness::words::{RegionId, RegionSet};
+use crate::freshness::words::{Epoch, RegionId, RegionSet};
 use crate::limits;
 
 /// How far the sidecar can be relied on to be fresh. Only [`State::Draining`] is not ready.
@@ -87,7 +87,9 @@ pub fn readiness(horizon: &Horizon, now: Moment, conditions: &Conditions) -> Rea
     if conditions.all_fail {
         reasons.push(Reason::AllRegionsFail);
     }
-    let starting = || conditions.up < limits::WARMING && announcing().all(|(_, sight)| sight.proof == Moment::ZERO);
+    // A region whose epoch has moved was LIVE, or subscribed and lost: that is no start any more.
+    let untried = |sight: &Sight| sight.proof == Moment::ZERO && sight.epoch == Epoch::default();
+    let starting = || conditions.up < limits::WARMING && announcing().all(|(_, sight)| untried(sight));
     let state = if conditions.draining {
         State::Draining
     } else if conditions.all_fail || conditions.topics.is_empty() {
@@ -183,6 +185,13 @@ mod tests {
     fn losing_the_only_lease_degrades_it_even_just_after_the_start() {
         let suspect = silent(Subscription::Suspect, NOW.before(20 * SECOND));
         assert_eq!(verdict(&[suspect], |_| {}).state, State::Degraded);
+    }
+
+    #[test]
+    fn losing_every_subscription_just_after_the_start_is_no_warming() {
+        let lost = Sight { epoch: Epoch(1), ..silent(Subscription::Dead, Moment::ZERO) };
+        let pending = silent(Subscription::Pending, Moment::ZERO);
+        assert_eq!(verdict(&[lost, pending], |_| {}).state, State::Degraded);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use crate::freshness::event::Event;
 use crate::freshness::words::RegionId;
@@ -28,6 +29,9 @@ pub(super) fn recall(sidecar: &Sidecar) {
 pub(super) fn note(sidecar: &Sidecar, region: RegionId) {
     let Some(file) = &sidecar.config.freshness.state_file else { return };
     let Some(topic) = &sidecar.config.service.regions[region.index()].topic else { return };
+    // Regions' first heartbeats come together: who reads the file and writes it anew must be alone.
+    static WRITING: Mutex<()> = Mutex::new(());
+    let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut remembered = read(file);
     if !remembered.insert(topic.arn.clone()) {
         return;
