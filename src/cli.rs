@@ -6,7 +6,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ pub enum Command {
     /// Show the effective settings and where each came from, or every mistake
     #[command(after_help = "Example:\n  nearside check --config nearside.toml\n\n\
                             The settings go to standard output as TOML, warnings and mistakes to standard error.")]
-    Check(ConfigArgs),
+    Check(CheckArgs),
     /// Run regions, topics and a sidecar on this machine, and show what it does
     #[command(after_help = "Example:\n  nearside dev\n  nearside dev put greeting '{\"hello\":\"world\"}'\n  \
                             nearside dev chaos us-east-1 slow 5s\n  nearside dev chaos us-east-1 reset")]
@@ -73,6 +73,17 @@ pub struct ConfigArgs {
     /// The configuration, a TOML file; without it, `NEARSIDE__*` variables say everything
     #[arg(long, short, value_name = "FILE")]
     pub config: Option<PathBuf>,
+}
+
+/// `nearside check`
+#[derive(Clone, Debug, Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
+    pub settings: ConfigArgs,
+    /// Do not look at the files that the settings name, for a pipeline where the secrets are not
+    #[arg(long)]
+    pub without_files: bool,
 }
 
 /// `nearside dev`
@@ -200,15 +211,15 @@ pub enum CommandError {
 /// Runs the command; returns when it has ended.
 pub fn execute(cli: Cli) -> ExitCode {
     let done = match cli.command {
-        Command::Run(args) => load(args.config).and_then(|(config, origins)| run_sidecar(config, origins)),
-        Command::Check(args) => check::check(args.config.as_deref()),
+        Command::Run(args) => told(read::load(args.config.as_deref(), variables()))
+            .and_then(|(config, origins)| run_sidecar(config, origins)),
+        Command::Check(args) => check::check(args),
         Command::Dev(DevArgs { command: Some(command), .. }) => order_world(command),
         Command::Dev(args) => run_world(args),
         Command::Health(args) => health(args),
         Command::Heartbeat(args) => publish_heartbeats(args),
-        Command::Janitor(args) => {
-            load(args.config.clone()).and_then(|(config, _)| remove_abandoned(config, args.older_than, args.dry_run))
-        }
+        Command::Janitor(args) => settings(args.config.as_deref())
+            .and_then(|(config, _)| remove_abandoned(config, args.older_than, args.dry_run)),
     };
     let (code, told) = match done {
         Ok(()) => return ExitCode::SUCCESS,
@@ -222,12 +233,17 @@ pub fn execute(cli: Cli) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The configuration; its mistakes are told on standard error.
-fn load(path: Option<PathBuf>) -> Result<(Config, Origins), CommandError> {
-    read::load(path.as_deref(), variables()).map_err(|mistakes| {
+/// A configuration; its mistakes are told on standard error.
+fn told(loaded: Result<(Config, Origins), Vec<Mistake>>) -> Result<(Config, Origins), CommandError> {
+    loaded.map_err(|mistakes| {
         tell(&mistakes);
         CommandError::Usage(String::new())
     })
+}
+
+/// The configuration for a command that uses none of the files it names.
+fn settings(path: Option<&Path>) -> Result<(Config, Origins), CommandError> {
+    told(read::load_without_files(path, variables()))
 }
 
 fn tell(mistakes: &[Mistake]) {
@@ -245,7 +261,7 @@ fn variables() -> impl Iterator<Item = (String, String)> {
 fn health(args: HealthArgs) -> Result<(), CommandError> {
     let address = match (args.admin, args.config) {
         (Some(address), _) => address,
-        (None, Some(path)) => load(Some(path))?.0.admin.listen,
+        (None, Some(path)) => settings(Some(&path))?.0.admin.listen,
         (None, None) => {
             read::admin_address(variables()).map_err(|mistake| CommandError::Usage(mistake.to_string()))?
         }

@@ -62,12 +62,12 @@ pub struct Votes {
 }
 
 impl Ballot<'_> {
-    /// The version it states of the record at `place`, if it states one.
+    /// The version it states of the record at `place`, if it states one that a source of truth may have given (R15).
     fn version(&self, place: usize, records: usize) -> Option<Version> {
         if self.versions.len() != records {
             return None;
         }
-        self.versions.get(place).copied().filter(|version| *version > Version::NONE)
+        self.versions.get(place).copied().filter(|version| version.is_credible())
     }
 
     /// Whether it states a version of each of `records` records.
@@ -92,7 +92,7 @@ pub fn rank(ballot: &Ballot<'_>, records: &[Snapshot]) -> Rank {
         }
         match (ballot.said, version) {
             (Said::Absent, version) => r6_absence(ballot, version, record),
-            (Said::Present, Some(version)) => r6_presence_after_a_deletion(ballot, version, record),
+            (Said::Present, Some(version)) => r4_announced_without_a_version(ballot, version, record),
             (Said::Present, None) => r4_announcer_first(ballot, record),
         }
     });
@@ -133,20 +133,19 @@ fn r4_announcer_first(ballot: &Ballot<'_>, record: &Snapshot) -> Rank {
 fn r6_absence(ballot: &Ballot<'_>, version: Option<Version>, record: &Snapshot) -> Rank {
     match (version, record.marker) {
         (Some(_), _) => Rank::Now,
-        (None, Some(marker)) if !marker.deleted && record.floor > Version::NONE => Rank::Below,
+        (None, _) if record.changed && record.floor > Version::NONE => Rank::Below,
         (None, Some(marker)) if marker.deleted && marker.regions.contains(ballot.region) => Rank::Now,
         (None, _) => Rank::Waits,
     }
 }
 
-/// R6 for a 200 with a version at or above the floor. A DELETED without a version leaves the floor where the deleted
-/// version was, so a region that has not ingested it still shows exactly that one: the announcer is heard first. A
-/// version above the floor was created after the deletion.
-fn r6_presence_after_a_deletion(ballot: &Ballot<'_>, version: Version, record: &Snapshot) -> Rank {
+/// R4, R6 for a 200 with a version at or above the floor. A CHANGED or DELETED without a version leaves the floor where
+/// it was, so a region that has not ingested it still shows exactly that version (or any, when none was known): the
+/// announcer is heard first. A version above the floor is news in itself.
+fn r4_announced_without_a_version(ballot: &Ballot<'_>, version: Version, record: &Snapshot) -> Rank {
+    let news = record.floor > Version::NONE && version > record.floor;
     match record.marker.filter(|marker| marker.at <= ballot.sent) {
-        Some(marker) if marker.deleted && version == record.floor && !marker.regions.contains(ballot.region) => {
-            Rank::Waits
-        }
+        Some(marker) if !record.at_floor && !news && !marker.regions.contains(ballot.region) => Rank::Waits,
         _ => Rank::Now,
     }
 }

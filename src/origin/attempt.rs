@@ -10,26 +10,25 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
-use futures_util::stream::{self, StreamExt};
-use http::{HeaderMap, HeaderName, Request, Response, Uri, header};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Body, Incoming};
+use futures_util::stream::StreamExt;
+use http::{HeaderName, Request, Response, Uri, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::{Connected, capture_connection};
-use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use url::Url;
 
 use super::connect::{self, Birth, Connector, Protocol, Resolver};
+use super::incoming;
 use super::reply::{Failure, Origin, Outgoing, Reply, Streamed};
+use crate::cache::policy::fields::end_to_end;
 use crate::clock::{Clock, Moment, Wall};
 use crate::config::{self, Config};
-use crate::freshness::words::{RegionId, Version};
-use crate::limits::{
-    CONNECTION_AGE, IDLE_PER_REGION, KEEPALIVE, RECORDS_PER_ROUTE, REPLY_BODY_BYTES, REPLY_HEAD_BYTES,
-    STREAM_CHUNK_WAIT, WARM_WAIT,
-};
+use crate::freshness::words::RegionId;
+use crate::limits::{CONNECTION_AGE, IDLE_PER_REGION, KEEPALIVE, REPLY_BODY_BYTES, REPLY_HEAD_BYTES, WARM_WAIT};
 
 /// The regions over HTTP.
 pub struct HttpOrigin {
@@ -172,8 +171,8 @@ impl Origin for HttpOrigin {
             let opened = tokio::time::timeout(within, site.open(&request)).await;
             let opened = opened.map_err(|_| Failure::Deadline { within, head: false })??;
             let (head, body) = opened.response.into_parts();
-            let headers = end_to_end(head.headers);
-            Ok(Streamed { region, status: head.status, headers, body: chunks(body).boxed() })
+            let headers = end_to_end(&head.headers);
+            Ok(Streamed { region, status: head.status, headers, body: incoming::chunks(body).boxed() })
         }
         .boxed()
     }
@@ -221,7 +220,7 @@ impl Site {
             Ok(response) => Ok(Opened { response, sent, sent_wall }),
             Err(error) => {
                 tracing::debug!(region = self.name, error = %chain(&error), "a try failed");
-                Err((if error.is_connect() { Failure::Connect } else { failure_of(&error) }, used))
+                Err((if error.is_connect() { Failure::Connect } else { incoming::failure_of(&error) }, used))
             }
         }
     }
@@ -271,12 +270,12 @@ impl Site {
     /// Reads the body to its end, under the limit.
     async fn read(&self, opened: Opened) -> Result<Reply, Failure> {
         let (head, body) = opened.response.into_parts();
-        let body = read_whole(body, REPLY_BODY_BYTES).await?;
-        let versions = versions(&head.headers, &self.version_header);
+        let body = incoming::whole(body, REPLY_BODY_BYTES).await?;
+        let versions = incoming::versions(&head.headers, &self.version_header);
         Ok(Reply {
             region: self.region,
             status: head.status,
-            headers: end_to_end(head.headers),
+            headers: end_to_end(&head.headers),
             body,
             versions,
             sent: opened.sent,
@@ -333,67 +332,6 @@ fn authority(url: &Url) -> Option<Uri> {
     format!("{}://{host}:{port}/", url.scheme()).parse().ok()
 }
 
-/// The whole body; `Content-Length` beyond the limit is refused before anything is read.
-async fn read_whole(mut body: Incoming, limit: usize) -> Result<Bytes, Failure> {
-    let oversized = Failure::Oversized { limit: limit as u64 };
-    if body.size_hint().lower() > limit as u64 {
-        return Err(oversized);
-    }
-    let mut first = Bytes::new();
-    let mut joined = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| failure_in(&error))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if first.len() + joined.len() + data.len() > limit {
-            return Err(oversized);
-        }
-        if first.is_empty() && joined.is_empty() {
-            first = data;
-            continue;
-        }
-        if joined.is_empty() {
-            joined.reserve(body.size_hint().lower() as usize + first.len() + data.len());
-            joined.extend_from_slice(&std::mem::take(&mut first));
-        }
-        joined.extend_from_slice(&data);
-    }
-    Ok(if joined.is_empty() { first } else { joined.freeze() })
-}
-
-/// A body's chunks as they come, each within [`STREAM_CHUNK_WAIT`].
-fn chunks(body: Incoming) -> impl futures_util::Stream<Item = Result<Bytes, Failure>> + Send + 'static {
-    stream::unfold(Some(body), |body| async move {
-        let mut body = body?;
-        loop {
-            let frame = match tokio::time::timeout(STREAM_CHUNK_WAIT, body.frame()).await {
-                Err(_) => return Some((Err(Failure::Deadline { within: STREAM_CHUNK_WAIT, head: true }), None)),
-                Ok(None) => return None,
-                Ok(Some(Err(error))) => return Some((Err(failure_in(&error)), None)),
-                Ok(Some(Ok(frame))) => frame,
-            };
-            if let Ok(data) = frame.into_data() {
-                return Some((Ok(data), Some(body)));
-            }
-        }
-    })
-}
-
-/// What a client's error says of the region.
-fn failure_of(error: &legacy::Error) -> Failure {
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<hyper::Error>());
-    source.map_or(Failure::Truncated, failure_in)
-}
-
-fn failure_in(error: &hyper::Error) -> Failure {
-    if error.is_parse_too_large() {
-        Failure::Oversized { limit: REPLY_HEAD_BYTES as u64 }
-    } else if error.is_parse() {
-        Failure::Garbage
-    } else {
-        Failure::Truncated
-    }
-}
-
 /// An error with its causes, for the log.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -404,40 +342,6 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
-}
-
-/// A reply's headers less hop-by-hop and `Connection`-named ones (RFC 9110, 7.6.1).
-fn end_to_end(mut headers: HeaderMap) -> HeaderMap {
-    let named: Vec<HeaderName> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    let hops = ["connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"];
-    for name in named {
-        headers.remove(name);
-    }
-    for name in hops {
-        headers.remove(name);
-    }
-    headers
-}
-
-/// The versions that a reply states: one number, or several separated by commas in the order of the route's records.
-/// Nothing when any of it is not a number.
-fn versions(headers: &HeaderMap, name: &HeaderName) -> Vec<Version> {
-    let mut versions = Vec::new();
-    for value in headers.get_all(name) {
-        for number in value.to_str().unwrap_or_default().split(',') {
-            match number.trim().parse() {
-                Ok(number) if versions.len() < RECORDS_PER_ROUTE => versions.push(Version(number)),
-                _ => return Vec::new(),
-            }
-        }
-    }
-    versions
 }
 
 #[cfg(test)]

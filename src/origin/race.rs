@@ -14,6 +14,7 @@ use super::region::{Leg, Purpose, Regions};
 use super::reply::{Outgoing, Reply};
 use super::verdict::{self, Judged, Known, Label, Scales, Verdict, Winner};
 use crate::clock::Moment;
+use crate::codec;
 use crate::freshness::record::{Record, Snapshot};
 use crate::freshness::vote::{self, Ballot, Rank, Votes};
 use crate::freshness::words::{RegionId, RegionSet};
@@ -208,14 +209,18 @@ impl Race {
         }
     }
 
-    /// Nobody is waited for and nothing may be served at once: others are asked, or what there is has to do.
+    /// Nobody is waited for and nothing may be served at once: others are asked (outliers too, when the rest brought
+    /// nothing or is below the floor), or what there is has to do.
     fn step_when_all_ended(&mut self, best: Option<Winner>) -> Step {
         if !self.reserve.is_empty() && !self.is_refusal_confirmed() {
             return Step::Ask(self.regions.draw(&mut self.reserve));
         }
+        let answered = best.as_ref().is_some_and(|best| best.label.is_none());
+        if !answered && !self.skipped.is_empty() {
+            return Step::Ask(self.regions.draw(&mut self.skipped));
+        }
         match best {
             Some(best) => Step::Serve(best),
-            None if !self.skipped.is_empty() => Step::Ask(std::mem::take(&mut self.skipped)),
             None if !self.probes.is_empty() => Step::Wait(self.deadline),
             None => Step::Nothing,
         }
@@ -308,7 +313,7 @@ impl Race {
         match known {
             _ if self.request.method == Method::HEAD => None,
             Some(known) if reply.status == http::StatusCode::NOT_MODIFIED => known.digest,
-            _ => verdict::digest(reply),
+            _ => Some(codec::digest(&reply.body, &reply.headers)),
         }
     }
 }

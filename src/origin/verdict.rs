@@ -148,13 +148,6 @@ fn age(reply: &Reply) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// Digest of a reply's decoded content, for regions that state no versions.
-pub fn digest(reply: &Reply) -> Option<u128> {
-    let mut hasher = siphasher::sip128::SipHasher13::new();
-    std::hash::Hasher::write(&mut hasher, &reply.body);
-    Some(siphasher::sip128::Hasher128::finish128(&hasher).as_u128())
-}
-
 /// Of the worthless replies, the one to pass on when there is nothing else: one that says when to come back, else the
 /// first that is an error at all.
 pub fn best_error<'a>(replies: impl Iterator<Item = &'a Arc<Reply>> + Clone) -> Option<Arc<Reply>> {

@@ -5,4 +5,6 @@
 #[cfg(test)]
 mod announcements;
 #[cfg(test)]
+mod check;
+#[cfg(test)]
 mod emulator;

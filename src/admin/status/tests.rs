@@ -76,6 +76,7 @@ pub(in crate::admin) fn horizon() -> Horizon {
         epoch: Epoch(2),
         unbroken_since: NOW.before(300 * SECOND),
         watermark: Some(Wall::from_millis(1_700_000_000_000)),
+        watermark_at: None,
     };
     Horizon { regions: vec![live, Sight { state: Subscription::Pending, ..Sight::default() }] }
 }

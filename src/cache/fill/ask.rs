@@ -77,7 +77,7 @@ impl Ask {
 }
 
 /// Headers that describe the request, not what is asked for: they go along from the fill's first reader.
-const ALONG: [HeaderName; 3] =
+pub const ALONG: [HeaderName; 3] =
     [HeaderName::from_static("traceparent"), HeaderName::from_static("x-request-id"), header::USER_AGENT];
 
 /// The request that regions get for a routed path.

@@ -9,7 +9,9 @@ use http::{Method, StatusCode};
 
 use super::{Ask, Failed, Filled, Got, Pilot};
 use crate::cache::entry::{Entry, Hold};
+use crate::cache::key::KeyBuffer;
 use crate::cache::policy::{self, HeadEffect, Renewal, Stored, fields};
+use crate::cache::store::Put;
 use crate::origin::race::{First, Question, Race, Terms};
 use crate::origin::reply::{Failure, Outgoing, Reply};
 use crate::serve::Sidecar;
@@ -66,8 +68,10 @@ fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
     if ask.request.method == Method::HEAD {
         if let Some(previous) = &ask.previous {
             match policy::after_head(previous, headers, reply) {
-                HeadEffect::Store(entry) => drop(sidecar.store.insert_unrouted(target, headers, Arc::new(entry))),
-                HeadEffect::Remove => sidecar.store.invalidate(target, sidecar.clock.now()),
+                HeadEffect::Store(entry) => drop(put(sidecar, ask, Arc::new(entry))),
+                HeadEffect::Remove => {
+                    sidecar.store.invalidate(&mut KeyBuffer::new(sidecar.seed), target, sidecar.clock.now())
+                }
                 HeadEffect::Nothing => {}
             }
         }
@@ -77,11 +81,11 @@ fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
         return match policy::refreshed(previous, headers, reply) {
             Renewal::Store(entry) => {
                 let entry = Arc::new(entry);
-                let stored = sidecar.store.insert_unrouted(target, headers, entry.clone());
+                let stored = put(sidecar, ask, entry.clone());
                 Some(got(entry, stored))
             }
             Renewal::ServeOnly(entry) => {
-                sidecar.store.invalidate(target, sidecar.clock.now());
+                sidecar.store.invalidate(&mut KeyBuffer::new(sidecar.seed), target, sidecar.clock.now());
                 Some(got(Arc::new(entry), false))
             }
             Renewal::Mismatch => None,
@@ -90,11 +94,18 @@ fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
     Some(match policy::storable(&ask.request.method, headers, reply) {
         Some(facts) => {
             let entry = Arc::new(entry(ask, reply, facts));
-            let stored = sidecar.store.insert_unrouted(target, headers, entry.clone());
+            let stored = put(sidecar, ask, entry.clone());
             got(entry, stored)
         }
         None => got(Arc::new(Entry::passing(reply, &ask.request)), false),
     })
+}
+
+fn put(sidecar: &Sidecar, ask: &Ask, entry: Arc<Entry>) -> bool {
+    let request = &ask.request;
+    let mut buffer = KeyBuffer::new(sidecar.seed);
+    let put = sidecar.store.put_unrouted(&mut buffer, &request.path_and_query, &request.headers, &entry);
+    matches!(put, Put::Stored)
 }
 
 fn entry(ask: &Ask, reply: &Reply, facts: Stored) -> Entry {

@@ -24,7 +24,8 @@ fn floor(version: u64) -> Snapshot {
 
 fn announced(version: u64, by: RegionId, deleted: bool) -> Snapshot {
     let marker = Marker { regions: RegionSet::EMPTY.with(by), at: ANNOUNCED, deleted };
-    Snapshot { floor: Version(version), marker: Some(marker), ..Snapshot::default() }
+    let (at_floor, changed) = (version > 0, version > 0 && !deleted);
+    Snapshot { floor: Version(version), marker: Some(marker), at_floor, changed, ..Snapshot::default() }
 }
 
 #[test]
@@ -90,9 +91,25 @@ fn r6_a_tombstone_counts_by_its_version() {
 
 #[test]
 fn r6_after_a_deleted_without_a_version_a_lagging_region_cannot_bring_the_record_back_at_once() {
-    let record = [announced(5, A, true)];
+    let record = [Snapshot { floor: Version(5), ..announced(0, A, true) }];
     assert_eq!(rank(&ballot(B, Said::Present, &[Version(5)]), &record), Rank::Waits);
     assert_eq!(rank(&ballot(B, Said::Present, &[Version(6)]), &record), Rank::Now, "created again");
+}
+
+#[test]
+fn r4_an_announcement_without_a_version_puts_the_announcer_before_what_was_there() {
+    let known = [Snapshot { floor: Version(5), ..announced(0, A, false) }];
+    assert_eq!(rank(&ballot(A, Said::Present, &[Version(5)]), &known), Rank::Now);
+    assert_eq!(rank(&ballot(B, Said::Present, &[Version(5)]), &known), Rank::Waits);
+    assert_eq!(rank(&ballot(B, Said::Present, &[Version(6)]), &known), Rank::Now);
+    assert_eq!(rank(&ballot(B, Said::Present, &[Version(6)]), &[announced(0, A, false)]), Rank::Waits);
+}
+
+#[test]
+fn r15_a_version_that_nobody_can_have_given_counts_as_none() {
+    let absurd = [Version(u64::MAX)];
+    assert_eq!(rank(&ballot(B, Said::Present, &absurd), &[announced(5, A, false)]), Rank::Waits);
+    assert!(!ballot(B, Said::Present, &absurd).is_versioned(1));
 }
 
 #[test]

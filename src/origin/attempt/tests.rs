@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 
-use http::{Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
+use crate::clock::Wall;
+use crate::freshness::words::Version;
 use crate::tasks::Tasks;
 
 const WITHIN: Duration = Duration::from_secs(5);
@@ -65,8 +67,12 @@ async fn answering(bytes: &'static [u8], times: usize) -> Server {
 }
 
 fn origin_at(url: &str, tls: Option<Arc<rustls::ClientConfig>>) -> HttpOrigin {
+    origin_by(Clock::System, url, tls)
+}
+
+fn origin_by(clock: Clock, url: &str, tls: Option<Arc<rustls::ClientConfig>>) -> HttpOrigin {
     let region = config::Region { name: "a".into(), url: Url::parse(url).unwrap(), topic: None };
-    HttpOrigin::of(&[region], &HeaderName::from_static("x-record-version"), tls, Clock::System).unwrap()
+    HttpOrigin::of(&[region], &HeaderName::from_static("x-record-version"), tls, clock).unwrap()
 }
 
 fn origin(server: &Server) -> HttpOrigin {
@@ -244,6 +250,34 @@ async fn a_connection_held_ready_that_its_server_closed_is_not_used() {
     assert_eq!(origin.sites[0].connector.alive(), 0);
 }
 
+#[tokio::test]
+async fn an_old_connection_gives_way_to_one_opened_ahead() {
+    let server = answering(OK, usize::MAX).await;
+    let clock = Clock::simulated(Wall::from_millis(0));
+    let origin = Arc::new(origin_by(clock.clone(), &format!("http://{}", server.at), None));
+    let ask = || origin.ask(RegionId(0), get("/"), WITHIN);
+    ask().await.unwrap();
+    let (tasks, warm) = (Tasks::new(), origin.clone());
+    tasks.spawn("keep-warm", async move { warm.keep_warm().await });
+    while !origin.sites[0].connector.is_ready() {
+        tokio::task::yield_now().await;
+    }
+    clock.suspend(CONNECTION_AGE);
+    assert!(!origin.sites[0].connector.is_ready(), "what waited that long is not trusted");
+    ask().await.unwrap();
+    while !origin.sites[0].connector.is_ready() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.connections(), 3, "a successor, before anybody needs it");
+    ask().await.unwrap();
+    ask().await.unwrap();
+    while origin.sites[0].connector.alive() > 1 {
+        // The old one goes when its task has run.
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(server.connections(), 3);
+}
+
 async fn drop_at_once(stream: TcpStream) {
     drop(stream);
 }
@@ -313,19 +347,4 @@ async fn a_certificate_that_nobody_vouches_for_is_a_failure_to_connect() {
     let (_, other) = tls_server().await;
     let origin = origin_at(&format!("https://localhost:{}", server.at.port()), Some(other));
     assert_eq!(origin.ask(RegionId(0), get("/"), WITHIN).await.unwrap_err(), Failure::Connect);
-}
-
-#[test]
-fn versions_are_numbers_in_the_order_of_the_records_or_nothing() {
-    let name = HeaderName::from_static("x-record-version");
-    let stated = |values: &[&str]| {
-        let headers = values.iter().map(|value| (name.clone(), value.parse().unwrap())).collect();
-        versions(&headers, &name).iter().map(|version| version.0).collect::<Vec<_>>()
-    };
-    assert_eq!(stated(&["7"]), [7]);
-    assert_eq!(stated(&["7, 8,9"]), [7, 8, 9]);
-    assert_eq!(stated(&["7", "8"]), [7, 8]);
-    for nonsense in ["", "seven", "7,", "-1", "1.5", "99999999999999999999", "1,1,1,1,1,1,1,1,1"] {
-        assert!(stated(&[nonsense]).is_empty(), "{nonsense}");
-    }
 }

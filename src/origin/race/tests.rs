@@ -44,6 +44,8 @@ impl World {
         let regions = RegionSet::EMPTY.with(region);
         record.floor = record.floor.max(Version(version));
         record.marker = Some(Marker { regions, at: self.now(), deleted });
+        record.at_floor = version > 0;
+        record.changed = version > 0 && !deleted;
     }
 
     fn race(&self) -> Race {
@@ -215,8 +217,8 @@ async fn a_404_is_not_held_up_by_a_region_that_hangs() {
 #[tokio::test(start_paused = true)]
 async fn r7_a_304_wins_for_what_is_known_and_agrees_with_the_same_content() {
     let world = World::new(RaceMode::All, [(5, status(304)), (6, body("x")), (7, status(304))]);
-    let digest = winner(World::new(RaceMode::All, [(1, body("x")), (1, body("x")), (1, body("x"))]).first().await.0);
-    let known = Known { versions: Vec::new(), digest: verdict::digest(&digest.reply) };
+    let digest = Some(codec::digest(&"x".into(), &http::HeaderMap::new()));
+    let known = Known { versions: Vec::new(), digest };
     let mut race = world.race_for(Purpose::Foreground, Some(known));
     assert_eq!(winner(race.first().await).reply.status, StatusCode::NOT_MODIFIED);
     assert!(race.finish().await.votes.unanimous);
@@ -371,6 +373,20 @@ async fn the_last_region_is_never_skipped_and_outliers_are_asked_when_nobody_els
     }
     world.set(B, 5, shows(1));
     assert_eq!(winner(world.first().await.0).reply.region, B);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outlier_that_announced_is_asked_before_anything_below_the_floor_is_served() {
+    let world = World::new(RaceMode::All, [(1, Act::Fail(Failure::Connect)), (5, shows(4)), (5, shows(4))]);
+    for _ in 0..6 {
+        world.first().await;
+    }
+    assert_eq!(world.asked().len(), 2, "an outlier");
+    world.set(A, 5, shows(5));
+    world.announce(A, 5, false);
+    let (first, took) = world.first().await;
+    assert_eq!(winner(first).label, None);
+    assert!(about(took, 10), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,111 @@
+//! Owns taking in what a region sends: a body under its limits, the versions that it states, what an error means.
+//!
+//! Before it: [`super::attempt`] has the reply's head. After it: a complete body, or the [`Failure`] that says whose fault
+//! it is that there is none. Invariant: never more than the limit is held, and a body shorter than announced is no body.
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use http::{HeaderMap, HeaderName};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use hyper_util::client::legacy;
+
+use super::reply::Failure;
+use crate::freshness::words::Version;
+use crate::limits::{RECORDS_PER_ROUTE, REPLY_HEAD_BYTES, STREAM_CHUNK_WAIT};
+
+/// The whole body; `Content-Length` beyond the limit is refused before anything is read.
+pub(super) async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, Failure> {
+    let oversized = Failure::Oversized { limit: limit as u64 };
+    if body.size_hint().lower() > limit as u64 {
+        return Err(oversized);
+    }
+    let mut first = Bytes::new();
+    let mut joined = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| failure_in(&error))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if first.len() + joined.len() + data.len() > limit {
+            return Err(oversized);
+        }
+        if first.is_empty() && joined.is_empty() {
+            first = data;
+            continue;
+        }
+        if joined.is_empty() {
+            joined.reserve(body.size_hint().lower() as usize + first.len() + data.len());
+            joined.extend_from_slice(&std::mem::take(&mut first));
+        }
+        joined.extend_from_slice(&data);
+    }
+    Ok(if joined.is_empty() { first } else { joined.freeze() })
+}
+
+/// A body's chunks as they come, each within [`STREAM_CHUNK_WAIT`].
+pub(super) fn chunks(body: Incoming) -> impl futures_util::Stream<Item = Result<Bytes, Failure>> + Send + 'static {
+    stream::unfold(Some(body), |body| async move {
+        let mut body = body?;
+        loop {
+            let frame = match tokio::time::timeout(STREAM_CHUNK_WAIT, body.frame()).await {
+                Err(_) => return Some((Err(Failure::Deadline { within: STREAM_CHUNK_WAIT, head: true }), None)),
+                Ok(None) => return None,
+                Ok(Some(Err(error))) => return Some((Err(failure_in(&error)), None)),
+                Ok(Some(Ok(frame))) => frame,
+            };
+            if let Ok(data) = frame.into_data() {
+                return Some((Ok(data), Some(body)));
+            }
+        }
+    })
+}
+
+/// What a client's error says of the region.
+pub(super) fn failure_of(error: &legacy::Error) -> Failure {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<hyper::Error>());
+    source.map_or(Failure::Truncated, failure_in)
+}
+
+fn failure_in(error: &hyper::Error) -> Failure {
+    if error.is_parse_too_large() {
+        Failure::Oversized { limit: REPLY_HEAD_BYTES as u64 }
+    } else if error.is_parse() {
+        Failure::Garbage
+    } else {
+        Failure::Truncated
+    }
+}
+
+/// The versions that a reply states: one number, or several separated by commas in the order of the route's records.
+/// Nothing when any of it is not a number.
+pub(super) fn versions(headers: &HeaderMap, name: &HeaderName) -> Vec<Version> {
+    let mut versions = Vec::new();
+    for value in headers.get_all(name) {
+        for number in value.to_str().unwrap_or_default().split(',') {
+            match number.trim().parse() {
+                Ok(number) if versions.len() < RECORDS_PER_ROUTE => versions.push(Version(number)),
+                _ => return Vec::new(),
+            }
+        }
+    }
+    versions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_numbers_in_the_order_of_the_records_or_nothing() {
+        let name = HeaderName::from_static("x-record-version");
+        let stated = |values: &[&str]| {
+            let headers = values.iter().map(|value| (name.clone(), value.parse().unwrap())).collect();
+            versions(&headers, &name).iter().map(|version| version.0).collect::<Vec<_>>()
+        };
+        assert_eq!(stated(&["7"]), [7]);
+        assert_eq!(stated(&["7, 8,9"]), [7, 8, 9]);
+        assert_eq!(stated(&["7", "8"]), [7, 8]);
+        for nonsense in ["", "seven", "7,", "-1", "1.5", "99999999999999999999", "1,1,1,1,1,1,1,1,1"] {
+            assert!(stated(&[nonsense]).is_empty(), "{nonsense}");
+        }
+    }
+}
