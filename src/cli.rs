@@ -90,18 +90,12 @@ pub struct CheckArgs {
 #[derive(Clone, Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct DevArgs {
-    /// The sidecar's port; 0 picks a free one
-    #[arg(long, value_name = "PORT", default_value_t = 8700)]
-    pub port: u16,
     /// Pick every port freely, so that several worlds fit on one machine
     #[arg(long)]
     pub any_ports: bool,
     /// Stop when the story has been told
     #[arg(long)]
     pub exit_after_demo: bool,
-    /// Start the world and tell no story
-    #[arg(long, conflicts_with = "exit_after_demo")]
-    pub no_demo: bool,
     /// An order to a world that is up.
     #[command(subcommand)]
     pub command: Option<DevCommand>,
@@ -315,7 +309,7 @@ mod tests {
         assert_eq!((region.as_str(), order), ("us-east-1", vec!["slow".to_owned(), "5s".to_owned()]));
         assert_eq!(control.control.port(), 9);
         assert!(parse("nearside dev chaos us-east-1").is_err());
-        assert!(parse("nearside dev --port 1 put a b").is_err(), "a port belongs to a new world, not to an order");
+        assert!(parse("nearside dev --any-ports put a b").is_err(), "ports belong to a new world, not to an order");
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted) -> Outcom
         previous: stored.clone(),
         purpose: Purpose::Foreground,
         no_cache: false,
+        alone: asked.no_store,
     };
     let (filled, share) = sidecar.filled(ask).await;
     let outcome = match filled {

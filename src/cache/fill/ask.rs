@@ -34,6 +34,8 @@ pub struct Ask {
     pub purpose: Purpose,
     /// Ask end to end: the caller said `no-cache`.
     pub no_cache: bool,
+    /// Share with nobody and store nothing: the caller said `no-store`.
+    pub alone: bool,
 }
 
 /// Which rules hold.

@@ -68,6 +68,7 @@ pub fn refetch(sidecar: &Arc<Sidecar>, record: RecordId) {
             previous: Some(previous),
             purpose: Purpose::Background,
             no_cache: true,
+            alone: false,
         };
         let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
         let refetch = async move {

@@ -183,6 +183,7 @@ impl RoutedFill<'_> {
     fn storable(&self, winner: &Winner) -> bool {
         matches!(winner.verdict, Verdict::Good | Verdict::Absent)
             && winner.label.is_none()
+            && !self.ask.alone
             && (self.route().store_no_store || !Said::of(&winner.reply.headers).no_store)
     }
 

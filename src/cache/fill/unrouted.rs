@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 
+use super::ask::ALONG;
 use super::{Ask, Failed, Filled, Got, Pilot};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::KeyBuffer;
@@ -63,12 +64,15 @@ fn dressed(ask: &Ask) -> Arc<Outgoing> {
 fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
     let headers = &ask.request.headers;
     let fwd_status = reply.status.as_u16();
-    let got = |entry: Arc<Entry>, stored: bool| Got { entry, fwd_status, stored, shareable: stored, label: None };
+    let got = |entry: Arc<Entry>, stored: bool| {
+        let shareable = stored && !varies_by_caller(&entry);
+        Got { entry, fwd_status, stored, shareable, label: None }
+    };
     let target = &ask.request.path_and_query;
     if ask.request.method == Method::HEAD {
         if let Some(previous) = &ask.previous {
             match policy::after_head(previous, headers, reply) {
-                HeadEffect::Store(entry) => drop(put(sidecar, ask, Arc::new(entry))),
+                HeadEffect::Store(entry) => drop(put(sidecar, ask, entry)),
                 HeadEffect::Remove => {
                     sidecar.store.invalidate(&mut KeyBuffer::new(sidecar.seed), target, sidecar.clock.now())
                 }
@@ -80,13 +84,12 @@ fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
     if let (StatusCode::NOT_MODIFIED, Some(previous)) = (reply.status, &ask.previous) {
         return match policy::refreshed(previous, headers, reply) {
             Renewal::Store(entry) => {
-                let entry = Arc::new(entry);
                 let stored = put(sidecar, ask, entry.clone());
                 Some(got(entry, stored))
             }
             Renewal::ServeOnly(entry) => {
                 sidecar.store.invalidate(&mut KeyBuffer::new(sidecar.seed), target, sidecar.clock.now());
-                Some(got(Arc::new(entry), false))
+                Some(got(entry, false))
             }
             Renewal::Mismatch => None,
         };
@@ -99,6 +102,11 @@ fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
         }
         None => got(Arc::new(Entry::passing(reply, &ask.request)), false),
     })
+}
+
+/// Whether the reply varies by a header that callers of one shared fill may differ in.
+fn varies_by_caller(entry: &Entry) -> bool {
+    entry.hold.unrouted().is_some_and(|facts| facts.vary.iter().any(|name| ALONG.contains(name)))
 }
 
 fn put(sidecar: &Sidecar, ask: &Ask, entry: Arc<Entry>) -> bool {
