@@ -80,7 +80,7 @@ to=$(free_port) tcp=$(free_port) admin=$(free_port)
 region "$to" &
 pids+=($!)
 env=(NEARSIDE__SERVICE__REGION__LOCAL__URL="http://127.0.0.1:$to"
-    NEARSIDE__SERVICE__ROUTE__1__PATH='/v1/contexts/{key}' NEARSIDE__SERVICE__ROUTE__1__RECORDS='context:{key}'
+    NEARSIDE__SERVICE__ROUTE__0__PATH='/v1/contexts/{key}' NEARSIDE__SERVICE__ROUTE__0__RECORDS='context:{key}'
     NEARSIDE__LISTEN__TCP="127.0.0.1:$tcp" NEARSIDE__ADMIN__LISTEN="127.0.0.1:$admin"
     NEARSIDE__ANNOUNCEMENTS__TRANSPORT=off NEARSIDE__DRAIN__LINGER=200ms)
 inside() { exec env -i PATH="$PATH" "${env[@]}" chroot --userspec="$user" "$root" /nearside "$@" --config /etc/nearside/nearside.toml; }

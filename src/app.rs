@@ -284,7 +284,7 @@ fn subscribe(sidecar: &Arc<Sidecar>, pace: Pace) -> Result<(), StartError> {
                 tokio::time::sleep(TICK).await;
                 let (now, wall) = (ticking.clock.now(), ticking.clock.wall());
                 ticking.carry_out(ticking.freshness.step(now, wall, Event::Tick));
-                ticking.store.tend();
+                ticking.store.sweep();
             }
         };
         stopping.run_until_cancelled(ticks).await;

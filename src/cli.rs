@@ -6,7 +6,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ pub enum Command {
     /// Show the effective settings and where each came from, or every mistake
     #[command(after_help = "Example:\n  nearside check --config nearside.toml\n\n\
                             The settings go to standard output as TOML, warnings and mistakes to standard error.")]
-    Check(ConfigArgs),
+    Check(CheckArgs),
     /// Run regions, topics and a sidecar on this machine, and show what it does
     #[command(after_help = "Example:\n  nearside dev\n  nearside dev put greeting '{\"hello\":\"world\"}'\n  \
                             nearside dev chaos us-east-1 slow 5s\n  nearside dev chaos us-east-1 reset")]
@@ -75,22 +75,27 @@ pub struct ConfigArgs {
     pub config: Option<PathBuf>,
 }
 
+/// `nearside check`
+#[derive(Clone, Debug, Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
+    pub settings: ConfigArgs,
+    /// Do not look at the files that the settings name, for a pipeline where the secrets are not
+    #[arg(long)]
+    pub without_files: bool,
+}
+
 /// `nearside dev`
 #[derive(Clone, Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct DevArgs {
-    /// The sidecar's port; 0 picks a free one
-    #[arg(long, value_name = "PORT", default_value_t = 8700)]
-    pub port: u16,
     /// Pick every port freely, so that several worlds fit on one machine
     #[arg(long)]
     pub any_ports: bool,
     /// Stop when the story has been told
     #[arg(long)]
     pub exit_after_demo: bool,
-    /// Start the world and tell no story
-    #[arg(long, conflicts_with = "exit_after_demo")]
-    pub no_demo: bool,
     /// An order to a world that is up.
     #[command(subcommand)]
     pub command: Option<DevCommand>,
@@ -200,15 +205,15 @@ pub enum CommandError {
 /// Runs the command; returns when it has ended.
 pub fn execute(cli: Cli) -> ExitCode {
     let done = match cli.command {
-        Command::Run(args) => load(args.config).and_then(|(config, origins)| run_sidecar(config, origins)),
-        Command::Check(args) => check::check(args.config.as_deref()),
+        Command::Run(args) => told(read::load(args.config.as_deref(), variables()))
+            .and_then(|(config, origins)| run_sidecar(config, origins)),
+        Command::Check(args) => check::check(args),
         Command::Dev(DevArgs { command: Some(command), .. }) => order_world(command),
         Command::Dev(args) => run_world(args),
         Command::Health(args) => health(args),
         Command::Heartbeat(args) => publish_heartbeats(args),
-        Command::Janitor(args) => {
-            load(args.config.clone()).and_then(|(config, _)| remove_abandoned(config, args.older_than, args.dry_run))
-        }
+        Command::Janitor(args) => settings(args.config.as_deref())
+            .and_then(|(config, _)| remove_abandoned(config, args.older_than, args.dry_run)),
     };
     let (code, told) = match done {
         Ok(()) => return ExitCode::SUCCESS,
@@ -222,12 +227,17 @@ pub fn execute(cli: Cli) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// The configuration; its mistakes are told on standard error.
-fn load(path: Option<PathBuf>) -> Result<(Config, Origins), CommandError> {
-    read::load(path.as_deref(), variables()).map_err(|mistakes| {
+/// A configuration; its mistakes are told on standard error.
+fn told(loaded: Result<(Config, Origins), Vec<Mistake>>) -> Result<(Config, Origins), CommandError> {
+    loaded.map_err(|mistakes| {
         tell(&mistakes);
         CommandError::Usage(String::new())
     })
+}
+
+/// The configuration for a command that uses none of the files it names.
+fn settings(path: Option<&Path>) -> Result<(Config, Origins), CommandError> {
+    told(read::load_without_files(path, variables()))
 }
 
 fn tell(mistakes: &[Mistake]) {
@@ -245,7 +255,7 @@ fn variables() -> impl Iterator<Item = (String, String)> {
 fn health(args: HealthArgs) -> Result<(), CommandError> {
     let address = match (args.admin, args.config) {
         (Some(address), _) => address,
-        (None, Some(path)) => load(Some(path))?.0.admin.listen,
+        (None, Some(path)) => settings(Some(&path))?.0.admin.listen,
         (None, None) => {
             read::admin_address(variables()).map_err(|mistake| CommandError::Usage(mistake.to_string()))?
         }
@@ -299,7 +309,7 @@ mod tests {
         assert_eq!((region.as_str(), order), ("us-east-1", vec!["slow".to_owned(), "5s".to_owned()]));
         assert_eq!(control.control.port(), 9);
         assert!(parse("nearside dev chaos us-east-1").is_err());
-        assert!(parse("nearside dev --port 1 put a b").is_err(), "a port belongs to a new world, not to an order");
+        assert!(parse("nearside dev --any-ports put a b").is_err(), "ports belong to a new world, not to an order");
     }
 
     #[test]

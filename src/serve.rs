@@ -132,6 +132,7 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'
         previous: stored.clone(),
         purpose: Purpose::Foreground,
         no_cache: wish.no_cache,
+        alone: wish.no_store,
     };
     let fwd = match (&stored, wish.no_cache) {
         (_, true) => Fwd::Request,
@@ -152,6 +153,9 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'
 impl Sidecar {
     /// Fills, and again alone when the shared reply turns out to be nobody else's.
     async fn filled(self: &Arc<Self>, ask: Ask) -> (Filled, Share) {
+        if ask.alone {
+            return (self.fills.fill_alone(self, ask).await, Share::Began);
+        }
         let again = ask.clone();
         let (filled, share) = self.fills.fill(self, ask).await;
         if share == Share::Joined {

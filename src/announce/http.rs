@@ -24,6 +24,7 @@ use url::Url;
 use super::Receipt;
 use super::aws;
 use super::subscription::Edges;
+use crate::clock::Wall;
 use crate::config::TopicArn;
 use crate::freshness::words::RegionId;
 use crate::limits;
@@ -33,8 +34,8 @@ use crate::limits;
 pub(super) enum Notice {
     /// ConfirmSubscription succeeded.
     Confirmed,
-    /// A verified UnsubscribeConfirmation came.
-    Unsubscribed,
+    /// A verified UnsubscribeConfirmation came, published then.
+    Unsubscribed(Wall),
 }
 
 /// One region's path at the endpoint.
@@ -182,7 +183,7 @@ impl Endpoint {
             Receipt::Retry => Answer::Again,
             Receipt::Refuse => Answer::Never(StatusCode::FORBIDDEN),
             Receipt::Confirm { token } => self.confirm(door, &token).await,
-            Receipt::Unsubscribed => tell(door, Notice::Unsubscribed),
+            Receipt::Unsubscribed { published } => tell(door, Notice::Unsubscribed(published)),
         }
     }
 

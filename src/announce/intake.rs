@@ -69,7 +69,7 @@ impl Path {
         let receipt = match &verified {
             Verified::Notification { .. } | Verified::Copy => Receipt::Acknowledge,
             Verified::Confirmation { token, .. } => Receipt::Confirm { token: token.clone() },
-            Verified::Unsubscribed { .. } => Receipt::Unsubscribed,
+            Verified::Unsubscribed { published } => Receipt::Unsubscribed { published: *published },
         };
         match self.applier.apply(region, verified, queued) {
             Ok(_) => receipt,

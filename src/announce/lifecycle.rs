@@ -16,6 +16,7 @@ use super::backoff::{Backoff, jittered, shortened};
 use super::http::Notice;
 use super::sqs::{self, Queue};
 use super::subscription::{Edges, Left, Pace, Stage, Status};
+use crate::clock::Wall;
 use crate::config::TopicArn;
 use crate::freshness::event::Event;
 use crate::freshness::words::RegionId;
@@ -47,6 +48,8 @@ struct Made {
     queue_name: Option<String>,
     queue: Option<Queue>,
     subscription: Option<String>,
+    /// When Subscribe was last called: what SNS said before that is of an earlier subscription.
+    since: Wall,
 }
 
 /// Why a subscription is held no longer.
@@ -119,6 +122,7 @@ impl Lifecycle {
 
     /// Makes what is still missing.
     async fn make(&self, clients: &Clients, way: &mut Way, made: &mut Made) -> Result<(), Failure> {
+        made.since = self.edges.clock.wall();
         match way {
             Way::Queue => {
                 let name = made.queue_name.get_or_insert_with(|| sqs::draw_name(&self.service)).clone();
@@ -172,7 +176,10 @@ impl Lifecycle {
                     Ok(Look::Pending | Look::Gone) | Err(_) => {}
                 }
                 // Another copy behind the same URL may be the one that confirms: hence the next look.
-                if tokio::time::timeout(self.pace.attest_again, told(notices, Notice::Confirmed)).await.is_ok() {
+                if tokio::time::timeout(self.pace.attest_again, told(notices, |notice| notice == Notice::Confirmed))
+                    .await
+                    .is_ok()
+                {
                     return Ok(());
                 }
             }
@@ -198,7 +205,7 @@ impl Lifecycle {
                 () = self.stopping.cancelled() => End::Stopping,
                 () = wanted(asked) => End::Asked,
                 why = self.attest(clients, subscription, endpoint) => End::Lost(why),
-                () = told(notices, Notice::Unsubscribed) => End::Lost("unsubscribed"),
+                () = told(notices, |notice| matches!(notice, Notice::Unsubscribed(at) if at >= made.since)) => End::Lost("unsubscribed"),
             },
             (Way::Queue, Some(queue)) => tokio::select! {
                 () = self.stopping.cancelled() => End::Stopping,
@@ -338,11 +345,11 @@ async fn wanted(asked: &mut watch::Receiver<Duration>) {
     tokio::time::sleep(after + jittered(after / 4)).await;
 }
 
-/// Resolves when the endpoint has given this notice; another one is of the subscription before, and passed over.
-async fn told(notices: &mut mpsc::Receiver<Notice>, awaited: Notice) {
+/// Resolves when the endpoint has given the awaited notice; another one is late or replayed, and passed over.
+async fn told(notices: &mut mpsc::Receiver<Notice>, awaited: impl Fn(Notice) -> bool) {
     loop {
         match notices.recv().await {
-            Some(notice) if notice == awaited => return,
+            Some(notice) if awaited(notice) => return,
             Some(_) => {}
             None => std::future::pending().await,
         }

@@ -57,7 +57,10 @@ pub enum Receipt {
         token: String,
     },
     /// A verified UnsubscribeConfirmation.
-    Unsubscribed,
+    Unsubscribed {
+        /// When SNS said so: a replayed one is of an earlier subscription.
+        published: Wall,
+    },
 }
 
 impl std::fmt::Debug for Receipt {
@@ -67,7 +70,7 @@ impl std::fmt::Debug for Receipt {
             Self::Retry => "Retry",
             Self::Refuse => "Refuse",
             Self::Confirm { .. } => "Confirm",
-            Self::Unsubscribed => "Unsubscribed",
+            Self::Unsubscribed { .. } => "Unsubscribed",
         })
     }
 }

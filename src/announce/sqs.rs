@@ -207,7 +207,7 @@ async fn take(messages: Vec<Message>, region: RegionId, edges: &Edges) -> (Vec<S
             Receipt::Acknowledge | Receipt::Refuse => message.receipt_handle,
             Receipt::Retry => None,
             // SNS confirms a queue by itself; these types have no meaning here.
-            Receipt::Confirm { .. } | Receipt::Unsubscribed => message.receipt_handle,
+            Receipt::Confirm { .. } | Receipt::Unsubscribed { .. } => message.receipt_handle,
         }
     }));
     let done: Vec<String> = taken.await.into_iter().flatten().collect();

@@ -166,7 +166,7 @@ enum Kind {
     Routed = 0,
     Primary = 1,
     Variant = 2,
-    Asked = 3,
+    Request = 3,
 }
 
 /// Where keys are put together: one per connection or task, used again for each request.
@@ -214,12 +214,24 @@ impl KeyBuffer {
         self.finish()
     }
 
-    /// Under which an unrouted fill is shared: by callers who sent the same method, target and headers. What the reply
-    /// varies by is not known before it comes.
-    pub fn asked(&mut self, method: &Method, path_and_query: &str, headers: u128) -> KeyRef<'_> {
-        self.begin(Kind::Asked, path_and_query);
+    /// The key under which requests of one method for an unrouted URI share a fill before its `Vary` is known: every header but those of
+    /// `except` counts, in whatever order they came.
+    pub fn request(
+        &mut self,
+        method: &Method,
+        path_and_query: &str,
+        headers: &HeaderMap,
+        except: &[HeaderName],
+    ) -> KeyRef<'_> {
+        self.begin(Kind::Request, path_and_query);
         self.text(method.as_str().as_bytes());
-        self.bytes.extend_from_slice(&headers.to_le_bytes());
+        let mut names: Vec<_> = headers.keys().filter(|name| !except.contains(name)).collect();
+        names.sort_unstable_by(|left, right| left.as_str().cmp(right.as_str()));
+        self.count(names.len());
+        for name in names {
+            self.text(name.as_str().as_bytes());
+            self.values(headers, name);
+        }
         self.finish()
     }
 

@@ -74,7 +74,12 @@ pub fn way(method: &Method, headers: &HeaderMap) -> Way {
     match *method {
         Method::GET | Method::HEAD if ORIGIN_ONLY.iter().any(|name| headers.contains_key(name)) => Way::Passed,
         Method::GET | Method::HEAD => Way::Cached,
-        Method::OPTIONS | Method::TRACE => Way::Passed,
+        _ if is_safe(method) => Way::Passed,
         _ => Way::Unsafe,
     }
+}
+
+/// RFC 9110, 9.2.1. A method that nobody here knows counts as unsafe (4.4).
+pub fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE)
 }

@@ -1,41 +1,322 @@
-//! Temporary.
-use super::entry::Entry;
-use super::key::{Key, KeyRef};
-use crate::freshness::words::RecordId;
+//! Owns what is kept and how much of it: entries under their keys, and the index from records to keys. The only file
+//! that touches moka, which holds the bytes and does capacity.
+//!
+//! Before it: a fill puts an entry; after an announcement, the keys of a record are asked for. After it: serve reads
+//! without a lock of ours. Invariants: a late fill never overwrites a newer entry, nor does it undo an invalidation; the
+//! index names every stored entry of a record (for a moment it may name one that has just gone); nobody is called back
+//! while moka holds a lock.
+
+use std::fmt;
 use std::sync::Arc;
-pub struct Store {
-    map: moka::sync::Cache<Key, Arc<Entry>>,
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::{HeaderMap, HeaderName};
+use moka::ops::compute::{CompResult, Op};
+use moka::sync::Cache;
+
+use self::index::{Departed, Index};
+use super::entry::{Entry, Hold};
+use super::key::{Hashed, Key, KeyBuffer, KeyRef};
+use crate::clock::Moment;
+use crate::freshness::words::{RecordId, TypeId};
+use crate::limits;
+
+mod index;
+#[cfg(test)]
+mod tests;
+
+/// What one key holds.
+#[derive(Clone, Debug)]
+enum Held {
+    Entry(Arc<Entry>),
+    /// Under a primary key: where the replies that vary are (RFC 9111, 4.1).
+    Variants(Arc<Variants>),
 }
+
+/// How the replies of one unrouted URI vary, and where they are. Both lists are oldest first and bounded.
+#[derive(Clone, Debug, Default)]
+struct Variants {
+    sets: Vec<Box<[HeaderName]>>,
+    keys: Vec<Key>,
+}
+
+impl Variants {
+    /// These and one more; `None` when it is there already. With it the keys that had to make room.
+    fn with(&self, names: &[HeaderName], key: &Key) -> Option<(Self, Vec<Key>)> {
+        let (known_set, known_key) = (self.sets.iter().any(|set| **set == *names), self.keys.contains(key));
+        if known_set && known_key {
+            return None;
+        }
+        let mut more = self.clone();
+        if !known_set {
+            more.sets.push(names.into());
+        }
+        if !known_key {
+            more.keys.push(key.clone());
+        }
+        let spare_sets = more.sets.len().saturating_sub(limits::VARY_SETS_PER_URI);
+        more.sets.drain(..spare_sets);
+        let spare_keys = more.keys.len().saturating_sub(limits::VARIANTS_PER_URI);
+        let gone = more.keys.drain(..spare_keys).collect();
+        Some((more, gone))
+    }
+
+    fn weight(&self) -> usize {
+        let names: usize = self.sets.iter().map(|set| size_of_val(&**set)).sum();
+        size_of::<Self>() + names + self.keys.len() * size_of::<Key>()
+    }
+}
+
+/// What became of an entry that was put.
+#[derive(Clone, Debug)]
+pub enum Put {
+    /// It is in the store (until moka finds it less worth than what else there is).
+    Stored,
+    /// A newer one is there and stays: this one.
+    Outdated(Arc<Entry>),
+    /// Its URI was invalidated after its request was sent (RFC 9111, 4.4).
+    Invalidated,
+    /// One of its records has [`limits::ENTRIES_PER_RECORD`] entries: serve it, unstored.
+    Full,
+}
+
+/// The store. Shared by reference from all threads.
+pub struct Store {
+    cache: Cache<Key, Held, Hashed>,
+    index: Arc<Index>,
+    released: Box<dyn Fn(RecordId) + Send + Sync>,
+    /// By a URI's hash: when it was last invalidated, nanoseconds since boot. Two URIs that share a place cost a stored
+    /// reply at times, no more.
+    invalidated: Box<[AtomicU64]>,
+    unswept: AtomicU64,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("entries", &self.entries())
+            .field("bytes", &self.bytes())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Store {
-    pub fn new(_max: u64, _released: impl Fn(RecordId) + Send + Sync + 'static) -> Self {
-        Self { map: moka::sync::Cache::new(100_000) }
+    /// An empty store for `capacity` bytes of bodies, headers and keys. `released` is called for each record of which
+    /// the last entry went: from [`Store::put`], [`Store::remove`] and [`Store::sweep`], with no lock held.
+    pub fn new(capacity: u64, released: impl Fn(RecordId) + Send + Sync + 'static) -> Self {
+        let index = Arc::new(Index::default());
+        let gone = Arc::clone(&index);
+        let cache = Cache::builder()
+            .max_capacity(capacity)
+            .weigher(|key: &Key, held: &Held| u32::try_from(weight(key, held)).unwrap_or(u32::MAX))
+            .eviction_listener(move |key, held, cause| match held {
+                Held::Entry(entry) => gone.remove(&key, entry.shows()),
+                Held::Variants(variants) if cause.was_evicted() => gone.orphan(&variants.keys),
+                Held::Variants(_) => {}
+            })
+            .build_with_hasher(Hashed);
+        let invalidated = (0..limits::INVALIDATIONS).map(|_| AtomicU64::new(0)).collect();
+        Self { cache, index, released: Box::new(released), invalidated, unswept: AtomicU64::new(0) }
     }
+
+    /// The entry under a routed key.
     pub fn get(&self, key: KeyRef<'_>) -> Option<Arc<Entry>> {
-        self.map.get(&key.to_key())
+        match self.cache.get(&key)? {
+            Held::Entry(entry) => Some(entry),
+            Held::Variants(_) => None,
+        }
     }
-    pub fn insert(&self, key: Key, entry: Arc<Entry>) -> bool {
-        self.map.insert(key, entry);
-        true
+
+    /// The stored reply of an unrouted URI that a request with `headers` selects, the newest if several match (RFC 9111,
+    /// 4.1).
+    pub fn select(&self, buffer: &mut KeyBuffer, path_and_query: &str, headers: &HeaderMap) -> Option<Arc<Entry>> {
+        match self.cache.get(&buffer.primary(path_and_query))? {
+            Held::Entry(entry) => Some(entry),
+            Held::Variants(variants) => {
+                let mut select = |names: &[HeaderName]| self.get(buffer.variant(path_and_query, names, headers));
+                variants.sets.iter().filter_map(|names| select(names)).max_by_key(|entry| entry.sent)
+            }
+        }
     }
-    pub fn keys_of(&self, record: RecordId) -> Vec<Key> {
-        let shows = |entry: &Entry| match &entry.hold {
-            super::entry::Hold::Routed(r) => r.shows.iter().any(|s| s.id == record),
-            _ => false,
+
+    /// Puts a routed entry, unless one that it does not supersede is there ([`Entry::supersedes`]). Atomic for its key.
+    pub fn put(&self, key: KeyRef<'_>, entry: &Arc<Entry>) -> Put {
+        let key = key.to_key();
+        if !self.index.add(&key, entry.shows()) {
+            return Put::Full;
+        }
+        // A routed key never holds a list of variants: its first byte differs.
+        let put = self.put_if(&key, entry, || true).unwrap_or(Put::Invalidated);
+        if !matches!(put, Put::Stored) {
+            self.index.remove(&key, entry.shows());
+        }
+        self.settle();
+        put
+    }
+
+    /// Puts an unrouted entry, the reply to a request with `headers`, where its `Vary` says. Not if the URI was
+    /// invalidated since its request was sent, nor over a newer one.
+    pub fn put_unrouted(
+        &self,
+        buffer: &mut KeyBuffer,
+        path_and_query: &str,
+        headers: &HeaderMap,
+        entry: &Arc<Entry>,
+    ) -> Put {
+        let names: &[HeaderName] = match &entry.hold {
+            Hold::Unrouted(stored) => &stored.vary,
+            Hold::Routed(_) | Hold::Passing => &[],
         };
-        self.map.iter().filter(|(_, e)| shows(e)).map(|(k, _)| (*k).clone()).collect()
+        let primary = buffer.primary(path_and_query).to_key();
+        let allowed = || entry.sent.as_nanos() > self.invalidation(primary.as_ref()).load(Ordering::SeqCst);
+        let whole = if names.is_empty() { self.put_if(&primary, entry, allowed) } else { None };
+        let put = whole.unwrap_or_else(|| {
+            let variant = buffer.variant(path_and_query, names, headers).to_key();
+            match self.put_if(&variant, entry, allowed) {
+                Some(Put::Stored) | None => self.list(&primary, names, &variant, allowed),
+                Some(put) => put,
+            }
+        });
+        self.settle();
+        put
     }
-    pub fn entries(&self) -> u64 {
-        self.map.entry_count()
+
+    /// `None` when the key holds the list of variants: the entry belongs among them.
+    fn put_if(&self, key: &Key, entry: &Arc<Entry>, allowed: impl Fn() -> bool) -> Option<Put> {
+        let mut invalidated = false;
+        let result = self.cache.entry_by_ref(key).and_compute_with(|current| {
+            invalidated = !allowed();
+            match current.map(|current| current.into_value()) {
+                _ if invalidated => Op::Nop,
+                Some(Held::Variants(_)) => Op::Nop,
+                Some(Held::Entry(stored)) if !entry.supersedes(&stored) => Op::Nop,
+                _ => Op::Put(Held::Entry(Arc::clone(entry))),
+            }
+        });
+        match result {
+            _ if invalidated => Some(Put::Invalidated),
+            CompResult::Unchanged(current) => match current.into_value() {
+                Held::Entry(stored) => Some(Put::Outdated(stored)),
+                Held::Variants(_) => None,
+            },
+            _ => {
+                self.grew(entry.weight() + key.len());
+                Some(Put::Stored)
+            }
+        }
     }
+
+    /// Lists a variant under its primary key. What is not listed cannot be found, so this is where a late invalidation is
+    /// met: it has either emptied the list after this, or set its moment before it.
+    fn list(&self, primary: &Key, names: &[HeaderName], variant: &Key, allowed: impl Fn() -> bool) -> Put {
+        let (mut gone, mut invalidated) = (Vec::new(), false);
+        self.cache.entry_by_ref(primary).and_compute_with(|current| {
+            invalidated = !allowed();
+            let listed = match current.map(|current| current.into_value()) {
+                _ if invalidated => None,
+                Some(Held::Variants(variants)) => variants.with(names, variant),
+                _ => Variants::default().with(names, variant),
+            };
+            listed.map_or(Op::Nop, |(variants, spare)| {
+                gone = spare;
+                Op::Put(Held::Variants(Arc::new(variants)))
+            })
+        });
+        if invalidated {
+            gone.push(variant.clone());
+        }
+        for key in gone {
+            self.cache.invalidate(&key);
+        }
+        if invalidated { Put::Invalidated } else { Put::Stored }
+    }
+
+    /// Removes what is under a routed key.
+    pub fn remove(&self, key: KeyRef<'_>) {
+        self.cache.invalidate(&key);
+        self.settle();
+    }
+
+    /// Removes all stored replies of an unrouted URI, and refuses those whose requests were sent before `now` (RFC 9111,
+    /// 4.4).
+    pub fn invalidate(&self, buffer: &mut KeyBuffer, path_and_query: &str, now: Moment) {
+        let primary = buffer.primary(path_and_query).to_key();
+        self.invalidation(primary.as_ref()).fetch_max(now.as_nanos(), Ordering::SeqCst);
+        let mut variants = None;
+        // Under the key's own lock, so that a fill that is putting is either done, and removed, or sees the moment above.
+        self.cache.entry_by_ref(&primary).and_compute_with(|current| {
+            if let Some(Held::Variants(listed)) = current.map(|current| current.into_value()) {
+                variants = Some(listed);
+            }
+            Op::Remove
+        });
+        for key in variants.iter().flat_map(|variants| &variants.keys) {
+            self.cache.invalidate(key);
+        }
+        self.settle();
+    }
+
+    fn invalidation(&self, primary: KeyRef<'_>) -> &AtomicU64 {
+        &self.invalidated[primary.hash() as usize & (limits::INVALIDATIONS - 1)]
+    }
+
+    /// The entries that show a record, with their keys: to refetch them after an announcement.
+    pub fn entries_of(&self, id: RecordId) -> Vec<(Key, Arc<Entry>)> {
+        let keys = self.index.keys(id);
+        keys.into_iter().filter_map(|key| self.get(key.as_ref()).map(|entry| (key, entry))).collect()
+    }
+
+    /// The records of a type, or all, that some entry shows: what a RELOAD covers (R18).
+    pub fn records_of(&self, record_type: Option<TypeId>) -> Vec<RecordId> {
+        self.index.records(record_type)
+    }
+
+    /// Bytes kept, as of the last maintenance: bodies, headers, keys.
     pub fn bytes(&self) -> u64 {
-        0
+        self.cache.weighted_size()
     }
-    pub fn tend(&self) {}
-    pub fn invalidate(&self, _t: &str, _n: crate::clock::Moment) {}
-    pub fn find_unrouted(&self, _p: &str, _h: &http::HeaderMap) -> Option<Arc<Entry>> {
-        None
+
+    /// Entries kept, as of the last maintenance.
+    pub fn entries(&self) -> u64 {
+        self.cache.entry_count()
     }
-    pub fn insert_unrouted(&self, _t: &str, _h: &http::HeaderMap, _e: Arc<Entry>) -> bool {
-        false
+
+    /// Evicts what is over capacity, and tells of the records that went. To be called about once a second; moka evicts
+    /// on its own too, but only as the store is used.
+    pub fn sweep(&self) {
+        self.unswept.store(0, Ordering::Relaxed);
+        self.cache.run_pending_tasks();
+        self.settle();
     }
+
+    /// Keeps what is not yet evicted within bounds: moka works its writes off by their number, whatever their size.
+    fn grew(&self, bytes: usize) {
+        if self.unswept.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64 >= limits::UNSWEPT_BYTES {
+            self.unswept.store(0, Ordering::Relaxed);
+            self.cache.run_pending_tasks();
+        }
+    }
+
+    /// Does what the eviction listener may not do under moka's locks.
+    fn settle(&self) {
+        let Departed { records, orphans } = self.index.departed();
+        for key in orphans {
+            self.cache.invalidate(&key);
+        }
+        for id in records {
+            if !self.index.has(id) {
+                (self.released)(id);
+            }
+        }
+    }
+}
+
+fn weight(key: &Key, held: &Held) -> usize {
+    // moka's nodes for it: 368 bytes of memory per entry were measured with a key of 14 bytes and nothing else.
+    const NODES: usize = 330;
+    let held = match held {
+        Held::Entry(entry) => entry.weight(),
+        Held::Variants(variants) => variants.weight(),
+    };
+    NODES + size_of::<Key>() + key.len() + held
 }

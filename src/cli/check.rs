@@ -4,22 +4,16 @@
 //! output carries a configuration that can be loaded again, or nothing.
 
 use std::io::Write;
-use std::path::Path;
 
-use super::{CommandError, paint, tell, variables};
+use super::{CheckArgs, CommandError, paint, settings, told, variables};
 use crate::config::{effective, read};
 
 /// Reads the configuration as `nearside run` would, and tells what it came to.
-pub(super) fn check(path: Option<&Path>) -> Result<(), CommandError> {
-    let (config, origins) = match read::load(path, variables()) {
-        Ok(loaded) => loaded,
-        Err(mistakes) => {
-            tell(&mistakes);
-            return Err(CommandError::Usage(String::new()));
-        }
-    };
+pub(super) fn check(args: CheckArgs) -> Result<(), CommandError> {
+    let path = args.settings.config.as_deref();
+    let (config, origins) = if args.without_files { settings(path) } else { told(read::load(path, variables())) }?;
     let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
-    let told = || -> std::io::Result<()> {
+    let print = || -> std::io::Result<()> {
         let mut out = stdout.lock();
         effective::print(&mut out, &origins, paint::Styles::of(&stdout).settings)?;
         out.flush()?;
@@ -33,7 +27,7 @@ pub(super) fn check(path: Option<&Path>) -> Result<(), CommandError> {
             count(origins.warnings.len(), "warning")
         )
     };
-    told().map_err(|error| CommandError::Failed(format!("the settings could not be printed: {error}")))
+    print().map_err(|error| CommandError::Failed(format!("the settings could not be printed: {error}")))
 }
 
 fn count(number: usize, of: &str) -> String {

@@ -227,7 +227,7 @@ fn listeners(ledger: &mut Ledger, config: &Config) {
         Some(_) => {}
         None => {
             for setting in [&schema::LISTEN_UNIX_MODE, &schema::LISTEN_UNIX_UIDS] {
-                if ledger.origins.is_written(setting, None) {
+                if ledger.origins.is_changed(setting, None) {
                     warn(ledger, setting, None, format!("{} has no effect without listen.unix", setting.path()));
                 }
             }
@@ -248,11 +248,11 @@ fn listeners(ledger: &mut Ledger, config: &Config) {
     ];
     for (at, (setting, address)) in named.iter().enumerate() {
         for (other, taken) in &named[..at] {
-            if let (Some(address), Some(taken)) = (address, taken) {
-                if clash(*address, *taken) {
-                    let what = format!("port {} is {}'s already", address.port(), other.path());
-                    refuse(ledger, setting, None, what, "write another port");
-                }
+            if let (Some(address), Some(taken)) = (address, taken)
+                && clash(*address, *taken)
+            {
+                let what = format!("port {} is {}'s already", address.port(), other.path());
+                refuse(ledger, setting, None, what, "write another port");
             }
         }
     }
@@ -290,7 +290,7 @@ fn signer(ledger: &mut Ledger, config: &Config) {
         for setting in [&schema::ANNOUNCEMENTS_HTTP_LISTEN, &schema::ANNOUNCEMENTS_HTTP_PUBLIC_URL] {
             let incomplete = ledger.is_mistaken(&schema::ANNOUNCEMENTS_HTTP_LISTEN, None)
                 || ledger.is_mistaken(&schema::ANNOUNCEMENTS_HTTP_PUBLIC_URL, None);
-            if ledger.origins.is_written(setting, None) && !incomplete {
+            if ledger.origins.is_changed(setting, None) && !incomplete {
                 warn(ledger, setting, None, format!("{} has no effect without transport = \"http\"", setting.path()));
             }
         }

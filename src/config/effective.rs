@@ -29,7 +29,7 @@ pub struct Styles {
 pub fn print(out: &mut dyn Write, origins: &Origins, styles: Styles) -> io::Result<()> {
     let mut first = true;
     for section in Section::ALL.into_iter().filter(|section| *section != Section::Credentials) {
-        let settings: Vec<&Effective> = origins.settings.iter().filter(|known| home(known) == section).collect();
+        let settings: Vec<&Effective> = origins.settings.iter().filter(|known| known.home() == section).collect();
         let mut items: Vec<Option<usize>> = settings.iter().map(|known| known.item).collect();
         items.dedup();
         for item in items {
@@ -46,11 +46,6 @@ pub fn print(out: &mut dyn Write, origins: &Origins, styles: Styles) -> io::Resu
         }
     }
     Ok(())
-}
-
-/// The table under whose heading it is printed.
-fn home(known: &Effective) -> Section {
-    if known.setting.section == Section::Credentials { Section::Route } else { known.setting.section }
 }
 
 fn line(out: &mut dyn Write, known: &Effective, styles: Styles) -> io::Result<()> {

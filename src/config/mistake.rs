@@ -102,10 +102,14 @@ impl Wrong {
 /// The one of `known` that `written` was probably meant to be.
 pub fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     /// Below this two words have too little in common to be worth a guess.
-    const ALIKE: f64 = 0.7;
+    const ALIKE: f64 = 0.65;
     known
         .into_iter()
-        .map(|word| (strsim::jaro_winkler(written, word), word))
+        .map(|word| {
+            // The first knows words that begin alike, the second letters that changed places.
+            let alike = strsim::jaro_winkler(written, word);
+            (alike.max(strsim::normalized_damerau_levenshtein(written, word)), word)
+        })
         .filter(|(alike, _)| *alike >= ALIKE)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, word)| word)
@@ -136,6 +140,7 @@ mod tests {
         assert_eq!(nearest("ttll", known), Some("ttl"));
         assert_eq!(nearest("negativ_ttl", known), Some("negative_ttl"));
         assert_eq!(nearest("zebra", known), None);
+        assert_eq!(nearest("kye", ["key", "view"]), Some("key"));
     }
 
     #[test]

@@ -29,6 +29,26 @@ pub fn load(
     path: Option<&Path>,
     env: impl Iterator<Item = (String, String)>,
 ) -> Result<(Config, Origins), Vec<Mistake>> {
+    loaded(path, env, files::check)
+}
+
+/// As [`load`], without looking at the files that the settings name: for where the sidecar's secrets are not, such as
+/// a pipeline or a scheduled janitor.
+///
+/// # Errors
+/// Every mistake there is, in the order of the file and then of the variables.
+pub fn load_without_files(
+    path: Option<&Path>,
+    env: impl Iterator<Item = (String, String)>,
+) -> Result<(Config, Origins), Vec<Mistake>> {
+    loaded(path, env, |_, _| {})
+}
+
+fn loaded(
+    path: Option<&Path>,
+    env: impl Iterator<Item = (String, String)>,
+    look_at_files: fn(&mut Ledger, &Config),
+) -> Result<(Config, Origins), Vec<Mistake>> {
     let (mut root, syntax) = match path {
         Some(path) => {
             let text = file_text(path).map_err(|mistake| vec![mistake])?;
@@ -41,7 +61,7 @@ pub fn load(
     ledger.mistakes = strays;
     let config = config(&mut ledger, &root);
     checks::check(&mut ledger, &config);
-    files::check(&mut ledger, &config);
+    look_at_files(&mut ledger, &config);
     finish(ledger, config, syntax)
 }
 
@@ -85,6 +105,7 @@ fn finish(ledger: Ledger, config: Config, syntax: Syntax) -> Result<(Config, Ori
     mistakes.sort();
     mistakes.dedup();
     origins.warnings.sort();
+    origins.settings.sort_by_key(|known| (known.home(), known.item, known.setting.rank()));
     if mistakes.is_empty() { Ok((config, origins)) } else { Err(mistakes) }
 }
 

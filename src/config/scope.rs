@@ -37,6 +37,11 @@ impl Effective {
     pub fn is_default(&self) -> bool {
         self.place == Place::Default
     }
+
+    /// The table under whose heading it belongs: credentials are their route's.
+    pub fn home(&self) -> Section {
+        if self.setting.section == Section::Credentials { Section::Route } else { self.setting.section }
+    }
 }
 
 impl Origins {
@@ -48,6 +53,13 @@ impl Origins {
     /// Whether it was written at all.
     pub fn is_written(&self, setting: &Setting, item: Option<usize>) -> bool {
         self.place(setting, item) != Place::Default
+    }
+
+    /// Whether it was written with another value than its default.
+    pub(super) fn is_changed(&self, setting: &Setting, item: Option<usize>) -> bool {
+        let Preset::Is(text) = setting.preset else { return self.is_written(setting, item) };
+        let default = Raw { value: Value::Untyped(text.to_owned()), place: Place::Default };
+        self.find(setting, item).is_some_and(|known| known.toml != default.to_toml(setting.kind))
     }
 
     fn find(&self, setting: &Setting, item: Option<usize>) -> Option<&Effective> {

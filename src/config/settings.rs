@@ -310,6 +310,11 @@ impl Setting {
         format!("{}.{}", self.section.path(), self.key)
     }
 
+    /// Its place in [`ALL`].
+    pub fn rank(&self) -> usize {
+        ALL.iter().position(|known| known == self).unwrap_or(ALL.len())
+    }
+
     /// The variable that sets it; regions by `{NAME}`, routes by `{N}`.
     pub fn variable(&self) -> String {
         let key = self.key.to_ascii_uppercase();
@@ -353,3 +358,6 @@ impl Setting {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,11 +50,11 @@ impl PathTemplate {
                 return Err(Wrong::new(format!("{} has an empty segment", quoted(text)), "write one `/`, not two"));
             }
             let segment = segment(written)?;
-            if let Segment::Named(name) = &segment {
-                if segments.contains(&segment) {
-                    let what = format!("`{{{name}}}` stands there twice");
-                    return Err(Wrong::new(what, "give each segment a name of its own"));
-                }
+            if let Segment::Named(name) = &segment
+                && segments.contains(&segment)
+            {
+                let what = format!("`{{{name}}}` stands there twice");
+                return Err(Wrong::new(what, "give each segment a name of its own"));
             }
             segments.push(segment);
         }

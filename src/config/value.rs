@@ -339,14 +339,26 @@ pub(super) fn records(raw: &Raw, _: Kind) -> Read<Vec<RecordTemplate>> {
     }
 }
 
-/// [`Kind::Filter`]
+/// [`Kind::Filter`]. `EnvFilter` takes any word for a module, so a mistyped level would silence the log: a word by itself
+/// must be a level here.
 pub(super) fn filter(raw: &Raw, _: Kind) -> Read<String> {
-    const INSTEAD: &str = "write a level (error, warn, info, debug, trace) or levels by module, such as \
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    const INSTEAD: &str = "write a level (off, error, warn, info, debug, trace) or levels by module, such as \
                            \"info,nearside::announce=debug\"";
     let text = text_of(raw, INSTEAD)?;
+    for part in text.split(',').filter(|_| !text.contains('[')) {
+        let level = part.rsplit('=').next().unwrap_or_default().trim().to_ascii_lowercase();
+        if !LEVELS.contains(&level.as_str()) {
+            let instead = match nearest(&level, LEVELS) {
+                Some(known) => format!("did you mean \"{known}\"?"),
+                None => INSTEAD.to_owned(),
+            };
+            return Err(Wrong::new(format!("{} is not a level", quoted(&level)), instead));
+        }
+    }
     match tracing_subscriber::EnvFilter::builder().parse(text) {
-        Ok(_) if !text.trim().is_empty() => Ok(text.to_owned()),
-        _ => Err(Wrong::new(format!("{} is not a filter", quoted(text)), INSTEAD)),
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err(Wrong::new(format!("{} is not a filter", quoted(text)), INSTEAD)),
     }
 }
 

@@ -94,10 +94,11 @@ impl Overlay<'_> {
     fn aws_endpoint(&mut self, value: String) {
         let place = Place::Variable(AWS_ENDPOINT.into());
         let key = ANNOUNCEMENTS_ENDPOINT_URL.key;
-        if let Some(table) = inner(self.root, Section::Announcements.path(), &place) {
-            if table.get(key).is_none() && !value.is_empty() {
-                set(table, key, Value::Untyped(value), place);
-            }
+        if let Some(table) = inner(self.root, Section::Announcements.path(), &place)
+            && table.get(key).is_none()
+            && !value.is_empty()
+        {
+            set(table, key, Value::Untyped(value), place);
         }
     }
 

@@ -16,7 +16,7 @@ use crate::clock::{Moment, Wall};
 use crate::freshness::words::{RegionId, Version};
 
 /// A request as every region gets it: the base URL is the region's own.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Outgoing {
     /// GET or HEAD in a race; any method to one region.
     pub method: Method,

@@ -9,6 +9,7 @@ use http::{HeaderMap, StatusCode, header};
 
 use super::Sidecar;
 use crate::cache::fill::ask;
+use crate::cache::key::KeyBuffer;
 use crate::cache::policy::{self, Way};
 use crate::config::IdentityMode;
 use crate::freshness::words::{RegionId, RegionSet};
@@ -79,7 +80,8 @@ fn invalidate(
     let host = admitted.headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let base = &sidecar.config.service.regions[region.index()].url;
     let target = &admitted.path_and_query;
+    let mut buffer = KeyBuffer::new(sidecar.seed);
     for target in policy::invalidates(&admitted.method, outcome, target, host, base, reply) {
-        sidecar.store.invalidate(&target, sidecar.clock.now());
+        sidecar.store.invalidate(&mut buffer, &target, sidecar.clock.now());
     }
 }

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use super::{Sidecar, pass, shown};
-use crate::cache::entry::{Entry, Hold};
+use crate::cache::entry::Entry;
 use crate::cache::fill::{self, Ask, Failed, Filled, Of};
 use crate::cache::key::KeyBuffer;
-use crate::cache::policy::{self, Asked, Decision, Stored, Trouble};
+use crate::cache::policy::{self, Asked, Decision, Trouble};
 use crate::clock::Moment;
 use crate::origin::region::Purpose;
 use crate::request::Admitted;
@@ -19,9 +19,10 @@ use crate::response::{CacheLine, Detail, Fwd, Outcome};
 pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted) -> Outcome {
     let started = sidecar.clock.now();
     let asked = Asked::of(&admitted.headers);
-    let stored = sidecar.store.find_unrouted(&admitted.path_and_query, &admitted.headers);
+    let mut buffer = KeyBuffer::new(sidecar.seed);
+    let stored = sidecar.store.select(&mut buffer, &admitted.path_and_query, &admitted.headers);
     let now = started;
-    let decision = stored.as_ref().and_then(|entry| Some(policy::decide(&asked, entry, facts(entry)?, now)));
+    let decision = stored.as_ref().and_then(|entry| Some(policy::decide(&asked, entry, entry.hold.unrouted()?, now)));
     let served = match (&stored, decision) {
         (Some(entry), Some(Decision::Fresh { age, ttl })) => Some((entry, age, ttl.as_secs() as i64, None)),
         (Some(entry), Some(Decision::Stale { age })) => Some((entry, age, left(entry, now), Some("max-stale"))),
@@ -41,15 +42,16 @@ pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted) -> Outcom
         (Some(_), false) => Fwd::Stale,
     };
     let request = fill::ask::unrouted_request(admitted);
-    // Who sends the same headers asks for the same thing; more is not known before the reply names its Vary.
-    let fingerprint = sidecar.keyring.fingerprint(&request.headers, request.headers.keys());
+    // What the reply varies by is not known before it comes: only who sends the same headers asks for the same thing.
+    let key = buffer.request(&request.method, &request.path_and_query, &request.headers, &fill::ask::ALONG).to_key();
     let ask = Ask {
-        key: KeyBuffer::new(sidecar.seed).asked(&admitted.method, &admitted.path_and_query, fingerprint).to_key(),
+        key,
         request: Arc::new(request),
         of: Of::Path,
         previous: stored.clone(),
         purpose: Purpose::Foreground,
         no_cache: false,
+        alone: asked.no_store,
     };
     let (filled, share) = sidecar.filled(ask).await;
     let outcome = match filled {
@@ -67,16 +69,9 @@ pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted) -> Outcom
     outcome
 }
 
-fn facts(entry: &Entry) -> Option<&Stored> {
-    match &entry.hold {
-        Hold::Unrouted(stored) => Some(stored),
-        Hold::Routed(_) | Hold::Passing => None,
-    }
-}
-
 /// Whole seconds of freshness left; negative when it is over.
 fn left(entry: &Entry, now: Moment) -> i64 {
-    let lifetime = facts(entry).map_or(0, |stored| stored.lifetime.as_secs());
+    let lifetime = entry.hold.unrouted().map_or(0, |stored| stored.lifetime.as_secs());
     lifetime as i64 - entry.age(now).as_secs() as i64
 }
 
@@ -91,7 +86,7 @@ fn stale_if_error(
     let entry = stored?;
     let now = sidecar.clock.now();
     let unless_said = sidecar.config.cache.stale_if_error;
-    policy::may_serve_on_error(asked, &entry, facts(&entry)?, trouble, unless_said, now).then_some(())?;
+    policy::may_serve_on_error(asked, &entry, entry.hold.unrouted()?, trouble, unless_said, now).then_some(())?;
     sidecar.metrics.stale("stale-if-error");
     let detail = Some(Detail::Word("stale-if-error"));
     let line = CacheLine { hit: true, ttl: Some(left(&entry, now)), detail, ..CacheLine::default() };

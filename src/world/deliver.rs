@@ -30,9 +30,9 @@ pub struct Post {
     pub subscription: Arc<Subscription>,
 }
 
-/// Posts until the endpoint takes it or the tries are used up; whether it was taken.
-pub async fn to_endpoint(http: &reqwest::Client, url: &url::Url, post: &Post) -> bool {
-    let (retries, pause) = limits::SNS_RETRIES;
+/// Posts until the endpoint takes it or the tries, `pause` apart, are used up; whether it was taken.
+pub async fn to_endpoint(http: &reqwest::Client, url: &url::Url, post: &Post, pause: Duration) -> bool {
+    let (retries, _) = limits::SNS_RETRIES;
     for attempt in 0..=retries {
         if attempt > 0 {
             tokio::time::sleep(pause).await;
@@ -69,4 +69,66 @@ pub fn uuid() -> String {
     let bits = random & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
     let hex = format!("{bits:032x}");
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+
+    use bytes::Bytes;
+    use http::Response;
+    use http_body_util::{BodyExt, Full};
+
+    use super::*;
+    use crate::tasks::{Legs, Tasks};
+    use crate::world::port::{self, Port};
+    use crate::world::subscription::Endpoint;
+
+    /// What an endpoint that answers with `statuses`, one after another, was sent, and whether it took the message.
+    async fn tried(statuses: &'static [u16]) -> (bool, Vec<Bytes>) {
+        let port = Port::hold(0).unwrap();
+        let bodies = Arc::new(Mutex::new(Vec::new()));
+        let noted = bodies.clone();
+        let mut serving = Legs::new();
+        serving.start(port::serve(port.listen().unwrap(), Tasks::new(), "endpoint", move |request| {
+            let noted = noted.clone();
+            async move {
+                let body = request.into_body().collect().await.unwrap().to_bytes();
+                let mut noted = noted.lock().unwrap();
+                noted.push(body);
+                let status = statuses[noted.len() - 1];
+                Response::builder().status(status).body(Full::<Bytes>::default()).unwrap()
+            }
+        }));
+        let url = url::Url::parse(&format!("http://{}/", port.address())).unwrap();
+        let subscription = Subscription::new("arn:aws:sns:r:0:t", Endpoint::Http(url.clone()), BTreeMap::new());
+        let post = Post {
+            kind: "Notification",
+            id: uuid(),
+            body: "envelope".into(),
+            raw: false,
+            taken: Taken::default(),
+            subscription: Arc::new(subscription),
+        };
+        let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+        let taken = to_endpoint(&http, &url, &post, Duration::from_millis(1)).await;
+        let bodies = bodies.lock().unwrap().clone();
+        (taken, bodies)
+    }
+
+    #[tokio::test]
+    async fn a_failed_delivery_is_tried_three_times_more_and_then_dropped() {
+        let (taken, bodies) = tried(&[503, 500, 200]).await;
+        assert_eq!((taken, bodies.len()), (true, 3));
+        assert!(bodies.iter().all(|body| body == "envelope"), "every try sends the same bytes");
+        let (taken, bodies) = tried(&[503, 503, 503, 503, 200]).await;
+        assert_eq!((taken, bodies.len()), (false, 4));
+    }
+
+    #[tokio::test]
+    async fn a_status_below_500_counts_as_delivered() {
+        let (taken, bodies) = tried(&[404]).await;
+        assert_eq!((taken, bodies.len()), (true, 1));
+    }
 }

@@ -307,7 +307,9 @@ impl Topics {
                 tokio::time::sleep(after).await;
                 match &post.subscription.endpoint {
                     Endpoint::Sqs(queue) => topics.enqueue(queue, &post),
-                    Endpoint::Http(url) if deliver::to_endpoint(&topics.http, url, &post).await => {
+                    Endpoint::Http(url)
+                        if deliver::to_endpoint(&topics.http, url, &post, limits::SNS_RETRIES.1).await =>
+                    {
                         // The first of two copies counts.
                         let _ = post.taken.set(topics.clock.now());
                     }

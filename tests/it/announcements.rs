@@ -1,17 +1,21 @@
 //! The transports against SNS and SQS as the emulator speaks them, in three regions: subscribe, receive, acknowledge,
 //! lose, resubscribe, remove; the janitor; path heartbeats.
 //!
-//! What envelopes say is not looked at here: the intake passes them to the test.
+//! Every envelope is verified as in production, with the emulator for a signer; what it says is not applied but
+//! passed to the test.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use nearside::announce::certificate::fetch::Fetcher;
 use nearside::announce::heartbeat::{self, Heartbeat};
 use nearside::announce::janitor::{self, Fate, Place, What};
 use nearside::announce::subscription::{Edges, Pace, Stage, Status, Subscriptions};
+use nearside::announce::verify::{Verified, Verifier};
 use nearside::announce::{Intake, Receipt};
 use nearside::clock::{Clock, Wall};
 use nearside::config::{self, Config, TopicArn, Transport};
@@ -35,30 +39,42 @@ struct Taken {
     queued: Option<Wall>,
 }
 
-/// Takes every envelope for genuine, and gives the receipts that the test asks for.
+/// Verifies, and gives the receipts that the test asks for.
 struct Recorder {
+    verifier: Arc<Verifier>,
     taken: mpsc::UnboundedSender<Taken>,
     /// How many notifications are not applied at first.
-    retries: std::sync::atomic::AtomicUsize,
+    retries: Arc<AtomicUsize>,
+}
+
+impl Recorder {
+    fn new(config: &Config, taken: mpsc::UnboundedSender<Taken>, retries: usize) -> Self {
+        let signer = config.announcements.insecure_sns_signer.as_ref();
+        let fetcher = Fetcher::network(signer.is_some()).unwrap();
+        let verifier = Verifier::new(&config.service.regions, signer, Clock::System, fetcher);
+        Self { verifier: Arc::new(verifier), taken, retries: Arc::new(retries.into()) }
+    }
 }
 
 impl Intake for Recorder {
     fn take(&self, region: RegionId, raw: Bytes, queued: Option<Wall>) -> BoxFuture<'static, Receipt> {
-        let envelope: Value = serde_json::from_slice(&raw).unwrap();
-        let receipt = match envelope["Type"].as_str().unwrap() {
-            "SubscriptionConfirmation" => Receipt::Confirm { token: envelope["Token"].as_str().unwrap().to_owned() },
-            "UnsubscribeConfirmation" => Receipt::Unsubscribed,
-            _ => {
-                let fewer = |left: usize| left.checked_sub(1);
-                let ordering = std::sync::atomic::Ordering::SeqCst;
-                match self.retries.fetch_update(ordering, ordering, fewer) {
-                    Ok(_) => Receipt::Retry,
-                    Err(_) => Receipt::Acknowledge,
+        let (verifier, taken, retries) = (self.verifier.clone(), self.taken.clone(), self.retries.clone());
+        Box::pin(async move {
+            let receipt = match verifier.verify(region, &raw).await.expect("the emulator signs what it sends") {
+                Verified::Confirmation { token, .. } => Receipt::Confirm { token },
+                Verified::Unsubscribed { published } => Receipt::Unsubscribed { published },
+                Verified::Notification { .. } | Verified::Copy => {
+                    let fewer = |left: usize| left.checked_sub(1);
+                    match retries.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer) {
+                        Ok(_) => Receipt::Retry,
+                        Err(_) => Receipt::Acknowledge,
+                    }
                 }
-            }
-        };
-        let _test_ended = self.taken.send(Taken { region, envelope, queued });
-        Box::pin(std::future::ready(receipt))
+            };
+            let envelope = serde_json::from_slice(&raw).unwrap();
+            let _test_ended = taken.send(Taken { region, envelope, queued });
+            receipt
+        })
     }
 }
 
@@ -95,43 +111,44 @@ async fn topics(name: &str) -> Vec<TopicArn> {
 
 impl World {
     async fn over_sqs(name: &str, retries: usize) -> Self {
-        Self::start(name, Transport::Sqs, retries).await
+        Self::start(name, Transport::Sqs, retries, hurried()).await
     }
 
-    async fn start(name: &str, transport: Transport, retries: usize) -> Self {
+    async fn start(name: &str, transport: Transport, retries: usize, pace: Pace) -> Self {
         let emulator = Emulator::shared();
         let topics = topics(name).await;
         let (record, taken) = mpsc::unbounded_channel();
         let (emit, events) = mpsc::unbounded_channel();
         let tasks = Tasks::new();
+        let config = config(name, &topics, transport);
         let edges = Edges {
             tasks: tasks.clone(),
             clock: Clock::System,
             events: Arc::new(move |event| drop(emit.send(event))),
-            intake: Arc::new(Recorder { taken: record, retries: retries.into() }),
+            intake: Arc::new(Recorder::new(&config, record, retries)),
             metrics: Arc::new(Metrics::default()),
             sdk: emulator.sdk(),
         };
-        let config = config(name, &topics, transport);
-        let subscriptions = Subscriptions::start(&config, hurried(), &edges).unwrap();
+        let subscriptions = Subscriptions::start(&config, pace, &edges).unwrap();
         Self { emulator, topics, subscriptions, taken, events, tasks }
     }
 
     async fn subscribed(&mut self) {
         let mut waiting: Vec<u8> = (0..self.topics.len() as u8).collect();
-        while !waiting.is_empty() {
-            if let Event::Subscribed(region) = self.event().await {
-                waiting.retain(|id| *id != region.0);
+        let all = async {
+            while !waiting.is_empty() {
+                if let Some(Event::Subscribed(region)) = self.events.recv().await {
+                    waiting.retain(|id| *id != region.0);
+                }
             }
-        }
+        };
+        tokio::time::timeout(PATIENCE, all).await.expect("all regions are subscribed in time");
     }
 
-    async fn event(&mut self) -> Event {
-        tokio::time::timeout(PATIENCE, self.events.recv()).await.expect("an event comes in time").unwrap()
-    }
-
+    /// Other events go on all the time: the bound is on the whole wait.
     async fn until(&mut self, awaited: Event) {
-        while self.event().await != awaited {}
+        let came = async { while self.events.recv().await.unwrap() != awaited {} };
+        tokio::time::timeout(PATIENCE, came).await.unwrap_or_else(|_| panic!("{awaited:?} comes in time"));
     }
 
     async fn publish(&self, region: usize, message: &str) {
@@ -304,7 +321,9 @@ async fn a_poll_and_a_sound_look_at_the_attributes_are_reported_as_the_two_halve
 
 #[tokio::test]
 async fn a_queue_that_is_deleted_behind_our_back_is_lost_and_replaced() {
-    let mut world = World::over_sqs("queue", 0).await;
+    // Only the poll can notice: no look and no tag comes in time.
+    let pace = Pace { attest: PATIENCE * 10, tag: PATIENCE * 10, ..hurried() };
+    let mut world = World::start("queue", Transport::Sqs, 0, pace).await;
     world.subscribed().await;
     let (url, old) = (world.queue_url(0).await.unwrap(), world.status(0));
     world.emulator.sqs(REGIONS[0]).delete_queue().queue_url(url).send().await.unwrap();
@@ -445,7 +464,7 @@ fn posted() -> Transport {
 
 #[tokio::test]
 async fn over_http_sns_confirms_through_the_sdk_and_posts_what_three_regions_publish() {
-    let mut world = World::start("posted", posted(), 0).await;
+    let mut world = World::start("posted", posted(), 0, hurried()).await;
     world.subscribed().await;
     for region in 0..3 {
         world.publish(region, &format!("from {region}")).await;
@@ -462,7 +481,9 @@ async fn over_http_sns_confirms_through_the_sdk_and_posts_what_three_regions_pub
 
 #[tokio::test]
 async fn over_http_an_unsubscription_that_we_did_not_ask_for_is_a_loss_and_mended() {
-    let mut world = World::start("unsubscribed", posted(), 0).await;
+    // Only what SNS posts can tell: no look comes in time.
+    let pace = Pace { attest: PATIENCE * 10, ..hurried() };
+    let mut world = World::start("unsubscribed", posted(), 0, pace).await;
     world.subscribed().await;
     let arn = world.status(0).subscription.unwrap();
     world.emulator.sns(REGIONS[0]).unsubscribe().subscription_arn(arn).send().await.unwrap();
@@ -484,7 +505,7 @@ async fn a_start_without_aws_does_not_wait_for_it_says_what_to_check_and_names_w
         tasks: Tasks::new(),
         clock: Clock::System,
         events: Arc::new(|_| {}),
-        intake: Arc::new(Recorder { taken: mpsc::unbounded_channel().0, retries: 0.into() }),
+        intake: Arc::new(Recorder::new(&config, mpsc::unbounded_channel().0, 0)),
         metrics: Arc::new(Metrics::default()),
         sdk: nearside::announce::aws::Sdk::given(nowhere),
     };

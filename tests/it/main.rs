@@ -5,4 +5,8 @@
 #[cfg(test)]
 mod announcements;
 #[cfg(test)]
+mod check;
+#[cfg(test)]
 mod emulator;
+#[cfg(test)]
+mod promises;

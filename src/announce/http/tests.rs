@@ -19,7 +19,7 @@ impl Intake for Scripted {
             b"not applied" => Receipt::Retry,
             b"forged" => Receipt::Refuse,
             b"confirmation" => Receipt::Confirm { token: "secret".to_owned() },
-            b"unsubscribed" => Receipt::Unsubscribed,
+            b"unsubscribed" => Receipt::Unsubscribed { published: Wall::from_millis(7) },
             other => panic!("an unexpected body of {} bytes was taken", other.len()),
         };
         Box::pin(std::future::ready(receipt))
@@ -116,7 +116,7 @@ async fn a_confirmation_that_aws_does_not_take_comes_again() {
 async fn an_unsubscribe_confirmation_reaches_the_lifecycle() {
     let mut posting = Posting::new();
     assert_eq!(posting.post("/2", ("x-amz-sns-message-type", "UnsubscribeConfirmation"), "unsubscribed").await, 200);
-    assert_eq!(posting.notices.recv().await, Some(Notice::Unsubscribed));
+    assert_eq!(posting.notices.recv().await, Some(Notice::Unsubscribed(Wall::from_millis(7))));
 }
 
 #[tokio::test]

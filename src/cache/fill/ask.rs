@@ -34,6 +34,8 @@ pub struct Ask {
     pub purpose: Purpose,
     /// Ask end to end: the caller said `no-cache`.
     pub no_cache: bool,
+    /// Share with nobody and store nothing: the caller said `no-store`.
+    pub alone: bool,
 }
 
 /// Which rules hold.
@@ -77,7 +79,7 @@ impl Ask {
 }
 
 /// Headers that describe the request, not what is asked for: they go along from the fill's first reader.
-const ALONG: [HeaderName; 3] =
+pub const ALONG: [HeaderName; 3] =
     [HeaderName::from_static("traceparent"), HeaderName::from_static("x-request-id"), header::USER_AGENT];
 
 /// The request that regions get for a routed path.

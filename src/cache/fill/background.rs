@@ -59,8 +59,7 @@ fn is_provisional(sidecar: &Sidecar, ask: &Ask) -> bool {
 
 /// Refetches what is stored of a record that an announcement named: at once but for a jitter, within the budget.
 pub fn refetch(sidecar: &Arc<Sidecar>, record: RecordId) {
-    for key in sidecar.store.keys_of(record).into_iter().take(REFETCHES_PER_RECORD) {
-        let Some(previous) = sidecar.store.get(key.as_ref()) else { continue };
+    for (key, previous) in sidecar.store.entries_of(record).into_iter().take(REFETCHES_PER_RECORD) {
         let Some(routing) = sidecar.routing_of(&previous) else { continue };
         let ask = Ask {
             key,
@@ -69,6 +68,7 @@ pub fn refetch(sidecar: &Arc<Sidecar>, record: RecordId) {
             previous: Some(previous),
             purpose: Purpose::Background,
             no_cache: true,
+            alone: false,
         };
         let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
         let refetch = async move {

@@ -16,6 +16,7 @@ use crate::cache::entry::{Entry, Hold, Routed, Shown, Standing};
 use crate::cache::policy::directives::Said;
 use crate::cache::policy::fields;
 use crate::cache::policy::freshness::initial_age;
+use crate::cache::store::Put;
 use crate::clock::Wall;
 use crate::codec;
 use crate::freshness::record::Record;
@@ -146,7 +147,7 @@ impl RoutedFill<'_> {
         let shows: Vec<_> = routed.shows.iter().map(|shown| (&*shown.record, shown.version)).collect();
         let stored = self.storable(winner)
             && standing::admits(self.sent, &shows)
-            && self.sidecar.store.insert(self.ask.key.clone(), entry.clone());
+            && matches!(self.sidecar.store.put(self.ask.key.as_ref(), &entry), Put::Stored);
         self.got(entry, winner, stored)
     }
 
@@ -182,6 +183,7 @@ impl RoutedFill<'_> {
     fn storable(&self, winner: &Winner) -> bool {
         matches!(winner.verdict, Verdict::Good | Verdict::Absent)
             && winner.label.is_none()
+            && !self.ask.alone
             && (self.route().store_no_store || !Said::of(&winner.reply.headers).no_store)
     }
 

@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 
+use super::ask::ALONG;
 use super::{Ask, Failed, Filled, Got, Pilot};
 use crate::cache::entry::{Entry, Hold};
+use crate::cache::key::KeyBuffer;
 use crate::cache::policy::{self, HeadEffect, Renewal, Stored, fields};
+use crate::cache::store::Put;
 use crate::origin::race::{First, Question, Race, Terms};
 use crate::origin::reply::{Failure, Outgoing, Reply};
 use crate::serve::Sidecar;
@@ -61,13 +64,18 @@ fn dressed(ask: &Ask) -> Arc<Outgoing> {
 fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
     let headers = &ask.request.headers;
     let fwd_status = reply.status.as_u16();
-    let got = |entry: Arc<Entry>, stored: bool| Got { entry, fwd_status, stored, shareable: stored, label: None };
+    let got = |entry: Arc<Entry>, stored: bool| {
+        let shareable = stored && !varies_by_caller(&entry);
+        Got { entry, fwd_status, stored, shareable, label: None }
+    };
     let target = &ask.request.path_and_query;
     if ask.request.method == Method::HEAD {
         if let Some(previous) = &ask.previous {
             match policy::after_head(previous, headers, reply) {
-                HeadEffect::Store(entry) => drop(sidecar.store.insert_unrouted(target, headers, Arc::new(entry))),
-                HeadEffect::Remove => sidecar.store.invalidate(target, sidecar.clock.now()),
+                HeadEffect::Store(entry) => drop(put(sidecar, ask, entry)),
+                HeadEffect::Remove => {
+                    sidecar.store.invalidate(&mut KeyBuffer::new(sidecar.seed), target, sidecar.clock.now())
+                }
                 HeadEffect::Nothing => {}
             }
         }
@@ -76,13 +84,12 @@ fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
     if let (StatusCode::NOT_MODIFIED, Some(previous)) = (reply.status, &ask.previous) {
         return match policy::refreshed(previous, headers, reply) {
             Renewal::Store(entry) => {
-                let entry = Arc::new(entry);
-                let stored = sidecar.store.insert_unrouted(target, headers, entry.clone());
+                let stored = put(sidecar, ask, entry.clone());
                 Some(got(entry, stored))
             }
             Renewal::ServeOnly(entry) => {
-                sidecar.store.invalidate(target, sidecar.clock.now());
-                Some(got(Arc::new(entry), false))
+                sidecar.store.invalidate(&mut KeyBuffer::new(sidecar.seed), target, sidecar.clock.now());
+                Some(got(entry, false))
             }
             Renewal::Mismatch => None,
         };
@@ -90,11 +97,23 @@ fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
     Some(match policy::storable(&ask.request.method, headers, reply) {
         Some(facts) => {
             let entry = Arc::new(entry(ask, reply, facts));
-            let stored = sidecar.store.insert_unrouted(target, headers, entry.clone());
+            let stored = put(sidecar, ask, entry.clone());
             got(entry, stored)
         }
         None => got(Arc::new(Entry::passing(reply, &ask.request)), false),
     })
+}
+
+/// Whether the reply varies by a header that callers of one shared fill may differ in.
+fn varies_by_caller(entry: &Entry) -> bool {
+    entry.hold.unrouted().is_some_and(|facts| facts.vary.iter().any(|name| ALONG.contains(name)))
+}
+
+fn put(sidecar: &Sidecar, ask: &Ask, entry: Arc<Entry>) -> bool {
+    let request = &ask.request;
+    let mut buffer = KeyBuffer::new(sidecar.seed);
+    let put = sidecar.store.put_unrouted(&mut buffer, &request.path_and_query, &request.headers, &entry);
+    matches!(put, Put::Stored)
 }
 
 fn entry(ask: &Ask, reply: &Reply, facts: Stored) -> Entry {

@@ -67,6 +67,15 @@ fn rfc9111_4_1_nominated_headers_select_and_others_do_not() {
 }
 
 #[test]
+fn requests_share_a_fill_only_if_all_headers_that_count_are_the_same() {
+    let except = [HeaderName::from_static("traceparent")];
+    let key = |pairs| KeyBuffer::new(SEED).request(&Method::GET, "/a", &headers(pairs), &except).to_key();
+    assert_eq!(key(&[("accept", "x"), ("via", "y")]), key(&[("via", "y"), ("accept", "x"), ("traceparent", "1")]));
+    assert_ne!(key(&[("accept", "x")]), key(&[("accept", "y")]));
+    assert_ne!(key(&[("accept", "x")]), key(&[]));
+}
+
+#[test]
 fn a_key_shows_nothing_of_what_was_asked() {
     let shown = format!("{:?} {:?}", routed("/secret", &[], &[], 3), SEED);
     assert!(!shown.contains("secret"), "{shown}");

@@ -3,7 +3,7 @@
 use http::{HeaderMap, Method, StatusCode, header};
 use url::Url;
 
-use super::{Way, way};
+use super::is_safe;
 use crate::limits;
 
 /// The paths (with their queries) whose stored replies are no longer good after an unsafe request.
@@ -21,7 +21,7 @@ pub fn invalidates(
     reply: &HeaderMap,
 ) -> Vec<String> {
     let failed = outcome.is_some_and(|status| status.is_client_error() || status.is_server_error());
-    if way(method, reply) != Way::Unsafe || failed {
+    if is_safe(method) || failed {
         return Vec::new();
     }
     let mut paths = vec![target.to_owned()];
@@ -36,7 +36,7 @@ pub fn invalidates(
 /// `to` as a path of this service, if it is one.
 fn local(to: &str, target: &str, host: Option<&str>, base: &Url) -> Option<String> {
     // Callers and regions see the same paths under different origins: a placeholder tells "relative" from both.
-    let here = Url::parse("http://caller.invalid/").ok()?.join(target).ok()?;
+    let here = Url::parse(&format!("http://caller.invalid{target}")).ok()?;
     let url = here.join(to).ok()?;
     let prefix = base.path().trim_end_matches('/');
     let path = if url.origin() == here.origin() || is_host(&url, host) {

@@ -1,5 +1,7 @@
 //! Owns what a 304 makes of a stored reply (RFC 9111, 4.3.4), and what a HEAD's reply does (4.3.5).
 
+use std::sync::Arc;
+
 use http::{HeaderMap, Method, StatusCode, header};
 
 use super::validators::speaks_of;
@@ -11,9 +13,9 @@ use crate::origin::reply::Reply;
 #[derive(Debug)]
 pub enum Renewal {
     /// It holds: store this in its place and serve it.
-    Store(Entry),
+    Store(Arc<Entry>),
     /// It holds for this caller, but its new headers forbid to keep it: serve this, remove what is stored.
-    ServeOnly(Entry),
+    ServeOnly(Arc<Entry>),
     /// The 304 speaks of another reply: ask again without conditions.
     Mismatch,
 }
@@ -33,7 +35,7 @@ fn renewed(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> Renewal {
     let whole = Reply { status: entry.status, headers: merged, body: entry.body.clone(), ..reply.clone() };
     let stored = storable(&Method::GET, headers, &whole);
     let keep = stored.is_some();
-    let entry = Entry {
+    let entry = Arc::new(Entry {
         status: whole.status,
         headers: whole.headers,
         body: whole.body,
@@ -43,7 +45,7 @@ fn renewed(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> Renewal {
         age_at_receipt: freshness::initial_age(&reply.headers, reply.sent, reply.received, received),
         request: entry.request.clone(),
         hold: Hold::Unrouted(stored.unwrap_or_default()),
-    };
+    });
     if keep { Renewal::Store(entry) } else { Renewal::ServeOnly(entry) }
 }
 
@@ -51,7 +53,7 @@ fn renewed(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> Renewal {
 #[derive(Debug)]
 pub enum HeadEffect {
     /// The same representation, with these headers: store it in its place.
-    Store(Entry),
+    Store(Arc<Entry>),
     /// Another one by now: remove what is stored.
     Remove,
     /// Nothing to go by.

@@ -64,6 +64,17 @@ pub fn nominated(headers: &HeaderMap) -> Option<Box<[HeaderName]>> {
     (names.len() <= limits::VARY_NAMES).then(|| names.into_boxed_slice())
 }
 
+/// Whether two requests select the same representation under these names (4.1): a reader who shares another's fill must
+/// find this of the reply's `Vary` before it takes the reply.
+pub fn same_selection(names: &[HeaderName], left: &HeaderMap, right: &HeaderMap) -> bool {
+    names.iter().all(|name| {
+        let trimmed = |headers: &'_ HeaderMap| -> Vec<Vec<u8>> {
+            headers.get_all(name).iter().map(|line| line.as_bytes().trim_ascii().to_vec()).collect()
+        };
+        trimmed(left) == trimmed(right)
+    })
+}
+
 /// A complete reply in itself: not a part (206, 3.3) and not about another one (304, 4.3.4).
 fn is_final(status: StatusCode) -> bool {
     status.as_u16() >= 200 && !matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED)

@@ -2,7 +2,7 @@
 //!
 //! RFC 9111, 4.3.1 and 4.3.2; RFC 9110, 8.8 and 13.
 
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, header};
 
 use super::freshness::date;
 use crate::cache::entry::Entry;
@@ -86,9 +86,9 @@ pub fn validate(headers: &mut HeaderMap, stored: &HeaderMap) -> bool {
 
 /// Whether a caller's own condition is met by a stored reply that may be served now: it gets a 304 (4.3.2).
 ///
-/// `If-None-Match` compares weakly and hides `If-Modified-Since`, which compares with `Last-Modified`, else `Date`.
+/// Conditions are only for what would be a success without them (RFC 9110, 13.2.1). `If-None-Match` compares weakly and hides `If-Modified-Since`, which compares with `Last-Modified`, else `Date`.
 pub fn not_modified(request: &HeaderMap, entry: &Entry) -> bool {
-    if entry.status != StatusCode::OK {
+    if !entry.status.is_success() {
         return false;
     }
     if request.contains_key(header::IF_NONE_MATCH) {

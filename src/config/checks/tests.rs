@@ -1,1 +1,248 @@
-use super::*;
+//! One test per rule: the configuration that breaks it, the setting that is told, and the nearest one that is allowed.
+
+use crate::config::mistake::{Mistake, Place, Warning};
+use crate::config::read::{from_toml, load};
+use crate::limits;
+
+/// Two regions with topics.
+const REGIONS: &str = r#"
+[[service.region]]
+name = "eu-west-1"
+url = "https://eu.example.com"
+topic = "arn:aws:sns:eu-west-1:123456789012:changes"
+[[service.region]]
+name = "us-east-1"
+url = "https://us.example.com"
+topic = "arn:aws:sns:us-east-1:123456789012:changes"
+"#;
+
+fn route(path: &str, more: &str) -> String {
+    format!("[[service.route]]\npath = \"{path}\"\nrecords = [\"context:{{key}}\"]\n{more}\n")
+}
+
+/// The one mistake that the regions and `text` make.
+fn refused(text: &str) -> Mistake {
+    let mut mistakes = from_toml(&format!("{REGIONS}{text}")).expect_err(text);
+    assert_eq!(mistakes.len(), 1, "{mistakes:#?}");
+    assert!(matches!(mistakes[0].place, Place::At { .. }), "{}", mistakes[0]);
+    mistakes.remove(0)
+}
+
+fn warnings_of(text: &str) -> Vec<Warning> {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("nearside.toml");
+    std::fs::write(&file, text).unwrap();
+    load(Some(&file), std::iter::empty()).unwrap().1.warnings
+}
+
+/// The one warning that the regions, a route and `text` make.
+fn warned(text: &str) -> String {
+    let warnings = warnings_of(&format!("{REGIONS}{}{text}", route("/v1/contexts/{key}", "")));
+    assert_eq!(warnings.len(), 1, "{warnings:#?}");
+    warnings[0].to_string()
+}
+
+fn allowed(text: &str) {
+    if let Err(mistakes) = from_toml(&format!("{REGIONS}{text}")) {
+        panic!("{text}: {mistakes:#?}");
+    }
+}
+
+fn setting(text: &str) -> String {
+    refused(text).setting
+}
+
+#[test]
+fn a_configuration_with_all_it_needs_has_neither_mistake_nor_warning() {
+    assert_eq!(warnings_of(&format!("{REGIONS}{}", route("/v1/contexts/{key}", ""))), vec![]);
+}
+
+#[test]
+fn at_least_one_region_is_needed_and_at_most_sixteen_are_taken() {
+    let mistakes = from_toml("").unwrap_err();
+    assert_eq!(mistakes[0].wrong, "no region to ask");
+    assert_eq!(mistakes[0].place, Place::File("nearside.toml".into()));
+    let many = |count: usize| -> String {
+        (0..count)
+            .map(|at| format!("[[service.region]]\nname = \"r{at}\"\nurl = \"https://r{at}.example\"\n"))
+            .collect()
+    };
+    assert!(from_toml(&many(limits::REGIONS)).is_ok());
+    let mistakes = from_toml(&many(limits::REGIONS + 1)).unwrap_err();
+    assert_eq!((mistakes.len(), mistakes[0].wrong.as_str()), (1, "17 regions"));
+}
+
+#[test]
+fn regions_have_names_of_their_own_also_in_variables() {
+    for name in ["eu-west-1", "eu.west.1", "EU-WEST-1", "eu--west-1"] {
+        let text = format!("[[service.region]]\nname = \"{name}\"\nurl = \"https://x.example\"\n");
+        assert_eq!(setting(&text), "service.region.name", "{name}");
+    }
+}
+
+#[test]
+fn regions_have_urls_and_topics_of_their_own() {
+    let region =
+        |url: &str, topic: &str| format!("[[service.region]]\nname = \"x\"\nurl = \"{url}\"\ntopic = \"{topic}\"\n");
+    let (topic, taken) = ("arn:aws:sns:us-west-2:123456789012:changes", "arn:aws:sns:us-east-1:123456789012:changes");
+    allowed(&region("https://x.example", topic));
+    assert_eq!(setting(&region("https://us.example.com/", topic)), "service.region.url");
+    assert_eq!(setting(&region("https://x.example", taken)), "service.region.topic");
+}
+
+#[test]
+fn plain_http_to_another_machine_is_warned_of_and_to_this_one_is_not() {
+    let region = |url: &str| {
+        let topic = "arn:aws:sns:us-west-2:123456789012:changes";
+        format!("[[service.region]]\nname = \"x\"\nurl = \"{url}\"\ntopic = \"{topic}\"\n")
+    };
+    assert!(warned(&region("http://x.example")).contains("plain http"));
+    for url in ["http://127.0.0.1:9000", "http://[::1]:9000", "http://localhost:9000", "https://x.example"] {
+        let text = format!("{REGIONS}{}{}", region(url), route("/v1/contexts/{key}", ""));
+        assert_eq!(warnings_of(&text), vec![], "{url}");
+    }
+}
+
+#[test]
+fn without_topics_everything_is_kept_for_the_soft_ttl_only_and_that_is_said() {
+    let bare = "[[service.region]]\nname = \"a\"\nurl = \"https://a.example\"\n";
+    let told = warnings_of(&format!("{bare}{}", route("/v1/contexts/{key}", "")));
+    assert!(told.len() == 1 && told[0].text.contains("no region has a topic"), "{told:?}");
+    assert!(warned(bare).contains("region a has no topic"));
+    assert!(warned("[announcements]\ntransport = \"off\"\n").contains("not listened to"));
+    let off = format!("{bare}{}[announcements]\ntransport = \"off\"\n", route("/v1/contexts/{key}", ""));
+    assert_eq!(warnings_of(&off), vec![], "it was asked for");
+}
+
+#[test]
+fn no_route_is_allowed_and_said() {
+    let told = warnings_of(REGIONS);
+    assert!(told.len() == 1 && told[0].text.starts_with("no route"), "{told:?}");
+}
+
+#[test]
+fn a_route_that_is_never_reached_is_refused_and_one_that_shares_paths_is_warned_of() {
+    let two = |first: &str, second: &str| format!("{}{}", route(first, ""), route(second, ""));
+    assert_eq!(refused(&two("/v1/{key}", "/v1/{key}")).setting, "service.route.path");
+    assert_eq!(refused(&two("/{a}/{key}", "/v1/{key}")).setting, "service.route.path");
+    allowed(&two("/v1/{key}", "/{a}/{key}"));
+    let told = warned(&two("/v2/a/{key}", "/v2/{key}/b"));
+    assert!(told.contains("share paths"), "{told}");
+    let mistakes = from_toml(&format!("{REGIONS}{}", two("/v1/{x}", "/v1/{x}"))).unwrap_err();
+    assert_eq!(mistakes.len(), 3, "names that the path has not, and the second unreachable: {mistakes:#?}");
+}
+
+#[test]
+fn at_most_so_many_routes_are_taken() {
+    let many = |count: usize| -> String { (0..count).map(|at| route(&format!("/{at}/{{key}}"), "")).collect() };
+    allowed(&many(limits::ROUTES));
+    assert_eq!(refused(&many(limits::ROUTES + 1)).wrong, "257 routes");
+}
+
+#[test]
+fn a_sidecar_route_has_credentials_and_no_identity_headers_and_an_exact_one_the_reverse() {
+    let with = |more: &str| route("/v1/contexts/{key}", more);
+    allowed(&with("identity = \"sidecar\"\ncredentials = { file = \"/t\" }"));
+    assert_eq!(setting(&with("identity = \"sidecar\"")), "service.route.credentials.file");
+    assert_eq!(
+        setting(&with("identity = \"sidecar\"\ncredentials = { prefix = \"x\" }")),
+        "service.route.credentials.file"
+    );
+    assert_eq!(setting(&with("credentials = { file = \"/t\" }")), "service.route.credentials.file");
+    let both = "identity = \"sidecar\"\ncredentials = { file = \"/t\" }\nidentity_headers = [\"x-user\"]";
+    assert_eq!(setting(&with(both)), "service.route.identity_headers");
+    let unknown = "identity = \"sidecar\"\ncredentials = { file = \"/t\", fiel = \"/u\" }";
+    assert_eq!(refused(&with(unknown)).instead, "did you mean file?");
+}
+
+#[test]
+fn headers_that_are_part_of_the_key_already_or_differ_in_every_request_are_not_forwarded() {
+    let with = |more: &str| route("/v1/contexts/{key}", more);
+    allowed(&with("forward = [\"x-tenant\", \"accept-language\"]"));
+    for name in ["authorization", "cookie", "traceparent", "x-request-id", "user-agent", "accept"] {
+        assert_eq!(setting(&with(&format!("forward = [\"{name}\"]"))), "service.route.forward", "{name}");
+    }
+    let own = "identity = \"sidecar\"\ncredentials = { file = \"/t\" }\nforward = [\"authorization\"]";
+    assert_eq!(setting(&with(own)), "service.route.forward");
+    assert_eq!(setting(&with("identity_headers = [\"traceparent\"]")), "service.route.identity_headers");
+}
+
+#[test]
+fn an_exact_route_without_identity_headers_is_warned_of() {
+    let told = warnings_of(&format!("{REGIONS}{}", route("/v1/contexts/{key}", "identity_headers = []")));
+    assert!(told.len() == 1 && told[0].text.contains("shared by all callers"), "{told:?}");
+}
+
+#[test]
+fn an_address_that_other_machines_reach_needs_leave() {
+    for address in ["0.0.0.0:8700", "10.0.0.1:8700", "[::]:8700"] {
+        assert_eq!(setting(&format!("[listen]\ntcp = \"{address}\"\n")), "listen.tcp");
+        let told = warned(&format!("[listen]\ntcp = \"{address}\"\nallow_non_loopback = true\n"));
+        assert!(told.contains("no token guards it"), "{told}");
+        assert_eq!(setting(&format!("[admin]\nlisten = \"{address}\"\n")), "admin.listen");
+        let admin = address.replace("8700", "8701");
+        allowed(&format!("[admin]\nlisten = \"{admin}\"\nallow_non_loopback = true\n"));
+    }
+    allowed("[listen]\ntcp = \"[::1]:8700\"\n");
+}
+
+#[test]
+fn a_port_or_a_socket_is_needed_and_a_socket_has_a_path_that_fits() {
+    assert_eq!(setting("[listen]\ntcp = false\n"), "listen.tcp");
+    allowed("[listen]\ntcp = false\nunix = \"/tmp/nearside.sock\"\n");
+    let long = |bytes: usize| format!("[listen]\nunix = \"/{}\"\n", "x".repeat(bytes - 1));
+    allowed(&long(limits::SOCKET_PATH_BYTES));
+    assert_eq!(setting(&long(limits::SOCKET_PATH_BYTES + 1)), "listen.unix");
+    assert!(warned("[listen]\nunix_mode = \"0660\"\n").contains("no effect without listen.unix"));
+}
+
+#[test]
+fn two_listeners_cannot_share_a_port() {
+    assert_eq!(setting("[admin]\nlisten = \"127.0.0.1:8700\"\n"), "admin.listen");
+    allowed("[admin]\nlisten = \"127.0.0.2:8700\"\n");
+    allowed("[listen]\ntcp = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n");
+    let http = |port: u16| {
+        format!(
+            "[announcements]\ntransport = \"http\"\nhttp_listen = \"0.0.0.0:{port}\"\nhttp_public_url = \"https://p.example\"\n"
+        )
+    };
+    allowed(&http(9000));
+    assert_eq!(setting(&http(8701)), "announcements.http_listen");
+}
+
+#[test]
+fn the_http_transport_needs_an_address_and_a_url_and_others_do_not_use_them() {
+    let mistakes = from_toml(&format!("{REGIONS}[announcements]\ntransport = \"http\"\n")).unwrap_err();
+    let told: Vec<_> = mistakes.iter().map(|mistake| mistake.setting.as_str()).collect();
+    assert_eq!(told, ["announcements.http_listen", "announcements.http_public_url"]);
+    assert!(warned("[announcements]\nhttp_listen = \"0.0.0.0:9000\"\n").contains("no effect without transport"));
+}
+
+#[test]
+fn an_insecure_signer_is_refused_unless_the_endpoint_is_overridden_too() {
+    let signer = |more: &str| format!("[announcements]\ninsecure_sns_signer = \"http://127.0.0.1:4566{more}\"\n");
+    assert_eq!(setting(&signer("")), "announcements.insecure_sns_signer");
+    let endpoint = "endpoint_url = \"http://127.0.0.1:4566\"\n";
+    assert!(warned(&format!("{}{endpoint}", signer(""))).contains("INSECURE"));
+    assert_eq!(setting(&format!("{}{endpoint}", signer("/path"))), "announcements.insecure_sns_signer");
+}
+
+#[test]
+fn the_primary_is_the_name_of_a_region() {
+    let mistake = refused("[race]\nprimary = \"us-east-2\"\n");
+    assert_eq!((mistake.setting.as_str(), mistake.instead.as_str()), ("race.primary", "did you mean \"us-east-1\"?"));
+    let config = from_toml(&format!("{REGIONS}[race]\nprimary = \"us-east-1\"\n")).unwrap();
+    assert_eq!(config.race.primary, 1);
+}
+
+#[test]
+fn times_that_undo_each_other_are_refused_where_one_was_written() {
+    assert_eq!(setting("[cache]\nttl = \"2m\"\nsoft_ttl = \"3m\"\n"), "cache.soft_ttl");
+    assert_eq!(setting("[cache]\nttl = \"60s\"\n"), "cache.ttl");
+    assert_eq!(setting("[freshness]\nworst_lag = \"1h\"\n"), "freshness.worst_lag");
+    allowed("[cache]\nttl = \"10s\"\n[freshness]\nworst_lag = \"5s\"\n");
+    assert_eq!(setting("[drain]\ndeadline = \"1s\"\n"), "drain.deadline");
+    assert_eq!(setting("[race]\ndeadline = \"11s\"\n"), "race.deadline");
+    allowed("[race]\ndeadline = \"10s\"\n");
+    assert!(warned("[drain]\nlinger = \"25s\"\n").contains("stop timeout"));
+}

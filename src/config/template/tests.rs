@@ -1,1 +1,183 @@
 use super::*;
+
+fn path(text: &str) -> PathTemplate {
+    PathTemplate::parse(text).unwrap()
+}
+
+fn key(template: &str, record: &str, written: &str) -> Option<String> {
+    let (template, record) = (path(template), RecordTemplate::parse(record).unwrap());
+    template.matches(written).map(|captures| record.key_of(&captures).into_owned())
+}
+
+#[test]
+fn a_named_segment_is_any_one_that_is_not_empty() {
+    assert_eq!(key("/v1/contexts/{key}", "c:{key}", "/v1/contexts/acme").as_deref(), Some("acme"));
+    for other in [
+        "/v1/contexts/",
+        "/v1/contexts",
+        "/v1/contexts/a/b",
+        "/v1//contexts/a",
+        "//v1/contexts/a",
+        "/V1/contexts/a",
+        "",
+        "a",
+    ] {
+        assert_eq!(key("/v1/contexts/{key}", "c:{key}", other), None, "{other}");
+    }
+}
+
+#[test]
+fn a_trailing_slash_counts() {
+    assert_eq!(key("/c/{key}/", "c:{key}", "/c/a/").as_deref(), Some("a"));
+    assert_eq!(key("/c/{key}/", "c:{key}", "/c/a"), None);
+    assert_eq!(key("/c/{key}", "c:{key}", "/c/a/"), None);
+    assert!(path("/").matches("/").is_some());
+    assert!(path("/").matches("//").is_none());
+}
+
+#[test]
+fn escapes_in_a_key_are_decoded_and_those_in_a_literal_segment_are_not() {
+    assert_eq!(key("/c/{key}", "c:{key}", "/c/a%2Fb%20%C3%A9").as_deref(), Some("a/b é"));
+    assert_eq!(key("/c/{key}", "c:{key}", "/c/a+b").as_deref(), Some("a+b"));
+    assert_eq!(key("/c%20d/{key}", "c:{key}", "/c%20d/a").as_deref(), Some("a"));
+    assert_eq!(key("/c/{key}", "c:{key}", "/%63/a"), None);
+}
+
+#[test]
+fn the_same_record_has_the_same_key_however_its_path_is_escaped() {
+    for written in ["/c/acme", "/c/%61cme", "/c/%61%63%6D%65", "/c/%61%63%6d%65"] {
+        assert_eq!(key("/c/{key}", "c:{key}", written).as_deref(), Some("acme"), "{written}");
+    }
+}
+
+#[test]
+fn a_path_that_a_region_might_read_differently_matches_nothing() {
+    for segment in [
+        ".",
+        "..",
+        "%2e",
+        "%2E%2e",
+        ".%2e",
+        "a%2F..%2Fb",
+        "a%2f.",
+        "..%5Ca",
+        "a\\..\\b",
+        "%",
+        "%4",
+        "%zz",
+        "a%",
+        "%ff",
+        "%C3",
+    ] {
+        for written in [format!("/c/{segment}/x"), format!("/c/x/{segment}")] {
+            assert_eq!(key("/c/{key}/{view}", "c:{key}", &written), None, "{written}");
+        }
+    }
+    for harmless in ["...", ".a", "a..b", "%2e%2e%2e", "a%2Fb", "%25"] {
+        assert!(key("/c/{key}", "c:{key}", &format!("/c/{harmless}")).is_some(), "{harmless}");
+    }
+}
+
+#[test]
+fn a_key_is_made_of_names_and_text() {
+    assert_eq!(key("/t/{t}/c/{c}", "context:{t}/{c}", "/t/acme/c/7").as_deref(), Some("acme/7"));
+    assert_eq!(key("/t/{t}/c/{c}", "context:{c}@{t}!", "/t/acme/c/7").as_deref(), Some("7@acme!"));
+    assert_eq!(key("/flags", "flags:all", "/flags").as_deref(), Some("all"));
+    assert_eq!(key("/t/{t}", "urn:x:{t}", "/t/acme").as_deref(), Some("x:acme"));
+}
+
+#[test]
+fn a_plain_key_is_borrowed_from_the_path() {
+    let (template, record) = (path("/c/{key}"), RecordTemplate::parse("c:{key}").unwrap());
+    let captures = template.matches("/c/acme").unwrap();
+    assert!(matches!(record.key_of(&captures), Cow::Borrowed("acme")));
+}
+
+#[test]
+fn a_template_that_could_not_be_meant_is_refused_with_what_to_write() {
+    for text in [
+        "",
+        "v1/{key}",
+        "/v1//{key}",
+        "//",
+        "/v1/{key}x",
+        "/v1/x{key}",
+        "/v1/{key",
+        "/v1/{}",
+        "/v1/{a b}",
+        "/v1/{key}/{key}",
+        "/v1/{key}?a=b",
+        "/v1/{key}#a",
+        "/v1/a b",
+        "/v1/é",
+        "/v1/..",
+        "/v1/%2e%2e/{key}",
+        "/v1/%zz",
+        "/v1/*",
+        "/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}",
+        "/v1/{1}",
+    ] {
+        let parsed = PathTemplate::parse(text);
+        if text == "/v1/*" {
+            assert!(parsed.is_ok(), "a star is a literal path character (RFC 3986)");
+            continue;
+        }
+        let wrong = parsed.expect_err(text);
+        assert!(!wrong.what.is_empty() && !wrong.instead.is_empty());
+    }
+    for text in [
+        "",
+        "context",
+        "{key}",
+        ":{key}",
+        "context:",
+        "a b:{key}",
+        "c:{key",
+        "c:key}",
+        "c:{a}{b}",
+        "c:{a}-{a}",
+        "c:a,b",
+    ] {
+        assert!(RecordTemplate::parse(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn one_template_covers_another_when_it_takes_every_path_of_it() {
+    let covers = |one: &str, other: &str| path(one).covers(&path(other));
+    assert!(covers("/v1/{a}", "/v1/{b}") && covers("/v1/{a}", "/v1/latest") && covers("/{x}/{y}", "/v1/{a}"));
+    assert!(!covers("/v1/latest", "/v1/{a}") && !covers("/v1/{a}", "/v1/") && !covers("/v1/{a}", "/v1/{a}/b"));
+    let overlaps = |one: &str, other: &str| path(one).overlaps(&path(other));
+    assert!(overlaps("/v1/{a}/x", "/v1/y/{b}") && overlaps("/v1/{a}", "/v1/latest"));
+    assert!(!overlaps("/v1/{a}/x", "/v1/{a}/y") && !overlaps("/v1/{a}", "/v1/"));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_a_template_or_a_match_panic(template in ".{0,40}", record in ".{0,40}", written in ".{0,60}") {
+        if let Ok(template) = PathTemplate::parse(&template) {
+            template.matches(&written);
+            proptest::prop_assert!(template.covers(&template) && template.overlaps(&template));
+        }
+        let _ = RecordTemplate::parse(&record);
+        is_plain(&written);
+    }
+
+    #[test]
+    fn a_template_that_covers_another_matches_all_that_it_matches(
+        one in "(/(a|b|\\{x\\}|\\{y\\})){1,3}", other in "(/(a|b|\\{x\\}|\\{y\\})){1,3}", written in "(/(a|b|c)){1,3}",
+    ) {
+        if let (Ok(one), Ok(other)) = (PathTemplate::parse(&one), PathTemplate::parse(&other)) {
+            let (mine, theirs) = (one.matches(&written).is_some(), other.matches(&written).is_some());
+            proptest::prop_assert!(!(one.covers(&other) && theirs) || mine);
+            proptest::prop_assert!(!(mine && theirs) || one.overlaps(&other));
+        }
+    }
+
+    #[test]
+    fn what_a_key_was_escaped_from_is_what_comes_out(text in "[^.]{1,20}") {
+        use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+        let written = format!("/c/{}", utf8_percent_encode(&text, NON_ALPHANUMERIC));
+        proptest::prop_assert_eq!(key("/c/{key}", "c:{key}", &written), Some(text));
+    }
+}

@@ -1,1 +1,135 @@
 use super::*;
+use crate::config::mistake::Place;
+
+fn text_raw(text: &str) -> Raw {
+    Raw { value: Value::Text(text.to_owned()), place: Place::Default }
+}
+
+fn whole(digits: &str, base: u32) -> Raw {
+    Raw { value: Value::Integer { digits: digits.to_owned(), base }, place: Place::Default }
+}
+
+const SPAN: Kind = Kind::Duration(Duration::ZERO, Duration::from_secs(86_400));
+const SIZE: Kind = Kind::Size(0, 1 << 40);
+
+#[test]
+fn times_are_read_as_people_write_them() {
+    for (written, millis) in
+        [("1h", 3_600_000), ("90s", 90_000), ("250ms", 250), ("1h 30m", 5_400_000), ("1.5s", 1_500), ("0s", 0)]
+    {
+        assert_eq!(duration(&text_raw(written), SPAN), Ok(Duration::from_millis(millis)), "{written}");
+    }
+    for written in ["", "1", "1 hour ago", "-1s", "h", "1x", "∞", "25h", "1M", "99999999999999999999s"] {
+        assert!(duration(&text_raw(written), SPAN).is_err(), "{written}");
+    }
+    assert_eq!(duration(&whole("30", 10), SPAN).unwrap_err().instead, "write \"30s\" when seconds are meant");
+}
+
+#[test]
+fn sizes_are_read_as_people_write_them() {
+    for (written, bytes) in
+        [("256MiB", 256 << 20), ("1 GiB", 1 << 30), ("64kB", 64_000), ("4096", 4096), ("1.5KiB", 1536)]
+    {
+        assert_eq!(size(&text_raw(written), SIZE), Ok(bytes), "{written}");
+    }
+    assert_eq!(size(&whole("4096", 10), SIZE), Ok(4096));
+    for written in ["", "much", "-1MiB", "2TiB", "99999999999999999999GiB"] {
+        assert!(size(&text_raw(written), SIZE).is_err(), "{written}");
+    }
+}
+
+#[test]
+fn a_base_url_has_no_credentials_and_no_query_and_no_refusal_repeats_them() {
+    assert_eq!(
+        url(&text_raw("https://a.example:8443/base"), Kind::Url).unwrap().as_str(),
+        "https://a.example:8443/base"
+    );
+    for written in [
+        "https://hidden:hidden@a.example",
+        "https://hidden@a.example",
+        "https://@a.example",
+        "https://:@a.example",
+        "https://a.example/?token=hidden",
+        "https://a.example/?",
+        "https://a.example/#hidden",
+        "ftp://hidden",
+        "hidden",
+        "https://",
+        "http:/hidden:x@:0/",
+        "//hidden",
+        "unix:/hidden",
+    ] {
+        let refused = url(&text_raw(written), Kind::Url);
+        let Err(wrong) = refused else { panic!("{written} is taken: {refused:?}") };
+        assert!(!format!("{wrong:?}").contains("hidden"), "{wrong:?}");
+    }
+}
+
+#[test]
+fn an_address_that_is_nearly_one_is_told_how_to_write_it() {
+    let instead = |written| address(&text_raw(written), Kind::Address).unwrap_err().instead;
+    assert_eq!(instead("localhost:8700"), "write \"127.0.0.1:8700\"");
+    assert!(instead(":8700").contains("127.0.0.1:8700"));
+    assert_eq!(instead("127.0.0.1"), "write the port too");
+    assert!(address(&text_raw("[::1]:8700"), Kind::Address).is_ok());
+}
+
+#[test]
+fn permission_bits_are_octal_however_they_are_written() {
+    for raw in [text_raw("0660"), text_raw("660"), text_raw("0o660"), whole("660", 8)] {
+        assert_eq!(mode(&raw, Kind::Mode), Ok(0o660));
+    }
+    for raw in [whole("660", 10), text_raw("0888"), text_raw("07777"), text_raw("+660"), text_raw("")] {
+        assert!(mode(&raw, Kind::Mode).is_err(), "{raw:?}");
+    }
+}
+
+#[test]
+fn a_header_that_http_or_nearside_needs_for_itself_is_refused() {
+    for name in [
+        "connection",
+        "Host",
+        "Transfer-Encoding",
+        "accept-encoding",
+        "If-None-Match",
+        "range",
+        "x-nearside-token",
+        "a b",
+        "",
+    ] {
+        assert!(header(&text_raw(name), Kind::Header).is_err(), "{name}");
+    }
+    assert_eq!(header(&text_raw("X-Tenant"), Kind::Header).unwrap().as_str(), "x-tenant");
+    let list = Raw { value: Value::List(vec![text_raw("x-a"), text_raw("X-A")]), place: Place::Default };
+    assert!(headers(&list, Kind::Headers).unwrap_err().what.contains("twice"));
+}
+
+#[test]
+fn a_host_has_no_port_and_no_wildcard() {
+    let hosts_of =
+        |name: &str| hosts(&Raw { value: Value::List(vec![text_raw(name)]), place: Place::Default }, Kind::Hosts);
+    assert_eq!(hosts_of("Contexts.Internal").unwrap(), ["contexts.internal"]);
+    assert_eq!(hosts_of("::1").unwrap(), ["::1"]);
+    for name in ["a:80", "http://a", "*.a", "a/b", "", "a b"] {
+        assert!(hosts_of(name).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn a_mistyped_level_is_not_taken_for_a_module() {
+    for text in ["info", "warn,nearside::announce=debug", "nearside=TRACE", "off"] {
+        assert!(filter(&text_raw(text), Kind::Filter).is_ok(), "{text}");
+    }
+    assert_eq!(filter(&text_raw("inof"), Kind::Filter).unwrap_err().instead, "did you mean \"info\"?");
+    for text in ["", "nearside", "nearside=loud", "info,,debug"] {
+        assert!(filter(&text_raw(text), Kind::Filter).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn none_is_written_as_an_empty_text_and_for_an_address_also_as_false() {
+    let flag = |flag| Raw { value: Value::Flag(flag), place: Place::Default };
+    assert!(is_none(&text_raw(""), Kind::File) && is_none(&text_raw(""), Kind::AddressOrNone));
+    assert!(is_none(&flag(false), Kind::AddressOrNone));
+    assert!(!is_none(&flag(false), Kind::File) && !is_none(&flag(true), Kind::AddressOrNone));
+}

@@ -3,6 +3,7 @@ use super::super::words::Generation;
 use super::*;
 use crate::cache::entry::Shown;
 use crate::clock::Wall;
+use crate::freshness::words::{RecordId, TypeId};
 
 const LAG: Duration = Duration::from_secs(60);
 const SOFT: Duration = Duration::from_secs(30);
@@ -44,11 +45,14 @@ fn state(floor: u64, generation: u64) -> Snapshot {
     Snapshot { floor: Version(floor), generation: Generation(generation), ..Snapshot::default() }
 }
 
+const ID: RecordId = RecordId { record_type: TypeId(0), hash: 1 };
+
 /// CONFIRMED, shows version 5 in generation 1, requested at 100 while both regions were LIVE with epoch 3.
 fn entry(state: Snapshot) -> Routed {
     let record = Arc::new(Record::new(state, Moment::ZERO));
     Routed {
-        shows: Box::new([Shown { record, version: Version(5), generation: Generation(1) }]),
+        route: 0,
+        shows: Box::new([Shown { id: ID, record, version: Version(5), generation: Generation(1) }]),
         digest: 0,
         standing: Standing::Confirmed,
         epochs: Box::new([Epoch(3), Epoch(3)]),

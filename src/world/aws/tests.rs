@@ -186,6 +186,19 @@ async fn a_revoked_policy_a_muted_topic_and_a_filter_lose_messages_and_a_duplica
 }
 
 #[tokio::test]
+async fn a_delayed_topic_delivers_late_and_to_who_is_subscribed_only() {
+    let world = quiet().await;
+    let (url, ..) = subscribed(&world, "eu-west-1").await;
+    let late = Duration::from_millis(60);
+    world.aws.topics.set_faults(&topic("eu-west-1"), |faults| faults.delay = late);
+    let before = world.clock.now();
+    world.catalogue.put("a", "1").unwrap();
+    let receive = sqs(&world, "eu-west-1").receive_message().queue_url(&url).wait_time_seconds(20).send().await;
+    assert_eq!(receive.unwrap().messages().len(), 1);
+    assert!(world.clock.now() - before >= late);
+}
+
+#[tokio::test]
 async fn an_http_endpoint_is_asked_to_confirm_and_then_gets_messages() {
     let world = quiet().await;
     let sns = sns(&world, "eu-west-1");

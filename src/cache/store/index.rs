@@ -1,0 +1,121 @@
+//! Owns the way from a record to the keys of the entries that show it, and what has departed and is still to be told.
+//!
+//! Before it: [`super::Store`] counts an entry before it goes in, and moka's eviction listener discounts it when it has
+//! gone. After it: an announcement finds what to refetch. Invariants: counts, since a key's old and new entry overlap
+//! for a moment; every lock is a leaf, taken under moka's and never the other way round.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::cache::entry::Shown;
+use crate::cache::key::Key;
+use crate::freshness::words::{RecordId, TypeId};
+use crate::limits;
+
+/// Keys, and how many stored entries under each show the record.
+type Counted = Vec<(Key, u32)>;
+type Shard = Mutex<HashMap<RecordId, Counted>>;
+
+/// From records to the keys of entries that show them.
+#[derive(Debug)]
+pub(super) struct Index {
+    shards: Box<[Shard]>,
+    spread: RandomState,
+    departed: Mutex<Departed>,
+}
+
+/// What has gone and is still to be told or tidied.
+#[derive(Debug, Default)]
+pub(super) struct Departed {
+    /// Records that no entry shows any more.
+    pub(super) records: Vec<RecordId>,
+    /// Variants whose list was evicted: nothing finds them any more.
+    pub(super) orphans: Vec<Key>,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        let shards = (0..limits::INDEX_SHARDS).map(|_| Mutex::default()).collect();
+        Self { shards, spread: RandomState::new(), departed: Mutex::default() }
+    }
+}
+
+impl Index {
+    fn shard(&self, id: RecordId) -> MutexGuard<'_, HashMap<RecordId, Counted>> {
+        lock(&self.shards[self.spread.hash_one(id) as usize & (limits::INDEX_SHARDS - 1)])
+    }
+
+    /// Counts `key` under each record; false, with nothing counted, when one has as many keys as it may.
+    pub(super) fn add(&self, key: &Key, shows: &[Shown]) -> bool {
+        for (place, shown) in shows.iter().enumerate() {
+            let mut shard = self.shard(shown.id);
+            let keys = shard.entry(shown.id).or_default();
+            match keys.iter().position(|(known, _)| known == key) {
+                Some(known) => keys[known].1 += 1,
+                None if keys.len() < limits::ENTRIES_PER_RECORD => keys.push((key.clone(), 1)),
+                None => {
+                    drop(shard);
+                    self.remove(key, &shows[..place]);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Takes one count of `key` off each record.
+    pub(super) fn remove(&self, key: &Key, shows: &[Shown]) {
+        for shown in shows {
+            let mut shard = self.shard(shown.id);
+            let Some(keys) = shard.get_mut(&shown.id) else { continue };
+            let Some(place) = keys.iter().position(|(known, _)| known == key) else { continue };
+            keys[place].1 -= 1;
+            if keys[place].1 == 0 {
+                keys.swap_remove(place);
+            }
+            if keys.is_empty() {
+                shard.remove(&shown.id);
+                drop(shard);
+                let mut departed = lock(&self.departed);
+                if departed.records.len() < limits::UNTOLD_RELEASES {
+                    departed.records.push(shown.id);
+                }
+            }
+        }
+    }
+
+    /// Notes variants whose list has gone.
+    pub(super) fn orphan(&self, keys: &[Key]) {
+        let mut departed = lock(&self.departed);
+        let room = limits::UNTOLD_RELEASES.saturating_sub(departed.orphans.len());
+        departed.orphans.extend(keys.iter().take(room).cloned());
+    }
+
+    /// What has departed since this was last asked.
+    pub(super) fn departed(&self) -> Departed {
+        std::mem::take(&mut *lock(&self.departed))
+    }
+
+    pub(super) fn has(&self, id: RecordId) -> bool {
+        self.shard(id).contains_key(&id)
+    }
+
+    pub(super) fn keys(&self, id: RecordId) -> Vec<Key> {
+        self.shard(id).get(&id).map_or_else(Vec::new, |keys| keys.iter().map(|(key, _)| key.clone()).collect())
+    }
+
+    pub(super) fn records(&self, record_type: Option<TypeId>) -> Vec<RecordId> {
+        let wanted = |id: &&RecordId| record_type.is_none_or(|record_type| id.record_type == record_type);
+        let of = |shard: &Shard| -> Vec<RecordId> { lock(shard).keys().filter(wanted).copied().collect() };
+        let mut records: Vec<RecordId> = self.shards.iter().flat_map(of).collect();
+        // The same order in every run, whatever the hash seed.
+        records.sort_unstable();
+        records
+    }
+}
+
+/// A panic elsewhere leaves the maps whole: no call in between can fail.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,338 @@
+use std::sync::Mutex;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+
+use super::*;
+use crate::cache::entry::{Routed, Shown, Standing};
+use crate::cache::key::Seed;
+use crate::cache::policy::Stored;
+use crate::clock::Wall;
+use crate::freshness::record::Record;
+use crate::freshness::words::{Generation, RegionId, RegionSet, Version};
+use crate::tasks::Tasks;
+
+const MIB: u64 = 1 << 20;
+
+fn at(second: u64) -> Moment {
+    Moment::ZERO + Duration::from_secs(second)
+}
+
+fn record(hash: u64) -> RecordId {
+    RecordId { record_type: TypeId((hash % 2) as u16), hash }
+}
+
+fn entry(sent: Moment, body: &[u8], hold: Hold) -> Arc<Entry> {
+    Arc::new(Entry {
+        status: StatusCode::OK,
+        headers: HeaderMap::new(),
+        body: Bytes::copy_from_slice(body),
+        region: RegionId(0),
+        sent,
+        sent_wall: Wall::from_millis(0),
+        age_at_receipt: Duration::ZERO,
+        request: Arc::default(),
+        hold,
+    })
+}
+
+/// An entry that shows these records, each at a version and a generation.
+fn routed(sent: u64, shows: &[(u64, u64, u64)]) -> Arc<Entry> {
+    let shows = shows.iter().map(|(hash, version, generation)| Shown {
+        id: record(*hash),
+        record: Arc::new(Record::default()),
+        version: Version(*version),
+        generation: Generation(*generation),
+    });
+    let routed = Routed {
+        route: 0,
+        shows: shows.collect(),
+        digest: 0,
+        standing: Standing::Confirmed,
+        epochs: Box::default(),
+        live: RegionSet::EMPTY,
+        confirmed: at(sent),
+        ttl: Duration::from_secs(3_600),
+    };
+    entry(at(sent), b"routed", Hold::Routed(routed))
+}
+
+fn unrouted(sent: u64, vary: &[&'static str], body: &str) -> Arc<Entry> {
+    let vary = vary.iter().copied().map(HeaderName::from_static).collect();
+    entry(at(sent), body.as_bytes(), Hold::Unrouted(Stored { vary, ..Stored::default() }))
+}
+
+fn store(capacity: u64) -> (Store, Arc<Mutex<Vec<RecordId>>>) {
+    let released = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&released);
+    (Store::new(capacity, move |id| told.lock().unwrap().push(id)), released)
+}
+
+fn buffer() -> KeyBuffer {
+    KeyBuffer::new(Seed::fixed(1))
+}
+
+fn key(path: &str) -> Key {
+    buffer().primary(path).to_key()
+}
+
+fn language(language: &str) -> HeaderMap {
+    HeaderMap::from_iter([(header::ACCEPT_LANGUAGE, HeaderValue::from_str(language).unwrap())])
+}
+
+fn selected(store: &Store, headers: &HeaderMap) -> Option<String> {
+    let entry = store.select(&mut buffer(), "/a", headers)?;
+    Some(String::from_utf8(entry.body.to_vec()).unwrap())
+}
+
+#[test]
+fn what_is_put_is_found_and_what_is_removed_is_not() {
+    let (store, released) = store(MIB);
+    let key = key("/a");
+    let put = routed(1, &[(7, 1, 1)]);
+    assert!(matches!(store.put(key.as_ref(), &put), Put::Stored));
+    assert!(Arc::ptr_eq(&store.get(key.as_ref()).unwrap(), &put));
+    let indexed = store.entries_of(record(7));
+    assert!(indexed.len() == 1 && indexed[0].0 == key && Arc::ptr_eq(&indexed[0].1, &put));
+    store.remove(key.as_ref());
+    assert!(store.get(key.as_ref()).is_none());
+    assert!(store.entries_of(record(7)).is_empty());
+    assert_eq!(*released.lock().unwrap(), [record(7)]);
+}
+
+#[test]
+fn a_late_fill_never_overwrites_a_newer_entry() {
+    let (store, _) = store(MIB);
+    let key = key("/a");
+    store.put(key.as_ref(), &routed(10, &[(7, 5, 2)]));
+    for (why, late) in [
+        ("sent earlier", routed(9, &[(7, 5, 2)])),
+        ("sent earlier, older version", routed(9, &[(7, 4, 2)])),
+        ("older generation, though sent later", routed(11, &[(7, 6, 1)])),
+    ] {
+        match store.put(key.as_ref(), &late) {
+            Put::Outdated(stays) => assert_eq!(stays.sent, at(10), "{why}"),
+            other => panic!("{why}: {other:?}"),
+        }
+    }
+    assert_eq!(store.get(key.as_ref()).unwrap().sent, at(10));
+    assert_eq!(store.entries_of(record(7)).len(), 1, "what was refused left nothing in the index");
+    for (why, newer) in [
+        ("a slow leg of the same race with a higher version", routed(9, &[(7, 6, 2)])),
+        ("sent later", routed(12, &[(7, 6, 2)])),
+        ("a newer generation with a lower version: a restored region", routed(13, &[(7, 1, 3)])),
+    ] {
+        assert!(matches!(store.put(key.as_ref(), &newer), Put::Stored), "{why}");
+    }
+}
+
+#[test]
+fn replacing_an_entry_keeps_the_index_and_releases_only_records_that_nothing_shows() {
+    let (store, released) = store(MIB);
+    let key = key("/a");
+    store.put(key.as_ref(), &routed(1, &[(1, 1, 1), (2, 1, 1)]));
+    store.put(key.as_ref(), &routed(2, &[(2, 1, 1), (3, 1, 1)]));
+    assert_eq!(*released.lock().unwrap(), [record(1)]);
+    assert_eq!(store.records_of(None), [record(2), record(3)]);
+    assert_eq!(store.records_of(Some(TypeId(1))), [record(3)]);
+    assert_eq!(store.entries_of(record(2)).len(), 1);
+    store.remove(key.as_ref());
+    assert!(store.records_of(None).is_empty());
+    assert_eq!(*released.lock().unwrap(), [record(1), record(2), record(3)]);
+}
+
+#[test]
+fn one_record_behind_many_urls_and_twice_behind_one() {
+    let (store, released) = store(MIB);
+    store.put(key("/a").as_ref(), &routed(1, &[(1, 1, 1), (1, 1, 1)]));
+    store.put(key("/b").as_ref(), &routed(1, &[(1, 1, 1)]));
+    assert_eq!(store.entries_of(record(1)).len(), 2);
+    store.remove(key("/a").as_ref());
+    assert_eq!(store.entries_of(record(1)).len(), 1);
+    assert!(released.lock().unwrap().is_empty());
+    store.remove(key("/b").as_ref());
+    assert_eq!(*released.lock().unwrap(), [record(1)]);
+}
+
+#[test]
+fn a_record_with_too_many_entries_takes_no_more() {
+    let (store, _) = store(64 * MIB);
+    for number in 0..limits::ENTRIES_PER_RECORD {
+        assert!(matches!(store.put(key(&format!("/{number}")).as_ref(), &routed(1, &[(1, 1, 1)])), Put::Stored));
+    }
+    let more = routed(2, &[(2, 1, 1), (1, 1, 1)]);
+    assert!(matches!(store.put(key("/more").as_ref(), &more), Put::Full));
+    assert!(store.get(key("/more").as_ref()).is_none());
+    assert_eq!(store.records_of(None), [record(1)], "nothing of it stays in the index");
+    assert!(
+        matches!(store.put(key("/0").as_ref(), &routed(2, &[(1, 1, 1)])), Put::Stored),
+        "one that is there may be replaced"
+    );
+}
+
+#[test]
+fn eviction_keeps_to_the_capacity_and_the_index_true() {
+    let (store, released) = store(MIB);
+    let body = vec![0; 16 << 10];
+    for number in 0..400 {
+        let Hold::Routed(hold) = Arc::into_inner(routed(1, &[(number, 1, 1)])).unwrap().hold else { unreachable!() };
+        store.put(key(&format!("/{number}")).as_ref(), &entry(at(1), &body, Hold::Routed(hold)));
+    }
+    store.sweep();
+    assert!(store.bytes() <= MIB && store.bytes() > MIB / 2, "{store:?}");
+    assert!(store.entries() > 30, "{store:?}");
+    let kept = (0..400).filter(|number| store.get(key(&format!("/{number}")).as_ref()).is_some()).count();
+    assert_eq!(kept as u64, store.entries());
+    assert_eq!(store.records_of(None).len(), kept);
+    assert_eq!(released.lock().unwrap().len(), 400 - kept, "each is told once");
+}
+
+#[test]
+fn large_bodies_do_not_wait_for_their_eviction() {
+    let (store, _) = store(8 * MIB);
+    let body = vec![0; MIB as usize];
+    let mut most = 0;
+    for number in 0..40 {
+        let entry = entry(at(1), &body, Hold::Unrouted(Stored::default()));
+        store.put_unrouted(&mut buffer(), &format!("/{number}"), &HeaderMap::new(), &entry);
+        most = most.max(store.cache.iter().count());
+    }
+    let unswept = (limits::UNSWEPT_BYTES / MIB) as usize;
+    assert!(most <= 8 + unswept, "{most} MiB were held at once");
+}
+
+#[test]
+fn a_record_that_is_shown_again_is_not_released() {
+    let (store, released) = store(MIB);
+    store.put(key("/a").as_ref(), &routed(1, &[(1, 1, 1)]));
+    // As an eviction does: the listener has run, nobody was told yet.
+    store.cache.invalidate(&key("/a"));
+    store.put(key("/b").as_ref(), &routed(1, &[(1, 1, 1)]));
+    assert!(released.lock().unwrap().is_empty());
+}
+
+#[test]
+fn rfc9111_4_4_a_variant_whose_list_was_invalidated_meanwhile_does_not_stay() {
+    let (store, _) = store(MIB);
+    let names = [header::ACCEPT_LANGUAGE];
+    let variant = buffer().variant("/a", &names, &language("en")).to_key();
+    store.put_if(&variant, &unrouted(1, &["accept-language"], "hello"), || true);
+    assert!(matches!(store.list(&key("/a"), &names, &variant, || false), Put::Invalidated));
+    assert!(store.get(variant.as_ref()).is_none());
+}
+
+#[test]
+fn variants_whose_list_was_evicted_go_too() {
+    let (store, _) = store(MIB);
+    store.put_unrouted(&mut buffer(), "/a", &language("en"), &unrouted(1, &["accept-language"], "hello"));
+    store.index.orphan(&[buffer().variant("/a", &[header::ACCEPT_LANGUAGE], &language("en")).to_key()]);
+    store.sweep();
+    assert_eq!(selected(&store, &language("en")), None);
+}
+
+#[test]
+fn an_entry_larger_than_the_store_is_not_kept() {
+    let (store, released) = store(1 << 10);
+    let Hold::Routed(hold) = Arc::into_inner(routed(1, &[(1, 1, 1)])).unwrap().hold else { unreachable!() };
+    store.put(key("/a").as_ref(), &entry(at(1), &[0; 4096], Hold::Routed(hold)));
+    store.sweep();
+    assert!(store.get(key("/a").as_ref()).is_none());
+    assert!(store.records_of(None).is_empty());
+    assert_eq!(*released.lock().unwrap(), [record(1)]);
+}
+
+#[test]
+fn rfc9111_4_1_each_selection_has_its_own_reply() {
+    let (store, _) = store(MIB);
+    let put = |language: &HeaderMap, entry| store.put_unrouted(&mut buffer(), "/a", language, &entry);
+    assert!(matches!(put(&language("en"), unrouted(2, &["accept-language"], "hello")), Put::Stored));
+    put(&language("fr"), unrouted(1, &["accept-language"], "bonjour"));
+    assert_eq!(selected(&store, &language("en")).as_deref(), Some("hello"));
+    assert_eq!(selected(&store, &language("fr")).as_deref(), Some("bonjour"));
+    assert_eq!(selected(&store, &language("de")), None);
+    assert_eq!(selected(&store, &HeaderMap::new()), None);
+    assert!(matches!(put(&language("en"), unrouted(1, &["accept-language"], "late")), Put::Outdated(_)));
+}
+
+#[test]
+fn rfc9111_4_1_of_several_that_match_the_newest_is_selected() {
+    let (store, _) = store(MIB);
+    let put = |entry| store.put_unrouted(&mut buffer(), "/a", &language("en"), &entry);
+    put(unrouted(1, &[], "plain"));
+    assert_eq!(selected(&store, &language("de")).as_deref(), Some("plain"));
+    put(unrouted(2, &["accept-language"], "varies"));
+    put(unrouted(3, &["accept-language", "x-b"], "varies more"));
+    assert_eq!(selected(&store, &language("en")).as_deref(), Some("varies more"));
+    put(unrouted(4, &[], "plain again"));
+    assert_eq!(selected(&store, &language("en")).as_deref(), Some("plain again"));
+    assert_eq!(selected(&store, &language("de")).as_deref(), Some("plain again"));
+}
+
+#[test]
+fn variants_of_one_uri_are_bounded_and_the_oldest_goes_first() {
+    let (store, _) = store(64 * MIB);
+    for number in 0..limits::VARIANTS_PER_URI + 3 {
+        let entry = unrouted(1, &["accept-language"], &number.to_string());
+        store.put_unrouted(&mut buffer(), "/a", &language(&format!("l{number}")), &entry);
+    }
+    store.sweep();
+    assert_eq!(store.entries() as usize, limits::VARIANTS_PER_URI + 1, "the variants and their list");
+    assert_eq!(selected(&store, &language("l2")), None);
+    assert_eq!(selected(&store, &language("l3")).as_deref(), Some("3"));
+}
+
+#[test]
+fn rfc9111_4_4_invalidation_takes_all_variants_and_refuses_late_replies() {
+    let (store, _) = store(MIB);
+    let put = |language: &HeaderMap, entry| store.put_unrouted(&mut buffer(), "/a", language, &entry);
+    put(&language("en"), unrouted(1, &["accept-language"], "hello"));
+    put(&language("fr"), unrouted(1, &["accept-language"], "bonjour"));
+    store.invalidate(&mut buffer(), "/a", at(5));
+    assert_eq!(selected(&store, &language("en")), None);
+    store.sweep();
+    assert_eq!(store.entries(), 0);
+    assert!(matches!(put(&language("en"), unrouted(5, &["accept-language"], "late")), Put::Invalidated));
+    assert!(matches!(put(&language("en"), unrouted(4, &[], "late")), Put::Invalidated));
+    assert_eq!(selected(&store, &language("en")), None);
+    put(&language("en"), unrouted(6, &["accept-language"], "new"));
+    assert_eq!(selected(&store, &language("en")).as_deref(), Some("new"));
+    assert_eq!(selected(&store, &language("fr")), None, "an old variant does not come back with the list");
+    store.put_unrouted(&mut buffer(), "/b", &HeaderMap::new(), &unrouted(4, &[], "another URI"));
+    assert!(store.select(&mut buffer(), "/b", &HeaderMap::new()).is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn racing_puts_leave_the_newest_and_a_true_index() {
+    let (store, released) = store(64 * MIB);
+    let store = Arc::new(store);
+    let tasks = Tasks::new();
+    let (done, mut finished) = tokio::sync::mpsc::channel(8);
+    for racer in 0..8_u64 {
+        let (store, done) = (Arc::clone(&store), done.clone());
+        tasks.spawn("racer", async move {
+            for round in 0..500_u64 {
+                let sent = (round * 7 + racer * 13) % 501;
+                let key = key(&format!("/{}", round % 3));
+                store.put(key.as_ref(), &routed(sent, &[(round % 3, 1, 1), (10 + sent % 4, 1, 1)]));
+                if round % 50 == racer {
+                    store.remove(key.as_ref());
+                }
+            }
+            for path in 0..3_u64 {
+                store.put(key(&format!("/{path}")).as_ref(), &routed(1_000, &[(path, 1, 1)]));
+            }
+            let _ = done.send(()).await;
+        });
+    }
+    for _ in 0..8 {
+        finished.recv().await.unwrap();
+    }
+    store.sweep();
+    for path in 0..3 {
+        assert_eq!(store.get(key(&format!("/{path}")).as_ref()).unwrap().sent, at(1_000));
+        assert_eq!(store.entries_of(record(path)).len(), 1);
+    }
+    assert_eq!(store.records_of(None), [record(0), record(2), record(1)], "and nothing that has gone");
+    assert!(released.lock().unwrap().contains(&record(10)));
+}

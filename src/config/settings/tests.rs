@@ -1,0 +1,260 @@
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::*;
+use crate::config::mistake::{Mistake, Place};
+use crate::config::read::load;
+use crate::config::scope::Origins;
+
+const EXAMPLE: &str = include_str!("../../../nearside.example.toml");
+const DOCUMENTATION: &str = include_str!("../../../docs/configuration.md");
+
+/// The variables of a configuration on which `setting` can be set without breaking a rule between settings.
+fn base(setting: &Setting, token: &str) -> Vec<(String, String)> {
+    let mut env = vec![
+        ("REGION__EU_WEST_1__URL", "https://eu.example.com"),
+        ("REGION__US_EAST_1__URL", "https://us.example.com"),
+        ("ROUTE__0__PATH", "/v1/contexts/{key}"),
+        ("ROUTE__0__RECORDS", "context:{key}"),
+    ];
+    if setting.section == Section::Credentials {
+        env.extend([("ROUTE__0__IDENTITY", "sidecar"), ("ROUTE__0__CREDENTIALS__FILE", token)]);
+    }
+    let mut env: Vec<_> =
+        env.into_iter().map(|(name, value)| (format!("NEARSIDE__SERVICE__{name}"), value.to_owned())).collect();
+    let mut also = |name: &str, value: &str| env.push((format!("NEARSIDE__{name}"), value.to_owned()));
+    match setting.key {
+        "identity" => also("SERVICE__ROUTE__0__CREDENTIALS__FILE", token),
+        "transport" => {
+            also("ANNOUNCEMENTS__HTTP_LISTEN", "0.0.0.0:9000");
+            also("ANNOUNCEMENTS__HTTP_PUBLIC_URL", "https://posts.example.com");
+        }
+        "insecure_sns_signer" => also("ANNOUNCEMENTS__ENDPOINT_URL", "http://127.0.0.1:4566"),
+        "unix_mode" | "unix_uids" => also("LISTEN__UNIX", "/tmp/nearside.sock"),
+        "worst_lag" => also("CACHE__TTL", "30d"),
+        "soft_ttl" => also("CACHE__TTL", "30d"),
+        "ttl" if setting.section == Section::Cache => also("FRESHNESS__WORST_LAG", "100ms"),
+        "deadline" if setting.section == Section::Race => also("DRAIN__DEADLINE", "60s"),
+        "deadline" if setting.section == Section::Drain => also("RACE__DEADLINE", "10ms"),
+        _ => {}
+    }
+    env
+}
+
+fn variable(setting: &Setting) -> String {
+    setting.variable().replace("{NAME}", "EU_WEST_1").replace("{N}", "0")
+}
+
+fn with(setting: &Setting, value: &str, token: &str) -> Result<Origins, Vec<Mistake>> {
+    let mut env = base(setting, token);
+    env.retain(|(name, _)| *name != variable(setting));
+    env.push((variable(setting), value.to_owned()));
+    load(None, env.into_iter()).map(|(_, origins)| origins)
+}
+
+fn token_file() -> (tempfile::TempDir, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("token");
+    std::fs::write(&file, "secret\n").unwrap();
+    (directory, file.display().to_string())
+}
+
+/// A value that is not the default.
+fn another(setting: &Setting, token: &str) -> String {
+    match setting.kind {
+        Text if setting.key == "primary" => "us-east-1".to_owned(),
+        Text => "Other ".to_owned(),
+        RegionName => "EU-west-1".to_owned(),
+        Flag => "true".to_owned(),
+        Count(from, _) => (from + 7).to_string(),
+        Kind::Duration(from, _) => humantime::format_duration(from + Duration::from_secs(1)).to_string(),
+        Size(from, _) => (from + 1).to_string(),
+        Word(words) => words[1].to_owned(),
+        Address | AddressOrNone => "127.0.0.1:9100".to_owned(),
+        Url => "https://other.example.com".to_owned(),
+        Topic => "arn:aws:sns:eu-west-1:123456789012:changes".to_owned(),
+        File => token.to_owned(),
+        Mode => "0660".to_owned(),
+        Uids => "1000, 1001".to_owned(),
+        Header => "x-other".to_owned(),
+        Headers => "x-tenant,x-other".to_owned(),
+        Hosts => "contexts.internal".to_owned(),
+        Path => "/v2/{key}".to_owned(),
+        Records => "context:{key},tenant:{key}".to_owned(),
+        Filter => "warn,nearside=debug".to_owned(),
+    }
+}
+
+#[test]
+fn every_setting_can_be_set_by_its_variable() {
+    let (_kept, token) = token_file();
+    for setting in ALL {
+        let value = another(setting, &token);
+        let origins =
+            with(setting, &value, &token).unwrap_or_else(|mistakes| panic!("{}: {mistakes:?}", setting.path()));
+        let found = origins.settings.iter().find(|known| known.setting == setting).unwrap();
+        assert_eq!(found.place, Place::Variable(variable(setting).as_str().into()), "{}", setting.path());
+        if let Preset::Is(default) = setting.preset {
+            assert_ne!(default, value, "{}: not another value", setting.path());
+        }
+        let told = found.toml.replace(['"', '[', ']', ' '], "");
+        assert_eq!(told, value.replace(' ', ""), "{}", setting.path());
+    }
+}
+
+#[test]
+fn every_range_includes_its_ends_and_nothing_beyond_them() {
+    let (_kept, token) = token_file();
+    let time = |span: Duration| humantime::format_duration(span).to_string();
+    let step = Duration::from_millis(1);
+    for setting in ALL {
+        let (inside, outside) = match setting.kind {
+            Kind::Duration(from, to) => {
+                let below = (from > Duration::ZERO).then(|| time(from.saturating_sub(step)));
+                (vec![time(from), time(to)], below.into_iter().chain([time(to + step)]).collect())
+            }
+            Count(from, to) | Size(from, to) => {
+                (vec![from.to_string(), to.to_string()], vec![(from - 1).to_string(), (to + 1).to_string()])
+            }
+            _ => continue,
+        };
+        for value in inside {
+            assert!(with(setting, &value, &token).is_ok(), "{} = {value} is refused", setting.path());
+        }
+        for value in outside {
+            let mistakes = with(setting, &value, &token).expect_err(&setting.path());
+            assert!(mistakes[0].wrong.contains("out of range"), "{} = {value}: {mistakes:?}", setting.path());
+        }
+    }
+}
+
+#[test]
+fn every_kind_but_text_refuses_what_it_is_not() {
+    let (_kept, token) = token_file();
+    for setting in ALL.iter().filter(|setting| !matches!(setting.kind, Text | File)) {
+        for value in ["\u{1}", "no such thing!?"] {
+            let mistakes = with(setting, value, &token).expect_err(&setting.path());
+            assert!(mistakes.iter().any(|mistake| mistake.setting == setting.path()), "{}", setting.path());
+            assert!(mistakes.iter().all(|mistake| !mistake.instead.is_empty()));
+        }
+    }
+}
+
+#[test]
+fn every_setting_has_a_name_and_a_sentence_of_its_own() {
+    let names: BTreeSet<_> = ALL.iter().map(Setting::variable).collect();
+    let sentences: BTreeSet<_> = ALL.iter().map(|setting| setting.about).collect();
+    assert_eq!((names.len(), sentences.len()), (ALL.len(), ALL.len()));
+    assert!(ALL.iter().all(|setting| setting.about.ends_with('.')));
+}
+
+#[test]
+fn the_defaults_are_those_of_the_design() {
+    let env = base(&CACHE_TTL, "").into_iter().filter(|(name, _)| name.contains("SERVICE"));
+    let (config, _) = load(None, env).unwrap();
+    let seconds = Duration::from_secs;
+    assert_eq!(config.listen.tcp.unwrap().to_string(), "127.0.0.1:8700");
+    assert_eq!(config.admin.listen.to_string(), "127.0.0.1:8701");
+    assert_eq!((config.cache.ttl, config.cache.negative_ttl), (seconds(3600), seconds(30)));
+    assert_eq!((config.cache.soft_ttl, config.cache.stale_if_error), (seconds(30), seconds(86_400)));
+    assert_eq!(config.cache.max_bytes, 256 << 20);
+    assert_eq!((config.freshness.worst_lag, config.freshness.grace), (seconds(60), Duration::ZERO));
+    assert_eq!((config.drain.linger, config.drain.deadline), (seconds(5), seconds(10)));
+    assert_eq!((config.race.deadline, config.race.permits), (seconds(2), limits::PERMITS_PER_REGION));
+    assert_eq!(config.listen.max_connections, limits::CONNECTIONS);
+    assert_eq!(config.service.routes[0].ttl, seconds(3600));
+    assert!(config.freshness.max_jump > 1 << 40 && config.freshness.max_jump < 1 << 62);
+}
+
+/// The lines of the example that hold a setting: the section, the key, the value, and whether it is a default.
+fn example_lines() -> Vec<(String, String, String, bool)> {
+    let mut section = String::new();
+    let mut lines = Vec::new();
+    for line in EXAMPLE.lines() {
+        if let Some(heading) = line.strip_prefix('[') {
+            section = heading.trim_matches(['[', ']']).to_owned();
+            continue;
+        }
+        let (line, default) = line.strip_prefix('#').map_or((line, false), |rest| (rest, true));
+        let Some((key, value)) = line.split_once(" = ").filter(|_| !line.starts_with(' ')) else { continue };
+        lines.push((section.clone(), key.to_owned(), value.to_owned(), default));
+    }
+    lines
+}
+
+#[test]
+fn the_example_shows_every_setting_and_its_true_default() {
+    let lines = example_lines();
+    for setting in ALL.iter().filter(|setting| setting.section != Section::Credentials) {
+        let shown = lines.iter().find(|(section, key, ..)| section == setting.section.path() && key == setting.key);
+        assert!(shown.is_some(), "{} is not in the example", setting.path());
+    }
+    for setting in of(Section::Credentials) {
+        assert!(EXAMPLE.contains(&format!("{} = ", setting.key)), "{} is not in the example", setting.path());
+    }
+    let env = base(&SERVICE_NAME, "").into_iter();
+    let (_, origins) = load(None, env).unwrap();
+    for (section, key, value, _) in lines.iter().filter(|line| line.3) {
+        let known =
+            origins.settings.iter().find(|known| known.setting.section.path() == section && known.setting.key == key);
+        assert_eq!(known.map(|known| &known.toml), Some(value), "{section}.{key}");
+    }
+}
+
+#[test]
+fn the_example_loads_without_a_warning_as_it_stands_and_with_its_defaults_written_out() {
+    let written: String = EXAMPLE
+        .lines()
+        .map(|line| match line.strip_prefix('#').filter(|rest| rest.contains(" = ") && !rest.starts_with(' ')) {
+            Some(setting) => format!("{setting}\n"),
+            None => format!("{line}\n"),
+        })
+        .collect();
+    let directory = tempfile::tempdir().unwrap();
+    let shown: Vec<_> = [EXAMPLE, &written]
+        .into_iter()
+        .map(|text| {
+            let file = directory.path().join("nearside.toml");
+            std::fs::write(&file, text).unwrap();
+            let (config, origins) = load(Some(&file), std::iter::empty()).unwrap();
+            assert_eq!(origins.warnings, vec![]);
+            format!("{config:?}")
+        })
+        .collect();
+    assert_eq!(shown[0], shown[1], "a default written out must change nothing");
+}
+
+/// The tables of `docs/configuration.md`.
+fn tables() -> String {
+    let mut text = String::new();
+    for section in Section::ALL {
+        let heading = match section {
+            Section::Region | Section::Route => format!("[[{}]]", section.path()),
+            Section::Credentials => "credentials = { .. } of a route".to_owned(),
+            _ => format!("[{}]", section.path()),
+        };
+        writeln!(text, "### `{heading}`\n\n| setting | takes | default | about |\n| --- | --- | --- | --- |")
+            .unwrap();
+        for setting in of(section) {
+            let default = match setting.preset {
+                Preset::Required => "required".to_owned(),
+                Preset::Is("") if matches!(setting.kind, Headers | Hosts | Uids) => "`[]`".to_owned(),
+                Preset::Is("") if setting.may_be_none() && setting.kind != Text || setting.key == "primary" => {
+                    "none".to_owned()
+                }
+                Preset::Is(default) => format!("`{}`", if default.is_empty() { "\"\"" } else { default }),
+                Preset::Like(other) => format!("`{}`", other.path()),
+            };
+            writeln!(text, "| `{}` | {} | {default} | {} |", setting.key, setting.takes(), setting.about).unwrap();
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[test]
+fn the_documentation_lists_every_setting_as_the_schema_has_it() {
+    let expected = tables();
+    let documented = DOCUMENTATION.split("<!-- settings -->\n").nth(1).expect("two <!-- settings --> markers");
+    assert!(documented.trim() == expected.trim(), "docs/configuration.md should read:\n\n{expected}");
+}

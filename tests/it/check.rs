@@ -1,0 +1,98 @@
+//! `nearside check` and the command line's exit codes, as a person or a pipeline meets them.
+
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+
+/// Runs the program with an environment of our own.
+fn nearside(args: &[&str], env: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nearside"));
+    command.env_clear().envs(env.iter().copied()).args(args).output().expect("the program starts")
+}
+
+fn check(file: &Path, env: &[(&str, &str)]) -> Output {
+    nearside(&["check", "--config", file.to_str().expect("a UTF-8 path")], env)
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+fn example() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("nearside.example.toml")
+}
+
+#[test]
+fn the_example_is_clean_and_every_value_says_where_it_came_from() {
+    let output = check(&example(), &[("NEARSIDE__CACHE__TTL", "2h")]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "no mistakes: 3 regions, 1 route, 0 warnings\n");
+    let shown = text(&output.stdout);
+    let line = |start: &str| {
+        shown.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("{start}: {shown}"))
+    };
+    assert!(line("ttl = \"2h\" ").ends_with("# default: cache.ttl"));
+    assert!(shown.lines().any(|line| line.starts_with("ttl = \"2h\"") && line.ends_with("# NEARSIDE__CACHE__TTL")));
+    assert!(line("soft_ttl = \"30s\"").ends_with("# default"));
+    assert!(line("url = ").contains("nearside.example.toml:"));
+    assert!(!shown.contains('\u{1b}'), "a pipe gets no colours");
+}
+
+#[test]
+fn what_check_prints_is_a_configuration() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("again.toml");
+    std::fs::write(&file, check(&example(), &[]).stdout).unwrap();
+    assert_eq!(check(&file, &[]).status.code(), Some(0));
+}
+
+#[test]
+fn five_mistakes_are_listed_with_their_places_and_counted_and_the_exit_code_is_two() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("bad.toml");
+    let bad = "[[service.region]]\nname = \"eu-west-1\"\nurl = \"https://user:hush@eu.example.com\"\n\n[cache]\n\
+               ttl = \"1 fortnight\"\nmax_bites = \"1GiB\"\n\n[listen]\ntcp = \"0.0.0.0:8700\"\n";
+    std::fs::write(&file, bad).unwrap();
+    for command in ["check", "run"] {
+        let output = nearside(&[command, "--config", file.to_str().unwrap()], &[("NEARSIDE__RACE__MODE", "al")]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(output.stdout.is_empty());
+        let told = text(&output.stderr);
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(lines.len(), 6, "{told}");
+        for (line, place) in
+            lines.iter().zip(["bad.toml:3:7: ", "bad.toml:6:7: ", "bad.toml:7:1: ", "bad.toml:10:7: "])
+        {
+            assert!(line.contains(place), "{line}");
+        }
+        assert!(
+            lines[4].starts_with("NEARSIDE__RACE__MODE: ") && lines[4].contains("did you mean \"all\"?"),
+            "{}",
+            lines[4]
+        );
+        assert_eq!(lines[5], "5 mistakes");
+        assert!(!told.contains("hush"), "a password is not repeated");
+    }
+}
+
+#[test]
+fn a_missing_token_file_is_one_clear_line() {
+    let token = ("NEARSIDE__LISTEN__TOKEN_FILE", "/no/such/token");
+    let output = nearside(&["check", "--config", example().to_str().unwrap()], &[token]);
+    assert_eq!(output.status.code(), Some(2));
+    let first = text(&output.stderr).lines().next().unwrap();
+    assert!(first.contains("the token file /no/such/token cannot be read"), "{first}");
+    let output = nearside(&["check", "--without-files", "--config", example().to_str().unwrap()], &[token]);
+    assert_eq!(output.status.code(), Some(0), "a pipeline has no secrets");
+}
+
+#[test]
+fn a_file_that_is_not_there_and_arguments_that_make_no_sense_are_usage_mistakes() {
+    for args in [&["check", "--config", "/no/such/file.toml"][..], &["chekc"], &["dev", "chaos"], &[]] {
+        assert_eq!(nearside(args, &[]).status.code(), Some(2), "{args:?}");
+    }
+    for args in [&["--help"][..], &["run", "--help"], &["--version"]] {
+        assert_eq!(nearside(args, &[]).status.code(), Some(0), "{args:?}");
+    }
+}
