@@ -17,12 +17,12 @@ COPY proto proto
 RUN mkdir -p src benches \
     && touch src/lib.rs benches/hit.rs \
     && echo 'fn main() {}' > src/main.rs \
-    && cargo build --release --locked --bin nearside --target "$(rustc -vV | sed -n 's/^host: //p')"
+    && cargo build --release --locked --bin nearside --target "$(rustc --print host-tuple)"
 
 # Nearside itself. The stand-ins may be newer than the sources, so those are touched.
 COPY src src
 RUN touch src/lib.rs src/main.rs build.rs \
-    && cargo build --release --locked --bin nearside --target "$(rustc -vV | sed -n 's/^host: //p')"
+    && cargo build --release --locked --bin nearside --target "$(rustc --print host-tuple)"
 
 # The final image's files.
 RUN mkdir -p /image/etc/ssl/certs /image/etc/nearside /image/home \

@@ -56,7 +56,7 @@ pub enum Reason {
 pub struct Readiness {
     /// The verdict.
     pub state: State,
-    /// Everything that is not as it should be; may be non-empty when `state` is `fresh`, since one lease suffices.
+    /// Everything that is not as it should be; with `fresh`, what does not matter yet, since one lease suffices.
     pub reasons: Vec<Reason>,
 }
 
@@ -116,6 +116,13 @@ pub(super) fn proof_age(sight: &Sight, now: Moment) -> Option<Duration> {
     (sight.proof != Moment::ZERO).then(|| now.since(sight.proof))
 }
 
+impl Readiness {
+    /// The reasons, a line each; `names` are the regions'.
+    pub fn lines(&self, names: &[String]) -> Vec<String> {
+        self.reasons.iter().map(|reason| reason.line(names)).collect()
+    }
+}
+
 impl Reason {
     /// As a line for an operator; `names` are the regions'.
     pub fn line(&self, names: &[String]) -> String {
@@ -169,8 +176,7 @@ mod tests {
         let verdict = verdict(&[live(SECOND), dead], |_| {});
         assert_eq!(verdict.state, State::Fresh);
         let names = ["eu".to_owned(), "us".to_owned()];
-        let lines: Vec<_> = verdict.reasons.iter().map(|reason| reason.line(&names)).collect();
-        assert_eq!(lines, ["us: subscription dead, newest proof 90 s ago"]);
+        assert_eq!(verdict.lines(&names), ["us: subscription dead, newest proof 90 s ago"]);
     }
 
     #[test]
