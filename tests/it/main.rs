@@ -3,6 +3,8 @@
 //! One binary, so that everything shares one emulator.
 
 #[cfg(test)]
+mod announced;
+#[cfg(test)]
 mod announcements;
 #[cfg(test)]
 mod check;
@@ -10,3 +12,5 @@ mod check;
 mod emulator;
 #[cfg(test)]
 mod promises;
+#[cfg(test)]
+mod propagation;
