@@ -126,8 +126,8 @@ pub async fn start_with(config: Config, instead: Instead) -> Result<App, StartEr
     tracing::info!(
         service = %app.sidecar.config.service.name,
         regions = app.sidecar.names.len(),
-        tcp = ?app.tcp,
-        unix = ?app.unix,
+        tcp = app.tcp.map(tracing::field::display),
+        unix = app.unix.as_ref().map(|path| tracing::field::display(path.display())),
         admin = %app.admin,
         "serving"
     );
@@ -308,8 +308,8 @@ impl App {
     /// Lingers, closes, unsubscribes and drains (DESIGN.md, section 2): after it nothing runs.
     pub async fn stop(self) -> Stopped {
         let drain = self.sidecar.config.drain;
-        tracing::info!(linger = ?drain.linger, "stopping: everything is still answered until the linger ends");
         self.ending.lingering.cancel();
+        tracing::info!(linger = ?drain.linger, "stopping: everything is still answered until the linger ends");
         tokio::time::sleep(drain.linger).await;
         self.ending.closing.cancel();
         let unsubscribed = async {

@@ -9,8 +9,17 @@ mod announcements;
 #[cfg(test)]
 mod check;
 #[cfg(test)]
+mod demo;
+#[cfg(test)]
+mod drop_in;
+#[cfg(test)]
 mod emulator;
 #[cfg(test)]
 mod promises;
 #[cfg(test)]
 mod propagation;
+mod operator;
+#[cfg(test)]
+mod process;
+#[cfg(test)]
+mod program;
