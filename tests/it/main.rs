@@ -7,4 +7,12 @@ mod announcements;
 #[cfg(test)]
 mod check;
 #[cfg(test)]
+mod door;
+#[cfg(test)]
 mod emulator;
+#[cfg(test)]
+mod rfc9111;
+#[cfg(test)]
+mod routed;
+#[cfg(test)]
+mod wire;
