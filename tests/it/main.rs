@@ -23,3 +23,12 @@ mod operator;
 mod process;
 #[cfg(test)]
 mod program;
+mod door;
+#[cfg(test)]
+mod emulator;
+#[cfg(test)]
+mod rfc9111;
+#[cfg(test)]
+mod routed;
+#[cfg(test)]
+mod wire;
