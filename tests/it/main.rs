@@ -8,3 +8,5 @@ mod announcements;
 mod check;
 #[cfg(test)]
 mod emulator;
+#[cfg(test)]
+mod stage;
