@@ -9,4 +9,6 @@ mod check;
 #[cfg(test)]
 mod emulator;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod stage;

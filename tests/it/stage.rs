@@ -22,6 +22,8 @@ use nearside::world::{self, World};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks at a condition.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// How often regions send heartbeats.
+const HEARTBEAT: Duration = Duration::from_millis(250);
 /// Longest wait of a caller for its answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(60);
 
@@ -69,7 +71,7 @@ pub(crate) struct Answer {
 
 impl Stage {
     /// Three healthy regions without latency or lag and a hundred records (`tenant-1`...), announcements over the
-    /// world's own SNS and SQS.
+    /// world's own SNS and SQS, with heartbeats in such a hurry that a region is LIVE within half a second.
     pub(crate) fn builder() -> Builder {
         let defaults = [
             ("listen.tcp", r#""127.0.0.1:0""#),
@@ -79,7 +81,8 @@ impl Stage {
             ("drain.deadline", r#""5s""#),
         ];
         let settings = defaults.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        Builder { world: World::builder().records(100), settings, routes: ROUTES.to_owned(), pace: None }
+        let world = World::builder().records(100).heartbeat(HEARTBEAT);
+        Builder { world, settings, routes: ROUTES.to_owned(), pace: None }
     }
 
     /// The stage that most tests want: [`Stage::builder`] without announcements, so that no fill is anybody's but the
@@ -101,6 +104,11 @@ impl Stage {
     /// One GET, read to its end.
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send(self.request(http::Method::GET, path)).await
+    }
+
+    /// As [`Stage::get`], for a test that counts failures.
+    pub(crate) async fn try_get(&self, path: &str) -> Result<Answer, reqwest::Error> {
+        Answer::read(self.request(http::Method::GET, path)).await
     }
 
     /// One request, read to its end. Panics when the sidecar gives no complete answer: it always must.
