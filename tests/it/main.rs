@@ -32,3 +32,6 @@ mod rfc9111;
 mod routed;
 #[cfg(test)]
 mod wire;
+mod faults;
+#[cfg(test)]
+mod stage;
