@@ -1,3 +1,5 @@
+//! What `admin` promises, tried.
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;

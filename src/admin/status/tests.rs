@@ -1,3 +1,5 @@
+//! What `status` promises, tried.
+
 use std::path::PathBuf;
 
 use super::*;
