@@ -11,27 +11,28 @@ mod check;
 #[cfg(test)]
 mod demo;
 #[cfg(test)]
+mod door;
+#[cfg(test)]
 mod drop_in;
 #[cfg(test)]
 mod emulator;
 #[cfg(test)]
-mod promises;
+mod faults;
 #[cfg(test)]
-mod propagation;
 mod operator;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
 mod program;
-mod door;
 #[cfg(test)]
-mod emulator;
+mod promises;
+#[cfg(test)]
+mod propagation;
 #[cfg(test)]
 mod rfc9111;
 #[cfg(test)]
 mod routed;
 #[cfg(test)]
-mod wire;
-mod faults;
-#[cfg(test)]
 mod stage;
+#[cfg(test)]
+mod wire;
