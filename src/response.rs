@@ -269,19 +269,24 @@ fn none_answered(asked: Vec<Attempted>) -> Response<Body> {
     Problem::new(status, "no-region-answered", detail).asked(asked).respond()
 }
 
-/// Headers that a 304 repeats (RFC 9110, 15.4.5).
-const NOT_MODIFIED_HEADERS: [HeaderName; 6] =
-    [header::CACHE_CONTROL, header::CONTENT_LOCATION, header::DATE, header::ETAG, header::EXPIRES, header::VARY];
+/// What describes a body and has no place on a 304 (RFC 9110, 15.4.5); the service's other headers stay, as they would
+/// have come from it, its version header among them.
+const OF_THE_BODY: [HeaderName; 5] = [
+    header::CONTENT_ENCODING,
+    header::CONTENT_LANGUAGE,
+    header::CONTENT_LENGTH,
+    header::CONTENT_RANGE,
+    header::CONTENT_TYPE,
+];
 
 fn show(shown: Shown, names: &[String]) -> Response<Body> {
     let Shown { entry, age, not_modified, head, line } = shown;
     let mut response = if not_modified {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
-        for name in NOT_MODIFIED_HEADERS {
-            for value in entry.headers.get_all(&name) {
-                response.headers_mut().append(&name, value.clone());
-            }
+        *response.headers_mut() = entry.headers.clone();
+        for name in OF_THE_BODY {
+            response.headers_mut().remove(name);
         }
         response
     } else {

@@ -36,3 +36,4 @@ mod routed;
 mod stage;
 #[cfg(test)]
 mod wire;
+mod service;

@@ -87,7 +87,9 @@ impl Program {
     pub(crate) async fn line(&self, wanted: impl Fn(&Value) -> bool) -> Value {
         let mut said = self.said.clone();
         let found = |lines: &Vec<String>| {
-            let parsed = lines.iter().map(|line| serde_json::from_str::<Value>(line).expect("each line is JSON"));
+            let parsed = lines.iter().map(|line| {
+                serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("each line is JSON: {line}"))
+            });
             parsed.into_iter().find(|line| wanted(line))
         };
         let waited = tokio::time::timeout(PATIENCE, said.wait_for(|lines| found(lines).is_some())).await;
