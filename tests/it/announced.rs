@@ -109,9 +109,9 @@ impl Announced {
         announced
     }
 
-    pub(crate) async fn until_subscribed(&self, region: u8) {
+    pub(crate) async fn until_subscribed(&self, region: usize) {
         let subscriptions = self.app.sidecar.subscriptions.get().unwrap();
-        let mut status = subscriptions.watch(RegionId(region)).unwrap();
+        let mut status = subscriptions.watch(RegionId(region as u8)).unwrap();
         let subscribed = status.wait_for(|status| status.stage == Stage::Subscribed);
         tokio::time::timeout(PATIENCE, subscribed).await.expect("a region is subscribed in time").unwrap();
     }
@@ -179,9 +179,9 @@ impl Announced {
         self.app.sidecar.freshness.horizon().regions[region]
     }
 
-    pub(crate) fn status(&self, region: u8) -> Status {
+    pub(crate) fn status(&self, region: usize) -> Status {
         let all = self.app.sidecar.subscriptions.get().unwrap().status();
-        all.into_iter().find(|status| status.region == RegionId(region)).unwrap()
+        all.into_iter().find(|status| status.region.index() == region).unwrap()
     }
 
     /// Requests that the regions got for this record.
@@ -189,10 +189,10 @@ impl Announced {
         self.world.regions.iter().map(|region| region.traffic.to(&format!("/v1/contexts/{key}"))).sum()
     }
 
-    pub(crate) async fn queue_url(&self, region: u8) -> String {
+    pub(crate) async fn queue_url(&self, region: usize) -> String {
         let name = self.status(region).queue.unwrap();
         let asked =
-            Emulator::shared().sqs(REGIONS[usize::from(region)]).get_queue_url().queue_name(name).send().await;
+            Emulator::shared().sqs(REGIONS[region]).get_queue_url().queue_name(name).send().await;
         asked.unwrap().queue_url.unwrap()
     }
 

@@ -11,6 +11,8 @@ mod check;
 #[cfg(test)]
 mod emulator;
 #[cfg(test)]
+mod forged;
+#[cfg(test)]
 mod promises;
 #[cfg(test)]
 mod propagation;
