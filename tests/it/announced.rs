@@ -191,8 +191,7 @@ impl Announced {
 
     pub(crate) async fn queue_url(&self, region: usize) -> String {
         let name = self.status(region).queue.unwrap();
-        let asked =
-            Emulator::shared().sqs(REGIONS[region]).get_queue_url().queue_name(name).send().await;
+        let asked = Emulator::shared().sqs(REGIONS[region]).get_queue_url().queue_name(name).send().await;
         asked.unwrap().queue_url.unwrap()
     }
 

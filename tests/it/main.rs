@@ -3,6 +3,8 @@
 //! One binary, so that everything shares one emulator.
 
 #[cfg(test)]
+mod abandoned;
+#[cfg(test)]
 mod announced;
 #[cfg(test)]
 mod announcements;
@@ -15,4 +17,8 @@ mod forged;
 #[cfg(test)]
 mod promises;
 #[cfg(test)]
+mod proof;
+#[cfg(test)]
 mod propagation;
+#[cfg(test)]
+mod recovery;
