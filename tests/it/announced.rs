@@ -151,10 +151,14 @@ impl Announced {
 
     /// What `/readyz` says: the word, and the reasons as one text.
     pub(crate) async fn ready(&self) -> (String, String) {
-        let text = self.page("readyz").await;
-        let said: Value = serde_json::from_str(&text).unwrap();
-        let reasons = said["reasons"].as_array().unwrap().iter().map(|reason| reason.as_str().unwrap());
-        (said["state"].as_str().unwrap().to_owned(), reasons.collect::<Vec<_>>().join("\n"))
+        let said: Value = serde_json::from_str(&self.page("readyz").await).unwrap();
+        (said["state"].as_str().unwrap().to_owned(), lines(&said["reasons"]))
+    }
+
+    /// What `/status` warns of although the sidecar is fresh, as one text.
+    pub(crate) async fn warnings(&self) -> String {
+        let said: Value = serde_json::from_str(&self.page("status").await).unwrap();
+        lines(&said["warnings"])
     }
 
     async fn page(&self, name: &str) -> String {
@@ -201,6 +205,11 @@ impl Announced {
         assert_eq!((stopped.late, stopped.left_behind), (Vec::new(), 0));
         self.world.stop(PATIENCE).await;
     }
+}
+
+fn lines(said: &Value) -> String {
+    let lines = said.as_array().unwrap().iter().map(|line| line.as_str().unwrap());
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The announcement of a publisher that knows nothing but record and version.

@@ -7,7 +7,7 @@ use nearside::clock::Clock;
 use nearside::freshness::event::{Grade, Subscription};
 
 use super::announced::{Announced, NOTHING, Wish, changed, until};
-use super::emulator::{Emulator, REGIONS};
+use super::emulator::Emulator;
 
 /// Beyond the first minute, in which a subscription alone proves nothing.
 const BEYOND: Duration = Duration::from_secs(61);
