@@ -109,9 +109,9 @@ impl Announced {
         announced
     }
 
-    pub(crate) async fn until_subscribed(&self, region: u8) {
+    pub(crate) async fn until_subscribed(&self, region: usize) {
         let subscriptions = self.app.sidecar.subscriptions.get().unwrap();
-        let mut status = subscriptions.watch(RegionId(region)).unwrap();
+        let mut status = subscriptions.watch(RegionId(region as u8)).unwrap();
         let subscribed = status.wait_for(|status| status.stage == Stage::Subscribed);
         tokio::time::timeout(PATIENCE, subscribed).await.expect("a region is subscribed in time").unwrap();
     }
@@ -151,10 +151,14 @@ impl Announced {
 
     /// What `/readyz` says: the word, and the reasons as one text.
     pub(crate) async fn ready(&self) -> (String, String) {
-        let text = self.page("readyz").await;
-        let said: Value = serde_json::from_str(&text).unwrap();
-        let reasons = said["reasons"].as_array().unwrap().iter().map(|reason| reason.as_str().unwrap());
-        (said["state"].as_str().unwrap().to_owned(), reasons.collect::<Vec<_>>().join("\n"))
+        let said: Value = serde_json::from_str(&self.page("readyz").await).unwrap();
+        (said["state"].as_str().unwrap().to_owned(), lines(&said["reasons"]))
+    }
+
+    /// What `/status` warns of although the sidecar is fresh, as one text.
+    pub(crate) async fn warnings(&self) -> String {
+        let said: Value = serde_json::from_str(&self.page("status").await).unwrap();
+        lines(&said["warnings"])
     }
 
     async fn page(&self, name: &str) -> String {
@@ -179,9 +183,9 @@ impl Announced {
         self.app.sidecar.freshness.horizon().regions[region]
     }
 
-    pub(crate) fn status(&self, region: u8) -> Status {
+    pub(crate) fn status(&self, region: usize) -> Status {
         let all = self.app.sidecar.subscriptions.get().unwrap().status();
-        all.into_iter().find(|status| status.region == RegionId(region)).unwrap()
+        all.into_iter().find(|status| status.region.index() == region).unwrap()
     }
 
     /// Requests that the regions got for this record.
@@ -189,10 +193,9 @@ impl Announced {
         self.world.regions.iter().map(|region| region.traffic.to(&format!("/v1/contexts/{key}"))).sum()
     }
 
-    pub(crate) async fn queue_url(&self, region: u8) -> String {
+    pub(crate) async fn queue_url(&self, region: usize) -> String {
         let name = self.status(region).queue.unwrap();
-        let asked =
-            Emulator::shared().sqs(REGIONS[usize::from(region)]).get_queue_url().queue_name(name).send().await;
+        let asked = Emulator::shared().sqs(REGIONS[region]).get_queue_url().queue_name(name).send().await;
         asked.unwrap().queue_url.unwrap()
     }
 
@@ -202,6 +205,11 @@ impl Announced {
         assert_eq!((stopped.late, stopped.left_behind), (Vec::new(), 0));
         self.world.stop(PATIENCE).await;
     }
+}
+
+fn lines(said: &Value) -> String {
+    let lines = said.as_array().unwrap().iter().map(|line| line.as_str().unwrap());
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The announcement of a publisher that knows nothing but record and version.

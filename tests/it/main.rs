@@ -3,6 +3,8 @@
 //! One binary, so that everything shares one emulator.
 
 #[cfg(test)]
+mod abandoned;
+#[cfg(test)]
 mod announced;
 #[cfg(test)]
 mod announcements;
@@ -24,8 +26,11 @@ mod operator;
 mod process;
 #[cfg(test)]
 mod program;
+mod forged;
 #[cfg(test)]
 mod promises;
+#[cfg(test)]
+mod proof;
 #[cfg(test)]
 mod propagation;
 #[cfg(test)]
@@ -37,3 +42,4 @@ mod stage;
 #[cfg(test)]
 mod wire;
 mod service;
+mod recovery;
