@@ -21,12 +21,13 @@ mod emulator;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod forged;
+#[cfg(test)]
 mod operator;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
 mod program;
-mod forged;
 #[cfg(test)]
 mod promises;
 #[cfg(test)]
@@ -34,12 +35,14 @@ mod proof;
 #[cfg(test)]
 mod propagation;
 #[cfg(test)]
+mod recovery;
+#[cfg(test)]
 mod rfc9111;
 #[cfg(test)]
 mod routed;
 #[cfg(test)]
+mod service;
+#[cfg(test)]
 mod stage;
 #[cfg(test)]
 mod wire;
-mod service;
-mod recovery;
