@@ -118,7 +118,11 @@ pub async fn start_with(config: Config, instead: Instead) -> Result<App, StartEr
     let door = Door::new(&config.listen, token(&config)?);
     let sidecar = build(config, &instead)?;
     let app = open(sockets, door, sidecar);
-    subscribe(&app.sidecar, instead.pace.unwrap_or_default())?;
+    if let Err(error) = subscribe(&app.sidecar, instead.pace.unwrap_or_default()) {
+        // Nothing of a sidecar that did not start goes on.
+        app.sidecar.tasks.drain(Duration::ZERO).await;
+        return Err(error);
+    }
     tracing::info!(
         service = %app.sidecar.config.service.name,
         regions = app.sidecar.names.len(),

@@ -3,15 +3,25 @@
 //! One binary, so that everything shares one emulator.
 
 #[cfg(test)]
+mod abandoned;
+#[cfg(test)]
+mod announced;
+#[cfg(test)]
 mod announcements;
 #[cfg(test)]
 mod check;
 #[cfg(test)]
 mod demo;
 #[cfg(test)]
+mod door;
+#[cfg(test)]
 mod drop_in;
 #[cfg(test)]
 mod emulator;
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod forged;
 #[cfg(test)]
 mod operator;
 #[cfg(test)]
@@ -19,4 +29,20 @@ mod process;
 #[cfg(test)]
 mod program;
 #[cfg(test)]
+mod promises;
+#[cfg(test)]
+mod proof;
+#[cfg(test)]
+mod propagation;
+#[cfg(test)]
+mod recovery;
+#[cfg(test)]
+mod rfc9111;
+#[cfg(test)]
+mod routed;
+#[cfg(test)]
 mod service;
+#[cfg(test)]
+mod stage;
+#[cfg(test)]
+mod wire;

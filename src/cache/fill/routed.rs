@@ -198,7 +198,7 @@ impl RoutedFill<'_> {
         let digest = codec::digest(&reply.body, &reply.headers);
         Entry {
             status: reply.status,
-            headers: fields::kept(&reply.headers, received(reply)),
+            headers: fields::whole(&reply.headers, received(reply)),
             body: reply.body.clone(),
             region: reply.region,
             sent: reply.sent,
@@ -218,7 +218,7 @@ impl RoutedFill<'_> {
         };
         Entry {
             status: previous.status,
-            headers: fields::updated(&previous.headers, &reply.headers, received(reply)),
+            headers: fields::updated_whole(&previous.headers, &reply.headers, received(reply)),
             body: previous.body.clone(),
             region: reply.region,
             sent: reply.sent,

@@ -98,6 +98,11 @@ fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
         Some(facts) => {
             let entry = Arc::new(entry(ask, reply, facts));
             let stored = put(sidecar, ask, entry.clone());
+            if fields::withholds(&reply.headers) {
+                // What is stored lacks what is the first reader's alone (5.2.2.7).
+                let entry = Arc::new(Entry::passing(reply, &ask.request));
+                return Some(Got { entry, fwd_status, stored, shareable: false, label: None });
+            }
             got(entry, stored)
         }
         None => got(Arc::new(Entry::passing(reply, &ask.request)), false),

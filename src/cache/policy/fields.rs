@@ -42,33 +42,56 @@ pub fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     kept
 }
 
-/// What an entry keeps of a reply's headers: end-to-end ones, without `Age` (the entry counts it), with a `Date` (RFC
-/// 9110, 6.6.1), less the fields that the reply keeps to one caller or from unvalidated use (5.2.2.4 and 5.2.2.7).
+/// A reply's headers as an entry for one identity has them: end-to-end ones, without `Age` (the entry counts it), with
+/// a `Date` (RFC 9110, 6.6.1).
+pub fn whole(headers: &HeaderMap, received: Wall) -> HeaderMap {
+    let mut whole = end_to_end(headers);
+    whole.remove(header::AGE);
+    dated(&mut whole, received);
+    whole
+}
+
+/// The same for everybody: less the fields that the reply keeps to one caller or from unvalidated use (5.2.2.4 and
+/// 5.2.2.7).
 pub fn kept(headers: &HeaderMap, received: Wall) -> HeaderMap {
-    let said = Said::of(headers);
-    let mut kept = end_to_end(headers);
-    kept.remove(header::AGE);
-    for name in said.private.fields().iter().chain(said.no_cache.fields()) {
-        kept.remove(name);
-    }
-    dated(&mut kept, received);
+    let mut kept = whole(headers, received);
+    withhold(&mut kept);
     kept
 }
 
-/// The headers of a stored reply after a 304, or a HEAD's reply, with `update` (3.2): every field of the update replaces
-/// all lines of its name, but for those that describe the stored bytes.
+/// Whether [`kept`] leaves out a field that the caller who asked must still get.
+pub fn withholds(headers: &HeaderMap) -> bool {
+    let said = Said::of(headers);
+    said.private.fields().iter().chain(said.no_cache.fields()).any(|name| headers.contains_key(name))
+}
+
+fn withhold(headers: &mut HeaderMap) {
+    let said = Said::of(headers);
+    for name in said.private.fields().iter().chain(said.no_cache.fields()) {
+        headers.remove(name);
+    }
+}
+
+/// The headers of a stored reply after a 304, or a HEAD's reply, with `update` (3.2), for everybody.
 pub fn updated(stored: &HeaderMap, update: &HeaderMap, received: Wall) -> HeaderMap {
-    let update = kept(update, received);
+    let mut merged = merged(stored, &kept(update, received));
+    withhold(&mut merged);
+    merged
+}
+
+/// The same for one identity.
+pub fn updated_whole(stored: &HeaderMap, update: &HeaderMap, received: Wall) -> HeaderMap {
+    merged(stored, &whole(update, received))
+}
+
+/// Every field of the update replaces all lines of its name, but for those that describe the stored bytes.
+fn merged(stored: &HeaderMap, update: &HeaderMap) -> HeaderMap {
     let mut merged = stored.clone();
     for name in update.keys().filter(|name| !OF_THE_BODY.contains(name)) {
         merged.remove(name);
         for line in update.get_all(name) {
             merged.append(name.clone(), line.clone());
         }
-    }
-    let said = Said::of(&merged);
-    for name in said.private.fields().iter().chain(said.no_cache.fields()) {
-        merged.remove(name);
     }
     merged
 }

@@ -1,0 +1,770 @@
+//! Unrouted paths on the wire: a shared HTTP cache by RFC 9111, RFC 5861 (stale-if-error) and RFC 9211 (`Cache-Status`).
+//! A test's name begins with the section that it holds, of RFC 9111 unless another is named.
+
+use std::time::Duration;
+
+use super::wire::{Message, Say, Wire, reply};
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// Whether `text` is this number, or a little more: the tests' time goes on while they run.
+fn says(text: &str, number: i64) -> bool {
+    text.parse().is_ok_and(|found: i64| (number..number + 50).contains(&found))
+}
+
+/// Whether the label states this `ttl`, or a little less.
+fn ttl(got: &Message, number: i64) -> bool {
+    let found = got.parameter("ttl").and_then(|text| text.parse().ok());
+    found.is_some_and(|found: i64| (number - 50..=number).contains(&found))
+}
+
+/// How many requests the regions got.
+fn asked(wire: &Wire) -> usize {
+    wire.seen().len()
+}
+
+/// Stores what `lines` say, lets `age` pass, and tells whether the reply is then served without asking.
+async fn is_fresh_after(lines: &str, age: u64) -> bool {
+    let say = reply(200, lines, "x");
+    let wire = Wire::one(move |_| say.clone()).await;
+    assert!(!wire.get("/a", &[]).await.is_hit());
+    wire.pass(secs(age));
+    let hit = wire.get("/a", &[]).await.is_hit();
+    assert_eq!(asked(&wire), if hit { 1 } else { 2 }, "{lines}: a hit asks nobody");
+    wire.end().await;
+    hit
+}
+
+#[tokio::test]
+async fn section_4_2_1_s_maxage_counts_before_max_age_and_max_age_before_expires() {
+    let far = "Expires: Fri, 01 Jan 2100 00:00:00 GMT";
+    for (lines, fresh, stale) in [
+        ("Cache-Control: s-maxage=900, max-age=5".to_owned(), 800, 901),
+        ("Cache-Control: max-age=5000, s-maxage=100".to_owned(), 50, 101),
+        (format!("Cache-Control: max-age=300\n{far}"), 200, 301),
+        ("Cache-Control: MAX-AGE=300".to_owned(), 200, 301),
+    ] {
+        assert!(is_fresh_after(&lines, fresh).await, "{lines} at {fresh} s");
+        assert!(!is_fresh_after(&lines, stale).await, "{lines} at {stale} s");
+    }
+}
+
+#[tokio::test]
+async fn section_5_3_expires_counts_from_date() {
+    let wire = Wire::one(|_| reply(200, "", "")).await;
+    let dates = (wire.date(0), wire.date(600));
+    wire.says_always(reply(200, &format!("Date: {}\nExpires: {}", dates.0, dates.1), "x"));
+    wire.get("/a", &[]).await;
+    wire.pass(secs(540));
+    assert!(wire.get("/a", &[]).await.is_hit());
+    wire.pass(secs(61));
+    assert!(!wire.get("/a", &[]).await.is_hit());
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_5_3_an_expires_that_is_no_date_is_in_the_past() {
+    for expires in ["0", "-1", "soon", "1800000000"] {
+        assert!(!is_fresh_after(&format!("ETag: \"1\"\nExpires: {expires}"), 0).await, "{expires}");
+    }
+}
+
+#[tokio::test]
+async fn section_4_2_1_a_lifetime_that_contradicts_itself_or_cannot_be_read_is_zero() {
+    for lines in ["Cache-Control: max-age=60, max-age=90", "Cache-Control: max-age=1.5", "Cache-Control: max-age=-1"]
+    {
+        assert!(!is_fresh_after(&format!("ETag: \"1\"\n{lines}"), 0).await, "{lines}");
+    }
+}
+
+#[tokio::test]
+async fn section_4_2_2_there_is_no_heuristic_freshness() {
+    assert!(!is_fresh_after("Last-Modified: Fri, 01 Jan 2016 00:00:00 GMT", 0).await);
+    assert!(!is_fresh_after("", 0).await);
+}
+
+#[tokio::test]
+async fn section_4_2_3_age_and_an_old_date_count_against_the_lifetime() {
+    assert!(is_fresh_after("Cache-Control: max-age=1000\nAge: 600", 340).await);
+    assert!(!is_fresh_after("Cache-Control: max-age=1000\nAge: 600", 401).await);
+    let wire = Wire::one(|_| reply(200, "", "")).await;
+    let old = wire.date(-600);
+    wire.says_always(reply(200, &format!("Cache-Control: max-age=1000\nDate: {old}"), "x"));
+    wire.get("/a", &[]).await;
+    wire.pass(secs(340));
+    let hit = wire.get("/a", &[]).await;
+    assert!(hit.is_hit() && says(hit.header("age"), 939), "{hit:?}");
+    wire.pass(secs(61));
+    assert!(!wire.get("/a", &[]).await.is_hit());
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_5_1_a_stored_reply_states_its_age_and_a_fetched_one_what_it_came_with() {
+    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=1000\nAge: 70", "x")).await;
+    let miss = wire.get("/a", &[]).await;
+    assert!(says(miss.header("age"), 70) && miss.all("age").len() == 1, "{miss:?}");
+    wire.pass(secs(200));
+    let hit = wire.get("/a", &[]).await;
+    assert!(hit.is_hit() && says(hit.header("age"), 270) && hit.all("age").len() == 1, "{hit:?}");
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_3_1_status_headers_and_bytes_of_a_hit_are_the_regions_own() {
+    let lines = "Cache-Control: max-age=60\nContent-Type: text/x; charset=y\nX-Two: a\nX-Two: b\nETag: W/\"q\"\n\
+                 Content-Encoding: gzip\nDate: Fri, 15 Jan 2027 08:00:00 GMT";
+    let say = reply(203, lines, "\u{1f}\u{8b}not really gzip\0\r\n");
+    let wire = Wire::one(move |_| say.clone()).await;
+    let (miss, hit) = (wire.get("/a", &[]).await, wire.get("/a", &[]).await);
+    assert!(!miss.is_hit() && hit.is_hit());
+    for got in [&miss, &hit] {
+        assert_eq!((got.status(), got.body.as_slice()), (203, "\u{1f}\u{8b}not really gzip\0\r\n".as_bytes()));
+        assert_eq!((got.all("x-two"), got.header("content-type")), (vec!["a", "b"], "text/x; charset=y"));
+        assert_eq!((got.header("etag"), got.header("content-encoding")), ("W/\"q\"", "gzip"));
+        assert_eq!(got.all("date"), ["Fri, 15 Jan 2027 08:00:00 GMT"]);
+        assert_eq!(got.all("content-length"), ["21"]);
+    }
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_3_what_must_not_be_stored_is_not() {
+    for lines in [
+        "Cache-Control: no-store, max-age=60",
+        "Cache-Control: private, max-age=60",
+        "Cache-Control: max-age=60\nSet-Cookie: a=b",
+        "Cache-Control: max-age=60\nVary: *",
+    ] {
+        let say = reply(200, lines, "x");
+        let wire = Wire::one(move |_| say.clone()).await;
+        for _ in 0..2 {
+            let got = wire.get("/a", &[]).await;
+            assert_eq!((got.is_hit(), got.parameter("stored"), got.text()), (false, None, "x"), "{lines}");
+        }
+        assert_eq!(asked(&wire), 2, "{lines}");
+        wire.end().await;
+    }
+}
+
+#[tokio::test]
+async fn section_3_an_error_is_not_stored_but_a_404_with_a_lifetime_is() {
+    let wire = Wire::one(|_| reply(404, "Cache-Control: max-age=60", "none")).await;
+    wire.get("/a", &[]).await;
+    let hit = wire.get("/a", &[]).await;
+    assert_eq!((hit.status(), hit.is_hit(), hit.text()), (404, true, "none"));
+    wire.says_always(reply(500, "Cache-Control: max-age=60", "broken"));
+    assert_eq!(wire.get("/b", &[]).await.status(), 500);
+    wire.pass(secs(10));
+    wire.says_always(reply(200, "", "well"));
+    assert_eq!(wire.get("/b", &[]).await.text(), "well");
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_5_2_2_3_must_understand_allows_known_statuses_only_and_lifts_no_store() {
+    for (status, stored) in [(200, true), (404, true), (299, false), (418, false)] {
+        let say = reply(status, "Cache-Control: must-understand, no-store, max-age=60", "x");
+        let wire = Wire::one(move |_| say.clone()).await;
+        wire.get("/a", &[]).await;
+        assert_eq!(wire.get("/a", &[]).await.is_hit(), stored, "{status}");
+        wire.end().await;
+    }
+}
+
+#[tokio::test]
+async fn section_5_2_2_4_no_cache_is_validated_before_each_use() {
+    let wire = Wire::one(|request| match request.header("if-none-match") {
+        "" => reply(200, "Cache-Control: no-cache, max-age=60\nETag: \"1\"", "x"),
+        _ => reply(304, "ETag: \"1\"", ""),
+    })
+    .await;
+    wire.get("/a", &[]).await;
+    for _ in 0..2 {
+        let got = wire.get("/a", &[]).await;
+        assert_eq!((got.status(), got.text(), got.parameter("fwd")), (200, "x", Some("stale")));
+        assert_eq!((got.parameter("fwd-status"), wire.last_seen().header("if-none-match")), (Some("304"), "\"1\""));
+    }
+    assert_eq!(asked(&wire), 3);
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_5_2_2_7_fields_that_are_one_callers_reach_him_and_are_not_stored() {
+    for directive in ["private=\"set-cookie, x-mine\"", "no-cache=\"set-cookie, x-mine\""] {
+        let lines = format!("Cache-Control: public, max-age=60, {directive}\nSet-Cookie: a=b\nX-Mine: 1\nX-All: 2");
+        let wire = Wire::one(move |_| reply(200, &lines, "x")).await;
+        let first = wire.get("/a", &[]).await;
+        assert_eq!((first.header("set-cookie"), first.header("x-mine")), ("a=b", "1"), "{directive}");
+        let second = wire.get("/a", &[]).await;
+        assert_eq!((second.is_hit(), second.has("set-cookie"), second.has("x-mine")), (true, false, false));
+        assert_eq!(second.header("x-all"), "2");
+        wire.end().await;
+    }
+}
+
+/// A region that answered once, and then fails: what does the caller get once the reply is stale?
+async fn stale_while_failing(lines: &str, failure: Say, caller: &[&str]) -> Message {
+    let first = reply(200, lines, "old");
+    let wire = Wire::one(move |_| first.clone()).await;
+    wire.get("/a", &[]).await;
+    wire.says_always(failure);
+    wire.pass(secs(100));
+    let got = wire.get("/a", caller).await;
+    wire.end().await;
+    got
+}
+
+/// A region that takes the request and says nothing.
+fn silence() -> Say {
+    Say::Last(Vec::new())
+}
+
+#[tokio::test]
+async fn section_4_2_4_a_disconnected_cache_serves_stale_labelled_unless_that_is_forbidden() {
+    let got = stale_while_failing("Cache-Control: max-age=60", silence(), &[]).await;
+    assert_eq!((got.status(), got.text(), got.parameter("detail")), (200, "old", Some("stale-if-error")));
+    assert!(says(got.header("age"), 100) && ttl(&got, -40), "{got:?}");
+    for forbidding in ["must-revalidate", "proxy-revalidate", "s-maxage=60", "no-cache"] {
+        let lines = format!("ETag: \"1\"\nCache-Control: max-age=60, {forbidding}");
+        let got = stale_while_failing(&lines, silence(), &[]).await;
+        assert_eq!((got.status(), got.header("content-type")), (502, "application/problem+json"), "{forbidding}");
+    }
+}
+
+#[tokio::test]
+async fn rfc_5861_section_4_stale_if_error_replaces_an_error_for_as_long_as_it_says() {
+    let error = || reply(503, "", "down");
+    for (lines, caller, status) in [
+        ("Cache-Control: max-age=60, stale-if-error=90", vec![], 200),
+        ("Cache-Control: max-age=60, stale-if-error=39", vec![], 503),
+        ("Cache-Control: max-age=60", vec![], 503),
+        ("Cache-Control: max-age=60", vec!["Cache-Control: stale-if-error=90"], 200),
+        ("Cache-Control: max-age=60, stale-if-error=90, must-revalidate", vec![], 503),
+        ("Cache-Control: max-age=60, stale-if-error=90", vec!["Cache-Control: no-cache"], 503),
+    ] {
+        let got = stale_while_failing(lines, error(), &caller).await;
+        assert_eq!(got.status(), status, "{lines} {caller:?}");
+        assert_eq!(got.text(), if status == 200 { "old" } else { "down" });
+        assert_eq!(got.parameter("detail") == Some("stale-if-error"), status == 200);
+    }
+    let refused =
+        stale_while_failing("Cache-Control: max-age=60, stale-if-error=90", reply(403, "", "no"), &[]).await;
+    assert_eq!((refused.status(), refused.text()), (403, "no"), "a refusal is an answer, not an error");
+}
+
+#[tokio::test]
+async fn section_4_3_1_what_is_stale_is_asked_about_with_its_own_validators() {
+    let lines = "Cache-Control: max-age=60\nETag: \"v1\"\nLast-Modified: Fri, 01 Jan 2016 00:00:00 GMT";
+    let say = reply(200, lines, "x");
+    let wire = Wire::one(move |_| say.clone()).await;
+    wire.get("/a", &["If-None-Match: \"mine\"", "If-Modified-Since: Thu, 01 Jan 2015 00:00:00 GMT"]).await;
+    let first = wire.last_seen();
+    assert!(!first.has("if-none-match") && !first.has("if-modified-since"), "the whole is asked for: {first:?}");
+    wire.pass(secs(61));
+    wire.get("/a", &["If-None-Match: \"mine\""]).await;
+    let second = wire.last_seen();
+    assert_eq!(second.all("if-none-match"), ["\"v1\""]);
+    assert_eq!(second.all("if-modified-since"), ["Fri, 01 Jan 2016 00:00:00 GMT"]);
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_4_3_2_a_callers_condition_is_answered_from_the_store() {
+    let lines = "Cache-Control: max-age=60\nETag: \"v1\"\nLast-Modified: Fri, 01 Jan 2016 00:00:00 GMT\nVary: x-a\n\
+                 Content-Type: text/plain";
+    let say = reply(200, lines, "x");
+    let wire = Wire::one(move |_| say.clone()).await;
+    wire.get("/a", &[]).await;
+    for (condition, status) in [
+        ("If-None-Match: \"v1\"", 304),
+        ("If-None-Match: \"v0\", W/\"v1\"", 304),
+        ("If-None-Match: *", 304),
+        ("If-None-Match: \"v2\"", 200),
+        ("If-Modified-Since: Fri, 01 Jan 2016 00:00:00 GMT", 304),
+        ("If-Modified-Since: Thu, 31 Dec 2015 00:00:00 GMT", 200),
+        ("If-None-Match: \"v2\"\r\nIf-Modified-Since: Fri, 01 Jan 2016 00:00:00 GMT", 200),
+    ] {
+        let got = wire.get("/a", &[condition]).await;
+        assert_eq!((got.status(), got.is_hit()), (status, true), "{condition}");
+        if status == 304 {
+            assert_eq!((got.header("etag"), got.header("cache-control")), ("\"v1\"", "max-age=60"));
+            assert_eq!((got.header("vary"), got.has("date"), got.has("content-type")), ("x-a", true, false));
+            assert!(got.has("age") && got.body.is_empty());
+        }
+    }
+    assert_eq!(asked(&wire), 1);
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_4_3_2_a_condition_on_a_miss_is_answered_from_the_fetched_whole() {
+    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60\nETag: \"v1\"", "x")).await;
+    assert_eq!(wire.get("/a", &["If-None-Match: \"v1\""]).await.status(), 304);
+    let whole = wire.get("/a", &[]).await;
+    assert_eq!((whole.is_hit(), whole.text()), (true, "x"));
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_4_3_4_a_304_renews_the_stored_reply_and_updates_its_headers() {
+    let wire = Wire::one(|request| match request.header("if-none-match") {
+        "" => reply(200, "Cache-Control: max-age=60\nETag: \"v1\"\nX-Kept: 1\nX-New: old\nX-New: older", "whole"),
+        _ => reply(304, "Cache-Control: max-age=600\nETag: \"v1\"\nX-New: new\nContent-Length: 999", ""),
+    })
+    .await;
+    wire.get("/a", &[]).await;
+    wire.pass(secs(61));
+    let renewed = wire.get("/a", &[]).await;
+    assert_eq!((renewed.status(), renewed.text(), renewed.all("content-length")), (200, "whole", vec!["5"]));
+    assert_eq!((renewed.parameter("fwd"), renewed.parameter("fwd-status")), (Some("stale"), Some("304")));
+    wire.pass(secs(500));
+    let hit = wire.get("/a", &[]).await;
+    assert!(hit.is_hit() && hit.text() == "whole" && says(hit.header("age"), 500), "{hit:?}");
+    assert_eq!((hit.all("x-new"), hit.all("x-kept")), (vec!["new"], vec!["1"]));
+    assert_eq!((hit.header("cache-control"), hit.all("content-length")), ("max-age=600", vec!["5"]));
+    assert_eq!(asked(&wire), 2);
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_4_3_4_a_304_about_another_reply_is_asked_again_in_full() {
+    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60\nETag: \"v1\"", "one")).await;
+    wire.get("/a", &[]).await;
+    wire.says(|request| match request.header("if-none-match") {
+        "" => reply(200, "Cache-Control: max-age=60\nETag: \"v2\"", "two"),
+        _ => reply(304, "ETag: \"v2\"", ""),
+    });
+    wire.pass(secs(61));
+    let got = wire.get("/a", &[]).await;
+    assert_eq!((got.status(), got.text(), got.header("etag")), (200, "two", "\"v2\""));
+    assert_eq!(asked(&wire), 3);
+    assert!(wire.get("/a", &[]).await.is_hit());
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_4_3_4_a_304_that_forbids_storing_is_served_and_what_was_stored_goes() {
+    let wire = Wire::one(|request| match request.header("if-none-match") {
+        "" => reply(200, "Cache-Control: max-age=60\nETag: \"v1\"", "one"),
+        _ => reply(304, "Cache-Control: no-store\nETag: \"v1\"", ""),
+    })
+    .await;
+    wire.get("/a", &[]).await;
+    wire.pass(secs(61));
+    assert_eq!(wire.get("/a", &[]).await.text(), "one");
+    let after = wire.get("/a", &[]).await;
+    assert_eq!((after.is_hit(), after.parameter("fwd")), (false, Some("uri-miss")));
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_4_3_3_a_full_reply_replaces_the_stored_one() {
+    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60\nETag: \"v1\"\nX-Old: 1", "one")).await;
+    wire.get("/a", &[]).await;
+    wire.says_always(reply(200, "Cache-Control: max-age=60\nETag: \"v2\"", "two"));
+    wire.pass(secs(61));
+    assert_eq!(wire.get("/a", &[]).await.text(), "two");
+    let hit = wire.get("/a", &[]).await;
+    assert_eq!((hit.is_hit(), hit.text(), hit.has("x-old")), (true, "two", false));
+    wire.end().await;
+}
+
+/// Answers by the language asked for.
+fn in_your_language(request: &Message) -> Say {
+    let language = request.header("accept-language").to_owned();
+    reply(200, "Cache-Control: max-age=60\nVary: Accept-Language", &format!("<{language}>"))
+}
+
+#[tokio::test]
+async fn section_4_1_each_selection_of_vary_has_its_own_reply() {
+    let wire = Wire::one(in_your_language).await;
+    let callers: [&[&str]; 4] =
+        [&[], &["Accept-Language: de"], &["Accept-Language: en"], &["Accept-Language: de, en;q=0.5"]];
+    for caller in callers {
+        assert!(!wire.get("/a", caller).await.is_hit(), "{caller:?}");
+    }
+    for (caller, body) in callers.into_iter().zip(["<>", "<de>", "<en>", "<de, en;q=0.5>"]) {
+        let hit = wire.get("/a", caller).await;
+        assert_eq!((hit.is_hit(), hit.text()), (true, body));
+    }
+    assert!(wire.get("/a", &["Accept-Language:   de  ", "X-Other: 1"]).await.is_hit(), "only what Vary names counts");
+    assert_eq!(asked(&wire), 4);
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_4_1_a_stale_variant_is_validated_by_itself() {
+    let wire = Wire::one(|request| {
+        let language = request.header("accept-language").to_owned();
+        let tag = format!("\"{language}\"");
+        match request.header("if-none-match") == tag {
+            true => reply(304, &format!("ETag: {tag}"), ""),
+            false => reply(200, &format!("Cache-Control: max-age=60\nVary: accept-language\nETag: {tag}"), &language),
+        }
+    })
+    .await;
+    for caller in ["Accept-Language: de", "Accept-Language: en"] {
+        wire.get("/a", &[caller]).await;
+    }
+    wire.pass(secs(61));
+    for (caller, body, tag) in [("Accept-Language: de", "de", "\"de\""), ("Accept-Language: en", "en", "\"en\"")] {
+        let got = wire.get("/a", &[caller]).await;
+        assert_eq!((got.text(), got.parameter("fwd-status")), (body, Some("304")));
+        assert_eq!(wire.last_seen().header("if-none-match"), tag);
+    }
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_4_1_a_reply_that_varies_by_the_callers_agent_is_nobody_elses() {
+    let wire = Wire::one(|request| {
+        let agent = request.header("user-agent").to_owned();
+        reply(200, "Cache-Control: max-age=60\nVary: User-Agent", &agent)
+    })
+    .await;
+    for agent in ["one", "two", "one", "two"] {
+        assert_eq!(wire.get("/a", &[&format!("User-Agent: {agent}")]).await.text(), agent);
+    }
+    assert_eq!(asked(&wire), 2);
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_5_2_1_4_no_cache_asks_end_to_end_and_renews_the_store() {
+    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60", "one")).await;
+    wire.get("/a", &[]).await;
+    wire.says_always(reply(200, "Cache-Control: max-age=60", "two"));
+    for (line, sent) in [("Cache-Control: no-cache", "cache-control"), ("Pragma: no-cache", "pragma")] {
+        let got = wire.get("/a", &[line]).await;
+        assert_eq!((got.text(), got.parameter("fwd")), ("two", Some("request")), "{line}");
+        assert_eq!(wire.last_seen().header(sent), "no-cache", "the region hears of it");
+    }
+    let hit = wire.get("/a", &["Cache-Control: x", "Pragma: no-cache"]).await;
+    assert_eq!((hit.is_hit(), hit.text()), (true, "two"), "5.4: Pragma counts only without Cache-Control");
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_5_2_1_5_no_store_leaves_nothing_behind() {
+    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60", "x")).await;
+    let got = wire.get("/a", &["Cache-Control: no-store"]).await;
+    assert_eq!((got.text(), got.parameter("stored")), ("x", None));
+    assert!(!wire.get("/a", &[]).await.is_hit());
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_5_2_1_1_and_5_2_1_3_max_age_and_min_fresh_ask_for_a_younger_reply() {
+    for (line, hit) in [
+        ("Cache-Control: max-age=400", true),
+        ("Cache-Control: max-age=299", false),
+        ("Cache-Control: max-age=0", false),
+        ("Cache-Control: max-age=soon", false),
+        ("Cache-Control: min-fresh=200", true),
+        ("Cache-Control: min-fresh=301", false),
+    ] {
+        let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=600", "x")).await;
+        wire.get("/a", &[]).await;
+        wire.pass(secs(300));
+        assert_eq!(wire.get("/a", &[line]).await.is_hit(), hit, "{line}");
+        wire.end().await;
+    }
+}
+
+#[tokio::test]
+async fn section_5_2_1_2_max_stale_takes_a_stale_reply_labelled_unless_the_reply_forbids_it() {
+    for (said, line, hit) in [
+        ("max-age=60", "Cache-Control: max-stale", true),
+        ("max-age=60", "Cache-Control: max-stale=90", true),
+        ("max-age=60", "Cache-Control: max-stale=39", false),
+        ("max-age=60, must-revalidate", "Cache-Control: max-stale", false),
+        ("max-age=60, proxy-revalidate", "Cache-Control: max-stale", false),
+        ("s-maxage=60", "Cache-Control: max-stale", false),
+    ] {
+        let say = reply(200, &format!("Cache-Control: {said}"), "x");
+        let wire = Wire::one(move |_| say.clone()).await;
+        wire.get("/a", &[]).await;
+        wire.pass(secs(100));
+        let got = wire.get("/a", &[line]).await;
+        assert_eq!(got.is_hit(), hit, "{said} {line}");
+        if hit {
+            assert!(got.parameter("detail") == Some("max-stale") && ttl(&got, -40), "{got:?}");
+        }
+        wire.end().await;
+    }
+}
+
+#[tokio::test]
+async fn section_5_2_1_7_only_if_cached_is_answered_from_the_store_or_with_504() {
+    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60", "x")).await;
+    let only = "Cache-Control: only-if-cached";
+    let none = wire.get("/a", &[only]).await;
+    assert_eq!((none.status(), none.header("content-type"), asked(&wire)), (504, "application/problem+json", 0));
+    wire.get("/a", &[]).await;
+    let hit = wire.get("/a", &[only]).await;
+    assert_eq!((hit.status(), hit.is_hit()), (200, true));
+    wire.pass(secs(61));
+    assert_eq!(wire.get("/a", &[only]).await.status(), 504);
+    assert_eq!(wire.get("/a", &["Cache-Control: only-if-cached, max-stale"]).await.status(), 200);
+    assert_eq!(asked(&wire), 1);
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_3_5_a_reply_to_authorization_is_shared_only_when_it_says_so() {
+    for (said, stored) in [
+        ("max-age=60", false),
+        ("max-age=60, public", true),
+        ("max-age=60, must-revalidate", true),
+        ("s-maxage=60", true),
+    ] {
+        let say = reply(200, &format!("Cache-Control: {said}"), "x");
+        let wire = Wire::one(move |_| say.clone()).await;
+        wire.get("/a", &["Authorization: Bearer one"]).await;
+        assert_eq!(wire.last_seen().header("authorization"), "Bearer one");
+        assert_eq!(wire.get("/a", &["Authorization: Bearer two"]).await.is_hit(), stored, "{said}");
+        assert_eq!(wire.get("/a", &[]).await.is_hit(), stored, "{said}");
+        wire.end().await;
+    }
+}
+
+#[tokio::test]
+async fn section_4_head_is_answered_from_a_stored_get() {
+    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60\nETag: \"1\"", "12345")).await;
+    wire.get("/a", &[]).await;
+    let head = wire.ask("HEAD", "/a", &[], b"").await;
+    assert_eq!((head.status(), head.is_hit(), head.all("content-length")), (200, true, vec!["5"]));
+    assert_eq!((head.header("etag"), asked(&wire)), ("\"1\"", 1));
+    assert_eq!(wire.ask("HEAD", "/a", &["If-None-Match: \"1\""], b"").await.status(), 304);
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_3_a_reply_to_head_is_passed_on_and_does_not_stand_for_a_get() {
+    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60", "12345")).await;
+    let head = wire.ask("HEAD", "/a", &[], b"").await;
+    assert_eq!((head.status(), head.all("content-length"), head.is_hit()), (200, vec!["5"], false));
+    assert_eq!(wire.last_seen().method(), "HEAD");
+    let get = wire.get("/a", &[]).await;
+    assert_eq!((get.is_hit(), get.text()), (false, "12345"));
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_4_3_5_a_head_freshens_the_stored_get_or_shows_that_it_is_out_of_date() {
+    for (tag, body, still) in [("\"1\"", "12345", true), ("\"2\"", "12345", false), ("\"1\"", "123456", false)] {
+        let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60\nETag: \"1\"", "12345")).await;
+        wire.get("/a", &[]).await;
+        wire.pass(secs(61));
+        wire.says_always(reply(200, &format!("Cache-Control: max-age=60\nETag: {tag}"), body));
+        assert_eq!(wire.ask("HEAD", "/a", &[], b"").await.status(), 200);
+        wire.idle().await;
+        let got = wire.get("/a", &[]).await;
+        assert_eq!((got.is_hit(), got.text()), (still, body), "{tag} {body}");
+        wire.end().await;
+    }
+}
+
+/// Stores `/a`, sends `request` whose reply is `said`, and tells whether `/a` is still served without asking.
+async fn survives(method: &str, target: &str, said: Say) -> bool {
+    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60\nVary: x-a", "x")).await;
+    wire.get("/a", &["X-A: 1"]).await;
+    wire.get("/a", &["X-A: 2"]).await;
+    wire.says_always(said);
+    wire.ask(method, target, &[], b"body").await;
+    wire.says_always(reply(200, "", "asked again"));
+    let (one, two) = (wire.get("/a", &["X-A: 1"]).await.is_hit(), wire.get("/a", &["X-A: 2"]).await.is_hit());
+    assert_eq!(one, two, "all variants go, or none");
+    wire.end().await;
+    one
+}
+
+#[tokio::test]
+async fn section_4_4_a_successful_unsafe_request_invalidates_its_target_and_an_error_does_not() {
+    for method in ["POST", "PUT", "DELETE", "PATCH", "FROB"] {
+        assert!(!survives(method, "/a", reply(204, "", "")).await, "{method}");
+        assert!(!survives(method, "/a", reply(302, "Location: /z", "")).await, "{method}");
+        assert!(survives(method, "/a", reply(409, "", "")).await, "{method}");
+        assert!(survives(method, "/a", reply(500, "", "")).await, "{method}");
+        assert!(survives(method, "/b", reply(204, "", "")).await, "{method} elsewhere");
+    }
+    assert!(!survives("POST", "/a", silence()).await, "nobody knows whether it was done");
+    assert!(survives("OPTIONS", "/a", reply(200, "", "")).await, "a safe method invalidates nothing");
+}
+
+#[tokio::test]
+async fn section_4_4_location_and_content_location_of_the_same_origin_are_invalidated_too() {
+    for (line, still) in [
+        ("Location: /a", false),
+        ("Content-Location: /a", false),
+        ("Location: http://127.0.0.1/a", false),
+        ("Location: a", false),
+        ("Location: http://elsewhere.example/a", true),
+        ("Location: /a/", true),
+    ] {
+        assert_eq!(survives("POST", "/b", reply(201, line, "")).await, still, "{line}");
+    }
+}
+
+#[tokio::test]
+async fn section_4_4_a_reply_that_was_asked_for_before_the_invalidation_is_not_stored_after_it() {
+    let gate = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
+    let (own, head) =
+        (gate.clone(), b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 3\r\n\r\n".to_vec());
+    let wire = Wire::one(move |request| match request.method() {
+        "GET" => Say::Gated(head.clone(), own.clone(), b"old".to_vec()),
+        _ => reply(204, "", ""),
+    })
+    .await;
+    let (before, _) = tokio::join!(wire.get("/a", &[]), async {
+        while wire.seen().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        wire.pass(secs(1));
+        wire.ask("PUT", "/a", &[], b"new").await;
+        gate.add_permits(1);
+    });
+    assert_eq!((before.text(), before.parameter("stored")), ("old", None));
+    wire.says_always(reply(200, "", "new"));
+    assert_eq!(wire.get("/a", &[]).await.text(), "new");
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn rfc_9110_section_7_6_1_hop_by_hop_and_connection_named_headers_go_no_further_either_way() {
+    let say = reply(
+        200,
+        "Cache-Control: max-age=60\nConnection: X-Hop, keep-alive\nX-Hop: region\nKeep-Alive: timeout=5\n\
+         Proxy-Authenticate: Basic\nProxy-Connection: x\nTrailer: x-t\nX-End: region",
+        "x",
+    );
+    let wire = Wire::one(move |_| say.clone()).await;
+    let lines = [
+        "Connection: keep-alive, x-hop",
+        "X-Hop: caller",
+        "Keep-Alive: timeout=9",
+        "Proxy-Authorization: Basic x",
+        "Proxy-Connection: keep-alive",
+        "TE: trailers",
+        "Trailer: x-t",
+        "HTTP2-Settings: AAA",
+        "X-End: caller",
+    ];
+    for got in
+        [wire.get("/a", &lines).await, wire.get("/a", &lines).await, wire.ask("POST", "/a", &lines, b"x").await]
+    {
+        for name in ["x-hop", "keep-alive", "proxy-authenticate", "proxy-connection", "trailer", "connection"] {
+            assert!(!got.has(name), "{name}: {got:?}");
+        }
+        assert_eq!(got.header("x-end"), "region");
+    }
+    assert_eq!(asked(&wire), 2);
+    for seen in wire.seen() {
+        for name in
+            ["x-hop", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer", "http2-settings"]
+        {
+            assert!(!seen.has(name), "{name}: {seen:?}");
+        }
+        assert_eq!(seen.header("x-end"), "caller");
+        let host = wire.regions[0].url();
+        assert_eq!(seen.all("host"), [host.trim_start_matches("http://")], "the region's own");
+    }
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn rfc_9211_cache_status_says_how_each_answer_came() {
+    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=600\nCache-Status: inner; hit", "x")).await;
+    let miss = wire.get("/a", &[]).await;
+    assert_eq!(miss.all("cache-status"), ["inner; hit", "nearside; fwd=uri-miss; fwd-status=200; stored; detail=r0"]);
+    wire.pass(secs(100));
+    let hit = wire.get("/a", &[]).await;
+    assert!(
+        hit.label().starts_with("nearside; hit; ttl=") && ttl(&hit, 499) && says(hit.header("age"), 100),
+        "{hit:?}"
+    );
+    assert_eq!(wire.ask("POST", "/b", &[], b"x").await.label(), "nearside; fwd=method; fwd-status=200; detail=r0");
+    assert_eq!(
+        wire.get("/c", &["Range: bytes=0-1"]).await.label(),
+        "nearside; fwd=bypass; fwd-status=200; detail=r0"
+    );
+    wire.says_always(silence());
+    assert_eq!(wire.get("/d", &[]).await.label(), "nearside");
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_4_concurrent_misses_share_one_request_and_say_so() {
+    let gate = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
+    let (own, head) =
+        (gate.clone(), b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 1\r\n\r\n".to_vec());
+    let wire = Wire::one(move |request| match request.target() {
+        "/a" => Say::Gated(head.clone(), own.clone(), b"x".to_vec()),
+        _ => reply(204, "", ""),
+    })
+    .await;
+    let both = async { tokio::join!(wire.get("/a", &[]), wire.get("/a", &["X-Request-Id: 2", "User-Agent: u"])) };
+    let open = async {
+        // Sent after both and answered at once: by then both have been read.
+        wire.ask("POST", "/probe", &[], b"x").await;
+        gate.add_permits(2);
+    };
+    let ((one, two), ()) = tokio::join!(both, open);
+    assert_eq!((one.text(), two.text()), ("x", "x"));
+    let collapsed = [&one, &two].into_iter().filter(|got| got.parameter("collapsed").is_some()).count();
+    assert_eq!((collapsed, wire.seen().iter().filter(|seen| seen.target() == "/a").count()), (1, 1));
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_3_3_a_range_passes_through_and_is_not_stored() {
+    let wire = Wire::one(|request| match request.header("range") {
+        "" => reply(200, "Cache-Control: max-age=60", "0123456789"),
+        _ => reply(206, "Cache-Control: max-age=60\nContent-Range: bytes 2-4/10", "234"),
+    })
+    .await;
+    for _ in 0..2 {
+        let part = wire.get("/a", &["Range: bytes=2-4", "If-Range: \"1\""]).await;
+        assert_eq!((part.status(), part.text(), part.header("content-range")), (206, "234", "bytes 2-4/10"));
+        assert_eq!((wire.last_seen().header("range"), wire.last_seen().header("if-range")), ("bytes=2-4", "\"1\""));
+    }
+    let whole = wire.get("/a", &[]).await;
+    assert_eq!((whole.status(), whole.text(), whole.is_hit()), (200, "0123456789", false));
+    assert_eq!(wire.get("/a", &["Range: bytes=2-4"]).await.status(), 206);
+    assert_eq!(asked(&wire), 4);
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_4_3_2_conditions_that_only_the_origin_may_judge_pass_through() {
+    let wire = Wire::one(|request| match request.has("if-match") || request.has("if-unmodified-since") {
+        true => reply(412, "", ""),
+        false => reply(200, "Cache-Control: max-age=60\nETag: \"1\"", "x"),
+    })
+    .await;
+    wire.get("/a", &[]).await;
+    for line in ["If-Match: \"2\"", "If-Unmodified-Since: Fri, 01 Jan 2016 00:00:00 GMT"] {
+        assert_eq!(wire.get("/a", &[line]).await.status(), 412, "{line}");
+    }
+    assert!(wire.get("/a", &[]).await.is_hit());
+    wire.end().await;
+}
+
+#[tokio::test]
+async fn section_2_the_query_belongs_to_the_key_byte_for_byte() {
+    let wire = Wire::one(|request| reply(200, "Cache-Control: max-age=60", request.target())).await;
+    let targets =
+        ["/a", "/a?", "/a?x=1", "/a?x=2", "/a?x=%31", "/a?x=1&", "/A", "/a/", "/%61", "//a", "/a;v=1", "/a'"];
+    for target in targets {
+        assert_eq!((wire.get(target, &[]).await.text(), wire.last_seen().target()), (target, target));
+    }
+    for target in targets {
+        let hit = wire.get(target, &[]).await;
+        assert_eq!((hit.is_hit(), hit.text()), (true, target));
+    }
+    assert_eq!(asked(&wire), targets.len());
+    wire.end().await;
+}

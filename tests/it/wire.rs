@@ -1,0 +1,479 @@
+//! Owns the fixture of the tests that count bytes: regions that answer exactly what a test says and remember what they
+//! were asked, a sidecar before them, and a caller who sees raw heads.
+//!
+//! Before it: a test says what the regions answer. After it: the test asks, lets time pass, and looks at both ends.
+//! Invariant: nothing between caller and region but the sidecar touches a byte; time passes by [`Clock::suspend`], never
+//! by sleeping.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nearside::app::{self, App, Instead};
+use nearside::clock::{Clock, Wall};
+use nearside::config::read;
+use nearside::freshness::event::{Event, Says};
+use nearside::freshness::words::{RecordId, RegionId, Version};
+use nearside::tasks::Tasks;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::sync::Semaphore;
+
+/// Longest wait for anything: far beyond what it takes, so that it only ends a test that has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// When the tests' time begins.
+const BEGIN: Wall = Wall::from_millis(1_800_000_000_000);
+
+/// A request or a reply as it was on the wire.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Message {
+    /// Request line or status line.
+    pub(crate) first_line: String,
+    /// In the order and the letter case of the wire.
+    pub(crate) headers: Vec<(String, String)>,
+    /// Without its framing.
+    pub(crate) body: Vec<u8>,
+    /// Both ends of a chunked or counted body were there.
+    pub(crate) complete: bool,
+}
+
+impl Message {
+    /// The status of a reply.
+    pub(crate) fn status(&self) -> u16 {
+        self.first_line.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
+    }
+
+    /// The target of a request.
+    pub(crate) fn target(&self) -> &str {
+        self.first_line.split(' ').nth(1).unwrap_or_default()
+    }
+
+    /// The method of a request.
+    pub(crate) fn method(&self) -> &str {
+        self.first_line.split(' ').next().unwrap_or_default()
+    }
+
+    /// All lines of a header.
+    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
+        let lines = self.headers.iter().filter(|(found, _)| found.eq_ignore_ascii_case(name));
+        lines.map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// A header's first line; empty when there is none.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.all(name).first().copied().unwrap_or_default()
+    }
+
+    /// Whether a header is there.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        !self.all(name).is_empty()
+    }
+
+    /// The body as text.
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).expect("a body of text")
+    }
+
+    /// The sidecar's member of `Cache-Status`: the last line.
+    pub(crate) fn label(&self) -> &str {
+        self.all("cache-status").last().copied().unwrap_or_default()
+    }
+
+    /// One parameter of it: `Some("")` for one without a value.
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
+        let mut parts =
+            self.label().split(';').skip(1).map(|part| part.trim().split_once('=').unwrap_or((part.trim(), "")));
+        parts.find(|(found, _)| *found == name).map(|(_, value)| value)
+    }
+
+    /// Answered from the store, without asking a region.
+    pub(crate) fn is_hit(&self) -> bool {
+        self.parameter("hit").is_some()
+    }
+}
+
+/// Reads one message; `None` when the stream ends before its first byte. `bodiless` is for replies to HEAD.
+pub(crate) async fn read_message(stream: &mut (impl AsyncRead + Unpin), bodiless: bool) -> Option<Message> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read_u8().await {
+            Ok(byte) => head.push(byte),
+            Err(_) if head.is_empty() => return None,
+            Err(_) => return Some(Message { first_line: lossy(&head), ..Message::default() }),
+        }
+    }
+    let text = lossy(&head);
+    let mut lines = text.trim_end().split("\r\n");
+    let first_line = lines.next().unwrap_or_default().to_owned();
+    let pairs = lines.filter_map(|line| line.split_once(':'));
+    let headers = pairs.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect();
+    let mut message = Message { first_line, headers, ..Message::default() };
+    let reply = message.first_line.starts_with("HTTP/");
+    let without_body = bodiless || matches!(message.status(), 100..=199 | 204 | 304) && reply;
+    let length = message.header("content-length").parse::<usize>().ok();
+    message.complete = if without_body {
+        true
+    } else if message.has("transfer-encoding") {
+        read_chunks(stream, &mut message.body).await
+    } else if let Some(length) = length {
+        read_some(stream, length, &mut message.body).await
+    } else if reply {
+        stream.read_to_end(&mut message.body).await.is_ok()
+    } else {
+        true
+    };
+    Some(message)
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+async fn read_some(stream: &mut (impl AsyncRead + Unpin), length: usize, body: &mut Vec<u8>) -> bool {
+    stream.take(length as u64).read_to_end(body).await.is_ok_and(|read| read == length)
+}
+
+async fn read_chunks(stream: &mut (impl AsyncRead + Unpin), body: &mut Vec<u8>) -> bool {
+    loop {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            let Ok(byte) = stream.read_u8().await else { return false };
+            line.push(byte);
+        }
+        let Ok(size) = usize::from_str_radix(lossy(&line).trim(), 16) else { return false };
+        if !read_some(stream, size, body).await || !read_some(stream, 2, &mut Vec::new()).await {
+            return false;
+        }
+        if size == 0 {
+            return true;
+        }
+    }
+}
+
+/// What a region does with one request.
+#[derive(Clone)]
+pub(crate) enum Say {
+    /// Writes these bytes and keeps the connection.
+    Bytes(Vec<u8>),
+    /// Writes these bytes and closes it.
+    Last(Vec<u8>),
+    /// Writes the first, waits for a permit, writes the second.
+    Gated(Vec<u8>, Arc<Semaphore>, Vec<u8>),
+}
+
+/// A reply with these lines and this body, its length stated.
+pub(crate) fn reply(status: u16, lines: &str, body: &str) -> Say {
+    let mut head = format!("HTTP/1.1 {status} Whatever\r\n");
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        head.push_str(line);
+        head.push_str("\r\n");
+    }
+    if status == 304 || status == 204 {
+        return Say::Bytes(format!("{head}\r\n").into());
+    }
+    Say::Bytes(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into())
+}
+
+/// What a region answers to a request.
+pub(crate) type Script = Arc<dyn Fn(&Message) -> Say + Send + Sync>;
+
+/// A region: a raw server.
+pub(crate) struct Region {
+    address: SocketAddr,
+    seen: Arc<Mutex<Vec<Message>>>,
+    script: Arc<Mutex<Script>>,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Region {
+    /// Starts one that answers by `script`.
+    pub(crate) async fn start(tasks: &Tasks, script: Script) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let region =
+            Self { address, seen: Arc::default(), script: Arc::new(Mutex::new(script)), connections: Arc::default() };
+        let (seen, script, count) = (region.seen.clone(), region.script.clone(), region.connections.clone());
+        let (own, stopping) = (tasks.clone(), tasks.stopping());
+        let accept = async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (seen, script, stopping) = (seen.clone(), script.clone(), own.stopping());
+                count.fetch_add(1, Ordering::SeqCst);
+                own.spawn("region-connection", async move {
+                    stopping.run_until_cancelled(serve(stream, &seen, &script)).await;
+                });
+            }
+        };
+        tasks.spawn("region", async move { stopping.run_until_cancelled(accept).await });
+        region
+    }
+
+    /// Its base URL.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The requests that it got, in order.
+    pub(crate) fn seen(&self) -> Vec<Message> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// Answers so from now on.
+    pub(crate) fn says(&self, script: impl Fn(&Message) -> Say + Send + Sync + 'static) {
+        *self.script.lock().unwrap() = Arc::new(script);
+    }
+}
+
+async fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Message>>, script: &Mutex<Script>) {
+    while let Some(request) = read_message(&mut stream, false).await {
+        let script = script.lock().unwrap().clone();
+        let says = script(&request);
+        let head = request.method() == "HEAD";
+        seen.lock().unwrap().push(request);
+        let written = match says {
+            Say::Bytes(bytes) => stream.write_all(without_body(&bytes, head)).await,
+            Say::Last(bytes) => {
+                let _gone = stream.write_all(without_body(&bytes, head)).await;
+                let _gone = stream.shutdown().await;
+                return;
+            }
+            Say::Gated(first, gate, second) => {
+                let _gone = stream.write_all(&first).await;
+                gate.acquire().await.expect("the gate stays").forget();
+                stream.write_all(&second).await
+            }
+        };
+        if written.is_err() {
+            return;
+        }
+    }
+}
+
+/// The head alone, for HEAD.
+fn without_body(bytes: &[u8], head: bool) -> &[u8] {
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").map_or(bytes.len(), |at| at + 4);
+    if head { &bytes[..end] } else { bytes }
+}
+
+/// Raw regions and a sidecar before them.
+pub(crate) struct Wire {
+    /// The regions, `r0`, `r1`...
+    pub(crate) regions: Vec<Region>,
+    /// The sidecar.
+    pub(crate) app: App,
+    /// Its time.
+    pub(crate) clock: Clock,
+    tasks: Tasks,
+}
+
+impl Wire {
+    /// One region that answers by `script`, a sidecar without routes.
+    pub(crate) async fn one(script: impl Fn(&Message) -> Say + Send + Sync + 'static) -> Self {
+        Self::with(1, "", script).await
+    }
+
+    /// So many regions that answer by `script`, and `settings` as the configuration file has them.
+    pub(crate) async fn with(
+        regions: usize,
+        settings: &str,
+        script: impl Fn(&Message) -> Say + Send + Sync + 'static,
+    ) -> Self {
+        let (tasks, script): (_, Script) = (Tasks::new(), Arc::new(script));
+        let mut all = Vec::new();
+        for _ in 0..regions {
+            all.push(Region::start(&tasks, script.clone()).await);
+        }
+        let text = configuration(&all, settings);
+        let config = read::from_toml(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));
+        let clock = Clock::simulated(BEGIN);
+        let app = app::start_with(config, Instead { clock: clock.clone(), ..Instead::default() }).await.unwrap();
+        Self { regions: all, app, clock, tasks }
+    }
+
+    /// Time passes.
+    pub(crate) fn pass(&self, span: Duration) {
+        self.clock.suspend(span);
+    }
+
+    /// An HTTP date so many seconds from now.
+    pub(crate) fn date(&self, seconds: i64) -> String {
+        let wall = self.clock.wall().as_millis().checked_add_signed(seconds * 1000).unwrap();
+        httpdate::fmt_http_date(Wall::from_millis(wall).to_system_time())
+    }
+
+    /// All requests that regions got, region by region.
+    pub(crate) fn seen(&self) -> Vec<Message> {
+        self.regions.iter().flat_map(Region::seen).collect()
+    }
+
+    /// The newest request that a region got.
+    pub(crate) fn last_seen(&self) -> Message {
+        self.seen().pop().expect("a region was asked")
+    }
+
+    /// Every region answers so from now on.
+    pub(crate) fn says(&self, script: impl Fn(&Message) -> Say + Send + Sync + 'static) {
+        let script: Script = Arc::new(script);
+        for region in &self.regions {
+            *region.script.lock().unwrap() = script.clone();
+        }
+    }
+
+    /// Every region answers with this reply from now on.
+    pub(crate) fn says_always(&self, say: Say) {
+        self.says(move |_| say.clone());
+    }
+
+    /// A connection to the sidecar.
+    pub(crate) async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.app.tcp.unwrap()).await.unwrap()
+    }
+
+    /// A GET with these header lines.
+    pub(crate) async fn get(&self, target: &str, lines: &[&str]) -> Message {
+        self.ask("GET", target, lines, b"").await
+    }
+
+    /// A request with these header lines, on a connection of its own. A body's length is stated.
+    pub(crate) async fn ask(&self, method: &str, target: &str, lines: &[&str], body: &[u8]) -> Message {
+        let mut stream = self.connect().await;
+        let request = request(method, target, lines, body);
+        exchange(&mut stream, &request, method == "HEAD").await.expect("an answer")
+    }
+
+    /// Resolves once no fill is under way.
+    pub(crate) async fn idle(&self) {
+        let idle = async {
+            while self.app.sidecar.tasks.running().contains_key("fill") {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, idle).await.expect("fills end");
+    }
+
+    /// A message without content from every region's topic: proof that the way is open.
+    pub(crate) fn prove(&self) {
+        for region in (0u8..).map(RegionId).take(self.regions.len()) {
+            self.hear(region, Says::Unrouted);
+        }
+    }
+
+    /// Every region is LIVE and has been for longer than `worst_lag`.
+    pub(crate) fn live(&self) {
+        for region in (0u8..).map(RegionId).take(self.regions.len()) {
+            self.step(Event::Subscribing(region));
+            self.step(Event::Subscribed(region));
+        }
+        self.pass_live(Duration::from_secs(120));
+    }
+
+    /// Time passes while every region keeps proving that its announcements arrive.
+    pub(crate) fn pass_live(&self, span: Duration) {
+        let mut left = span;
+        self.prove();
+        while !left.is_zero() {
+            let step = left.min(Duration::from_secs(9));
+            self.pass(step);
+            self.prove();
+            left -= step;
+        }
+    }
+
+    /// `region`'s topic says this now.
+    pub(crate) fn hear(&self, region: RegionId, says: Says) {
+        let published = self.clock.wall();
+        self.step(Event::Message { region, published, queued: None, numbered: None, says });
+    }
+
+    /// The first region announces a change.
+    pub(crate) fn announce(&self, record_type: &str, key: &str, version: Option<u64>) {
+        self.hear(RegionId(0), Says::Changed(self.record(record_type, key), version.map(Version)));
+    }
+
+    /// A record's id.
+    pub(crate) fn record(&self, record_type: &str, key: &str) -> RecordId {
+        self.app.sidecar.keyring.record(record_type, key).expect("a type that a route names")
+    }
+
+    fn step(&self, event: Event) {
+        let sidecar = &self.app.sidecar;
+        sidecar.carry_out(sidecar.freshness.step(self.clock.now(), self.clock.wall(), event));
+    }
+
+    /// An admin page.
+    pub(crate) async fn page(&self, path: &str) -> Message {
+        let mut stream = TcpStream::connect(self.app.admin).await.unwrap();
+        exchange(&mut stream, &request("GET", path, &[], b""), false).await.expect("an answer")
+    }
+
+    /// Stops the sidecar, then the regions; nothing may be left over.
+    pub(crate) async fn end(self) {
+        let stopped = self.app.stop().await;
+        assert!(stopped.late.is_empty(), "{stopped:?}");
+        assert!(self.tasks.drain(PATIENCE).await.is_empty());
+    }
+}
+
+/// A configuration file over `regions`.
+pub(crate) fn configuration(regions: &[Region], settings: &str) -> String {
+    let defaults = [
+        ("listen.tcp", "listen.tcp = \"127.0.0.1:0\"\n"),
+        ("admin.listen", "admin.listen = \"127.0.0.1:0\"\n"),
+        ("announcements.transport", "announcements.transport = \"off\"\n"),
+        ("drain.linger", "drain.linger = \"0s\"\n"),
+    ];
+    let mut text: String =
+        defaults.iter().filter(|(name, _)| !settings.contains(name)).map(|(_, line)| *line).collect();
+    let (plain, tables) = settings.split_at(settings.find("[[").unwrap_or(settings.len()));
+    text.push_str(plain);
+    text.push('\n');
+    for (place, region) in regions.iter().enumerate() {
+        let url = region.url();
+        text.push_str(&format!("\n[[service.region]]\nname = \"r{place}\"\nurl = \"{url}\"\n"));
+    }
+    text + tables
+}
+
+/// A request's bytes; `Host` is loopback unless a line says otherwise.
+pub(crate) fn request(method: &str, target: &str, lines: &[&str], body: &[u8]) -> Vec<u8> {
+    let mut head = format!("{method} {target} HTTP/1.1\r\n");
+    if !lines.iter().any(|line| line.to_ascii_lowercase().starts_with("host:")) {
+        head.push_str("Host: 127.0.0.1\r\n");
+    }
+    for line in lines {
+        head.push_str(line);
+        head.push_str("\r\n");
+    }
+    if !body.is_empty() {
+        head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+    }
+    head.push_str("\r\n");
+    [head.as_bytes(), body].concat()
+}
+
+/// Writes `bytes` and reads one reply; `None` when the connection ends without one.
+pub(crate) async fn exchange<S>(stream: &mut S, bytes: &[u8], head: bool) -> Option<Message>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let talk = async {
+        // A sidecar that refuses may close before it has read all: its answer is what counts.
+        let _refused = stream.write_all(bytes).await;
+        read_message(stream, head).await
+    };
+    tokio::time::timeout(PATIENCE, talk).await.expect("an answer, or an end")
+}
+
+/// A connection to a Unix socket.
+pub(crate) async fn connect_unix(path: &Path) -> UnixStream {
+    UnixStream::connect(path).await.unwrap()
+}
+
+/// Everything that still comes, to the end of the connection.
+pub(crate) async fn rest(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // A reset is an end too.
+    let _reset = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.expect("an end");
+    bytes
+}
