@@ -9,6 +9,12 @@ mod check;
 #[cfg(test)]
 mod emulator;
 #[cfg(test)]
+mod failing;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod lagging;
+#[cfg(test)]
 mod stage;
+#[cfg(test)]
+mod stampede;
