@@ -19,6 +19,8 @@ mod drop_in;
 #[cfg(test)]
 mod emulator;
 #[cfg(test)]
+mod failing;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod forged;
@@ -46,3 +48,8 @@ mod service;
 mod stage;
 #[cfg(test)]
 mod wire;
+mod lagging;
+#[cfg(test)]
+mod stage;
+#[cfg(test)]
+mod stampede;
