@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body::{Frame, SizeHint};
 
 use crate::cache::entry::Entry;
+use crate::cache::policy::fields::belongs_in_not_modified;
 use crate::origin::reply::Failure;
 use crate::request::Refusal;
 
@@ -269,20 +270,13 @@ fn none_answered(asked: Vec<Attempted>) -> Response<Body> {
     Problem::new(status, "no-region-answered", detail).asked(asked).respond()
 }
 
-/// Headers that a 304 repeats (RFC 9110, 15.4.5).
-const NOT_MODIFIED_HEADERS: [HeaderName; 6] =
-    [header::CACHE_CONTROL, header::CONTENT_LOCATION, header::DATE, header::ETAG, header::EXPIRES, header::VARY];
-
 fn show(shown: Shown, names: &[String]) -> Response<Body> {
     let Shown { entry, age, not_modified, head, line } = shown;
     let mut response = if not_modified {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
-        for name in NOT_MODIFIED_HEADERS {
-            for value in entry.headers.get_all(&name) {
-                response.headers_mut().append(&name, value.clone());
-            }
-        }
+        let kept = entry.headers.iter().filter(|(name, _)| belongs_in_not_modified(name));
+        response.headers_mut().extend(kept.map(|(name, value)| (name.clone(), value.clone())));
         response
     } else {
         let mut response = Response::new(if head { Body::empty() } else { Body::Whole(Some(entry.body.clone())) });
