@@ -245,7 +245,7 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
 
 fn refused(refusal: Refusal) -> StatusCode {
     match refusal {
-        Refusal::Tunnel => StatusCode::NOT_IMPLEMENTED,
+        Refusal::Tunnel | Refusal::Coding => StatusCode::NOT_IMPLEMENTED,
         Refusal::BadHost | Refusal::BadTarget | Refusal::BadBody => StatusCode::BAD_REQUEST,
         Refusal::ForeignHost => StatusCode::MISDIRECTED_REQUEST,
         Refusal::Forwarded => StatusCode::FORBIDDEN,

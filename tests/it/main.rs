@@ -15,4 +15,6 @@ mod rfc9111;
 #[cfg(test)]
 mod routed;
 #[cfg(test)]
+mod secrets;
+#[cfg(test)]
 mod wire;
