@@ -92,6 +92,8 @@ pub enum Failure {
     Oversized {
         /// The limit it exceeds, bytes.
         limit: u64,
+        /// Its length said so at once: the region is well, only its reply is not for holding.
+        announced: bool,
     },
     /// What came was not HTTP.
     #[error("the reply was not HTTP")]

@@ -217,12 +217,12 @@ impl Wire {
 
     /// Resolves once no fill is under way.
     pub(crate) async fn idle(&self) {
-        let idle = async {
-            while self.app.sidecar.tasks.running().contains_key("fill") {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, idle).await.expect("fills end");
+        until(|| !self.app.sidecar.tasks.running().contains_key("fill")).await;
+    }
+
+    /// Resolves once a region has been asked.
+    pub(crate) async fn asked(&self) {
+        until(|| !self.seen().is_empty()).await;
     }
 
     /// A message without content from every region's topic: proof that the way is open.
@@ -286,6 +286,15 @@ impl Wire {
         assert!(stopped.late.is_empty(), "{stopped:?}");
         assert!(self.tasks.drain(PATIENCE).await.is_empty());
     }
+}
+
+async fn until(mut holds: impl FnMut() -> bool) {
+    let looking = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, looking).await.expect("it comes to hold");
 }
 
 /// A configuration file over `regions`.

@@ -1,7 +1,6 @@
 //! RFC 9111, 4.3 and 4.4: asking about what is stored, answering callers' conditions and HEAD, and invalidation.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
@@ -214,9 +213,7 @@ async fn section_4_4_a_reply_that_was_asked_for_before_the_invalidation_is_not_s
     })
     .await;
     let (before, _) = tokio::join!(wire.get("/a", &[]), async {
-        while wire.seen().is_empty() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        wire.asked().await;
         wire.pass(secs(1));
         wire.ask("PUT", "/a", &[], b"new").await;
         gate.add_permits(1);

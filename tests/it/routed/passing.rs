@@ -2,7 +2,6 @@
 //! hold; callers who pipeline or hang up.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
@@ -173,6 +172,25 @@ async fn a_reply_too_large_to_hold_streams_from_one_region_and_is_not_stored() {
 }
 
 #[tokio::test]
+async fn regions_whose_replies_are_too_large_to_hold_are_not_taken_for_ill() {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n");
+    let large = Say::Last([head.as_bytes(), &vec![1; LARGE]].concat());
+    let wire = Wire::with(3, &route(""), move |request| match request.target() {
+        "/r/large" => large.clone(),
+        _ => reply(200, "", "x"),
+    })
+    .await;
+    for _ in 0..8 {
+        assert_eq!(wire.get("/r/large", &[]).await.body.len(), LARGE);
+        wire.idle().await;
+    }
+    wire.get("/r/small", &[]).await;
+    wire.idle().await;
+    assert_eq!(wire.seen().iter().filter(|seen| seen.target() == "/r/small").count(), 3, "all are still raced");
+    wire.end().await;
+}
+
+#[tokio::test]
 async fn a_large_reply_that_breaks_off_ends_the_callers_as_incomplete() {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n0123456789");
     let wire = routed("", Say::Last(head.into_bytes())).await;
@@ -222,9 +240,7 @@ async fn a_caller_who_hangs_up_cancels_nothing_that_is_stored_for_the_next() {
     let wire = routed("", Say::Gated(head, gate.clone(), b"x".to_vec())).await;
     let mut stream = wire.connect().await;
     stream.write_all(&request("GET", "/r/a", &[], b"")).await.unwrap();
-    while wire.seen().is_empty() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    wire.asked().await;
     drop(stream);
     gate.add_permits(1);
     wire.idle().await;
