@@ -16,7 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderValue, Request, Response, Version, header};
+use http::{HeaderValue, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -244,11 +244,14 @@ where
     let counted = pulse.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let old = request.version() < Version::HTTP_2;
+        // Hyper does not tell whether a length came with the chunks: then the connection must end (RFC 9112, 6.1).
+        let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
         let (under_way, lingering) = (counted.begin(), lingering.clone());
         let answer = handler(request);
         async move {
             let mut response = answer.await;
-            if old && lingering.is_cancelled() {
+            let unread = matches!(response.status(), StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE);
+            if old && (lingering.is_cancelled() || chunked || unread) {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             drop(under_way);

@@ -9,7 +9,7 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, Method, Request, Version, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 
@@ -48,6 +48,9 @@ pub enum Refusal {
     /// CONNECT or `Upgrade`.
     #[error("neither CONNECT nor Upgrade is supported here; send plain requests")]
     Tunnel,
+    /// A transfer coding besides `chunked` (RFC 9112, 6.1): what is inside would reach a region unmarked.
+    #[error("no transfer coding but chunked is supported here")]
+    Coding,
     /// No `Host`, several, or one that is not a host.
     #[error("exactly one valid Host header is needed")]
     BadHost,
@@ -85,6 +88,7 @@ impl Refusal {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Tunnel => "tunnel",
+            Self::Coding => "coding",
             Self::BadHost => "bad-host",
             Self::ForeignHost => "foreign-host",
             Self::Forwarded => "forwarded",
@@ -119,6 +123,7 @@ impl Door {
         let (mut parts, body) = request.into_parts();
         self.check(&parts, via)?;
         parts.headers.remove(&TOKEN);
+        join_cookies(&mut parts.headers);
         let target = parts.uri.path_and_query().ok_or(Refusal::BadTarget)?;
         let path_and_query = target.as_str().to_owned();
         let path_len = target.path().len();
@@ -130,6 +135,12 @@ impl Door {
     fn check(&self, parts: &http::request::Parts, via: Via) -> Result<(), Refusal> {
         if parts.method == Method::CONNECT || parts.headers.contains_key(header::UPGRADE) {
             return Err(Refusal::Tunnel);
+        }
+        let mut codings = parts.headers.get_all(header::TRANSFER_ENCODING).iter();
+        if codings.next().is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
+            || codings.next().is_some()
+        {
+            return Err(Refusal::Coding);
         }
         let target = parts.uri.path_and_query().ok_or(Refusal::BadTarget)?;
         if !target.path().starts_with('/') {
@@ -198,6 +209,19 @@ fn host_of(value: &str) -> Result<&str, Refusal> {
     let port_ok = port.is_empty() || port.strip_prefix(':').is_some_and(|digits| digits.parse::<u16>().is_ok());
     let host_ok = !host.is_empty() && !host.bytes().any(|byte| b"/?#@ \t".contains(&byte));
     if port_ok && host_ok { Ok(host) } else { Err(Refusal::BadHost) }
+}
+
+/// HTTP/2 may split cookies over lines; they are one field, for identities and for regions (RFC 9113, 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    let mut crumbs = headers.get_all(header::COOKIE).iter();
+    if crumbs.next().is_none() || crumbs.next().is_none() {
+        return;
+    }
+    let crumbs: Vec<_> = headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    // What was between the separators was valid before.
+    if let Ok(joined) = HeaderValue::from_bytes(&crumbs.join(&b"; "[..])) {
+        headers.insert(header::COOKIE, joined);
+    }
 }
 
 async fn collect(body: Incoming) -> Result<Bytes, Refusal> {

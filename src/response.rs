@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body::{Frame, SizeHint};
 
 use crate::cache::entry::Entry;
+use crate::cache::policy::fields::belongs_in_not_modified;
 use crate::origin::reply::Failure;
 use crate::request::Refusal;
 
@@ -244,7 +245,7 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
 
 fn refused(refusal: Refusal) -> StatusCode {
     match refusal {
-        Refusal::Tunnel => StatusCode::NOT_IMPLEMENTED,
+        Refusal::Tunnel | Refusal::Coding => StatusCode::NOT_IMPLEMENTED,
         Refusal::BadHost | Refusal::BadTarget | Refusal::BadBody => StatusCode::BAD_REQUEST,
         Refusal::ForeignHost => StatusCode::MISDIRECTED_REQUEST,
         Refusal::Forwarded => StatusCode::FORBIDDEN,
@@ -269,25 +270,13 @@ fn none_answered(asked: Vec<Attempted>) -> Response<Body> {
     Problem::new(status, "no-region-answered", detail).asked(asked).respond()
 }
 
-/// What describes a body and has no place on a 304 (RFC 9110, 15.4.5); the service's other headers stay, as they would
-/// have come from it, its version header among them.
-const OF_THE_BODY: [HeaderName; 5] = [
-    header::CONTENT_ENCODING,
-    header::CONTENT_LANGUAGE,
-    header::CONTENT_LENGTH,
-    header::CONTENT_RANGE,
-    header::CONTENT_TYPE,
-];
-
 fn show(shown: Shown, names: &[String]) -> Response<Body> {
     let Shown { entry, age, not_modified, head, line } = shown;
     let mut response = if not_modified {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
-        *response.headers_mut() = entry.headers.clone();
-        for name in OF_THE_BODY {
-            response.headers_mut().remove(name);
-        }
+        let kept = entry.headers.iter().filter(|(name, _)| belongs_in_not_modified(name));
+        response.headers_mut().extend(kept.map(|(name, value)| (name.clone(), value.clone())));
         response
     } else {
         let mut response = Response::new(if head { Body::empty() } else { Body::Whole(Some(entry.body.clone())) });

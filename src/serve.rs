@@ -73,7 +73,7 @@ pub async fn serve(sidecar: &Arc<Sidecar>, admitted: Admitted) -> Outcome {
     let matched = sidecar.router.find(admitted.path());
     let way = policy::way(&admitted.method, &admitted.headers);
     if way != Way::Cached || !admitted.body.is_empty() {
-        return pass::pass(sidecar, &admitted, matched.map(|matched| matched.index)).await;
+        return pass::pass(sidecar, &admitted, matched.as_ref()).await;
     }
     match matched {
         Some(matched) => routed(sidecar, &admitted, &matched).await,
@@ -107,7 +107,7 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'
         let provisional = match found {
             Use::Fresh if !wish.no_cache => Some(None),
             Use::Provisional if !wish.no_cache => Some(Some("provisional")),
-            Use::Below if sidecar.in_grace(routed, now) => Some(Some("grace")),
+            Use::Below if !wish.no_cache && sidecar.in_grace(routed, now) => Some(Some("grace")),
             _ => None,
         };
         if let Some(detail) = provisional {
@@ -142,7 +142,7 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'
     let (filled, share) = sidecar.filled(ask).await;
     let outcome = match filled {
         Filled::Got(got) => sidecar.shown(admitted, &got, share, fwd),
-        Filled::TooLarge => pass::pass(sidecar, admitted, Some(matched.index)).await,
+        Filled::TooLarge => pass::pass(sidecar, admitted, Some(matched)).await,
         Filled::Busy => Outcome::Busy,
         Filled::Failed(failed) => sidecar.failed(admitted, stored, usable, &failed, fwd),
     };

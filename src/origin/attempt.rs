@@ -175,7 +175,8 @@ impl Origin for HttpOrigin {
             let opened = opened.map_err(|_| Failure::Deadline { within, head: false })??;
             let (head, body) = opened.response.into_parts();
             let headers = end_to_end(&head.headers);
-            Ok(Streamed { region, status: head.status, headers, body: incoming::chunks(body).boxed() })
+            let versions = incoming::versions(&head.headers, &site.version_header);
+            Ok(Streamed { region, status: head.status, headers, versions, body: incoming::chunks(body).boxed() })
         }
         .boxed()
     }

@@ -16,9 +16,8 @@ use crate::limits::{RECORDS_PER_ROUTE, REPLY_HEAD_BYTES, STREAM_CHUNK_WAIT};
 
 /// The whole body; `Content-Length` beyond the limit is refused before anything is read.
 pub(super) async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, Failure> {
-    let oversized = Failure::Oversized { limit: limit as u64 };
     if body.size_hint().lower() > limit as u64 {
-        return Err(oversized);
+        return Err(Failure::Oversized { limit: limit as u64, announced: true });
     }
     let mut first = Bytes::new();
     let mut joined = BytesMut::new();
@@ -26,7 +25,7 @@ pub(super) async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, Fai
         let frame = frame.map_err(|error| failure_in(&error))?;
         let Ok(data) = frame.into_data() else { continue };
         if first.len() + joined.len() + data.len() > limit {
-            return Err(oversized);
+            return Err(Failure::Oversized { limit: limit as u64, announced: false });
         }
         if first.is_empty() && joined.is_empty() {
             first = data;
@@ -67,7 +66,7 @@ pub(super) fn failure_of(error: &legacy::Error) -> Failure {
 
 fn failure_in(error: &hyper::Error) -> Failure {
     if error.is_parse_too_large() {
-        Failure::Oversized { limit: REPLY_HEAD_BYTES as u64 }
+        Failure::Oversized { limit: REPLY_HEAD_BYTES as u64, announced: false }
     } else if error.is_parse() {
         Failure::Garbage
     } else {

@@ -249,9 +249,12 @@ impl Regions {
         }
     }
 
-    /// Nothing complete came. A saturated region was not asked, so its health learns nothing from it.
+    /// Nothing complete came. A saturated region was not asked, and one whose reply is too large to hold did nothing
+    /// wrong: health learns nothing from either.
     pub(super) fn note_failure(&self, region: RegionId, failure: &Failure) {
-        if matches!(failure, Failure::Saturated | Failure::HeldOff | Failure::Target | Failure::Credentials) {
+        let unasked =
+            matches!(failure, Failure::Saturated | Failure::HeldOff | Failure::Target | Failure::Credentials);
+        if unasked || matches!(failure, Failure::Oversized { announced: true, .. }) {
             return;
         }
         let now = self.clock.now();

@@ -57,6 +57,8 @@ pub struct Streamed {
     pub status: StatusCode,
     /// As sent, less hop-by-hop and `Connection`-named ones.
     pub headers: HeaderMap,
+    /// As in a [`Reply`].
+    pub versions: Vec<Version>,
     /// The body's chunks. An error ends it, and whoever passes it on must end its own reply as incomplete.
     pub body: BoxStream<'static, Result<Bytes, Failure>>,
 }
@@ -64,7 +66,7 @@ pub struct Streamed {
 impl From<Reply> for Streamed {
     fn from(reply: Reply) -> Self {
         let body = stream::iter([Ok(reply.body)]).boxed();
-        Self { region: reply.region, status: reply.status, headers: reply.headers, body }
+        Self { region: reply.region, status: reply.status, headers: reply.headers, versions: reply.versions, body }
     }
 }
 
@@ -90,6 +92,8 @@ pub enum Failure {
     Oversized {
         /// The limit it exceeds, bytes.
         limit: u64,
+        /// Its length said so at once: the region is well, only its reply is not for holding.
+        announced: bool,
     },
     /// What came was not HTTP.
     #[error("the reply was not HTTP")]

@@ -5,47 +5,46 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
 use super::Sidecar;
 use crate::cache::fill::ask;
 use crate::cache::key::KeyBuffer;
 use crate::cache::policy::{self, Way};
-use crate::config::IdentityMode;
-use crate::freshness::words::{RegionId, RegionSet};
-use crate::origin::reply::{Failure, Streamed};
+use crate::clock::Moment;
+use crate::config::router::Matched;
+use crate::freshness::record::Record;
+use crate::freshness::words::{RecordId, RegionId, RegionSet, Version};
+use crate::origin::reply::{Failure, Outgoing, Streamed};
 use crate::request::Admitted;
 use crate::response::{Attempted, Blame, CacheLine, Detail, Fwd, Outcome};
 
-/// Passes a request to one region; `route` is the route that its path belongs to.
-pub(super) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, route: Option<usize>) -> Outcome {
+/// Passes a request to one region; `matched` is the route that its path belongs to.
+pub(super) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: Option<&Matched<'_>>) -> Outcome {
     let started = sidecar.clock.now();
     let safe = policy::way(&admitted.method, &admitted.headers) != Way::Unsafe;
-    let mut request = ask::unrouted_request(admitted);
-    for condition in [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE] {
-        if let Some(value) = admitted.headers.get(&condition) {
-            request.headers.insert(condition, value.clone());
-        }
-    }
-    if let (true, Some(route)) = (safe, route) {
-        // Only reads are made in the sidecar's name: whoever reaches the listener may read, not write.
-        if let IdentityMode::Sidecar(_) = sidecar.config.service.routes[route].identity {
-            request.headers.remove(header::AUTHORIZATION);
-            request.headers.remove(header::COOKIE);
-            let Some(held) = &sidecar.credentials[route] else { return no_credentials() };
-            let Some(value) = held.value() else { return no_credentials() };
-            request.headers.insert(held.header.clone(), value);
-        }
-    }
-    let fwd = if safe { Fwd::Bypass } else { Fwd::Method };
-    let passed = sidecar.regions.pass(request, RegionSet::EMPTY).await;
+    let read = matched.filter(|_| matches!(admitted.method, Method::GET | Method::HEAD));
+    let passed = match read {
+        Some(matched) => match read_through(sidecar, admitted, matched, started).await {
+            Some(passed) => passed,
+            None => return no_credentials(),
+        },
+        None => sidecar.regions.pass(ask::passed_request(admitted), RegionSet::EMPTY).await.map(|head| (head, false)),
+    };
     let outcome = match passed {
-        Ok(Streamed { region, status, headers, body }) => {
+        Ok((Streamed { region, .. }, true)) if sidecar.config.freshness.strict => {
+            let region = sidecar.names[region.index()].clone();
+            Outcome::BelowFloor(vec![Attempted { region, outcome: "too-old".into(), blame: Blame::Unusable }])
+        }
+        Ok((Streamed { region, status, headers, body, .. }, below)) => {
             invalidate(sidecar, admitted, region, Some(status), &headers);
+            if below {
+                sidecar.metrics.stale("below-floor");
+            }
             let line = CacheLine {
-                fwd: Some(fwd),
+                fwd: Some(if safe { Fwd::Bypass } else { Fwd::Method }),
                 fwd_status: Some(status.as_u16()),
-                detail: Some(Detail::Region(region)),
+                detail: Some(if below { Detail::Word("below-floor") } else { Detail::Region(region) }),
                 ..CacheLine::default()
             };
             Outcome::Streamed { status, headers, body, line }
@@ -61,6 +60,56 @@ pub(super) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, route: Opt
     };
     sidecar.count_miss(&outcome, started);
     outcome
+}
+
+/// What a read through a route came to, and whether it is below the floor (R1), because no region has better; `None`
+/// when the sidecar's own credentials cannot be read.
+///
+/// Only reads are made in the sidecar's name: whoever reaches the listener may read, not write.
+async fn read_through(
+    sidecar: &Arc<Sidecar>,
+    admitted: &Admitted,
+    matched: &Matched<'_>,
+    started: Moment,
+) -> Option<Result<(Streamed, bool), Failure>> {
+    let records = sidecar.records_of(matched, started);
+    let mut request = ask::passed_read(admitted, matched.route);
+    if let Some(held) = &sidecar.credentials[matched.index] {
+        request.headers.insert(held.header.clone(), held.value()?);
+    }
+    if records.iter().any(|(_, record)| record.snapshot().marker.is_some()) {
+        // R8.
+        request.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    }
+    Some(at_the_floor(sidecar, request, &records, started).await)
+}
+
+/// Asks one region after the other until one is not below the floor, within one race's deadline.
+async fn at_the_floor(
+    sidecar: &Arc<Sidecar>,
+    request: Outgoing,
+    records: &[(RecordId, Arc<Record>)],
+    started: Moment,
+) -> Result<(Streamed, bool), Failure> {
+    let mut behind = RegionSet::EMPTY;
+    loop {
+        let head = sidecar.regions.pass(request.clone(), behind).await?;
+        let now = sidecar.clock.now();
+        let stated = || records.iter().zip(&head.versions).filter(|_| head.versions.len() == records.len());
+        let below = stated().any(|((_, record), version)| *version < record.snapshot().floor);
+        if !below {
+            let shown = stated().filter(|(_, version)| **version != Version::NONE && head.status.is_success());
+            for ((id, record), version) in shown {
+                sidecar.carry_out(sidecar.freshness.served(*id, record, *version, head.region, now));
+            }
+            return Ok((head, false));
+        }
+        let asked_before = behind.contains(head.region);
+        behind = behind.with(head.region);
+        if asked_before || behind.len() == sidecar.names.len() || now.since(started) >= sidecar.regions.deadline() {
+            return Ok((head, true));
+        }
+    }
 }
 
 fn no_credentials() -> Outcome {

@@ -24,6 +24,7 @@ mod failing;
 mod faults;
 #[cfg(test)]
 mod forged;
+mod lagging;
 #[cfg(test)]
 mod operator;
 #[cfg(test)]
@@ -42,14 +43,14 @@ mod recovery;
 mod rfc9111;
 #[cfg(test)]
 mod routed;
+mod secrets;
 #[cfg(test)]
 mod service;
 #[cfg(test)]
 mod stage;
 #[cfg(test)]
-mod wire;
-mod lagging;
-#[cfg(test)]
 mod stage;
 #[cfg(test)]
 mod stampede;
+#[cfg(test)]
+mod wire;

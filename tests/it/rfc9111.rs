@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use super::wire::{Message, Say, Wire, reply};
 
+mod forwarding;
+mod validation;
+
 const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
@@ -35,6 +38,11 @@ async fn is_fresh_after(lines: &str, age: u64) -> bool {
     assert_eq!(asked(&wire), if hit { 1 } else { 2 }, "{lines}: a hit asks nobody");
     wire.end().await;
     hit
+}
+
+/// A region that takes the request and says nothing.
+fn silence() -> Say {
+    Say::Last(Vec::new())
 }
 
 #[tokio::test]
@@ -217,11 +225,6 @@ async fn stale_while_failing(lines: &str, failure: Say, caller: &[&str]) -> Mess
     got
 }
 
-/// A region that takes the request and says nothing.
-fn silence() -> Say {
-    Say::Last(Vec::new())
-}
-
 #[tokio::test]
 async fn section_4_2_4_a_disconnected_cache_serves_stale_labelled_unless_that_is_forbidden() {
     let got = stale_while_failing("Cache-Control: max-age=60", silence(), &[]).await;
@@ -253,123 +256,6 @@ async fn rfc_5861_section_4_stale_if_error_replaces_an_error_for_as_long_as_it_s
     let refused =
         stale_while_failing("Cache-Control: max-age=60, stale-if-error=90", reply(403, "", "no"), &[]).await;
     assert_eq!((refused.status(), refused.text()), (403, "no"), "a refusal is an answer, not an error");
-}
-
-#[tokio::test]
-async fn section_4_3_1_what_is_stale_is_asked_about_with_its_own_validators() {
-    let lines = "Cache-Control: max-age=60\nETag: \"v1\"\nLast-Modified: Fri, 01 Jan 2016 00:00:00 GMT";
-    let say = reply(200, lines, "x");
-    let wire = Wire::one(move |_| say.clone()).await;
-    wire.get("/a", &["If-None-Match: \"mine\"", "If-Modified-Since: Thu, 01 Jan 2015 00:00:00 GMT"]).await;
-    let first = wire.last_seen();
-    assert!(!first.has("if-none-match") && !first.has("if-modified-since"), "the whole is asked for: {first:?}");
-    wire.pass(secs(61));
-    wire.get("/a", &["If-None-Match: \"mine\""]).await;
-    let second = wire.last_seen();
-    assert_eq!(second.all("if-none-match"), ["\"v1\""]);
-    assert_eq!(second.all("if-modified-since"), ["Fri, 01 Jan 2016 00:00:00 GMT"]);
-    wire.end().await;
-}
-
-#[tokio::test]
-async fn section_4_3_2_a_callers_condition_is_answered_from_the_store() {
-    let lines = "Cache-Control: max-age=60\nETag: \"v1\"\nLast-Modified: Fri, 01 Jan 2016 00:00:00 GMT\nVary: x-a\n\
-                 Content-Type: text/plain";
-    let say = reply(200, lines, "x");
-    let wire = Wire::one(move |_| say.clone()).await;
-    wire.get("/a", &[]).await;
-    for (condition, status) in [
-        ("If-None-Match: \"v1\"", 304),
-        ("If-None-Match: \"v0\", W/\"v1\"", 304),
-        ("If-None-Match: *", 304),
-        ("If-None-Match: \"v2\"", 200),
-        ("If-Modified-Since: Fri, 01 Jan 2016 00:00:00 GMT", 304),
-        ("If-Modified-Since: Thu, 31 Dec 2015 00:00:00 GMT", 200),
-        ("If-None-Match: \"v2\"\r\nIf-Modified-Since: Fri, 01 Jan 2016 00:00:00 GMT", 200),
-    ] {
-        let got = wire.get("/a", &[condition]).await;
-        assert_eq!((got.status(), got.is_hit()), (status, true), "{condition}");
-        if status == 304 {
-            assert_eq!((got.header("etag"), got.header("cache-control")), ("\"v1\"", "max-age=60"));
-            assert_eq!((got.header("vary"), got.has("date"), got.has("content-type")), ("x-a", true, false));
-            assert!(got.has("age") && got.body.is_empty());
-        }
-    }
-    assert_eq!(asked(&wire), 1);
-    wire.end().await;
-}
-
-#[tokio::test]
-async fn section_4_3_2_a_condition_on_a_miss_is_answered_from_the_fetched_whole() {
-    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60\nETag: \"v1\"", "x")).await;
-    assert_eq!(wire.get("/a", &["If-None-Match: \"v1\""]).await.status(), 304);
-    let whole = wire.get("/a", &[]).await;
-    assert_eq!((whole.is_hit(), whole.text()), (true, "x"));
-    wire.end().await;
-}
-
-#[tokio::test]
-async fn section_4_3_4_a_304_renews_the_stored_reply_and_updates_its_headers() {
-    let wire = Wire::one(|request| match request.header("if-none-match") {
-        "" => reply(200, "Cache-Control: max-age=60\nETag: \"v1\"\nX-Kept: 1\nX-New: old\nX-New: older", "whole"),
-        _ => reply(304, "Cache-Control: max-age=600\nETag: \"v1\"\nX-New: new\nContent-Length: 999", ""),
-    })
-    .await;
-    wire.get("/a", &[]).await;
-    wire.pass(secs(61));
-    let renewed = wire.get("/a", &[]).await;
-    assert_eq!((renewed.status(), renewed.text(), renewed.all("content-length")), (200, "whole", vec!["5"]));
-    assert_eq!((renewed.parameter("fwd"), renewed.parameter("fwd-status")), (Some("stale"), Some("304")));
-    wire.pass(secs(500));
-    let hit = wire.get("/a", &[]).await;
-    assert!(hit.is_hit() && hit.text() == "whole" && says(hit.header("age"), 500), "{hit:?}");
-    assert_eq!((hit.all("x-new"), hit.all("x-kept")), (vec!["new"], vec!["1"]));
-    assert_eq!((hit.header("cache-control"), hit.all("content-length")), ("max-age=600", vec!["5"]));
-    assert_eq!(asked(&wire), 2);
-    wire.end().await;
-}
-
-#[tokio::test]
-async fn section_4_3_4_a_304_about_another_reply_is_asked_again_in_full() {
-    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60\nETag: \"v1\"", "one")).await;
-    wire.get("/a", &[]).await;
-    wire.says(|request| match request.header("if-none-match") {
-        "" => reply(200, "Cache-Control: max-age=60\nETag: \"v2\"", "two"),
-        _ => reply(304, "ETag: \"v2\"", ""),
-    });
-    wire.pass(secs(61));
-    let got = wire.get("/a", &[]).await;
-    assert_eq!((got.status(), got.text(), got.header("etag")), (200, "two", "\"v2\""));
-    assert_eq!(asked(&wire), 3);
-    assert!(wire.get("/a", &[]).await.is_hit());
-    wire.end().await;
-}
-
-#[tokio::test]
-async fn section_4_3_4_a_304_that_forbids_storing_is_served_and_what_was_stored_goes() {
-    let wire = Wire::one(|request| match request.header("if-none-match") {
-        "" => reply(200, "Cache-Control: max-age=60\nETag: \"v1\"", "one"),
-        _ => reply(304, "Cache-Control: no-store\nETag: \"v1\"", ""),
-    })
-    .await;
-    wire.get("/a", &[]).await;
-    wire.pass(secs(61));
-    assert_eq!(wire.get("/a", &[]).await.text(), "one");
-    let after = wire.get("/a", &[]).await;
-    assert_eq!((after.is_hit(), after.parameter("fwd")), (false, Some("uri-miss")));
-    wire.end().await;
-}
-
-#[tokio::test]
-async fn section_4_3_3_a_full_reply_replaces_the_stored_one() {
-    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60\nETag: \"v1\"\nX-Old: 1", "one")).await;
-    wire.get("/a", &[]).await;
-    wire.says_always(reply(200, "Cache-Control: max-age=60\nETag: \"v2\"", "two"));
-    wire.pass(secs(61));
-    assert_eq!(wire.get("/a", &[]).await.text(), "two");
-    let hit = wire.get("/a", &[]).await;
-    assert_eq!((hit.is_hit(), hit.text(), hit.has("x-old")), (true, "two", false));
-    wire.end().await;
 }
 
 /// Answers by the language asked for.
@@ -529,242 +415,4 @@ async fn section_3_5_a_reply_to_authorization_is_shared_only_when_it_says_so() {
         assert_eq!(wire.get("/a", &[]).await.is_hit(), stored, "{said}");
         wire.end().await;
     }
-}
-
-#[tokio::test]
-async fn section_4_head_is_answered_from_a_stored_get() {
-    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60\nETag: \"1\"", "12345")).await;
-    wire.get("/a", &[]).await;
-    let head = wire.ask("HEAD", "/a", &[], b"").await;
-    assert_eq!((head.status(), head.is_hit(), head.all("content-length")), (200, true, vec!["5"]));
-    assert_eq!((head.header("etag"), asked(&wire)), ("\"1\"", 1));
-    assert_eq!(wire.ask("HEAD", "/a", &["If-None-Match: \"1\""], b"").await.status(), 304);
-    wire.end().await;
-}
-
-#[tokio::test]
-async fn section_3_a_reply_to_head_is_passed_on_and_does_not_stand_for_a_get() {
-    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60", "12345")).await;
-    let head = wire.ask("HEAD", "/a", &[], b"").await;
-    assert_eq!((head.status(), head.all("content-length"), head.is_hit()), (200, vec!["5"], false));
-    assert_eq!(wire.last_seen().method(), "HEAD");
-    let get = wire.get("/a", &[]).await;
-    assert_eq!((get.is_hit(), get.text()), (false, "12345"));
-    wire.end().await;
-}
-
-#[tokio::test]
-async fn section_4_3_5_a_head_freshens_the_stored_get_or_shows_that_it_is_out_of_date() {
-    for (tag, body, still) in [("\"1\"", "12345", true), ("\"2\"", "12345", false), ("\"1\"", "123456", false)] {
-        let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60\nETag: \"1\"", "12345")).await;
-        wire.get("/a", &[]).await;
-        wire.pass(secs(61));
-        wire.says_always(reply(200, &format!("Cache-Control: max-age=60\nETag: {tag}"), body));
-        assert_eq!(wire.ask("HEAD", "/a", &[], b"").await.status(), 200);
-        wire.idle().await;
-        let got = wire.get("/a", &[]).await;
-        assert_eq!((got.is_hit(), got.text()), (still, body), "{tag} {body}");
-        wire.end().await;
-    }
-}
-
-/// Stores `/a`, sends `request` whose reply is `said`, and tells whether `/a` is still served without asking.
-async fn survives(method: &str, target: &str, said: Say) -> bool {
-    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60\nVary: x-a", "x")).await;
-    wire.get("/a", &["X-A: 1"]).await;
-    wire.get("/a", &["X-A: 2"]).await;
-    wire.says_always(said);
-    wire.ask(method, target, &[], b"body").await;
-    wire.says_always(reply(200, "", "asked again"));
-    let (one, two) = (wire.get("/a", &["X-A: 1"]).await.is_hit(), wire.get("/a", &["X-A: 2"]).await.is_hit());
-    assert_eq!(one, two, "all variants go, or none");
-    wire.end().await;
-    one
-}
-
-#[tokio::test]
-async fn section_4_4_a_successful_unsafe_request_invalidates_its_target_and_an_error_does_not() {
-    for method in ["POST", "PUT", "DELETE", "PATCH", "FROB"] {
-        assert!(!survives(method, "/a", reply(204, "", "")).await, "{method}");
-        assert!(!survives(method, "/a", reply(302, "Location: /z", "")).await, "{method}");
-        assert!(survives(method, "/a", reply(409, "", "")).await, "{method}");
-        assert!(survives(method, "/a", reply(500, "", "")).await, "{method}");
-        assert!(survives(method, "/b", reply(204, "", "")).await, "{method} elsewhere");
-    }
-    assert!(!survives("POST", "/a", silence()).await, "nobody knows whether it was done");
-    assert!(survives("OPTIONS", "/a", reply(200, "", "")).await, "a safe method invalidates nothing");
-}
-
-#[tokio::test]
-async fn section_4_4_location_and_content_location_of_the_same_origin_are_invalidated_too() {
-    for (line, still) in [
-        ("Location: /a", false),
-        ("Content-Location: /a", false),
-        ("Location: http://127.0.0.1/a", false),
-        ("Location: a", false),
-        ("Location: http://elsewhere.example/a", true),
-        ("Location: /a/", true),
-    ] {
-        assert_eq!(survives("POST", "/b", reply(201, line, "")).await, still, "{line}");
-    }
-}
-
-#[tokio::test]
-async fn section_4_4_a_reply_that_was_asked_for_before_the_invalidation_is_not_stored_after_it() {
-    let gate = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
-    let (own, head) =
-        (gate.clone(), b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 3\r\n\r\n".to_vec());
-    let wire = Wire::one(move |request| match request.method() {
-        "GET" => Say::Gated(head.clone(), own.clone(), b"old".to_vec()),
-        _ => reply(204, "", ""),
-    })
-    .await;
-    let (before, _) = tokio::join!(wire.get("/a", &[]), async {
-        while wire.seen().is_empty() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        wire.pass(secs(1));
-        wire.ask("PUT", "/a", &[], b"new").await;
-        gate.add_permits(1);
-    });
-    assert_eq!((before.text(), before.parameter("stored")), ("old", None));
-    wire.says_always(reply(200, "", "new"));
-    assert_eq!(wire.get("/a", &[]).await.text(), "new");
-    wire.end().await;
-}
-
-#[tokio::test]
-async fn rfc_9110_section_7_6_1_hop_by_hop_and_connection_named_headers_go_no_further_either_way() {
-    let say = reply(
-        200,
-        "Cache-Control: max-age=60\nConnection: X-Hop, keep-alive\nX-Hop: region\nKeep-Alive: timeout=5\n\
-         Proxy-Authenticate: Basic\nProxy-Connection: x\nTrailer: x-t\nX-End: region",
-        "x",
-    );
-    let wire = Wire::one(move |_| say.clone()).await;
-    let lines = [
-        "Connection: keep-alive, x-hop",
-        "X-Hop: caller",
-        "Keep-Alive: timeout=9",
-        "Proxy-Authorization: Basic x",
-        "Proxy-Connection: keep-alive",
-        "TE: trailers",
-        "Trailer: x-t",
-        "HTTP2-Settings: AAA",
-        "X-End: caller",
-    ];
-    for got in
-        [wire.get("/a", &lines).await, wire.get("/a", &lines).await, wire.ask("POST", "/a", &lines, b"x").await]
-    {
-        for name in ["x-hop", "keep-alive", "proxy-authenticate", "proxy-connection", "trailer", "connection"] {
-            assert!(!got.has(name), "{name}: {got:?}");
-        }
-        assert_eq!(got.header("x-end"), "region");
-    }
-    assert_eq!(asked(&wire), 2);
-    for seen in wire.seen() {
-        for name in
-            ["x-hop", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer", "http2-settings"]
-        {
-            assert!(!seen.has(name), "{name}: {seen:?}");
-        }
-        assert_eq!(seen.header("x-end"), "caller");
-        let host = wire.regions[0].url();
-        assert_eq!(seen.all("host"), [host.trim_start_matches("http://")], "the region's own");
-    }
-    wire.end().await;
-}
-
-#[tokio::test]
-async fn rfc_9211_cache_status_says_how_each_answer_came() {
-    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=600\nCache-Status: inner; hit", "x")).await;
-    let miss = wire.get("/a", &[]).await;
-    assert_eq!(miss.all("cache-status"), ["inner; hit", "nearside; fwd=uri-miss; fwd-status=200; stored; detail=r0"]);
-    wire.pass(secs(100));
-    let hit = wire.get("/a", &[]).await;
-    assert!(
-        hit.label().starts_with("nearside; hit; ttl=") && ttl(&hit, 499) && says(hit.header("age"), 100),
-        "{hit:?}"
-    );
-    assert_eq!(wire.ask("POST", "/b", &[], b"x").await.label(), "nearside; fwd=method; fwd-status=200; detail=r0");
-    assert_eq!(
-        wire.get("/c", &["Range: bytes=0-1"]).await.label(),
-        "nearside; fwd=bypass; fwd-status=200; detail=r0"
-    );
-    wire.says_always(silence());
-    assert_eq!(wire.get("/d", &[]).await.label(), "nearside");
-    wire.end().await;
-}
-
-#[tokio::test]
-async fn section_4_concurrent_misses_share_one_request_and_say_so() {
-    let gate = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
-    let (own, head) =
-        (gate.clone(), b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 1\r\n\r\n".to_vec());
-    let wire = Wire::one(move |request| match request.target() {
-        "/a" => Say::Gated(head.clone(), own.clone(), b"x".to_vec()),
-        _ => reply(204, "", ""),
-    })
-    .await;
-    let both = async { tokio::join!(wire.get("/a", &[]), wire.get("/a", &["X-Request-Id: 2", "User-Agent: u"])) };
-    let open = async {
-        // Sent after both and answered at once: by then both have been read.
-        wire.ask("POST", "/probe", &[], b"x").await;
-        gate.add_permits(2);
-    };
-    let ((one, two), ()) = tokio::join!(both, open);
-    assert_eq!((one.text(), two.text()), ("x", "x"));
-    let collapsed = [&one, &two].into_iter().filter(|got| got.parameter("collapsed").is_some()).count();
-    assert_eq!((collapsed, wire.seen().iter().filter(|seen| seen.target() == "/a").count()), (1, 1));
-    wire.end().await;
-}
-
-#[tokio::test]
-async fn section_3_3_a_range_passes_through_and_is_not_stored() {
-    let wire = Wire::one(|request| match request.header("range") {
-        "" => reply(200, "Cache-Control: max-age=60", "0123456789"),
-        _ => reply(206, "Cache-Control: max-age=60\nContent-Range: bytes 2-4/10", "234"),
-    })
-    .await;
-    for _ in 0..2 {
-        let part = wire.get("/a", &["Range: bytes=2-4", "If-Range: \"1\""]).await;
-        assert_eq!((part.status(), part.text(), part.header("content-range")), (206, "234", "bytes 2-4/10"));
-        assert_eq!((wire.last_seen().header("range"), wire.last_seen().header("if-range")), ("bytes=2-4", "\"1\""));
-    }
-    let whole = wire.get("/a", &[]).await;
-    assert_eq!((whole.status(), whole.text(), whole.is_hit()), (200, "0123456789", false));
-    assert_eq!(wire.get("/a", &["Range: bytes=2-4"]).await.status(), 206);
-    assert_eq!(asked(&wire), 4);
-    wire.end().await;
-}
-
-#[tokio::test]
-async fn section_4_3_2_conditions_that_only_the_origin_may_judge_pass_through() {
-    let wire = Wire::one(|request| match request.has("if-match") || request.has("if-unmodified-since") {
-        true => reply(412, "", ""),
-        false => reply(200, "Cache-Control: max-age=60\nETag: \"1\"", "x"),
-    })
-    .await;
-    wire.get("/a", &[]).await;
-    for line in ["If-Match: \"2\"", "If-Unmodified-Since: Fri, 01 Jan 2016 00:00:00 GMT"] {
-        assert_eq!(wire.get("/a", &[line]).await.status(), 412, "{line}");
-    }
-    assert!(wire.get("/a", &[]).await.is_hit());
-    wire.end().await;
-}
-
-#[tokio::test]
-async fn section_2_the_query_belongs_to_the_key_byte_for_byte() {
-    let wire = Wire::one(|request| reply(200, "Cache-Control: max-age=60", request.target())).await;
-    let targets =
-        ["/a", "/a?", "/a?x=1", "/a?x=2", "/a?x=%31", "/a?x=1&", "/A", "/a/", "/%61", "//a", "/a;v=1", "/a'"];
-    for target in targets {
-        assert_eq!((wire.get(target, &[]).await.text(), wire.last_seen().target()), (target, target));
-    }
-    for target in targets {
-        let hit = wire.get(target, &[]).await;
-        assert_eq!((hit.is_hit(), hit.text()), (true, target));
-    }
-    assert_eq!(asked(&wire), targets.len());
-    wire.end().await;
 }

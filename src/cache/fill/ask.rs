@@ -84,9 +84,10 @@ pub const ALONG: [HeaderName; 3] =
 
 /// The request that regions get for a routed path.
 pub fn routed_request(admitted: &Admitted, route: &Route) -> Outgoing {
+    let sent = policy::end_to_end(&admitted.headers);
     let mut headers = HeaderMap::new();
     let mut copy = |name: &HeaderName| {
-        for value in admitted.headers.get_all(name) {
+        for value in sent.get_all(name) {
             headers.append(name, value.clone());
         }
     };
@@ -102,12 +103,44 @@ pub fn routed_request(admitted: &Admitted, route: &Route) -> Outgoing {
     Outgoing { method: Method::GET, path_and_query: admitted.path_and_query.clone(), headers, body: Bytes::new() }
 }
 
+/// What of a caller's headers a read through a route needs besides, when it is passed on: the part that it wants, its
+/// conditions, and what describes a body.
+const OF_A_PASSED_READ: [HeaderName; 8] = [
+    header::RANGE,
+    header::IF_RANGE,
+    header::IF_MATCH,
+    header::IF_NONE_MATCH,
+    header::IF_MODIFIED_SINCE,
+    header::IF_UNMODIFIED_SINCE,
+    header::CONTENT_TYPE,
+    header::CONTENT_ENCODING,
+];
+
+/// The request that one region gets for GET or HEAD on a route when the reply cannot be held for others.
+pub fn passed_read(admitted: &Admitted, route: &Route) -> Outgoing {
+    let mut request = routed_request(admitted, route);
+    request.method = admitted.method.clone();
+    request.body = admitted.body.clone();
+    for name in OF_A_PASSED_READ {
+        for value in admitted.headers.get_all(&name) {
+            request.headers.append(&name, value.clone());
+        }
+    }
+    request
+}
+
 /// The request that regions get for an unrouted path: all end-to-end headers, less the caller's own conditions,
 /// which the sidecar answers from the whole reply.
 pub fn unrouted_request(admitted: &Admitted) -> Outgoing {
+    let mut request = passed_request(admitted);
+    policy::validators::unconditional(&mut request.headers);
+    request
+}
+
+/// The request that one region gets when only it can answer: all end-to-end headers, the caller's conditions among them.
+pub fn passed_request(admitted: &Admitted) -> Outgoing {
     let mut headers = policy::end_to_end(&admitted.headers);
     headers.remove(header::HOST);
-    policy::validators::unconditional(&mut headers);
     let path_and_query = admitted.path_and_query.clone();
     Outgoing { method: admitted.method.clone(), path_and_query, headers, body: admitted.body.clone() }
 }

@@ -143,7 +143,7 @@ async fn bad_replies_are_failures_of_their_own_kind() {
         (b"SSH-2.0-OpenSSH_9.2\r\n\r\n\r\n", Failure::Garbage),
         (
             b"HTTP/1.1 200 OK\r\ncontent-length: 9000000\r\n\r\n",
-            Failure::Oversized { limit: REPLY_BODY_BYTES as u64 },
+            Failure::Oversized { limit: REPLY_BODY_BYTES as u64, announced: true },
         ),
     ];
     for (bytes, failure) in cases {
@@ -162,7 +162,10 @@ async fn an_endless_body_or_head_stops_at_its_limit() {
         })
     };
     let body = endless(b"HTTP/1.1 200 OK\r\n\r\n", &[b'x'; 16_384]).await;
-    assert_eq!(ask(&body, WITHIN).await.unwrap_err(), Failure::Oversized { limit: REPLY_BODY_BYTES as u64 });
+    assert_eq!(
+        ask(&body, WITHIN).await.unwrap_err(),
+        Failure::Oversized { limit: REPLY_BODY_BYTES as u64, announced: false }
+    );
     let head =
         endless(b"HTTP/1.1 200 OK\r\n", b"x-a: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\r\n").await;
     let failure = ask(&head, WITHIN).await.unwrap_err();
