@@ -9,6 +9,7 @@ run:
 # Everything, against the real protocols: the AWS emulator (Python 3.13) and the drop-in clients (Python, Node, curl).
 test:
 	tests/emulator/setup.sh
+	tests/clients/setup.sh
 	cargo test --locked
 
 lint:

@@ -79,8 +79,9 @@ async fn readyz_goes_from_warming_to_fresh_with_a_heartbeat_published_by_the_pro
     let output = run(&["heartbeat", "--once", "--topic", topic, "--endpoint-url", &url]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let ready = program.until("/readyz", |page| page["state"] == "fresh").await;
-    assert_eq!(ready["reasons"].as_array().unwrap().len(), 2, "the others still have no proof: {ready}");
+    assert_eq!(ready["reasons"].as_array().unwrap().len(), 0, "one region's lease is enough: {ready}");
     let status = program.json("/status").await;
+    assert_eq!(status["warnings"].as_array().unwrap().len(), 2, "the others still have no proof: {status}");
     let region = &status["regions"][0];
     assert_eq!((&region["subscription"], &region["grade"]), (&"live".into(), &"path".into()), "{region}");
     assert_eq!(run(&["health", "--admin", &program.admin.to_string()]).status.code(), Some(0));
@@ -116,14 +117,17 @@ async fn status_and_metrics_show_what_happened_and_nothing_secret_and_logs_are_j
     stage.publish(1, "what is this?").await;
     let status = program
         .until("/status", |page| {
-            page["totals"]["announcements_applied"] == 1 && page["totals"]["announcements"].as_u64() >= Some(2)
+            let totals = &page["totals"];
+            let heard = totals["announcements_applied"] == 1 && totals["announcements"].as_u64() >= Some(2);
+            // What is kept is counted once a second.
+            heard && page["cache"]["entries"].as_u64() >= Some(1)
         })
         .await;
     assert_eq!((&status["service"], &status["transport"]), (&"status".into(), &"sqs".into()));
     assert_eq!(status["totals"]["hits"], 2, "{status}");
     assert_eq!(status["totals"]["misses"], 2);
     assert!(status["totals"]["legs"].as_u64() >= Some(6), "{status}");
-    assert!(status["cache"]["bytes"].as_u64() > Some(0) && status["cache"]["entries"].as_u64() >= Some(1));
+    assert!(status["cache"]["bytes"].as_u64() > Some(0), "{status}");
     assert!(status["insecure"][0].as_str().unwrap().starts_with("announcements.insecure_sns_signer"), "{status}");
     let names: Vec<_> = status["regions"].as_array().unwrap().iter().map(|region| region["name"].clone()).collect();
     assert_eq!(names, REGIONS);
