@@ -327,3 +327,27 @@ impl App {
         Stopped { late, left_behind }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::read;
+
+    #[tokio::test]
+    async fn a_start_that_fails_says_what_to_change_and_leaves_nothing_running() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let listen = taken.local_addr().unwrap();
+        let text = format!(
+            "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n\
+             topic = \"arn:aws:sns:eu-west-1:000000000000:contexts\"\n\
+             [service]\nname = \"contexts\"\n[listen]\ntcp = \"{free}\"\n[admin]\nlisten = \"127.0.0.1:0\"\n\
+             [announcements]\ntransport = \"http\"\nhttp_listen = \"{listen}\"\n\
+             http_public_url = \"http://{listen}\"\nendpoint_url = \"http://127.0.0.1:1\"\n"
+        );
+        let Err(error) = start(read::from_toml(&text).unwrap()).await else { panic!("the port is taken") };
+        let told = error.to_string();
+        assert!(told.contains(&listen.to_string()) && told.contains("announcements.http_listen"), "{told}");
+        std::net::TcpListener::bind(free).expect("the sidecar's own port is free again");
+    }
+}

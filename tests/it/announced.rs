@@ -16,6 +16,7 @@ use nearside::freshness::horizon::Sight;
 use nearside::freshness::words::RegionId;
 use nearside::world::World;
 use nearside::world::catalogue::Stored;
+use nearside::world::port::Port;
 use serde_json::Value;
 use url::Url;
 
@@ -68,6 +69,8 @@ pub(crate) struct Announced {
     pub(crate) app: App,
     pub(crate) client: reqwest::Client,
     sns: Vec<aws_sdk_sns::Client>,
+    /// Where SNS posts to: held, so that nobody else is given the port before the sidecar listens there.
+    _posted_to: Port,
 }
 
 /// In a hurry, so that a loss is noticed within a test.
@@ -92,12 +95,13 @@ impl Announced {
         for (region, signature) in REGIONS.into_iter().zip([1, 2, 2]) {
             topics.push(emulator.topic(region, wish.name, signature).await);
         }
-        let config = read::from_toml(&settings(&wish, &world, &topics)).unwrap();
+        let port = Port::hold(0).unwrap();
+        let config = read::from_toml(&settings(&wish, &world, &topics, &port)).unwrap();
         let instead = Instead { clock: wish.clock, origin: None, pace: Some(hurried()) };
         let app = app::start_with(config, instead).await.unwrap();
         let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
         let sns = REGIONS.into_iter().map(|region| emulator.sns(region)).collect();
-        Self { world, topics, app, client, sns }
+        Self { world, topics, app, client, sns, _posted_to: port }
     }
 
     /// The same, once every region is subscribed.
@@ -230,12 +234,11 @@ pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) 
     tokio::time::timeout(PATIENCE, holds).await.unwrap_or_else(|_| panic!("in time: {what}"));
 }
 
-/// Waits until the queue holds no message, visible or hidden.
-pub(crate) async fn emptied(region: &str, url: &str) {
+/// Waits until the queue at `url` holds no message, visible or hidden.
+pub(crate) async fn emptied(sqs: &aws_sdk_sqs::Client, url: &str) {
     use aws_sdk_sqs::types::QueueAttributeName::{
         ApproximateNumberOfMessages as Waiting, ApproximateNumberOfMessagesNotVisible as Hidden,
     };
-    let sqs = Emulator::shared().sqs(region);
     until("the queue is empty", async || {
         let asked = sqs.get_queue_attributes().queue_url(url).attribute_names(Waiting).attribute_names(Hidden);
         let counts = asked.send().await.unwrap().attributes.unwrap();
@@ -244,7 +247,7 @@ pub(crate) async fn emptied(region: &str, url: &str) {
     .await;
 }
 
-fn settings(wish: &Wish, world: &World, topics: &[TopicArn]) -> String {
+fn settings(wish: &Wish, world: &World, topics: &[TopicArn], port: &Port) -> String {
     let mut text = format!("service.name = \"{}\"\n", wish.name);
     for (region, topic) in world.regions.iter().zip(topics) {
         let (name, url, topic) = (&topic.region, region.url(), &topic.arn);
@@ -260,8 +263,7 @@ fn settings(wish: &Wish, world: &World, topics: &[TopicArn]) -> String {
         wish.freshness, wish.transport
     );
     if wish.transport == "http" {
-        // `http_public_url` must name the port before it is bound.
-        let listen = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let listen = port.address();
         text += &format!("http_listen = \"{listen}\"\nhttp_public_url = \"http://{listen}/in\"\n");
     }
     text

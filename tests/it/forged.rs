@@ -256,7 +256,7 @@ async fn drops_all_forgeries(target: &Target) {
         announced.until_counted(word, *count).await;
     }
     if target.transport == "sqs" {
-        emptied(REGIONS[0], &target.queue).await;
+        emptied(&Emulator::shared().sqs(REGIONS[0]), &target.queue).await;
     }
     // A genuine one keeps the lease, and comes after all of them.
     target.take(target.signers.genuine(target.topic(), NOTHING), "unrouted").await;
@@ -339,7 +339,7 @@ async fn over_sqs_an_announcement_waits_in_the_queue_until_its_certificate_can_b
     announced.until_counted("no-certificate", 2).await;
     target.signers.serve(MISSING, &target.signers.good);
     until("the change is visible", async || announced.read("x").await.version == 2).await;
-    emptied(REGIONS[0], &target.queue).await;
+    emptied(&Emulator::shared().sqs(REGIONS[0]), &target.queue).await;
     assert_eq!(announced.counted("applied").await, 1);
     target.stop().await;
 }
@@ -385,6 +385,6 @@ async fn over_http_replayed_repeated_and_reordered_announcements_are_harmless() 
 async fn over_sqs_replayed_repeated_and_reordered_announcements_are_harmless() {
     let target = Target::start("sqs", "replayed-sqs").await;
     repetition_is_harmless(&target).await;
-    emptied(REGIONS[0], &target.queue).await;
+    emptied(&Emulator::shared().sqs(REGIONS[0]), &target.queue).await;
     target.stop().await;
 }

@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use nearside::clock::Clock;
 
-use super::announced::{Announced, PATIENCE, Wish, changed};
+use super::announced::{Announced, PATIENCE, Wish, changed, emptied};
+use super::emulator::{Emulator, REGIONS};
 
 const CHANGES: u64 = 200;
 const RECORDS: u64 = 10;
@@ -16,7 +18,7 @@ const PROMISED: (Duration, Duration) = (Duration::from_millis(100), Duration::fr
 ///
 /// The regions take turns to announce first. The other two announce a change once it was seen: so what is measured is
 /// one topic's way, and not which of three the emulator happens to serve first.
-async fn follow(announced: &Announced) -> Vec<Duration> {
+async fn follow(announced: &Announced, queues: &[(aws_sdk_sqs::Client, String)]) -> Vec<Duration> {
     let keys: Vec<String> = (0..RECORDS).map(|record| format!("tenant-{record}")).collect();
     for key in &keys {
         announced.put(key, 1);
@@ -48,16 +50,28 @@ async fn follow(announced: &Announced) -> Vec<Duration> {
         let (seen, ()) = tokio::join!(seen, announced.publish(first, &message));
         took.push(seen.expect("a change is seen in time"));
         tokio::join!(announced.publish((first + 1) % 3, &message), announced.publish((first + 2) % 3, &message));
-        // Each announcement is applied; and a change is measured by itself, not behind those before it.
+        // Each announcement is applied.
         announced.until_counted("applied", 3 * (change + 1)).await;
+        // A change is measured by itself, not behind what the emulator still does about those before it.
+        join_all(queues.iter().map(|(sqs, url)| emptied(sqs, url))).await;
     }
     took.sort_unstable();
     took
 }
 
+/// One measurement at a time: the other transport's load is none of this one's.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 async fn is_seen_in_time(transport: &'static str, name: &'static str) {
+    let _alone = ALONE.lock().await;
     let announced = Announced::subscribed(Wish::over(transport, name)).await;
-    let took = follow(&announced).await;
+    let mut queues = Vec::new();
+    if transport == "sqs" {
+        for (region, name) in REGIONS.into_iter().enumerate() {
+            queues.push((Emulator::shared().sqs(name), announced.queue_url(region).await));
+        }
+    }
+    let took = follow(&announced, &queues).await;
     let at = |share: usize| took[took.len() * share / 100 - 1];
     let (p50, p99, worst) = (at(50), at(99), at(100));
     println!("publish -> visible over {transport}, {CHANGES} changes: p50 {p50:?}, p99 {p99:?}, worst {worst:?}");
