@@ -24,6 +24,7 @@ mod failing;
 mod faults;
 #[cfg(test)]
 mod forged;
+#[cfg(test)]
 mod lagging;
 #[cfg(test)]
 mod operator;
@@ -43,11 +44,10 @@ mod recovery;
 mod rfc9111;
 #[cfg(test)]
 mod routed;
+#[cfg(test)]
 mod secrets;
 #[cfg(test)]
 mod service;
-#[cfg(test)]
-mod stage;
 #[cfg(test)]
 mod stage;
 #[cfg(test)]
