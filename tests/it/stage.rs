@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use nearside::announce::subscription::Pace;
 use nearside::app::{self, App, Instead};
 use nearside::clock::Clock;
 use nearside::config::read;
@@ -57,8 +56,6 @@ pub(crate) struct Stage {
 pub(crate) struct Builder {
     world: world::Builder,
     settings: BTreeMap<String, String>,
-    routes: String,
-    pace: Option<Pace>,
 }
 
 /// What a caller got.
@@ -82,7 +79,7 @@ impl Stage {
         ];
         let settings = defaults.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let world = World::builder().records(100).heartbeat(HEARTBEAT);
-        Builder { world, settings, routes: ROUTES.to_owned(), pace: None }
+        Builder { world, settings }
     }
 
     /// The stage that most tests want: [`Stage::builder`] without announcements, so that no fill is anybody's but the
@@ -172,27 +169,13 @@ impl Builder {
         self
     }
 
-    /// Other `[[service.route]]` tables than the usual.
-    #[must_use]
-    pub(crate) fn routes(mut self, tables: &str) -> Self {
-        self.routes = tables.to_owned();
-        self
-    }
-
-    /// How hurried subscriptions are.
-    #[must_use]
-    pub(crate) fn pace(mut self, pace: Pace) -> Self {
-        self.pace = Some(pace);
-        self
-    }
-
     /// Starts both.
     pub(crate) async fn start(self) -> Stage {
         let clock = Clock::simulated(Clock::System.wall());
         let world = self.world.clone().clock(clock.clone()).start().await.unwrap();
         let text = self.text(&world);
         let config = read::from_toml(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));
-        let instead = Instead { clock: clock.clone(), origin: None, pace: self.pace };
+        let instead = Instead { clock: clock.clone(), origin: None, pace: None };
         let app = app::start_with(config, instead).await.unwrap();
         let http = reqwest::Client::builder()
             .no_proxy()
@@ -221,7 +204,7 @@ impl Builder {
             let (name, url, topic) = (&region.name, region.url(), region.publisher.topic());
             writeln!(text, "\n[[service.region]]\nname = \"{name}\"\nurl = \"{url}\"\ntopic = \"{topic}\"").unwrap();
         }
-        text + &self.routes
+        text + ROUTES
     }
 }
 
@@ -247,11 +230,6 @@ impl Answer {
         let parts = self.label().split(';').skip(1).map(str::trim);
         let mut found = parts.map(|part| part.split_once('=').unwrap_or((part, "")));
         found.find(|(found, _)| *found == name).map(|(_, value)| value.trim_matches('"'))
-    }
-
-    /// It came from the store, unlabelled.
-    pub(crate) fn is_fresh_hit(&self) -> bool {
-        self.parameter("hit").is_some() && self.parameter("detail").is_none()
     }
 
     /// The version that it states.
