@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Ask, Of};
-use crate::cache::entry::{Hold, Standing};
+use crate::cache::entry::{Entry, Hold, Shown, Standing};
 use crate::freshness::standing;
 use crate::freshness::words::RecordId;
 use crate::limits;
@@ -57,6 +57,12 @@ fn is_provisional(sidecar: &Sidecar, ask: &Ask) -> bool {
     matches!(&entry.hold, Hold::Routed(routed) if routed.standing == Standing::Provisional)
 }
 
+/// Something newer than `entry` was announced or served (R1, R3).
+fn is_below(entry: &Entry) -> bool {
+    let current = |shown: &Shown| shown.record.snapshot().upholds(shown.version, shown.generation);
+    !entry.shows().iter().all(current)
+}
+
 /// Refetches what is stored of a record that an announcement named: at once but for a jitter, within the budget.
 pub fn refetch(sidecar: &Arc<Sidecar>, record: RecordId) {
     for (key, previous) in sidecar.store.entries_of(record).into_iter().take(REFETCHES_PER_RECORD) {
@@ -73,6 +79,11 @@ pub fn refetch(sidecar: &Arc<Sidecar>, record: RecordId) {
         let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
         let refetch = async move {
             tokio::time::sleep(REFETCH_JITTER.mul_f64(fastrand::f64())).await;
+            // A reader may have asked meanwhile; then there is nothing left to do.
+            let Some(previous) = own.store.get(ask.key.as_ref()).filter(|stored| is_below(stored)) else {
+                return;
+            };
+            let ask = Ask { previous: Some(previous), ..ask };
             own.fills.fill(&own, ask.clone()).await;
             recheck(&own, Ask { purpose: Purpose::Foreground, ..ask });
         };
