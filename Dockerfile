@@ -8,8 +8,9 @@ ARG BUILDER=rust:1.95-bookworm
 
 FROM ${BUILDER} AS build
 WORKDIR /src
-# A C library of its own makes the binary independent of the final image.
-ENV RUSTFLAGS="-C target-feature=+crt-static"
+# A C library of its own makes the binary independent of the final image. getrandom then cannot look the system call up
+# in a shared one and would need /dev/urandom: it is told to make the call.
+ENV RUSTFLAGS="-C target-feature=+crt-static --cfg getrandom_backend=\"linux_getrandom\""
 
 # The dependencies, in a layer that changes only with them: the sources are empty stand-ins.
 COPY Cargo.toml Cargo.lock build.rs ./
@@ -17,12 +18,12 @@ COPY proto proto
 RUN mkdir -p src benches \
     && touch src/lib.rs benches/hit.rs \
     && echo 'fn main() {}' > src/main.rs \
-    && cargo build --release --locked --bin nearside --target "$(rustc -vV | sed -n 's/^host: //p')"
+    && cargo build --release --locked --bin nearside --target "$(rustc --print host-tuple)"
 
 # Nearside itself. The stand-ins may be newer than the sources, so those are touched.
 COPY src src
 RUN touch src/lib.rs src/main.rs build.rs \
-    && cargo build --release --locked --bin nearside --target "$(rustc -vV | sed -n 's/^host: //p')"
+    && cargo build --release --locked --bin nearside --target "$(rustc --print host-tuple)"
 
 # The final image's files.
 RUN mkdir -p /image/etc/ssl/certs /image/etc/nearside /image/home \

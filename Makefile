@@ -9,6 +9,7 @@ run:
 # Everything, against the real protocols: the AWS emulator (Python 3.13) and the drop-in clients (Python, Node, curl).
 test:
 	tests/emulator/setup.sh
+	tests/clients/setup.sh
 	cargo test --locked
 
 lint:
@@ -26,6 +27,7 @@ DENY_VERSION := 0.20.2
 deny:
 	@$(DENY) --version 2>/dev/null | grep -q ' $(DENY_VERSION)$$' || cargo install --quiet --locked --debug \
 	    --no-default-features --version $(DENY_VERSION) --root .tools --target-dir target/tools cargo-deny || true
+	@rm -rf target/tools
 	@if [ -x $(DENY) ]; then $(DENY) check licenses bans sources; \
 	 else echo 'deny: cargo-deny $(DENY_VERSION) could not be installed; licences, bans and sources are NOT checked'; fi
 

@@ -118,12 +118,16 @@ pub async fn start_with(config: Config, instead: Instead) -> Result<App, StartEr
     let door = Door::new(&config.listen, token(&config)?);
     let sidecar = build(config, &instead)?;
     let app = open(sockets, door, sidecar);
-    subscribe(&app.sidecar, instead.pace.unwrap_or_default())?;
+    if let Err(error) = subscribe(&app.sidecar, instead.pace.unwrap_or_default()) {
+        // Nothing of a sidecar that did not start goes on.
+        app.sidecar.tasks.drain(Duration::ZERO).await;
+        return Err(error);
+    }
     tracing::info!(
         service = %app.sidecar.config.service.name,
         regions = app.sidecar.names.len(),
-        tcp = ?app.tcp,
-        unix = ?app.unix,
+        tcp = app.tcp.map(tracing::field::display),
+        unix = app.unix.as_ref().map(|path| tracing::field::display(path.display())),
         admin = %app.admin,
         "serving"
     );
@@ -304,8 +308,8 @@ impl App {
     /// Lingers, closes, unsubscribes and drains (DESIGN.md, section 2): after it nothing runs.
     pub async fn stop(self) -> Stopped {
         let drain = self.sidecar.config.drain;
-        tracing::info!(linger = ?drain.linger, "stopping: everything is still answered until the linger ends");
         self.ending.lingering.cancel();
+        tracing::info!(linger = ?drain.linger, "stopping: everything is still answered until the linger ends");
         tokio::time::sleep(drain.linger).await;
         self.ending.closing.cancel();
         let unsubscribed = async {
@@ -321,5 +325,29 @@ impl App {
         }
         tracing::info!(?late, left_behind, "stopped");
         Stopped { late, left_behind }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::read;
+
+    #[tokio::test]
+    async fn a_start_that_fails_says_what_to_change_and_leaves_nothing_running() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let listen = taken.local_addr().unwrap();
+        let text = format!(
+            "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n\
+             topic = \"arn:aws:sns:eu-west-1:000000000000:contexts\"\n\
+             [service]\nname = \"contexts\"\n[listen]\ntcp = \"{free}\"\n[admin]\nlisten = \"127.0.0.1:0\"\n\
+             [announcements]\ntransport = \"http\"\nhttp_listen = \"{listen}\"\n\
+             http_public_url = \"http://{listen}\"\nendpoint_url = \"http://127.0.0.1:1\"\n"
+        );
+        let Err(error) = start(read::from_toml(&text).unwrap()).await else { panic!("the port is taken") };
+        let told = error.to_string();
+        assert!(told.contains(&listen.to_string()) && told.contains("announcements.http_listen"), "{told}");
+        std::net::TcpListener::bind(free).expect("the sidecar's own port is free again");
     }
 }

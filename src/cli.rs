@@ -93,6 +93,9 @@ pub struct DevArgs {
     /// Pick every port freely, so that several worlds fit on one machine
     #[arg(long)]
     pub any_ports: bool,
+    /// Where the sidecar answers [default: 8700, or another one where that is taken]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
     /// Stop when the story has been told
     #[arg(long)]
     pub exit_after_demo: bool,
@@ -310,6 +313,7 @@ mod tests {
         assert_eq!(control.control.port(), 9);
         assert!(parse("nearside dev chaos us-east-1").is_err());
         assert!(parse("nearside dev --any-ports put a b").is_err(), "ports belong to a new world, not to an order");
+        assert!(parse("nearside dev --port 9000 --any-ports").is_ok() && parse("nearside dev --port 0").is_err());
     }
 
     #[test]

@@ -95,6 +95,8 @@ pub const REMEMBERED_ERRORS: u64 = 65_536;
 pub const ERROR_MEMORY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 /// Rechecks that wait for their time at once; beyond it a provisional entry is rechecked by its next reader.
 pub const PENDING_RECHECKS: usize = 1024;
+/// Refetches after announcements, waiting out their jitter or under way; beyond it a changed entry waits for its reader.
+pub const PENDING_REFETCHES: usize = 1024;
 /// First and last wait before a provisional entry is rechecked (R5).
 pub const RECHECK_WAIT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
 /// Identities per record beyond which callers seem to mint a new token per request.

@@ -289,24 +289,26 @@ where
     C: Future<Output = hyper::Result<()>>,
 {
     let mut connection = std::pin::pin!(connection);
-    // HTTP/1.1 says goodbye with its next answer; only HTTP/2 can say it in between.
-    let first_word = match protocol {
-        Protocol::Http1 => &ending.closing,
-        Protocol::Http2 => &ending.lingering,
-    };
     let mut said = false;
+    let mut driven = std::pin::pin!(std::future::poll_fn(|cx| {
+        if !said && is_time(ending, pulse, protocol) {
+            said = true;
+            goodbye(connection.as_mut());
+        }
+        connection.as_mut().poll(cx)
+    }));
+    let (mut lingering, mut closing) = (false, false);
     loop {
         tokio::select! {
-            ended = connection.as_mut() => {
+            ended = driven.as_mut() => {
                 if let Err(error) = ended {
                     tracing::debug!(%error, "a connection ended early");
                 }
                 return;
             }
-            () = first_word.cancelled(), if !said => {
-                said = true;
-                goodbye(connection.as_mut());
-            }
+            // Each wakes the connection once, to see whether it is time.
+            () = ending.lingering.cancelled(), if !lingering => lingering = true,
+            () = ending.closing.cancelled(), if !closing => closing = true,
             () = tokio::time::sleep(pulse.patience(protocol).min(limits::HEADER_WAIT / 2)) => {
                 if pulse.patience(protocol).is_zero() {
                     tracing::debug!("a connection that kept us waiting was closed");
@@ -315,6 +317,13 @@ where
             }
         }
     }
+}
+
+/// Whether a connection is to be told to go. HTTP/1.1 says goodbye with its next answer; only HTTP/2 can say it in
+/// between, but not before its first answer: a connection made during the linger would be of no use.
+fn is_time(ending: &Ending, pulse: &Pulse, protocol: Protocol) -> bool {
+    let early = protocol == Protocol::Http2 && pulse.has_answered() && ending.lingering.is_cancelled();
+    early || ending.closing.is_cancelled()
 }
 
 #[cfg(test)]

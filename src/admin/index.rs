@@ -34,7 +34,7 @@ fn write_page(html: &mut String, status: &Status) -> std::fmt::Result {
         status.uptime_s,
         status.version
     )?;
-    lines(html, "What is not as it should be", &status.reasons)?;
+    lines(html, "Why it is not fresh", &status.reasons)?;
     lines(html, "Warnings", &status.warnings)?;
     lines(html, "Settings that relax a protection", &status.insecure)?;
     write!(html, "<table><tr><th>region<th>host<th>subscription<th>proof<th>epoch<th>races</tr>")?;

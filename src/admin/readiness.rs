@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::clock::Moment;
 use crate::freshness::event::Subscription;
 use crate::freshness::horizon::{Horizon, Sight};
-use crate::freshness::words::{RegionId, RegionSet};
+use crate::freshness::words::{Epoch, RegionId, RegionSet};
 use crate::limits;
 
 /// How far the sidecar can be relied on to be fresh. Only [`State::Draining`] is not ready.
@@ -56,7 +56,7 @@ pub enum Reason {
 pub struct Readiness {
     /// The verdict.
     pub state: State,
-    /// Everything that is not as it should be; may be non-empty when `state` is `fresh`, since one lease suffices.
+    /// Everything that is not as it should be; with `fresh`, what does not matter yet, since one lease suffices.
     pub reasons: Vec<Reason>,
 }
 
@@ -87,7 +87,9 @@ pub fn readiness(horizon: &Horizon, now: Moment, conditions: &Conditions) -> Rea
     if conditions.all_fail {
         reasons.push(Reason::AllRegionsFail);
     }
-    let starting = || conditions.up < limits::WARMING && announcing().all(|(_, sight)| sight.proof == Moment::ZERO);
+    // A region whose epoch has moved was LIVE, or subscribed and lost: that is no start any more.
+    let untried = |sight: &Sight| sight.proof == Moment::ZERO && sight.epoch == Epoch::default();
+    let starting = || conditions.up < limits::WARMING && announcing().all(|(_, sight)| untried(sight));
     let state = if conditions.draining {
         State::Draining
     } else if conditions.all_fail || conditions.topics.is_empty() {
@@ -112,6 +114,13 @@ pub(super) const fn lapsed(state: Subscription) -> Subscription {
 
 pub(super) fn proof_age(sight: &Sight, now: Moment) -> Option<Duration> {
     (sight.proof != Moment::ZERO).then(|| now.since(sight.proof))
+}
+
+impl Readiness {
+    /// The reasons, a line each; `names` are the regions'.
+    pub fn lines(&self, names: &[String]) -> Vec<String> {
+        self.reasons.iter().map(|reason| reason.line(names)).collect()
+    }
 }
 
 impl Reason {
@@ -167,8 +176,7 @@ mod tests {
         let verdict = verdict(&[live(SECOND), dead], |_| {});
         assert_eq!(verdict.state, State::Fresh);
         let names = ["eu".to_owned(), "us".to_owned()];
-        let lines: Vec<_> = verdict.reasons.iter().map(|reason| reason.line(&names)).collect();
-        assert_eq!(lines, ["us: subscription dead, newest proof 90 s ago"]);
+        assert_eq!(verdict.lines(&names), ["us: subscription dead, newest proof 90 s ago"]);
     }
 
     #[test]
@@ -183,6 +191,13 @@ mod tests {
     fn losing_the_only_lease_degrades_it_even_just_after_the_start() {
         let suspect = silent(Subscription::Suspect, NOW.before(20 * SECOND));
         assert_eq!(verdict(&[suspect], |_| {}).state, State::Degraded);
+    }
+
+    #[test]
+    fn losing_every_subscription_just_after_the_start_is_no_warming() {
+        let lost = Sight { epoch: Epoch(1), ..silent(Subscription::Dead, Moment::ZERO) };
+        let pending = silent(Subscription::Pending, Moment::ZERO);
+        assert_eq!(verdict(&[lost, pending], |_| {}).state, State::Degraded);
     }
 
     #[test]

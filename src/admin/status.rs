@@ -80,7 +80,7 @@ pub struct Status {
     pub uptime_s: u64,
     /// `warming`, `fresh`, `degraded`, `draining`.
     pub state: State,
-    /// What is not as it should be, a line each.
+    /// Why it is not `fresh`, a line each.
     pub reasons: Vec<String>,
     /// How old an answer can at most be, seconds, where watermarks tell.
     pub bound_s: Option<u64>,
@@ -98,7 +98,7 @@ pub struct Status {
     pub tasks: BTreeMap<&'static str, usize>,
     /// Settings that relax a protection, a line each.
     pub insecure: Vec<String>,
-    /// What somebody should change, a line each.
+    /// What somebody should look at although it is no reason yet, a line each.
     pub warnings: Vec<String>,
 }
 
@@ -151,12 +151,16 @@ impl Status {
         let conditions =
             Conditions { up, draining: facts.draining, topics: topics(config), all_fail: all_fail(facts) };
         let readiness = readiness(facts.horizon, facts.now, &conditions);
+        let (mut reasons, mut warnings) = (readiness.lines(&names), warnings(facts));
+        if readiness.state == State::Fresh {
+            warnings.append(&mut reasons);
+        }
         Self {
             version: env!("CARGO_PKG_VERSION"),
             service: config.service.name.clone(),
             uptime_s: up.as_secs(),
             state: readiness.state,
-            reasons: readiness.reasons.iter().map(|reason| reason.line(&names)).collect(),
+            reasons,
             bound_s: facts.bound,
             transport: transport(&config.announcements.transport),
             regions: (0u8..)
@@ -169,7 +173,7 @@ impl Status {
             connections: facts.connections,
             tasks: facts.tasks.clone(),
             insecure: insecure(config),
-            warnings: warnings(facts),
+            warnings,
         }
     }
 

@@ -134,7 +134,7 @@ pub struct Left {
 
 /// The http transport cannot listen: the user's to fix, no retry helps.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen for announcements on {listen}: {source} (set announcements.listen to a free address)")]
+#[error("cannot listen for announcements on {listen}: {source} (set announcements.http_listen to a free address)")]
 pub struct CannotListen {
     /// Where it was to listen.
     pub listen: SocketAddr,
@@ -166,7 +166,7 @@ impl Subscriptions {
     pub fn start(config: &Config, pace: Pace, edges: &Edges) -> Result<Self, CannotListen> {
         let stopping = edges.tasks.stopping().child_token();
         let mut subscriptions = Self { stopping: stopping.clone(), kept: Vec::new(), listening: None };
-        let mut doors = Vec::new();
+        let (mut lives, mut doors) = (Vec::new(), Vec::new());
         for (region, configured) in (0u8..).map(RegionId).zip(&config.service.regions) {
             let Some(topic) = &configured.topic else { continue };
             let way = match &config.announcements.transport {
@@ -202,12 +202,16 @@ impl Subscriptions {
                 status: standing,
             };
             let span = tracing::info_span!("subscription", region = configured.name);
-            let task = edges.tasks.spawn("subscription", Box::pin(life.live(way, asked).instrument(span)));
-            subscriptions.kept.push(Kept { region, status, ask, task: Mutex::new(Some(task)) });
+            lives.push((region, status, ask, Box::pin(life.live(way, asked).instrument(span))));
         }
+        // First: without it nothing may be left in AWS.
         if let Transport::Http { listen, .. } = &config.announcements.transport {
             let opened = http::open(*listen, doors, edges, stopping);
             subscriptions.listening = Some(opened.map_err(|source| CannotListen { listen: *listen, source })?);
+        }
+        for (region, status, ask, life) in lives {
+            let task = edges.tasks.spawn("subscription", life);
+            subscriptions.kept.push(Kept { region, status, ask, task: Mutex::new(Some(task)) });
         }
         Ok(subscriptions)
     }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use crate::freshness::event::Event;
 use crate::freshness::words::RegionId;
@@ -28,15 +29,24 @@ pub(super) fn recall(sidecar: &Sidecar) {
 pub(super) fn note(sidecar: &Sidecar, region: RegionId) {
     let Some(file) = &sidecar.config.freshness.state_file else { return };
     let Some(topic) = &sidecar.config.service.regions[region.index()].topic else { return };
-    let mut remembered = read(file);
-    if !remembered.insert(topic.arn.clone()) {
-        return;
-    }
-    let text: String = remembered.iter().map(|topic| format!("{topic}\n")).collect();
-    let beside = file.with_extension("new");
-    if let Err(error) = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, file)) {
+    if let Err(error) = remember(file, &topic.arn) {
         tracing::warn!(file = %file.display(), %error, "freshness.state_file could not be written");
     }
+}
+
+/// Adds a topic to the file, unless it is there.
+fn remember(file: &Path, topic: &str) -> std::io::Result<()> {
+    // The first heartbeats of all regions come together: who reads the file and writes it anew must be alone.
+    static WRITING: Mutex<()> = Mutex::new(());
+    let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut remembered = read(file);
+    if !remembered.insert(topic.to_owned()) {
+        return Ok(());
+    }
+    let text: String = remembered.iter().map(|topic| format!("{topic}\n")).collect();
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".new");
+    std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, file))
 }
 
 /// One topic ARN a line.
@@ -44,4 +54,33 @@ fn read(file: &Path) -> BTreeSet<String> {
     let bounded = std::fs::metadata(file).is_ok_and(|meta| meta.len() <= limits::TOKEN_BYTES);
     let text = if bounded { std::fs::read_to_string(file).unwrap_or_default() } else { String::new() };
     text.lines().map(str::to_owned).take(limits::REGIONS * 4).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_heartbeats_of_all_regions_are_remembered_though_they_come_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("heartbeats.new");
+        let topics: Vec<String> = (0..limits::REGIONS).map(|region| format!("arn:aws:sns:r-{region}:0:t")).collect();
+        std::thread::scope(|scope| {
+            for topic in &topics {
+                scope.spawn(|| remember(&file, topic).unwrap());
+            }
+        });
+        assert_eq!(read(&file), topics.into_iter().collect());
+    }
+
+    #[test]
+    fn a_file_that_is_missing_or_no_text_remembers_nothing_and_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("heartbeats");
+        assert!(read(&file).is_empty());
+        std::fs::write(&file, [0xff; 99]).unwrap();
+        assert!(read(&file).is_empty());
+        remember(&file, "arn:aws:sns:r:0:t").unwrap();
+        assert_eq!(read(&file).len(), 1);
+    }
 }

@@ -1,9 +1,9 @@
 //! Owns the process around a sidecar: its runtime, its signals, its exit.
 //!
 //! Before it: [`crate::cli`] has a config. After it: an exit code. Invariant: SIGTERM and SIGINT begin an ordered
-//! stop; a second one ends at once.
+//! stop, from before anything is made that would have to be removed; a second one ends at once.
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{StartError, Stopped};
 use crate::config::Config;
@@ -25,12 +25,12 @@ pub enum RunError {
 /// Runs a sidecar until it is told to stop.
 pub fn run(config: Config) -> Result<(), RunError> {
     let stopped = block_on(async {
+        let mut signals = Signals::listen()?;
         let app = super::start(config).await?;
-        told_to_stop().await?;
+        signals.told().await;
         let stopped = tokio::select! {
             stopped = app.stop() => stopped,
-            again = told_to_stop() => {
-                again?;
+            () = signals.told() => {
                 tracing::warn!("told to stop twice: ending at once");
                 Stopped::default()
             }
@@ -49,12 +49,29 @@ pub fn block_on<F: Future>(work: F) -> Result<F::Output, std::io::Error> {
     Ok(output)
 }
 
-/// Resolves at SIGTERM or SIGINT.
-pub async fn told_to_stop() -> Result<(), std::io::Error> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// SIGTERM and SIGINT, which end nothing by themselves as long as this lives; what comes between two waits is kept.
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// From now on.
+    pub fn listen() -> Result<Self, std::io::Error> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
+
+    /// Resolves at either of them.
+    pub async fn told(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Resolves at SIGTERM or SIGINT, from when it is first polled.
+pub async fn told_to_stop() -> Result<(), std::io::Error> {
+    Signals::listen()?.told().await;
     Ok(())
 }

@@ -114,7 +114,7 @@ pub struct Fills {
     hasher: RandomState,
     under_way: AtomicUsize,
     errors: Mutex<HashMap<Key, Remembered>>,
-    pub(super) rechecks: Arc<tokio::sync::Semaphore>,
+    pending: background::Pending,
 }
 
 struct Remembered {
@@ -131,7 +131,7 @@ impl Default for Fills {
             hasher: RandomState::new(),
             under_way: AtomicUsize::new(0),
             errors: Mutex::default(),
-            rechecks: Arc::new(tokio::sync::Semaphore::new(limits::PENDING_RECHECKS)),
+            pending: background::Pending::default(),
         }
     }
 }

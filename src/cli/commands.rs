@@ -41,9 +41,11 @@ pub(super) fn run_sidecar(config: Config, origins: Origins) -> Result<(), Comman
 pub(super) fn run_world(args: DevArgs) -> Result<(), CommandError> {
     let options = DevOptions {
         ports: if args.any_ports { Ports::Ephemeral } else { Ports::Fixed },
+        port: args.port,
         exit_after_demo: args.exit_after_demo,
         pace: Duration::from_millis(900),
         terminal: std::io::stdout().is_terminal(),
+        program: called().into(),
     };
     let work = async move {
         let mut out = std::io::stdout();
@@ -54,6 +56,12 @@ pub(super) fn run_world(args: DevArgs) -> Result<(), CommandError> {
         demo::run(options, &mut out, start_for_the_world, stop).await
     };
     process::block_on(work).map_err(failed)?.map(drop).map_err(failed)
+}
+
+/// How a shell finds this program: by the path it was started with, or by its name.
+fn called() -> String {
+    let path = std::env::args().next().unwrap_or_default();
+    if path.contains('/') { path } else { "nearside".to_owned() }
 }
 
 /// The sidecar that runs in production, from configuration text.

@@ -1,3 +1,5 @@
+//! What `codec` promises, tried.
+
 use std::io::Write;
 
 use flate2::Compression;

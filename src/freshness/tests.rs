@@ -1,3 +1,5 @@
+//! What `freshness` promises, tried.
+
 use super::event::{Scope, Subscription};
 use super::words::{Generation, TypeId};
 use super::*;

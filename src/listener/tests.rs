@@ -203,3 +203,39 @@ async fn a_peer_whose_uid_is_not_named_is_turned_away() {
     let _ = stream.write_all(GET.as_bytes()).await;
     assert_eq!(read_until(&mut stream, "/one").await, "");
 }
+
+/// Reads HTTP/2 frames until one of type `wanted` has come; the types of all, that one included.
+async fn frames_until(stream: &mut TcpStream, wanted: u8) -> Vec<u8> {
+    let mut kinds = Vec::new();
+    while kinds.last() != Some(&wanted) {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await.unwrap();
+        let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+        stream.read_exact(&mut vec![0; length]).await.unwrap();
+        kinds.push(head[3]);
+    }
+    kinds
+}
+
+#[tokio::test]
+async fn an_http2_connection_made_during_the_linger_is_told_to_go_only_with_its_first_answer() {
+    const HEADERS: u8 = 1;
+    const PING: u8 = 6;
+    const GOAWAY: u8 = 7;
+    let door = open(8);
+    door.reception.ending.lingering.cancel();
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    // The preface, an empty SETTINGS and a PING, whose answer tells that both were read.
+    send(&mut stream, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+    stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
+    stream.write_all(&[0, 0, 8, PING, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]).await.unwrap();
+    assert!(!frames_until(&mut stream, PING).await.contains(&GOAWAY), "it would be of no use");
+    // GET / over http from localhost, by HPACK's static table; the end of headers and of the stream.
+    let fields = [&[0x82, 0x84, 0x86, 0x41, 9][..], b"localhost"].concat();
+    stream.write_all(&[0, 0, fields.len() as u8, HEADERS, 5, 0, 0, 0, 1]).await.unwrap();
+    stream.write_all(&fields).await.unwrap();
+    // The two go out together, in either order.
+    if !frames_until(&mut stream, HEADERS).await.contains(&GOAWAY) {
+        frames_until(&mut stream, GOAWAY).await;
+    }
+}

@@ -9,7 +9,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -107,6 +107,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
 pub struct Pulse {
     clock: Clock,
     under_way: AtomicU32,
+    /// A request was answered.
+    answered: AtomicBool,
     /// The last byte either way, nanoseconds since boot.
     last: AtomicU64,
     /// The first byte of a head that is not complete; 0 when none is begun.
@@ -119,6 +121,7 @@ pub struct UnderWay(Arc<Pulse>);
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.0.touch();
+        self.0.answered.store(true, Ordering::Relaxed);
         self.0.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -127,7 +130,7 @@ impl Pulse {
     /// A connection that begins now.
     pub fn new(clock: Clock) -> Self {
         let last = clock.now().as_nanos();
-        Self { clock, under_way: AtomicU32::new(0), last: last.into(), head: 0.into() }
+        Self { clock, under_way: 0.into(), answered: false.into(), last: last.into(), head: 0.into() }
     }
 
     /// A head is complete and its request begins.
@@ -135,6 +138,11 @@ impl Pulse {
         self.under_way.fetch_add(1, Ordering::Relaxed);
         self.head.store(0, Ordering::Relaxed);
         UnderWay(self.clone())
+    }
+
+    /// Whether the connection has served anybody yet.
+    pub fn has_answered(&self) -> bool {
+        self.answered.load(Ordering::Relaxed)
     }
 
     fn touch(&self) -> u64 {

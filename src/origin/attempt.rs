@@ -7,7 +7,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -74,6 +74,8 @@ struct Site {
     meeting: tokio::sync::Mutex<()>,
     /// Rung when a connection has grown old and a successor should be opened.
     successor: tokio::sync::Notify,
+    /// The last connection opened ahead could not be: what is said once, not with every try.
+    unreachable: AtomicBool,
 }
 
 /// A reply whose body has not been read.
@@ -121,6 +123,7 @@ impl HttpOrigin {
                 connector,
                 meeting: tokio::sync::Mutex::default(),
                 successor: tokio::sync::Notify::new(),
+                unreachable: AtomicBool::new(false),
             }))
         };
         Ok(Self { sites: (0u8..).zip(regions).map(site).collect::<Result<_, _>>()? })
@@ -203,10 +206,26 @@ impl Site {
     }
 
     async fn open_ahead(&self) -> Result<(), Failure> {
-        self.connector.make_ready().await.map_err(|error| {
-            tracing::debug!(region = self.name, %error, "could not connect");
-            Failure::Connect
-        })
+        let opened = self.connector.make_ready().await;
+        let before = self.unreachable.swap(opened.is_err(), Ordering::Relaxed);
+        match opened {
+            Ok(()) if before => tracing::info!(region = self.name, "the region can be reached again"),
+            Ok(()) => {}
+            Err(error) => {
+                let error = chain(&error);
+                if before {
+                    tracing::debug!(region = self.name, error, "could not connect");
+                } else {
+                    tracing::warn!(
+                        region = self.name,
+                        error,
+                        "the region cannot be reached: callers get what the others answer, and it is tried again"
+                    );
+                }
+                return Err(Failure::Connect);
+            }
+        }
+        Ok(())
     }
 
     /// One request over one connection. On failure, says whether the connection had carried replies before.

@@ -38,11 +38,6 @@ pub fn init(settings: &Log) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Whether `text` is an env-filter; used by whoever validates settings.
-pub fn check_filter(text: &str) -> Result<(), LogError> {
-    filter(text).map(drop)
-}
-
 fn filter(text: &str) -> Result<EnvFilter, LogError> {
     Ok(EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).parse(text)?)
 }
@@ -108,8 +103,8 @@ mod tests {
 
     #[test]
     fn a_filter_that_is_none_is_an_error_that_says_what_to_write() {
-        let error = check_filter("nearside=loud").unwrap_err();
+        let error = filter("nearside=loud").unwrap_err();
         assert!(error.to_string().contains("write a level"), "{error}");
-        assert!(check_filter("nearside=debug,warn").is_ok());
+        assert!(filter("nearside=debug,warn").is_ok());
     }
 }

@@ -38,7 +38,7 @@ const NETWORK_BOUNDS: &[u64] = &[
 /// What a race may make of a leg or of the whole, shown at zero from the start.
 const VERDICTS: &[&str] = &["good", "absent", "refused", "too-old", "worthless"];
 /// What may become of an announcement, shown at zero from the start.
-const OUTCOMES: &[&str] = &["applied", "duplicate", "unrouted", "undecodable", "forged"];
+const OUTCOMES: &[&str] = &["applied", "heartbeat", "duplicate", "unrouted", "undecodable", "forged"];
 
 /// All of the process's metrics; cheap to record, from any thread.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@
 //! [`super::story`] and [`super::screen`]. Invariant: the sidecar is the program that runs in production, configured by
 //! text as an operator would; only its AWS endpoint and its trust in the signer point into this world.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::future::Future;
 use std::io::{self, Write};
@@ -26,16 +27,20 @@ pub const ADMIN_PORT: u16 = 8701;
 pub const RECORDS: usize = 10_000;
 
 /// How `nearside dev` runs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct DevOptions {
     /// Which ports; taken ones are replaced, with a note.
     pub ports: Ports,
+    /// The sidecar's port, exactly; [`SIDECAR_PORT`] or another one otherwise.
+    pub port: Option<u16>,
     /// Ends after the story (for tests).
     pub exit_after_demo: bool,
     /// Pause after each step, for reading.
     pub pace: Duration,
     /// Somebody looks: colour, progress.
     pub terminal: bool,
+    /// How this program is called here, for commands to paste.
+    pub program: Cow<'static, str>,
 }
 
 /// A started sidecar.
@@ -54,6 +59,9 @@ pub enum DevError {
     /// No world.
     #[error(transparent)]
     World(#[from] WorldError),
+    /// The port that was asked for is somebody else's; another one helps.
+    #[error("port {0} is in use: write another one after --port, or leave it out")]
+    Taken(u16),
     /// No sidecar; why, as its starter says.
     #[error("the sidecar did not start: {0}")]
     Sidecar(String),
@@ -77,13 +85,16 @@ pub async fn run<S>(
 where
     S: AsyncFnOnce(String) -> Result<Sidecar, String>,
 {
+    if let Some(port) = options.port.filter(|port| Port::hold(*port).is_err()) {
+        return Err(DevError::Taken(port));
+    }
     let mut world = world(options.ports).start().await?;
-    let config = sidecar_config(&mut world, options.ports)?;
+    let config = sidecar_config(&mut world, &options);
     let sidecar = start(config).await.map_err(DevError::Sidecar)?;
     let mut screen = Screen::new(out, options.terminal);
     let outcome = {
         let stay_up = async {
-            let story = tell(&world, &sidecar, options, &mut screen).await?;
+            let story = tell(&world, &sidecar, &options, &mut screen).await?;
             if !options.exit_after_demo {
                 screen.line("")?;
                 screen.line("Everything stays up until Ctrl-C.")?;
@@ -115,7 +126,7 @@ pub fn world(ports: Ports) -> super::Builder {
 async fn tell(
     world: &World,
     sidecar: &Sidecar,
-    options: DevOptions,
+    options: &DevOptions,
     screen: &mut Screen<'_>,
 ) -> Result<Story, DevError> {
     let (tcp, admin) = (format!("http://{}", sidecar.tcp), format!("http://{}", sidecar.admin));
@@ -124,7 +135,7 @@ async fn tell(
     story::subscribed(world).await?;
     let fresh = ready(sidecar.admin, Duration::from_secs(3)).await;
     let took = (world.clock.now() - began).as_millis();
-    screen.line(&format!("Subscribed in {} regions after {took} ms; /readyz says: {fresh}", world.regions.len()))?;
+    screen.line(&format!("Subscribed in {} regions after {took} ms; /readyz says {fresh}", world.regions.len()))?;
     let mut broken = None;
     let story = story::run_story(world, sidecar.tcp, async |told| {
         let is_result = !matches!(told, story::Told::Begin(_) | story::Told::Progress(..));
@@ -142,19 +153,21 @@ async fn tell(
     } else {
         format!(" --control {}", world.control)
     };
-    screen.commands(&story, &tcp, &admin, &control)?;
+    screen.commands(&story, &options.program, &tcp, &admin, &control)?;
     Ok(story)
 }
 
-/// Asks `/readyz` until it says fresh, `within` at the longest; its last first line.
+/// Asks `/readyz` until it says fresh, `within` at the longest; its last word.
 async fn ready(admin: SocketAddr, within: Duration) -> String {
     let url = format!("http://{admin}/readyz");
     let asking = async |last: &mut String| {
         let Ok(client) = reqwest::Client::builder().no_proxy().tls_certs_only([]).build() else { return };
-        while !last.contains("fresh") {
+        while last != "fresh" {
             if let Ok(response) = client.get(&url).send().await {
-                let text = response.text().await.unwrap_or_default();
-                *last = text.lines().next().unwrap_or_default().chars().take(50).collect();
+                let said = response.bytes().await.unwrap_or_default();
+                let said: serde_json::Value = serde_json::from_slice(&said).unwrap_or_default();
+                last.clear();
+                last.push_str(said["state"].as_str().unwrap_or("something else"));
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -166,9 +179,9 @@ async fn ready(admin: SocketAddr, within: Duration) -> String {
 }
 
 /// The sidecar's configuration, as an operator would write it.
-fn sidecar_config(world: &mut World, ports: Ports) -> Result<String, DevError> {
-    let tcp = free(ports, SIDECAR_PORT, "the sidecar", &mut world.notes);
-    let admin = free(ports, ADMIN_PORT, "the admin page", &mut world.notes);
+fn sidecar_config(world: &mut World, options: &DevOptions) -> String {
+    let tcp = options.port.unwrap_or_else(|| free(options.ports, SIDECAR_PORT, "the sidecar", &mut world.notes));
+    let admin = free(options.ports, ADMIN_PORT, "the admin page", &mut world.notes);
     let mut text = String::from("[service]\nname = \"contexts\"\nversion_header = \"x-record-version\"\n");
     for region in world.regions.iter() {
         // Writing to a String cannot fail.
@@ -195,7 +208,7 @@ fn sidecar_config(world: &mut World, ports: Ports) -> Result<String, DevError> {
          transport = \"sqs\"\nendpoint_url = \"{base}\"\ninsecure_sns_signer = \"{base}\"\n\n[drain]\nlinger = \"0s\"\n\
          deadline = \"5s\"\n\n[log]\nfilter = \"error\"\n"
     );
-    Ok(text)
+    text
 }
 
 /// `number` if nobody has it, else 0 (any), with a note.

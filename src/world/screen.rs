@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use super::build::World;
-use super::reader::Spread;
+use super::reader::{Seen, Spread};
 use super::story::{AllDown, Change, DeadRegion, Hits, Lagging, Leg, Miss, Story, Told};
 
 /// Columns.
@@ -77,18 +77,27 @@ impl<'a> Screen<'a> {
     }
 
     /// What to do next, by hand.
-    pub fn commands(&mut self, story: &Story, sidecar: &str, admin: &str, control: &str) -> io::Result<()> {
+    ///
+    /// `program` is how this one is called here; `control` says where the world takes orders, where that must be said.
+    pub fn commands(
+        &mut self,
+        story: &Story,
+        program: &str,
+        sidecar: &str,
+        admin: &str,
+        control: &str,
+    ) -> io::Result<()> {
         let title = self.bold(&format!("That took {} s. Now by hand:", story.took.as_secs()));
         writeln!(self.out, "\n{title}")?;
         let lines = [
             format!("curl -i {sidecar}/v1/contexts/tenant-7"),
-            format!("nearside dev put tenant-7 '{{\"plan\":\"gold\"}}'{control}"),
+            format!("{program} dev put tenant-7 '{{\"plan\":\"gold\"}}'{control}"),
             format!("curl -i {sidecar}/v1/contexts/tenant-7"),
-            format!("nearside dev chaos eu-west-1 off{control}"),
-            format!("nearside dev chaos us-east-1 slow 5s{control}"),
-            format!("nearside dev chaos ap-southeast-2 lag 30s{control}"),
-            format!("nearside dev chaos all reset{control}"),
-            format!("nearside dev state{control}"),
+            format!("{program} dev chaos eu-west-1 off{control}"),
+            format!("{program} dev chaos us-east-1 slow 5s{control}"),
+            format!("{program} dev chaos ap-southeast-2 lag 30s{control}"),
+            format!("{program} dev chaos all reset{control}"),
+            format!("{program} dev state{control}"),
             format!("curl {admin}/status"),
         ];
         for line in lines {
@@ -138,18 +147,20 @@ impl<'a> Screen<'a> {
     }
 
     fn all_down(&mut self, down: &AllDown) -> io::Result<()> {
-        let version = |seen: &super::reader::Seen| seen.version.map_or_else(|| "-".to_owned(), |it| it.to_string());
-        let status = |seen: &super::reader::Seen| seen.status.map_or_else(|| "none".to_owned(), |it| it.to_string());
+        let version =
+            |seen: &Seen| seen.version.map_or_else(|| "no version".to_owned(), |it| format!("version {it}"));
+        let status = |seen: &Seen| seen.status.map_or_else(|| "none".to_owned(), |it| it.to_string());
         let rows = [
             (format!("changed to version {}", down.announced), &down.stored),
             ("stored, not changed".to_owned(), &down.other),
-            ("never asked for before".to_owned(), &down.cold),
+            ("not stored, so nobody can answer".to_owned(), &down.cold),
         ];
         for (name, seen) in rows {
-            let got = format!("{}, version {}", status(seen), version(seen));
-            self.fact(&name, &got, &seen.label)?;
+            let got = format!("{}, {}", status(seen), version(seen));
+            self.fact(&name, &got, "")?;
+            writeln!(self.out, "    Cache-Status: {}", seen.label)?;
         }
-        self.fact("seen after the regions' return", &ms(down.recovered), "")
+        self.fact("the change seen after their return", &ms(down.recovered), "")
     }
 
     /// A bar per leg: who answered when.

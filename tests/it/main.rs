@@ -3,18 +3,54 @@
 //! One binary, so that everything shares one emulator.
 
 #[cfg(test)]
+mod abandoned;
+#[cfg(test)]
+mod announced;
+#[cfg(test)]
 mod announcements;
 #[cfg(test)]
 mod check;
 #[cfg(test)]
+mod demo;
+#[cfg(test)]
 mod door;
 #[cfg(test)]
+mod drop_in;
+#[cfg(test)]
 mod emulator;
+#[cfg(test)]
+mod failing;
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod forged;
+#[cfg(test)]
+mod lagging;
+#[cfg(test)]
+mod operator;
+#[cfg(test)]
+mod process;
+#[cfg(test)]
+mod program;
+#[cfg(test)]
+mod promises;
+#[cfg(test)]
+mod proof;
+#[cfg(test)]
+mod propagation;
+#[cfg(test)]
+mod recovery;
 #[cfg(test)]
 mod rfc9111;
 #[cfg(test)]
 mod routed;
 #[cfg(test)]
 mod secrets;
+#[cfg(test)]
+mod service;
+#[cfg(test)]
+mod stage;
+#[cfg(test)]
+mod stampede;
 #[cfg(test)]
 mod wire;

@@ -1,3 +1,5 @@
+//! What `apply` promises, tried.
+
 use std::sync::Mutex;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! What `certificate` promises, tried.
+
 use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};

@@ -1,3 +1,5 @@
+//! What `decode` promises, tried.
+
 use proptest::prelude::*;
 
 use super::*;

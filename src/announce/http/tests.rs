@@ -1,3 +1,5 @@
+//! What `http` promises, tried.
+
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;

@@ -1,3 +1,5 @@
+//! What `verify` promises, tried.
+
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;

@@ -1,16 +1,22 @@
 //! Fills that no reader waits for: rechecks of provisional entries (R5) and refetches after an announcement.
 //!
 //! Before it: a fill ended provisional, or an announcement named a record that was read in the last minute. After
-//! it: an ordinary fill. Invariant: background legs come out of a budget of their own ([`crate::origin::budget`]); a reader
-//! who joined a background fill that brought nothing asks for himself.
+//! it: an ordinary fill. Invariants: background legs come out of a budget of their own ([`crate::origin::budget`]);
+//! a key has at most one recheck waiting; what is still fresh is not refetched; a reader who joined a background fill
+//! that brought nothing asks for himself.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
 use super::{Ask, Of};
-use crate::cache::entry::{Entry, Hold, Shown, Standing};
-use crate::freshness::standing;
-use crate::freshness::words::RecordId;
+use crate::cache::entry::{Entry, Hold, Standing};
+use crate::cache::key::Key;
+use crate::freshness::standing::{self, Use};
+use crate::freshness::words::{Generation, RecordId};
 use crate::limits;
 use crate::origin::region::Purpose;
 use crate::serve::Sidecar;
@@ -20,19 +26,83 @@ const REFETCHES_PER_RECORD: usize = 16;
 /// Refetches are spread over this, so that sidecars that hear of a change together do not ask together.
 const REFETCH_JITTER: Duration = Duration::from_millis(25);
 
+/// What goes on, or waits for its time, in the background.
+pub(super) struct Pending {
+    rechecks: Mutex<HashMap<Key, Recheck>>,
+    refetches: Arc<Semaphore>,
+}
+
+impl Default for Pending {
+    fn default() -> Self {
+        Self { rechecks: Mutex::default(), refetches: Arc::new(Semaphore::new(limits::PENDING_REFETCHES)) }
+    }
+}
+
+/// The rechecks of one key: those of a newer generation take the place of an older one's, whose waits have grown.
+struct Recheck {
+    generation: Generation,
+    replaced: CancellationToken,
+}
+
+impl Pending {
+    fn rechecks(&self) -> MutexGuard<'_, HashMap<Key, Recheck>> {
+        // A recheck is inserted or removed whole: a panic elsewhere cannot leave half of one.
+        self.rechecks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for the rechecks of `key`; `None` when there is one for this generation, or no room.
+    fn begin(&self, key: &Key, generation: Generation) -> Option<CancellationToken> {
+        let mut rechecks = self.rechecks();
+        match rechecks.get(key) {
+            Some(known) if known.generation >= generation => return None,
+            Some(older) => older.replaced.cancel(),
+            None if rechecks.len() >= limits::PENDING_RECHECKS => return None,
+            None => {}
+        }
+        let replaced = CancellationToken::new();
+        rechecks.insert(key.clone(), Recheck { generation, replaced: replaced.clone() });
+        Some(replaced)
+    }
+
+    fn end(&self, key: &Key, generation: Generation) {
+        let mut rechecks = self.rechecks();
+        if rechecks.get(key).is_some_and(|known| known.generation == generation) {
+            rechecks.remove(key);
+        }
+    }
+}
+
+/// Gives the place of a key's rechecks back, however they end.
+struct Place {
+    sidecar: Arc<Sidecar>,
+    key: Key,
+    generation: Generation,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.sidecar.fills.pending.end(&self.key, self.generation);
+    }
+}
+
 /// Rechecks the entry that `ask` filled, if it is provisional: after 50 ms, doubling to 60 s, until it is settled, gone,
 /// or nobody has read it for a while.
 pub(super) fn recheck(sidecar: &Arc<Sidecar>, ask: Ask) {
     if ask.purpose == Purpose::Background || !is_provisional(sidecar, &ask) {
         return;
     }
-    let Ok(place) = sidecar.fills.rechecks.clone().try_acquire_owned() else { return };
+    let generation = ask.generation();
+    let Some(replaced) = sidecar.fills.pending.begin(&ask.key, generation) else { return };
+    let place = Place { sidecar: sidecar.clone(), key: ask.key.clone(), generation };
     let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
     let rechecks = async move {
         let _place = place;
         let (mut wait, longest) = limits::RECHECK_WAIT;
         while is_provisional(&own, &ask) {
-            tokio::time::sleep(wait).await;
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = replaced.cancelled() => return,
+            }
             wait = (wait * 2).min(longest);
             let Of::Route(routing) = &ask.of else { return };
             let now = own.clock.now();
@@ -57,33 +127,19 @@ fn is_provisional(sidecar: &Sidecar, ask: &Ask) -> bool {
     matches!(&entry.hold, Hold::Routed(routed) if routed.standing == Standing::Provisional)
 }
 
-/// Something newer than `entry` was announced or served (R1, R3).
-fn is_below(entry: &Entry) -> bool {
-    let current = |shown: &Shown| shown.record.snapshot().upholds(shown.version, shown.generation);
-    !entry.shows().iter().all(current)
-}
-
-/// Refetches what is stored of a record that an announcement named: at once but for a jitter, within the budget.
+/// Refetches what is stored of a record that an announcement named: at once but for a jitter, within the budget. What
+/// there is no room for waits for a reader.
 pub fn refetch(sidecar: &Arc<Sidecar>, record: RecordId) {
-    for (key, previous) in sidecar.store.entries_of(record).into_iter().take(REFETCHES_PER_RECORD) {
-        let Some(routing) = sidecar.routing_of(&previous) else { continue };
-        let ask = Ask {
-            key,
-            request: previous.request.clone(),
-            of: Of::Route(routing),
-            previous: Some(previous),
-            purpose: Purpose::Background,
-            no_cache: true,
-            alone: false,
-        };
+    let stored = sidecar.store.entries_of(record);
+    let outdated = stored.into_iter().filter(|(_, entry)| is_outdated(sidecar, entry));
+    for (key, _) in outdated.take(REFETCHES_PER_RECORD) {
+        let Ok(place) = sidecar.fills.pending.refetches.clone().try_acquire_owned() else { return };
         let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
         let refetch = async move {
+            let _place = place;
             tokio::time::sleep(REFETCH_JITTER.mul_f64(fastrand::f64())).await;
-            // A reader may have asked meanwhile; then there is nothing left to do.
-            let Some(previous) = own.store.get(ask.key.as_ref()).filter(|stored| is_below(stored)) else {
-                return;
-            };
-            let ask = Ask { previous: Some(previous), ..ask };
+            // A reader may have been faster.
+            let Some(ask) = asked_again(&own, key) else { return };
             own.fills.fill(&own, ask.clone()).await;
             recheck(&own, Ask { purpose: Purpose::Foreground, ..ask });
         };
@@ -92,3 +148,29 @@ pub fn refetch(sidecar: &Arc<Sidecar>, record: RecordId) {
         });
     }
 }
+
+/// Only what the announcement put out of date. A version that was served before it was announced moves the generation
+/// too, for entries without versions; those that show it are as fresh as they were.
+fn is_outdated(sidecar: &Sidecar, entry: &Entry) -> bool {
+    let Hold::Routed(routed) = &entry.hold else { return false };
+    let (horizon, now) = (sidecar.freshness.horizon(), sidecar.clock.now());
+    standing::judge(routed, entry.sent, &horizon, now, sidecar.config.cache.soft_ttl) == Use::Below
+}
+
+/// What is stored under `key`, to be asked for once more; `None` when nothing is, or nothing need be.
+fn asked_again(sidecar: &Sidecar, key: Key) -> Option<Ask> {
+    let previous = sidecar.store.get(key.as_ref()).filter(|entry| is_outdated(sidecar, entry))?;
+    let routing = sidecar.routing_of(&previous)?;
+    Some(Ask {
+        key,
+        request: previous.request.clone(),
+        of: Of::Route(routing),
+        previous: Some(previous),
+        purpose: Purpose::Background,
+        no_cache: true,
+        alone: false,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -44,6 +44,8 @@ pub(super) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
 
     let fill = RoutedFill { sidecar: &sidecar, ask: &ask, routing: &routing, sent: &sent };
     let first = match race.first().await {
+        // Strict mode has no use for a reply below the floor: whatever still comes may be better, else it is 504.
+        First::Good(winner) if winner.label.is_some() && sidecar.config.freshness.strict => None,
         First::Good(winner) => {
             let got = fill.keep(&winner, false);
             let stored = got.stored;

@@ -1,3 +1,5 @@
+//! What `key` promises, tried.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! What `store` promises, tried.
+
 use std::sync::Mutex;
 use std::time::Duration;
 

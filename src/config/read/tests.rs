@@ -1,3 +1,5 @@
+//! What `read` promises, tried.
+
 use std::time::Duration;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! What `settings` promises, tried.
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 

@@ -1,3 +1,5 @@
+//! What `template` promises, tried.
+
 use super::*;
 
 fn path(text: &str) -> PathTemplate {

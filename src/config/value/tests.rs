@@ -1,3 +1,5 @@
+//! What `value` promises, tried.
+
 use super::*;
 use crate::config::mistake::Place;
 

@@ -1,3 +1,5 @@
+//! What `records` promises, tried.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! What `region` promises, tried.
+
 use super::*;
 
 const BEAT: Says = Says::Heartbeat { path: false, ingested_through: None, signing_off: false };

@@ -1,3 +1,5 @@
+//! What `standing` promises, tried.
+
 use super::super::event::Grade;
 use super::super::words::Generation;
 use super::*;

@@ -1,3 +1,5 @@
+//! What `vote` promises, tried.
+
 use super::*;
 use crate::freshness::record::Marker;
 

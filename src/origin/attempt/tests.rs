@@ -84,6 +84,16 @@ fn get(path_and_query: &str) -> Arc<Outgoing> {
     Arc::new(Outgoing { method: Method::GET, path_and_query, headers: HeaderMap::new(), body: Bytes::new() })
 }
 
+/// Lets other tasks run until something has come about.
+async fn until(holds: impl Fn() -> bool) {
+    let wait = async {
+        while !holds() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(WITHIN, wait).await.expect("it comes about");
+}
+
 async fn ask(server: &Server, within: Duration) -> Result<Reply, Failure> {
     origin(server).ask(RegionId(0), get("/"), within).await
 }
@@ -234,9 +244,7 @@ async fn the_first_caller_finds_a_connection_open() {
     let tasks = Tasks::new();
     let warm = origin.clone();
     tasks.spawn("keep-warm", async move { warm.keep_warm().await });
-    while !origin.sites[0].connector.is_ready() {
-        tokio::task::yield_now().await;
-    }
+    until(|| origin.sites[0].connector.is_ready()).await;
     assert_eq!(server.connections(), 1);
     origin.ask(RegionId(0), get("/"), WITHIN).await.unwrap();
     assert_eq!(server.connections(), 1, "the caller did not open another");
@@ -247,9 +255,7 @@ async fn a_connection_held_ready_that_its_server_closed_is_not_used() {
     let server = server(drop_at_once).await;
     let origin = origin(&server);
     origin.sites[0].connector.make_ready().await.unwrap();
-    while origin.sites[0].connector.is_ready() {
-        tokio::task::yield_now().await;
-    }
+    until(|| !origin.sites[0].connector.is_ready()).await;
     assert_eq!(origin.sites[0].connector.alive(), 0);
 }
 
@@ -262,22 +268,15 @@ async fn an_old_connection_gives_way_to_one_opened_ahead() {
     ask().await.unwrap();
     let (tasks, warm) = (Tasks::new(), origin.clone());
     tasks.spawn("keep-warm", async move { warm.keep_warm().await });
-    while !origin.sites[0].connector.is_ready() {
-        tokio::task::yield_now().await;
-    }
+    until(|| origin.sites[0].connector.is_ready()).await;
     clock.suspend(CONNECTION_AGE);
     assert!(!origin.sites[0].connector.is_ready(), "what waited that long is not trusted");
     ask().await.unwrap();
-    while !origin.sites[0].connector.is_ready() {
-        tokio::task::yield_now().await;
-    }
+    until(|| origin.sites[0].connector.is_ready()).await;
     assert_eq!(server.connections(), 3, "a successor, before anybody needs it");
     ask().await.unwrap();
     ask().await.unwrap();
-    while origin.sites[0].connector.alive() > 1 {
-        // The old one goes when its task has run.
-        tokio::task::yield_now().await;
-    }
+    until(|| origin.sites[0].connector.alive() == 1).await;
     assert_eq!(server.connections(), 3);
 }
 

@@ -242,6 +242,14 @@ async fn a_refusal_loses_to_a_good_reply_and_beats_failures() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refusal_is_served_before_anything_below_the_floor() {
+    let world = World::new(RaceMode::All, [(5, shows(4)), (6, status(403)), (7, Act::Fail(Failure::Connect))]);
+    world.announce(C, 5, false);
+    let first = winner(world.first().await.0);
+    assert_eq!((first.verdict, first.label), (Verdict::Refused, None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn regions_that_agree_on_a_refusal_do_not_wait_for_one_that_hangs() {
     let world = World::new(RaceMode::All, [(5, status(401)), (6, status(401)), (0, Act::Hang)]);
     let (first, took) = world.first().await;
@@ -431,7 +439,7 @@ async fn a_region_that_hangs_does_not_hold_up_two_hundred_requests_a_second() {
 async fn with_the_tokens_gone_a_race_degrades_to_one_leg_and_a_hedge() {
     let world = World::new(RaceMode::All, [(20, shows(1)), (30, shows(1)), (30, shows(1))]);
     world.first().await;
-    for region in [B, C] {
+    for region in [A, B, C] {
         world.regions.spend_all_tokens(region);
     }
     world.first().await;

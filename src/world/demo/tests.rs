@@ -55,7 +55,7 @@ impl StandIn {
             answering.clone().answer(request)
         });
         tasks.spawn("tcp", serving);
-        let ready = async |_| Response::new(Full::from(Bytes::from_static(b"fresh\n")));
+        let ready = async |_| Response::new(Full::from(Bytes::from_static(b"{\"state\":\"fresh\"}")));
         tasks.spawn("admin", port::serve(admin.listen().unwrap(), tasks.clone(), "operator", ready));
         let stop = async move { drop(tasks.drain(Duration::from_secs(2)).await) };
         Ok(Sidecar { tcp: tcp.address(), admin: admin.address(), stop: Box::pin(stop) })
@@ -149,8 +149,14 @@ fn reply(status: u16, version: u64, body: Bytes, label: String) -> Response<Full
     response.body(Full::from(body)).unwrap()
 }
 
-const QUICK: DevOptions =
-    DevOptions { ports: Ports::Ephemeral, exit_after_demo: true, pace: Duration::ZERO, terminal: false };
+const QUICK: DevOptions = DevOptions {
+    ports: Ports::Ephemeral,
+    port: None,
+    exit_after_demo: true,
+    pace: Duration::ZERO,
+    terminal: false,
+    program: Cow::Borrowed("nearside"),
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_story_measures_every_step_of_a_sidecar_that_keeps_its_promises() {
@@ -201,4 +207,18 @@ async fn a_stop_during_the_story_ends_it_and_a_sidecar_that_fails_says_why() {
     let start = async |_| Err("port 1 is taken".to_owned());
     let failed = run(QUICK, &mut out, start, std::future::pending()).await.unwrap_err();
     assert_eq!(failed.to_string(), "the sidecar did not start: port 1 is taken");
+}
+
+#[tokio::test]
+async fn a_port_that_was_asked_for_is_taken_exactly_or_refused() {
+    let asked = async |config: String| Err(config);
+    let held = Port::hold(0).unwrap();
+    let port = held.address().port();
+    let listener = held.listen().unwrap();
+    let options = DevOptions { port: Some(port), ..QUICK };
+    let failed = run(options.clone(), &mut Vec::new(), asked, std::future::pending()).await.unwrap_err();
+    assert!(matches!(failed, DevError::Taken(taken) if taken == port), "{failed}");
+    drop((listener, held));
+    let failed = run(options, &mut Vec::new(), asked, std::future::pending()).await.unwrap_err();
+    assert!(failed.to_string().contains(&format!("tcp = \"127.0.0.1:{port}\"")), "{failed}");
 }

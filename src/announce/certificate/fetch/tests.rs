@@ -1,3 +1,5 @@
+//! What `fetch` promises, tried.
+
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 

@@ -1,0 +1,218 @@
+//! `nearside dev` as it is shown to a stranger: the story, told of the sidecar that runs in production and asserted
+//! from what was measured; the program; and the orders that a second terminal gives.
+
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use nearside::app;
+use nearside::clock::Clock;
+use nearside::config::read;
+use nearside::world::Ports;
+use nearside::world::demo::{self, DevOptions, Sidecar};
+use nearside::world::reader::Seen;
+use nearside::world::screen::WIDTH;
+use nearside::world::story::Story;
+use rustix::process::Signal;
+use tokio::sync::watch;
+
+use super::program::{self, PATIENCE, follow, get, text};
+
+/// The issue's own figures.
+const STORY: Duration = Duration::from_secs(20);
+const PROGRAM: Duration = Duration::from_secs(25);
+
+async fn sidecar(settings: String) -> Result<Sidecar, String> {
+    let config = read::from_toml(&settings).map_err(|mistakes| format!("{mistakes:?}"))?;
+    let app = app::start(config).await.map_err(|error| error.to_string())?;
+    let stop = |app: app::App| async move { assert_eq!(app.stop().await, app::Stopped::default()) };
+    Ok(Sidecar { tcp: app.tcp.unwrap(), admin: app.admin, stop: stop(app).boxed() })
+}
+
+async fn told() -> Story {
+    let options = DevOptions {
+        ports: Ports::Ephemeral,
+        port: None,
+        exit_after_demo: true,
+        pace: Duration::ZERO,
+        terminal: false,
+        program: "nearside".into(),
+    };
+    let mut out = Vec::new();
+    let story = demo::run(options, &mut out, sidecar, std::future::pending()).await.unwrap().unwrap();
+    println!("{}", text(&out));
+    story
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_step_of_the_story_holds_for_the_real_sidecar() {
+    let story = told().await;
+
+    let miss = &story.miss;
+    assert!(miss.seen.is_good() && !miss.seen.is_hit(), "{:?}", miss.seen);
+    assert_eq!(miss.legs.len(), 3);
+    assert!(miss.legs.iter().all(|leg| leg.version == Some(1)), "every region was asked: {:?}", miss.legs);
+    let nearest = miss.legs.iter().min_by_key(|leg| leg.took).unwrap();
+    assert_eq!(miss.winner.as_deref(), Some(nearest.region.as_str()));
+
+    let hits = story.hits;
+    assert_eq!((hits.asked, hits.hits, hits.failed), (2_000, 2_000, 0));
+    assert!(hits.spread.p50 < nearest.took.unwrap(), "a hit costs no region's time: {:?}", hits.spread);
+
+    let change = &story.change;
+    assert_eq!((change.before, change.version), (Some(1), 2), "and it was seen, or the story would have broken off");
+    assert!(change.visible >= Duration::from_millis(20), "no sooner than the first region ingested it");
+    assert!(change.arrivals.iter().all(|(_, arrival)| arrival.is_some()), "{:?}", change.arrivals);
+
+    let dead = &story.dead_region;
+    assert_eq!((dead.asked, dead.failed), (500, 0));
+    assert_eq!(dead.region, nearest.region, "the one that had won");
+    assert!(dead.during.p50 > dead.before.p50, "the next region is further away: {dead:?}");
+
+    let lagging = &story.lagging;
+    assert_eq!((lagging.asked, lagging.old_served, lagging.failed), (40, 0, 0));
+    assert!(lagging.answered_first >= 20, "{lagging:?}");
+
+    let down = &story.all_down;
+    assert_eq!((down.announced, down.stored.status, down.stored.version), (3, Some(200), Some(2)));
+    assert_eq!(down.stored.detail(), Some("stale-if-error"), "it is labelled: {}", down.stored.label);
+    assert!(down.other.is_good() && down.other.is_hit(), "{:?}", down.other);
+    assert_ne!(
+        down.other.detail(),
+        Some("stale-if-error"),
+        "what was not announced is no less true: {:?}",
+        down.other
+    );
+    assert!(matches!(down.cold, Seen { status: Some(502 | 504), version: None, .. }), "{:?}", down.cold);
+
+    assert!(story.took < STORY, "{:?}", story.took);
+}
+
+#[test]
+fn the_program_tells_the_story_in_time_with_nothing_on_standard_error() {
+    let began = Clock::System.now();
+    let output = program::run(&["dev", "--any-ports", "--exit-after-demo"]);
+    let took = Clock::System.now() - began;
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "");
+    assert!(took < PROGRAM, "{took:?}");
+    let told = text(&output.stdout);
+    assert!(told.lines().all(|line| line.chars().count() <= WIDTH || line.contains(" dev ")), "{told}");
+    assert!(!told.contains('\u{1b}') && !told.contains('\r'), "a pipe gets neither colours nor progress");
+}
+
+/// `nearside dev` that stays up.
+struct Dev {
+    child: Child,
+    said: watch::Receiver<Vec<String>>,
+}
+
+impl Dev {
+    fn start(args: &[&str]) -> Self {
+        let mut child = program::command(&[&["dev"], args].concat()).stdout(Stdio::piped()).spawn().unwrap();
+        let said = follow(child.stdout.take().expect("it is piped"));
+        Self { child, said }
+    }
+
+    /// The first line that begins so, said or to come.
+    async fn line(&self, begins: &str) -> String {
+        let mut said = self.said.clone();
+        let found = |lines: &Vec<String>| lines.iter().any(|line| line.trim_start().starts_with(begins));
+        let waited = tokio::time::timeout(PATIENCE, said.wait_for(found)).await;
+        let lines = waited.unwrap_or_else(|_| panic!("{begins:?} never came")).unwrap().clone();
+        lines.into_iter().find(|line| line.trim_start().starts_with(begins)).unwrap()
+    }
+
+    /// The address in the line that begins so.
+    async fn address(&self, begins: &str) -> String {
+        let line = self.line(begins).await;
+        let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
+        url.trim_start_matches("http://").to_owned()
+    }
+
+    /// Ctrl-C; whether it ended in order.
+    async fn interrupt(&mut self) -> Option<i32> {
+        program::kill(&self.child, Signal::INT);
+        let closed = async { while self.said.changed().await.is_ok() {} };
+        tokio::time::timeout(PATIENCE, closed).await.expect("it ends");
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        // An error means that it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An order from a second terminal: exit code and what it said.
+fn order(words: &[&str], control: &str) -> (Option<i32>, String) {
+    let output = program::run(&[&["dev"], words, &["--control", control]].concat());
+    let said = if output.status.success() { output.stdout } else { output.stderr };
+    (output.status.code(), text(&said).trim_end().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_from_a_second_terminal_reach_the_world_and_their_effect_the_callers() {
+    let mut dev = Dev::start(&["--any-ports"]);
+    let (control, sidecar) = (dev.address("control ").await, dev.address("sidecar ").await);
+    let url = format!("http://{sidecar}/v1/contexts/tenant-9000");
+    assert_eq!(get(&url).await.0, 200);
+
+    let done = order(&["put", "tenant-9000", r#"{"plan":"by-hand"}"#], &control);
+    assert_eq!(done, (Some(0), "tenant-9000 is at version 2".to_owned()));
+    let visible = async { while !get(&url).await.1.contains("by-hand") {} };
+    tokio::time::timeout(PATIENCE, visible).await.expect("the change is seen through the sidecar");
+    assert_eq!(order(&["delete", "tenant-9000"], &control).0, Some(0));
+    let gone = async { while get(&url).await.0 != 404 {} };
+    tokio::time::timeout(PATIENCE, gone).await.expect("so is the end of the record");
+
+    let of_us = |words: &[&str]| order(&[&["chaos", "us-east-1"], words].concat(), &control);
+    let state = || {
+        let state: serde_json::Value = serde_json::from_str(&order(&["state"], &control).1).unwrap();
+        state["regions"][1].clone()
+    };
+    assert_eq!(of_us(&["duplicate", "on"]), (Some(0), "us-east-1: duplicate on".to_owned()));
+    assert_eq!((&state()["name"], &state()["topic"]["duplicate"]), (&"us-east-1".into(), &true.into()));
+    assert_eq!(of_us(&["reset"]).0, Some(0));
+    assert_eq!(state()["topic"]["duplicate"], false);
+
+    let (code, said) = of_us(&["explode"]);
+    assert!(code == Some(1) && said.contains("slow 5s"), "it says what to write: {said}");
+    let (code, said) = order(&["chaos", "mars", "off"], &control);
+    assert!(code == Some(1) && said.contains("eu-west-1, us-east-1, ap-southeast-2"), "{said}");
+    let (code, said) = order(&["put", "tenant-9000", "not json"], &control);
+    assert!(code == Some(1) && said.contains("a value is JSON"), "{said}");
+    assert_eq!(dev.interrupt().await, Some(0));
+    let (code, said) = order(&["state"], &control);
+    assert!(code == Some(1) && said.contains("start one with `nearside dev`"), "{said}");
+}
+
+#[tokio::test]
+async fn a_second_world_beside_the_first_takes_other_ports_and_says_so() {
+    let mut first = Dev::start(&[]);
+    first.line("The catalogue").await;
+    let mut second = Dev::start(&[]);
+    second.line("The catalogue").await;
+    let lines = second.said.borrow().clone();
+    let notes: Vec<&String> = lines.iter().filter(|line| line.contains("note: port")).collect();
+    for port in ["8700", "8701", "8711", "8712", "8713", "8720", "8730"] {
+        let noted = notes.iter().any(|note| note.contains(&format!("port {port} is in use")));
+        assert!(noted, "{port}: {lines:#?}");
+    }
+    assert_ne!(first.address("control ").await, second.address("control ").await);
+    assert_ne!(first.address("sidecar ").await, second.address("sidecar ").await);
+    assert_eq!((first.interrupt().await, second.interrupt().await), (Some(0), Some(0)));
+}
+
+#[test]
+fn a_port_that_is_asked_for_and_taken_is_one_line() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = program::run(&["dev", "--any-ports", "--port", &port]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = format!("nearside: port {port} is in use: write another one after --port, or leave it out\n");
+    assert_eq!((text(&output.stderr), text(&output.stdout)), (told.as_str(), ""));
+}

@@ -1,0 +1,211 @@
+//! A version 5 that was announced, and a lagging region that answers version 4 first: 4 is never served as fresh,
+//! whenever the announcement comes.
+
+use nearside::freshness::event::{Event, Says};
+use nearside::freshness::words::{RecordId, RegionId, Version};
+use nearside::world::chaos::{Latency, Mode, Order};
+
+use super::stage::{Answer, Builder, PATIENCE, Stage, until};
+use std::sync::Arc;
+use std::time::Duration;
+
+const KEY: &str = "tenant-1";
+const PATH: &str = "/v1/contexts/tenant-1";
+const ANNOUNCER: usize = 0;
+const LAGGARDS: [usize; 2] = [1, 2];
+const NEVER: Duration = Duration::from_secs(24 * 3600);
+
+/// All regions LIVE and at version 4; from now on the laggards ingest nothing more.
+async fn at_version_4(builder: Builder) -> Stage {
+    let stage = builder.start().await;
+    stage.live().await;
+    while put(&stage) < 4 {}
+    stage.world.ingested().await;
+    floor(&stage, 4).await;
+    for laggard in LAGGARDS {
+        let region = stage.world.region(laggard);
+        region.turn(|knobs| knobs.lag = NEVER).await;
+    }
+    stage
+}
+
+/// A change; its version.
+fn put(stage: &Stage) -> u64 {
+    stage.world.catalogue.put(KEY, "{}").unwrap()
+}
+
+fn record(stage: &Stage) -> RecordId {
+    stage.app.sidecar.keyring.record("context", KEY).expect("a route names the type")
+}
+
+/// Resolves once the sidecar has been told of `version`.
+async fn floor(stage: &Stage, version: u64) {
+    let cell = stage.app.sidecar.freshness.pin(record(stage));
+    until("the announcement to be applied", || cell.snapshot().floor >= Version(version)).await;
+}
+
+/// Version 5 in the announcer alone, announced over its topic and applied.
+async fn announced(stage: &Stage) {
+    assert_eq!(put(stage), 5);
+    floor(stage, 5).await;
+}
+
+/// Version 5 in the announcer alone, and nobody told.
+async fn unannounced(stage: &Stage) {
+    assert!(stage.world.obey("eu-west-1", Order::Mute(true)).await);
+    assert_eq!(put(stage), 5);
+    let has_it = || stage.world.region(ANNOUNCER).read(KEY).is_some_and(|stored| stored.version == 5);
+    until("the announcer to ingest", has_it).await;
+}
+
+/// The announcement, at this very moment.
+fn announce(stage: &Stage) {
+    let sidecar = &stage.app.sidecar;
+    let (now, wall) = (stage.clock.now(), stage.clock.wall());
+    let says = Says::Changed(record(stage), Some(Version(5)));
+    let region = RegionId(ANNOUNCER as u8);
+    let event = Event::Message { region, published: wall, queued: None, numbered: None, says };
+    sidecar.carry_out(sidecar.freshness.step(now, wall, event));
+}
+
+/// What is below 5 says so.
+fn assert_not_4_as_fresh(answer: &Answer) {
+    assert_eq!(answer.status, 200);
+    let labelled = answer.parameter("detail") == Some("below-floor");
+    assert!(answer.version() == Some(5) || labelled, "{:?} {}", answer.version(), answer.label());
+    assert_eq!(answer.json()["version"], answer.version().unwrap(), "the body is that version's");
+}
+
+/// With nothing in the way any more, 5 is what there is.
+async fn assert_5_from_now_on(stage: &Stage) {
+    stage.idle().await;
+    for _ in 0..3 {
+        let answer = stage.get(PATH).await;
+        assert_eq!(answer.version(), Some(5), "{}", answer.label());
+    }
+}
+
+/// The announcer takes its time; the laggards answer at once.
+fn slow_announcer() -> Builder {
+    Stage::builder().world(|world| world.region(ANNOUNCER, Latency::millis(50, 0), Duration::ZERO))
+}
+
+#[tokio::test]
+async fn a_lagging_region_cannot_win_after_an_announcement() {
+    let stage = at_version_4(slow_announcer()).await;
+    announced(&stage).await;
+    let answer = stage.get(PATH).await;
+    assert_not_4_as_fresh(&answer);
+    assert_eq!(stage.legs(PATH), [1, 1, 1]);
+    assert_5_from_now_on(&stage).await;
+}
+
+#[tokio::test]
+async fn a_stored_reply_is_not_served_once_a_newer_version_was_announced() {
+    let stage = at_version_4(slow_announcer()).await;
+    let before = stage.get(PATH).await;
+    stage.idle().await;
+    let hit = stage.get(PATH).await;
+    assert_eq!((before.version(), hit.version(), hit.parameter("hit")), (Some(4), Some(4), Some("")));
+    announced(&stage).await;
+    assert_not_4_as_fresh(&stage.get(PATH).await);
+    assert_5_from_now_on(&stage).await;
+}
+
+#[tokio::test]
+async fn a_lagging_region_cannot_win_a_fill_during_which_the_announcement_comes() {
+    let stage = Arc::new(at_version_4(Stage::builder()).await);
+    unannounced(&stage).await;
+    let held = stage.world.hold().await;
+    let tasks = nearside::tasks::Tasks::new();
+    let reader = {
+        let stage = stage.clone();
+        tasks.spawn("reader", async move { stage.get(PATH).await })
+    };
+    held.until(1).await;
+    announce(&stage);
+    for laggard in LAGGARDS {
+        stage.world.region(laggard).release();
+        let too_old = || stage.app.sidecar.metrics.legs(RegionId(laggard as u8), "too-old") == 1;
+        until("the laggard's leg to be judged", too_old).await;
+    }
+    held.release();
+    let answer = tokio::time::timeout(PATIENCE, reader).await.unwrap().unwrap().unwrap();
+    assert_not_4_as_fresh(&answer);
+    assert_5_from_now_on(&stage).await;
+}
+
+#[tokio::test]
+async fn a_reader_who_comes_after_the_announcement_never_joins_a_fill_from_before() {
+    let stage = Arc::new(at_version_4(Stage::builder()).await);
+    // Every leg of the first fill arrives while all regions still have 4.
+    let held = stage.world.hold().await;
+    let tasks = nearside::tasks::Tasks::new();
+    let read = || {
+        let stage = stage.clone();
+        tasks.spawn("reader", async move { stage.get(PATH).await })
+    };
+    let early = read();
+    held.until(1).await;
+    announced(&stage).await;
+    let late = read();
+    held.until(2).await;
+    held.release();
+    let (early, late) = (early.await.unwrap().unwrap(), late.await.unwrap().unwrap());
+    assert_not_4_as_fresh(&early);
+    assert_not_4_as_fresh(&late);
+    assert_eq!(late.parameter("collapsed"), None);
+    assert!(stage.legs(PATH).iter().all(|legs| *legs >= 2), "{:?}", stage.legs(PATH));
+    assert_5_from_now_on(&stage).await;
+}
+
+#[tokio::test]
+async fn a_fill_that_a_lagging_region_won_is_not_served_once_the_announcement_comes_after_it() {
+    let stage = at_version_4(Stage::builder()).await;
+    unannounced(&stage).await;
+    let announcer = stage.world.region(ANNOUNCER);
+    announcer.turn(|knobs| knobs.held = true).await;
+    let before = stage.get(PATH).await;
+    assert_eq!((before.status, before.version()), (200, Some(4)), "nobody has been told of 5");
+    announce(&stage);
+    let (after, ()) = tokio::join!(stage.get(PATH), async {
+        announcer.until_held(2).await;
+        announcer.release();
+    });
+    assert_not_4_as_fresh(&after);
+    assert_5_from_now_on(&stage).await;
+}
+
+#[tokio::test]
+async fn an_announcer_that_dies_right_after_announcing_leaves_nothing_older_that_is_called_fresh() {
+    let stage = at_version_4(Stage::builder()).await;
+    assert_eq!(stage.get(PATH).await.version(), Some(4), "a stored reply changes nothing");
+    stage.idle().await;
+    unannounced(&stage).await;
+    stage.set(ANNOUNCER, Mode::Off).await;
+    announce(&stage);
+    for _ in 0..3 {
+        let answer = stage.get(PATH).await;
+        assert_eq!((answer.status, answer.version()), (200, Some(4)), "there is nothing better");
+        assert_eq!(answer.parameter("detail"), Some("below-floor"), "{}", answer.label());
+        assert_eq!(answer.parameter("hit"), None, "what is below the floor is not stored");
+    }
+    stage.world.region(LAGGARDS[0]).turn(|knobs| knobs.lag = Duration::ZERO).await;
+    let caught_up = || stage.world.region(LAGGARDS[0]).read(KEY).is_some_and(|stored| stored.version == 5);
+    until("a laggard to catch up", caught_up).await;
+    assert_5_from_now_on(&stage).await;
+}
+
+#[tokio::test]
+async fn a_strict_sidecar_answers_504_rather_than_what_the_dead_announcer_left_behind() {
+    let stage = at_version_4(Stage::builder().set("freshness.strict", "true")).await;
+    assert_eq!(stage.get(PATH).await.version(), Some(4), "a stored reply changes nothing");
+    stage.idle().await;
+    unannounced(&stage).await;
+    stage.set(ANNOUNCER, Mode::Off).await;
+    announce(&stage);
+    let answer = stage.get(PATH).await;
+    let kind = answer.header("content-type");
+    assert_eq!((answer.status, kind), (504, "application/problem+json"), "{:?} {}", answer.version(), answer.label());
+    assert_eq!(answer.json()["type"], "urn:nearside:problem:below-floor");
+}

@@ -1,0 +1,293 @@
+//! What whoever runs a sidecar sees of it: probes, status, metrics, logs, and the commands that look after topics,
+//! all through the program, with SNS and SQS as the emulator speaks them.
+
+use std::collections::BTreeSet;
+
+use nearside::clock::Clock;
+use nearside::config::TopicArn;
+use nearside::world::World;
+use nearside::world::chaos::Mode;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::emulator::{Emulator, REGIONS};
+use super::program::{self, Program, get, run, settings, text};
+
+/// Three regions, their topics in the emulator, and the sidecar in front of them.
+struct Stage {
+    world: World,
+    topics: Vec<TopicArn>,
+    program: Program,
+}
+
+impl Stage {
+    async fn set(name: &str) -> Self {
+        let world = World::builder().records(100).start().await.unwrap();
+        let mut topics = Vec::new();
+        for region in REGIONS {
+            topics.push(Emulator::shared().topic(region, name, 2).await);
+        }
+        let program = Program::start(&Self::settings(name, &world, &topics)).await;
+        for topic in &topics {
+            program.line(|line| line["message"] == "subscribed" && line["topic"] == topic.arn).await;
+        }
+        Self { world, topics, program }
+    }
+
+    fn settings(name: &str, world: &World, topics: &[TopicArn]) -> String {
+        let urls: Vec<String> = world.regions.iter().map(|region| region.url()).collect();
+        let regions: Vec<_> =
+            (0..3).map(|index| (REGIONS[index], urls[index].as_str(), topics[index].arn.as_str())).collect();
+        let url = Emulator::shared().url();
+        let rest = format!(
+            "[announcements]\nendpoint_url = \"{url}\"\ninsecure_sns_signer = \"{url}\"\n[drain]\nlinger = \"0s\"\n"
+        );
+        settings(name, &regions, &rest)
+    }
+
+    async fn ask(&self, key: &str) -> (u16, String) {
+        get(&format!("http://{}/v1/contexts/{key}", self.program.tcp)).await
+    }
+
+    async fn publish(&self, region: usize, message: &str) {
+        let topic = &self.topics[region];
+        let sns = Emulator::shared().sns(&topic.region);
+        sns.publish().topic_arn(&topic.arn).message(message).send().await.unwrap();
+    }
+
+    async fn stop(mut self) {
+        self.program.signal(Signal::TERM);
+        assert_eq!(self.program.ended().await.code(), Some(0), "{:#?}", self.program.lines());
+    }
+}
+
+fn emulator_url() -> String {
+    Emulator::shared().url().to_string()
+}
+
+#[tokio::test]
+async fn readyz_goes_from_warming_to_fresh_with_a_heartbeat_published_by_the_program() {
+    let stage = Stage::set("heartbeat-cli").await;
+    let program = &stage.program;
+    let (status, page) = program.page("/readyz").await;
+    let said: Value = serde_json::from_str(&page).unwrap();
+    assert_eq!((status, &said["state"]), (200, &"warming".into()), "{page}");
+    assert_eq!(said["reasons"].as_array().unwrap().len(), 3, "each region says why: {page}");
+    assert_eq!(program.page("/livez").await, (200, "alive\n".to_owned()));
+
+    let (url, topic) = (emulator_url(), stage.topics[0].arn.as_str());
+    let output = run(&["heartbeat", "--once", "--topic", topic, "--endpoint-url", &url]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let ready = program.until("/readyz", |page| page["state"] == "fresh").await;
+    assert_eq!(ready["reasons"].as_array().unwrap().len(), 0, "one region's lease is enough: {ready}");
+    let status = program.json("/status").await;
+    assert_eq!(status["warnings"].as_array().unwrap().len(), 2, "the others still have no proof: {status}");
+    let region = &status["regions"][0];
+    assert_eq!((&region["subscription"], &region["grade"]), (&"live".into(), &"path".into()), "{region}");
+    assert_eq!(run(&["health", "--admin", &program.admin.to_string()]).status.code(), Some(0));
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_heartbeat_that_cannot_be_published_is_one_line_that_says_why() {
+    let topic = format!("arn:aws:sns:{}:123456789012:contexts", REGIONS[0]);
+    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let output = run(&["heartbeat", "--once", "--topic", &topic, "--endpoint-url", &format!("http://{nowhere}")]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.lines().last().unwrap().starts_with("nearside: ") && said.contains("Publish"), "{said}");
+}
+
+#[tokio::test]
+async fn status_and_metrics_show_what_happened_and_nothing_secret_and_logs_are_json() {
+    let stage = Stage::set("status").await;
+    let program = &stage.program;
+    for _ in 0..3 {
+        assert_eq!(stage.ask("tenant-7").await.0, 200);
+    }
+    assert_eq!(stage.ask("absent-record").await.0, 404);
+    let announced = Clock::System.wall().as_millis().saturating_sub(1_000);
+    let ingested = humantime::format_rfc3339_millis(nearside::clock::Wall::from_millis(announced).to_system_time());
+    stage
+        .publish(
+            0,
+            &format!(r#"{{"recordType":"context","key":"tenant-8","version":"9","ingestedAt":"{ingested}"}}"#),
+        )
+        .await;
+    stage.publish(1, "what is this?").await;
+    let status = program
+        .until("/status", |page| {
+            let totals = &page["totals"];
+            let heard = totals["announcements_applied"] == 1 && totals["announcements"].as_u64() >= Some(2);
+            // What is kept is counted once a second.
+            heard && page["cache"]["entries"].as_u64() >= Some(1)
+        })
+        .await;
+    assert_eq!((&status["service"], &status["transport"]), (&"status".into(), &"sqs".into()));
+    assert_eq!(status["totals"]["hits"], 2, "{status}");
+    assert_eq!(status["totals"]["misses"], 2);
+    assert!(status["totals"]["legs"].as_u64() >= Some(6), "{status}");
+    assert!(status["cache"]["bytes"].as_u64() > Some(0), "{status}");
+    assert!(status["insecure"][0].as_str().unwrap().starts_with("announcements.insecure_sns_signer"), "{status}");
+    let names: Vec<_> = status["regions"].as_array().unwrap().iter().map(|region| region["name"].clone()).collect();
+    assert_eq!(names, REGIONS);
+
+    let (code, page) = program.page("/metrics").await;
+    assert_eq!(code, 200);
+    families_are_there(&page);
+    for line in [
+        "nearside_hits_total 2",
+        "nearside_announcements_total{region=\"eu-west-1\",outcome=\"applied\"} 1",
+        "nearside_announcements_total{region=\"us-east-1\",outcome=\"undecodable\"} 1",
+        "nearside_propagation_delay_seconds_count{region=\"eu-west-1\"} 1",
+        "nearside_epoch_moves_total{region=\"us-east-1\",reason=\"undecodable\"} 1",
+        "nearside_readiness{state=\"fresh\"} 1",
+    ] {
+        assert!(page.lines().any(|shown| shown == line), "{line}: {page}");
+    }
+    assert_eq!(page.lines().last(), Some("# EOF"));
+
+    let lines = program.lines();
+    for line in &lines {
+        let parsed: Value = serde_json::from_str(line).unwrap();
+        assert!(parsed["timestamp"].is_string() && parsed["level"].is_string() && parsed["message"].is_string());
+    }
+    let status = program.page("/status").await.1;
+    for (name, said) in [("the log", lines.join("\n")), ("/status", status), ("/metrics", page)] {
+        for secret in ["tenant-7", "tenant-8", "absent-record", "what is this?", "UnsubscribeURL"] {
+            assert!(!said.contains(secret), "{name} shows {secret}");
+        }
+    }
+    stage.stop().await;
+}
+
+/// Everything that the issue lists, by name.
+fn families_are_there(page: &str) {
+    let shown: BTreeSet<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    for family in [
+        "nearside_hits",
+        "nearside_misses",
+        "nearside_legs",
+        "nearside_losing_legs",
+        "nearside_fills_shared",
+        "nearside_announcements",
+        "nearside_proof_age_seconds",
+        "nearside_proof_grade",
+        "nearside_epoch",
+        "nearside_epoch_moves",
+        "nearside_propagation_delay_seconds",
+        "nearside_hit_duration_seconds",
+        "nearside_miss_duration_seconds",
+        "nearside_cache_bytes",
+    ] {
+        assert!(shown.contains(family), "{family}: {shown:?}");
+    }
+    let misses = |region: &str, verdict: &str| {
+        let series = format!("nearside_misses_total{{region=\"{region}\",verdict=\"{verdict}\"}}");
+        let count = |line: &str| line.strip_prefix(&series)?.trim().parse::<u64>().ok();
+        page.lines().find_map(count).unwrap_or(0)
+    };
+    let by = |verdict: &str| REGIONS.iter().map(|region| misses(region, verdict)).sum::<u64>();
+    assert_eq!((by("good"), by("absent")), (1, 1), "misses by verdict and region: {page}");
+}
+
+#[tokio::test]
+async fn a_sidecar_whose_regions_all_fail_is_degraded_says_why_and_is_still_ready() {
+    let world = World::builder().records(10).start().await.unwrap();
+    let urls: Vec<String> = world.regions.iter().map(|region| region.url()).collect();
+    let regions: Vec<_> = (0..3).map(|index| (REGIONS[index], urls[index].as_str(), "")).collect();
+    let rest = "[announcements]\ntransport = \"off\"\n";
+    let program = Program::start(&settings("degraded", &regions, rest)).await;
+    let ready = program.json("/readyz").await;
+    assert_eq!(ready["state"], "degraded");
+    assert!(ready["reasons"][0].as_str().unwrap().starts_with("no region announces its changes"), "{ready}");
+    for region in world.regions.iter() {
+        region.set(Mode::Off).await;
+    }
+    let failing = async {
+        for number in 1.. {
+            let (status, page) = get(&format!("http://{}/v1/contexts/cold-{number}", program.tcp)).await;
+            assert_eq!(status, 502, "{page}");
+            let ready = program.json("/readyz").await;
+            if ready["reasons"].as_array().unwrap().iter().any(|reason| reason.as_str().unwrap().contains("fails")) {
+                return ready;
+            }
+        }
+        unreachable!("numbers do not end")
+    };
+    let ready = tokio::time::timeout(program::PATIENCE, failing).await.expect("it is noticed");
+    assert_eq!(ready["state"], "degraded", "{ready}");
+    assert_eq!(program.page("/readyz").await.0, 200);
+    assert_eq!(run(&["health", "--admin", &program.admin.to_string()]).status.code(), Some(0));
+}
+
+#[tokio::test]
+async fn health_tells_a_running_sidecar_from_a_draining_one_and_from_nobody() {
+    let off = "[announcements]\ntransport = \"off\"\n[drain]\nlinger = \"300s\"\n";
+    let mut program = Program::start(&settings("health", &[("eu", "http://127.0.0.1:1", "")], off)).await;
+    let health = |admin: String| run(&["health", "--admin", &admin]);
+    let running = health(program.admin.to_string());
+    assert_eq!((running.status.code(), text(&running.stderr)), (Some(0), ""));
+    program.signal(Signal::TERM);
+    program.line(|line| line["message"].as_str().unwrap().starts_with("stopping")).await;
+    let draining = health(program.admin.to_string());
+    assert_eq!(draining.status.code(), Some(1));
+    assert!(text(&draining.stderr).contains("503 Service Unavailable"), "{}", text(&draining.stderr));
+    let said = program.json("/readyz").await;
+    assert_eq!(said["state"], "draining");
+    let admin = program.admin.to_string();
+    program.signal(Signal::TERM);
+    program.ended().await;
+    let nobody = health(admin.clone());
+    assert_eq!(nobody.status.code(), Some(1));
+    assert!(text(&nobody.stderr).contains(&format!("cannot ask {admin}")), "{}", text(&nobody.stderr));
+}
+
+#[tokio::test]
+async fn the_janitor_shows_and_then_removes_what_a_killed_sidecar_left_and_spares_the_living() {
+    let stage = Stage::set("janitor-cli").await;
+    let region = REGIONS[1];
+    let (sqs, sns) = (Emulator::shared().sqs(region), Emulator::shared().sns(region));
+    let living = || async {
+        let listed = sqs.list_queues().queue_name_prefix("nearside-janitor-cli-").send().await.unwrap();
+        listed.queue_urls().iter().filter(|url| !url.ends_with("-dead")).count()
+    };
+    assert_eq!(living().await, 1);
+    // No other test's janitor looks at this region.
+    let dead = "nearside-janitor-cli-dead";
+    let alive = (Clock::System.wall().as_millis() / 1000 - 3 * 3600).to_string();
+    sqs.create_queue().queue_name(dead).tags("nearside", "1").tags("alive", alive).send().await.unwrap();
+    let topic = &stage.topics[1];
+    let arn = format!("arn:aws:sqs:{region}:{}:{dead}", topic.account);
+    sns.subscribe().topic_arn(&topic.arn).protocol("sqs").endpoint(&arn).send().await.unwrap();
+    let exists = || async { sqs.get_queue_url().queue_name(dead).send().await.is_ok() };
+    let subscriptions = || async {
+        let listed = sns.list_subscriptions_by_topic().topic_arn(&topic.arn).send().await.unwrap();
+        listed.subscriptions().iter().filter(|one| one.endpoint() == Some(arn.as_str())).count()
+    };
+
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("nearside.toml");
+    let one = (region, "http://127.0.0.1:1", topic.arn.as_str());
+    let rest = format!("[announcements]\nendpoint_url = \"{}\"\n", emulator_url());
+    std::fs::write(&file, settings("janitor-cli", &[one], &rest)).unwrap();
+    let sweep = ["janitor", "--config", program::path(&file), "--older-than", "2h"];
+    // Other tests' queues may be in the table too.
+    let fates = |output: &std::process::Output| {
+        let ours = text(&output.stdout).lines().filter(|line| line.contains(dead) || line.contains(&topic.arn));
+        ours.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let shown = run(&[&sweep[..], &["--dry-run"]].concat());
+    let would = fates(&shown).iter().filter(|line| line.contains("would be removed")).count();
+    assert_eq!((shown.status.code(), would), (Some(0), 2), "{}", text(&shown.stdout));
+    assert!(exists().await && subscriptions().await == 1, "a dry run removes nothing");
+
+    let swept = run(&sweep);
+    let removed = fates(&swept).iter().filter(|line| line.contains("removed")).count();
+    assert_eq!((swept.status.code(), removed), (Some(0), 2), "{}{}", text(&swept.stdout), text(&swept.stderr));
+    assert!(!exists().await && subscriptions().await == 0);
+    assert_eq!(living().await, 1, "the sidecar's own queue lives");
+    assert_eq!(stage.world.regions.len(), 3);
+    stage.stop().await;
+}

@@ -1,0 +1,180 @@
+//! Owns one run of the real program: its configuration file, its process, what it says on standard error.
+//!
+//! Invariant: no process outlives its handle; every line is a JSON object, or the test that reads it fails.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+/// Longest wait for anything: far beyond what it takes, so that it only ends a test that has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The program with an environment of the test's own, and credentials that any emulator takes.
+pub(crate) fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("nearside"));
+    let credentials = [
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+        ("AWS_CONFIG_FILE", "/dev/null"),
+        ("AWS_SHARED_CREDENTIALS_FILE", "/dev/null"),
+    ];
+    command.env_clear().envs(credentials).args(args).stdin(Stdio::null());
+    command
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(args: &[&str]) -> Output {
+    command(args).output().expect("the program starts")
+}
+
+/// What a program printed, which is always UTF-8.
+pub(crate) fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("UTF-8")
+}
+
+/// A sidecar's configuration: these regions (name, URL, topic), free ports, JSON lines, and `rest`.
+pub(crate) fn settings(service: &str, regions: &[(&str, &str, &str)], rest: &str) -> String {
+    let mut text = format!("service.name = \"{service}\"\n");
+    for (name, url, topic) in regions {
+        text += &format!("[[service.region]]\nname = \"{name}\"\nurl = \"{url}\"\ntopic = \"{topic}\"\n");
+    }
+    text += "[[service.route]]\npath = \"/v1/contexts/{key}\"\nrecords = [\"context:{key}\"]\n\
+             [admin]\nlisten = \"127.0.0.1:0\"\n[log]\nformat = \"json\"\n";
+    if !rest.contains("[listen]") {
+        text += "[listen]\ntcp = \"127.0.0.1:0\"\n";
+    }
+    text + rest
+}
+
+/// A running sidecar.
+pub(crate) struct Program {
+    child: Child,
+    said: watch::Receiver<Vec<String>>,
+    _directory: TempDir,
+    /// Where applications reach it.
+    pub(crate) tcp: SocketAddr,
+    /// Where operators reach it.
+    pub(crate) admin: SocketAddr,
+}
+
+impl Program {
+    /// `nearside run` with these settings, once it serves.
+    pub(crate) async fn start(settings: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("nearside.toml");
+        std::fs::write(&file, settings).unwrap();
+        let mut child =
+            command(&["run", "--config", path(&file)]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let said = follow(child.stderr.take().expect("it is piped"));
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut program = Self { child, said, _directory: directory, tcp: anywhere, admin: anywhere };
+        let serving = program.line(|line| line["message"] == "serving").await;
+        let address = |name: &str| serving[name].as_str().map(|address| address.parse().unwrap());
+        program.tcp = address("tcp").unwrap_or(anywhere);
+        program.admin = address("admin").expect("the admin port is always there");
+        program
+    }
+
+    /// The first line, said already or to come, that is as wanted.
+    pub(crate) async fn line(&self, wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut said = self.said.clone();
+        let found = |lines: &Vec<String>| {
+            let parsed = lines.iter().map(|line| {
+                serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("each line is JSON: {line}"))
+            });
+            parsed.into_iter().find(|line| wanted(line))
+        };
+        let waited = tokio::time::timeout(PATIENCE, said.wait_for(|lines| found(lines).is_some())).await;
+        let came = matches!(waited, Ok(Ok(_)));
+        assert!(came, "the line came: {:#?}", self.lines());
+        found(&self.lines()).expect("it was just there")
+    }
+
+    /// All lines so far.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.said.borrow().clone()
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(&self.child, signal);
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
+        // Its standard error ends with it.
+        let closed = async { while self.said.changed().await.is_ok() {} };
+        tokio::time::timeout(PATIENCE, closed).await.expect("the program ends");
+        self.child.wait().unwrap()
+    }
+
+    /// A page of its admin port: status and body.
+    pub(crate) async fn page(&self, path: &str) -> (u16, String) {
+        get(&format!("http://{}{path}", self.admin)).await
+    }
+
+    /// A page of its admin port that is JSON.
+    pub(crate) async fn json(&self, path: &str) -> Value {
+        serde_json::from_str(&self.page(path).await.1).unwrap()
+    }
+
+    /// Asks `path` again and again until what it says is as wanted.
+    pub(crate) async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let asking = async {
+            loop {
+                let page = self.json(path).await;
+                if wanted(&page) {
+                    return page;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        match tokio::time::timeout(PATIENCE, asking).await {
+            Ok(page) => page,
+            Err(_) => panic!("{path} never said so: {}", self.page(path).await.1),
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // An error means that it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Status and body of a GET.
+pub(crate) async fn get(url: &str) -> (u16, String) {
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+    let answer = client.get(url).send().await.unwrap();
+    (answer.status().as_u16(), answer.text().await.unwrap())
+}
+
+/// The path as an argument.
+pub(crate) fn path(path: &Path) -> &str {
+    path.to_str().expect("a UTF-8 path")
+}
+
+/// Follows what a process says; the channel closes when the process ends.
+pub(crate) fn follow(from: impl Read + Send + 'static) -> watch::Receiver<Vec<String>> {
+    let lines = BufReader::new(from).lines();
+    let (say, said) = watch::channel(Vec::new());
+    let follow = move || lines.map_while(Result::ok).for_each(|line| say.send_modify(|said| said.push(line)));
+    std::thread::Builder::new().name("follow".to_owned()).spawn(follow).unwrap();
+    said
+}
+
+/// Sends `child` a signal.
+pub(crate) fn kill(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+}

@@ -1,0 +1,113 @@
+//! What makes a region's topic count: the first minute, weak proof, heartbeats; and what is remembered of it.
+
+use std::time::Duration;
+
+use nearside::announce::heartbeat::Heartbeat;
+use nearside::clock::Clock;
+use nearside::freshness::event::{Grade, Subscription};
+
+use super::announced::{Announced, NOTHING, Wish, changed, until};
+use super::emulator::Emulator;
+
+/// Beyond the first minute, in which a subscription alone proves nothing.
+const BEYOND: Duration = Duration::from_secs(61);
+
+/// Says on a region's topic what `nearside heartbeat` would.
+async fn beat(announced: &Announced, region: usize) {
+    let topic = announced.topics[region].clone();
+    Heartbeat::new(&Emulator::shared().sdk(), topic, Clock::System).await.publish().await.unwrap();
+}
+
+/// A sidecar more than a minute after it subscribed. Its clocks have run ahead of everybody else's, so that messages
+/// seem a minute old when they come, and prove nothing by themselves.
+async fn a_minute_later(wish: Wish) -> Announced {
+    let clock = Clock::simulated(Clock::System.wall());
+    let announced = Announced::subscribed(Wish { clock: clock.clone(), ..wish }).await;
+    clock.suspend(BEYOND);
+    announced
+}
+
+/// Both halves of weak proof come in: a poll all of whose messages were applied, then a sound look at the attributes.
+async fn prove_weakly(announced: &Announced, region: usize) {
+    // When the second is there, the poll that brought the first one has ended.
+    for _ in 0..2 {
+        let before = announced.counted("unrouted").await;
+        announced.publish(region, NOTHING).await;
+        announced.until_counted("unrouted", before + 1).await;
+    }
+    let attested = announced.status(region).attested;
+    until("a look at the attributes", async || announced.status(region).attested > attested).await;
+}
+
+#[tokio::test]
+async fn topics_without_heartbeats_work_from_the_first_minute() {
+    let announced = Announced::subscribed(Wish::over("sqs", "first-minute")).await;
+    let (state, reasons) = announced.ready().await;
+    assert_eq!(state, "warming", "{reasons}");
+    assert_eq!(announced.sight(0).state, Subscription::Probing);
+    announced.put("x", 1);
+    assert_eq!(announced.read("x").await.version, 1);
+    let seen = announced.read("x").await;
+    assert!(seen.is_hit() && seen.label.contains("detail=provisional"), "soft TTL: {seen:?}");
+    announced.put("x", 2);
+    announced.publish(0, &changed("x", 2)).await;
+    until("an announced change is seen", async || announced.read("x").await.version == 2).await;
+    announced.stop().await;
+}
+
+#[tokio::test]
+async fn after_a_minute_a_working_subscription_is_proof_enough_where_nobody_sends_heartbeats() {
+    let announced = a_minute_later(Wish::over("sqs", "weak")).await;
+    assert_eq!(announced.ready().await.0, "warming");
+    prove_weakly(&announced, 1).await;
+    assert_eq!(announced.sight(1).state, Subscription::Live);
+    assert_eq!(announced.sight(1).grade, Grade::Weak);
+    assert_eq!(announced.ready().await.0, "fresh");
+    announced.put("x", 1);
+    announced.read("x").await;
+    let seen = announced.read("x").await;
+    assert!(seen.is_hit() && !seen.label.contains("detail="), "all agree, one is live: {seen:?}");
+    announced.stop().await;
+}
+
+#[tokio::test]
+async fn where_heartbeats_are_required_a_working_subscription_is_no_proof() {
+    let required = Wish { freshness: "heartbeats = \"required\"".to_owned(), ..Wish::over("sqs", "required") };
+    let announced = a_minute_later(required).await;
+    prove_weakly(&announced, 1).await;
+    assert_eq!(announced.sight(1).state, Subscription::Probing);
+    announced.stop().await;
+}
+
+#[tokio::test]
+async fn a_heartbeat_makes_its_region_live_at_once_with_the_grade_path() {
+    let required = Wish { freshness: "heartbeats = \"required\"".to_owned(), ..Wish::over("sqs", "heartbeat-path") };
+    let announced = Announced::subscribed(required).await;
+    assert_eq!(announced.sight(2).state, Subscription::Probing);
+    beat(&announced, 2).await;
+    until("the region is live", async || announced.sight(2).state == Subscription::Live).await;
+    assert_eq!(announced.sight(2).grade, Grade::Path);
+    assert_eq!(announced.ready().await.0, "fresh");
+    assert_eq!(announced.counted("heartbeat").await, 1);
+    announced.stop().await;
+}
+
+#[tokio::test]
+async fn which_regions_send_heartbeats_is_remembered_across_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("heartbeats");
+    let wish = || Wish { freshness: format!("state_file = {file:?}"), ..Wish::over("sqs", "remembered") };
+    let announced = Announced::subscribed(wish()).await;
+    beat(&announced, 0).await;
+    let topic = announced.topics[0].arn.clone();
+    until("it is written down", async || std::fs::read_to_string(&file).is_ok_and(|text| text.contains(&topic)))
+        .await;
+    announced.stop().await;
+
+    let announced = a_minute_later(wish()).await;
+    prove_weakly(&announced, 0).await;
+    prove_weakly(&announced, 1).await;
+    assert_eq!(announced.sight(0).state, Subscription::Probing, "its silence means something");
+    assert_eq!(announced.sight(1).state, Subscription::Live, "this one never sent any");
+    announced.stop().await;
+}

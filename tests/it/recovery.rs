@@ -1,0 +1,180 @@
+//! Subscriptions that die while the sidecar serves, in one region and then in all: callers keep being served, `/readyz`
+//! says what is wrong, and what changed meanwhile is seen without anything having been flushed (R10, R11).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use nearside::freshness::event::Subscription;
+use nearside::tasks::Tasks;
+
+use super::announced::{Announced, NOTHING, PATIENCE, Wish, changed, until};
+use super::emulator::{Emulator, REGIONS};
+
+/// Callers that ask all the time, and whether one of them was ever not served.
+struct Callers {
+    tasks: Tasks,
+    over: Arc<AtomicBool>,
+    served: Arc<AtomicU64>,
+    refused: Arc<AtomicU64>,
+}
+
+impl Callers {
+    fn of(announced: &Announced) -> Self {
+        let callers =
+            Self { tasks: Tasks::new(), over: Arc::default(), served: Arc::default(), refused: Arc::default() };
+        let (client, tcp) = (announced.client.clone(), announced.app.tcp.unwrap());
+        let (over, served, refused) = (callers.over.clone(), callers.served.clone(), callers.refused.clone());
+        callers.tasks.spawn("callers", async move {
+            while !over.load(Ordering::SeqCst) {
+                let answer = client.get(format!("http://{tcp}/v1/contexts/busy")).send().await;
+                let good = answer.is_ok_and(|answer| answer.status() == 200);
+                if good { &served } else { &refused }.fetch_add(1, Ordering::SeqCst);
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        });
+        callers
+    }
+
+    /// Ends them; every single one was served, and there were some.
+    async fn were_all_served(self) {
+        let enough = self.served.load(Ordering::SeqCst) + 5;
+        until("callers are still served", async || self.served.load(Ordering::SeqCst) >= enough).await;
+        self.over.store(true, Ordering::SeqCst);
+        assert_eq!(self.tasks.drain(PATIENCE).await, Vec::<&str>::new());
+        assert_eq!(self.refused.load(Ordering::SeqCst), 0);
+    }
+}
+
+/// Publishes on a region's topic until that region is LIVE.
+async fn enliven(announced: &Announced, region: usize) {
+    until("a region is live", async || {
+        announced.publish(region, NOTHING).await;
+        announced.sight(region).state == Subscription::Live
+    })
+    .await;
+}
+
+/// Reads until the entry is confirmed while the other regions' topics speak.
+async fn confirmed(announced: &Announced, key: &str) {
+    until("a confirmed entry", async || {
+        announced.publish(2, NOTHING).await;
+        let seen = announced.read(key).await;
+        seen.is_hit() && !seen.label.contains("detail=")
+    })
+    .await;
+}
+
+/// Deletes a region's topic: with it go its subscriptions, and no new one can be made.
+async fn delete_topic(announced: &Announced, region: usize) {
+    let topic = &announced.topics[region];
+    Emulator::shared().sns(&topic.region).delete_topic().topic_arn(&topic.arn).send().await.unwrap();
+}
+
+/// Makes it again, under the same ARN.
+async fn restore_topic(announced: &Announced, region: usize) {
+    let topic = &announced.topics[region];
+    let made = Emulator::shared().topic(&topic.region, &topic.name, 2).await;
+    assert_eq!(made.arn, topic.arn);
+}
+
+#[tokio::test]
+async fn a_queue_and_then_all_topics_die_while_serving_and_what_changed_meanwhile_is_seen_without_a_flush() {
+    let announced = Announced::subscribed(Wish::over("sqs", "dies")).await;
+    for key in ["busy", "changed", "same"] {
+        announced.put(key, 1);
+    }
+    for region in 0..3 {
+        enliven(&announced, region).await;
+    }
+    for key in ["busy", "changed", "same"] {
+        confirmed(&announced, key).await;
+    }
+    let callers = Callers::of(&announced);
+
+    // One region: its queue is gone and, without a topic, no other can be subscribed.
+    let queue = announced.queue_url(0).await;
+    delete_topic(&announced, 0).await;
+    Emulator::shared().sqs(REGIONS[0]).delete_queue().queue_url(queue).send().await.unwrap();
+    until("one region is named", async || {
+        announced.publish(2, NOTHING).await;
+        let warnings = announced.warnings().await;
+        warnings.contains(REGIONS[0]) && !warnings.contains(REGIONS[2])
+    })
+    .await;
+    assert!(announced.status(0).losses >= 1);
+    assert_eq!(announced.ready().await.0, "fresh", "one live region is enough");
+    announced.publish(2, NOTHING).await;
+    let seen = announced.read("same").await;
+    assert!(seen.is_hit() && !seen.label.contains("detail="), "the others vouch for it: {seen:?}");
+
+    // All regions, until nobody's lease holds.
+    delete_topic(&announced, 1).await;
+    delete_topic(&announced, 2).await;
+    until("every region is named", async || {
+        let (state, reasons) = announced.ready().await;
+        state == "degraded" && REGIONS.iter().all(|region| reasons.contains(region))
+    })
+    .await;
+    // Nobody can announce this.
+    announced.put("changed", 2);
+    let entries = |announced: &Announced| {
+        announced.app.sidecar.store.sweep();
+        announced.app.sidecar.store.entries()
+    };
+    let (stored, same) = (entries(&announced), announced.asked("same"));
+
+    // Recovery.
+    for region in 0..3 {
+        restore_topic(&announced, region).await;
+    }
+    for region in 0..3 {
+        announced.until_subscribed(region).await;
+        enliven(&announced, region).await;
+    }
+    until("all is well again", async || {
+        announced.publish_everywhere(NOTHING).await;
+        let warnings = announced.warnings().await;
+        announced.ready().await.0 == "fresh" && !REGIONS.iter().any(|region| warnings.contains(region))
+    })
+    .await;
+    assert_eq!(entries(&announced), stored, "nothing was flushed");
+    let seen = announced.read("changed").await;
+    assert_eq!((seen.version, seen.is_hit()), (2, false), "{seen:?}");
+    assert_eq!(announced.asked("same"), same, "what nobody reads is not asked for");
+    let seen = announced.read("same").await;
+    assert!(seen.version == 1 && seen.label.contains("fwd-status=304"), "revalidated, not fetched anew: {seen:?}");
+    confirmed(&announced, "same").await;
+    // And announcements do again what they did.
+    announced.put("changed", 3);
+    announced.publish(1, &changed("changed", 3)).await;
+    until("an announced change is seen", async || announced.read("changed").await.version == 3).await;
+    callers.were_all_served().await;
+    announced.stop().await;
+}
+
+#[tokio::test]
+async fn subscriptions_that_are_deleted_in_all_regions_at_once_are_replaced_while_callers_are_served() {
+    let announced = Announced::subscribed(Wish::over("sqs", "unsubscribed-by-others")).await;
+    announced.put("busy", 1);
+    announced.put("changed", 1);
+    for region in 0..3 {
+        enliven(&announced, region).await;
+    }
+    confirmed(&announced, "changed").await;
+    let callers = Callers::of(&announced);
+    for (region, name) in REGIONS.into_iter().enumerate() {
+        let arn = announced.status(region).subscription.unwrap();
+        Emulator::shared().sns(name).unsubscribe().subscription_arn(arn).send().await.unwrap();
+    }
+    // Announced to nobody: the topics have no subscription left, or a new one that nothing vouches for yet.
+    announced.put("changed", 2);
+    for region in 0..3 {
+        until("the loss is noticed", async || announced.status(region).losses >= 1).await;
+        announced.until_subscribed(region).await;
+        enliven(&announced, region).await;
+    }
+    let seen = announced.read("changed").await;
+    assert_eq!((seen.version, seen.is_hit()), (2, false), "{seen:?}");
+    callers.were_all_served().await;
+    announced.stop().await;
+}
