@@ -372,6 +372,26 @@ async fn a_revalidation_sends_the_validator_and_after_an_announcement_no_cache()
 }
 
 #[tokio::test]
+async fn a_reader_who_was_faster_than_the_refetch_of_an_announced_change_leaves_it_nothing_to_do() {
+    let wire = routed("", reply(200, "X-Record-Version: 1", "one")).await;
+    wire.live();
+    wire.get("/r/a", &[]).await;
+    wire.idle().await;
+    wire.says_always(reply(200, "X-Record-Version: 2", "two"));
+    wire.announce("thing", "a", Some(2));
+    assert_eq!(wire.get("/r/a", &[]).await.text(), "two");
+    wire.idle().await;
+    assert_eq!(wire.seen().len(), 2);
+    assert!(wire.get("/r/a", &[]).await.is_hit());
+    wire.announce("thing", "a", Some(3));
+    wire.says_always(reply(200, "X-Record-Version: 3", "three"));
+    wire.idle().await;
+    let hit = wire.get("/r/a", &[]).await;
+    assert_eq!((hit.is_hit(), hit.text()), (true, "three"), "nobody asked: the refetch did");
+    wire.end().await;
+}
+
+#[tokio::test]
 async fn a_caller_who_says_no_cache_no_store_or_only_if_cached_is_obeyed() {
     let wire = routed("", reply(200, "", "x")).await;
     let none = wire.get("/r/a", &["Cache-Control: only-if-cached"]).await;

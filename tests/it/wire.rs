@@ -5,6 +5,7 @@
 //! Invariant: nothing between caller and region but the sidecar touches a byte; time passes by [`Clock::suspend`], never
 //! by sleeping.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -215,9 +216,10 @@ impl Wire {
         exchange(&mut stream, &request, method == "HEAD").await.expect("an answer")
     }
 
-    /// Resolves once no fill is under way.
+    /// Resolves once no fill is under way, and none is about to begin.
     pub(crate) async fn idle(&self) {
-        until(|| !self.app.sidecar.tasks.running().contains_key("fill")).await;
+        let busy = |running: &BTreeMap<_, _>| ["fill", "refetch"].iter().any(|name| running.contains_key(name));
+        until(|| !busy(&self.app.sidecar.tasks.running())).await;
     }
 
     /// Resolves once a region has been asked.
