@@ -249,9 +249,17 @@ impl Regions {
         }
     }
 
-    /// Nothing complete came. A saturated region was not asked, so its health learns nothing from it.
+    /// Nothing complete came. A region that was not asked is not judged by it, nor is one whose body is merely too large
+    /// to hold: it answers well, and has it streamed.
     pub(super) fn note_failure(&self, region: RegionId, failure: &Failure) {
-        if matches!(failure, Failure::Saturated | Failure::HeldOff | Failure::Target | Failure::Credentials) {
+        if matches!(
+            failure,
+            Failure::Saturated
+                | Failure::HeldOff
+                | Failure::Target
+                | Failure::Credentials
+                | Failure::Oversized { .. }
+        ) {
             return;
         }
         let now = self.clock.now();
@@ -264,6 +272,12 @@ impl Regions {
     pub(super) fn spend_all_tokens(&self, region: RegionId) {
         let now = self.clock.now();
         while self.region(region).state().tokens.spend(now) {}
+    }
+
+    #[cfg(test)]
+    pub(crate) fn spend_background(&self, region: RegionId) {
+        let now = self.clock.now();
+        while self.region(region).state().background.admit(now) {}
     }
 
     pub(super) fn each(&self) -> impl Iterator<Item = (RegionId, MutexGuard<'_, State>)> {
