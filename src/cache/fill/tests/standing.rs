@@ -127,8 +127,13 @@ async fn rechecks_end_when_nobody_reads_and_go_on_with_the_next_reader() {
     let world = World::new([(0, body("1").into()), (0, body("2").into()), (0, body("3").into())]);
     world.live().await;
     world.get(X).await;
+    tokio::time::sleep(ms(10)).await;
+    assert_eq!(world.running("recheck"), 1);
     world.pass(200 * SECOND).await;
     assert_eq!(world.running("recheck"), 0);
+    world.get(X).await;
+    tokio::time::sleep(ms(10)).await;
+    assert_eq!(world.running("recheck"), 1);
     world.stop().await;
 }
 
