@@ -8,7 +8,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
@@ -20,25 +20,19 @@ use crate::announce::aws::Sdk;
 use crate::announce::certificate::fetch::Fetcher;
 use crate::announce::intake::Announcements;
 use crate::announce::subscription::{self, CannotListen, Pace, Subscriptions};
-use crate::cache::fill::Fills;
 use crate::cache::key::Seed;
-use crate::cache::store::Store;
 use crate::clock::Clock;
-use crate::config::router::Router;
-use crate::config::{Config, IdentityMode};
-use crate::freshness::Freshness;
+use crate::config::Config;
 use crate::freshness::event::Event;
-use crate::identity::{Churn, CredentialsError, Held, Keyring};
+use crate::identity::CredentialsError;
 use crate::limits;
 use crate::listener::{self, Ending, ListenError, Reception, Via};
 use crate::origin::attempt::HttpOrigin;
-use crate::origin::region::Regions;
 use crate::origin::reply::Origin;
 use crate::request::Door;
 use crate::response::{self, Outcome};
-use crate::serve::{self, Sidecar};
+use crate::serve::{self, Parts, Sidecar};
 use crate::tasks::Tasks;
-use crate::telemetry::metrics::Metrics;
 
 mod actions;
 mod memory;
@@ -162,10 +156,7 @@ fn token(config: &Config) -> Result<Option<Vec<u8>>, StartError> {
 
 /// Everything a request needs, and nothing that runs yet.
 fn build(config: Config, instead: &Instead) -> Result<Arc<Sidecar>, StartError> {
-    let clock = instead.clock.clone();
-    let tasks = Tasks::new();
-    let names: Vec<String> = config.service.regions.iter().map(|region| region.name.clone()).collect();
-    let metrics = Arc::new(Metrics::new(&names));
+    let (clock, tasks) = (instead.clock.clone(), Tasks::new());
     let origin = match &instead.origin {
         Some(origin) => origin.clone(),
         None => {
@@ -175,36 +166,7 @@ fn build(config: Config, instead: &Instead) -> Result<Arc<Sidecar>, StartError> 
             origin as Arc<dyn Origin>
         }
     };
-    let regions = Regions::new(&config, origin, clock.clone(), metrics.clone());
-    let freshness = Arc::new(Freshness::new(&config.freshness, names.len(), clock.now()));
-    let released = freshness.clone();
-    let store = Store::new(config.cache.max_bytes, move |record| released.release(record));
-    let held = |route: &crate::config::Route| match &route.identity {
-        IdentityMode::Exact(_) => Ok(None),
-        IdentityMode::Sidecar(credentials) => {
-            let held = Held::read(credentials)?;
-            held.watch(credentials.clone(), &tasks);
-            Ok::<_, CredentialsError>(Some(held))
-        }
-    };
-    let credentials = config.service.routes.iter().map(held).collect::<Result<_, _>>()?;
-    Ok(Arc::new(Sidecar {
-        router: Router::new(&config.service),
-        keyring: Arc::new(Keyring::new(&config.service)),
-        seed: Seed::random(),
-        credentials,
-        store,
-        fills: Fills::default(),
-        freshness,
-        regions,
-        churn: Churn::default(),
-        clock,
-        metrics,
-        tasks,
-        names,
-        subscriptions: OnceLock::new(),
-        config,
-    }))
+    Ok(Sidecar::new(config, Parts { clock, origin, tasks, seed: Seed::random() })?)
 }
 
 /// Begins to accept.

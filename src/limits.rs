@@ -87,10 +87,18 @@ pub const ENTITY_TAGS: usize = 256;
 pub const INVALIDATED_TARGETS: usize = 3;
 /// Entries that one record may be indexed under; beyond it new ones are served but not stored.
 pub const ENTRIES_PER_RECORD: usize = 4096;
+/// Times a reader's fill is begun anew when an announcement overtook its reply; then it is served, labelled.
+pub const REFILLS: usize = 2;
+/// Largest body whose digest is worked out where requests are served, bytes; larger ones go to a thread of their own.
+pub const INLINE_DIGEST_BYTES: usize = 32 * KIB;
+/// Such computations at once.
+pub const COMPUTATIONS: usize = 2;
 /// Fills under way at once.
 pub const FILLS: usize = 8192;
 /// Keys whose last fill failed and is remembered.
-pub const REMEMBERED_ERRORS: u64 = 65_536;
+pub const REMEMBERED_ERRORS: usize = 65_536;
+/// What remembered failures may take together, bytes: each holds the error that is passed on.
+pub const REMEMBERED_ERROR_BYTES: usize = 32 * MIB;
 /// How long a failed fill is remembered: doubling from the first to the second.
 pub const ERROR_MEMORY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 /// Rechecks that wait for their time at once; beyond it a provisional entry is rechecked by its next reader.

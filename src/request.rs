@@ -6,6 +6,7 @@
 //!
 //! Invariant: path and query are the caller's bytes; no header that was checked here goes on to a region.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use bytes::Bytes;
@@ -21,7 +22,6 @@ use crate::listener::Via;
 pub const TOKEN: HeaderName = HeaderName::from_static("x-nearside-token");
 
 /// A request that may be served.
-#[derive(Debug)]
 pub struct Admitted {
     /// Any method but CONNECT.
     pub method: Method,
@@ -33,6 +33,15 @@ pub struct Admitted {
     pub headers: HeaderMap,
     /// The whole body, at most `REQUEST_BODY_BYTES`.
     pub body: Bytes,
+}
+
+/// Credentials, record keys and bodies are in here: what is shown is how much of each.
+impl fmt::Debug for Admitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { method, path_and_query, headers, body, .. } = self;
+        let (target, headers, body) = (path_and_query.len(), headers.len(), body.len());
+        write!(f, "Admitted({method}, target {target} bytes, {headers} headers, body {body} bytes)")
+    }
 }
 
 impl Admitted {

@@ -8,65 +8,29 @@
 
 use std::sync::Arc;
 
-use http::Method;
+use http::{Method, StatusCode};
 
-use crate::cache::entry::{Entry, Hold, Routed};
-use crate::cache::fill::{self, Ask, Failed, Filled, Fills, Got, Of, Routing, Share};
-use crate::cache::key::{KeyBuffer, Representation, Seed};
+use crate::cache::entry::{Entry, Hold};
+use crate::cache::fill::{self, Ask, Failed, Filled, Got, Of, Routing, Share};
+use crate::cache::key::{KeyBuffer, Representation};
 use crate::cache::policy::{self, Asked, Way};
-use crate::cache::store::Store;
-use crate::clock::{Clock, Moment};
-use crate::config::Config;
-use crate::config::router::{Matched, Router};
-use crate::freshness::Freshness;
-use crate::freshness::record::Record;
+use crate::clock::Moment;
+use crate::config::router::Matched;
 use crate::freshness::standing::{self, Use};
-use crate::freshness::words::RecordId;
-use crate::identity::{Churn, Held, Keyring};
-use crate::origin::race::Tally;
-use crate::origin::region::Purpose;
-use crate::origin::region::Regions;
+use crate::freshness::words::Version;
+use crate::identity::Identity;
+use crate::limits;
+use crate::origin::region::{Leg, Purpose};
 use crate::request::Admitted;
 use crate::response::{Attempted, Blame, Bound, CacheLine, Detail, Fwd, Outcome, Shown};
-use crate::tasks::Tasks;
-use crate::telemetry::metrics::Metrics;
 
 mod pass;
+#[cfg(test)]
+pub(crate) mod scripted;
+pub mod sidecar;
 mod unrouted;
 
-/// What every request shares.
-pub struct Sidecar {
-    /// The settings.
-    pub config: Config,
-    /// Which path is which route's.
-    pub router: Router,
-    /// The process's hash keys.
-    pub keyring: Arc<Keyring>,
-    /// The hash key of representations.
-    pub seed: Seed,
-    /// Per route, the sidecar's own credentials.
-    pub credentials: Vec<Option<Held>>,
-    /// What is kept.
-    pub store: Store,
-    /// Who asks for what.
-    pub fills: Fills,
-    /// The protocol.
-    pub freshness: Arc<Freshness>,
-    /// Who is asked.
-    pub regions: Arc<Regions>,
-    /// Callers that mint a token per request.
-    pub churn: Churn,
-    /// What time it is.
-    pub clock: Clock,
-    /// What is counted.
-    pub metrics: Arc<Metrics>,
-    /// Where fills run.
-    pub tasks: Tasks,
-    /// The regions' names.
-    pub names: Vec<String>,
-    /// Carries out what freshness asks of subscriptions; set by `app`.
-    pub subscriptions: std::sync::OnceLock<crate::announce::subscription::Subscriptions>,
-}
+pub use sidecar::{Parts, Sidecar};
 
 /// Decides one request.
 pub async fn serve(sidecar: &Arc<Sidecar>, admitted: Admitted) -> Outcome {
@@ -97,100 +61,144 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'
     });
     let stored = sidecar.store.get(key);
     let now = started;
-    let mut usable = None;
-    if let Some(entry) = &stored
-        && let Hold::Routed(routed) = &entry.hold
-    {
-        let horizon = sidecar.freshness.horizon();
-        let found = standing::judge(routed, entry.sent, &horizon, now, sidecar.config.cache.soft_ttl);
-        routed.shows.iter().for_each(|shown| sidecar.freshness.read(&shown.record, now));
-        let provisional = match found {
-            Use::Fresh if !wish.no_cache => Some(None),
-            Use::Provisional if !wish.no_cache => Some(Some("provisional")),
-            Use::Below if !wish.no_cache && sidecar.in_grace(routed, now) => Some(Some("grace")),
-            _ => None,
-        };
-        if let Some(detail) = provisional {
-            sidecar.metrics.hit(sidecar.clock.now() - started);
-            return Outcome::Shown(sidecar.hit(admitted, entry, now, detail));
-        }
-        usable = Some(found);
-    }
-    if wish.only_if_cached {
-        return Outcome::NotStored;
-    }
-    let records = sidecar.records_of(matched, now);
-    for (id, _) in &records {
-        if sidecar.churn.note(*id, identity, now) {
-            sidecar.warn_of_churn(&route.path.text);
-        }
-    }
-    let ask = Ask {
+    let found = stored.as_ref().and_then(|entry| sidecar.found(entry, now));
+    let ask = |stored: Option<Arc<Entry>>| Ask {
         key: key.to_key(),
         request: Arc::new(fill::ask::routed_request(admitted, route)),
-        of: Of::Route(Routing { route: matched.index, records }),
-        previous: stored.clone(),
+        of: Of::Route(sidecar.routing(matched, now)),
+        previous: stored,
         purpose: Purpose::Foreground,
         no_cache: wish.no_cache,
         alone: wish.no_store,
     };
+    if let (Some(entry), Some(found), false) = (&stored, found, wish.no_cache) {
+        let detail = match found {
+            Use::Fresh => Some(None),
+            Use::Provisional => {
+                fill::background::recheck_found(sidecar, key, entry, now);
+                Some(Some("provisional"))
+            }
+            Use::Below if sidecar.is_in_grace(entry, now) => {
+                sidecar.fills.begin(sidecar, ask(stored.clone()));
+                sidecar.metrics.stale("grace");
+                Some(Some("grace"))
+            }
+            _ => None,
+        };
+        if let Some(detail) = detail {
+            sidecar.metrics.hit(sidecar.clock.now() - started);
+            return Outcome::Shown(sidecar.hit(admitted, entry, now, detail));
+        }
+    }
+    if wish.only_if_cached {
+        return Outcome::NotStored;
+    }
     let fwd = match (&stored, wish.no_cache) {
         (_, true) => Fwd::Request,
         (Some(_), _) => Fwd::Stale,
         (None, _) => Fwd::UriMiss,
     };
+    let ask = ask(stored.clone());
+    if let Of::Route(routing) = &ask.of {
+        sidecar.note_churn(routing, identity, &route.path.text, now);
+    }
     let (filled, share) = sidecar.filled(ask).await;
     let outcome = match filled {
         Filled::Got(got) => sidecar.shown(admitted, &got, share, fwd),
         Filled::TooLarge => pass::pass(sidecar, admitted, Some(matched)).await,
         Filled::Busy => Outcome::Busy,
-        Filled::Failed(failed) => sidecar.failed(admitted, stored, usable, &failed, fwd),
+        Filled::Failed(failed) => {
+            // Another fill may have stored something in the meantime.
+            let stored = sidecar.store.get(key).or(stored);
+            sidecar.failed(admitted, stored, &failed, fwd)
+        }
     };
     sidecar.count_miss(&outcome, started);
     outcome
 }
 
 impl Sidecar {
-    /// Fills, and again alone when the shared reply turns out to be nobody else's.
+    /// What a stored entry is good for, if it is a routed one; notes the reader.
+    fn found(&self, entry: &Entry, now: Moment) -> Option<Use> {
+        let routed = entry.hold.routed()?;
+        routed.shows.iter().for_each(|shown| self.freshness.read(&shown.record, now));
+        Some(standing::judge(routed, entry.sent, &self.freshness.horizon(), now, self.config.cache.soft_ttl))
+    }
+
+    /// Fills. What an announcement overtook on its way to the reader is asked for anew, a few times; then it is served
+    /// labelled, or not at all in strict mode (R1).
     async fn filled(self: &Arc<Self>, ask: Ask) -> (Filled, Share) {
+        let mut tries = 0;
+        loop {
+            let (filled, share) = self.filled_once(ask.clone()).await;
+            let Filled::Got(got) = &filled else { return (filled, share) };
+            if got.label.is_some() || !is_below(&got.entry) {
+                return (filled, share);
+            }
+            if tries == limits::REFILLS {
+                let below_floor = Failed { best_error: None, asked: Vec::new(), below_floor: true };
+                return match self.config.freshness.strict {
+                    true => (Filled::Failed(Arc::new(below_floor)), share),
+                    false => (Filled::Got(Got { label: Some(fill::BELOW_FLOOR), ..got.clone() }), share),
+                };
+            }
+            tries += 1;
+        }
+    }
+
+    /// Fills, and again alone when the shared reply turns out to be nobody else's.
+    async fn filled_once(self: &Arc<Self>, ask: Ask) -> (Filled, Share) {
         if ask.alone {
-            return (self.fills.fill_alone(self, ask).await, Share::Began);
+            return self.fills.fill_alone(self, ask).await;
         }
         let again = ask.clone();
         let (filled, share) = self.fills.fill(self, ask).await;
         if share == Share::Joined {
             self.metrics.fill_shared();
             if matches!(&filled, Filled::Got(got) if !got.shareable) {
-                return (self.fills.fill_alone(self, again).await, Share::Began);
+                return self.fills.fill_alone(self, again).await;
             }
         }
         (filled, share)
     }
 
     /// The live cells of the records that a path shows, each noted as read.
-    fn records_of(&self, matched: &Matched<'_>, now: Moment) -> Vec<(RecordId, Arc<Record>)> {
+    fn routing(&self, matched: &Matched<'_>, now: Moment) -> Routing {
         let records = matched.records().filter_map(|(record_type, key)| {
             let id = self.keyring.record(record_type, &key)?;
             let record = self.freshness.pin(id);
             self.freshness.read(&record, now);
             Some((id, record))
         });
-        records.collect()
+        Routing::new(&self.freshness, matched.index, records.collect())
     }
 
     /// What to ask again for a stored entry.
     pub fn routing_of(&self, entry: &Entry) -> Option<Routing> {
-        let Hold::Routed(routed) = &entry.hold else { return None };
+        let routed = entry.hold.routed()?;
         let records = routed.shows.iter().map(|shown| (shown.id, shown.record.clone())).collect();
-        Some(Routing { route: usize::from(routed.route), records })
+        Some(Routing::new(&self.freshness, usize::from(routed.route), records))
     }
 
-    /// For `freshness.grace` after an announcement the previous value may be served while its refetch runs.
-    fn in_grace(&self, routed: &Routed, now: Moment) -> bool {
+    /// For `freshness.grace` after an announcement the previous value may be served while its refetch runs: if it was
+    /// within its time, and every record of it that moved did so just now.
+    fn is_in_grace(&self, entry: &Entry, now: Moment) -> bool {
         let grace = self.config.freshness.grace;
-        let recent = |at: Moment| now.since(at) <= grace;
-        !grace.is_zero()
-            && routed.shows.iter().all(|shown| shown.record.snapshot().marker.is_some_and(|marker| recent(marker.at)))
+        let Some(routed) = entry.hold.routed().filter(|_| !grace.is_zero()) else { return false };
+        let moved_just_now = |shown: &crate::cache::entry::Shown| {
+            let state = shown.record.snapshot();
+            let recent = state.marker.is_some_and(|marker| now.since(marker.at) <= grace);
+            recent || state.upholds(shown.version, shown.generation)
+        };
+        now.since(entry.sent) < routed.ttl && routed.shows.iter().all(moved_just_now)
+    }
+
+    fn note_churn(&self, routing: &Routing, identity: Identity, path: &str, now: Moment) {
+        for (id, _) in routing.records() {
+            if self.churn.note(*id, identity, now) {
+                self.warn_of_churn(path);
+            }
+        }
     }
 
     /// How old a routed entry's answer can at most be.
@@ -237,16 +245,11 @@ impl Sidecar {
     }
 
     /// Every region failed: the stored reply, labelled, while it may be; else the best real error; else our own words.
-    fn failed(
-        &self,
-        admitted: &Admitted,
-        stored: Option<Arc<Entry>>,
-        usable: Option<Use>,
-        failed: &Failed,
-        fwd: Fwd,
-    ) -> Outcome {
+    fn failed(&self, admitted: &Admitted, stored: Option<Arc<Entry>>, failed: &Failed, fwd: Fwd) -> Outcome {
         let now = self.clock.now();
-        let strict = self.config.freshness.strict && usable == Some(Use::Below);
+        // As it is now: an announcement may have come while regions were asked.
+        let below = stored.as_ref().and_then(|entry| self.found(entry, now)) == Some(Use::Below);
+        let strict = self.config.freshness.strict && below;
         if let Some(entry) = stored
             && let Hold::Routed(routed) = &entry.hold
             && !strict
@@ -280,10 +283,8 @@ impl Sidecar {
     }
 
     /// What became of each region in a race that gave nothing.
-    pub fn attempted(&self, tally: &Tally) -> Vec<Attempted> {
-        tally
-            .legs
-            .iter()
+    pub fn attempted(&self, legs: &[Leg]) -> Vec<Attempted> {
+        legs.iter()
             .map(|leg| Attempted {
                 region: self.names[leg.region.index()].clone(),
                 outcome: match &leg.outcome {
@@ -324,6 +325,17 @@ impl Sidecar {
 fn shown(admitted: &Admitted, entry: &Arc<Entry>, age: Option<u64>, line: CacheLine) -> Shown {
     let not_modified = policy::not_modified(&admitted.headers, entry);
     Shown { entry: entry.clone(), age, not_modified, head: admitted.method == Method::HEAD, line }
+}
+
+/// R1, R6: whether something above what a routed reply shows was announced or served since it was judged. Without a
+/// version only an absence can be: its readers came before whatever moved the generation (R3).
+fn is_below(entry: &Entry) -> bool {
+    let absent = matches!(entry.status, StatusCode::NOT_FOUND | StatusCode::GONE);
+    entry.shows().iter().any(|shown| {
+        let state = shown.record.snapshot();
+        let stated = shown.version.is_credible();
+        stated && shown.version < state.floor || !stated && absent && state.changed && state.floor > Version::NONE
+    })
 }
 
 /// Whole seconds of `ttl` left after `age`, rounded down; negative when it is over.

@@ -10,10 +10,13 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
+
+use crate::limits;
 
 /// A handle to the process's tasks; clones share them.
 #[derive(Clone, Default)]
@@ -103,6 +106,18 @@ impl Tasks {
         self.shared.tracker.wait().await;
         late
     }
+}
+
+/// Runs a computation of milliseconds on a thread that serves nobody; its caller waits for it, and dropping the wait
+/// lets it run out. At most [`limits::COMPUTATIONS`] run at once; `None` when it panicked.
+pub async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    static ROOM: Semaphore = Semaphore::const_new(limits::COMPUTATIONS);
+    let room = ROOM.acquire().await.ok()?;
+    let held = move || {
+        let _room = room;
+        work()
+    };
+    tokio::task::spawn_blocking(held).await.ok()
 }
 
 /// hyper spawns the streams of an HTTP/2 connection through this.

@@ -4,6 +4,7 @@
 //! Invariant: an entry is never changed, only replaced; what moves (floors, generations) is in the records that it
 //! points to.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,10 +15,9 @@ use super::policy::freshness::initial_age;
 use crate::clock::{Moment, Wall};
 use crate::freshness::record::Record;
 use crate::freshness::words::{Generation, RecordId, RegionId, RegionSet, Version};
-use crate::origin::reply::{Outgoing, Reply};
+use crate::origin::reply::{Outgoing, Reply, weight_of};
 
 /// A cached response.
-#[derive(Debug)]
 pub struct Entry {
     /// The region's status.
     pub status: StatusCode,
@@ -34,15 +34,28 @@ pub struct Entry {
     /// The age that the reply already had when it arrived, its own way here not counted
     /// ([`super::policy::freshness::initial_age`]).
     pub age_at_receipt: Duration,
-    /// The request that it answers, to ask again with.
-    pub request: Arc<Outgoing>,
     /// What it hangs on.
     pub hold: Hold,
 }
 
+/// No header's value and nothing of the body is shown: they hold credentials.
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("status", &self.status)
+            .field("headers", &self.headers.len())
+            .field("body_bytes", &self.body.len())
+            .field("region", &self.region)
+            .field("sent", &self.sent)
+            .field("age_at_receipt", &self.age_at_receipt)
+            .field("hold", &self.hold)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Entry {
-    /// A reply to `request` that is passed on and never stored.
-    pub fn passing(reply: &Reply, request: &Arc<Outgoing>) -> Self {
+    /// A reply that is passed on and never stored.
+    pub fn passing(reply: &Reply) -> Self {
         let received = reply.sent_wall + reply.received.since(reply.sent);
         Self {
             status: reply.status,
@@ -52,7 +65,6 @@ impl Entry {
             sent: reply.sent,
             sent_wall: reply.sent_wall,
             age_at_receipt: initial_age(&reply.headers, reply.sent, reply.received, received),
-            request: request.clone(),
             hold: Hold::Passing,
         }
     }
@@ -64,16 +76,14 @@ impl Entry {
 
     /// The memory it takes, bytes: body, headers with their table, and what it hangs on.
     pub fn weight(&self) -> usize {
-        // A header map holds a bucket per line (name, value, hash, links), a third of them spare, and each value has an
-        // allocation of its own. Measured with eight usual headers: within 5 %.
-        const LINE: usize = (size_of::<http::HeaderName>() + size_of::<http::HeaderValue>() + 40) * 4 / 3 + 32;
-        let lines = self.headers.iter().map(|(name, value)| LINE + name.as_str().len() + value.len());
         let hold = match &self.hold {
-            Hold::Routed(routed) => size_of_val(&*routed.shows) + size_of_val(&*routed.epochs),
+            Hold::Routed(routed) => {
+                size_of_val(&*routed.shows) + size_of_val(&*routed.epochs) + routed.request.weight()
+            }
             Hold::Unrouted(stored) => size_of_val(&*stored.vary),
             Hold::Passing => 0,
         };
-        size_of::<Self>() + self.body.len() + lines.sum::<usize>() + hold
+        size_of::<Self>() + self.body.len() + weight_of(&self.headers) + hold
     }
 
     /// The records that it shows; none when it is unrouted.
@@ -88,15 +98,20 @@ impl Entry {
     /// digest: the bytes would have to be compared, and nobody asks.
     pub fn content_matches(&self, status: StatusCode, digest: u128) -> bool {
         match &self.hold {
-            Hold::Routed(routed) => self.status == status && routed.digest == digest,
+            Hold::Routed(routed) => self.status == status && self.digest(routed) == digest,
             Hold::Unrouted(_) | Hold::Passing => false,
         }
     }
 
+    fn digest(&self, routed: &Routed) -> u128 {
+        routed.digest.unwrap_or_else(|| crate::codec::digest(&self.body, &self.headers))
+    }
+
     /// Whether it may take the place of `stored`, under the same key: a late fill never overwrites a newer entry (R3).
     ///
-    /// An older generation of any record they both show loses. Otherwise the later request wins; one sent earlier (the
-    /// slow leg of the same race) wins only with higher versions.
+    /// An older generation of any record they both show loses. Otherwise the later request wins, and of one fill's
+    /// replies (they count as sent together) the one put last, unless its versions are lower; one sent earlier wins only
+    /// with higher versions.
     pub fn supersedes(&self, stored: &Self) -> bool {
         let both = || {
             self.shows()
@@ -108,7 +123,7 @@ impl Entry {
         }
         let newer = both().any(|(new, old)| new.version > old.version || new.generation > old.generation);
         let older = both().any(|(new, old)| new.version < old.version && new.generation == old.generation);
-        self.sent >= stored.sent || newer && !older
+        self.sent > stored.sent || (self.sent == stored.sent || newer) && !older
     }
 }
 
@@ -148,8 +163,12 @@ pub struct Routed {
     pub route: u16,
     /// Each record it shows.
     pub shows: Box<[Shown]>,
-    /// Digest over the decoded content: what stands for the version when there is none.
-    pub digest: u128,
+    /// The request that it answers, to ask again with: without the sidecar's own credentials, but with the caller's
+    /// (`exact`), which live no longer than the entry and are shown nowhere.
+    pub request: Arc<Outgoing>,
+    /// Digest over the decoded content, what stands for the version when there is none; `None` when a version is stated
+    /// of every record, or while it is being worked out.
+    pub digest: Option<u128>,
     /// CONFIRMED, PROVISIONAL or UNVERIFIED when it was stored.
     pub standing: Standing,
     /// Regions that were LIVE when the request was sent, with their epoch then in `Horizon` order: an epoch per region.

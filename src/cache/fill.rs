@@ -12,13 +12,12 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::entry::Entry;
 use super::key::Key;
-use crate::clock::Moment;
 use crate::freshness::words::Generation;
 use crate::limits;
 use crate::origin::region::Purpose;
@@ -27,10 +26,14 @@ use crate::serve::Sidecar;
 
 pub mod ask;
 pub mod background;
+mod errors;
 mod routed;
 mod unrouted;
 
 pub use ask::{Ask, Of, Routing};
+
+/// The label of an answer below its record's floor (R1).
+pub const BELOW_FLOOR: &str = "below-floor";
 
 /// What a fill comes to, for each of its readers.
 #[derive(Clone)]
@@ -77,6 +80,8 @@ pub enum Share {
     Began,
     /// It joined one that was under way.
     Joined,
+    /// It was told of one that failed moments ago.
+    Remembered,
 }
 
 impl Filled {
@@ -106,22 +111,22 @@ struct Landed {
 }
 
 type Landing = watch::Receiver<Option<Landed>>;
-type Shard = HashMap<Flight, Landing>;
+type Shard = HashMap<Flight, Flying>;
+
+/// A fill under way, as those who join it see it.
+struct Flying {
+    landing: Landing,
+    /// Of a background fill: cancelled when a reader comes to wait for it.
+    wanted: Option<CancellationToken>,
+}
 
 /// The fills under way, and the failures of the last seconds.
 pub struct Fills {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
     under_way: AtomicUsize,
-    errors: Mutex<HashMap<Key, Remembered>>,
+    errors: errors::Errors,
     pending: background::Pending,
-}
-
-struct Remembered {
-    failed: Arc<Failed>,
-    generation: Generation,
-    until: Moment,
-    wait: Duration,
 }
 
 impl Default for Fills {
@@ -130,7 +135,7 @@ impl Default for Fills {
             shards: (0..64).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
             under_way: AtomicUsize::new(0),
-            errors: Mutex::default(),
+            errors: errors::Errors::default(),
             pending: background::Pending::default(),
         }
     }
@@ -143,21 +148,22 @@ impl Fills {
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn errors(&self) -> MutexGuard<'_, HashMap<Key, Remembered>> {
-        self.errors.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// How many fills are under way.
     pub fn under_way(&self) -> usize {
         self.under_way.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn boarding(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
     }
 
     /// Joins the fill that `ask` wants, or begins it; resolves when there is something to serve, or nothing can be.
     ///
     /// A failure of the last seconds is answered from memory, so that a storm of misses is not a storm of races.
     pub async fn fill(&self, sidecar: &Arc<Sidecar>, ask: Ask) -> (Filled, Share) {
-        if let Some(failed) = self.remembered(&ask, sidecar.clock.now()) {
-            return (Filled::Failed(failed), Share::Joined);
+        if let Some(failed) = self.errors.of(&ask.key, ask.generation(), sidecar.clock.now()) {
+            return (failed, Share::Remembered);
         }
         loop {
             let (mut landing, share) = match self.board(sidecar, ask.clone()) {
@@ -176,64 +182,66 @@ impl Fills {
     }
 
     /// A fill of one reader's own, shared with nobody: what a shared one brought was another's.
-    pub async fn fill_alone(&self, sidecar: &Arc<Sidecar>, ask: Ask) -> Filled {
-        let Some((pilot, mut landing)) = self.take_off(sidecar, &ask, false) else { return Filled::Busy };
-        run(pilot, ask).await;
+    pub async fn fill_alone(&self, sidecar: &Arc<Sidecar>, ask: Ask) -> (Filled, Share) {
+        if let Some(failed) = self.errors.of(&ask.key, ask.generation(), sidecar.clock.now()) {
+            return (failed, Share::Remembered);
+        }
+        let Some((pilot, mut landing)) = self.take_off(sidecar, &ask, None) else {
+            return (Filled::Busy, Share::Began);
+        };
+        // A task like any other fill: the reader gets its reply when there is one, not when the slowest leg has ended.
+        sidecar.tasks.spawn("fill", run(pilot, ask));
         let landed = landing.wait_for(Option::is_some).await.ok().and_then(|landed| landed.clone());
-        landed.map_or_else(Filled::broken, |landed| landed.filled)
+        (landed.map_or_else(Filled::broken, |landed| landed.filled), Share::Began)
+    }
+
+    /// Begins the fill that `ask` wants, unless it is under way, and waits for nothing.
+    pub fn begin(&self, sidecar: &Arc<Sidecar>, ask: Ask) {
+        if self.errors.of(&ask.key, ask.generation(), sidecar.clock.now()).is_none() {
+            self.board(sidecar, ask);
+        }
     }
 
     /// Joins or begins, without waiting; `None` when the bound on fills is reached.
     fn board(&self, sidecar: &Arc<Sidecar>, ask: Ask) -> Option<(Landing, Share)> {
         let flight = Flight::of(&ask);
         let mut shard = self.shard(&flight);
-        if let Some(landing) = shard.get(&flight) {
-            return Some((landing.clone(), Share::Joined));
+        if let Some(flying) = shard.get(&flight) {
+            if let (Purpose::Foreground, Some(wanted)) = (ask.purpose, &flying.wanted) {
+                wanted.cancel();
+            }
+            return Some((flying.landing.clone(), Share::Joined));
         }
-        let (pilot, landing) = self.take_off(sidecar, &ask, true)?;
-        shard.insert(flight, landing.clone());
+        let wanted = (ask.purpose == Purpose::Background).then(CancellationToken::new);
+        let (pilot, landing) = self.take_off(sidecar, &ask, Some(wanted.clone()))?;
+        shard.insert(flight, Flying { landing: landing.clone(), wanted });
         drop(shard);
         sidecar.tasks.spawn("fill", run(pilot, ask));
         Some((landing, Share::Began))
     }
 
-    fn take_off(&self, sidecar: &Arc<Sidecar>, ask: &Ask, shared: bool) -> Option<(Pilot, Landing)> {
+    /// `shared` is `None` for a fill that nobody else joins.
+    fn take_off(
+        &self,
+        sidecar: &Arc<Sidecar>,
+        ask: &Ask,
+        shared: Option<Option<CancellationToken>>,
+    ) -> Option<(Pilot, Landing)> {
         if self.under_way.fetch_add(1, Ordering::Relaxed) >= limits::FILLS {
             self.under_way.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
         let (sender, landing) = watch::channel(None);
-        let flight = Flight::of(ask);
-        let pilot = Pilot { sidecar: sidecar.clone(), flight, sender, purpose: ask.purpose, shared, aboard: true };
+        let pilot = Pilot {
+            sidecar: sidecar.clone(),
+            flight: Flight::of(ask),
+            sender,
+            purpose: ask.purpose,
+            shared: shared.is_some(),
+            wanted: shared.flatten(),
+            aboard: true,
+        };
         Some((pilot, landing))
-    }
-
-    fn remembered(&self, ask: &Ask, now: Moment) -> Option<Arc<Failed>> {
-        let errors = self.errors();
-        let last = errors.get(&ask.key)?;
-        (now < last.until && last.generation == ask.generation()).then(|| last.failed.clone())
-    }
-
-    /// Remembers a failure, longer each time in a row.
-    fn remember(&self, key: &Key, generation: Generation, failed: &Arc<Failed>, now: Moment) {
-        let (first, last) = limits::ERROR_MEMORY;
-        let mut errors = self.errors();
-        if errors.len() >= limits::REMEMBERED_ERRORS as usize {
-            errors.retain(|_, error| now < error.until);
-            if errors.len() >= limits::REMEMBERED_ERRORS as usize {
-                return;
-            }
-        }
-        let wait = errors.get(key).map_or(first, |error| (error.wait * 2).min(last));
-        errors.insert(key.clone(), Remembered { failed: failed.clone(), generation, until: now + wait, wait });
-    }
-
-    /// A fill succeeded: the next failure is a first one again.
-    fn forget(&self, key: &Key) {
-        let mut errors = self.errors();
-        if !errors.is_empty() {
-            errors.remove(key);
-        }
     }
 }
 
@@ -244,28 +252,38 @@ pub(super) struct Pilot {
     sender: watch::Sender<Option<Landed>>,
     purpose: Purpose,
     shared: bool,
+    wanted: Option<CancellationToken>,
     aboard: bool,
 }
 
 impl Pilot {
-    /// Gives all readers the result. Who comes from now on finds the store, or begins anew.
+    /// Resolves when a reader comes to wait for what began in the background, once.
+    async fn wanted(&mut self) {
+        match &self.wanted {
+            Some(wanted) => wanted.cancelled().await,
+            None => std::future::pending().await,
+        }
+        self.wanted = None;
+        self.purpose = Purpose::Foreground;
+    }
+
+    /// Gives all readers the result. Who comes from now on finds the store, or begins anew; unless it is a failure with
+    /// a reader waiting, which is remembered. That no region has what was announced is not: it may have in a moment.
     fn land(&mut self, filled: Filled) {
-        if let Filled::Got(_) = &filled {
-            self.sidecar.fills.forget(&self.flight.key);
+        let fills = &self.sidecar.fills;
+        match &filled {
+            Filled::Got(_) => fills.errors.forget(&self.flight.key),
+            Filled::Failed(failed) if failed.below_floor => {}
+            _ if self.purpose == Purpose::Background => {}
+            failed => fills.errors.note(&self.flight.key, self.flight.generation, failed, self.sidecar.clock.now()),
         }
         self.clear();
         let purpose = self.purpose;
         self.sender.send_replace(Some(Landed { filled, purpose }));
     }
 
-    /// As `land`, for a failure, which is remembered.
     fn fail(&mut self, failed: Failed) {
-        let failed = Arc::new(failed);
-        if self.purpose == Purpose::Foreground {
-            let now = self.sidecar.clock.now();
-            self.sidecar.fills.remember(&self.flight.key, self.flight.generation, &failed, now);
-        }
-        self.land(Filled::Failed(failed));
+        self.land(Filled::Failed(Arc::new(failed)));
     }
 
     fn clear(&mut self) {
@@ -290,3 +308,6 @@ async fn run(pilot: Pilot, ask: Ask) {
         Of::Path => unrouted::run(pilot, ask).await,
     }
 }
+
+#[cfg(test)]
+mod tests;

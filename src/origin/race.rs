@@ -18,7 +18,8 @@ use crate::codec;
 use crate::freshness::record::{Record, Snapshot};
 use crate::freshness::vote::{self, Ballot, Rank, Votes};
 use crate::freshness::words::{RegionId, RegionSet};
-use crate::tasks::Legs;
+use crate::limits;
+use crate::tasks::{Legs, compute};
 
 /// What a race is run for.
 #[derive(Clone, Debug)]
@@ -65,6 +66,8 @@ pub struct Tally {
     pub best_error: Option<Arc<Reply>>,
     /// What the replies say together (R5, R6, R15).
     pub votes: Votes,
+    /// Digests of the replies that state no version, by region.
+    pub digests: Vec<(RegionId, u128)>,
 }
 
 /// The floors to judge by, read anew each time.
@@ -177,7 +180,36 @@ impl Race {
                 self.regions.metrics.loser(leg.region);
             }
         }
-        self.tally()
+        let digests = self.digests().await;
+        self.tally(digests)
+    }
+
+    /// The legs that have ended so far.
+    pub fn ended(&self) -> &[Leg] {
+        &self.ended
+    }
+
+    /// A reader came to wait for what began in the background: the regions that its budget kept back are asked now.
+    pub fn escalate(&mut self) {
+        if self.purpose == Purpose::Foreground || self.decided.is_some() {
+            return;
+        }
+        self.purpose = Purpose::Foreground;
+        let ended: RegionSet = self.ended.iter().map(|leg| leg.region).collect();
+        let asked = RegionSet(ended.0 | self.missing.0 | self.probes.0);
+        let unasked = |regions: Vec<RegionId>| -> Vec<RegionId> {
+            regions.into_iter().filter(|region| !asked.contains(*region)).collect()
+        };
+        let plan = self.regions.plan(self.purpose, self.standard.announcers());
+        (self.reserve, self.skipped) = (unasked(plan.reserve), unasked(plan.skipped));
+        let first = unasked(plan.first);
+        if !first.is_empty() {
+            self.ask(&first);
+        }
+        for probe in unasked(plan.probes) {
+            self.send(probe);
+            self.probes = self.probes.with(probe);
+        }
     }
 
     /// The one decision, taken anew after each leg and each wait.
@@ -292,7 +324,7 @@ impl Race {
         Some(Winner { reply: reply.clone(), verdict: judged.verdict, label, versions })
     }
 
-    fn tally(self) -> Tally {
+    fn tally(self, digests: Vec<(RegionId, u128)>) -> Tally {
         let floors = self.standard.floors();
         let best = self.best(&self.judge(&floors), &floors);
         let votes = match &self.standard {
@@ -300,22 +332,40 @@ impl Race {
             Standard::Routed { known, .. } => {
                 let replies: Vec<_> = self.replies().collect();
                 let (places, ballots) = ballots(replies.iter().copied(), known.as_ref());
-                let digest = |ballot: usize| self.digest(replies[places[ballot]], known.as_ref());
+                let digest = |ballot: usize| match replies[places[ballot]] {
+                    reply if reply.status == http::StatusCode::NOT_MODIFIED => known.as_ref()?.digest,
+                    reply => digests.iter().find(|(region, _)| *region == reply.region).map(|(_, digest)| *digest),
+                };
                 vote::count(&ballots, &floors, self.regions.count(), digest)
             }
         };
         let best_error = if best.is_none() { verdict::best_error(self.replies()) } else { None };
-        Tally { best, best_error, votes, legs: self.ended }
+        Tally { best, best_error, votes, digests, legs: self.ended }
     }
 
-    /// Digest of what a reply shows; `None` when it cannot be known (a HEAD shows no content).
-    fn digest(&self, reply: &Reply, known: Option<&Known>) -> Option<u128> {
-        match known {
-            _ if self.request.method == Method::HEAD => None,
-            Some(known) if reply.status == http::StatusCode::NOT_MODIFIED => known.digest,
-            _ => Some(codec::digest(&reply.body, &reply.headers)),
+    /// Digests of what the replies show that state no version of some record: what stands for it in a vote. None of a
+    /// HEAD, which shows no content.
+    async fn digests(&self) -> Vec<(RegionId, u128)> {
+        let Standard::Routed { .. } = &self.standard else { return Vec::new() };
+        let records = self.standard.floors().len();
+        let mut digests = Vec::new();
+        for reply in self.replies().filter(|reply| reply.status.is_success() && self.request.method != Method::HEAD) {
+            let versioned = verdict::ballot(reply, None).is_some_and(|ballot| ballot.is_versioned(records));
+            if !versioned && let Some(digest) = digest_of(reply).await {
+                digests.push((reply.region, digest));
+            }
         }
+        digests
     }
+}
+
+/// A large body takes milliseconds, which nobody else should wait for.
+async fn digest_of(reply: &Arc<Reply>) -> Option<u128> {
+    if reply.body.len() <= limits::INLINE_DIGEST_BYTES {
+        return Some(codec::digest(&reply.body, &reply.headers));
+    }
+    let reply = reply.clone();
+    compute(move || codec::digest(&reply.body, &reply.headers)).await
 }
 
 /// The ballots among replies, and the place of each one's reply.

@@ -269,6 +269,12 @@ impl Regions {
         while self.region(region).state().tokens.spend(now) {}
     }
 
+    #[cfg(test)]
+    pub(crate) fn spend_background(&self, region: RegionId) {
+        let now = self.clock.now();
+        while self.region(region).state().background.admit(now) {}
+    }
+
     pub(super) fn each(&self) -> impl Iterator<Item = (RegionId, MutexGuard<'_, State>)> {
         (0..).map(RegionId).zip(&self.regions).map(|(id, region)| (id, region.state()))
     }

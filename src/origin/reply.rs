@@ -4,6 +4,7 @@
 //! exists only when it is complete: status, headers and the whole body, within limits and of the announced length.
 //! [`Origin`] is the seam behind which a simulation answers instead of a socket.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::clock::{Moment, Wall};
 use crate::freshness::words::{RegionId, Version};
 
 /// A request as every region gets it: the base URL is the region's own.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Outgoing {
     /// GET or HEAD in a race; any method to one region.
     pub method: Method,
@@ -29,7 +30,7 @@ pub struct Outgoing {
 }
 
 /// A complete reply of one region.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Reply {
     /// Who answered.
     pub region: RegionId,
@@ -47,6 +48,45 @@ pub struct Reply {
     pub sent_wall: Wall,
     /// When the last byte had arrived.
     pub received: Moment,
+}
+
+impl Outgoing {
+    /// The memory it takes, bytes.
+    pub fn weight(&self) -> usize {
+        size_of::<Self>() + self.path_and_query.len() + weight_of(&self.headers) + self.body.len()
+    }
+}
+
+/// The memory that headers take, bytes.
+pub fn weight_of(headers: &HeaderMap) -> usize {
+    // A header map holds a bucket per line (name, value, hash, links), a third of them spare, and each value has an
+    // allocation of its own. Measured with eight usual headers: within 5 %.
+    const LINE: usize = (size_of::<http::HeaderName>() + size_of::<http::HeaderValue>() + 40) * 4 / 3 + 32;
+    headers.iter().map(|(name, value)| LINE + name.as_str().len() + value.len()).sum()
+}
+
+/// Credentials, record keys and bodies are in here: what is shown is how much of each.
+impl fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { method, path_and_query, headers, body } = self;
+        let (target, headers, body) = (path_and_query.len(), headers.len(), body.len());
+        write!(f, "Outgoing({method}, target {target} bytes, {headers} headers, body {body} bytes)")
+    }
+}
+
+/// As for [`Outgoing`]: no header's value and nothing of the body.
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply")
+            .field("region", &self.region)
+            .field("status", &self.status)
+            .field("headers", &self.headers.len())
+            .field("body_bytes", &self.body.len())
+            .field("versions", &self.versions)
+            .field("sent", &self.sent)
+            .field("received", &self.received)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A reply whose body is still arriving: passed on as it comes, never stored.

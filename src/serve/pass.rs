@@ -72,7 +72,8 @@ async fn read_through(
     matched: &Matched<'_>,
     started: Moment,
 ) -> Option<Result<(Streamed, bool), Failure>> {
-    let records = sidecar.records_of(matched, started);
+    let routing = sidecar.routing(matched, started);
+    let records = routing.records();
     let mut request = ask::passed_read(admitted, matched.route);
     if let Some(held) = &sidecar.credentials[matched.index] {
         request.headers.insert(held.header.clone(), held.value()?);
@@ -81,7 +82,7 @@ async fn read_through(
         // R8.
         request.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
-    Some(at_the_floor(sidecar, request, &records, started).await)
+    Some(at_the_floor(sidecar, request, records, started).await)
 }
 
 /// Asks one region after the other until one is not below the floor, within one race's deadline.

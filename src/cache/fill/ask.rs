@@ -13,6 +13,7 @@ use crate::cache::entry::Entry;
 use crate::cache::key::{AcceptEncoding, Key};
 use crate::cache::policy;
 use crate::config::{IdentityMode, Route};
+use crate::freshness::Freshness;
 use crate::freshness::record::{Record, Snapshot};
 use crate::freshness::words::{Generation, RecordId};
 use crate::origin::region::Purpose;
@@ -52,19 +53,44 @@ pub enum Of {
 pub struct Routing {
     /// The route, by its place in the configuration.
     pub route: usize,
-    /// The records, in the route's order.
-    pub records: Vec<(RecordId, Arc<Record>)>,
+    pinned: Arc<Pinned>,
+}
+
+/// Live cells, given back to freshness when the last fill or reader lets go of them: a fill that stored nothing leaves
+/// none behind.
+struct Pinned {
+    freshness: Arc<Freshness>,
+    records: Vec<(RecordId, Arc<Record>)>,
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        for (id, record) in self.records.drain(..) {
+            drop(record);
+            self.freshness.release(id);
+        }
+    }
 }
 
 impl Routing {
+    /// What `route` shows, in the route's order.
+    pub fn new(freshness: &Arc<Freshness>, route: usize, records: Vec<(RecordId, Arc<Record>)>) -> Self {
+        Self { route, pinned: Arc::new(Pinned { freshness: freshness.clone(), records }) }
+    }
+
+    /// The records, in the route's order.
+    pub fn records(&self) -> &[(RecordId, Arc<Record>)] {
+        &self.pinned.records
+    }
+
     /// Each record's state now.
     pub fn snapshots(&self) -> Vec<Snapshot> {
-        self.records.iter().map(|(_, record)| record.snapshot()).collect()
+        self.records().iter().map(|(_, record)| record.snapshot()).collect()
     }
 
     /// The newest generation of the records. They are drawn from one sequence, so it moves whenever any of theirs does.
     pub fn generation(&self) -> Generation {
-        self.records.iter().map(|(_, record)| record.snapshot().generation).max().unwrap_or_default()
+        self.records().iter().map(|(_, record)| record.snapshot().generation).max().unwrap_or_default()
     }
 }
 
@@ -76,6 +102,18 @@ impl Ask {
             Of::Path => Generation::default(),
         }
     }
+}
+
+/// What an entry keeps of the request it answers: all but what describes that one request.
+pub fn kept(request: &Arc<Outgoing>) -> Arc<Outgoing> {
+    if !ALONG.iter().any(|name| request.headers.contains_key(name)) {
+        return request.clone();
+    }
+    let mut kept = Outgoing::clone(request);
+    for name in &ALONG {
+        kept.headers.remove(name);
+    }
+    Arc::new(kept)
 }
 
 /// Headers that describe the request, not what is asked for: they go along from the fill's first reader.

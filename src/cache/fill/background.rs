@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Ask, Of};
 use crate::cache::entry::{Entry, Hold, Standing};
-use crate::cache::key::Key;
+use crate::cache::key::{Key, KeyRef};
+use crate::clock::Moment;
 use crate::freshness::standing::{self, Use};
 use crate::freshness::words::{Generation, RecordId};
 use crate::limits;
@@ -64,6 +65,12 @@ impl Pending {
         Some(replaced)
     }
 
+    /// Whether rechecks of `key` might begin; no when somebody is just looking.
+    fn has_room_for(&self, key: &Key) -> bool {
+        let rechecks = self.rechecks.try_lock();
+        rechecks.is_ok_and(|rechecks| rechecks.len() < limits::PENDING_RECHECKS && !rechecks.contains_key(key))
+    }
+
     fn end(&self, key: &Key, generation: Generation) {
         let mut rechecks = self.rechecks();
         if rechecks.get(key).is_some_and(|known| known.generation == generation) {
@@ -88,9 +95,12 @@ impl Drop for Place {
 /// Rechecks the entry that `ask` filled, if it is provisional: after 50 ms, doubling to 60 s, until it is settled, gone,
 /// or nobody has read it for a while.
 pub(super) fn recheck(sidecar: &Arc<Sidecar>, ask: Ask) {
-    if ask.purpose == Purpose::Background || !is_provisional(sidecar, &ask) {
+    let settles = || standing::recheck_may_settle(&sidecar.freshness.horizon(), sidecar.clock.now());
+    if ask.purpose == Purpose::Background || ask.alone || !is_provisional(sidecar, &ask) || !settles() {
         return;
     }
+    // What was stored before is not held until the next recheck, which looks anew.
+    let ask = Ask { previous: None, ..ask };
     let generation = ask.generation();
     let Some(replaced) = sidecar.fills.pending.begin(&ask.key, generation) else { return };
     let place = Place { sidecar: sidecar.clone(), key: ask.key.clone(), generation };
@@ -106,7 +116,7 @@ pub(super) fn recheck(sidecar: &Arc<Sidecar>, ask: Ask) {
             wait = (wait * 2).min(longest);
             let Of::Route(routing) = &ask.of else { return };
             let now = own.clock.now();
-            if !routing.records.iter().any(|(_, record)| record.was_read_lately(now)) {
+            if !routing.records().iter().any(|(_, record)| record.was_read_lately(now)) {
                 return;
             }
             if !standing::recheck_may_settle(&own.freshness.horizon(), now) {
@@ -120,6 +130,25 @@ pub(super) fn recheck(sidecar: &Arc<Sidecar>, ask: Ask) {
     sidecar.tasks.spawn("recheck", async move {
         stopping.run_until_cancelled(rechecks).await;
     });
+}
+
+/// A reader found `entry` provisional: its rechecks go on, should they have ended (nobody had read it, no region was
+/// LIVE) or not have begun for want of room. On the hit path, so it waits for nobody.
+pub fn recheck_found(sidecar: &Arc<Sidecar>, key: KeyRef<'_>, entry: &Entry, now: Moment) {
+    let Hold::Routed(routed) = &entry.hold else { return };
+    let young = now.since(routed.confirmed) <= limits::RECHECK_WAIT.0;
+    if young || !standing::recheck_may_settle(&sidecar.freshness.horizon(), now) {
+        return;
+    }
+    let key = key.to_key();
+    if !sidecar.fills.pending.has_room_for(&key) {
+        return;
+    }
+    let Some(routing) = sidecar.routing_of(entry) else { return };
+    let request = routed.request.clone();
+    let of = Of::Route(routing);
+    let purpose = Purpose::Foreground;
+    recheck(sidecar, Ask { key, request, of, previous: None, purpose, no_cache: false, alone: false });
 }
 
 fn is_provisional(sidecar: &Sidecar, ask: &Ask) -> bool {
@@ -161,9 +190,10 @@ fn is_outdated(sidecar: &Sidecar, entry: &Entry) -> bool {
 fn asked_again(sidecar: &Sidecar, key: Key) -> Option<Ask> {
     let previous = sidecar.store.get(key.as_ref()).filter(|entry| is_outdated(sidecar, entry))?;
     let routing = sidecar.routing_of(&previous)?;
+    let request = previous.hold.routed()?.request.clone();
     Some(Ask {
         key,
-        request: previous.request.clone(),
+        request,
         of: Of::Route(routing),
         previous: Some(previous),
         purpose: Purpose::Background,

@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use http::{HeaderValue, StatusCode, header};
 
-use super::{Ask, Failed, Filled, Got, Pilot, Routing};
+use super::ask::kept;
+use super::{Ask, BELOW_FLOOR, Failed, Filled, Got, Pilot, Routing};
 use crate::cache::entry::{Entry, Hold, Routed, Shown, Standing};
 use crate::cache::policy::directives::Said;
 use crate::cache::policy::fields;
 use crate::cache::policy::freshness::initial_age;
 use crate::cache::store::Put;
 use crate::clock::Wall;
-use crate::codec;
-use crate::freshness::record::Record;
+use crate::freshness::record::{Record, Snapshot};
 use crate::freshness::standing::{self, Sent};
 use crate::freshness::words::{RecordId, Version};
 use crate::origin::race::{First, Question, Race, Tally, Terms};
@@ -38,16 +38,25 @@ pub(super) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
         let asked = vec![Attempted { region: "all".into(), outcome: "credentials".into(), blame: Blame::Unusable }];
         return pilot.fail(Failed { best_error: None, asked, below_floor: false });
     };
-    let records = routing.records.iter().map(|(_, record)| record.clone()).collect();
+    let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
     let terms = Terms::Routed { records, known };
     let mut race = Race::start(&sidecar.regions, Question { request, terms, purpose: ask.purpose });
-
+    let first = loop {
+        tokio::select! {
+            biased;
+            first = race.first() => break first,
+            () = pilot.wanted() => race.escalate(),
+        }
+    };
     let fill = RoutedFill { sidecar: &sidecar, ask: &ask, routing: &routing, sent: &sent };
-    let first = match race.first().await {
-        // Strict mode has no use for a reply below the floor: whatever still comes may be better, else it is 504.
-        First::Good(winner) if winner.label.is_some() && sidecar.config.freshness.strict => None,
+    let first = match first {
+        First::Good(winner) if winner.label.is_some() && sidecar.config.freshness.strict => {
+            let asked = sidecar.attempted(race.ended());
+            pilot.fail(Failed { best_error: None, asked, below_floor: true });
+            Some((winner, false))
+        }
         First::Good(winner) => {
-            let got = fill.keep(&winner, false);
+            let got = fill.keep(&winner, None);
             let stored = got.stored;
             pilot.land(Filled::Got(got));
             Some((winner, stored))
@@ -68,15 +77,13 @@ pub(super) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
 fn known(ask: &Ask, routing: &Routing, sent: &Sent) -> Option<Known> {
     let previous = ask.previous.as_ref()?;
     let Hold::Routed(routed) = &previous.hold else { return None };
-    if !previous.headers.contains_key(header::ETAG) || routed.shows.len() != routing.records.len() {
+    if !previous.headers.contains_key(header::ETAG) || routed.shows.len() != routing.records().len() {
         return None;
     }
-    let current = |(shown, now): (&Shown, &crate::freshness::record::Snapshot)| {
-        if shown.version == Version::NONE { shown.generation == now.generation } else { shown.version >= now.floor }
-    };
+    let current = |(shown, now): (&Shown, &Snapshot)| now.upholds(shown.version, shown.generation);
     let usable = routed.shows.iter().zip(&sent.fence).all(current);
     let stated = routed.shows.iter().map(|shown| shown.version).filter(|version| *version != Version::NONE);
-    usable.then(|| Known { versions: stated.collect(), digest: Some(routed.digest) })
+    usable.then(|| Known { versions: stated.collect(), digest: routed.digest })
 }
 
 /// The request as it goes out: validators, `no-cache` after an announcement (R8), the sidecar's own credentials.
@@ -108,7 +115,7 @@ impl RoutedFill<'_> {
     /// suspect.
     fn note_versions(&self, reply: &Reply, versions: &[Version]) {
         let now = self.sidecar.clock.now();
-        for ((id, record), version) in self.routing.records.iter().zip(versions) {
+        for ((id, record), version) in self.routing.records().iter().zip(versions) {
             if *version != Version::NONE {
                 self.sidecar.carry_out(self.sidecar.freshness.served(*id, record, *version, reply.region, now));
             }
@@ -118,12 +125,13 @@ impl RoutedFill<'_> {
     fn note_reach(&self, tally: &Tally) {
         let now = self.sidecar.clock.now();
         for leg in &tally.legs {
-            if let (Ok(reply), Some(Verdict::Good)) = (&leg.outcome, leg.verdict) {
+            // A tombstone's version counts as any other (R6).
+            if let (Ok(reply), Some(Verdict::Good | Verdict::Absent)) = (&leg.outcome, leg.verdict) {
                 self.note_versions(reply, &reply.versions);
             }
         }
         let Some(best) = tally.best.as_ref().filter(|best| best.label == Some(Label::BelowFloor)) else { return };
-        for ((id, record), version) in self.routing.records.iter().zip(&best.versions) {
+        for ((id, record), version) in self.routing.records().iter().zip(&best.versions) {
             if *version < record.snapshot().floor {
                 let reachable = tally.votes.reachable;
                 let actions = self.sidecar.freshness.below_floor(*id, record, *version, reachable, now);
@@ -132,18 +140,21 @@ impl RoutedFill<'_> {
         }
     }
 
-    /// Makes the winner an entry, stores it if it may be, and says how to serve it.
-    fn keep(&self, winner: &Winner, all_agree: bool) -> Got {
+    /// Makes the winner an entry, stores it if it may be, and says how to serve it; `tally` when the race is over.
+    fn keep(&self, winner: &Winner, tally: Option<&Tally>) -> Got {
         let reply = &winner.reply;
+        if winner.verdict == Verdict::Refused {
+            // It says nothing about the records.
+            return self.got(Arc::new(Entry::passing(reply)), winner, false);
+        }
         let confirmed = reply.status == StatusCode::NOT_MODIFIED;
         let versions = self.versions(winner);
-        if winner.verdict == Verdict::Good && winner.label.is_none() {
-            self.note_versions(reply, &versions);
-        }
-        let standing = self.standing(winner, &versions, all_agree);
+        // R1: what is served raises the floor, labelled or not.
+        self.note_versions(reply, &versions);
+        let standing = self.standing(winner, &versions, tally.is_some_and(|tally| tally.votes.unanimous));
         let entry = Arc::new(match (&self.ask.previous, confirmed) {
             (Some(previous), true) => self.refreshed(previous, reply, &versions, standing),
-            _ => self.entry(reply, &versions, standing),
+            _ => self.entry(reply, &versions, standing, tally),
         });
         let Hold::Routed(routed) = &entry.hold else { return self.got(entry, winner, false) };
         let shows: Vec<_> = routed.shows.iter().map(|shown| (&*shown.record, shown.version)).collect();
@@ -159,20 +170,27 @@ impl RoutedFill<'_> {
             return Standing::Provisional;
         }
         let freshness = &self.sidecar.freshness;
-        let records = || self.routing.records.iter().zip(versions);
+        let records = || self.routing.records().iter().zip(versions);
         let missed = records().any(|((id, _), _)| freshness.slot_lost_since(*id, self.sent.at));
-        let escaped = records().any(|((_, record), _)| record.snapshot().escaped);
         let stated = |((_, record), version): (&(RecordId, Arc<Record>), &Version)| {
-            *version != Version::NONE && *version >= record.snapshot().floor
+            version.is_credible() && *version >= record.snapshot().floor
         };
         let votes = standing::Votes { all_agree, versions_at_floor: records().all(stated) };
         let worst_lag = self.sidecar.config.freshness.worst_lag;
-        standing::earn(self.sent, &freshness.horizon(), &votes, missed, escaped, worst_lag)
+        standing::earn(self.sent, &freshness.horizon(), &votes, missed, self.is_doubted(), worst_lag)
+    }
+
+    /// R15: a version jumped, or a floor was dropped: answers say so.
+    fn is_doubted(&self) -> bool {
+        self.routing.records().iter().any(|(_, record)| record.snapshot().escaped)
     }
 
     fn got(&self, entry: Arc<Entry>, winner: &Winner, stored: bool) -> Got {
         let private = Said::of(&entry.headers).no_store && !self.route().store_no_store;
-        let label = winner.label.map(|Label::BelowFloor| "below-floor");
+        let label = match winner.label {
+            Some(Label::BelowFloor) => Some(BELOW_FLOOR),
+            None => self.is_doubted().then_some("floor-escaped"),
+        };
         Got { entry, fwd_status: winner.reply.status.as_u16(), stored, shareable: !private, label }
     }
 
@@ -191,47 +209,45 @@ impl RoutedFill<'_> {
 
     /// The version of each record as the winner shows it.
     fn versions(&self, winner: &Winner) -> Vec<Version> {
-        let count = self.routing.records.len();
+        let count = self.routing.records().len();
         if winner.versions.len() == count { winner.versions.clone() } else { vec![Version::NONE; count] }
     }
 
-    fn entry(&self, reply: &Reply, versions: &[Version], standing: Standing) -> Entry {
+    fn entry(&self, reply: &Reply, versions: &[Version], standing: Standing, tally: Option<&Tally>) -> Entry {
         let absent = is_absent(reply.status);
-        let digest = codec::digest(&reply.body, &reply.headers);
+        let digests = tally.map_or(&[][..], |tally| &tally.digests);
+        let digest = digests.iter().find(|(region, _)| *region == reply.region).map(|(_, digest)| *digest);
         Entry {
             status: reply.status,
             headers: fields::whole(&reply.headers, received(reply)),
             body: reply.body.clone(),
             region: reply.region,
-            sent: reply.sent,
+            sent: self.sent.at,
             sent_wall: reply.sent_wall,
-            age_at_receipt: initial_age(&reply.headers, reply.sent, reply.received, received(reply)),
-            request: self.ask.request.clone(),
-            hold: Hold::Routed(self.routed(reply, versions, standing, absent, digest)),
+            age_at_receipt: initial_age(&reply.headers, self.sent.at, reply.received, received(reply)),
+            hold: Hold::Routed(self.routed(versions, standing, absent, digest)),
         }
     }
 
     /// R7: the stored body with the 304's headers (RFC 9111, 3.2), counted from this request.
     fn refreshed(&self, previous: &Entry, reply: &Reply, versions: &[Version], standing: Standing) -> Entry {
         let absent = is_absent(previous.status);
-        let digest = match &previous.hold {
-            Hold::Routed(routed) => routed.digest,
-            _ => codec::digest(&previous.body, &previous.headers),
-        };
+        let digest = previous.hold.routed().and_then(|routed| routed.digest);
         Entry {
             status: previous.status,
             headers: fields::updated_whole(&previous.headers, &reply.headers, received(reply)),
             body: previous.body.clone(),
             region: reply.region,
-            sent: reply.sent,
+            sent: self.sent.at,
             sent_wall: reply.sent_wall,
-            age_at_receipt: initial_age(&reply.headers, reply.sent, reply.received, received(reply)),
-            request: self.ask.request.clone(),
-            hold: Hold::Routed(self.routed(reply, versions, standing, absent, digest)),
+            age_at_receipt: initial_age(&reply.headers, self.sent.at, reply.received, received(reply)),
+            hold: Hold::Routed(self.routed(versions, standing, absent, digest)),
         }
     }
 
-    fn routed(&self, reply: &Reply, versions: &[Version], standing: Standing, absent: bool, digest: u128) -> Routed {
+    /// All replies of a fill count from when it captured its fence, just before its first leg was sent (R3, R16): which of
+    /// them is kept makes no difference to how long.
+    fn routed(&self, versions: &[Version], standing: Standing, absent: bool, digest: Option<u128>) -> Routed {
         let shown = |((place, (id, record)), version): ((usize, &(RecordId, Arc<Record>)), &Version)| Shown {
             id: *id,
             record: record.clone(),
@@ -240,12 +256,13 @@ impl RoutedFill<'_> {
         };
         Routed {
             route: self.routing.route as u16,
-            shows: self.routing.records.iter().enumerate().zip(versions).map(shown).collect(),
+            shows: self.routing.records().iter().enumerate().zip(versions).map(shown).collect(),
+            request: kept(&self.ask.request),
             digest,
             standing,
             epochs: self.sent.epochs(),
             live: self.sent.live(),
-            confirmed: reply.sent,
+            confirmed: self.sent.at,
             ttl: self.ttl(absent, standing),
         }
     }
@@ -255,7 +272,7 @@ impl RoutedFill<'_> {
     fn ttl(&self, absent: bool, standing: Standing) -> Duration {
         let deleted = self
             .routing
-            .records
+            .records()
             .iter()
             .all(|(_, record)| record.snapshot().marker.is_some_and(|marker| marker.deleted));
         let settled = deleted && standing == Standing::Confirmed;
@@ -269,7 +286,7 @@ impl RoutedFill<'_> {
         let Some(best) = &tally.best else { return };
         let better = !Arc::ptr_eq(&best.reply, &first.reply);
         if stored || better {
-            self.keep(best, tally.votes.unanimous);
+            self.keep(best, Some(tally));
         }
         if better {
             tracing::debug!(region = best.reply.region.0, "a slower region had the better reply");
@@ -280,16 +297,16 @@ impl RoutedFill<'_> {
     fn fall_back(&self, pilot: &mut Pilot, tally: Tally) {
         if let Some(best) = &tally.best {
             if self.sidecar.config.freshness.strict && best.label.is_some() {
-                let asked = self.sidecar.attempted(&tally);
+                let asked = self.sidecar.attempted(&tally.legs);
                 return pilot.fail(Failed { best_error: None, asked, below_floor: true });
             }
-            return pilot.land(Filled::Got(self.keep(best, tally.votes.unanimous)));
+            return pilot.land(Filled::Got(self.keep(best, Some(&tally))));
         }
         if tally.legs.iter().any(|leg| matches!(leg.outcome, Err(Failure::Oversized { .. }))) {
             return pilot.land(Filled::TooLarge);
         }
-        let asked = self.sidecar.attempted(&tally);
-        let best_error = tally.best_error.as_ref().map(|reply| Arc::new(Entry::passing(reply, &self.ask.request)));
+        let asked = self.sidecar.attempted(&tally.legs);
+        let best_error = tally.best_error.as_ref().map(|reply| Arc::new(Entry::passing(reply)));
         pilot.fail(Failed { best_error, asked, below_floor: false });
     }
 }

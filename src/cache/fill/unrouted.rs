@@ -44,8 +44,8 @@ pub(super) async fn run(mut pilot: Pilot, mut ask: Ask) {
         if tally.legs.iter().any(|leg| matches!(leg.outcome, Err(Failure::Oversized { .. }))) {
             return pilot.land(Filled::TooLarge);
         }
-        let asked = sidecar.attempted(&tally);
-        let best_error = tally.best_error.as_ref().map(|reply| Arc::new(Entry::passing(reply, &ask.request)));
+        let asked = sidecar.attempted(&tally.legs);
+        let best_error = tally.best_error.as_ref().map(|reply| Arc::new(Entry::passing(reply)));
         return pilot.fail(Failed { best_error, asked, below_floor: false });
     }
 }
@@ -79,7 +79,7 @@ fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
                 HeadEffect::Nothing => {}
             }
         }
-        return Some(got(Arc::new(Entry::passing(reply, &ask.request)), false));
+        return Some(got(Arc::new(Entry::passing(reply)), false));
     }
     if let (StatusCode::NOT_MODIFIED, Some(previous)) = (reply.status, &ask.previous) {
         return match policy::refreshed(previous, headers, reply) {
@@ -96,16 +96,16 @@ fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
     }
     Some(match policy::storable(&ask.request.method, headers, reply) {
         Some(facts) => {
-            let entry = Arc::new(entry(ask, reply, facts));
+            let entry = Arc::new(entry(reply, facts));
             let stored = put(sidecar, ask, entry.clone());
             if fields::withholds(&reply.headers) {
                 // What is stored lacks what is the first reader's alone (5.2.2.7).
-                let entry = Arc::new(Entry::passing(reply, &ask.request));
+                let entry = Arc::new(Entry::passing(reply));
                 return Some(Got { entry, fwd_status, stored, shareable: false, label: None });
             }
             got(entry, stored)
         }
-        None => got(Arc::new(Entry::passing(reply, &ask.request)), false),
+        None => got(Arc::new(Entry::passing(reply)), false),
     })
 }
 
@@ -121,11 +121,7 @@ fn put(sidecar: &Sidecar, ask: &Ask, entry: Arc<Entry>) -> bool {
     matches!(put, Put::Stored)
 }
 
-fn entry(ask: &Ask, reply: &Reply, facts: Stored) -> Entry {
+fn entry(reply: &Reply, facts: Stored) -> Entry {
     let received = reply.sent_wall + reply.received.since(reply.sent);
-    Entry {
-        headers: fields::kept(&reply.headers, received),
-        hold: Hold::Unrouted(facts),
-        ..Entry::passing(reply, &ask.request)
-    }
+    Entry { headers: fields::kept(&reply.headers, received), hold: Hold::Unrouted(facts), ..Entry::passing(reply) }
 }

@@ -43,7 +43,6 @@ fn renewed(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> Renewal {
         sent: reply.sent,
         sent_wall: reply.sent_wall,
         age_at_receipt: freshness::initial_age(&reply.headers, reply.sent, reply.received, received),
-        request: entry.request.clone(),
         hold: Hold::Unrouted(stored.unwrap_or_default()),
     });
     if keep { Renewal::Store(entry) } else { Renewal::ServeOnly(entry) }

@@ -1,7 +1,5 @@
 //! One test per point of RFC 9111, named by its section.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
@@ -68,7 +66,6 @@ fn entry(pairs: &[(&str, &str)]) -> Entry {
         sent: reply.sent,
         sent_wall: reply.sent_wall,
         age_at_receipt: freshness::initial_age(&reply.headers, START, START, DATE),
-        request: Arc::default(),
         hold: Hold::Unrouted(storable(&Method::GET, &HeaderMap::new(), &self::reply(200, pairs)).unwrap_or_default()),
     }
 }

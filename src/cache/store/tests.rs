@@ -34,7 +34,6 @@ fn entry(sent: Moment, body: &[u8], hold: Hold) -> Arc<Entry> {
         sent,
         sent_wall: Wall::from_millis(0),
         age_at_receipt: Duration::ZERO,
-        request: Arc::default(),
         hold,
     })
 }
@@ -50,7 +49,8 @@ fn routed(sent: u64, shows: &[(u64, u64, u64)]) -> Arc<Entry> {
     let routed = Routed {
         route: 0,
         shows: shows.collect(),
-        digest: 0,
+        request: Arc::default(),
+        digest: Some(0),
         standing: Standing::Confirmed,
         epochs: Box::default(),
         live: RegionSet::EMPTY,

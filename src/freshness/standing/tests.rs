@@ -55,7 +55,8 @@ fn entry(state: Snapshot) -> Routed {
     Routed {
         route: 0,
         shows: Box::new([Shown { id: ID, record, version: Version(5), generation: Generation(1) }]),
-        digest: 0,
+        request: Arc::default(),
+        digest: Some(0),
         standing: Standing::Confirmed,
         epochs: Box::new([Epoch(3), Epoch(3)]),
         live: RegionSet::first(2),

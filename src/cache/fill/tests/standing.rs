@@ -1,0 +1,277 @@
+//! R2, R5, R10, R15 and R16 as fills obey them: what is earned, what is rechecked, when it stops.
+
+use std::time::Duration;
+
+use super::*;
+use crate::cache::entry::Standing;
+use crate::freshness::event::Event;
+use crate::limits;
+
+impl World {
+    fn standing(&self, key: &str) -> Option<Standing> {
+        let stored = self.sidecar.store.entries_of(self.record(key));
+        stored.first().and_then(|(_, entry)| entry.hold.routed()).map(|routed| routed.standing)
+    }
+}
+
+const CONFIRMED: Option<Standing> = Some(Standing::Confirmed);
+const PROVISIONAL: Option<Standing> = Some(Standing::Provisional);
+
+/// R5, the path of versions: at once.
+#[tokio::test(start_paused = true)]
+async fn a_version_is_confirmed_by_the_first_reply_once_a_region_has_been_live_for_the_worst_lag() {
+    let world = World::new([(1, shows(5).into()), (0, Act::Hang), (0, Act::Hang)]);
+    world.step(Event::Subscribing(A));
+    world.step(Event::Subscribed(A));
+    world.pass(59 * SECOND).await;
+    world.get("/v1/contexts/early/full").await;
+    world.pass(2 * SECOND).await;
+    world.get("/v1/contexts/late/full").await;
+    assert_eq!((world.standing("early"), world.standing("late")), (PROVISIONAL, CONFIRMED));
+    world.stop().await;
+}
+
+/// R5, the path of unanimity.
+#[tokio::test(start_paused = true)]
+async fn replies_without_versions_are_confirmed_by_the_agreement_of_all_and_nothing_less() {
+    let agreed = || [(1, body("s").into()), (2, body("s").into()), (3, Act::from(body("s")))];
+    let world = World::new(agreed());
+    world.get(X).await;
+    tokio::time::sleep(ms(10)).await;
+    assert_eq!(world.standing("x"), PROVISIONAL, "no region is LIVE");
+    world.live().await;
+    world.get("/v1/contexts/y/full").await;
+    assert_eq!(world.standing("y"), PROVISIONAL, "one region has answered");
+    tokio::time::sleep(ms(10)).await;
+    assert_eq!(world.standing("y"), CONFIRMED);
+    world.set(C, 3, status(503));
+    world.get("/v1/contexts/z/full").await;
+    tokio::time::sleep(ms(10)).await;
+    assert_eq!(world.standing("z"), PROVISIONAL, "all that are reachable are not all");
+    world.stop().await;
+}
+
+/// The best reply may be of a leg that was sent before the first one's: it upgrades the entry all the same.
+#[tokio::test(start_paused = true)]
+async fn the_entry_is_upgraded_when_the_race_is_over_whichever_region_answered_first() {
+    for fastest in [A, B, C] {
+        for announcer in [A, B, C] {
+            let world = World::new([(5, body("s").into()), (5, body("s").into()), (5, body("s").into())]);
+            world.live().await;
+            world.announce(announcer, "x", 0);
+            tokio::time::sleep(SECOND).await;
+            world.set(fastest, 1, body("s"));
+            world.get(X).await;
+            tokio::time::sleep(ms(10)).await;
+            assert_eq!(world.standing("x"), CONFIRMED, "{fastest:?} first, {announcer:?} announced");
+            world.stop().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slower_and_newer_reply_takes_the_place_of_the_first() {
+    let world = World::new([(1, shows(4).into()), (2, shows(4).into()), (30, shows(5).into())]);
+    world.live().await;
+    assert_eq!(world.get(X).await.body, "4");
+    tokio::time::sleep(ms(40)).await;
+    let answer = world.get(X).await;
+    assert_eq!((answer.is_hit(), answer.body.as_str(), answer.label()), (true, "5", None));
+    world.stop().await;
+}
+
+/// R5: 50 ms, doubling.
+#[tokio::test(start_paused = true)]
+async fn what_is_provisional_is_rechecked_after_fifty_milliseconds_doubling_until_it_is_settled() {
+    let world = World::new([(0, body("new").into()), (0, body("old").into()), (0, body("new").into())]);
+    world.live().await;
+    let started = world.now();
+    world.get(X).await;
+    world.requests();
+    tokio::time::sleep(ms(1_600)).await;
+    let rechecks = world.requests();
+    let at = |place: usize| (rechecks[place * REGIONS].1 - started).as_millis() / 10 * 10;
+    assert_eq!((0..5).map(at).collect::<Vec<_>>(), [50, 150, 350, 750, 1_550]);
+    assert_eq!(rechecks.len(), 5 * REGIONS);
+    world.set(B, 0, body("new"));
+    world.pass(4 * SECOND).await;
+    assert_eq!(world.standing("x"), CONFIRMED);
+    assert_eq!((world.running("recheck"), world.asked().len()), (0, REGIONS));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn regions_that_never_agree_are_rechecked_once_a_minute_while_somebody_reads() {
+    let world = World::new([(0, body("1").into()), (0, body("2").into()), (0, body("3").into())]);
+    world.live().await;
+    for _ in 0..300 {
+        world.get(X).await;
+        world.pass(SECOND).await;
+    }
+    world.requests();
+    let mut races = Vec::new();
+    for _ in 0..240 {
+        let answer = world.get(X).await;
+        assert!(!answer.is_hit() || answer.label() == Some("provisional"), "{answer:?}");
+        let background = world.requests();
+        races.extend(background.first().map(|(_, at, _)| *at));
+        world.pass(SECOND).await;
+    }
+    // Readers whose soft TTL is over ask too, every 30 s; rechecks once a minute at most.
+    assert!(races.len() <= 240 / 30 + 240 / 60 + 2, "{}", races.len());
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rechecks_end_when_nobody_reads_and_go_on_with_the_next_reader() {
+    let world = World::new([(0, body("1").into()), (0, body("2").into()), (0, body("3").into())]);
+    world.live().await;
+    world.get(X).await;
+    tokio::time::sleep(ms(10)).await;
+    assert_eq!(world.running("recheck"), 1);
+    world.pass(200 * SECOND).await;
+    assert_eq!(world.running("recheck"), 0);
+    world.get(X).await;
+    tokio::time::sleep(ms(10)).await;
+    assert_eq!(world.running("recheck"), 1);
+    world.stop().await;
+}
+
+/// With nothing LIVE nothing could be settled: the soft TTL alone asks again.
+#[tokio::test(start_paused = true)]
+async fn without_a_live_region_nothing_is_rechecked_and_the_soft_time_to_live_holds() {
+    let world = World::new([(0, shows(5).into()), (0, shows(5).into()), (0, shows(5).into())]);
+    for key in 0..2_000 {
+        world.get(&format!("/v1/contexts/{key}/full")).await;
+    }
+    assert_eq!(world.running("recheck"), 0);
+    world.requests();
+    tokio::time::sleep(29 * SECOND).await;
+    assert_eq!(world.get("/v1/contexts/1/full").await.label(), Some("provisional"));
+    tokio::time::sleep(2 * SECOND).await;
+    assert!(!world.get("/v1/contexts/1/full").await.is_hit());
+    assert_eq!(world.asked().len(), REGIONS);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provisional_entry_whose_rechecks_had_no_place_gets_them_with_its_next_reader() {
+    let world = World::new([(0, body("1").into()), (0, body("2").into()), (0, body("3").into())]);
+    world.get(X).await;
+    world.step(Event::Subscribed(A));
+    world.hear(A, crate::freshness::event::Says::Unrouted);
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(world.running("recheck"), 0, "nothing was LIVE when it was filled");
+    world.set_all(0, body("1"));
+    assert_eq!(world.get(X).await.label(), Some("provisional"));
+    tokio::time::sleep(ms(60)).await;
+    assert_eq!(world.standing("x"), CONFIRMED);
+    world.stop().await;
+}
+
+/// No recheck storm: a dead region keeps ten thousand keys from being settled.
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_cold_keys_with_a_dead_region_are_rechecked_within_the_budget() {
+    let world = World::new([(1, body("s").into()), (1, body("s").into()), (1, Act::Fail(Failure::Connect))]);
+    world.live().await;
+    let started = world.now();
+    for key in 0..10_000 {
+        world.get(&format!("/v1/contexts/{key}/full")).await;
+        if key % 200 == 199 {
+            world.hear(A, crate::freshness::event::Says::Unrouted);
+        }
+        assert!(world.running("recheck") <= limits::PENDING_RECHECKS);
+    }
+    let asked = world.asked();
+    let seconds = (world.now() - started).as_secs_f64().ceil() as usize;
+    let to_a = asked.iter().filter(|region| **region == A).count();
+    // A fifth of what was asked for readers, or twenty a second, whichever is more.
+    assert!(to_a <= 10_000 + 10_000 / 5 + 1_000 + 20 * seconds, "{to_a} legs in {seconds} s");
+    world.stop().await;
+}
+
+/// R15: a version that is nobody's earns nothing and is labelled.
+#[tokio::test(start_paused = true)]
+async fn a_version_that_no_source_of_truth_gave_is_labelled_and_provisional() {
+    let world = World::new([(1, shows(u64::MAX).into()), (1, shows(5).into()), (1, shows(5).into())]);
+    world.live().await;
+    world.set(B, 50, shows(5));
+    world.set(C, 50, shows(5));
+    let answer = world.get(X).await;
+    assert_eq!(answer.label(), Some("floor-escaped"), "{answer:?}");
+    tokio::time::sleep(ms(100)).await;
+    assert_ne!(world.standing("x"), CONFIRMED);
+    assert!(world.floor("x") <= 5);
+    world.stop().await;
+}
+
+/// R15: regions restored from a backup.
+#[tokio::test(start_paused = true)]
+async fn a_floor_that_no_region_reaches_for_the_worst_lag_is_dropped_and_answers_stay_labelled() {
+    let world = World::new([(1, shows(9).into()), (1, shows(9).into()), (1, shows(9).into())]);
+    world.live().await;
+    world.get(X).await;
+    world.set_all(1, shows(4));
+    world.announce(A, "x", 10);
+    for _ in 0..130 {
+        let answer = world.get(X).await;
+        assert!(answer.label().is_some(), "{answer:?}");
+        world.pass(SECOND).await;
+    }
+    assert_eq!(world.floor("x"), 4);
+    world.stop().await;
+}
+
+/// R16.
+#[tokio::test(start_paused = true)]
+async fn an_entry_holds_for_its_time_from_when_it_was_asked_for_and_jitter_only_shortens_it() {
+    let world = World::new([(500, shows(5).into()), (500, shows(5).into()), (500, shows(5).into())]);
+    world.live().await;
+    let mut ttls = Vec::new();
+    for key in 0..200 {
+        let asked = world.now();
+        world.get(&format!("/v1/contexts/{key}/full")).await;
+        let (_, entry) = world.sidecar.store.entries_of(world.record(&key.to_string())).swap_remove(0);
+        assert_eq!(entry.sent, asked);
+        ttls.push(entry.hold.routed().unwrap().ttl);
+        world.hear(A, crate::freshness::event::Says::Unrouted);
+    }
+    let hour = Duration::from_secs(3_600);
+    assert!(ttls.iter().all(|ttl| *ttl <= hour && *ttl >= hour.mul_f64(0.95)));
+    let spread = *ttls.iter().max().unwrap() - *ttls.iter().min().unwrap();
+    assert!(spread > hour.mul_f64(0.04), "{spread:?}: they do not end together");
+    world.stop().await;
+}
+
+/// R10: what may have missed something is asked about when it is read, and not before.
+#[tokio::test(start_paused = true)]
+async fn after_a_lost_subscription_an_entry_is_asked_about_when_it_is_read() {
+    let world = World::new([(1, shows(5).into()), (1, shows(5).into()), (1, shows(5).into())]);
+    world.live().await;
+    world.get(X).await;
+    assert!(world.get(X).await.is_hit());
+    world.requests();
+    world.step(Event::Lost(A));
+    tokio::time::sleep(SECOND).await;
+    assert!(world.asked().is_empty(), "nothing is flushed or refetched");
+    assert!(!world.get(X).await.is_hit());
+    assert_eq!(world.asked().len(), REGIONS);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_bodies_without_versions_are_compared_too() {
+    let large = vec![b'x'; 4 * limits::INLINE_DIGEST_BYTES];
+    let mut other = large.clone();
+    other[77] = b'y';
+    let world =
+        World::new([(1, body(large.clone()).into()), (1, body(large.clone()).into()), (1, body(other).into())]);
+    world.live().await;
+    world.get(X).await;
+    world.pass(ms(20)).await;
+    assert_eq!(world.standing("x"), PROVISIONAL);
+    world.set(C, 1, body(large));
+    world.pass(2 * SECOND).await;
+    assert_eq!(world.standing("x"), CONFIRMED);
+    world.stop().await;
+}

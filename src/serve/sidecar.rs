@@ -1,0 +1,110 @@
+//! Owns what every request shares: a sidecar without its sockets.
+//!
+//! Before it: [`crate::app`] (or a simulation) chooses the parts that touch the world. After it: [`super::serve`]
+//! answers from it, announcements step its freshness. Invariant: building one binds nothing, asks nobody and starts at
+//! most the watch over a credentials file; with a simulated clock, a scripted origin, a fixed seed, one thread and
+//! `fastrand::seed` called on it before, the same requests come to the same answers.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::announce::subscription::Subscriptions;
+use crate::cache::fill::Fills;
+use crate::cache::key::Seed;
+use crate::cache::store::Store;
+use crate::clock::Clock;
+use crate::config::router::Router;
+use crate::config::{Config, IdentityMode, Route};
+use crate::freshness::Freshness;
+use crate::identity::{Churn, CredentialsError, Held, Keyring};
+use crate::origin::region::Regions;
+use crate::origin::reply::Origin;
+use crate::tasks::Tasks;
+use crate::telemetry::metrics::Metrics;
+
+/// What every request shares.
+pub struct Sidecar {
+    /// The settings.
+    pub config: Config,
+    /// Which path is which route's.
+    pub router: Router,
+    /// The process's hash keys.
+    pub keyring: Arc<Keyring>,
+    /// The hash key of representations.
+    pub seed: Seed,
+    /// Per route, the sidecar's own credentials.
+    pub credentials: Vec<Option<Held>>,
+    /// What is kept.
+    pub store: Store,
+    /// Who asks for what.
+    pub fills: Fills,
+    /// The protocol.
+    pub freshness: Arc<Freshness>,
+    /// Who is asked.
+    pub regions: Arc<Regions>,
+    /// Callers that mint a token per request.
+    pub churn: Churn,
+    /// What time it is.
+    pub clock: Clock,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Where fills run.
+    pub tasks: Tasks,
+    /// The regions' names.
+    pub names: Vec<String>,
+    /// Carries out what freshness asks of subscriptions; set by `app`.
+    pub subscriptions: OnceLock<Subscriptions>,
+}
+
+/// What a sidecar is given of the world around it.
+pub struct Parts {
+    /// Time.
+    pub clock: Clock,
+    /// Replies.
+    pub origin: Arc<dyn Origin>,
+    /// Where what it starts runs.
+    pub tasks: Tasks,
+    /// The hash key of representations: random, but for a simulation.
+    pub seed: Seed,
+}
+
+impl Sidecar {
+    /// Everything a request needs.
+    ///
+    /// # Errors
+    /// When the credentials of a route cannot be read.
+    pub fn new(config: Config, parts: Parts) -> Result<Arc<Self>, CredentialsError> {
+        let Parts { clock, origin, tasks, seed } = parts;
+        let names: Vec<String> = config.service.regions.iter().map(|region| region.name.clone()).collect();
+        let metrics = Arc::new(Metrics::new(&names));
+        let regions = Regions::new(&config, origin, clock.clone(), metrics.clone());
+        let freshness = Arc::new(Freshness::new(&config.freshness, names.len(), clock.now()));
+        let released = freshness.clone();
+        let store = Store::new(config.cache.max_bytes, move |record| released.release(record));
+        let held = |route: &Route| match &route.identity {
+            IdentityMode::Exact(_) => Ok(None),
+            IdentityMode::Sidecar(credentials) => {
+                let held = Held::read(credentials)?;
+                held.watch(credentials.clone(), &tasks);
+                Ok(Some(held))
+            }
+        };
+        let credentials = config.service.routes.iter().map(held).collect::<Result<_, _>>()?;
+        Ok(Arc::new(Self {
+            router: Router::new(&config.service),
+            keyring: Arc::new(Keyring::new(&config.service)),
+            seed,
+            credentials,
+            store,
+            fills: Fills::default(),
+            freshness,
+            regions,
+            churn: Churn::default(),
+            clock,
+            metrics,
+            tasks,
+            names,
+            subscriptions: OnceLock::new(),
+            config,
+        }))
+    }
+}
