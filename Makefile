@@ -10,7 +10,9 @@ run:
 test:
 	tests/emulator/setup.sh
 	tests/clients/setup.sh
-	cargo test --locked
+	cargo test --locked -- --skip faults:: --skip propagation::
+	@# What is measured has the machine to itself, and shows its figures.
+	cargo test --locked --test it -- faults:: propagation:: --nocapture --test-threads 1
 
 lint:
 	cargo fmt --check

@@ -45,9 +45,6 @@ pub enum StartError {
     /// A listener.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The admin port.
-    #[error(transparent)]
-    Admin(#[from] admin::BindError),
     /// The endpoint that SNS posts to.
     #[error(transparent)]
     Announcements(#[from] CannotListen),

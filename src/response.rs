@@ -325,7 +325,8 @@ impl<'a> Problem<'a> {
             "status": self.status.as_u16(),
             "detail": self.detail,
         });
-        if !regions.is_empty() {
+        let regions_asked = !regions.is_empty();
+        if regions_asked {
             document["regions"] = regions.into();
         }
         let mut response = Response::new(Body::Whole(Some(document.to_string().into())));
@@ -333,7 +334,8 @@ impl<'a> Problem<'a> {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        headers.append(CACHE_STATUS, HeaderValue::from_static("nearside"));
+        let line = if regions_asked { "nearside; fwd=miss" } else { "nearside" };
+        headers.append(CACHE_STATUS, HeaderValue::from_static(line));
         if let Some(seconds) = self.retry_after {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }

@@ -208,15 +208,18 @@ impl Sidecar {
         Some(seconds.map_or(Bound::None, Bound::Seconds))
     }
 
+    /// For how long a routed entry still holds, as things are.
+    fn seconds_left(&self, entry: &Entry, now: Moment) -> Option<i64> {
+        let routed = entry.hold.routed()?;
+        let soft_ttl = self.config.cache.soft_ttl;
+        Some(standing::seconds_left(routed, entry.sent, &self.freshness.horizon(), now, soft_ttl))
+    }
+
     /// A stored routed entry, served without asking.
     fn hit(&self, admitted: &Admitted, entry: &Arc<Entry>, now: Moment, detail: Option<&'static str>) -> Shown {
-        let ttl = match &entry.hold {
-            Hold::Routed(routed) => seconds_left(routed.ttl, now.since(entry.sent)),
-            _ => 0,
-        };
         let line = CacheLine {
             hit: true,
-            ttl: Some(ttl),
+            ttl: self.seconds_left(entry, now),
             bound: self.bound(entry, now),
             detail: detail.map(Detail::Word),
             ..CacheLine::default()
@@ -258,7 +261,7 @@ impl Sidecar {
             self.metrics.stale("stale-if-error");
             let line = CacheLine {
                 hit: true,
-                ttl: Some(seconds_left(routed.ttl, now.since(entry.sent))),
+                ttl: self.seconds_left(&entry, now),
                 bound: self.bound(&entry, now),
                 detail: Some(Detail::Word("stale-if-error")),
                 ..CacheLine::default()
@@ -336,9 +339,4 @@ fn is_below(entry: &Entry) -> bool {
         let stated = shown.version.is_credible();
         stated && shown.version < state.floor || !stated && absent && state.changed && state.floor > Version::NONE
     })
-}
-
-/// Whole seconds of `ttl` left after `age`, rounded down; negative when it is over.
-fn seconds_left(ttl: std::time::Duration, age: std::time::Duration) -> i64 {
-    ttl.as_secs() as i64 - age.as_secs_f64().ceil() as i64
 }

@@ -4,7 +4,7 @@
 //! operators. Invariant: it only reads; connections, their heads and their lives are bounded, so that nobody on this
 //! port can starve the service's own.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,17 +34,6 @@ pub mod status;
 use readiness::State;
 use status::Status;
 
-/// Why the admin port could not be opened: the settings' fault, or another process's; a retry helps only with the
-/// latter.
-#[derive(Debug, thiserror::Error)]
-#[error("admin.listen: cannot listen on {address}: {cause}")]
-pub struct BindError {
-    /// The configured address.
-    pub address: SocketAddr,
-    /// What the system said.
-    pub cause: std::io::Error,
-}
-
 /// What the pages are made from.
 #[derive(Clone)]
 pub struct Pages {
@@ -54,11 +43,6 @@ pub struct Pages {
     pub metrics: Arc<Metrics>,
     /// Hosts accepted besides loopback and the address connected to.
     pub allowed_hosts: Arc<[String]>,
-}
-
-/// Opens the admin port; port 0 picks one.
-pub async fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
-    TcpListener::bind(address).await.map_err(|cause| BindError { address, cause })
 }
 
 /// Answers on `listener` until the process's tasks are told to stop.

@@ -1,5 +1,7 @@
 //! What `admin` promises, tried.
 
+use std::net::SocketAddr;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
@@ -13,7 +15,7 @@ struct Port {
 /// The admin port over a fixed status.
 async fn port(change: impl FnOnce(&mut status::Facts<'_>, &Metrics)) -> Port {
     let tasks = Tasks::new();
-    let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let listener = crate::listener::bind_tcp("127.0.0.1:0".parse().unwrap(), "admin.listen", "admin.listen").unwrap();
     let address = listener.local_addr().unwrap();
     let status = status::tests::status(change);
     let metrics = Arc::new(Metrics::new(&["eu-west-1".to_owned(), "us-east-1".to_owned()]));

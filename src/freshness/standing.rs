@@ -15,7 +15,7 @@ use super::event::Subscription;
 use super::horizon::{Horizon, Sight};
 use super::record::{Record, Snapshot};
 use super::words::{Epoch, RegionId, RegionSet, Version};
-use crate::cache::entry::{Routed, Standing};
+use crate::cache::entry::{Routed, Shown, Standing};
 use crate::clock::Moment;
 
 /// What was known before a request was sent (R3): captured first, then the legs start.
@@ -139,12 +139,26 @@ pub fn judge(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_
     }
 }
 
+/// Whole seconds, rounded down, for which `entry` still holds as things are: its TTL (R16) while a region vouches for it,
+/// else the soft TTL (R9); negative once that is over.
+pub fn seconds_left(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_ttl: Duration) -> i64 {
+    let left = |ttl: Duration, since: Moment| ttl.as_secs() as i64 - now.since(since).as_secs_f64().ceil() as i64;
+    let vouched = entry.standing == Standing::Confirmed && matches!(best_witness(entry, horizon, now), Witness::Live);
+    let hard = left(entry.ttl, sent);
+    if vouched { hard } else { hard.min(left(soft_ttl, entry.confirmed)) }
+}
+
 /// Promise 2: how old, in whole seconds rounded up, the answer can at most be; `None` when nothing proves it.
 ///
 /// Now less the newest watermark over the LIVE regions whose epoch has stayed unbroken since the entry's request: a
-/// region that lost something in between cannot vouch for what it says it ingested. Only a CONFIRMED entry has one.
+/// region that lost something in between cannot vouch for what it says it ingested. Only a CONFIRMED entry has one, and
+/// only while nothing newer is known.
 pub fn bound(entry: &Routed, horizon: &Horizon, now: Moment) -> Option<u64> {
-    if entry.standing != Standing::Confirmed || entry.shows.iter().any(|shown| shown.record.snapshot().escaped) {
+    let doubted = |shown: &Shown| {
+        let state = shown.record.snapshot();
+        state.escaped || !state.upholds(shown.version, shown.generation)
+    };
+    if entry.standing != Standing::Confirmed || entry.shows.iter().any(doubted) {
         return None;
     }
     let witnesses = unbroken(entry, horizon).filter(|sight| leads(sight, now));

@@ -39,6 +39,10 @@ fn horizon(regions: impl Into<Vec<Sight>>) -> Horizon {
     Horizon { regions: regions.into() }
 }
 
+fn watermark(second: u64, sight: Sight) -> Sight {
+    Sight { watermark: Some(Wall::from_millis(second * 1_000)), watermark_at: Some(at(second)), ..sight }
+}
+
 fn sent(second: u64, regions: impl Into<Vec<Sight>>) -> Sent {
     Sent { at: at(second), horizon: Arc::new(horizon(regions)), fence: vec![] }
 }
@@ -221,11 +225,6 @@ fn what_was_confirmed_before_a_floor_was_dropped_is_provisional_after() {
 /// Promise 2.
 #[test]
 fn the_bound_is_now_less_the_newest_watermark_over_live_regions_rounded_up() {
-    let watermark = |second, sight: Sight| Sight {
-        watermark: Some(Wall::from_millis(second * 1_000)),
-        watermark_at: Some(at(second)),
-        ..sight
-    };
     let entry = entry(state(5, 1));
     let now = at(200) + Duration::from_millis(1);
     let both = horizon([watermark(190, live(0, 195)), watermark(198, live(0, 195))]);
@@ -245,4 +244,27 @@ fn what_a_request_remembers_is_the_moment_before_it_was_sent() {
     let sent = sent(100, [live(0, 90), live(0, 80), moved(live(0, 99))]);
     assert_eq!(sent.live(), RegionSet::first(3).without(RegionId(1)));
     assert_eq!(*sent.epochs(), [Epoch(3), Epoch(3), Epoch(4)]);
+}
+
+#[test]
+fn what_an_entry_still_holds_for_is_its_ttl_while_vouched_for_and_the_soft_ttl_else() {
+    let entry = entry(state(5, 1));
+    let left = |regions: [Sight; 2], now| seconds_left(&entry, at(100), &horizon(regions), at(now), SOFT);
+    assert_eq!(left([live(0, 195), live(0, 195)], 200), 3_500);
+    assert_eq!(left([live(0, 100), live(0, 100)], 120), SOFT.as_secs() as i64 - 20, "the lease is over");
+    assert_eq!(
+        left([moved(live(150, 195)), moved(live(150, 195))], 200),
+        SOFT.as_secs() as i64 - 100,
+        "all lost something since"
+    );
+    let provisional = Routed { standing: Standing::Provisional, ..self::entry(state(5, 1)) };
+    let both = horizon([live(0, 105), live(0, 105)]);
+    assert_eq!(seconds_left(&provisional, at(100), &both, at(110), SOFT), SOFT.as_secs() as i64 - 10);
+}
+
+#[test]
+fn what_is_known_to_be_below_the_floor_states_no_bound() {
+    let regions = || [watermark(190, live(0, 195)), watermark(198, live(0, 195))];
+    assert!(bound(&entry(state(5, 1)), &horizon(regions()), at(200)).is_some());
+    assert_eq!(bound(&entry(state(6, 2)), &horizon(regions()), at(200)), None);
 }
