@@ -1,13 +1,15 @@
 //! A version 5 that was announced, and a lagging region that answers version 4 first: 4 is never served as fresh,
 //! whenever the announcement comes.
 
-use nearside::freshness::event::{Event, Says};
-use nearside::freshness::words::{RecordId, RegionId, Version};
-use nearside::world::chaos::{Latency, Mode, Order};
-
-use super::stage::{Answer, Builder, PATIENCE, Stage, until};
 use std::sync::Arc;
 use std::time::Duration;
+
+use nearside::freshness::event::{Event, Says};
+use nearside::freshness::words::{RecordId, RegionId, Version};
+use nearside::tasks::Tasks;
+use nearside::world::chaos::{Latency, Mode, Order};
+
+use super::stage::{Answer, Builder, Stage, in_time, until};
 
 const KEY: &str = "tenant-1";
 const PATH: &str = "/v1/contexts/tenant-1";
@@ -20,7 +22,7 @@ async fn at_version_4(builder: Builder) -> Stage {
     let stage = builder.start().await;
     stage.live().await;
     while put(&stage) < 4 {}
-    stage.world.ingested().await;
+    in_time("all regions to ingest", stage.world.ingested()).await;
     floor(&stage, 4).await;
     for laggard in LAGGARDS {
         let region = stage.world.region(laggard);
@@ -117,12 +119,12 @@ async fn a_lagging_region_cannot_win_a_fill_during_which_the_announcement_comes(
     let stage = Arc::new(at_version_4(Stage::builder()).await);
     unannounced(&stage).await;
     let held = stage.world.hold().await;
-    let tasks = nearside::tasks::Tasks::new();
+    let tasks = Tasks::new();
     let reader = {
         let stage = stage.clone();
         tasks.spawn("reader", async move { stage.get(PATH).await })
     };
-    held.until(1).await;
+    in_time("the regions to hold 1", held.until(1)).await;
     announce(&stage);
     for laggard in LAGGARDS {
         stage.world.region(laggard).release();
@@ -130,7 +132,7 @@ async fn a_lagging_region_cannot_win_a_fill_during_which_the_announcement_comes(
         until("the laggard's leg to be judged", too_old).await;
     }
     held.release();
-    let answer = tokio::time::timeout(PATIENCE, reader).await.unwrap().unwrap().unwrap();
+    let answer = reader.await.unwrap().unwrap();
     assert_not_4_as_fresh(&answer);
     assert_5_from_now_on(&stage).await;
 }
@@ -140,16 +142,16 @@ async fn a_reader_who_comes_after_the_announcement_never_joins_a_fill_from_befor
     let stage = Arc::new(at_version_4(Stage::builder()).await);
     // Every leg of the first fill arrives while all regions still have 4.
     let held = stage.world.hold().await;
-    let tasks = nearside::tasks::Tasks::new();
+    let tasks = Tasks::new();
     let read = || {
         let stage = stage.clone();
         tasks.spawn("reader", async move { stage.get(PATH).await })
     };
     let early = read();
-    held.until(1).await;
+    in_time("the regions to hold 1", held.until(1)).await;
     announced(&stage).await;
     let late = read();
-    held.until(2).await;
+    in_time("the regions to hold 2", held.until(2)).await;
     held.release();
     let (early, late) = (early.await.unwrap().unwrap(), late.await.unwrap().unwrap());
     assert_not_4_as_fresh(&early);
@@ -169,7 +171,7 @@ async fn a_fill_that_a_lagging_region_won_is_not_served_once_the_announcement_co
     assert_eq!((before.status, before.version()), (200, Some(4)), "nobody has been told of 5");
     announce(&stage);
     let (after, ()) = tokio::join!(stage.get(PATH), async {
-        announcer.until_held(2).await;
+        in_time("the announcer to be asked", announcer.until_held(2)).await;
         announcer.release();
     });
     assert_not_4_as_fresh(&after);

@@ -18,7 +18,7 @@ use nearside::world::chaos::Mode;
 use nearside::world::{self, World};
 
 /// Longest wait for a condition: far beyond what it takes, so that it only ends a test that has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks at a condition.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// How often regions send heartbeats.
@@ -250,7 +250,12 @@ pub(crate) async fn until(what: &str, mut test: impl FnMut() -> bool) {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     };
-    tokio::time::timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("waited {PATIENCE:?} for {what}"));
+    in_time(what, looking).await;
+}
+
+/// What `future` resolves to; panics after [`PATIENCE`].
+pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("waited {PATIENCE:?} for {what}"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nearside::tasks::Tasks;
 
-use super::stage::{Builder, Stage, until};
+use super::stage::{Builder, Stage, in_time, until};
 
 const READERS: usize = 1000;
 const KEY: &str = "tenant-1";
@@ -42,7 +42,7 @@ async fn a_thousand_readers_of_a_cold_key_send_one_leg_to_each_region_and_get_th
         })
         .collect();
     admitted(&stage, READERS).await;
-    held.until(1).await;
+    in_time("the regions to hold 1", held.until(1)).await;
     held.release();
     let mut answers = Vec::new();
     for reader in readers {
@@ -70,7 +70,7 @@ async fn callers_who_hang_up_in_the_middle_cancel_nothing_that_others_wait_for()
         tasks.spawn("reader", async move { stage.send(request).await })
     };
     let first = read();
-    held.until(1).await;
+    in_time("the regions to hold 1", held.until(1)).await;
     let others: Vec<_> = (0..20).map(|_| read()).collect();
     admitted(&stage, 21).await;
     first.abort();
@@ -93,7 +93,7 @@ async fn a_fill_that_everybody_left_still_fills() {
     let reading = h2().get(stage.url(PATH)).send();
     tokio::select! {
         _ = reading => panic!("the regions hold their replies"),
-        () = held.until(1) => {}
+        () = in_time("the regions to hold it", held.until(1)) => {}
     }
     until("the sidecar to see the caller go", || !stage.app.sidecar.tasks.running().contains_key("stream")).await;
     held.release();
