@@ -54,7 +54,7 @@ impl Admitted {
 /// Why a request is not served: the caller's to mend, unless said otherwise. Statuses are `response.rs`'s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// CONNECT or `Upgrade`.
+    /// CONNECT, or `Upgrade` to anything but h2c.
     #[error("neither CONNECT nor Upgrade is supported here; send plain requests")]
     Tunnel,
     /// A transfer coding besides `chunked` (RFC 9112, 6.1): what is inside would reach a region unmarked.
@@ -142,7 +142,7 @@ impl Door {
 
     /// Everything that the head alone decides.
     fn check(&self, parts: &http::request::Parts, via: Via) -> Result<(), Refusal> {
-        if parts.method == Method::CONNECT || parts.headers.contains_key(header::UPGRADE) {
+        if parts.method == Method::CONNECT || parts.headers.get_all(header::UPGRADE).iter().any(|to| !is_h2c(to)) {
             return Err(Refusal::Tunnel);
         }
         let mut codings = parts.headers.get_all(header::TRANSFER_ENCODING).iter();
@@ -189,6 +189,12 @@ impl Door {
         let lower = host.trim_end_matches('.').to_ascii_lowercase();
         lower == "localhost" || lower.ends_with(".localhost") || self.allowed_hosts.contains(&lower)
     }
+}
+
+/// An offer to go on in HTTP/2 without TLS, as Java's client makes with every first request: a server may pass it over
+/// and answer in HTTP/1.1 (RFC 9110, 7.8), and callers with prior knowledge speak h2c from the start.
+fn is_h2c(offer: &HeaderValue) -> bool {
+    offer.as_bytes().split(|byte| *byte == b',').all(|name| name.trim_ascii().eq_ignore_ascii_case(b"h2c"))
 }
 
 /// The host that the request names, without its port: `:authority` or the absolute target, else `Host`

@@ -58,6 +58,8 @@ fn tunnels_are_refused() {
     let door = Door::new(&listen(|_| {}), None);
     let upgrade = [("host", "localhost"), ("connection", "upgrade"), ("upgrade", "websocket")];
     assert_eq!(check(&door, "/", &upgrade), Err(Refusal::Tunnel));
+    let both = [("host", "localhost"), ("upgrade", "h2c, websocket")];
+    assert_eq!(check(&door, "/", &both), Err(Refusal::Tunnel));
     let mut connect = parts("localhost:80", &[("host", "localhost")]);
     connect.method = Method::CONNECT;
     assert_eq!(door.check(&connect, Via::Tcp), Err(Refusal::Tunnel));
@@ -88,4 +90,11 @@ fn targets_and_heads_beyond_their_bounds_are_refused() {
     let large = "a".repeat(limits::REQUEST_HEAD_BYTES);
     assert_eq!(check(&door, "/", &[("host", "localhost"), ("x", &large)]), Err(Refusal::LargeHead));
     assert_eq!(check(&door, "*", &[("host", "localhost")]), Err(Refusal::BadTarget));
+}
+
+#[test]
+fn an_offer_of_h2c_is_passed_over_and_the_request_served() {
+    let door = Door::new(&listen(|_| {}), None);
+    let offer = [("host", "localhost"), ("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c")];
+    assert_eq!(check(&door, "/", &offer), Ok(()));
 }
