@@ -90,6 +90,13 @@ impl Snapshot {
         self.floor.0 > 0 || self.marker.is_some()
     }
 
+    /// The same with a marker no later than `latest`, a moment at or after the announcement. A slot keeps the time rounded
+    /// up, and what is asked for within that millisecond must not pass for asked before the announcement (R4, R8).
+    pub(super) fn marked_by(self, latest: Moment) -> Self {
+        let marker = self.marker.map(|marker| Marker { at: marker.at.min(latest), ..marker });
+        Self { marker, ..self }
+    }
+
     pub(super) fn to_bits(self) -> u32 {
         let flag = |set: bool, bit: u32| if set { bit } else { 0 };
         let marker =

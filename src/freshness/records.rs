@@ -97,7 +97,7 @@ impl Records {
             return cell.record.clone();
         }
         let (state, lost_until) = match shard.table.take(id.hash) {
-            Some(state) => (state, Moment::ZERO),
+            Some(state) => (state.marked_by(Moment::from_nanos(self.latest.load(Ordering::Relaxed))), Moment::ZERO),
             None => (shard.absent(), shard.lost_until),
         };
         let escaped = shard.doubts.is_open(id.hash);

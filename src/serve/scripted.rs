@@ -107,11 +107,13 @@ impl Origin for Script {
         request: Arc<Outgoing>,
         _: Duration,
     ) -> BoxFuture<'static, Result<Reply, Failure>> {
+        // No two legs are sent at the same moment.
+        self.clock.suspend(Duration::from_nanos(100));
         self.asked.lock().unwrap().push((region, self.clock.now(), request.clone()));
         let (after, act) = self.acts.lock().unwrap()[region.index()].clone();
         let clock = self.clock.clone();
+        let (sent, sent_wall) = (clock.now(), clock.wall());
         async move {
-            let (sent, sent_wall) = (clock.now(), clock.wall());
             tokio::time::sleep(after).await;
             let say = match act {
                 Act::Say(say) => say,

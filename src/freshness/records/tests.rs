@@ -52,6 +52,16 @@ fn floor(records: &Records, hash: u64) -> u64 {
     floor
 }
 
+/// R4, R8: a slot keeps whole milliseconds, and what is asked for in the same one was asked for after the announcement.
+#[test]
+fn a_marker_from_a_slot_is_not_later_than_its_announcement() {
+    let records = records(1 << 12);
+    let announced = at(1) + Duration::from_nanos(1_400);
+    change(&records, 7, B, 5, announced);
+    let marker = records.pin(id(7)).snapshot().marker.expect("it was announced");
+    assert_eq!(marker.at, announced);
+}
+
 /// R2.
 #[test]
 fn an_announcement_for_a_record_without_an_entry_leaves_floor_generation_and_marker() {
