@@ -384,6 +384,23 @@ async fn the_last_region_is_never_skipped_and_outliers_are_asked_when_nobody_els
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_all_are_outliers_one_is_asked_first_in_the_background_too() {
+    let fails = || Act::Fail(Failure::Connect);
+    let world = World::new(RaceMode::All, [(1, fails()), (1, fails()), (1, fails())]);
+    for _ in 0..6 {
+        world.first().await;
+    }
+    let status = world.regions.status();
+    assert!(status.iter().all(|region| region.health == "outlier"), "{status:?}");
+    let tally = world.race_for(Purpose::Background, None).finish().await;
+    assert_eq!(tally.legs.len(), 1, "none is due to be probed, and a recheck must not come to nothing");
+    let asked = tally.legs[0].region;
+    world.set(asked, 5, shows(1));
+    assert_eq!(winner(world.first().await.0).reply.region, asked);
+    assert_eq!(world.asked(), [asked], "the others were not needed");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_outlier_that_announced_is_asked_before_anything_below_the_floor_is_served() {
     let world = World::new(RaceMode::All, [(1, Act::Fail(Failure::Connect)), (5, shows(4)), (5, shows(4))]);
     for _ in 0..6 {
