@@ -1,0 +1,156 @@
+//! What a hit costs, and its two largest parts: the key of a representation, and the judgement that it is still fresh.
+//!
+//! The whole hit goes from an admitted request to a response, as hyper would be given it; no socket. Built with regions
+//! that answer at once, so that the one miss that fills the store needs no network. Compare figures of one machine and
+//! one run only.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use criterion::{Criterion, criterion_group, criterion_main};
+use futures_util::future::{BoxFuture, FutureExt};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use nearside::cache::key::{KeyBuffer, Representation, Seed};
+use nearside::clock::Clock;
+use nearside::config::read;
+use nearside::freshness::event::{Event, Says};
+use nearside::freshness::standing::{self, Use};
+use nearside::freshness::words::{RegionId, Version};
+use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
+use nearside::request::Admitted;
+use nearside::response::respond;
+use nearside::serve::{self, Parts, Sidecar};
+use nearside::tasks::Tasks;
+
+const CONFIG: &str = r#"
+service.name = "contexts"
+[[service.region]]
+name = "a"
+url = "http://127.0.0.1:1"
+[[service.route]]
+path = "/v1/contexts/{key}/{view}"
+records = ["context:{key}"]
+[announcements]
+transport = "off"
+"#;
+const TARGET: &str = "/v1/contexts/tenant-4711/full";
+
+/// A region that answers at once with 1 KiB and the usual headers.
+struct Ready(Clock);
+
+impl Origin for Ready {
+    fn ask(&self, region: RegionId, _: Arc<Outgoing>, _: Duration) -> BoxFuture<'static, Result<Reply, Failure>> {
+        let (now, wall) = (self.0.now(), self.0.wall());
+        let lines = [
+            (header::CONTENT_TYPE, "application/json"),
+            (header::ETAG, "\"5\""),
+            (header::CACHE_CONTROL, "max-age=60"),
+            (header::DATE, "Fri, 15 Jan 2027 08:00:00 GMT"),
+        ];
+        let reply = Reply {
+            region,
+            status: StatusCode::OK,
+            headers: lines.map(|(name, value)| (name, HeaderValue::from_static(value))).into_iter().collect(),
+            body: Bytes::from(vec![b'x'; 1024]),
+            versions: vec![Version(5)],
+            sent: now,
+            sent_wall: wall,
+            received: now,
+        };
+        async move { Ok(reply) }.boxed()
+    }
+}
+
+fn headers() -> HeaderMap {
+    let lines = [
+        (header::HOST, "127.0.0.1:8700"),
+        (header::ACCEPT, "application/json"),
+        (header::ACCEPT_ENCODING, "gzip, deflate, br"),
+        (header::USER_AGENT, "python-requests/2.32"),
+        (header::AUTHORIZATION, "Bearer 0123456789abcdef0123456789abcdef"),
+    ];
+    lines.map(|(name, value)| (name, HeaderValue::from_static(value))).into_iter().collect()
+}
+
+fn admitted(headers: &HeaderMap) -> Admitted {
+    let (method, path_and_query, headers) = (Method::GET, TARGET.to_owned(), headers.clone());
+    Admitted { method, path_and_query, path_len: TARGET.len(), headers, body: Bytes::new() }
+}
+
+/// A sidecar whose one region is LIVE.
+fn sidecar() -> Arc<Sidecar> {
+    let clock = Clock::System;
+    let config = read::from_toml(CONFIG).expect("the settings above are valid");
+    let origin = Arc::new(Ready(clock.clone()));
+    let parts = Parts { clock, origin, tasks: Tasks::new(), seed: Seed::fixed(7) };
+    let sidecar = Sidecar::new(config, parts).expect("there are no credentials to read");
+    let step = |event| sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), event);
+    step(Event::Subscribing(RegionId(0)));
+    step(Event::Subscribed(RegionId(0)));
+    speak(&sidecar);
+    sidecar
+}
+
+/// Any message renews the lease.
+fn speak(sidecar: &Sidecar) {
+    let (region, published) = (RegionId(0), sidecar.clock.wall());
+    let message = Event::Message { region, published, queued: None, numbered: None, says: Says::Unrouted };
+    sidecar.freshness.step(sidecar.clock.now(), published, message);
+}
+
+fn hit(criterion: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let (sidecar, headers) = (sidecar(), headers());
+    let get = || async { respond(serve::serve(&sidecar, admitted(&headers)).await, &sidecar.names) };
+    runtime.block_on(async {
+        let miss = get().await;
+        assert_eq!(miss.status(), StatusCode::OK);
+        // One region is all regions: they agree as soon as the race is over.
+        sidecar.tasks.drain(Duration::from_secs(5)).await;
+        let line = get().await.headers()["cache-status"].clone();
+        assert!(line.to_str().is_ok_and(|line| line.starts_with("nearside; hit; ttl=")), "{line:?}");
+    });
+    criterion.bench_function("hit: admitted request to response", |bencher| {
+        speak(&sidecar);
+        bencher.iter(|| black_box(get().now_or_never().expect("a hit waits for nothing")));
+    });
+    criterion.bench_function("hit: the request alone, made and dropped", |bencher| {
+        bencher.iter(|| black_box(admitted(&headers)));
+    });
+}
+
+fn parts(criterion: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let (sidecar, headers) = (sidecar(), headers());
+    runtime.block_on(async {
+        serve::serve(&sidecar, admitted(&headers)).await;
+        sidecar.tasks.drain(Duration::from_secs(5)).await;
+    });
+    let mut buffer = KeyBuffer::new(sidecar.seed);
+    let matched = sidecar.router.find(TARGET).expect("the target is routed");
+    let identity = sidecar.keyring.identity(&matched.route.identity, &headers).0;
+    let representation =
+        Representation { route: 0, path_and_query: TARGET, headers: &headers, forward: &[], identity };
+    criterion.bench_function("identity of the caller", |bencher| {
+        bencher.iter(|| sidecar.keyring.identity(&matched.route.identity, black_box(&headers)));
+    });
+    criterion.bench_function("key of a routed representation", |bencher| {
+        bencher.iter(|| black_box(buffer.routed(black_box(representation)).hash()));
+    });
+    let entry = sidecar.store.get(buffer.routed(representation)).expect("it was filled");
+    let routed = entry.hold.routed().expect("it is routed");
+    let soft_ttl = sidecar.config.cache.soft_ttl;
+    criterion.bench_function("judgement: is it fresh now", |bencher| {
+        speak(&sidecar);
+        bencher.iter(|| {
+            let horizon = sidecar.freshness.horizon();
+            let found = standing::judge(black_box(routed), entry.sent, &horizon, sidecar.clock.now(), soft_ttl);
+            assert_eq!(found, Use::Fresh);
+        });
+    });
+}
+
+criterion_group!(benches, hit, parts);
+criterion_main!(benches);
