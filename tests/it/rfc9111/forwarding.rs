@@ -66,7 +66,7 @@ async fn rfc_9211_cache_status_says_how_each_answer_came() {
         "nearside; fwd=bypass; fwd-status=200; detail=r0"
     );
     wire.says_always(silence());
-    assert_eq!(wire.get("/d", &[]).await.label(), "nearside");
+    assert_eq!(wire.get("/d", &[]).await.label(), "nearside; fwd=miss");
     wire.end().await;
 }
 
