@@ -53,6 +53,7 @@ pub mod record;
 mod records;
 mod region;
 pub mod standing;
+pub mod switch;
 mod table;
 pub mod vote;
 pub mod words;
