@@ -163,7 +163,8 @@ fn build(config: Config, instead: &Instead) -> Result<Arc<Sidecar>, StartError> 
             origin as Arc<dyn Origin>
         }
     };
-    Ok(Sidecar::new(config, Parts { clock, origin, tasks, seed: Seed::random() })?)
+    let parts = Parts { clock, origin, tasks, seed: Seed::random(), floor_slots: limits::FLOOR_SLOTS };
+    Ok(Sidecar::new(config, parts)?)
 }
 
 /// Begins to accept.

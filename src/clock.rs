@@ -8,7 +8,7 @@
 
 use std::ops::{Add, Sub};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Nanoseconds since boot, suspended time included.
@@ -113,7 +113,7 @@ pub struct Simulated {
     origin: tokio::time::Instant,
     wall_at_origin: u64,
     suspended_ns: AtomicU64,
-    wall_ahead_ms: AtomicU64,
+    wall_ahead_ms: AtomicI64,
 }
 
 impl Clock {
@@ -123,7 +123,7 @@ impl Clock {
             origin: tokio::time::Instant::now(),
             wall_at_origin: wall.as_millis(),
             suspended_ns: AtomicU64::new(0),
-            wall_ahead_ms: AtomicU64::new(0),
+            wall_ahead_ms: AtomicI64::new(0),
         }))
     }
 
@@ -144,8 +144,8 @@ impl Clock {
         match self {
             Self::System => Wall::from_system_time(SystemTime::now()),
             Self::Simulated(clock) => {
-                let stepped = clock.wall_ahead_ms.load(Ordering::Relaxed);
-                Wall(clock.wall_at_origin) + clock.elapsed() + Duration::from_millis(stepped)
+                let true_wall = Wall(clock.wall_at_origin) + clock.elapsed();
+                Wall(true_wall.0.saturating_add_signed(clock.wall_ahead_ms.load(Ordering::Relaxed)))
             }
         }
     }
@@ -157,10 +157,10 @@ impl Clock {
         }
     }
 
-    /// Simulated only: steps the wall clock forwards by `span`.
-    pub fn step_wall(&self, span: Duration) {
+    /// Simulated only: steps the wall clock by so many milliseconds, backwards if negative.
+    pub fn step_wall(&self, by_ms: i64) {
         if let Self::Simulated(clock) = self {
-            clock.wall_ahead_ms.fetch_add(span.as_millis() as u64, Ordering::Relaxed);
+            clock.wall_ahead_ms.fetch_add(by_ms, Ordering::Relaxed);
         }
     }
 }

@@ -42,7 +42,6 @@ use self::region::{Envelope, Region};
 use self::words::{RecordId, RegionId, RegionSet, Version};
 use crate::clock::{Moment, Wall};
 use crate::config::{self, Heartbeats};
-use crate::limits;
 
 mod doubts;
 pub mod event;
@@ -72,14 +71,14 @@ pub struct Freshness {
 }
 
 impl Freshness {
-    /// Nothing is subscribed and nothing is known of any record.
-    pub fn new(settings: &config::Freshness, regions: usize, now: Moment) -> Self {
+    /// Nothing is subscribed and nothing is known of any record; `slots` remember those without an entry.
+    pub fn new(settings: &config::Freshness, regions: usize, slots: usize, now: Moment) -> Self {
         let weak_refused = settings.heartbeats == Heartbeats::Required;
         let region = |id| Region::new(RegionId(id), weak_refused, now);
         let regions: Vec<Region> = (0..regions as u8).map(region).collect();
         let horizon = Horizon { regions: regions.iter().map(|region| region.sight(now)).collect() };
         Self {
-            records: Records::new(limits::FLOOR_SLOTS, settings.worst_lag, settings.max_jump, now),
+            records: Records::new(slots, settings.worst_lag, settings.max_jump, now),
             regions: Mutex::new(regions),
             horizon: ArcSwap::from_pointee(horizon),
         }

@@ -7,6 +7,7 @@ use super::*;
 const A: RegionId = RegionId(0);
 const B: RegionId = RegionId(1);
 const BEAT: Says = Says::Heartbeat { path: false, ingested_through: None, signing_off: false };
+const SLOTS: usize = 1 << 16;
 
 fn settings() -> config::Freshness {
     config::Freshness {
@@ -42,7 +43,7 @@ fn step(freshness: &Freshness, second: u64, event: Event) -> Vec<Action> {
 
 /// Two regions, A subscribed and LIVE at second 0.
 fn world() -> Freshness {
-    let freshness = Freshness::new(&settings(), 2, at(0));
+    let freshness = Freshness::new(&settings(), 2, SLOTS, at(0));
     step(&freshness, 0, Event::Subscribing(A));
     step(&freshness, 0, Event::Subscribed(A));
     hear(&freshness, 0, A, BEAT);
@@ -152,7 +153,7 @@ fn the_same_events_at_the_same_times_do_the_same() {
 fn a_required_heartbeat_is_waited_for() {
     let strict = config::Freshness { heartbeats: Heartbeats::Required, ..settings() };
     for (settings, expected) in [(settings(), Subscription::Live), (strict, Subscription::Probing)] {
-        let freshness = Freshness::new(&settings, 1, at(0));
+        let freshness = Freshness::new(&settings, 1, SLOTS, at(0));
         step(&freshness, 0, Event::Subscribed(A));
         (1..=60).for_each(|second| drop(step(&freshness, second, Event::Tick)));
         step(&freshness, 60, Event::Polled(A));

@@ -200,7 +200,8 @@ impl World {
             text += "[race]\ndeadline = \"2s\"\n";
         }
         let config = read::from_toml(&(text + settings)).unwrap();
-        let parts = Parts { clock, origin: script.clone(), tasks: Tasks::new(), seed: Seed::fixed(7) };
+        let (tasks, floor_slots) = (Tasks::new(), crate::limits::FLOOR_SLOTS);
+        let parts = Parts { clock, origin: script.clone(), tasks, seed: Seed::fixed(7), floor_slots };
         Self { sidecar: Sidecar::new(config, parts).unwrap(), script }
     }
 

@@ -65,6 +65,8 @@ pub struct Parts {
     pub tasks: Tasks,
     /// The hash key of representations: random, but for a simulation.
     pub seed: Seed,
+    /// Records without an entry that are remembered: [`crate::limits::FLOOR_SLOTS`], but for a simulation.
+    pub floor_slots: usize,
 }
 
 impl Sidecar {
@@ -73,11 +75,11 @@ impl Sidecar {
     /// # Errors
     /// When the credentials of a route cannot be read.
     pub fn new(config: Config, parts: Parts) -> Result<Arc<Self>, CredentialsError> {
-        let Parts { clock, origin, tasks, seed } = parts;
+        let Parts { clock, origin, tasks, seed, floor_slots } = parts;
         let names: Vec<String> = config.service.regions.iter().map(|region| region.name.clone()).collect();
         let metrics = Arc::new(Metrics::new(&names));
         let regions = Regions::new(&config, origin, clock.clone(), metrics.clone());
-        let freshness = Arc::new(Freshness::new(&config.freshness, names.len(), clock.now()));
+        let freshness = Arc::new(Freshness::new(&config.freshness, names.len(), floor_slots, clock.now()));
         let released = freshness.clone();
         let store = Store::new(config.cache.max_bytes, move |record| released.release(record));
         let held = |route: &Route| match &route.identity {

@@ -1,2 +1,70 @@
-//! Not written yet.
-fn main() {}
+//! The seeded simulation of the freshness protocol: the real `freshness`, `serve`, `fill` and `race` over regions and
+//! topics in memory, in simulated time, under every fault of FRESHNESS.md, with a checker that knows the truth.
+//!
+//! Read in this order: [`faults`], [`truth`], [`plan`] (what a seed stands for), [`world`] and [`topic`] (what happens),
+//! [`subject`] and [`designs`] (what is tested), [`run`], [`check`] (what must hold).
+
+mod check;
+mod designs;
+mod faults;
+mod plan;
+mod run;
+mod subject;
+mod topic;
+mod truth;
+mod world;
+
+use std::time::Instant;
+
+use check::Tallies;
+use designs::Design;
+use plan::Wishes;
+use world::World;
+
+fn simulate(seed: u64, wishes: &Wishes, design: Design, story: bool) -> run::Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let world = World::new(plan::draw(seed, wishes), story);
+        run::run(world, design).await
+    })
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let number = |name: &str| {
+        let place = args.iter().position(|arg| arg == name)?;
+        args.get(place + 1)?.parse::<u64>().ok()
+    };
+    let wishes = Wishes::default();
+    if let Some(seed) = number("--seed") {
+        let outcome = simulate(seed, &wishes, Design::Nearside, true);
+        let again = simulate(seed, &wishes, Design::Nearside, false);
+        println!("trace {:x} {:x} {:?}", outcome.trace, again.trace, outcome.checker.tallies);
+        let plan = &outcome.world.plan;
+        println!("{:?} {:?} announces_versions {} topics {} strict {} ttl {:?} {:#?}", plan.style, plan.proof, plan.announces_versions, plan.topics, plan.strict, plan.ttl, plan.regions);
+        for window in &plan.windows { println!("{window:?}"); }
+        if let Some(violation) = &outcome.checker.violation {
+            let noticed = outcome.world.noticed();
+            for line in noticed.story.as_ref().unwrap() {
+                if violation.key.is_none_or(|key| line.keys.is_empty() || line.keys.contains(&key)) && line.at + std::time::Duration::from_secs(number("--back").unwrap_or(60)) > violation.at {
+                    println!("{:9.3} {}", line.at.as_secs_f64(), line.text);
+                }
+            }
+            println!("{violation}");
+        }
+        return;
+    }
+    let seeds = number("--seeds").unwrap_or(100);
+    let started = Instant::now();
+    let mut tallies = Tallies::default();
+    let mut violated = 0;
+    for seed in number("--from").unwrap_or(0)..number("--from").unwrap_or(0) + seeds {
+        let outcome = simulate(seed, &wishes, Design::Nearside, false);
+        tallies.add(&outcome.checker.tallies);
+        if let Some(violation) = outcome.checker.violation {
+            violated += 1;
+            if violated < 20 { println!("seed {seed}: {violation}"); }
+        }
+    }
+    println!("{seeds} seeds, {violated} violated, {:?}, {tallies:?}", started.elapsed());
+}

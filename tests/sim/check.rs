@@ -1,0 +1,479 @@
+//! Owns the properties: what a reader must never see, whatever goes wrong.
+//!
+//! Before it: [`super::run`] tells of every delivery and every answer, at the moment it happens. After it: the first
+//! violation, and the tallies. Invariant: it believes only the truth and what replies say they show; nothing the
+//! sidecar claims excuses it, except a label, and labels are counted.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::faults::Fault;
+use super::plan::{Plan, Proof, RECOVERY, REGIONS, Read, Style, Window};
+use super::topic::{Message, Says};
+use super::world::{Shown, World};
+
+/// What is checked, each with the promise or rule it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Property {
+    /// Promise 1, R1: never below what was served or told.
+    Monotone,
+    /// Promise 3, R3: nothing requested before an announcement to a reader after it.
+    Fenced,
+    /// Promise 2: never older than the stated bound.
+    Bounded,
+    /// R16: nothing outlives its TTL.
+    HardTtl,
+    /// R9: without proof, nothing older than the soft TTL.
+    Leased,
+    /// R14: what nobody could read may have been about anything.
+    Unread,
+    /// R17: no stale entry stays unsampled beyond the audit period.
+    Audited,
+    /// While one region is well, everybody is answered.
+    Answered,
+    /// After the last fault everything comes right.
+    Converged,
+    /// Every fill ends, and nothing is left behind.
+    Kept,
+    /// Upstream work stays within its budgets.
+    Budgeted,
+    /// Outside fault windows at most 5 % of answers are labelled.
+    Unlabelled,
+}
+
+/// A property that did not hold.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// Which.
+    pub property: Property,
+    /// When.
+    pub at: Duration,
+    /// Of which record, if of one.
+    pub key: Option<usize>,
+    /// In words.
+    pub text: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} at {:.3} s: {}", self.property, self.at.as_secs_f64(), self.text)
+    }
+}
+
+/// What a reader got.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Which request.
+    pub read: Read,
+    /// When it came.
+    pub began: Duration,
+    /// When it was answered.
+    pub ended: Duration,
+    /// The status.
+    pub status: u16,
+    /// `Cache-Status`.
+    pub line: String,
+    /// When the reply was asked for, and what it shows; `None` when it is no region's.
+    pub shown: Option<(Duration, Shown)>,
+}
+
+impl Answer {
+    /// Served without asking.
+    pub fn is_hit(&self) -> bool {
+        self.line.contains("; hit")
+    }
+
+    /// Why it cannot be called fresh, if it says so.
+    pub fn label(&self) -> Option<&'static str> {
+        ["below-floor", "floor-escaped", "stale-if-error", "grace", "unproven"]
+            .into_iter()
+            .find(|label| self.line.contains(&format!("detail={label}")))
+    }
+
+    /// The bound it states.
+    pub fn bound(&self) -> Option<Duration> {
+        let text = self.line.split("; ").find_map(|part| part.strip_prefix("bound="))?;
+        text.parse().ok().map(Duration::from_secs)
+    }
+}
+
+/// What is counted.
+#[derive(Clone, Debug, Default)]
+pub struct Tallies {
+    /// Answers.
+    pub reads: u64,
+    /// Of them hits.
+    pub hits: u64,
+    /// Failures, all excused.
+    pub failed: u64,
+    /// Labelled.
+    pub labelled: u64,
+    /// Answers outside fault windows, and of these the labelled.
+    pub quiet: (u64, u64),
+    /// Hits outside fault windows where there are watermarks, and of these without a bound.
+    pub vouched: (u64, u64),
+    /// Answers that some region could have bettered more than a second before.
+    pub stale: u64,
+    /// By how much the worst was behind.
+    pub worst: Duration,
+    /// Answers older than what was served before.
+    pub backwards: u64,
+    /// Requests to regions.
+    pub legs: u64,
+    /// Stated bounds, in seconds: sum and number.
+    pub bounds: (u64, u64),
+}
+
+impl Tallies {
+    /// Adds another seed's.
+    pub fn add(&mut self, other: &Self) {
+        self.reads += other.reads;
+        self.hits += other.hits;
+        self.failed += other.failed;
+        self.labelled += other.labelled;
+        self.quiet = (self.quiet.0 + other.quiet.0, self.quiet.1 + other.quiet.1);
+        self.vouched = (self.vouched.0 + other.vouched.0, self.vouched.1 + other.vouched.1);
+        self.stale += other.stale;
+        self.worst = self.worst.max(other.worst);
+        self.backwards += other.backwards;
+        self.legs += other.legs;
+        self.bounds = (self.bounds.0 + other.bounds.0, self.bounds.1 + other.bounds.1);
+    }
+}
+
+/// What one region's topic has proven, by the truth.
+#[derive(Clone, Copy, Debug, Default)]
+struct Proven {
+    subscribed: Option<Duration>,
+    published: Option<Duration>,
+    polled: Option<Duration>,
+    attested: Option<Duration>,
+}
+
+/// Compares answers with the truth.
+pub struct Checker {
+    /// Only counts: the designs beside ours promise nothing.
+    pub lenient: bool,
+    told: Vec<usize>,
+    served: Vec<usize>,
+    /// Per record: when announcements arrived that put everything before them out of date.
+    news: Vec<Vec<Duration>>,
+    /// When messages arrived that nobody could read.
+    unread: Vec<Duration>,
+    proven: [Proven; REGIONS],
+    /// Records whose versions somebody spoiled: they may stay labelled.
+    spoiled: Vec<bool>,
+    reloaded: Vec<bool>,
+    misses: Vec<Duration>,
+    /// What was counted.
+    pub tallies: Tallies,
+    /// The first violation.
+    pub violation: Option<Violation>,
+}
+
+impl Checker {
+    /// Nothing has happened.
+    pub fn new(plan: &Plan, lenient: bool) -> Self {
+        let keys = plan.truth.keys();
+        Self {
+            lenient,
+            told: vec![0; keys],
+            served: vec![0; keys],
+            news: vec![Vec::new(); keys],
+            unread: Vec::new(),
+            proven: Default::default(),
+            spoiled: vec![false; keys],
+            reloaded: vec![false; keys],
+            misses: Vec::new(),
+            tallies: Tallies::default(),
+            violation: None,
+        }
+    }
+
+    /// The process began anew, and remembers nothing.
+    pub fn restarted(&mut self) {
+        self.forget();
+        self.news.iter_mut().for_each(Vec::clear);
+        self.unread.clear();
+        self.proven = Default::default();
+    }
+
+    /// Floors may have been lost.
+    pub fn forget(&mut self) {
+        self.told.fill(0);
+        self.served.fill(0);
+    }
+
+    /// A region's subscription was made, or is gone.
+    pub fn subscribed(&mut self, region: usize, at: Option<Duration>) {
+        self.proven[region] = Proven { subscribed: at, ..Proven::default() };
+    }
+
+    /// A poll succeeded.
+    pub fn polled(&mut self, region: usize, at: Duration) {
+        self.proven[region].polled = Some(at);
+    }
+
+    /// The subscription's attributes are as they should be.
+    pub fn attested(&mut self, region: usize, at: Duration) {
+        self.proven[region].attested = Some(at);
+    }
+
+    /// A message was applied; `versioned` is whether announcements state versions.
+    pub fn delivered(&mut self, plan: &Plan, message: &Message, at: Duration) {
+        let proven = &mut self.proven[message.region];
+        proven.published = proven.published.max(Some(message.published));
+        match message.says {
+            Says::Write(write) => {
+                let write = &plan.truth.writes[write];
+                let newer = write.place > self.told[write.key];
+                if newer || !plan.announces_versions {
+                    self.news[write.key].push(at);
+                }
+                if plan.announces_versions {
+                    self.told[write.key] = self.told[write.key].max(write.place);
+                }
+            }
+            Says::Jump(key, _) => {
+                self.spoiled[key] = true;
+                self.news[key].push(at);
+            }
+            Says::Reload(key) => {
+                self.reloaded[key] = true;
+                self.news[key].push(at);
+            }
+            Says::Undecodable => self.unread.push(at),
+            Says::Beat { .. } | Says::Path | Says::Unrouted => {}
+        }
+    }
+
+    /// A region stated a version of this record that nobody gave it.
+    pub fn spoil(&mut self, key: usize) {
+        self.spoiled[key] = true;
+    }
+
+    /// A reader was answered, now.
+    pub fn answered(&mut self, world: &World, answer: &Answer) {
+        self.tallies.reads += 1;
+        if answer.is_hit() {
+            self.tallies.hits += 1;
+        } else {
+            self.misses.push(answer.began);
+        }
+        let label = answer.label();
+        self.tallies.labelled += u64::from(label.is_some());
+        self.count_quiet(world, answer, label);
+        let Some((asked, shown)) = &answer.shown else { return self.failed(world, answer) };
+        for (key, place) in shown {
+            let first = world.plan.truth.first_ingest_after(*key, *place).unwrap_or(Duration::MAX);
+            let behind = answer.ended.saturating_sub(first);
+            if behind > Duration::from_secs(1) && label.is_none() {
+                self.tallies.stale += 1;
+                self.tallies.worst = self.tallies.worst.max(behind);
+            }
+            self.tallies.backwards += u64::from(label.is_none() && *place < self.served[*key]);
+            if label.is_none() && !self.lenient {
+                self.check(&world.plan, answer, *asked, (*key, *place));
+            }
+            self.check_bound(&world.plan, answer, (*key, *place));
+            self.served[*key] = self.served[*key].max(*place);
+        }
+        if label.is_none() && !self.lenient {
+            self.check_age(&world.plan, answer, *asked);
+        }
+    }
+
+    fn check(&mut self, plan: &Plan, answer: &Answer, asked: Duration, (key, place): (usize, usize)) {
+        let known = self.told[key].max(self.served[key]);
+        let told_only = if plan.announces_versions { known } else { self.served[key] };
+        if plan.style == Style::Versions && place < told_only && !self.spoiled[key] {
+            let (told, served) = (self.told[key], self.served[key]);
+            self.violate(Property::Monotone, answer, Some(key), || {
+                format!("k{key} was shown at place {place}, told {told}, served {served}")
+            });
+        }
+        let fence = self.news[key].iter().rev().find(|news| **news < answer.began).copied();
+        let protected = plan.style == Style::Versions && plan.announces_versions && !self.spoiled[key];
+        if let Some(fence) = fence
+            && asked < fence
+            && (!protected || place < self.told[key])
+        {
+            self.violate(Property::Fenced, answer, Some(key), || {
+                format!("k{key}: asked at {:.3}, announced at {:.3}", asked.as_secs_f64(), fence.as_secs_f64())
+            });
+        }
+    }
+
+    /// Promise 2, for whatever states a bound, labelled or not.
+    fn check_bound(&mut self, plan: &Plan, answer: &Answer, (key, place): (usize, usize)) {
+        let Some(bound) = answer.bound() else { return };
+        self.tallies.bounds = (self.tallies.bounds.0 + bound.as_secs(), self.tallies.bounds.1 + 1);
+        let since = answer.ended.saturating_sub(bound + slack(plan, answer.ended));
+        let missed = (place + 1..=plan.truth.newest(key, since)).find(|place| {
+            let silent = |place: usize| plan.truth.write_of(key, place).is_some_and(|write| write.silent);
+            !silent(*place) || self.reloaded[key] && *place == place + 1
+        });
+        if let Some(missed) = missed {
+            let at = plan.truth.write_of(key, missed).map_or(Duration::ZERO, |write| write.at);
+            self.violate(Property::Bounded, answer, Some(key), || {
+                let (bound, age) = (bound.as_secs(), (answer.ended - at).as_secs_f64());
+                format!("k{key} at place {place} with bound={bound}, but {missed} was written {age:.3} s before")
+            });
+        }
+    }
+
+    fn check_age(&mut self, plan: &Plan, answer: &Answer, asked: Duration) {
+        let age = answer.began.saturating_sub(asked);
+        if age > plan.ttl {
+            self.violate(Property::HardTtl, answer, None, || format!("it is {:.1} s old", age.as_secs_f64()));
+        }
+        let stepped = plan.windows.iter().any(|w| w.fault == Fault::ClockStep && near(w, answer.ended));
+        let soft = Duration::from_secs(30);
+        if age > soft && !stepped && !self.proven.iter().any(|proven| proven.leases(answer.began)) {
+            self.violate(Property::Leased, answer, None, || {
+                format!("nothing proves that messages arrive, and it is {:.1} s old", age.as_secs_f64())
+            });
+        }
+        // With one topic there is nobody else to vouch.
+        let unread = self.unread.iter().rev().find(|at| **at + Duration::from_secs(11) < answer.began).copied();
+        if let Some(unread) = unread.filter(|unread| plan.topics == 1 && asked < *unread) {
+            self.violate(Property::Unread, answer, None, || {
+                format!("asked at {:.3}, something unreadable came at {:.3}", asked.as_secs_f64(), unread.as_secs_f64())
+            });
+        }
+    }
+
+    fn failed(&mut self, world: &World, answer: &Answer) {
+        self.tallies.failed += 1;
+        let strict = world.plan.strict && answer.status == 504;
+        // Failures are remembered for up to 5 s.
+        let since = answer.began.saturating_sub(Duration::from_secs(6));
+        let well = |region: usize| {
+            let steps = (answer.ended - since).as_millis() as u64 / 250 + 1;
+            (0..=steps).all(|n| world.is_well(region, (since + Duration::from_millis(250 * n)).min(answer.ended)))
+        };
+        if !strict && !self.lenient && (0..REGIONS).any(well) {
+            self.violate(Property::Answered, answer, Some(answer.read.key), || {
+                format!("status {} although a region was well", answer.status)
+            });
+        }
+    }
+
+    fn count_quiet(&mut self, world: &World, answer: &Answer, label: Option<&str>) {
+        let plan = &world.plan;
+        let ill = plan.windows.iter().any(|window| excuses(window) && near(window, answer.ended));
+        if ill || self.spoiled[answer.read.key] || answer.ended < RECOVERY {
+            return;
+        }
+        self.tallies.quiet.0 += 1;
+        self.tallies.quiet.1 += u64::from(label.is_some());
+        if plan.proof == Proof::Watermark && answer.is_hit() {
+            self.tallies.vouched.0 += 1;
+            self.tallies.vouched.1 += u64::from(answer.bound().is_none());
+        }
+    }
+
+    /// Everything has come to rest: what is read now must be the newest, and say nothing against itself.
+    pub fn rested(&mut self, world: &World, answer: &Answer) {
+        if self.lenient {
+            return;
+        }
+        let truth = &world.plan.truth;
+        let Some((_, shown)) = &answer.shown else {
+            return self.violate(Property::Converged, answer, None, || format!("status {}", answer.status));
+        };
+        for (key, place) in shown {
+            let newest = truth.newest(*key, answer.ended);
+            if *place < newest {
+                self.violate(Property::Converged, answer, Some(*key), || {
+                    format!("k{key} is still at place {place} of {newest}: {}", answer.line)
+                });
+            }
+        }
+        if answer.label().is_some() && !shown.iter().any(|(key, _)| self.spoiled[*key]) {
+            self.violate(Property::Converged, answer, Some(answer.read.key), || format!("still {}", answer.line));
+        }
+    }
+
+    /// The run is over: what holds for all of it.
+    pub fn end(&mut self, world: &World, left: &[&str], under_way: usize) {
+        let at = world.elapsed();
+        if !left.is_empty() || under_way > 0 {
+            let text = format!("{left:?} had to be dropped, {under_way} fills under way");
+            self.note(Violation { property: Property::Kept, at, key: None, text });
+        }
+        let legs = world.noticed().legs.clone();
+        self.tallies.legs = legs.iter().map(|legs| legs.len() as u64).sum();
+        if self.lenient {
+            return;
+        }
+        self.misses.sort_unstable();
+        for (region, legs) in legs.iter().enumerate() {
+            self.check_budget(region, legs);
+        }
+        let (quiet, labelled) = self.tallies.quiet;
+        if quiet >= 300 && labelled * 20 > quiet {
+            let text = format!("{labelled} of {quiet} answers outside fault windows are labelled");
+            self.note(Violation { property: Property::Unlabelled, at, key: None, text });
+        }
+    }
+
+    /// In any ten seconds: what readers caused, three tries each, and the background's 20/s and fifth.
+    fn check_budget(&mut self, region: usize, legs: &[Duration]) {
+        let ten = Duration::from_secs(10);
+        for (first, from) in legs.iter().enumerate().step_by(25) {
+            let sent = legs[first..].partition_point(|at| *at < *from + ten);
+            let began = self.misses.partition_point(|at| *at + ten < *from);
+            let caused = self.misses[began..].partition_point(|at| *at < *from + ten);
+            let most = 220 + 36 * caused / 10;
+            if sent > most {
+                let text = format!("{sent} requests to region {region} in ten seconds, {caused} misses");
+                return self.note(Violation { property: Property::Budgeted, at: *from, key: None, text });
+            }
+        }
+    }
+
+    fn violate(&mut self, property: Property, answer: &Answer, key: Option<usize>, text: impl FnOnce() -> String) {
+        if !self.lenient {
+            let text = format!("{} [{}]", text(), answer.line);
+            self.note(Violation { property, at: answer.ended, key: key.or(Some(answer.read.key)), text });
+        }
+    }
+
+    fn note(&mut self, violation: Violation) {
+        self.violation.get_or_insert(violation);
+    }
+}
+
+impl Proven {
+    /// R9, by the truth: strong for 15 s, weak for 75 s.
+    fn leases(&self, at: Duration) -> bool {
+        let within = |proof: Option<Duration>, lease: u64| {
+            proof.is_some_and(|proof| at <= proof + Duration::from_secs(lease) + Duration::from_millis(200))
+        };
+        let weak = self.polled.min(self.attested);
+        self.subscribed.is_some() && (within(self.published, 15) || within(weak, 75))
+    }
+}
+
+/// Whether a fault's window, or what follows it, covers this moment.
+fn near(window: &Window, at: Duration) -> bool {
+    window.from <= at && at < window.until + RECOVERY
+}
+
+/// Whether a fault excuses labels while it lasts: those that last throughout do not.
+fn excuses(window: &Window) -> bool {
+    use Fault::*;
+    !matches!(
+        window.fault,
+        LateWinner | AbsentThenLagging | FleetLags | RegionEtags | ManyUrls | PublisherSkew | AbsentAgainstPresent
+    )
+}
+
+/// What a clock that is wrong adds to a bound: nobody can tell.
+fn slack(plan: &Plan, at: Duration) -> Duration {
+    let stepped = plan.windows.iter().any(|window| window.fault == Fault::ClockStep && near(window, at));
+    let skewed = plan.windows.iter().any(|window| window.fault == Fault::PublisherSkew);
+    let step = if stepped { Duration::from_secs(21) } else { Duration::ZERO };
+    step + if skewed { Duration::from_secs(6) } else { Duration::ZERO }
+}

@@ -1,0 +1,404 @@
+//! Owns what one seed stands for: the service, its regions, the writes, the reads and the faults.
+//!
+//! Before it: a seed, and what a profile insists on. After it: [`super::world`] carries the plan out. Invariant: the same
+//! seed and the same wishes draw the same plan; at no time is every region ill.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::faults::Fault;
+use super::truth::{Backup, Kind, Truth, Write};
+
+/// How long writes and faults go on; what comes after is the calm in which everything must come right.
+pub const SPAN: Duration = Duration::from_secs(600);
+/// Regions of the service.
+pub const REGIONS: usize = 3;
+/// How long after a fault its consequences are excused from the cap on labels.
+pub const RECOVERY: Duration = Duration::from_secs(75);
+
+/// What replies say of themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// A version of each record.
+    Versions,
+    /// An ETag.
+    Etags,
+    /// Nothing.
+    Bare,
+}
+
+/// How topics prove that they speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// Numbered announcements, heartbeats with `ingested_through`.
+    Watermark,
+    /// Heartbeats of the path only.
+    Path,
+    /// None: polls and attributes.
+    Weak,
+}
+
+/// What a profile insists on; the seed draws the rest.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// What replies say.
+    pub style: Option<Style>,
+    /// How topics prove.
+    pub proof: Option<Proof>,
+    /// Whether announcements state versions.
+    pub announces_versions: Option<bool>,
+    /// How many regions have a topic.
+    pub topics: Option<usize>,
+    /// Exactly these faults.
+    pub faults: Option<Vec<Fault>>,
+    /// The route's TTL.
+    pub ttl: Option<Duration>,
+    /// How often entries are audited.
+    pub audit: Option<Duration>,
+}
+
+/// A fault's time and place.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// What.
+    pub fault: Fault,
+    /// From when.
+    pub from: Duration,
+    /// Until when.
+    pub until: Duration,
+    /// Where.
+    pub region: usize,
+    /// Which record, for faults of one.
+    pub key: usize,
+    /// Between 0 and 1: a share, or how bad.
+    pub strength: f64,
+}
+
+impl Window {
+    /// Whether it is on.
+    pub fn holds(&self, at: Duration) -> bool {
+        self.from <= at && at < self.until
+    }
+}
+
+/// One reader's request.
+#[derive(Clone, Copy, Debug)]
+pub struct Read {
+    /// When.
+    pub at: Duration,
+    /// Which record.
+    pub key: usize,
+    /// Through which URL: 0 and 1 are its views, 2 a pair with the next record.
+    pub view: u8,
+}
+
+/// A region of the service.
+#[derive(Clone, Copy, Debug)]
+pub struct RegionPlan {
+    /// How long a reply takes.
+    pub latency: Duration,
+    /// How far ingest lags behind the source.
+    pub lag: Duration,
+    /// How far some of its nodes lag behind its ingest.
+    pub cache_lag: Duration,
+    /// The share of replies from such nodes.
+    pub cache_share: f64,
+    /// Announcing processes.
+    pub publishers: usize,
+}
+
+/// What one seed stands for.
+pub struct Plan {
+    /// The seed.
+    pub seed: u64,
+    /// What replies say.
+    pub style: Style,
+    /// How topics prove.
+    pub proof: Proof,
+    /// Announcements state versions.
+    pub announces_versions: bool,
+    /// 404s of deleted records state versions.
+    pub tombstones: bool,
+    /// Regions that have a topic: the first so many.
+    pub topics: usize,
+    /// Refuse rather than serve below the floor.
+    pub strict: bool,
+    /// The route's TTL.
+    pub ttl: Duration,
+    /// How often entries are audited, if they are.
+    pub audit: Option<Duration>,
+    /// The regions.
+    pub regions: Vec<RegionPlan>,
+    /// Faults, in order of time.
+    pub windows: Vec<Window>,
+    /// The truth.
+    pub truth: Truth,
+    /// Reads, in order of time.
+    pub reads: Vec<Read>,
+    /// When all has come to rest and everything is read once more.
+    pub calm: Duration,
+}
+
+/// A uniform draw between two times.
+pub fn between(rng: &mut Rng, from: Duration, until: Duration) -> Duration {
+    from + until.saturating_sub(from).mul_f64(rng.f64())
+}
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Draws a plan.
+pub fn draw(seed: u64, wishes: &Wishes) -> Plan {
+    let rng = &mut Rng::with_seed(seed ^ 0x6e65_6172_7369_6465);
+    let keys = 20 + rng.usize(0..12);
+    let style = [Style::Versions, Style::Versions, Style::Etags, Style::Bare][rng.usize(0..4)];
+    let style = wishes.style.unwrap_or(style);
+    let proof = [Proof::Watermark, Proof::Watermark, Proof::Watermark, Proof::Path, Proof::Weak][rng.usize(0..5)];
+    let proof = wishes.proof.unwrap_or(proof);
+    let states = match style {
+        Style::Versions => rng.f64() < 0.85,
+        _ => rng.f64() < 0.4,
+    };
+    let announces_versions = wishes.announces_versions.unwrap_or(states);
+    let topics = wishes.topics.unwrap_or(if rng.f64() < 0.2 { 1 + rng.usize(0..2) } else { REGIONS });
+    let ttl = wishes.ttl.unwrap_or(secs(90 + rng.u64(0..300)));
+    let windows = windows(rng, wishes, style, keys, topics);
+    let regions = regions(rng, style, &windows);
+    let writes = writes(rng, keys, &windows);
+    let truth = truth(rng, keys, &regions, &windows, writes);
+    let reads = reads(rng, keys, &truth, &windows);
+    let last = windows.iter().map(|window| window.until).max().unwrap_or(SPAN).max(SPAN);
+    Plan {
+        seed,
+        style,
+        proof,
+        announces_versions,
+        tombstones: rng.f64() < 0.7,
+        topics,
+        strict: rng.f64() < 0.15,
+        ttl,
+        audit: wishes.audit,
+        regions,
+        windows,
+        truth,
+        reads,
+        calm: last + ttl.max(secs(120)) + secs(30),
+    }
+}
+
+fn regions(rng: &mut Rng, style: Style, windows: &[Window]) -> Vec<RegionPlan> {
+    let has = |fault: Fault, region: usize| windows.iter().any(|w| w.fault == fault && w.region == region);
+    let fleet = windows.iter().any(|window| window.fault == Fault::FleetLags);
+    let one = |region: usize| {
+        let quick = has(Fault::LateWinner, region) || has(Fault::AbsentThenLagging, region);
+        let lag = match rng.u8(0..4) {
+            _ if quick => ms(2_000 + rng.u64(0..8_000)),
+            0 => ms(1 + rng.u64(0..50)),
+            1 => ms(50 + rng.u64(0..400)),
+            2 => ms(400 + rng.u64(0..2_000)),
+            _ => ms(20 + rng.u64(0..200)),
+        };
+        RegionPlan {
+            latency: if quick { ms(1) } else { ms(2 + rng.u64(0..80)) },
+            lag,
+            cache_lag: if fleet && style == Style::Versions { ms(200 + rng.u64(0..4_000)) } else { Duration::ZERO },
+            cache_share: 0.4,
+            publishers: 1 + rng.usize(0..3),
+        }
+    };
+    (0..REGIONS).map(one).collect()
+}
+
+/// Faults that make a region useless while they last: never two regions at once.
+const ILLNESSES: &[Fault] = &[
+    Fault::Down,
+    Fault::Refused,
+    Fault::Truncated,
+    Fault::Dripping,
+    Fault::AnnouncerDies,
+    Fault::MassWhileDying,
+];
+
+/// Faults that last from the start to the end.
+const LASTING: &[Fault] = &[
+    Fault::LateWinner,
+    Fault::AbsentThenLagging,
+    Fault::FleetLags,
+    Fault::RegionEtags,
+    Fault::ManyUrls,
+    Fault::PublisherSkew,
+    Fault::AbsentAgainstPresent,
+];
+
+fn suits(fault: Fault, style: Style) -> bool {
+    match fault {
+        Fault::Backup | Fault::MaxInReply | Fault::MaxInMessage | Fault::FleetLags => style == Style::Versions,
+        Fault::RegionEtags | Fault::OldNotModified => style == Style::Etags,
+        _ => true,
+    }
+}
+
+fn windows(rng: &mut Rng, wishes: &Wishes, style: Style, keys: usize, topics: usize) -> Vec<Window> {
+    let faults: Vec<Fault> = match &wishes.faults {
+        Some(faults) => faults.clone(),
+        None => {
+            let mut pool: Vec<Fault> = Fault::ALL.iter().copied().filter(|fault| suits(*fault, style)).collect();
+            rng.shuffle(&mut pool);
+            pool.truncate(7 + rng.usize(0..5));
+            pool
+        }
+    };
+    let mut windows: Vec<Window> = Vec::new();
+    for fault in faults {
+        let mut window = Window {
+            fault,
+            from: between(rng, secs(90), secs(520)),
+            until: Duration::ZERO,
+            region: rng.usize(0..if on_topic(fault) { topics } else { REGIONS }),
+            key: rng.usize(0..keys),
+            strength: rng.f64(),
+        };
+        window.until = window.from + secs(10 + rng.u64(0..35));
+        if LASTING.contains(&fault) {
+            (window.from, window.until) = (Duration::ZERO, SPAN);
+        }
+        if fault == Fault::OneLiveOneBehind {
+            (window.from, window.until) = (Duration::ZERO, secs(40 + rng.u64(0..60)));
+        }
+        if fault == Fault::Backup {
+            window.until = window.from + secs(20);
+        }
+        let ill = |other: &Window| ILLNESSES.contains(&other.fault) && other.region != window.region;
+        let clash = windows.iter().find(|other| ill(other)).map(|other| other.region);
+        if let (true, Some(region)) = (ILLNESSES.contains(&fault), clash) {
+            window.region = region;
+        }
+        windows.push(window);
+    }
+    windows.sort_by_key(|window| window.from);
+    windows
+}
+
+/// Faults of a region's topic rather than of the region.
+const fn on_topic(fault: Fault) -> bool {
+    use Fault::*;
+    matches!(
+        fault,
+        OlderAfterNewer | Duplicate | HourLate | Replayed | Lost | SubscriptionDeleted | SilentlyDead | IngestStalled
+            | ResubscribeWithHole | DeletedAfterRecreation | MaxInMessage | ApplyFails | Undecodable | Unrouted
+            | PolicyRevoked | QueueDeleted | OneQueueLost | Balancer | Reload | AnnouncerDies
+    )
+}
+
+fn writes(rng: &mut Rng, keys: usize, windows: &[Window]) -> Vec<(Duration, usize, Kind, bool)> {
+    let zipf = |rng: &mut Rng| (keys as f64 * rng.f64().powi(2)) as usize;
+    let kind = |rng: &mut Rng| if rng.f64() < 0.15 { Kind::Deleted } else { Kind::Changed };
+    let count = 55 + rng.usize(0..40);
+    let mut writes: Vec<_> = (0..count)
+        .map(|_| (between(rng, secs(15), secs(580)), zipf(rng), kind(rng), false))
+        .collect();
+    for window in windows {
+        match window.fault {
+            Fault::HotKey => {
+                let every = ms(15 + rng.u64(0..60));
+                writes.extend((0..40).map(|n| (window.from + every * n, window.key, Kind::Changed, false)));
+            }
+            Fault::MassWhileDying => {
+                writes.extend((0..keys).map(|key| (between(rng, window.from, window.from + secs(1)), key, Kind::Changed, false)));
+            }
+            Fault::Reload => writes.push((window.from, window.key, Kind::Changed, true)),
+            Fault::AbsentAgainstPresent | Fault::DeletedAfterRecreation => {
+                for n in 0..4 {
+                    let at = between(rng, secs(100), secs(500));
+                    let then = if n % 2 == 0 { Kind::Deleted } else { Kind::Changed };
+                    writes.push((at, window.key, then, false));
+                    writes.push((at + ms(50 + rng.u64(0..3_000)), window.key, Kind::Changed, false));
+                }
+            }
+            // What happens while messages are lost is what matters.
+            fault if on_topic(fault) || matches!(fault, Fault::Suspended | Fault::Restart | Fault::FleetLags) => {
+                for _ in 0..4 {
+                    writes.push((between(rng, window.from, window.until.min(secs(590))), zipf(rng), kind(rng), false));
+                }
+            }
+            _ => {}
+        }
+    }
+    writes.sort_by_key(|(at, ..)| *at);
+    writes
+}
+
+fn truth(
+    rng: &mut Rng,
+    keys: usize,
+    regions: &[RegionPlan],
+    windows: &[Window],
+    drawn: Vec<(Duration, usize, Kind, bool)>,
+) -> Truth {
+    let present: Vec<bool> = (0..keys).map(|_| rng.f64() < 0.9).collect();
+    let mut places = vec![0; keys];
+    let writes: Vec<Write> = drawn
+        .into_iter()
+        .enumerate()
+        .map(|(index, (at, key, kind, silent))| {
+            places[key] += 1;
+            Write { at, key, kind, version: 1_000 + index as u64, place: places[key], silent }
+        })
+        .collect();
+    let stalled = |region: usize, at: Duration| {
+        let stalls = windows.iter().filter(|window| window.region == region && window.holds(at));
+        let stall = |fault: Fault| matches!(fault, Fault::IngestStalled | Fault::OneLiveOneBehind);
+        stalls.filter(|window| stall(window.fault)).map(|window| window.until).max()
+    };
+    let ingests = regions.iter().enumerate().map(|(region, plan)| {
+        let mut last = Duration::ZERO;
+        let ingest = |write: &Write| {
+            let at = write.at + plan.lag.mul_f64(0.5 + rng.f64() * 0.5);
+            last = stalled(region, at).unwrap_or(at).max(last + Duration::from_micros(10));
+            last
+        };
+        writes.iter().map(ingest).collect::<Vec<_>>()
+    });
+    let ingests = ingests.collect();
+    let backup = windows.iter().find(|window| window.fault == Fault::Backup).map(|window| Backup {
+        region: window.region,
+        at: window.from,
+        to: window.from.saturating_sub(secs(60)),
+        until: window.until,
+    });
+    Truth::new(present, writes, ingests, regions.iter().map(|region| region.lag).collect(), backup)
+}
+
+fn reads(rng: &mut Rng, keys: usize, truth: &Truth, windows: &[Window]) -> Vec<Read> {
+    let view = |rng: &mut Rng| [0, 0, 0, 1, 2][rng.usize(0..5)];
+    let mut reads: Vec<Read> = (0..1_500)
+        .map(|_| Read {
+            at: between(rng, secs(3), SPAN),
+            key: (keys as f64 * rng.f64().powf(1.5)) as usize,
+            view: view(rng),
+        })
+        .collect();
+    // Around a change is where something can go wrong: before it arrives, while it arrives, just after.
+    for (index, write) in truth.writes.iter().enumerate() {
+        for ingests in &truth.ingests {
+            let around = ingests[index].saturating_sub(ms(rng.u64(0..120)));
+            reads.extend((0..3).map(|n| Read {
+                at: around + ms(rng.u64(0..150)) * n,
+                key: write.key,
+                view: view(rng),
+            }));
+        }
+    }
+    // And at the end of a pause, where readers have waited.
+    for window in windows.iter().filter(|window| window.fault == Fault::Suspended) {
+        reads.extend((0..keys).map(|key| Read { at: between(rng, window.from, window.until), key, view: 0 }));
+    }
+    reads.sort_by_key(|read| read.at);
+    reads
+}

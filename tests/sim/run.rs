@@ -1,0 +1,480 @@
+//! Owns one run: moves time, publishes, delivers, reads, breaks things, and tells the checker.
+//!
+//! Before it: a [`World`]. After it: what the checker found. Invariant: everything happens on one thread in virtual time,
+//! in the order of the plan; the same seed does the same, to the last draw.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Poll;
+use std::time::Duration;
+
+use fastrand::Rng;
+use nearside::freshness::event::{Action, Event};
+use nearside::freshness::words::RegionId;
+
+use super::check::{Answer, Checker, Property, Violation};
+use super::designs::Design;
+use super::faults::Fault;
+use super::plan::{Proof, REGIONS, Read, between};
+use super::subject::Subject;
+use super::topic::{Message, Says, Topic};
+use super::world::World;
+
+/// What happens at a time.
+#[derive(Clone, Copy, Debug)]
+enum Happening {
+    /// A region ingested a write; its publisher announces it.
+    Ingested(usize, usize),
+    /// A publisher's heartbeat is due.
+    Beat(usize, usize),
+    /// A message arrives at a subscription.
+    Delivery(u32, Message),
+    /// The sidecar sets out to subscribe.
+    Subscribe(usize),
+    /// Its subscription is made.
+    Subscribed(usize),
+    /// A long poll comes back.
+    Poll(usize),
+    /// The subscription's attributes are looked at.
+    Attest(usize),
+    /// A reader asks.
+    Read(Read),
+    /// A reader asks when all has come to rest.
+    LastRead(Read),
+    /// A window begins.
+    Begins(usize),
+    /// A window ends.
+    Ends(usize),
+    /// A publisher says that a record is to be read anew.
+    Reload(usize, usize),
+    /// Time passes.
+    Tick,
+}
+
+/// What a run came to.
+pub struct Outcome {
+    /// What was checked and counted.
+    pub checker: Checker,
+    /// The world, for its story and the faults that fired.
+    pub world: Arc<World>,
+    /// A number for everything that readers saw: two runs of a seed must agree on it.
+    pub trace: u64,
+}
+
+struct Run {
+    world: Arc<World>,
+    subject: Subject,
+    shared: Arc<Mutex<Shared>>,
+    topics: Vec<Topic>,
+    queue: BinaryHeap<Reverse<(Duration, u64, usize)>>,
+    happenings: Vec<Happening>,
+    rng: Rng,
+    /// Until when what was on its way is held up by a pause.
+    paused_until: Duration,
+    /// Rechecks and fills of the sidecar that a restart left behind.
+    left: Vec<&'static str>,
+}
+
+/// What readers that wait share with the loop.
+struct Shared {
+    checker: Checker,
+    trace: u64,
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().expect("no panic while it was held")
+}
+
+/// Runs `world` to its end, or to the first violation.
+pub async fn run(world: Arc<World>, design: Design) -> Outcome {
+    let plan = &world.plan;
+    let checker = Checker::new(plan, design != Design::Nearside);
+    let shared = Arc::new(Mutex::new(Shared { checker, trace: 0 }));
+    let mut run = Run {
+        subject: Subject::new(&world, design),
+        topics: plan.regions.iter().map(|region| Topic::new(region.publishers)).collect(),
+        queue: BinaryHeap::new(),
+        happenings: Vec::new(),
+        rng: Rng::with_seed(plan.seed ^ 0x0072_756e),
+        paused_until: Duration::ZERO,
+        left: Vec::new(),
+        shared,
+        world,
+    };
+    run.prepare();
+    run.go().await;
+    let under_way = run.subject.stop(&mut run.left).await;
+    let mut shared = lock(&run.shared);
+    let checker = Checker::new(&run.world.plan, true);
+    let mut checker = std::mem::replace(&mut shared.checker, checker);
+    checker.end(&run.world, &run.left, under_way);
+    Outcome { checker, trace: shared.trace, world: run.world.clone() }
+}
+
+impl Run {
+    fn at(&mut self, when: Duration, what: Happening) {
+        let number = self.happenings.len();
+        self.happenings.push(what);
+        self.queue.push(Reverse((when, number as u64, number)));
+    }
+
+    /// Puts the whole plan into the queue.
+    fn prepare(&mut self) {
+        let world = self.world.clone();
+        let plan = &world.plan;
+        for (region, ingests) in plan.truth.ingests.iter().enumerate().take(plan.topics) {
+            for (write, at) in ingests.iter().enumerate() {
+                let after = Duration::from_millis(self.rng.u64(0..20));
+                self.at(*at + after, Happening::Ingested(region, write));
+            }
+            let soon = Duration::from_millis(100 + self.rng.u64(0..2_000));
+            self.at(soon, Happening::Subscribe(region));
+            for publisher in 0..plan.regions[region].publishers {
+                let phase = Duration::from_millis(self.rng.u64(0..5_000));
+                self.at(phase, Happening::Beat(region, publisher));
+            }
+            self.at(Duration::from_secs(1), Happening::Poll(region));
+            self.at(Duration::from_secs(2), Happening::Attest(region));
+        }
+        for (index, window) in plan.windows.iter().enumerate() {
+            self.at(window.from, Happening::Begins(index));
+            self.at(window.until, Happening::Ends(index));
+        }
+        for read in &plan.reads {
+            self.at(read.at, Happening::Read(*read));
+        }
+        let mut at = super::plan::SPAN;
+        while at < plan.calm {
+            for key in 0..plan.truth.keys() {
+                let read = Read { at: between(&mut self.rng, at, at + Duration::from_secs(20)), key, view: 0 };
+                self.at(read.at, Happening::Read(read));
+            }
+            at += Duration::from_secs(20);
+        }
+        for key in 0..plan.truth.keys() {
+            for view in 0..3 {
+                let read = Read { at: plan.calm, key, view };
+                self.at(plan.calm + Duration::from_millis(key as u64), Happening::LastRead(read));
+            }
+        }
+        self.at(Duration::from_secs(1), Happening::Tick);
+    }
+
+    async fn go(&mut self) {
+        let end = self.world.plan.calm + Duration::from_secs(5);
+        while let Some(Reverse((when, _, number))) = self.queue.pop() {
+            if when > end || lock(&self.shared).checker.violation.is_some() {
+                break;
+            }
+            let now = self.world.elapsed();
+            if when > now {
+                tokio::time::sleep(when - now).await;
+            }
+            self.happen(self.happenings[number]).await;
+        }
+    }
+
+    async fn happen(&mut self, what: Happening) {
+        let now = self.world.elapsed();
+        match what {
+            Happening::Ingested(region, write) => self.announce(region, write, now),
+            Happening::Beat(region, publisher) => self.beat(region, publisher, now),
+            Happening::Delivery(subscription, message) => self.deliver(subscription, message, now),
+            Happening::Subscribe(region) => self.subscribe(region, now),
+            Happening::Subscribed(region) => self.subscribed(region, now),
+            Happening::Poll(region) => self.poll(region, now),
+            Happening::Attest(region) => self.attest(region, now),
+            Happening::Read(read) => self.read(read, false).await,
+            Happening::LastRead(read) => self.read(read, true).await,
+            Happening::Begins(window) => self.begins(window, now).await,
+            Happening::Ends(window) => self.ends(window),
+            Happening::Reload(region, key) => {
+                self.world.fired(Fault::Reload);
+                self.send(region, key, Says::Reload(key), now);
+            }
+            Happening::Tick => {
+                self.step(Event::Tick);
+                self.at(now + Duration::from_secs(1), Happening::Tick);
+            }
+        }
+    }
+
+    /// Applies an event; a new subscription that is asked for is made by this world.
+    fn step(&mut self, event: Event) {
+        for action in self.subject.step(event) {
+            match action {
+                Action::Resubscribe(region, after) => {
+                    let region = region.index();
+                    self.topics[region].subscription = None;
+                    lock(&self.shared).checker.subscribed(region, None);
+                    let after = after.mul_f64(0.5 + self.rng.f64() / 2.0);
+                    self.at(self.world.elapsed() + after, Happening::Subscribe(region));
+                }
+                Action::EpochMoved(region, _, why) => {
+                    self.world.tell(&[], || format!("epoch of region {} moves: {why}", region.index()));
+                }
+                Action::StateChanged(region, state) => {
+                    self.world.tell(&[], || format!("region {} is {}", region.index(), state.word()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn announce(&mut self, region: usize, write: usize, now: Duration) {
+        let change = self.world.plan.truth.writes[write];
+        if change.silent {
+            let all = self.world.plan.truth.ingests.iter().map(|ingests| ingests[write]).max().unwrap_or(now);
+            let told = self.world.plan.windows.iter().find(|w| w.fault == Fault::Reload);
+            if told.is_some_and(|window| window.region == region) {
+                self.at(all + Duration::from_millis(500), Happening::Reload(region, change.key));
+            }
+            return;
+        }
+        self.send(region, change.key, Says::Write(write), now);
+    }
+
+    /// A publisher of the region, always the same for a record, publishes.
+    fn send(&mut self, region: usize, key: usize, says: Says, now: Duration) {
+        let publisher = key % self.topics[region].publishers();
+        let world = self.world.clone();
+        let message = self.topics[region].message(&world.plan, region, publisher, says, now);
+        self.publish(message);
+    }
+
+    fn publish(&mut self, message: Message) {
+        let world = self.world.clone();
+        let (deliveries, fired) = self.topics[message.region].publish(&world.plan, message, &mut self.rng);
+        fired.into_iter().for_each(|fault| world.fired(fault));
+        if deliveries.is_empty() {
+            world.tell(&keys_of(&world, message.says), || format!("LOST on topic {}: {:?}", message.region, message));
+        }
+        for (at, subscription, message) in deliveries {
+            self.at(at, Happening::Delivery(subscription, message));
+        }
+    }
+
+    fn beat(&mut self, region: usize, publisher: usize, now: Duration) {
+        self.at(now + Duration::from_secs(5), Happening::Beat(region, publisher));
+        let world = self.world.clone();
+        let says = match world.plan.proof {
+            Proof::Watermark => {
+                let skew = world.plan.windows.iter().find(|w| w.fault == Fault::PublisherSkew && w.region == region);
+                let ahead = skew.map_or(Duration::ZERO, |window| Duration::from_secs(5).mul_f64(window.strength));
+                if skew.is_some() {
+                    world.fired(Fault::PublisherSkew);
+                }
+                if world.is_on(Fault::IngestStalled, region, now) {
+                    world.fired(Fault::IngestStalled);
+                }
+                Says::Beat { through: world.plan.truth.through(region, now) + ahead }
+            }
+            Proof::Path if publisher == 0 => Says::Path,
+            _ => return,
+        };
+        let message = self.topics[region].message(&world.plan, region, publisher, says, now);
+        self.publish(message);
+    }
+
+    fn deliver(&mut self, subscription: u32, message: Message, now: Duration) {
+        if self.topics[message.region].subscription != Some(subscription) {
+            return;
+        }
+        let world = self.world.clone();
+        if now < self.paused_until {
+            let after = Duration::from_millis(self.rng.u64(0..500));
+            return self.at(self.paused_until + after, Happening::Delivery(subscription, message));
+        }
+        let keys = keys_of(&world, message.says);
+        if world.is_on(Fault::ApplyFails, message.region, now) {
+            world.fired(Fault::ApplyFails);
+            world.tell(&keys, || format!("could not be applied: {message:?}"));
+            if !Subject::acknowledges_unapplied() {
+                let again = Duration::from_secs(5 + self.rng.u64(0..25));
+                self.at(now + again, Happening::Delivery(subscription, message));
+            }
+            return;
+        }
+        self.notice_fetches(&message, &keys, now);
+        world.tell(&keys, || format!("arrives from topic {}: {:?}", message.region, message));
+        lock(&self.shared).checker.delivered(&world.plan, &message, now);
+        let event = self.subject.event(&world, &message);
+        self.step(event);
+    }
+
+    /// Some faults are coincidences: an announcement meets a fetch.
+    fn notice_fetches(&mut self, message: &Message, keys: &[usize], now: Duration) {
+        let (Says::Write(_), Some(key)) = (message.says, keys.first()) else { return };
+        if self.subject.is_asked_for(*key) {
+            self.world.fired(Fault::DuringFetch);
+            self.world.fired(Fault::LateReader);
+            for view in 0..2 {
+                let read = Read { at: now, key: *key, view };
+                self.at(now + Duration::from_millis(u64::from(view)), Happening::Read(read));
+            }
+        } else if !self.subject.holds(*key) {
+            self.world.fired(Fault::AbsentThenLagging);
+        }
+    }
+
+    fn subscribe(&mut self, region: usize, now: Duration) {
+        self.step(Event::Subscribing(RegionId(region as u8)));
+        self.topics[region].subscription = None;
+        lock(&self.shared).checker.subscribed(region, None);
+        let hole = self.world.is_on(Fault::ResubscribeWithHole, region, now);
+        let takes = if hole { Duration::from_secs(3 + self.rng.u64(0..20)) } else { Duration::from_millis(50 + self.rng.u64(0..400)) };
+        self.at(now + takes, Happening::Subscribed(region));
+    }
+
+    fn subscribed(&mut self, region: usize, now: Duration) {
+        self.topics[region].subscribe();
+        lock(&self.shared).checker.subscribed(region, Some(now));
+        self.world.tell(&[], || format!("region {region} is subscribed"));
+        self.step(Event::Subscribed(RegionId(region as u8)));
+    }
+
+    fn poll(&mut self, region: usize, now: Duration) {
+        let next = now + Duration::from_secs(5 + self.rng.u64(0..15));
+        self.at(next, Happening::Poll(region));
+        if self.topics[region].subscription.is_some() {
+            lock(&self.shared).checker.polled(region, now);
+            self.step(Event::Polled(RegionId(region as u8)));
+        }
+    }
+
+    fn attest(&mut self, region: usize, now: Duration) {
+        let next = now + Duration::from_secs(50 + self.rng.u64(0..10));
+        self.at(next, Happening::Attest(region));
+        if self.topics[region].subscription.is_some() {
+            lock(&self.shared).checker.attested(region, now);
+            self.step(Event::Attested(RegionId(region as u8)));
+        }
+    }
+
+    /// The subscription is gone; it is noticed after a while.
+    fn lose(&mut self, region: usize, fault: Fault) {
+        self.topics[region].subscription = None;
+        self.world.fired(fault);
+        self.world.tell(&[], || format!("{fault} at region {region}"));
+        lock(&self.shared).checker.subscribed(region, None);
+        self.step(Event::Lost(RegionId(region as u8)));
+    }
+
+    async fn begins(&mut self, index: usize, now: Duration) {
+        let world = self.world.clone();
+        let window = world.plan.windows[index];
+        world.tell(&[], || format!("{} at region {} begins", window.fault, window.region));
+        match window.fault {
+            Fault::SubscriptionDeleted | Fault::QueueDeleted | Fault::OneQueueLost | Fault::ResubscribeWithHole
+                if self.topics[window.region].subscription.is_some() =>
+            {
+                self.lose(window.region, window.fault);
+            }
+            Fault::Suspended => {
+                world.fired(window.fault);
+                self.paused_until = window.until;
+                world.clock.suspend(window.until - now);
+            }
+            Fault::ClockStep => {
+                world.fired(window.fault);
+                world.clock.step_wall(step_of(window.strength));
+            }
+            Fault::MaxInMessage => {
+                world.fired(window.fault);
+                let version = [u64::MAX, 1 << 61, 1_000_000][index % 3];
+                self.send(window.region, window.key, Says::Jump(window.key, version), now);
+            }
+            Fault::MaxInReply => lock(&self.shared).checker.spoil(window.key),
+            Fault::Unrouted => {
+                world.fired(window.fault);
+                self.send(window.region, 0, Says::Unrouted, now);
+            }
+            Fault::TableOverflow => {
+                world.fired(window.fault);
+                self.subject.overflow(&world, window.region);
+                lock(&self.shared).checker.forget();
+            }
+            Fault::EvictedMidFill => {
+                world.fired(window.fault);
+                self.subject.evict();
+            }
+            Fault::Restart => {
+                world.fired(window.fault);
+                self.restart(now).await;
+            }
+            Fault::HotKey => world.fired(window.fault),
+            _ => {}
+        }
+    }
+
+    fn ends(&mut self, index: usize) {
+        let window = self.world.plan.windows[index];
+        self.world.tell(&[], || format!("{} at region {} is over", window.fault, window.region));
+        match window.fault {
+            Fault::ClockStep => self.world.clock.step_wall(-step_of(window.strength)),
+            Fault::AnnouncerDies => self.topics[window.region].restart(),
+            _ => {}
+        }
+    }
+
+    async fn restart(&mut self, now: Duration) {
+        let under_way = self.subject.stop(&mut self.left).await;
+        if under_way > 0 {
+            let text = format!("{under_way} fills under way after a drain");
+            lock(&self.shared).checker.violation =
+                Some(Violation { property: Property::Kept, at: now, key: None, text });
+        }
+        self.subject = Subject::new(&self.world, self.subject.design());
+        lock(&self.shared).checker.restarted();
+        for region in 0..self.world.plan.topics {
+            self.topics[region].subscription = None;
+            let soon = Duration::from_millis(100 + self.rng.u64(0..2_000));
+            self.at(self.world.elapsed() + soon, Happening::Subscribe(region));
+        }
+    }
+
+    /// A reader: answered at once by a hit, later by a fill.
+    async fn read(&mut self, read: Read, last: bool) {
+        let (world, shared) = (self.world.clone(), self.shared.clone());
+        let began = world.elapsed();
+        let asking = self.subject.ask(&world, read);
+        let answering = async move {
+            let (status, line, shown) = asking.await;
+            let answer = Answer { read, began, ended: world.elapsed(), status, line, shown };
+            let mut shared = lock(&shared);
+            shared.checker.answered(&world, &answer);
+            if last {
+                shared.checker.rested(&world, &answer);
+            }
+            let mixed = shared.trace.rotate_left(7) ^ answer.ended.as_nanos() as u64 ^ u64::from(answer.status);
+            let shown = answer.shown.iter().flat_map(|(_, shown)| shown);
+            shared.trace = shown.fold(mixed, |trace, (key, place)| trace.rotate_left(3) ^ (key * 1_000 + place) as u64)
+                ^ (answer.line.len() as u64) << 40;
+            drop(shared);
+            world.tell(&[read.key], || {
+                format!("a reader of view {} since {:.3} gets {}: {:?} [{}]",
+                    read.view, began.as_secs_f64(), answer.status, answer.shown.as_ref().map(|(_, shown)| shown), answer.line)
+            });
+        };
+        let mut answering = Box::pin(answering);
+        if let Poll::Pending = futures_util::poll!(&mut answering) {
+            self.subject.tasks().spawn("reader", answering);
+        }
+    }
+}
+
+fn keys_of(world: &World, says: Says) -> Vec<usize> {
+    match says {
+        Says::Write(write) => vec![world.plan.truth.writes[write].key],
+        Says::Jump(key, _) | Says::Reload(key) => vec![key],
+        _ => Vec::new(),
+    }
+}
+
+/// Up to twenty seconds, forwards or backwards.
+fn step_of(strength: f64) -> i64 {
+    ((strength * 2.0 - 1.0) * 20_000.0) as i64
+}
+
+const _: () = assert!(REGIONS == 3, "one queue of three");

@@ -1,0 +1,240 @@
+//! Owns what is under test: a whole sidecar without sockets, or one of the designs beside it.
+//!
+//! Before it: [`super::run`]. After it: answers with what they show. Invariant: nothing of a stopped subject runs on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt};
+use http::{HeaderMap, Method};
+use nearside::cache::key::Seed;
+use nearside::clock::Wall;
+use nearside::config::read::from_toml;
+use nearside::freshness::event::{Action, Event, Says as Told, Scope};
+use nearside::freshness::words::{RegionId, Version};
+use nearside::request::Admitted;
+use nearside::response::{CACHE_STATUS, respond};
+use nearside::serve::{Parts, Sidecar, serve};
+use nearside::tasks::Tasks;
+
+use super::designs::{Design, Simple};
+use super::plan::{Plan, Read};
+use super::topic::{Message, Says};
+use super::truth::Kind;
+use super::world::{Regions, SHOWS, Shown, World};
+
+/// Records that are remembered without an entry, in a simulation: so few that a flood of announcements is too much.
+const FLOOR_SLOTS: usize = 512;
+
+/// What a reader gets: status, `Cache-Status`, and when what it shows was asked for.
+pub type Got = (u16, String, Option<(Duration, Shown)>);
+
+/// What is under test.
+pub enum Subject {
+    /// Ours.
+    Nearside(Arc<Sidecar>),
+    /// Another design.
+    Simple(Arc<Simple>, Tasks),
+}
+
+/// The path of a read.
+pub fn path(plan: &Plan, read: Read) -> String {
+    let key = read.key;
+    match read.view {
+        2 => format!("/v1/pairs/k{key}/k{}", (key + 1) % plan.truth.keys()),
+        view => format!("/v1/contexts/k{key}/{view}"),
+    }
+}
+
+fn settings(plan: &Plan) -> String {
+    let mut text = String::from("service.name = \"contexts\"\n");
+    for name in ["a", "b", "c"] {
+        text += &format!("[[service.region]]\nname = \"{name}\"\nurl = \"http://127.0.0.1:1/{name}\"\n");
+    }
+    text += "[[service.route]]\npath = \"/v1/contexts/{key}/{view}\"\nrecords = [\"context:{key}\"]\n\
+             [[service.route]]\npath = \"/v1/pairs/{one}/{two}\"\nrecords = [\"context:{one}\", \"context:{two}\"]\n\
+             [announcements]\ntransport = \"off\"\n[race]\ndeadline = \"2s\"\n";
+    text += &format!("[cache]\nttl = \"{}s\"\n[freshness]\nstrict = {}\n", plan.ttl.as_secs(), plan.strict);
+    text
+}
+
+impl Subject {
+    /// A new one, that knows nothing.
+    pub fn new(world: &Arc<World>, design: Design) -> Self {
+        let origin = Arc::new(Regions(world.clone()));
+        if design != Design::Nearside {
+            return Self::Simple(Arc::new(Simple::new(design, origin, world.plan.ttl)), Tasks::new());
+        }
+        fastrand::seed(world.plan.seed);
+        let config = from_toml(&settings(&world.plan)).expect("the settings above");
+        let parts = Parts {
+            clock: world.clock.clone(),
+            origin,
+            tasks: Tasks::new(),
+            seed: Seed::fixed(world.plan.seed),
+            floor_slots: FLOOR_SLOTS,
+        };
+        Self::Nearside(Sidecar::new(config, parts).expect("no credentials are read"))
+    }
+
+    /// Which design it is.
+    pub fn design(&self) -> Design {
+        match self {
+            Self::Nearside(_) => Design::Nearside,
+            Self::Simple(simple, _) => simple.design,
+        }
+    }
+
+    /// Where its readers run.
+    pub fn tasks(&self) -> &Tasks {
+        match self {
+            Self::Nearside(sidecar) => &sidecar.tasks,
+            Self::Simple(_, tasks) => tasks,
+        }
+    }
+
+    /// Drains it. Returns the fills that are still counted; tasks that had to be dropped go to `left`.
+    pub async fn stop(&mut self, left: &mut Vec<&'static str>) -> usize {
+        left.extend(self.tasks().drain(Duration::from_secs(60)).await);
+        match self {
+            Self::Nearside(sidecar) => sidecar.fills.under_way(),
+            Self::Simple(..) => 0,
+        }
+    }
+
+    /// Applies an event: what is for the world to do comes back.
+    pub fn step(&self, event: Event) -> Vec<Action> {
+        match self {
+            Self::Nearside(sidecar) => {
+                let actions = sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), event);
+                sidecar.carry_out(actions.clone());
+                actions
+            }
+            Self::Simple(simple, _) => {
+                simple.step(&event);
+                Vec::new()
+            }
+        }
+    }
+
+    /// A message in the protocol's terms.
+    pub fn event(&self, world: &World, message: &Message) -> Event {
+        let plan = &world.plan;
+        let version = |version: u64| Some(Version(version)).filter(|_| plan.announces_versions);
+        let says = match message.says {
+            Says::Write(write) => {
+                let write = &plan.truth.writes[write];
+                let id = self.record(write.key);
+                match write.kind {
+                    Kind::Changed => Told::Changed(id, version(write.version)),
+                    Kind::Deleted => Told::Deleted(id, version(write.version)),
+                }
+            }
+            Says::Jump(key, to) => Told::Changed(self.record(key), Some(Version(to))),
+            Says::Beat { through } => Told::Heartbeat {
+                path: false,
+                ingested_through: Some(world.calendar(through)),
+                signing_off: false,
+            },
+            Says::Path => Told::Heartbeat { path: true, ingested_through: None, signing_off: false },
+            Says::Undecodable => Told::Undecodable,
+            Says::Unrouted => Told::Unrouted,
+            Says::Reload(key) => Told::Reload(Scope::Record(self.record(key))),
+        };
+        let published = world.calendar(message.published);
+        let numbered = match message.says {
+            Says::Path => Some((1, slot(published))),
+            _ => message.numbered,
+        };
+        Event::Message { region: RegionId(message.region as u8), published, queued: Some(published), numbered, says }
+    }
+
+    fn record(&self, key: usize) -> nearside::freshness::words::RecordId {
+        match self {
+            Self::Nearside(sidecar) => sidecar.keyring.record("context", &format!("k{key}")).expect("a route names it"),
+            Self::Simple(..) => Simple::record(key),
+        }
+    }
+
+    /// A reader asks.
+    pub fn ask(&self, world: &Arc<World>, read: Read) -> BoxFuture<'static, Got> {
+        let path = path(&world.plan, read);
+        match self {
+            Self::Nearside(sidecar) => ask(sidecar.clone(), path).boxed(),
+            Self::Simple(simple, _) => simple.clone().ask(world.clone(), path).boxed(),
+        }
+    }
+
+    /// Whether a fill that shows this record is under way, as far as can be told from outside.
+    pub fn is_asked_for(&self, _key: usize) -> bool {
+        match self {
+            Self::Nearside(sidecar) => sidecar.fills.under_way() > 0,
+            Self::Simple(..) => false,
+        }
+    }
+
+    /// Whether an entry shows this record.
+    pub fn holds(&self, key: usize) -> bool {
+        match self {
+            Self::Nearside(sidecar) => !sidecar.store.entries_of(self.record(key)).is_empty(),
+            Self::Simple(..) => true,
+        }
+    }
+
+    /// Announcements of so many records that nobody reads that the table of floors is too small.
+    pub fn overflow(&self, world: &World, region: usize) {
+        let Self::Nearside(sidecar) = self else { return };
+        for number in 0..4 * FLOOR_SLOTS {
+            let id = sidecar.keyring.record("context", &format!("x{number}")).expect("a route names it");
+            let says = Told::Changed(id, Some(Version(7)));
+            let published = world.calendar(world.elapsed());
+            let region = RegionId(region as u8);
+            let _ = self.step(Event::Message { region, published, queued: None, numbered: None, says });
+        }
+    }
+
+    /// Everything goes, whatever is under way.
+    pub fn evict(&self) {
+        let Self::Nearside(sidecar) = self else { return };
+        for key in 0..64 {
+            let id = self.record(key);
+            for (key, entry) in sidecar.store.entries_of(id) {
+                sidecar.store.remove(key.as_ref());
+                drop(entry);
+            }
+        }
+        sidecar.store.sweep();
+    }
+
+    /// R12: whether a transport acknowledges what could not be applied.
+    pub fn acknowledges_unapplied() -> bool {
+        false
+    }
+}
+
+fn slot(published: Wall) -> u64 {
+    published.as_millis() / 5_000
+}
+
+async fn ask(sidecar: Arc<Sidecar>, path_and_query: String) -> Got {
+    let path_len = path_and_query.len();
+    let headers = HeaderMap::new();
+    let admitted = Admitted { method: Method::GET, path_and_query, path_len, headers, body: Bytes::new() };
+    let response = respond(serve(&sidecar, admitted).await, &sidecar.names);
+    let line = response.headers().get(CACHE_STATUS).and_then(|line| line.to_str().ok()).unwrap_or_default();
+    let shows = response.headers().get(&SHOWS).and_then(|shows| shows.to_str().ok());
+    (response.status().as_u16(), line.to_owned(), shows.and_then(read_shows))
+}
+
+/// `q=<ns>;r=<region>;<key>=<place>,...`
+pub fn read_shows(text: &str) -> Option<(Duration, Shown)> {
+    let mut parts = text.split(';');
+    let asked = parts.next()?.strip_prefix("q=")?.parse().ok()?;
+    let pair = |text: &str| {
+        let (key, place) = text.split_once('=')?;
+        Some((key.parse().ok()?, place.parse().ok()?))
+    };
+    let shown: Shown = parts.nth(1)?.split(',').filter_map(pair).collect();
+    (!shown.is_empty()).then(|| (Duration::from_nanos(asked), shown))
+}

@@ -1,0 +1,168 @@
+//! Owns the way from a region's change to the sidecar: publishers that number, topics that lose, delay, duplicate and
+//! reorder, subscriptions that die.
+//!
+//! Before it: [`super::run`] says what is published when. After it: deliveries, each with its time. Invariant: what a
+//! publisher says of itself (numbers, `ingested_through`) is true unless a fault says otherwise.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::faults::Fault;
+use super::plan::{Plan, Proof, Window, between};
+
+/// What a message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Says {
+    /// This write was ingested.
+    Write(usize),
+    /// A record has a version that nobody gave it.
+    Jump(usize, u64),
+    /// A publisher's heartbeat.
+    Beat { through: Duration },
+    /// A path's heartbeat.
+    Path,
+    /// What nobody can read.
+    Undecodable,
+    /// A record type that no route names.
+    Unrouted,
+    /// Read this record anew.
+    Reload(usize),
+}
+
+/// A message on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Message {
+    /// Whose topic.
+    pub region: usize,
+    /// What it says.
+    pub says: Says,
+    /// Who numbers it, and its number.
+    pub numbered: Option<(u64, u64)>,
+    /// When SNS took it.
+    pub published: Duration,
+}
+
+/// One region's topic and our subscription to it.
+#[derive(Debug, Default)]
+pub struct Topic {
+    /// The number of the subscription, while there is one.
+    pub subscription: Option<u32>,
+    made: u32,
+    /// Per publisher: its name's life, and the last number it gave.
+    publishers: Vec<(u64, u64)>,
+    sent: Vec<Message>,
+}
+
+/// What is to be delivered when, to which subscription.
+pub type Deliveries = Vec<(Duration, u32, Message)>;
+
+impl Topic {
+    /// With so many publishers.
+    pub fn new(publishers: usize) -> Self {
+        Self { publishers: vec![(0, 0); publishers], ..Self::default() }
+    }
+
+    /// A new subscription.
+    pub fn subscribe(&mut self) -> u32 {
+        self.made += 1;
+        self.subscription = Some(self.made);
+        self.made
+    }
+
+    /// All publishers begin anew under new names.
+    pub fn restart(&mut self) {
+        self.publishers.iter_mut().for_each(|(life, number)| (*life, *number) = (*life + 1, 0));
+    }
+
+    /// How many publishers there are.
+    pub fn publishers(&self) -> usize {
+        self.publishers.len()
+    }
+
+    /// The message that publisher `of` makes of `says`, numbered as the plan has it.
+    pub fn message(&mut self, plan: &Plan, region: usize, of: usize, says: Says, at: Duration) -> Message {
+        let numbered = (plan.proof == Proof::Watermark && !matches!(says, Says::Path | Says::Undecodable)).then(|| {
+            let (life, number) = &mut self.publishers[of];
+            // A heartbeat repeats the last number.
+            *number += u64::from(!matches!(says, Says::Beat { .. }));
+            ((region as u64 * 100 + of as u64) * 1_000 + *life, *number)
+        });
+        Message { region, says, numbered, published: at }
+    }
+
+    /// Publishes a message: what arrives when; and which faults had a hand in it.
+    pub fn publish(&mut self, plan: &Plan, message: Message, rng: &mut Rng) -> (Deliveries, Vec<Fault>) {
+        let mut fired = Vec::new();
+        let at = message.published;
+        let windows: Vec<Window> =
+            plan.windows.iter().copied().filter(|w| w.region == message.region && w.holds(at)).collect();
+        let on = |fault: Fault| windows.iter().find(|window| window.fault == fault);
+        let change = matches!(message.says, Says::Write(_));
+        let (earlier, rest) = (self.sent.iter().filter(|sent| matches!(sent.says, Says::Write(_))), &self.sent);
+        let mut copies: Vec<(Duration, Message)> = vec![(at + delay(rng), message)];
+        if change {
+            if let Some(old) = on(Fault::HourLate).and_then(|_| earlier.clone().next()) {
+                let published = at.saturating_sub(Duration::from_secs(3_600));
+                copies.push((at + delay(rng), Message { published, ..*old }));
+                fired.push(Fault::HourLate);
+            }
+            if on(Fault::Replayed).is_some() && !rest.is_empty() {
+                copies.push((at + delay(rng), rest[rng.usize(0..rest.len())]));
+                fired.push(Fault::Replayed);
+            }
+            if on(Fault::Undecodable).is_some_and(|_| rng.f64() < 0.8) {
+                copies[0].1 = Message { says: Says::Undecodable, numbered: None, ..message };
+                fired.push(Fault::Undecodable);
+            }
+            if on(Fault::OlderAfterNewer).is_some_and(|_| rng.f64() < 0.6) {
+                copies[0].0 = between(rng, at, at + Duration::from_secs(12));
+                fired.push(Fault::OlderAfterNewer);
+            }
+            let deleted = |write: usize| plan.truth.writes[write].kind == super::truth::Kind::Deleted;
+            if let (Says::Write(write), true) = (message.says, on_anywhere(plan, Fault::DeletedAfterRecreation))
+                && deleted(write)
+            {
+                copies[0].0 = between(rng, at, at + Duration::from_secs(8));
+                fired.push(Fault::DeletedAfterRecreation);
+            }
+        }
+        if on(Fault::Duplicate).is_some_and(|_| rng.f64() < 0.7) {
+            copies.push((between(rng, at, at + Duration::from_secs(6)), message));
+            fired.push(Fault::Duplicate);
+        }
+        for fault in [Fault::SilentlyDead, Fault::PolicyRevoked] {
+            if on(fault).is_some() {
+                copies.clear();
+                fired.push(fault);
+            }
+        }
+        if change && on(Fault::Lost).is_some_and(|window| rng.f64() < 0.3 + 0.6 * window.strength) {
+            copies.clear();
+            fired.push(Fault::Lost);
+        }
+        if on(Fault::Balancer).is_some_and(|_| rng.f64() < 0.5) {
+            copies.clear();
+            fired.push(Fault::Balancer);
+        }
+        if change {
+            self.sent.push(message);
+        }
+        let subscription = self.subscription;
+        if subscription.is_none() && on(Fault::ResubscribeWithHole).is_some() {
+            fired.push(Fault::ResubscribeWithHole);
+        }
+        let to = |(at, message)| subscription.map(|subscription| (at, subscription, message));
+        (copies.into_iter().filter_map(to).collect(), fired)
+    }
+}
+
+fn on_anywhere(plan: &Plan, fault: Fault) -> bool {
+    plan.windows.iter().any(|window| window.fault == fault)
+}
+
+/// From publication to delivery: tens of milliseconds, at times seconds.
+fn delay(rng: &mut Rng) -> Duration {
+    let usual = Duration::from_millis(5 + rng.u64(0..150));
+    if rng.f64() < 0.02 { usual + Duration::from_millis(rng.u64(0..2_500)) } else { usual }
+}

@@ -1,0 +1,162 @@
+//! Owns the truth: what each record was, when, and which region knew it when.
+//!
+//! Before it: [`super::plan`] draws writes and lags. After it: regions answer from it, the checker compares with it.
+//! Times are since the start of the simulation. A record's *place* counts its writes: place 0 is what it was at the start,
+//! place n what its nth write made it. Invariant: nothing here changes once it is built.
+
+use std::time::Duration;
+
+/// What a write does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It is there, with a new value.
+    Changed,
+    /// It is gone.
+    Deleted,
+}
+
+/// One change at the source of truth.
+#[derive(Clone, Copy, Debug)]
+pub struct Write {
+    /// When.
+    pub at: Duration,
+    /// Of which record.
+    pub key: usize,
+    /// What.
+    pub kind: Kind,
+    /// The version the source gives it: larger than all before, over all records.
+    pub version: u64,
+    /// Which place of its record it leads to.
+    pub place: usize,
+    /// No region announces it: an operator's change, told by a RELOAD.
+    pub silent: bool,
+}
+
+/// All changes, and when each region had ingested them.
+pub struct Truth {
+    /// In order of time.
+    pub writes: Vec<Write>,
+    /// Per record, its writes in order.
+    by_key: Vec<Vec<usize>>,
+    /// Which records are there at the start.
+    present: Vec<bool>,
+    /// Per region, per record: from when on which place is shown.
+    steps: Vec<Vec<Vec<(Duration, usize)>>>,
+    /// Per region: when each write was ingested, in the order of writes.
+    pub ingests: Vec<Vec<Duration>>,
+    /// Per region: how far behind it is when all is well.
+    lags: Vec<Duration>,
+    /// A region's data are rolled back: region, when, to what time.
+    backup: Option<Backup>,
+}
+
+/// A region is restored from a backup.
+#[derive(Clone, Copy, Debug)]
+pub struct Backup {
+    /// Which region.
+    pub region: usize,
+    /// When.
+    pub at: Duration,
+    /// It shows what it had ingested by then,
+    pub to: Duration,
+    /// until then, when it has caught up again.
+    pub until: Duration,
+}
+
+impl Truth {
+    /// `writes` in order of time; `ingests` per region in the order of writes, never decreasing.
+    pub fn new(
+        present: Vec<bool>,
+        writes: Vec<Write>,
+        ingests: Vec<Vec<Duration>>,
+        lags: Vec<Duration>,
+        backup: Option<Backup>,
+    ) -> Self {
+        let mut by_key = vec![Vec::new(); present.len()];
+        for (index, write) in writes.iter().enumerate() {
+            by_key[write.key].push(index);
+        }
+        let region = |(region, ingested): (usize, &Vec<Duration>)| {
+            let mut steps = vec![Vec::new(); present.len()];
+            for (write, at) in writes.iter().zip(ingested) {
+                steps[write.key].push((*at, write.place));
+            }
+            if let Some(backup) = backup.filter(|backup| backup.region == region) {
+                steps.iter_mut().for_each(|steps| roll_back(steps, backup));
+            }
+            steps
+        };
+        let steps = ingests.iter().enumerate().map(region).collect();
+        Self { writes, by_key, present, steps, ingests, lags, backup }
+    }
+
+    /// How many records there are.
+    pub fn keys(&self) -> usize {
+        self.present.len()
+    }
+
+    /// The place that `region` has of `key` at `at`.
+    pub fn place_at(&self, region: usize, key: usize, at: Duration) -> usize {
+        let steps = &self.steps[region][key];
+        let after = steps.partition_point(|(since, _)| *since <= at);
+        if after == 0 { 0 } else { steps[after - 1].1 }
+    }
+
+    /// The newest place of `key` at `at`.
+    pub fn newest(&self, key: usize, at: Duration) -> usize {
+        self.by_key[key].partition_point(|write| self.writes[*write].at <= at)
+    }
+
+    /// The newest place of `key` that any region has told of or could have: without silent writes.
+    pub fn superseded_at(&self, key: usize, place: usize) -> Option<Duration> {
+        self.by_key[key].get(place).map(|write| self.writes[*write].at)
+    }
+
+    /// When the first region had what followed `place`.
+    pub fn first_ingest_after(&self, key: usize, place: usize) -> Option<Duration> {
+        let write = *self.by_key[key].get(place)?;
+        self.ingests.iter().map(|ingests| ingests[write]).min()
+    }
+
+    /// The write that led to `place`, if it was one.
+    pub fn write_of(&self, key: usize, place: usize) -> Option<&Write> {
+        place.checked_sub(1).map(|index| &self.writes[self.by_key[key][index]])
+    }
+
+    /// The version of a place; of the start's too.
+    pub fn version(&self, key: usize, place: usize) -> u64 {
+        match self.write_of(key, place) {
+            Some(write) => write.version,
+            None if self.present[key] => 100 + key as u64,
+            None => 0,
+        }
+    }
+
+    /// Whether the record is there.
+    pub fn is_present(&self, key: usize, place: usize) -> bool {
+        self.write_of(key, place).map_or(self.present[key], |write| write.kind == Kind::Changed)
+    }
+
+    /// Through when `region` has ingested everything, at `at`.
+    pub fn through(&self, region: usize, at: Duration) -> Duration {
+        let idle = at.saturating_sub(self.lags[region]);
+        let ingested = self.ingests[region].partition_point(|ingest| *ingest <= at);
+        let behind = self.writes.get(ingested).map_or(idle, |next| next.at.saturating_sub(Duration::from_nanos(1)));
+        let rolled = self.backup.filter(|backup| backup.region == region && at >= backup.at && at < backup.until);
+        let rolled = rolled.map_or(idle, |backup| backup.to.saturating_sub(self.lags[region]));
+        idle.min(behind).min(rolled)
+    }
+}
+
+/// From `backup.at` on what was shown at `backup.to`, until it has caught up.
+fn roll_back(steps: &mut Vec<(Duration, usize)>, backup: Backup) {
+    let before = |at: Duration, steps: &[(Duration, usize)]| {
+        let after = steps.partition_point(|(since, _)| *since <= at);
+        if after == 0 { 0 } else { steps[after - 1].1 }
+    };
+    let (old, new) = (before(backup.to, steps), before(backup.until, steps));
+    steps.retain(|(since, _)| *since <= backup.at || *since > backup.until);
+    steps.push((backup.at, old));
+    steps.push((backup.until, new));
+    steps.sort_by_key(|(since, _)| *since);
+}

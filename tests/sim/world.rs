@@ -1,0 +1,372 @@
+//! Owns the world around a sidecar: the regions that answer, and what has been noticed.
+//!
+//! Before it: a [`Plan`]. After it: [`super::run`] moves time, [`super::check`] judges. It is the [`Origin`] of the
+//! sidecar under test. Each reply says in a header of its own what it really shows, so that the checker need not trust
+//! what it checks. Invariant: the same plan and the same requests at the same times get the same replies.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fastrand::Rng;
+use futures_util::future::{BoxFuture, FutureExt};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use nearside::clock::{Clock, Moment, Wall};
+use nearside::freshness::words::{RegionId, Version};
+use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
+
+use super::faults::Fault;
+use super::plan::{Plan, REGIONS, Style};
+
+/// Where replies say what they show: `q=<ns>;r=<region>;<key>=<place>,...`.
+pub const SHOWS: HeaderName = HeaderName::from_static("x-sim");
+
+/// The calendar when a simulation starts.
+pub const EPOCH: Wall = Wall::from_millis(1_800_000_000_000);
+
+/// One line of the story.
+pub struct Line {
+    /// When.
+    pub at: Duration,
+    /// Of which records; empty for all.
+    pub keys: Vec<usize>,
+    /// What happened.
+    pub text: String,
+}
+
+/// A world and its time.
+pub struct World {
+    /// What happens in it.
+    pub plan: Plan,
+    /// The sidecar's clock; the world's own calendar is not stepped with it.
+    pub clock: Clock,
+    start: Moment,
+    noticed: Mutex<Noticed>,
+}
+
+/// What has been noticed.
+pub struct Noticed {
+    /// Draws of what is not planned.
+    pub rng: Rng,
+    /// Faults that took effect.
+    pub fired: BTreeSet<Fault>,
+    /// Legs, per region, each with its time.
+    pub legs: [Vec<Duration>; REGIONS],
+    /// The story, when somebody wants to read it.
+    pub story: Option<Vec<Line>>,
+    /// What intermediaries hold: per region and path, since when, and the reply.
+    held: BTreeMap<(usize, String), (Duration, Shown)>,
+}
+
+/// What a reply shows: each record with its place.
+pub type Shown = Vec<(usize, usize)>;
+
+/// What becomes of a request.
+enum Fate {
+    Fails(Failure),
+    Refused,
+    Answered { age: Option<Duration>, shown: Shown },
+}
+
+impl World {
+    /// The world of `plan`, at its start.
+    pub fn new(plan: Plan, story: bool) -> Arc<Self> {
+        let clock = Clock::simulated(EPOCH);
+        let noticed = Noticed {
+            rng: Rng::with_seed(plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            fired: BTreeSet::new(),
+            legs: Default::default(),
+            story: story.then(Vec::new),
+            held: BTreeMap::new(),
+        };
+        let start = clock.now();
+        Arc::new(Self { plan, clock, start, noticed: Mutex::new(noticed) })
+    }
+
+    /// Since the start, pauses included.
+    pub fn elapsed(&self) -> Duration {
+        self.clock.now() - self.start
+    }
+
+    /// The true calendar, whatever the sidecar's clock says.
+    pub fn calendar(&self, at: Duration) -> Wall {
+        EPOCH + at
+    }
+
+    /// What has been noticed so far.
+    pub fn noticed(&self) -> MutexGuard<'_, Noticed> {
+        self.noticed.lock().expect("no panic while it was held")
+    }
+
+    /// A fault took effect.
+    pub fn fired(&self, fault: Fault) {
+        self.noticed().fired.insert(fault);
+    }
+
+    /// Tells the story on, if somebody listens.
+    pub fn tell(&self, keys: &[usize], text: impl FnOnce() -> String) {
+        let at = self.elapsed();
+        if let Some(story) = &mut self.noticed().story {
+            story.push(Line { at, keys: keys.to_vec(), text: text() });
+        }
+    }
+
+    /// Whether `fault` is on at `region` now.
+    pub fn is_on(&self, fault: Fault, region: usize, at: Duration) -> bool {
+        self.plan.windows.iter().any(|w| w.fault == fault && w.region == region && w.holds(at))
+    }
+
+    /// Whether a region can answer.
+    pub fn is_well(&self, region: usize, at: Duration) -> bool {
+        use Fault::{Dripping, Refused, Truncated};
+        !self.is_down(region, at) && ![Refused, Truncated, Dripping].iter().any(|fault| self.is_on(*fault, region, at))
+    }
+
+    /// Down, or its process died.
+    fn is_down(&self, region: usize, at: Duration) -> bool {
+        let dead = |window: &super::plan::Window| match window.fault {
+            Fault::Down | Fault::MassWhileDying => true,
+            Fault::AnnouncerDies => self.died_at(region, window).is_some_and(|died| died <= at),
+            _ => false,
+        };
+        self.plan.windows.iter().any(|window| window.region == region && window.holds(at) && dead(window))
+    }
+
+    /// A moment after its first announcement in the window.
+    fn died_at(&self, region: usize, window: &super::plan::Window) -> Option<Duration> {
+        let ingests = &self.plan.truth.ingests[region];
+        let first = ingests.get(ingests.partition_point(|at| *at < window.from))?;
+        Some(*first + Duration::from_millis(30))
+    }
+
+    /// The records that a path shows.
+    pub fn records(&self, path: &str) -> Vec<usize> {
+        let key = |text: &str| text.strip_prefix('k').and_then(|number| number.parse().ok());
+        let mut parts = path.split('/').skip(2);
+        match parts.next() {
+            Some("pairs") => parts.filter_map(key).collect(),
+            _ => parts.next().and_then(key).into_iter().collect(),
+        }
+    }
+
+    fn fate(&self, region: usize, path: &str, no_cache: bool, sampled: Duration) -> Fate {
+        if self.is_down(region, sampled) {
+            let died = self.plan.windows.iter().filter(|window| window.region == region && window.holds(sampled));
+            died.for_each(|window| self.fired(window.fault));
+            return Fate::Fails(Failure::Connect);
+        }
+        for (fault, failure) in [
+            (Fault::Truncated, Failure::Truncated),
+            (Fault::Dripping, Failure::Deadline { within: Duration::from_secs(2), head: true }),
+        ] {
+            if self.is_on(fault, region, sampled) {
+                self.fired(fault);
+                return Fate::Fails(failure);
+            }
+        }
+        if self.is_on(Fault::Refused, region, sampled) {
+            self.fired(Fault::Refused);
+            return Fate::Refused;
+        }
+        let held = self.is_on(Fault::IntermediaryAge, region, sampled);
+        let place = (region, path.to_owned());
+        let kept = self.noticed().held.get(&place).cloned();
+        if held && let Some((since, shown)) = kept {
+            let age = sampled.saturating_sub(since);
+            // Some obey `no-cache`, some do not; all say how old the reply is.
+            let stubborn = self.plan.seed.is_multiple_of(2);
+            if age < Duration::from_secs(60) && age >= Duration::from_secs(1) && (!no_cache || stubborn) {
+                self.fired(Fault::IntermediaryAge);
+                return Fate::Answered { age: Some(age), shown };
+            }
+        }
+        let shown = self.sampled(region, path, sampled);
+        if held {
+            self.noticed().held.insert(place, (sampled, shown.clone()));
+        }
+        Fate::Answered { age: None, shown }
+    }
+
+    /// What one of the region's nodes has.
+    fn sampled(&self, region: usize, path: &str, at: Duration) -> Shown {
+        let (plan, truth) = (&self.plan.regions[region], &self.plan.truth);
+        let lags = !plan.cache_lag.is_zero() && self.noticed().rng.f64() < plan.cache_share;
+        let seen = if lags { at.saturating_sub(plan.cache_lag) } else { at };
+        let shown: Shown =
+            self.records(path).into_iter().map(|key| (key, truth.place_at(region, key, seen))).collect();
+        for (key, place) in &shown {
+            if *place != truth.place_at(region, *key, at) {
+                self.fired(Fault::FleetLags);
+            }
+            let newest = truth.newest(*key, at);
+            if truth.is_present(*key, *place) != truth.is_present(*key, newest) {
+                self.fired(Fault::AbsentAgainstPresent);
+            }
+            if self.is_on(Fault::Backup, region, at) && *place < newest {
+                self.fired(Fault::Backup);
+            }
+        }
+        if shown.len() > 1 {
+            self.fired(Fault::ManyUrls);
+        }
+        shown
+    }
+
+    fn latency(&self, region: usize, at: Duration) -> Duration {
+        let plan = &self.plan.regions[region];
+        let rng = &mut self.noticed().rng;
+        let tail = if rng.f64() < 0.02 { 8.0 } else { 1.0 };
+        let usual = plan.latency.mul_f64((0.7 + 0.6 * rng.f64()) * tail);
+        let slow = self.plan.windows.iter().any(|w| w.fault == Fault::Slow && w.region == region && w.holds(at));
+        if slow { usual + Duration::from_millis(300 + rng.u64(0..1_200)) } else { usual }
+    }
+
+    /// What stands for the records in their replies: the same at all regions, unless their tags are their own.
+    fn tag(&self, region: usize, path: &str, shown: &Shown) -> Option<HeaderValue> {
+        let own = self.plan.windows.iter().any(|window| window.fault == Fault::RegionEtags);
+        let tagged = match self.plan.style {
+            Style::Etags => true,
+            Style::Versions => self.plan.seed.is_multiple_of(3),
+            Style::Bare => false,
+        };
+        let salt = if own { region } else { 9 };
+        if own {
+            self.fired(Fault::RegionEtags);
+        }
+        let text = || format!("\"{salt}:{path}:{shown:?}\"").replace(' ', "");
+        tagged.then(|| HeaderValue::from_str(&text()).expect("visible"))
+    }
+
+    fn reply(&self, region: usize, path: &str, request: &Outgoing, fate: (Option<Duration>, Shown), sent: Sent) -> Reply {
+        let (age, shown) = fate;
+        let truth = &self.plan.truth;
+        let mut headers = HeaderMap::new();
+        let says: Vec<String> = shown.iter().map(|(key, place)| format!("{key}={place}")).collect();
+        let says = format!("q={};r={region};{}", (sent.at - self.start).as_nanos(), says.join(","));
+        headers.insert(SHOWS, HeaderValue::from_str(&says).expect("visible"));
+        if let Some(age) = age {
+            headers.insert(header::AGE, HeaderValue::from(age.as_secs()));
+        }
+        let absent = shown.iter().all(|(key, place)| !truth.is_present(*key, *place));
+        let tag = self.tag(region, path, &shown);
+        if let Some(tag) = &tag {
+            headers.insert(header::ETAG, tag.clone());
+        }
+        let known = request.headers.get(header::IF_NONE_MATCH).is_some_and(|known| Some(known) == tag.as_ref());
+        let status = match (absent, known) {
+            (true, _) => StatusCode::NOT_FOUND,
+            (false, true) => StatusCode::NOT_MODIFIED,
+            (false, false) => StatusCode::OK,
+        };
+        let behind = shown.iter().any(|(key, place)| *place < truth.newest(*key, self.elapsed()));
+        if status == StatusCode::NOT_MODIFIED && behind {
+            self.fired(Fault::OldNotModified);
+        }
+        let states = self.plan.style == Style::Versions && (!absent || self.plan.tombstones);
+        let version = |(key, place): &(usize, usize)| {
+            let max = self.plan.windows.iter().find(|w| {
+                w.fault == Fault::MaxInReply && w.region == region && w.key == *key && w.holds(self.elapsed())
+            });
+            if let Some(window) = max {
+                self.fired(Fault::MaxInReply);
+                return Version(if window.strength < 0.5 { u64::MAX } else { 1 << 61 });
+            }
+            Version(truth.version(*key, *place))
+        };
+        let body = |(key, place): &(usize, usize)| match truth.is_present(*key, *place) {
+            true => format!("k{key}@{place} "),
+            false => format!("k{key} is not there "),
+        };
+        Reply {
+            region: RegionId(region as u8),
+            status,
+            headers,
+            body: if known { Bytes::new() } else { shown.iter().map(body).collect::<String>().into() },
+            versions: if states { shown.iter().map(version).collect() } else { Vec::new() },
+            sent: sent.at,
+            sent_wall: sent.wall,
+            received: self.clock.now(),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Sent {
+    at: Moment,
+    wall: Wall,
+}
+
+/// Regions that answer as planned.
+pub struct Regions(pub Arc<World>);
+
+impl Origin for Regions {
+    fn ask(
+        &self,
+        region: RegionId,
+        request: Arc<Outgoing>,
+        within: Duration,
+    ) -> BoxFuture<'static, Result<Reply, Failure>> {
+        let world = self.0.clone();
+        let region = region.index();
+        // No two legs are sent at the same moment.
+        world.clock.suspend(Duration::from_nanos(100));
+        let sent = Sent { at: world.clock.now(), wall: world.clock.wall() };
+        let at = world.elapsed();
+        world.noticed().legs[region].push(at);
+        let latency = world.latency(region, at);
+        async move {
+            let path = request.path_and_query.as_str();
+            let no_cache = request.headers.contains_key(header::CACHE_CONTROL);
+            let fate = world.fate(region, path, no_cache, at + latency / 2);
+            let keys = world.records(path);
+            let outcome = match fate {
+                Fate::Fails(Failure::Connect) => {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    Err(Failure::Connect)
+                }
+                Fate::Fails(failure) => {
+                    let wait = if matches!(failure, Failure::Deadline { .. }) { within } else { latency };
+                    tokio::time::sleep(wait).await;
+                    Err(failure)
+                }
+                Fate::Refused => {
+                    tokio::time::sleep(latency).await;
+                    let status = if world.plan.seed.is_multiple_of(2) { 401 } else { 403 };
+                    let mut refusal = world.reply(region, path, &request, (None, Vec::new()), sent);
+                    refusal.status = StatusCode::from_u16(status).expect("a status");
+                    refusal.headers.clear();
+                    refusal.versions.clear();
+                    Ok(refusal)
+                }
+                Fate::Answered { age, shown } => {
+                    tokio::time::sleep(latency).await;
+                    if shown.iter().any(|(key, place)| *place < world.plan.truth.newest(*key, at)) {
+                        world.note_late_winner(region);
+                    }
+                    Ok(world.reply(region, path, &request, (age, shown), sent))
+                }
+            };
+            world.tell(&keys, || {
+                let what = match &outcome {
+                    Ok(reply) => format!("{} {:?} v{:?}", reply.status.as_u16(), reply.headers.get(SHOWS), reply.versions),
+                    Err(failure) => failure.to_string(),
+                };
+                format!("region {region} answers {path}, asked at {:.3}: {what}", at.as_secs_f64())
+            });
+            outcome
+        }
+        .boxed()
+    }
+}
+
+impl World {
+    fn note_late_winner(&self, region: usize) {
+        let late = |fault: Fault| self.plan.windows.iter().any(|w| w.fault == fault && w.region == region);
+        for fault in [Fault::LateWinner, Fault::OneLiveOneBehind] {
+            if late(fault) {
+                self.fired(fault);
+            }
+        }
+    }
+}
