@@ -14,7 +14,7 @@ use super::world::{Shown, World};
 
 /// What is checked, each with the promise or rule it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Property {
+pub(crate) enum Property {
     /// Promise 1, R1: never below what was served or told.
     Monotone,
     /// Promise 3, R3: nothing requested before an announcement to a reader after it.
@@ -43,15 +43,15 @@ pub enum Property {
 
 /// A property that did not hold.
 #[derive(Clone, Debug)]
-pub struct Violation {
+pub(crate) struct Violation {
     /// Which.
-    pub property: Property,
+    pub(crate) property: Property,
     /// When.
-    pub at: Duration,
+    pub(crate) at: Duration,
     /// Of which record, if of one.
-    pub key: Option<usize>,
+    pub(crate) key: Option<usize>,
     /// In words.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 impl fmt::Display for Violation {
@@ -62,36 +62,36 @@ impl fmt::Display for Violation {
 
 /// What a reader got.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// Which request.
-    pub read: Read,
+    pub(crate) read: Read,
     /// When it came.
-    pub began: Duration,
+    pub(crate) began: Duration,
     /// When it was answered.
-    pub ended: Duration,
+    pub(crate) ended: Duration,
     /// The status.
-    pub status: u16,
+    pub(crate) status: u16,
     /// `Cache-Status`.
-    pub line: String,
+    pub(crate) line: String,
     /// When the reply was asked for, and what it shows; `None` when it is no region's.
-    pub shown: Option<(Duration, Shown)>,
+    pub(crate) shown: Option<(Duration, Shown)>,
 }
 
 impl Answer {
     /// Served without asking.
-    pub fn is_hit(&self) -> bool {
+    pub(crate) fn is_hit(&self) -> bool {
         self.line.contains("; hit")
     }
 
     /// Why it cannot be called fresh, if it says so.
-    pub fn label(&self) -> Option<&'static str> {
+    pub(crate) fn label(&self) -> Option<&'static str> {
         ["below-floor", "floor-escaped", "stale-if-error", "grace", "unproven"]
             .into_iter()
             .find(|label| self.line.contains(&format!("detail={label}")))
     }
 
     /// The bound it states.
-    pub fn bound(&self) -> Option<Duration> {
+    pub(crate) fn bound(&self) -> Option<Duration> {
         let text = self.line.split("; ").find_map(|part| part.strip_prefix("bound="))?;
         text.parse().ok().map(Duration::from_secs)
     }
@@ -99,34 +99,34 @@ impl Answer {
 
 /// What is counted.
 #[derive(Clone, Debug, Default)]
-pub struct Tallies {
+pub(crate) struct Tallies {
     /// Answers.
-    pub reads: u64,
+    pub(crate) reads: u64,
     /// Of them hits.
-    pub hits: u64,
+    pub(crate) hits: u64,
     /// Failures, all excused.
-    pub failed: u64,
+    pub(crate) failed: u64,
     /// Labelled.
-    pub labelled: u64,
+    pub(crate) labelled: u64,
     /// Answers outside fault windows, and of these the labelled.
-    pub quiet: (u64, u64),
+    pub(crate) quiet: (u64, u64),
     /// Hits outside fault windows where there are watermarks, and of these without a bound.
-    pub vouched: (u64, u64),
+    pub(crate) vouched: (u64, u64),
     /// Answers that some region could have bettered more than a second before.
-    pub stale: u64,
+    pub(crate) stale: u64,
     /// By how much the worst was behind.
-    pub worst: Duration,
+    pub(crate) worst: Duration,
     /// Answers older than what was served before.
-    pub backwards: u64,
+    pub(crate) backwards: u64,
     /// Requests to regions.
-    pub legs: u64,
+    pub(crate) legs: u64,
     /// Stated bounds, in seconds: sum and number.
-    pub bounds: (u64, u64),
+    pub(crate) bounds: (u64, u64),
 }
 
 impl Tallies {
     /// Adds another seed's.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.reads += other.reads;
         self.hits += other.hits;
         self.failed += other.failed;
@@ -151,10 +151,12 @@ struct Proven {
 }
 
 /// Compares answers with the truth.
-pub struct Checker {
+pub(crate) struct Checker {
     /// Only counts: the designs beside ours promise nothing.
-    pub lenient: bool,
+    pub(crate) lenient: bool,
     told: Vec<usize>,
+    /// As `told`, whatever was forgotten.
+    announced: Vec<usize>,
     served: Vec<usize>,
     /// Per record: when announcements arrived that put everything before them out of date.
     news: Vec<Vec<Duration>>,
@@ -166,18 +168,19 @@ pub struct Checker {
     reloaded: Vec<bool>,
     misses: Vec<Duration>,
     /// What was counted.
-    pub tallies: Tallies,
+    pub(crate) tallies: Tallies,
     /// The first violation.
-    pub violation: Option<Violation>,
+    pub(crate) violation: Option<Violation>,
 }
 
 impl Checker {
     /// Nothing has happened.
-    pub fn new(plan: &Plan, lenient: bool) -> Self {
+    pub(crate) fn new(plan: &Plan, lenient: bool) -> Self {
         let keys = plan.truth.keys();
         Self {
             lenient,
             told: vec![0; keys],
+            announced: vec![0; keys],
             served: vec![0; keys],
             news: vec![Vec::new(); keys],
             unread: Vec::new(),
@@ -191,47 +194,49 @@ impl Checker {
     }
 
     /// The process began anew, and remembers nothing.
-    pub fn restarted(&mut self) {
+    pub(crate) fn restarted(&mut self) {
         self.forget();
+        self.announced.fill(0);
         self.news.iter_mut().for_each(Vec::clear);
         self.unread.clear();
         self.proven = Default::default();
     }
 
     /// Floors may have been lost.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.told.fill(0);
         self.served.fill(0);
     }
 
     /// A region's subscription was made, or is gone.
-    pub fn subscribed(&mut self, region: usize, at: Option<Duration>) {
+    pub(crate) fn subscribed(&mut self, region: usize, at: Option<Duration>) {
         self.proven[region] = Proven { subscribed: at, ..Proven::default() };
     }
 
     /// A poll succeeded.
-    pub fn polled(&mut self, region: usize, at: Duration) {
+    pub(crate) fn polled(&mut self, region: usize, at: Duration) {
         self.proven[region].polled = Some(at);
     }
 
     /// The subscription's attributes are as they should be.
-    pub fn attested(&mut self, region: usize, at: Duration) {
+    pub(crate) fn attested(&mut self, region: usize, at: Duration) {
         self.proven[region].attested = Some(at);
     }
 
     /// A message was applied; `versioned` is whether announcements state versions.
-    pub fn delivered(&mut self, plan: &Plan, message: &Message, at: Duration) {
+    pub(crate) fn delivered(&mut self, plan: &Plan, message: &Message, at: Duration) {
         let proven = &mut self.proven[message.region];
         proven.published = proven.published.max(Some(message.published));
         match message.says {
             Says::Write(write) => {
                 let write = &plan.truth.writes[write];
-                let newer = write.place > self.told[write.key];
+                let newer = write.place > self.announced[write.key];
                 if newer || !plan.announces_versions {
                     self.news[write.key].push(at);
                 }
                 if plan.announces_versions {
                     self.told[write.key] = self.told[write.key].max(write.place);
+                    self.announced[write.key] = self.announced[write.key].max(write.place);
                 }
             }
             Says::Jump(key, _) => {
@@ -248,12 +253,12 @@ impl Checker {
     }
 
     /// A region stated a version of this record that nobody gave it.
-    pub fn spoil(&mut self, key: usize) {
+    pub(crate) fn spoil(&mut self, key: usize) {
         self.spoiled[key] = true;
     }
 
     /// A reader was answered, now.
-    pub fn answered(&mut self, world: &World, answer: &Answer) {
+    pub(crate) fn answered(&mut self, world: &World, answer: &Answer) {
         self.tallies.reads += 1;
         if answer.is_hit() {
             self.tallies.hits += 1;
@@ -276,7 +281,9 @@ impl Checker {
                 self.check(&world.plan, answer, *asked, (*key, *place));
             }
             self.check_bound(&world.plan, answer, (*key, *place));
-            self.served[*key] = self.served[*key].max(*place);
+            if states(&world.plan, *key, *place) {
+                self.served[*key] = self.served[*key].max(*place);
+            }
         }
         if label.is_none() && !self.lenient {
             self.check_age(&world.plan, answer, *asked);
@@ -286,7 +293,7 @@ impl Checker {
     fn check(&mut self, plan: &Plan, answer: &Answer, asked: Duration, (key, place): (usize, usize)) {
         let known = self.told[key].max(self.served[key]);
         let told_only = if plan.announces_versions { known } else { self.served[key] };
-        if plan.style == Style::Versions && place < told_only && !self.spoiled[key] {
+        if states(plan, key, place) && place < told_only && !self.spoiled[key] {
             let (told, served) = (self.told[key], self.served[key]);
             self.violate(Property::Monotone, answer, Some(key), || {
                 format!("k{key} was shown at place {place}, told {told}, served {served}")
@@ -336,7 +343,8 @@ impl Checker {
         }
         // With one topic there is nobody else to vouch.
         let unread = self.unread.iter().rev().find(|at| **at + Duration::from_secs(11) < answer.began).copied();
-        if let Some(unread) = unread.filter(|unread| plan.topics == 1 && asked < *unread) {
+        let short = age <= soft && answer.line.contains("detail=provisional");
+        if let Some(unread) = unread.filter(|unread| plan.topics == 1 && asked < *unread && !short) {
             self.violate(Property::Unread, answer, None, || {
                 format!("asked at {:.3}, something unreadable came at {:.3}", asked.as_secs_f64(), unread.as_secs_f64())
             });
@@ -345,12 +353,24 @@ impl Checker {
 
     fn failed(&mut self, world: &World, answer: &Answer) {
         self.tallies.failed += 1;
-        let strict = world.plan.strict && answer.status == 504;
+        let plan = &world.plan;
+        let strict = plan.strict && answer.status == 504;
+        // A refusal beats what is too old (DESIGN.md, section 5).
+        let refused = matches!(answer.status, 401 | 403);
+        let told = self.told[answer.read.key].max(self.served[answer.read.key]);
+        let behind = |region: usize| {
+            let keys = [answer.read.key, (answer.read.key + 1) % plan.truth.keys()];
+            let seen = answer.began.saturating_sub(plan.regions[region].cache_lag);
+            let behind = |key: usize| plan.truth.place_at(region, key, seen) < self.told[key].max(self.served[key]);
+            told > 0 && keys.into_iter().take(if answer.read.view == 2 { 2 } else { 1 }).any(behind)
+        };
         // Failures are remembered for up to 5 s.
         let since = answer.began.saturating_sub(Duration::from_secs(6));
         let well = |region: usize| {
             let steps = (answer.ended - since).as_millis() as u64 / 250 + 1;
-            (0..=steps).all(|n| world.is_well(region, (since + Duration::from_millis(250 * n)).min(answer.ended)))
+            let well = (0..=steps)
+                .all(|n| world.is_well(region, (since + Duration::from_millis(250 * n)).min(answer.ended)));
+            well && !(refused && behind(region))
         };
         if !strict && !self.lenient && (0..REGIONS).any(well) {
             self.violate(Property::Answered, answer, Some(answer.read.key), || {
@@ -374,7 +394,7 @@ impl Checker {
     }
 
     /// Everything has come to rest: what is read now must be the newest, and say nothing against itself.
-    pub fn rested(&mut self, world: &World, answer: &Answer) {
+    pub(crate) fn rested(&mut self, world: &World, answer: &Answer) {
         if self.lenient {
             return;
         }
@@ -396,7 +416,7 @@ impl Checker {
     }
 
     /// The run is over: what holds for all of it.
-    pub fn end(&mut self, world: &World, left: &[&str], under_way: usize) {
+    pub(crate) fn end(&mut self, world: &World, left: &[&str], under_way: usize) {
         let at = world.elapsed();
         if !left.is_empty() || under_way > 0 {
             let text = format!("{left:?} had to be dropped, {under_way} fills under way");
@@ -454,6 +474,12 @@ impl Proven {
         let weak = self.polled.min(self.attested);
         self.subscribed.is_some() && (within(self.published, 15) || within(weak, 75))
     }
+}
+
+/// Whether a reply states a version of this record: an absence that states none is nothing that one could protect.
+fn states(plan: &Plan, key: usize, place: usize) -> bool {
+    let stated = plan.truth.version(key, place) > 0 && (plan.tombstones || plan.truth.is_present(key, place));
+    plan.style == Style::Versions && stated
 }
 
 /// Whether a fault's window, or what follows it, covers this moment.

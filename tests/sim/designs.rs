@@ -19,7 +19,7 @@ use super::world::{Regions, SHOWS, World};
 
 /// A design.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Design {
+pub(crate) enum Design {
     /// Ours.
     Nearside,
     /// TTL, delete on message, first reply wins.
@@ -30,7 +30,7 @@ pub enum Design {
 
 impl Design {
     /// What tables call it.
-    pub const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Nearside => "Nearside",
             Self::Naive => "naive",
@@ -40,9 +40,9 @@ impl Design {
 }
 
 /// A sidecar that is only a map.
-pub struct Simple {
+pub(crate) struct Simple {
     /// Which.
-    pub design: Design,
+    pub(crate) design: Design,
     origin: Arc<Regions>,
     ttl: Duration,
     state: Mutex<State>,
@@ -64,12 +64,12 @@ struct Kept {
 
 impl Simple {
     /// An empty one.
-    pub fn new(design: Design, origin: Arc<Regions>, ttl: Duration) -> Self {
+    pub(crate) fn new(design: Design, origin: Arc<Regions>, ttl: Duration) -> Self {
         Self { design, origin, ttl, state: Mutex::default() }
     }
 
     /// The id of a record: its number.
-    pub fn record(key: usize) -> RecordId {
+    pub(crate) fn record(key: usize) -> RecordId {
         RecordId { record_type: TypeId(0), hash: key as u64 }
     }
 
@@ -78,7 +78,7 @@ impl Simple {
     }
 
     /// An announcement deletes.
-    pub fn step(&self, event: &Event) {
+    pub(crate) fn step(&self, event: &Event) {
         let Event::Message { says, .. } = event else { return };
         let (id, version) = match says {
             Says::Changed(id, version) | Says::Deleted(id, version) => (*id, version.unwrap_or_default()),
@@ -96,7 +96,7 @@ impl Simple {
     }
 
     /// A hit, or the first reply that will do.
-    pub async fn ask(self: Arc<Self>, world: Arc<World>, path: String) -> Got {
+    pub(crate) async fn ask(self: Arc<Self>, world: Arc<World>, path: String) -> Got {
         let now = world.elapsed();
         let hit = self.state().kept.get(&path).filter(|kept| now.saturating_sub(kept.asked) < self.ttl).map(|kept| {
             (kept.status, "nearside; hit".to_owned(), read_shows(&kept.text))

@@ -9,19 +9,19 @@ macro_rules! faults {
     ($($name:ident $word:literal $rules:literal,)*) => {
         /// What may go wrong.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Fault { $($name,)* }
+        pub(crate) enum Fault { $($name,)* }
 
         impl Fault {
             /// All of them, in the order of the protocol page.
-            pub const ALL: &[Self] = &[$(Self::$name,)*];
+            pub(crate) const ALL: &[Self] = &[$(Self::$name,)*];
 
             /// Its name, in words.
-            pub const fn word(self) -> &'static str {
+            pub(crate) const fn word(self) -> &'static str {
                 match self { $(Self::$name => $word,)* }
             }
 
             /// The rules that answer it.
-            pub const fn rules(self) -> &'static str {
+            pub(crate) const fn rules(self) -> &'static str {
                 match self { $(Self::$name => $rules,)* }
             }
         }

@@ -39,6 +39,14 @@ fn main() {
     if let Some(seed) = number("--seed") {
         let outcome = simulate(seed, &wishes, Design::Nearside, true);
         let again = simulate(seed, &wishes, Design::Nearside, false);
+        if args.iter().any(|arg| arg == "--twice") {
+            let second = simulate(seed, &wishes, Design::Nearside, true);
+            let (a, b) = (outcome.world.noticed(), second.world.noticed());
+            for (x, y) in a.story.as_ref().unwrap().iter().zip(b.story.as_ref().unwrap()) {
+                if x.text != y.text || x.at != y.at { println!("{:?} {}\n{:?} {}", x.at, x.text, y.at, y.text); return; }
+            }
+            println!("{} {}", a.story.as_ref().unwrap().len(), b.story.as_ref().unwrap().len());
+        }
         println!("trace {:x} {:x} {:?}", outcome.trace, again.trace, outcome.checker.tallies);
         let plan = &outcome.world.plan;
         println!("{:?} {:?} announces_versions {} topics {} strict {} ttl {:?} {:#?}", plan.style, plan.proof, plan.announces_versions, plan.topics, plan.strict, plan.ttl, plan.regions);
@@ -46,7 +54,7 @@ fn main() {
         if let Some(violation) = &outcome.checker.violation {
             let noticed = outcome.world.noticed();
             for line in noticed.story.as_ref().unwrap() {
-                if violation.key.is_none_or(|key| line.keys.is_empty() || line.keys.contains(&key)) && line.at + std::time::Duration::from_secs(number("--back").unwrap_or(60)) > violation.at {
+                if args.iter().any(|arg| arg == "--all") || violation.key.is_none_or(|key| line.keys.is_empty() || line.keys.contains(&key)) && line.at + std::time::Duration::from_secs(number("--back").unwrap_or(60)) > violation.at {
                     println!("{:9.3} {}", line.at.as_secs_f64(), line.text);
                 }
             }

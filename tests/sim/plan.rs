@@ -11,15 +11,15 @@ use super::faults::Fault;
 use super::truth::{Backup, Kind, Truth, Write};
 
 /// How long writes and faults go on; what comes after is the calm in which everything must come right.
-pub const SPAN: Duration = Duration::from_secs(600);
+pub(crate) const SPAN: Duration = Duration::from_secs(600);
 /// Regions of the service.
-pub const REGIONS: usize = 3;
+pub(crate) const REGIONS: usize = 3;
 /// How long after a fault its consequences are excused from the cap on labels.
-pub const RECOVERY: Duration = Duration::from_secs(75);
+pub(crate) const RECOVERY: Duration = Duration::from_secs(75);
 
 /// What replies say of themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
+pub(crate) enum Style {
     /// A version of each record.
     Versions,
     /// An ETag.
@@ -30,7 +30,7 @@ pub enum Style {
 
 /// How topics prove that they speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
+pub(crate) enum Proof {
     /// Numbered announcements, heartbeats with `ingested_through`.
     Watermark,
     /// Heartbeats of the path only.
@@ -41,107 +41,107 @@ pub enum Proof {
 
 /// What a profile insists on; the seed draws the rest.
 #[derive(Clone, Debug, Default)]
-pub struct Wishes {
+pub(crate) struct Wishes {
     /// What replies say.
-    pub style: Option<Style>,
+    pub(crate) style: Option<Style>,
     /// How topics prove.
-    pub proof: Option<Proof>,
+    pub(crate) proof: Option<Proof>,
     /// Whether announcements state versions.
-    pub announces_versions: Option<bool>,
+    pub(crate) announces_versions: Option<bool>,
     /// How many regions have a topic.
-    pub topics: Option<usize>,
+    pub(crate) topics: Option<usize>,
     /// Exactly these faults.
-    pub faults: Option<Vec<Fault>>,
+    pub(crate) faults: Option<Vec<Fault>>,
     /// The route's TTL.
-    pub ttl: Option<Duration>,
+    pub(crate) ttl: Option<Duration>,
     /// How often entries are audited.
-    pub audit: Option<Duration>,
+    pub(crate) audit: Option<Duration>,
 }
 
 /// A fault's time and place.
 #[derive(Clone, Copy, Debug)]
-pub struct Window {
+pub(crate) struct Window {
     /// What.
-    pub fault: Fault,
+    pub(crate) fault: Fault,
     /// From when.
-    pub from: Duration,
+    pub(crate) from: Duration,
     /// Until when.
-    pub until: Duration,
+    pub(crate) until: Duration,
     /// Where.
-    pub region: usize,
+    pub(crate) region: usize,
     /// Which record, for faults of one.
-    pub key: usize,
+    pub(crate) key: usize,
     /// Between 0 and 1: a share, or how bad.
-    pub strength: f64,
+    pub(crate) strength: f64,
 }
 
 impl Window {
     /// Whether it is on.
-    pub fn holds(&self, at: Duration) -> bool {
+    pub(crate) fn holds(&self, at: Duration) -> bool {
         self.from <= at && at < self.until
     }
 }
 
 /// One reader's request.
 #[derive(Clone, Copy, Debug)]
-pub struct Read {
+pub(crate) struct Read {
     /// When.
-    pub at: Duration,
+    pub(crate) at: Duration,
     /// Which record.
-    pub key: usize,
+    pub(crate) key: usize,
     /// Through which URL: 0 and 1 are its views, 2 a pair with the next record.
-    pub view: u8,
+    pub(crate) view: u8,
 }
 
 /// A region of the service.
 #[derive(Clone, Copy, Debug)]
-pub struct RegionPlan {
+pub(crate) struct RegionPlan {
     /// How long a reply takes.
-    pub latency: Duration,
+    pub(crate) latency: Duration,
     /// How far ingest lags behind the source.
-    pub lag: Duration,
+    pub(crate) lag: Duration,
     /// How far some of its nodes lag behind its ingest.
-    pub cache_lag: Duration,
+    pub(crate) cache_lag: Duration,
     /// The share of replies from such nodes.
-    pub cache_share: f64,
+    pub(crate) cache_share: f64,
     /// Announcing processes.
-    pub publishers: usize,
+    pub(crate) publishers: usize,
 }
 
 /// What one seed stands for.
-pub struct Plan {
+pub(crate) struct Plan {
     /// The seed.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// What replies say.
-    pub style: Style,
+    pub(crate) style: Style,
     /// How topics prove.
-    pub proof: Proof,
+    pub(crate) proof: Proof,
     /// Announcements state versions.
-    pub announces_versions: bool,
+    pub(crate) announces_versions: bool,
     /// 404s of deleted records state versions.
-    pub tombstones: bool,
+    pub(crate) tombstones: bool,
     /// Regions that have a topic: the first so many.
-    pub topics: usize,
+    pub(crate) topics: usize,
     /// Refuse rather than serve below the floor.
-    pub strict: bool,
+    pub(crate) strict: bool,
     /// The route's TTL.
-    pub ttl: Duration,
+    pub(crate) ttl: Duration,
     /// How often entries are audited, if they are.
-    pub audit: Option<Duration>,
+    pub(crate) audit: Option<Duration>,
     /// The regions.
-    pub regions: Vec<RegionPlan>,
+    pub(crate) regions: Vec<RegionPlan>,
     /// Faults, in order of time.
-    pub windows: Vec<Window>,
+    pub(crate) windows: Vec<Window>,
     /// The truth.
-    pub truth: Truth,
+    pub(crate) truth: Truth,
     /// Reads, in order of time.
-    pub reads: Vec<Read>,
+    pub(crate) reads: Vec<Read>,
     /// When all has come to rest and everything is read once more.
-    pub calm: Duration,
+    pub(crate) calm: Duration,
 }
 
 /// A uniform draw between two times.
-pub fn between(rng: &mut Rng, from: Duration, until: Duration) -> Duration {
+pub(crate) fn between(rng: &mut Rng, from: Duration, until: Duration) -> Duration {
     from + until.saturating_sub(from).mul_f64(rng.f64())
 }
 
@@ -154,7 +154,7 @@ const fn ms(millis: u64) -> Duration {
 }
 
 /// Draws a plan.
-pub fn draw(seed: u64, wishes: &Wishes) -> Plan {
+pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
     let rng = &mut Rng::with_seed(seed ^ 0x6e65_6172_7369_6465);
     let keys = 20 + rng.usize(0..12);
     let style = [Style::Versions, Style::Versions, Style::Etags, Style::Bare][rng.usize(0..4)];
@@ -165,10 +165,12 @@ pub fn draw(seed: u64, wishes: &Wishes) -> Plan {
         Style::Versions => rng.f64() < 0.85,
         _ => rng.f64() < 0.4,
     };
-    let announces_versions = wishes.announces_versions.unwrap_or(states);
     let topics = wishes.topics.unwrap_or(if rng.f64() < 0.2 { 1 + rng.usize(0..2) } else { REGIONS });
     let ttl = wishes.ttl.unwrap_or(secs(90 + rng.u64(0..300)));
     let windows = windows(rng, wishes, style, keys, topics);
+    // Only announced versions tell that the announcer's own nodes lag (FRESHNESS.md, promise 5).
+    let fleet = windows.iter().any(|window| window.fault == Fault::FleetLags);
+    let announces_versions = wishes.announces_versions.unwrap_or(states || fleet);
     let regions = regions(rng, style, &windows);
     let writes = writes(rng, keys, &windows);
     let truth = truth(rng, keys, &regions, &windows, writes);
@@ -342,12 +344,15 @@ fn truth(
     drawn: Vec<(Duration, usize, Kind, bool)>,
 ) -> Truth {
     let present: Vec<bool> = (0..keys).map(|_| rng.f64() < 0.9).collect();
-    let mut places = vec![0; keys];
+    let (mut places, mut there) = (vec![0; keys], present.clone());
     let writes: Vec<Write> = drawn
         .into_iter()
         .enumerate()
         .map(|(index, (at, key, kind, silent))| {
             places[key] += 1;
+            // What is gone cannot go again: nobody could tell one absence from the next.
+            let kind = if there[key] { kind } else { Kind::Changed };
+            there[key] = kind == Kind::Changed;
             Write { at, key, kind, version: 1_000 + index as u64, place: places[key], silent }
         })
         .collect();

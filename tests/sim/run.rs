@@ -53,13 +53,13 @@ enum Happening {
 }
 
 /// What a run came to.
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// What was checked and counted.
-    pub checker: Checker,
+    pub(crate) checker: Checker,
     /// The world, for its story and the faults that fired.
-    pub world: Arc<World>,
+    pub(crate) world: Arc<World>,
     /// A number for everything that readers saw: two runs of a seed must agree on it.
-    pub trace: u64,
+    pub(crate) trace: u64,
 }
 
 struct Run {
@@ -87,7 +87,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 }
 
 /// Runs `world` to its end, or to the first violation.
-pub async fn run(world: Arc<World>, design: Design) -> Outcome {
+pub(crate) async fn run(world: Arc<World>, design: Design) -> Outcome {
     let plan = &world.plan;
     let checker = Checker::new(plan, design != Design::Nearside);
     let shared = Arc::new(Mutex::new(Shared { checker, trace: 0 }));
@@ -171,15 +171,16 @@ impl Run {
             if when > now {
                 tokio::time::sleep(when - now).await;
             }
-            self.happen(self.happenings[number]).await;
+            self.happen(when, self.happenings[number]).await;
         }
     }
 
-    async fn happen(&mut self, what: Happening) {
+    /// What the world does, it does on time; the sidecar may be late.
+    async fn happen(&mut self, when: Duration, what: Happening) {
         let now = self.world.elapsed();
         match what {
-            Happening::Ingested(region, write) => self.announce(region, write, now),
-            Happening::Beat(region, publisher) => self.beat(region, publisher, now),
+            Happening::Ingested(region, write) => self.announce(region, write, when),
+            Happening::Beat(region, publisher) => self.beat(region, publisher, when),
             Happening::Delivery(subscription, message) => self.deliver(subscription, message, now),
             Happening::Subscribe(region) => self.subscribe(region, now),
             Happening::Subscribed(region) => self.subscribed(region, now),
@@ -191,7 +192,7 @@ impl Run {
             Happening::Ends(window) => self.ends(window),
             Happening::Reload(region, key) => {
                 self.world.fired(Fault::Reload);
-                self.send(region, key, Says::Reload(key), now);
+                self.send(region, key, Says::Reload(key), when);
             }
             Happening::Tick => {
                 self.step(Event::Tick);
@@ -447,10 +448,7 @@ impl Run {
             if last {
                 shared.checker.rested(&world, &answer);
             }
-            let mixed = shared.trace.rotate_left(7) ^ answer.ended.as_nanos() as u64 ^ u64::from(answer.status);
-            let shown = answer.shown.iter().flat_map(|(_, shown)| shown);
-            shared.trace = shown.fold(mixed, |trace, (key, place)| trace.rotate_left(3) ^ (key * 1_000 + place) as u64)
-                ^ (answer.line.len() as u64) << 40;
+            shared.trace = shared.trace.wrapping_add(imprint(&answer));
             drop(shared);
             world.tell(&[read.key], || {
                 format!("a reader of view {} since {:.3} gets {}: {:?} [{}]",
@@ -462,6 +460,18 @@ impl Run {
             self.subject.tasks().spawn("reader", answering);
         }
     }
+}
+
+/// A number for what a reader got and when. Readers of one moment are told in no particular order, so that imprints are
+/// only ever summed.
+fn imprint(answer: &Answer) -> u64 {
+    let mix = |seen: u64, part: u64| (seen ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+    let mut seen = mix(answer.ended.as_nanos() as u64, answer.began.as_nanos() as u64);
+    seen = mix(seen, u64::from(answer.status) << 32 | answer.read.key as u64);
+    for (key, place) in answer.shown.iter().flat_map(|(_, shown)| shown) {
+        seen = mix(seen, (key * 100_000 + place) as u64);
+    }
+    answer.line.bytes().fold(seen, |seen, byte| mix(seen, u64::from(byte)))
 }
 
 fn keys_of(world: &World, says: Says) -> Vec<usize> {

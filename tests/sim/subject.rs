@@ -28,10 +28,10 @@ use super::world::{Regions, SHOWS, Shown, World};
 const FLOOR_SLOTS: usize = 512;
 
 /// What a reader gets: status, `Cache-Status`, and when what it shows was asked for.
-pub type Got = (u16, String, Option<(Duration, Shown)>);
+pub(crate) type Got = (u16, String, Option<(Duration, Shown)>);
 
 /// What is under test.
-pub enum Subject {
+pub(crate) enum Subject {
     /// Ours.
     Nearside(Arc<Sidecar>),
     /// Another design.
@@ -39,7 +39,7 @@ pub enum Subject {
 }
 
 /// The path of a read.
-pub fn path(plan: &Plan, read: Read) -> String {
+pub(crate) fn path(plan: &Plan, read: Read) -> String {
     let key = read.key;
     match read.view {
         2 => format!("/v1/pairs/k{key}/k{}", (key + 1) % plan.truth.keys()),
@@ -61,7 +61,7 @@ fn settings(plan: &Plan) -> String {
 
 impl Subject {
     /// A new one, that knows nothing.
-    pub fn new(world: &Arc<World>, design: Design) -> Self {
+    pub(crate) fn new(world: &Arc<World>, design: Design) -> Self {
         let origin = Arc::new(Regions(world.clone()));
         if design != Design::Nearside {
             return Self::Simple(Arc::new(Simple::new(design, origin, world.plan.ttl)), Tasks::new());
@@ -79,7 +79,7 @@ impl Subject {
     }
 
     /// Which design it is.
-    pub fn design(&self) -> Design {
+    pub(crate) fn design(&self) -> Design {
         match self {
             Self::Nearside(_) => Design::Nearside,
             Self::Simple(simple, _) => simple.design,
@@ -87,7 +87,7 @@ impl Subject {
     }
 
     /// Where its readers run.
-    pub fn tasks(&self) -> &Tasks {
+    pub(crate) fn tasks(&self) -> &Tasks {
         match self {
             Self::Nearside(sidecar) => &sidecar.tasks,
             Self::Simple(_, tasks) => tasks,
@@ -95,7 +95,7 @@ impl Subject {
     }
 
     /// Drains it. Returns the fills that are still counted; tasks that had to be dropped go to `left`.
-    pub async fn stop(&mut self, left: &mut Vec<&'static str>) -> usize {
+    pub(crate) async fn stop(&mut self, left: &mut Vec<&'static str>) -> usize {
         left.extend(self.tasks().drain(Duration::from_secs(60)).await);
         match self {
             Self::Nearside(sidecar) => sidecar.fills.under_way(),
@@ -104,7 +104,7 @@ impl Subject {
     }
 
     /// Applies an event: what is for the world to do comes back.
-    pub fn step(&self, event: Event) -> Vec<Action> {
+    pub(crate) fn step(&self, event: Event) -> Vec<Action> {
         match self {
             Self::Nearside(sidecar) => {
                 let actions = sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), event);
@@ -119,7 +119,7 @@ impl Subject {
     }
 
     /// A message in the protocol's terms.
-    pub fn event(&self, world: &World, message: &Message) -> Event {
+    pub(crate) fn event(&self, world: &World, message: &Message) -> Event {
         let plan = &world.plan;
         let version = |version: u64| Some(Version(version)).filter(|_| plan.announces_versions);
         let says = match message.says {
@@ -158,7 +158,7 @@ impl Subject {
     }
 
     /// A reader asks.
-    pub fn ask(&self, world: &Arc<World>, read: Read) -> BoxFuture<'static, Got> {
+    pub(crate) fn ask(&self, world: &Arc<World>, read: Read) -> BoxFuture<'static, Got> {
         let path = path(&world.plan, read);
         match self {
             Self::Nearside(sidecar) => ask(sidecar.clone(), path).boxed(),
@@ -167,7 +167,7 @@ impl Subject {
     }
 
     /// Whether a fill that shows this record is under way, as far as can be told from outside.
-    pub fn is_asked_for(&self, _key: usize) -> bool {
+    pub(crate) fn is_asked_for(&self, _key: usize) -> bool {
         match self {
             Self::Nearside(sidecar) => sidecar.fills.under_way() > 0,
             Self::Simple(..) => false,
@@ -175,7 +175,7 @@ impl Subject {
     }
 
     /// Whether an entry shows this record.
-    pub fn holds(&self, key: usize) -> bool {
+    pub(crate) fn holds(&self, key: usize) -> bool {
         match self {
             Self::Nearside(sidecar) => !sidecar.store.entries_of(self.record(key)).is_empty(),
             Self::Simple(..) => true,
@@ -183,7 +183,7 @@ impl Subject {
     }
 
     /// Announcements of so many records that nobody reads that the table of floors is too small.
-    pub fn overflow(&self, world: &World, region: usize) {
+    pub(crate) fn overflow(&self, world: &World, region: usize) {
         let Self::Nearside(sidecar) = self else { return };
         for number in 0..4 * FLOOR_SLOTS {
             let id = sidecar.keyring.record("context", &format!("x{number}")).expect("a route names it");
@@ -195,7 +195,7 @@ impl Subject {
     }
 
     /// Everything goes, whatever is under way.
-    pub fn evict(&self) {
+    pub(crate) fn evict(&self) {
         let Self::Nearside(sidecar) = self else { return };
         for key in 0..64 {
             let id = self.record(key);
@@ -208,7 +208,7 @@ impl Subject {
     }
 
     /// R12: whether a transport acknowledges what could not be applied.
-    pub fn acknowledges_unapplied() -> bool {
+    pub(crate) fn acknowledges_unapplied() -> bool {
         false
     }
 }
@@ -228,7 +228,7 @@ async fn ask(sidecar: Arc<Sidecar>, path_and_query: String) -> Got {
 }
 
 /// `q=<ns>;r=<region>;<key>=<place>,...`
-pub fn read_shows(text: &str) -> Option<(Duration, Shown)> {
+pub(crate) fn read_shows(text: &str) -> Option<(Duration, Shown)> {
     let mut parts = text.split(';');
     let asked = parts.next()?.strip_prefix("q=")?.parse().ok()?;
     let pair = |text: &str| {

@@ -13,7 +13,7 @@ use super::plan::{Plan, Proof, Window, between};
 
 /// What a message says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Says {
+pub(crate) enum Says {
     /// This write was ingested.
     Write(usize),
     /// A record has a version that nobody gave it.
@@ -32,22 +32,22 @@ pub enum Says {
 
 /// A message on its way.
 #[derive(Clone, Copy, Debug)]
-pub struct Message {
+pub(crate) struct Message {
     /// Whose topic.
-    pub region: usize,
+    pub(crate) region: usize,
     /// What it says.
-    pub says: Says,
+    pub(crate) says: Says,
     /// Who numbers it, and its number.
-    pub numbered: Option<(u64, u64)>,
+    pub(crate) numbered: Option<(u64, u64)>,
     /// When SNS took it.
-    pub published: Duration,
+    pub(crate) published: Duration,
 }
 
 /// One region's topic and our subscription to it.
 #[derive(Debug, Default)]
-pub struct Topic {
+pub(crate) struct Topic {
     /// The number of the subscription, while there is one.
-    pub subscription: Option<u32>,
+    pub(crate) subscription: Option<u32>,
     made: u32,
     /// Per publisher: its name's life, and the last number it gave.
     publishers: Vec<(u64, u64)>,
@@ -55,33 +55,33 @@ pub struct Topic {
 }
 
 /// What is to be delivered when, to which subscription.
-pub type Deliveries = Vec<(Duration, u32, Message)>;
+pub(crate) type Deliveries = Vec<(Duration, u32, Message)>;
 
 impl Topic {
     /// With so many publishers.
-    pub fn new(publishers: usize) -> Self {
+    pub(crate) fn new(publishers: usize) -> Self {
         Self { publishers: vec![(0, 0); publishers], ..Self::default() }
     }
 
     /// A new subscription.
-    pub fn subscribe(&mut self) -> u32 {
+    pub(crate) fn subscribe(&mut self) -> u32 {
         self.made += 1;
         self.subscription = Some(self.made);
         self.made
     }
 
     /// All publishers begin anew under new names.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.publishers.iter_mut().for_each(|(life, number)| (*life, *number) = (*life + 1, 0));
     }
 
     /// How many publishers there are.
-    pub fn publishers(&self) -> usize {
+    pub(crate) fn publishers(&self) -> usize {
         self.publishers.len()
     }
 
     /// The message that publisher `of` makes of `says`, numbered as the plan has it.
-    pub fn message(&mut self, plan: &Plan, region: usize, of: usize, says: Says, at: Duration) -> Message {
+    pub(crate) fn message(&mut self, plan: &Plan, region: usize, of: usize, says: Says, at: Duration) -> Message {
         let numbered = (plan.proof == Proof::Watermark && !matches!(says, Says::Path | Says::Undecodable)).then(|| {
             let (life, number) = &mut self.publishers[of];
             // A heartbeat repeats the last number.
@@ -92,7 +92,7 @@ impl Topic {
     }
 
     /// Publishes a message: what arrives when; and which faults had a hand in it.
-    pub fn publish(&mut self, plan: &Plan, message: Message, rng: &mut Rng) -> (Deliveries, Vec<Fault>) {
+    pub(crate) fn publish(&mut self, plan: &Plan, message: Message, rng: &mut Rng) -> (Deliveries, Vec<Fault>) {
         let mut fired = Vec::new();
         let at = message.published;
         let windows: Vec<Window> =

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// What a write does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// It is there, with a new value.
     Changed,
     /// It is gone.
@@ -17,25 +17,25 @@ pub enum Kind {
 
 /// One change at the source of truth.
 #[derive(Clone, Copy, Debug)]
-pub struct Write {
+pub(crate) struct Write {
     /// When.
-    pub at: Duration,
+    pub(crate) at: Duration,
     /// Of which record.
-    pub key: usize,
+    pub(crate) key: usize,
     /// What.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// The version the source gives it: larger than all before, over all records.
-    pub version: u64,
+    pub(crate) version: u64,
     /// Which place of its record it leads to.
-    pub place: usize,
+    pub(crate) place: usize,
     /// No region announces it: an operator's change, told by a RELOAD.
-    pub silent: bool,
+    pub(crate) silent: bool,
 }
 
 /// All changes, and when each region had ingested them.
-pub struct Truth {
+pub(crate) struct Truth {
     /// In order of time.
-    pub writes: Vec<Write>,
+    pub(crate) writes: Vec<Write>,
     /// Per record, its writes in order.
     by_key: Vec<Vec<usize>>,
     /// Which records are there at the start.
@@ -43,7 +43,7 @@ pub struct Truth {
     /// Per region, per record: from when on which place is shown.
     steps: Vec<Vec<Vec<(Duration, usize)>>>,
     /// Per region: when each write was ingested, in the order of writes.
-    pub ingests: Vec<Vec<Duration>>,
+    pub(crate) ingests: Vec<Vec<Duration>>,
     /// Per region: how far behind it is when all is well.
     lags: Vec<Duration>,
     /// A region's data are rolled back: region, when, to what time.
@@ -52,20 +52,20 @@ pub struct Truth {
 
 /// A region is restored from a backup.
 #[derive(Clone, Copy, Debug)]
-pub struct Backup {
+pub(crate) struct Backup {
     /// Which region.
-    pub region: usize,
+    pub(crate) region: usize,
     /// When.
-    pub at: Duration,
+    pub(crate) at: Duration,
     /// It shows what it had ingested by then,
-    pub to: Duration,
+    pub(crate) to: Duration,
     /// until then, when it has caught up again.
-    pub until: Duration,
+    pub(crate) until: Duration,
 }
 
 impl Truth {
     /// `writes` in order of time; `ingests` per region in the order of writes, never decreasing.
-    pub fn new(
+    pub(crate) fn new(
         present: Vec<bool>,
         writes: Vec<Write>,
         ingests: Vec<Vec<Duration>>,
@@ -91,40 +91,40 @@ impl Truth {
     }
 
     /// How many records there are.
-    pub fn keys(&self) -> usize {
+    pub(crate) fn keys(&self) -> usize {
         self.present.len()
     }
 
     /// The place that `region` has of `key` at `at`.
-    pub fn place_at(&self, region: usize, key: usize, at: Duration) -> usize {
+    pub(crate) fn place_at(&self, region: usize, key: usize, at: Duration) -> usize {
         let steps = &self.steps[region][key];
         let after = steps.partition_point(|(since, _)| *since <= at);
         if after == 0 { 0 } else { steps[after - 1].1 }
     }
 
     /// The newest place of `key` at `at`.
-    pub fn newest(&self, key: usize, at: Duration) -> usize {
+    pub(crate) fn newest(&self, key: usize, at: Duration) -> usize {
         self.by_key[key].partition_point(|write| self.writes[*write].at <= at)
     }
 
     /// The newest place of `key` that any region has told of or could have: without silent writes.
-    pub fn superseded_at(&self, key: usize, place: usize) -> Option<Duration> {
+    pub(crate) fn superseded_at(&self, key: usize, place: usize) -> Option<Duration> {
         self.by_key[key].get(place).map(|write| self.writes[*write].at)
     }
 
     /// When the first region had what followed `place`.
-    pub fn first_ingest_after(&self, key: usize, place: usize) -> Option<Duration> {
+    pub(crate) fn first_ingest_after(&self, key: usize, place: usize) -> Option<Duration> {
         let write = *self.by_key[key].get(place)?;
         self.ingests.iter().map(|ingests| ingests[write]).min()
     }
 
     /// The write that led to `place`, if it was one.
-    pub fn write_of(&self, key: usize, place: usize) -> Option<&Write> {
+    pub(crate) fn write_of(&self, key: usize, place: usize) -> Option<&Write> {
         place.checked_sub(1).map(|index| &self.writes[self.by_key[key][index]])
     }
 
     /// The version of a place; of the start's too.
-    pub fn version(&self, key: usize, place: usize) -> u64 {
+    pub(crate) fn version(&self, key: usize, place: usize) -> u64 {
         match self.write_of(key, place) {
             Some(write) => write.version,
             None if self.present[key] => 100 + key as u64,
@@ -133,12 +133,12 @@ impl Truth {
     }
 
     /// Whether the record is there.
-    pub fn is_present(&self, key: usize, place: usize) -> bool {
+    pub(crate) fn is_present(&self, key: usize, place: usize) -> bool {
         self.write_of(key, place).map_or(self.present[key], |write| write.kind == Kind::Changed)
     }
 
     /// Through when `region` has ingested everything, at `at`.
-    pub fn through(&self, region: usize, at: Duration) -> Duration {
+    pub(crate) fn through(&self, region: usize, at: Duration) -> Duration {
         let idle = at.saturating_sub(self.lags[region]);
         let ingested = self.ingests[region].partition_point(|ingest| *ingest <= at);
         let behind = self.writes.get(ingested).map_or(idle, |next| next.at.saturating_sub(Duration::from_nanos(1)));

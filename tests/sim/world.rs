@@ -20,47 +20,47 @@ use super::faults::Fault;
 use super::plan::{Plan, REGIONS, Style};
 
 /// Where replies say what they show: `q=<ns>;r=<region>;<key>=<place>,...`.
-pub const SHOWS: HeaderName = HeaderName::from_static("x-sim");
+pub(crate) const SHOWS: HeaderName = HeaderName::from_static("x-sim");
 
 /// The calendar when a simulation starts.
-pub const EPOCH: Wall = Wall::from_millis(1_800_000_000_000);
+pub(crate) const EPOCH: Wall = Wall::from_millis(1_800_000_000_000);
 
 /// One line of the story.
-pub struct Line {
+pub(crate) struct Line {
     /// When.
-    pub at: Duration,
+    pub(crate) at: Duration,
     /// Of which records; empty for all.
-    pub keys: Vec<usize>,
+    pub(crate) keys: Vec<usize>,
     /// What happened.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// A world and its time.
-pub struct World {
+pub(crate) struct World {
     /// What happens in it.
-    pub plan: Plan,
+    pub(crate) plan: Plan,
     /// The sidecar's clock; the world's own calendar is not stepped with it.
-    pub clock: Clock,
+    pub(crate) clock: Clock,
     start: Moment,
     noticed: Mutex<Noticed>,
 }
 
 /// What has been noticed.
-pub struct Noticed {
+pub(crate) struct Noticed {
     /// Draws of what is not planned.
-    pub rng: Rng,
+    pub(crate) rng: Rng,
     /// Faults that took effect.
-    pub fired: BTreeSet<Fault>,
+    pub(crate) fired: BTreeSet<Fault>,
     /// Legs, per region, each with its time.
-    pub legs: [Vec<Duration>; REGIONS],
+    pub(crate) legs: [Vec<Duration>; REGIONS],
     /// The story, when somebody wants to read it.
-    pub story: Option<Vec<Line>>,
+    pub(crate) story: Option<Vec<Line>>,
     /// What intermediaries hold: per region and path, since when, and the reply.
     held: BTreeMap<(usize, String), (Duration, Shown)>,
 }
 
 /// What a reply shows: each record with its place.
-pub type Shown = Vec<(usize, usize)>;
+pub(crate) type Shown = Vec<(usize, usize)>;
 
 /// What becomes of a request.
 enum Fate {
@@ -71,7 +71,7 @@ enum Fate {
 
 impl World {
     /// The world of `plan`, at its start.
-    pub fn new(plan: Plan, story: bool) -> Arc<Self> {
+    pub(crate) fn new(plan: Plan, story: bool) -> Arc<Self> {
         let clock = Clock::simulated(EPOCH);
         let noticed = Noticed {
             rng: Rng::with_seed(plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
@@ -85,27 +85,27 @@ impl World {
     }
 
     /// Since the start, pauses included.
-    pub fn elapsed(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         self.clock.now() - self.start
     }
 
     /// The true calendar, whatever the sidecar's clock says.
-    pub fn calendar(&self, at: Duration) -> Wall {
+    pub(crate) fn calendar(&self, at: Duration) -> Wall {
         EPOCH + at
     }
 
     /// What has been noticed so far.
-    pub fn noticed(&self) -> MutexGuard<'_, Noticed> {
+    pub(crate) fn noticed(&self) -> MutexGuard<'_, Noticed> {
         self.noticed.lock().expect("no panic while it was held")
     }
 
     /// A fault took effect.
-    pub fn fired(&self, fault: Fault) {
+    pub(crate) fn fired(&self, fault: Fault) {
         self.noticed().fired.insert(fault);
     }
 
     /// Tells the story on, if somebody listens.
-    pub fn tell(&self, keys: &[usize], text: impl FnOnce() -> String) {
+    pub(crate) fn tell(&self, keys: &[usize], text: impl FnOnce() -> String) {
         let at = self.elapsed();
         if let Some(story) = &mut self.noticed().story {
             story.push(Line { at, keys: keys.to_vec(), text: text() });
@@ -113,12 +113,12 @@ impl World {
     }
 
     /// Whether `fault` is on at `region` now.
-    pub fn is_on(&self, fault: Fault, region: usize, at: Duration) -> bool {
+    pub(crate) fn is_on(&self, fault: Fault, region: usize, at: Duration) -> bool {
         self.plan.windows.iter().any(|w| w.fault == fault && w.region == region && w.holds(at))
     }
 
     /// Whether a region can answer.
-    pub fn is_well(&self, region: usize, at: Duration) -> bool {
+    pub(crate) fn is_well(&self, region: usize, at: Duration) -> bool {
         use Fault::{Dripping, Refused, Truncated};
         !self.is_down(region, at) && ![Refused, Truncated, Dripping].iter().any(|fault| self.is_on(*fault, region, at))
     }
@@ -141,7 +141,7 @@ impl World {
     }
 
     /// The records that a path shows.
-    pub fn records(&self, path: &str) -> Vec<usize> {
+    pub(crate) fn records(&self, path: &str) -> Vec<usize> {
         let key = |text: &str| text.strip_prefix('k').and_then(|number| number.parse().ok());
         let mut parts = path.split('/').skip(2);
         match parts.next() {
@@ -298,7 +298,7 @@ struct Sent {
 }
 
 /// Regions that answer as planned.
-pub struct Regions(pub Arc<World>);
+pub(crate) struct Regions(pub(crate) Arc<World>);
 
 impl Origin for Regions {
     fn ask(
