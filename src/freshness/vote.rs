@@ -70,6 +70,11 @@ impl Ballot<'_> {
         self.versions.get(place).copied().filter(|version| version.is_credible())
     }
 
+    /// Whether it states a version of any of `records` records.
+    fn states_any(&self, records: usize) -> bool {
+        (0..records).any(|place| self.version(place, records).is_some())
+    }
+
     /// Whether it states a version of each of `records` records.
     pub fn is_versioned(&self, records: usize) -> bool {
         records > 0 && (0..records).all(|place| self.version(place, records).is_some())
@@ -93,6 +98,8 @@ pub fn rank(ballot: &Ballot<'_>, records: &[Snapshot]) -> Rank {
         match (ballot.said, version) {
             (Said::Absent, version) => r6_absence(ballot, version, record),
             (Said::Present, Some(version)) => r4_announced_without_a_version(ballot, version, record),
+            // Versions of the others and none of this one: the reply shows that this one is not there.
+            (Said::Present, None) if ballot.states_any(records.len()) => r6_absence(ballot, None, record),
             (Said::Present, None) => r4_announcer_first(ballot, record),
         }
     });

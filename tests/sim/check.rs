@@ -158,8 +158,9 @@ pub(crate) struct Checker {
     /// As `told`, whatever was forgotten.
     announced: Vec<usize>,
     served: Vec<usize>,
-    /// Per record: when announcements arrived that put everything before them out of date.
-    news: Vec<Vec<Duration>>,
+    /// Per record: when announcements arrived that put everything before them out of date, but for what shows the place
+    /// that they announce, if they say which.
+    news: Vec<Vec<(Duration, Option<usize>)>>,
     /// When messages arrived that nobody could read.
     unread: Vec<Duration>,
     proven: [Proven; REGIONS],
@@ -232,7 +233,7 @@ impl Checker {
                 let write = &plan.truth.writes[write];
                 let newer = write.place > self.announced[write.key];
                 if newer || !plan.announces_versions {
-                    self.news[write.key].push(at);
+                    self.news[write.key].push((at, plan.announces_versions.then_some(write.place)));
                 }
                 if plan.announces_versions {
                     self.told[write.key] = self.told[write.key].max(write.place);
@@ -241,11 +242,11 @@ impl Checker {
             }
             Says::Jump(key, _) => {
                 self.spoiled[key] = true;
-                self.news[key].push(at);
+                self.news[key].push((at, None));
             }
             Says::Reload(key) => {
                 self.reloaded[key] = true;
-                self.news[key].push(at);
+                self.news[key].push((at, None));
             }
             Says::Undecodable => self.unread.push(at),
             Says::Beat { .. } | Says::Path | Says::Unrouted => {}
@@ -299,12 +300,9 @@ impl Checker {
                 format!("k{key} was shown at place {place}, told {told}, served {served}")
             });
         }
-        let fence = self.news[key].iter().rev().find(|news| **news < answer.began).copied();
-        let protected = plan.style == Style::Versions && plan.announces_versions && !self.spoiled[key];
-        if let Some(fence) = fence
-            && asked < fence
-            && (!protected || place < self.told[key])
-        {
+        let stands = |place_told: Option<usize>| plan.style == Style::Versions && place_told.is_some_and(|told| place >= told);
+        let overdue = |(at, told): &&(Duration, Option<usize>)| *at < answer.began && asked < *at && !stands(*told);
+        if let Some((fence, _)) = self.news[key].iter().rev().find(overdue).copied() {
             self.violate(Property::Fenced, answer, Some(key), || {
                 format!("k{key}: asked at {:.3}, announced at {:.3}", asked.as_secs_f64(), fence.as_secs_f64())
             });
@@ -360,7 +358,8 @@ impl Checker {
         let told = self.told[answer.read.key].max(self.served[answer.read.key]);
         let behind = |region: usize| {
             let keys = [answer.read.key, (answer.read.key + 1) % plan.truth.keys()];
-            let seen = answer.began.saturating_sub(plan.regions[region].cache_lag);
+            // The fill may have begun a little before its reader.
+            let seen = answer.began.saturating_sub(plan.regions[region].cache_lag + Duration::from_secs(1));
             let behind = |key: usize| plan.truth.place_at(region, key, seen) < self.told[key].max(self.served[key]);
             told > 0 && keys.into_iter().take(if answer.read.view == 2 { 2 } else { 1 }).any(behind)
         };
