@@ -156,7 +156,7 @@ const fn ms(millis: u64) -> Duration {
 /// Draws a plan.
 pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
     let rng = &mut Rng::with_seed(seed ^ 0x6e65_6172_7369_6465);
-    let keys = 20 + rng.usize(0..12);
+    let keys = 20 + rng.usize(0..5);
     let style = [Style::Versions, Style::Versions, Style::Etags, Style::Bare][rng.usize(0..4)];
     let style = wishes.style.unwrap_or(style);
     let proof = [Proof::Watermark, Proof::Watermark, Proof::Watermark, Proof::Path, Proof::Weak][rng.usize(0..5)];
@@ -166,7 +166,7 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
         _ => rng.f64() < 0.4,
     };
     let topics = wishes.topics.unwrap_or(if rng.f64() < 0.2 { 1 + rng.usize(0..2) } else { REGIONS });
-    let ttl = wishes.ttl.unwrap_or(secs(90 + rng.u64(0..300)));
+    let ttl = wishes.ttl.unwrap_or(secs(90 + rng.u64(0..500)));
     let windows = windows(rng, wishes, style, keys, topics);
     // Only announced versions tell that the announcer's own nodes lag (FRESHNESS.md, promise 5).
     let fleet = windows.iter().any(|window| window.fault == Fault::FleetLags);
@@ -190,7 +190,7 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
         windows,
         truth,
         reads,
-        calm: last + ttl.max(secs(120)) + secs(30),
+        calm: last + if proof == Proof::Watermark { secs(130) } else { ttl.max(secs(100)) + secs(30) },
     }
 }
 
@@ -301,7 +301,7 @@ const fn on_topic(fault: Fault) -> bool {
 fn writes(rng: &mut Rng, keys: usize, windows: &[Window]) -> Vec<(Duration, usize, Kind, bool)> {
     let zipf = |rng: &mut Rng| (keys as f64 * rng.f64().powi(2)) as usize;
     let kind = |rng: &mut Rng| if rng.f64() < 0.15 { Kind::Deleted } else { Kind::Changed };
-    let count = 55 + rng.usize(0..40);
+    let count = 50 + rng.usize(0..10);
     let mut writes: Vec<_> = (0..count)
         .map(|_| (between(rng, secs(15), secs(580)), zipf(rng), kind(rng), false))
         .collect();
@@ -382,7 +382,7 @@ fn truth(
 
 fn reads(rng: &mut Rng, keys: usize, truth: &Truth, windows: &[Window]) -> Vec<Read> {
     let view = |rng: &mut Rng| [0, 0, 0, 1, 2][rng.usize(0..5)];
-    let mut reads: Vec<Read> = (0..1_500)
+    let mut reads: Vec<Read> = (0..1_200)
         .map(|_| Read {
             at: between(rng, secs(3), SPAN),
             key: (keys as f64 * rng.f64().powf(1.5)) as usize,
@@ -393,8 +393,8 @@ fn reads(rng: &mut Rng, keys: usize, truth: &Truth, windows: &[Window]) -> Vec<R
     for (index, write) in truth.writes.iter().enumerate() {
         for ingests in &truth.ingests {
             let around = ingests[index].saturating_sub(ms(rng.u64(0..120)));
-            reads.extend((0..3).map(|n| Read {
-                at: around + ms(rng.u64(0..150)) * n,
+            reads.extend((0..2).map(|n| Read {
+                at: around + ms(rng.u64(0..250)) * n,
                 key: write.key,
                 view: view(rng),
             }));

@@ -21,6 +21,9 @@ use super::subject::Subject;
 use super::topic::{Message, Says, Topic};
 use super::world::World;
 
+/// How often each record is read while all comes to rest.
+const CALM_STEP: Duration = Duration::from_secs(40);
+
 /// What happens at a time.
 #[derive(Clone, Copy, Debug)]
 enum Happening {
@@ -147,10 +150,10 @@ impl Run {
         let mut at = super::plan::SPAN;
         while at < plan.calm {
             for key in 0..plan.truth.keys() {
-                let read = Read { at: between(&mut self.rng, at, at + Duration::from_secs(20)), key, view: 0 };
+                let read = Read { at: between(&mut self.rng, at, at + CALM_STEP), key, view: 0 };
                 self.at(read.at, Happening::Read(read));
             }
-            at += Duration::from_secs(20);
+            at += CALM_STEP;
         }
         for key in 0..plan.truth.keys() {
             for view in 0..3 {
