@@ -178,9 +178,11 @@ impl Endpoint {
             }
             Ok(Err(_)) | Err(_) => return Answer::Again,
         };
-        match self.edges.intake.take(door.region, raw, None).await {
-            Receipt::Acknowledge => Answer::Done,
-            Receipt::Retry => Answer::Again,
+        let receipt = self.edges.intake.take(door.region, raw, None).await;
+        let done = receipt.may_be_deleted();
+        match receipt {
+            Receipt::Retry if !done => Answer::Again,
+            Receipt::Acknowledge | Receipt::Retry => Answer::Done,
             Receipt::Refuse => Answer::Never(StatusCode::FORBIDDEN),
             Receipt::Confirm { token } => self.confirm(door, &token).await,
             Receipt::Unsubscribed { published } => tell(door, Notice::Unsubscribed(published)),

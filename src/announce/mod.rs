@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use crate::clock::Wall;
+use crate::freshness::switch::{Rule, is_on};
 use crate::freshness::words::RegionId;
 
 pub mod apply;
@@ -61,6 +62,13 @@ pub enum Receipt {
         /// When SNS said so: a replayed one is of an earlier subscription.
         published: Wall,
     },
+}
+
+impl Receipt {
+    /// R12: whether the transport may let the envelope go for good (delete it, answer 2xx): all but what must come again.
+    pub fn may_be_deleted(&self) -> bool {
+        !matches!(self, Self::Retry) || !is_on(Rule::R12)
+    }
 }
 
 impl std::fmt::Debug for Receipt {

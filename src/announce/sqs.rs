@@ -14,7 +14,6 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 
-use super::Receipt;
 use super::aws::{Clients, Failure, Fault};
 use super::backoff::Backoff;
 use super::subscription::Edges;
@@ -203,12 +202,9 @@ async fn take(messages: Vec<Message>, region: RegionId, edges: &Edges) -> (Vec<S
     let taken = join_all(messages.into_iter().map(|message| async move {
         let queued = sent_at(&message);
         let raw = Bytes::from(message.body.unwrap_or_default());
-        match edges.intake.take(region, raw, queued).await {
-            Receipt::Acknowledge | Receipt::Refuse => message.receipt_handle,
-            Receipt::Retry => None,
-            // SNS confirms a queue by itself; these types have no meaning here.
-            Receipt::Confirm { .. } | Receipt::Unsubscribed { .. } => message.receipt_handle,
-        }
+        // SNS confirms a queue by itself: receipts about the subscription have no meaning here.
+        let receipt = edges.intake.take(region, raw, queued).await;
+        message.receipt_handle.filter(|_| receipt.may_be_deleted())
     }));
     let done: Vec<String> = taken.await.into_iter().flatten().collect();
     let all = done.len() == received;

@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use super::record::{Marker, Snapshot};
+use super::switch::{Rule, is_on};
 use super::words::{Generation, RegionId, RegionSet, Version};
 use crate::clock::Moment;
 
@@ -52,7 +53,7 @@ pub(super) enum Effect {
 impl Rules {
     fn allow(self, floor: Version, version: Version) -> bool {
         let jumps = floor != Version::NONE && version.0.saturating_sub(floor.0) > self.max_jump;
-        version.is_credible() && !jumps && self.doubted.is_none_or(|doubted| version < doubted)
+        !is_on(Rule::R15) || version.is_credible() && !jumps && self.doubted.is_none_or(|doubted| version < doubted)
     }
 }
 
@@ -70,7 +71,7 @@ pub(super) fn announce(
     let Some(version) = said.version.filter(|version| *version != Version::NONE) else {
         return change_unversioned(state, said, rules, now, next());
     };
-    if version <= state.floor {
+    if version <= state.floor && is_on(Rule::R13) {
         if version < state.floor {
             return Effect::None;
         }

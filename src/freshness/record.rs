@@ -12,6 +12,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
+use super::switch::{Rule, is_on};
 use super::words::{Generation, RegionSet, Version};
 use crate::clock::Moment;
 use crate::limits;
@@ -77,8 +78,8 @@ impl Snapshot {
     ///
     /// With a credible version: at or above the floor, and no announcement without a version came since. Without
     /// one: no announcement at all came since.
-    pub const fn upholds(&self, version: Version, generation: Generation) -> bool {
-        if version.is_credible() {
+    pub fn upholds(&self, version: Version, generation: Generation) -> bool {
+        if version.is_credible() && is_on(Rule::R1) {
             version.0 >= self.floor.0 && generation.0 >= self.unversioned.0
         } else {
             generation.0 >= self.generation.0

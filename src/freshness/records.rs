@@ -18,6 +18,7 @@ use super::doubts::Doubts;
 use super::event::{Action, Scope};
 use super::merge::{self, Announced, Effect, Rules};
 use super::record::{Record, Snapshot};
+use super::switch::{Rule, is_on};
 use super::table::Table;
 use super::words::{Generation, RecordId, RegionId, RegionSet, TypeId, Version};
 use crate::clock::Moment;
@@ -155,6 +156,9 @@ impl Records {
     /// without a cell gets its marker all the same (R2).
     pub(super) fn reload(&self, scope: Scope, region: RegionId, now: Moment, actions: &mut Vec<Action>) {
         self.note(now);
+        if !is_on(Rule::R18) {
+            return;
+        }
         let next = self.next_generation();
         if let Scope::Record(id) = scope {
             let mut shard = self.shard(id);
@@ -238,7 +242,7 @@ impl Records {
             shard.doubts.reached(id.hash);
             return Vec::new();
         }
-        if !shard.doubts.unreached(id.hash, state.floor, announcer, now, self.worst_lag) {
+        if !is_on(Rule::R15) || !shard.doubts.unreached(id.hash, state.floor, announcer, now, self.worst_lag) {
             return Vec::new();
         }
         merge::drop_floor(&mut state, best);
@@ -307,6 +311,7 @@ impl Shard {
     fn keep(&mut self, hash: u64, state: Snapshot, now: Moment, worst_lag: Duration) {
         match self.cells.get(&hash) {
             Some(cell) => cell.record.store(state),
+            None if !is_on(Rule::R2) => {}
             None => {
                 if let Some(lost) = self.table.put(hash, state, now) {
                     self.lose(lost, now, worst_lag);

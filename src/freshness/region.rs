@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::event::{Action, Grade, Says, Subscription};
 use super::horizon::Sight;
 use super::publisher::{Numbers, Publisher, Through};
+use super::switch::{Rule, is_on};
 use super::words::{Epoch, RegionId};
 use crate::clock::{Moment, Wall};
 use crate::limits;
@@ -143,6 +144,10 @@ impl Region {
         self.unsubscribe("resubscribed", now, actions);
         self.subscribed = Some(now);
         self.turn(Subscription::Probing, actions);
+        if !is_on(Rule::R11) {
+            self.strong = Some(now);
+            self.prove(now, actions);
+        }
     }
 
     /// The subscription or its queue is gone.
@@ -186,7 +191,7 @@ impl Region {
                 actions.push(Action::HeartbeatSeen(self.id));
             }
         }
-        if matches!(says, Says::Undecodable) {
+        if matches!(says, Says::Undecodable) && is_on(Rule::R14) {
             self.undecodable(now, actions);
         }
         let numbers = match (envelope.numbered, says) {
@@ -238,8 +243,9 @@ impl Region {
     }
 
     fn proof(&self, now: Moment) -> Option<Proof> {
-        let strong = self.strong.map(|at| Proof { grade: Grade::Path, at, lease_until: at + limits::STRONG_LEASE });
-        let weak = self.weak(now).map(|at| Proof { grade: Grade::Weak, at, lease_until: at + limits::WEAK_LEASE });
+        let lease = |grade, at, length| Proof { grade, at, lease_until: lease_until(at, length) };
+        let strong = self.strong.map(|at| lease(Grade::Path, at, limits::STRONG_LEASE));
+        let weak = self.weak(now).map(|at| lease(Grade::Weak, at, limits::WEAK_LEASE));
         match (strong, weak) {
             (Some(strong), Some(weak)) if weak.lease_until > strong.lease_until => Some(weak),
             (strong, weak) => strong.or(weak),
@@ -358,14 +364,25 @@ impl Region {
     }
 
     fn move_epoch(&mut self, why: &'static str, now: Moment, actions: &mut Vec<Action>) {
-        self.epoch = Epoch(self.epoch.0.wrapping_add(1));
         self.unbroken_since = now;
+        if !is_on(Rule::R10) {
+            return;
+        }
+        self.epoch = Epoch(self.epoch.0.wrapping_add(1));
         actions.push(Action::EpochMoved(self.id, self.epoch, why));
     }
 }
 
+/// R9: how long a proof of `at` holds.
+fn lease_until(at: Moment, length: Duration) -> Moment {
+    if is_on(Rule::R9) { at + length } else { Moment::from_nanos(u64::MAX) }
+}
+
 /// R9: when a message was published, on our clock: by the older of SNS's word and SQS's, never after its receipt.
 fn published_at(envelope: Envelope, now: Moment, wall: Wall) -> Moment {
+    if !is_on(Rule::R9) {
+        return now;
+    }
     let older = envelope.queued.map_or(envelope.published, |queued| queued.min(envelope.published));
     now.before(wall.since(older))
 }

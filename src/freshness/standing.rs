@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::event::Subscription;
 use super::horizon::{Horizon, Sight};
 use super::record::{Record, Snapshot};
+use super::switch::{Rule, is_on};
 use super::words::{Epoch, RegionId, RegionSet, Version};
 use crate::cache::entry::{Routed, Shown, Standing};
 use crate::clock::Moment;
@@ -69,6 +70,9 @@ impl Sent {
 /// on its way.
 pub fn admits(sent: &Sent, shows: &[(&Record, Version)]) -> bool {
     debug_assert_eq!(sent.fence.len(), shows.len(), "a version for each record of the route");
+    if !is_on(Rule::R3) {
+        return true;
+    }
     shows.len() == sent.fence.len()
         && shows
             .iter()
@@ -97,7 +101,8 @@ pub fn earn(
         let long = then.unbroken_since + worst_lag <= sent.at;
         unbroken && (votes.all_agree || votes.versions_at_floor && long)
     };
-    if !may_have_missed && !escaped && live.iter().any(vouches) { Standing::Confirmed } else { Standing::Provisional }
+    let vouched = live.iter().any(vouches) || !is_on(Rule::R5);
+    if vouched && !may_have_missed && !escaped { Standing::Confirmed } else { Standing::Provisional }
 }
 
 /// Whether a recheck could settle anything: with no LIVE region nothing can become CONFIRMED (R5), and the soft TTL
@@ -117,7 +122,7 @@ pub fn judge(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_
         escaped |= state.escaped;
     }
     // R16: from when it was sent, never from when it arrived.
-    if now.since(sent) >= entry.ttl {
+    if is_on(Rule::R16) && now.since(sent) >= entry.ttl {
         return Use::Expired;
     }
     if entry.standing == Standing::Unverified {

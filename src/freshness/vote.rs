@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::record::Snapshot;
+use super::switch::{Rule, is_on};
 use super::words::{RegionId, RegionSet, Version};
 use crate::clock::Moment;
 
@@ -108,13 +109,14 @@ pub fn rank(ballot: &Ballot<'_>, records: &[Snapshot]) -> Rank {
 
 /// R1: nothing below the floor counts.
 fn r1_below_the_floor(version: Option<Version>, record: &Snapshot) -> bool {
-    version.is_some_and(|version| version < record.floor)
+    is_on(Rule::R1) && version.is_some_and(|version| version < record.floor)
 }
 
 /// R8: asked for after the record's newest announcement, and yet an intermediary made this reply before it. Holds with
 /// a version too: an announcement need not have stated one, and then the floor does not speak for it.
 fn r8_before_the_marker(ballot: &Ballot<'_>, record: &Snapshot) -> bool {
     match (ballot.generated, record.marker) {
+        _ if !is_on(Rule::R8) => false,
         (Some(generated), Some(marker)) => marker.at <= ballot.sent && generated < marker.at,
         _ => false,
     }
@@ -126,6 +128,9 @@ fn r8_before_the_marker(ballot: &Ballot<'_>, record: &Snapshot) -> bool {
 /// before its change, and all readers of such a fill came before the announcement (R3 keeps it from being stored).
 /// A record that has a floor without such a marker is one whose versions others state, so they are heard first.
 fn r4_announcer_first(ballot: &Ballot<'_>, record: &Snapshot) -> Rank {
+    if !is_on(Rule::R4) {
+        return Rank::Now;
+    }
     match record.marker.filter(|marker| marker.at <= ballot.sent) {
         Some(marker) if marker.regions.contains(ballot.region) => Rank::Now,
         Some(_) => Rank::Waits,
@@ -138,6 +143,9 @@ fn r4_announcer_first(ballot: &Ballot<'_>, record: &Snapshot) -> Rank {
 /// newest DELETED count at once; without a version it is below any floor that a CHANGED set; else it takes every
 /// reachable region.
 fn r6_absence(ballot: &Ballot<'_>, version: Option<Version>, record: &Snapshot) -> Rank {
+    if !is_on(Rule::R6) {
+        return Rank::Now;
+    }
     match (version, record.marker) {
         (Some(_), _) => Rank::Now,
         (None, _) if record.changed && record.floor > Version::NONE => Rank::Below,
@@ -152,7 +160,9 @@ fn r6_absence(ballot: &Ballot<'_>, version: Option<Version>, record: &Snapshot) 
 fn r4_announced_without_a_version(ballot: &Ballot<'_>, version: Version, record: &Snapshot) -> Rank {
     let news = record.floor > Version::NONE && version > record.floor;
     match record.marker.filter(|marker| marker.at <= ballot.sent) {
-        Some(marker) if !record.at_floor && !news && !marker.regions.contains(ballot.region) => Rank::Waits,
+        Some(marker) if !record.at_floor && !news && !marker.regions.contains(ballot.region) && is_on(Rule::R4) => {
+            Rank::Waits
+        }
         _ => Rank::Now,
     }
 }
@@ -160,7 +170,7 @@ fn r4_announced_without_a_version(ballot: &Ballot<'_>, version: Version, record:
 /// R7: a 304 is a vote for what the validators that were sent stood for, `known`, unless it states versions itself. R1
 /// then compares them with the floor as for any other ballot.
 pub fn r7_stands_for<'a>(stated: &'a [Version], known: &'a [Version]) -> &'a [Version] {
-    if stated.is_empty() { known } else { stated }
+    if stated.is_empty() || !is_on(Rule::R7) { known } else { stated }
 }
 
 /// Of ballots in order of arrival, the one to keep: best rank, then highest versions, then there rather than absent
@@ -174,7 +184,12 @@ pub fn best(ballots: &[Ballot<'_>], records: &[Snapshot]) -> Option<usize> {
         let announced = records.iter().any(|record| {
             record.marker.is_some_and(|marker| marker.at <= ballot.sent && marker.regions.contains(ballot.region))
         });
-        (rank(ballot, records), versions, ballot.said == Said::Present, announced)
+        (
+            rank(ballot, records),
+            versions,
+            is_on(Rule::R6) && ballot.said == Said::Present,
+            is_on(Rule::R4) && announced,
+        )
     };
     (0..ballots.len()).max_by_key(|place| (worth(&ballots[*place]), Reverse(*place)))
 }

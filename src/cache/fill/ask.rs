@@ -15,6 +15,7 @@ use crate::cache::policy;
 use crate::config::{IdentityMode, Route};
 use crate::freshness::Freshness;
 use crate::freshness::record::{Record, Snapshot};
+use crate::freshness::switch::{Rule, is_on};
 use crate::freshness::words::{Generation, RecordId};
 use crate::origin::region::Purpose;
 use crate::origin::reply::Outgoing;
@@ -98,8 +99,8 @@ impl Ask {
     /// The generation that its fill belongs to (R3).
     pub fn generation(&self) -> Generation {
         match &self.of {
-            Of::Route(routing) => routing.generation(),
-            Of::Path => Generation::default(),
+            Of::Route(routing) if is_on(Rule::R3) => routing.generation(),
+            Of::Route(_) | Of::Path => Generation::default(),
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::cache::entry::{Entry, Hold, Standing};
 use crate::cache::key::{Key, KeyRef};
 use crate::clock::Moment;
 use crate::freshness::standing::{self, Use};
+use crate::freshness::switch::{Rule, is_on};
 use crate::freshness::words::{Generation, RecordId};
 use crate::limits;
 use crate::origin::region::Purpose;
@@ -197,7 +198,7 @@ fn asked_again(sidecar: &Sidecar, key: Key) -> Option<Ask> {
         of: Of::Route(routing),
         previous: Some(previous),
         purpose: Purpose::Background,
-        no_cache: true,
+        no_cache: is_on(Rule::R8),
         alone: false,
     })
 }

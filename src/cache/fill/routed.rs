@@ -21,6 +21,7 @@ use crate::cache::store::Put;
 use crate::clock::Wall;
 use crate::freshness::record::{Record, Snapshot};
 use crate::freshness::standing::{self, Sent};
+use crate::freshness::switch::{Rule, is_on};
 use crate::freshness::words::{RecordId, Version};
 use crate::origin::race::{First, Question, Race, Tally, Terms};
 use crate::origin::reply::{Failure, Outgoing, Reply};
@@ -81,6 +82,11 @@ fn known(ask: &Ask, routing: &Routing, sent: &Sent) -> Option<Known> {
         return None;
     }
     let current = |(shown, now): (&Shown, &Snapshot)| now.upholds(shown.version, shown.generation);
+    if !is_on(Rule::R7) {
+        // Whatever is not modified is taken for the newest that was heard of.
+        let floors = sent.fence.iter().map(|now| now.floor).filter(|floor| *floor != Version::NONE);
+        return Some(Known { versions: floors.collect(), digest: routed.digest });
+    }
     let usable = routed.shows.iter().zip(&sent.fence).all(current);
     let stated = routed.shows.iter().map(|shown| shown.version).filter(|version| *version != Version::NONE);
     usable.then(|| Known { versions: stated.collect(), digest: routed.digest })
@@ -94,7 +100,7 @@ fn dressed(sidecar: &Sidecar, ask: &Ask, routing: &Routing, sent: &Sent, conditi
     if let (true, Some(tag)) = (conditional, tag) {
         request.headers.insert(header::IF_NONE_MATCH, tag.clone());
     }
-    if ask.no_cache || sent.fence.iter().any(|record| record.marker.is_some()) {
+    if ask.no_cache || is_on(Rule::R8) && sent.fence.iter().any(|record| record.marker.is_some()) {
         request.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
     if let Some(credentials) = &sidecar.credentials[routing.route] {
@@ -173,7 +179,7 @@ impl RoutedFill<'_> {
         let records = || self.routing.records().iter().zip(versions);
         let missed = records().any(|((id, _), _)| freshness.slot_lost_since(*id, self.sent.at));
         let stated = |((_, record), version): (&(RecordId, Arc<Record>), &Version)| {
-            version.is_credible() && *version >= record.snapshot().floor
+            version.is_credible() && (*version >= record.snapshot().floor || !is_on(Rule::R1))
         };
         let votes = standing::Votes { all_agree, versions_at_floor: records().all(stated) };
         let worst_lag = self.sidecar.config.freshness.worst_lag;
@@ -252,7 +258,7 @@ impl RoutedFill<'_> {
             id: *id,
             record: record.clone(),
             version: *version,
-            generation: self.sent.fence[place].generation,
+            generation: if is_on(Rule::R3) { self.sent.fence[place] } else { record.snapshot() }.generation,
         };
         Routed {
             route: self.routing.route as u16,
@@ -277,7 +283,11 @@ impl RoutedFill<'_> {
             .all(|(_, record)| record.snapshot().marker.is_some_and(|marker| marker.deleted));
         let settled = deleted && standing == Standing::Confirmed;
         let full = self.route().ttl;
-        let ttl = if absent && !settled { full.min(self.sidecar.config.cache.negative_ttl) } else { full };
+        let ttl = if absent && !settled && is_on(Rule::R6) {
+            full.min(self.sidecar.config.cache.negative_ttl)
+        } else {
+            full
+        };
         ttl.mul_f64(1.0 - fastrand::f64() * 0.05)
     }
 
