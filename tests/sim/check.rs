@@ -270,7 +270,8 @@ impl Checker {
         self.tallies.labelled += u64::from(label.is_some());
         self.count_quiet(world, answer, label);
         let Some((asked, shown)) = &answer.shown else { return self.failed(world, answer) };
-        for (key, place) in shown {
+        for (key, raw) in shown {
+            let place = &as_seen(&world.plan, *key, *raw, answer.ended);
             let first = world.plan.truth.first_ingest_after(*key, *place).unwrap_or(Duration::MAX);
             let behind = answer.ended.saturating_sub(first);
             if behind > Duration::from_secs(1) && label.is_none() {
@@ -279,11 +280,11 @@ impl Checker {
             }
             self.tallies.backwards += u64::from(label.is_none() && *place < self.served[*key]);
             if label.is_none() && !self.lenient {
-                self.check(&world.plan, answer, *asked, (*key, *place));
+                self.check(&world.plan, answer, *asked, (*key, *raw));
             }
             self.check_bound(&world.plan, answer, (*key, *place));
-            if states(&world.plan, *key, *place) {
-                self.served[*key] = self.served[*key].max(*place);
+            if states(&world.plan, *key, *raw) {
+                self.served[*key] = self.served[*key].max(*raw);
             }
         }
         if label.is_none() && !self.lenient {
@@ -403,7 +404,7 @@ impl Checker {
         };
         for (key, place) in shown {
             let newest = truth.newest(*key, answer.ended);
-            if *place < newest {
+            if as_seen(&world.plan, *key, *place, answer.ended) < newest {
                 self.violate(Property::Converged, answer, Some(*key), || {
                     format!("k{key} is still at place {place} of {newest}: {}", answer.line)
                 });
@@ -473,6 +474,15 @@ impl Proven {
         let weak = self.polled.min(self.attested);
         self.subscribed.is_some() && (within(self.published, 15) || within(weak, 75))
     }
+}
+
+/// The newest place that looks like this one: nobody can tell one absence from the next.
+fn as_seen(plan: &Plan, key: usize, place: usize, at: Duration) -> usize {
+    if plan.truth.is_present(key, place) {
+        return place;
+    }
+    let newest = plan.truth.newest(key, at);
+    (place..=newest).rev().find(|later| !plan.truth.is_present(key, *later)).unwrap_or(place)
 }
 
 /// Whether a reply states a version of this record: an absence that states none is nothing that one could protect.

@@ -62,17 +62,27 @@ fn main() {
         }
         return;
     }
-    let seeds = number("--seeds").unwrap_or(100);
+    let (seeds, from) = (number("--seeds").unwrap_or(100), number("--from").unwrap_or(0));
     let started = Instant::now();
-    let mut tallies = Tallies::default();
-    let mut violated = 0;
-    for seed in number("--from").unwrap_or(0)..number("--from").unwrap_or(0) + seeds {
-        let outcome = simulate(seed, &wishes, Design::Nearside, false);
-        tallies.add(&outcome.checker.tallies);
-        if let Some(violation) = outcome.checker.violation {
-            violated += 1;
-            if violated < 20 { println!("seed {seed}: {violation}"); }
+    let next = std::sync::atomic::AtomicU64::new(from);
+    let total = std::sync::Mutex::new((Tallies::default(), 0, std::collections::BTreeMap::<faults::Fault, u64>::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..number("--threads").unwrap_or(2) {
+            scope.spawn(|| loop {
+                let seed = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                if seed >= from + seeds { return; }
+                let outcome = simulate(seed, &wishes, Design::Nearside, false);
+                let mut total = total.lock().unwrap();
+                total.0.add(&outcome.checker.tallies);
+                for fault in &outcome.world.noticed().fired { *total.2.entry(*fault).or_default() += 1; }
+                if let Some(violation) = outcome.checker.violation {
+                    total.1 += 1;
+                    if total.1 < 30 { println!("seed {seed}: {violation}"); }
+                }
+            });
         }
-    }
-    println!("{seeds} seeds, {violated} violated, {:?}, {tallies:?}", started.elapsed());
+    });
+    let total = total.into_inner().unwrap();
+    println!("{seeds} seeds, {} violated, {:?}, {:?}", total.1, started.elapsed(), total.0);
+    for fault in faults::Fault::ALL { println!("{:5} {fault}", total.2.get(fault).copied().unwrap_or(0)); }
 }
