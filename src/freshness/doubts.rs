@@ -83,6 +83,11 @@ impl Doubts {
         }
     }
 
+    /// There was a reason why no region has the floor.
+    pub(super) fn dismiss(&mut self, hash: u64) {
+        self.known.remove(&hash);
+    }
+
     /// No reachable region has the floor. Once that has been so for longer than `worst_lag`, the floor is doubted
     /// (`announcer` spoke for it, if anyone is known to have) and this returns true: it must be dropped.
     pub(super) fn unreached(

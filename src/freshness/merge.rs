@@ -60,7 +60,8 @@ impl Rules {
 /// R1, R2, R13, R15: an announcement arrives; `next` is a generation that nothing had before.
 ///
 /// A version at the floor that the marker already announced is not newer: its region joins the marker. A version at
-/// the floor that was only served so far moves the generation once, for the entries that state no version.
+/// the floor that was only served so far moves the generation once, for the entries that state no version; so does one
+/// below a floor that nobody announced yet.
 pub(super) fn announce(
     state: &mut Snapshot,
     said: Announced,
@@ -72,8 +73,14 @@ pub(super) fn announce(
         return change_unversioned(state, said, rules, now, next());
     };
     if version <= state.floor && is_on(Rule::R13) {
-        if version < state.floor {
+        if version < state.floor && state.at_floor {
             return Effect::None;
+        }
+        if version < state.floor {
+            // Served before it was announced, and surpassed. What states a version stands by it; what states none, an
+            // absence say, may be from before this change (R3).
+            state.generation = next();
+            return Effect::Moved;
         }
         if let Some(marker) = state.marker.as_mut().filter(|_| state.at_floor) {
             let known = marker.regions.contains(said.region);
@@ -152,6 +159,12 @@ fn raise(state: &mut Snapshot, version: Version) {
     if std::mem::take(&mut state.at_floor) {
         state.marker = None;
     }
+}
+
+/// R6, R15: every reachable region has said for longer than `worst_lag` that the record is not there, without a version:
+/// the DELETED that would have said so was lost.
+pub(super) fn accept_absence(state: &mut Snapshot) {
+    state.changed = false;
 }
 
 /// R15: no reachable region has the floor; `best` is the most that one has.

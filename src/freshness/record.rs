@@ -11,6 +11,7 @@
 //! Invariant: a snapshot is one that was stored whole; nothing but `records` stores.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::time::Duration;
 
 use super::switch::{Rule, is_on};
 use super::words::{Generation, RegionSet, Version};
@@ -84,6 +85,13 @@ impl Snapshot {
         } else {
             generation.0 >= self.generation.0
         }
+    }
+
+    /// R5: whether the floor speaks for the newest announcement, to a request sent at `sent`. A change without a credible
+    /// version leaves the floor where it was: only `worst_lag` later does every region show what was announced.
+    pub fn floor_speaks(&self, sent: Moment, worst_lag: Duration) -> bool {
+        let stated = self.generation > self.unversioned;
+        stated || self.marker.is_none_or(|marker| marker.at + worst_lag <= sent)
     }
 
     /// Whether an absent record's default would say less than this.

@@ -221,8 +221,9 @@ impl Records {
         actions
     }
 
-    /// R15: every reachable region answered below the floor, `best` at most. When it stays so for longer than
-    /// `worst_lag`, the floor is dropped to that.
+    /// R15: every reachable region answered below the floor, `best` at most, [`Version::NONE`] for an absence without a
+    /// version. When it stays so for longer than `worst_lag`, the floor is dropped to that; an absence is accepted, and
+    /// the floor stays (R6).
     pub(super) fn below_floor(
         &self,
         id: RecordId,
@@ -244,6 +245,12 @@ impl Records {
         }
         if !is_on(Rule::R15) || !shard.doubts.unreached(id.hash, state.floor, announcer, now, self.worst_lag) {
             return Vec::new();
+        }
+        if best == Version::NONE {
+            merge::accept_absence(&mut state);
+            record.store(state);
+            shard.doubts.dismiss(id.hash);
+            return vec![Action::Alarm(blamed, "absence-accepted")];
         }
         merge::drop_floor(&mut state, best);
         record.store(state);

@@ -305,7 +305,8 @@ impl Race {
         self.replies().map(|reply| (reply, verdict::judge(reply, scales))).collect()
     }
 
-    /// The best that may be served at all: a good one or an absence, else a refusal, else one too old, labelled.
+    /// The best that may be served at all: a good one or an absence, else a refusal that two regions share, else one too
+    /// old, labelled, else what one region refuses.
     fn best(&self, judged: &[(&Arc<Reply>, Judged)], floors: &[Snapshot]) -> Option<Winner> {
         let first = |wanted| judged.iter().position(|(_, judged)| judged.verdict == wanted);
         let place = match &self.standard {
@@ -314,7 +315,10 @@ impl Race {
                 let (places, ballots) = ballots(judged.iter().map(|(reply, _)| *reply), known.as_ref());
                 let best = vote::best(&ballots, floors).map(|place| places[place]);
                 let usable = best.filter(|place| judged[*place].1.rank > Rank::Below);
-                usable.or_else(|| first(Verdict::Refused)).or(best)
+                // One region that refuses does not make a failure of what the others can still tell, labelled.
+                let refused = first(Verdict::Refused);
+                let confirmed = refused.filter(|_| self.is_refusal_confirmed());
+                usable.or(confirmed).or(best).or(refused)
             }
         };
         let (reply, judged) = judged[place?];

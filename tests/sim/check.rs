@@ -301,7 +301,8 @@ impl Checker {
                 format!("k{key} was shown at place {place}, told {told}, served {served}")
             });
         }
-        let stands = |place_told: Option<usize>| plan.style == Style::Versions && place_told.is_some_and(|told| place >= told);
+        let stands =
+            |place_told: Option<usize>| plan.style == Style::Versions && place_told.is_some_and(|told| place >= told);
         let overdue = |(at, told): &&(Duration, Option<usize>)| *at < answer.began && asked < *at && !stands(*told);
         if let Some((fence, _)) = self.news[key].iter().rev().find(overdue).copied() {
             self.violate(Property::Fenced, answer, Some(key), || {
@@ -345,7 +346,11 @@ impl Checker {
         let short = age <= soft && answer.line.contains("detail=provisional");
         if let Some(unread) = unread.filter(|unread| plan.topics == 1 && asked < *unread && !short) {
             self.violate(Property::Unread, answer, None, || {
-                format!("asked at {:.3}, something unreadable came at {:.3}", asked.as_secs_f64(), unread.as_secs_f64())
+                format!(
+                    "asked at {:.3}, something unreadable came at {:.3}",
+                    asked.as_secs_f64(),
+                    unread.as_secs_f64()
+                )
             });
         }
     }

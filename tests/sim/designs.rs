@@ -98,16 +98,20 @@ impl Simple {
     /// A hit, or the first reply that will do.
     pub(crate) async fn ask(self: Arc<Self>, world: Arc<World>, path: String) -> Got {
         let now = world.elapsed();
-        let hit = self.state().kept.get(&path).filter(|kept| now.saturating_sub(kept.asked) < self.ttl).map(|kept| {
-            (kept.status, "nearside; hit".to_owned(), read_shows(&kept.text))
-        });
+        let hit = self
+            .state()
+            .kept
+            .get(&path)
+            .filter(|kept| now.saturating_sub(kept.asked) < self.ttl)
+            .map(|kept| (kept.status, "nearside; hit".to_owned(), read_shows(&kept.text)));
         if let Some(hit) = hit {
             return hit;
         }
         let keys: Vec<u64> = world.records(&path).into_iter().map(|key| key as u64).collect();
         let before = self.generations(&keys);
         let headers = HeaderMap::new();
-        let request = Outgoing { method: Method::GET, path_and_query: path.clone(), headers, body: Default::default() };
+        let request =
+            Outgoing { method: Method::GET, path_and_query: path.clone(), headers, body: Default::default() };
         let (request, within) = (Arc::new(request), Duration::from_secs(2));
         let ask = |region| self.origin.ask(RegionId(region as u8), request.clone(), within);
         let mut legs: FuturesUnordered<_> = (0..REGIONS).map(ask).collect();

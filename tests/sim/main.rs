@@ -43,18 +43,29 @@ fn main() {
             let second = simulate(seed, &wishes, Design::Nearside, true);
             let (a, b) = (outcome.world.noticed(), second.world.noticed());
             for (x, y) in a.story.as_ref().unwrap().iter().zip(b.story.as_ref().unwrap()) {
-                if x.text != y.text || x.at != y.at { println!("{:?} {}\n{:?} {}", x.at, x.text, y.at, y.text); return; }
+                if x.text != y.text || x.at != y.at {
+                    println!("{:?} {}\n{:?} {}", x.at, x.text, y.at, y.text);
+                    return;
+                }
             }
             println!("{} {}", a.story.as_ref().unwrap().len(), b.story.as_ref().unwrap().len());
         }
         println!("trace {:x} {:x} {:?}", outcome.trace, again.trace, outcome.checker.tallies);
         let plan = &outcome.world.plan;
-        println!("{:?} {:?} announces_versions {} topics {} strict {} ttl {:?} {:#?}", plan.style, plan.proof, plan.announces_versions, plan.topics, plan.strict, plan.ttl, plan.regions);
-        for window in &plan.windows { println!("{window:?}"); }
+        println!(
+            "{:?} {:?} announces_versions {} topics {} strict {} ttl {:?} {:#?}",
+            plan.style, plan.proof, plan.announces_versions, plan.topics, plan.strict, plan.ttl, plan.regions
+        );
+        for window in &plan.windows {
+            println!("{window:?}");
+        }
         if let Some(violation) = &outcome.checker.violation {
             let noticed = outcome.world.noticed();
             for line in noticed.story.as_ref().unwrap() {
-                if args.iter().any(|arg| arg == "--all") || violation.key.is_none_or(|key| line.keys.is_empty() || line.keys.contains(&key)) && line.at + std::time::Duration::from_secs(number("--back").unwrap_or(60)) > violation.at {
+                if args.iter().any(|arg| arg == "--all")
+                    || violation.key.is_none_or(|key| line.keys.is_empty() || line.keys.contains(&key))
+                        && line.at + std::time::Duration::from_secs(number("--back").unwrap_or(60)) > violation.at
+                {
                     println!("{:9.3} {}", line.at.as_secs_f64(), line.text);
                 }
             }
@@ -65,24 +76,35 @@ fn main() {
     let (seeds, from) = (number("--seeds").unwrap_or(100), number("--from").unwrap_or(0));
     let started = Instant::now();
     let next = std::sync::atomic::AtomicU64::new(from);
-    let total = std::sync::Mutex::new((Tallies::default(), 0, std::collections::BTreeMap::<faults::Fault, u64>::new()));
+    let total =
+        std::sync::Mutex::new((Tallies::default(), 0, std::collections::BTreeMap::<faults::Fault, u64>::new()));
     std::thread::scope(|scope| {
         for _ in 0..number("--threads").unwrap_or(2) {
-            scope.spawn(|| loop {
-                let seed = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                if seed >= from + seeds { return; }
-                let outcome = simulate(seed, &wishes, Design::Nearside, false);
-                let mut total = total.lock().unwrap();
-                total.0.add(&outcome.checker.tallies);
-                for fault in &outcome.world.noticed().fired { *total.2.entry(*fault).or_default() += 1; }
-                if let Some(violation) = outcome.checker.violation {
-                    total.1 += 1;
-                    if total.1 < 30 { println!("seed {seed}: {violation}"); }
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    if seed >= from + seeds {
+                        return;
+                    }
+                    let outcome = simulate(seed, &wishes, Design::Nearside, false);
+                    let mut total = total.lock().unwrap();
+                    total.0.add(&outcome.checker.tallies);
+                    for fault in &outcome.world.noticed().fired {
+                        *total.2.entry(*fault).or_default() += 1;
+                    }
+                    if let Some(violation) = outcome.checker.violation {
+                        total.1 += 1;
+                        if total.1 < 30 {
+                            println!("seed {seed}: {violation}");
+                        }
+                    }
                 }
             });
         }
     });
     let total = total.into_inner().unwrap();
     println!("{seeds} seeds, {} violated, {:?}, {:?}", total.1, started.elapsed(), total.0);
-    for fault in faults::Fault::ALL { println!("{:5} {fault}", total.2.get(fault).copied().unwrap_or(0)); }
+    for fault in faults::Fault::ALL {
+        println!("{:5} {fault}", total.2.get(fault).copied().unwrap_or(0));
+    }
 }

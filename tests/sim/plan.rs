@@ -218,14 +218,8 @@ fn regions(rng: &mut Rng, style: Style, windows: &[Window]) -> Vec<RegionPlan> {
 }
 
 /// Faults that make a region useless while they last: never two regions at once.
-const ILLNESSES: &[Fault] = &[
-    Fault::Down,
-    Fault::Refused,
-    Fault::Truncated,
-    Fault::Dripping,
-    Fault::AnnouncerDies,
-    Fault::MassWhileDying,
-];
+const ILLNESSES: &[Fault] =
+    &[Fault::Down, Fault::Refused, Fault::Truncated, Fault::Dripping, Fault::AnnouncerDies, Fault::MassWhileDying];
 
 /// Faults that last from the start to the end.
 const LASTING: &[Fault] = &[
@@ -292,9 +286,26 @@ const fn on_topic(fault: Fault) -> bool {
     use Fault::*;
     matches!(
         fault,
-        OlderAfterNewer | Duplicate | HourLate | Replayed | Lost | SubscriptionDeleted | SilentlyDead | IngestStalled
-            | ResubscribeWithHole | DeletedAfterRecreation | MaxInMessage | ApplyFails | Undecodable | Unrouted
-            | PolicyRevoked | QueueDeleted | OneQueueLost | Balancer | Reload | AnnouncerDies
+        OlderAfterNewer
+            | Duplicate
+            | HourLate
+            | Replayed
+            | Lost
+            | SubscriptionDeleted
+            | SilentlyDead
+            | IngestStalled
+            | ResubscribeWithHole
+            | DeletedAfterRecreation
+            | MaxInMessage
+            | ApplyFails
+            | Undecodable
+            | Unrouted
+            | PolicyRevoked
+            | QueueDeleted
+            | OneQueueLost
+            | Balancer
+            | Reload
+            | AnnouncerDies
     )
 }
 
@@ -302,9 +313,8 @@ fn writes(rng: &mut Rng, keys: usize, windows: &[Window]) -> Vec<(Duration, usiz
     let zipf = |rng: &mut Rng| (keys as f64 * rng.f64().powi(2)) as usize;
     let kind = |rng: &mut Rng| if rng.f64() < 0.15 { Kind::Deleted } else { Kind::Changed };
     let count = 50 + rng.usize(0..10);
-    let mut writes: Vec<_> = (0..count)
-        .map(|_| (between(rng, secs(15), secs(580)), zipf(rng), kind(rng), false))
-        .collect();
+    let mut writes: Vec<_> =
+        (0..count).map(|_| (between(rng, secs(15), secs(580)), zipf(rng), kind(rng), false)).collect();
     for window in windows {
         match window.fault {
             Fault::HotKey => {
@@ -312,7 +322,10 @@ fn writes(rng: &mut Rng, keys: usize, windows: &[Window]) -> Vec<(Duration, usiz
                 writes.extend((0..40).map(|n| (window.from + every * n, window.key, Kind::Changed, false)));
             }
             Fault::MassWhileDying => {
-                writes.extend((0..keys).map(|key| (between(rng, window.from, window.from + secs(1)), key, Kind::Changed, false)));
+                writes.extend(
+                    (0..keys)
+                        .map(|key| (between(rng, window.from, window.from + secs(1)), key, Kind::Changed, false)),
+                );
             }
             Fault::Reload => writes.push((window.from, window.key, Kind::Changed, true)),
             Fault::AbsentAgainstPresent | Fault::DeletedAfterRecreation => {
@@ -326,7 +339,12 @@ fn writes(rng: &mut Rng, keys: usize, windows: &[Window]) -> Vec<(Duration, usiz
             // What happens while messages are lost is what matters.
             fault if on_topic(fault) || matches!(fault, Fault::Suspended | Fault::Restart | Fault::FleetLags) => {
                 for _ in 0..4 {
-                    writes.push((between(rng, window.from, window.until.min(secs(590))), zipf(rng), kind(rng), false));
+                    writes.push((
+                        between(rng, window.from, window.until.min(secs(590))),
+                        zipf(rng),
+                        kind(rng),
+                        false,
+                    ));
                 }
             }
             _ => {}

@@ -327,7 +327,11 @@ impl Run {
         self.topics[region].subscription = None;
         lock(&self.shared).checker.subscribed(region, None);
         let hole = self.world.is_on(Fault::ResubscribeWithHole, region, now);
-        let takes = if hole { Duration::from_secs(3 + self.rng.u64(0..20)) } else { Duration::from_millis(50 + self.rng.u64(0..400)) };
+        let takes = if hole {
+            Duration::from_secs(3 + self.rng.u64(0..20))
+        } else {
+            Duration::from_millis(50 + self.rng.u64(0..400))
+        };
         self.at(now + takes, Happening::Subscribed(region));
     }
 
@@ -454,8 +458,14 @@ impl Run {
             shared.trace = shared.trace.wrapping_add(imprint(&answer));
             drop(shared);
             world.tell(&[read.key], || {
-                format!("a reader of view {} since {:.3} gets {}: {:?} [{}]",
-                    read.view, began.as_secs_f64(), answer.status, answer.shown.as_ref().map(|(_, shown)| shown), answer.line)
+                format!(
+                    "a reader of view {} since {:.3} gets {}: {:?} [{}]",
+                    read.view,
+                    began.as_secs_f64(),
+                    answer.status,
+                    answer.shown.as_ref().map(|(_, shown)| shown),
+                    answer.line
+                )
             });
         };
         let mut answering = Box::pin(answering);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, Method};
+use nearside::announce::Receipt;
 use nearside::cache::key::Seed;
 use nearside::clock::Wall;
 use nearside::config::read::from_toml;
@@ -132,11 +133,9 @@ impl Subject {
                 }
             }
             Says::Jump(key, to) => Told::Changed(self.record(key), Some(Version(to))),
-            Says::Beat { through } => Told::Heartbeat {
-                path: false,
-                ingested_through: Some(world.calendar(through)),
-                signing_off: false,
-            },
+            Says::Beat { through } => {
+                Told::Heartbeat { path: false, ingested_through: Some(world.calendar(through)), signing_off: false }
+            }
             Says::Path => Told::Heartbeat { path: true, ingested_through: None, signing_off: false },
             Says::Undecodable => Told::Undecodable,
             Says::Unrouted => Told::Unrouted,
@@ -152,7 +151,9 @@ impl Subject {
 
     fn record(&self, key: usize) -> nearside::freshness::words::RecordId {
         match self {
-            Self::Nearside(sidecar) => sidecar.keyring.record("context", &format!("k{key}")).expect("a route names it"),
+            Self::Nearside(sidecar) => {
+                sidecar.keyring.record("context", &format!("k{key}")).expect("a route names it")
+            }
             Self::Simple(..) => Simple::record(key),
         }
     }
@@ -209,7 +210,7 @@ impl Subject {
 
     /// R12: whether a transport acknowledges what could not be applied.
     pub(crate) fn acknowledges_unapplied() -> bool {
-        false
+        Receipt::Retry.may_be_deleted()
     }
 }
 

@@ -82,12 +82,13 @@ impl Topic {
 
     /// The message that publisher `of` makes of `says`, numbered as the plan has it.
     pub(crate) fn message(&mut self, plan: &Plan, region: usize, of: usize, says: Says, at: Duration) -> Message {
-        let numbered = (plan.proof == Proof::Watermark && !matches!(says, Says::Path | Says::Undecodable)).then(|| {
-            let (life, number) = &mut self.publishers[of];
-            // A heartbeat repeats the last number.
-            *number += u64::from(!matches!(says, Says::Beat { .. }));
-            ((region as u64 * 100 + of as u64) * 1_000 + *life, *number)
-        });
+        let numbered =
+            (plan.proof == Proof::Watermark && !matches!(says, Says::Path | Says::Undecodable)).then(|| {
+                let (life, number) = &mut self.publishers[of];
+                // A heartbeat repeats the last number.
+                *number += u64::from(!matches!(says, Says::Beat { .. }));
+                ((region as u64 * 100 + of as u64) * 1_000 + *life, *number)
+            });
         Message { region, says, numbered, published: at }
     }
 

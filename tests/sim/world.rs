@@ -120,7 +120,8 @@ impl World {
     /// Whether a region can answer.
     pub(crate) fn is_well(&self, region: usize, at: Duration) -> bool {
         use Fault::{Dripping, Refused, Truncated};
-        !self.is_down(region, at) && ![Refused, Truncated, Dripping].iter().any(|fault| self.is_on(*fault, region, at))
+        !self.is_down(region, at)
+            && ![Refused, Truncated, Dripping].iter().any(|fault| self.is_on(*fault, region, at))
     }
 
     /// Down, or its process died.
@@ -215,11 +216,15 @@ impl World {
 
     fn latency(&self, region: usize, at: Duration) -> Duration {
         let plan = &self.plan.regions[region];
-        let rng = &mut self.noticed().rng;
+        let mut noticed = self.noticed();
+        let rng = &mut noticed.rng;
         let tail = if rng.f64() < 0.02 { 8.0 } else { 1.0 };
         let usual = plan.latency.mul_f64((0.7 + 0.6 * rng.f64()) * tail);
-        let slow = self.plan.windows.iter().any(|w| w.fault == Fault::Slow && w.region == region && w.holds(at));
-        if slow { usual + Duration::from_millis(300 + rng.u64(0..1_200)) } else { usual }
+        if !self.is_on(Fault::Slow, region, at) {
+            return usual;
+        }
+        noticed.fired.insert(Fault::Slow);
+        usual + Duration::from_millis(300 + noticed.rng.u64(0..1_200))
     }
 
     /// What stands for the records in their replies: the same at all regions, unless their tags are their own.
@@ -238,7 +243,14 @@ impl World {
         tagged.then(|| HeaderValue::from_str(&text()).expect("visible"))
     }
 
-    fn reply(&self, region: usize, path: &str, request: &Outgoing, fate: (Option<Duration>, Shown), sent: Sent) -> Reply {
+    fn reply(
+        &self,
+        region: usize,
+        path: &str,
+        request: &Outgoing,
+        fate: (Option<Duration>, Shown),
+        sent: Sent,
+    ) -> Reply {
         let (age, shown) = fate;
         let truth = &self.plan.truth;
         let mut headers = HeaderMap::new();
@@ -349,7 +361,9 @@ impl Origin for Regions {
             };
             world.tell(&keys, || {
                 let what = match &outcome {
-                    Ok(reply) => format!("{} {:?} v{:?}", reply.status.as_u16(), reply.headers.get(SHOWS), reply.versions),
+                    Ok(reply) => {
+                        format!("{} {:?} v{:?}", reply.status.as_u16(), reply.headers.get(SHOWS), reply.versions)
+                    }
                     Err(failure) => failure.to_string(),
                 };
                 format!("region {region} answers {path}, asked at {:.3}: {what}", at.as_secs_f64())

@@ -137,10 +137,10 @@ impl RoutedFill<'_> {
             }
         }
         let Some(best) = tally.best.as_ref().filter(|best| best.label == Some(Label::BelowFloor)) else { return };
-        for ((id, record), version) in self.routing.records().iter().zip(&best.versions) {
-            if *version < record.snapshot().floor {
+        for ((id, record), version) in self.routing.records().iter().zip(self.versions(best)) {
+            if version < record.snapshot().floor {
                 let reachable = tally.votes.reachable;
-                let actions = self.sidecar.freshness.below_floor(*id, record, *version, reachable, now);
+                let actions = self.sidecar.freshness.below_floor(*id, record, version, reachable, now);
                 self.sidecar.carry_out(actions);
             }
         }
@@ -178,11 +178,13 @@ impl RoutedFill<'_> {
         let freshness = &self.sidecar.freshness;
         let records = || self.routing.records().iter().zip(versions);
         let missed = records().any(|((id, _), _)| freshness.slot_lost_since(*id, self.sent.at));
+        let worst_lag = self.sidecar.config.freshness.worst_lag;
         let stated = |((_, record), version): (&(RecordId, Arc<Record>), &Version)| {
-            version.is_credible() && (*version >= record.snapshot().floor || !is_on(Rule::R1))
+            let state = record.snapshot();
+            let at_floor = *version >= state.floor || !is_on(Rule::R1);
+            version.is_credible() && at_floor && state.floor_speaks(self.sent.at, worst_lag)
         };
         let votes = standing::Votes { all_agree, versions_at_floor: records().all(stated) };
-        let worst_lag = self.sidecar.config.freshness.worst_lag;
         standing::earn(self.sent, &freshness.horizon(), &votes, missed, self.is_doubted(), worst_lag)
     }
 
