@@ -7,10 +7,13 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::answer::Answer;
 use super::faults::Fault;
-use super::plan::{Plan, Proof, RECOVERY, REGIONS, Read, Style, Window};
+use super::plan::{Plan, Proof, RECOVERY, REGIONS, Style, Window};
+use super::subject::{Seen, path};
+use super::tallies::Tallies;
 use super::topic::{Message, Says};
-use super::world::{Shown, World};
+use super::world::{Told, World};
 
 /// What is checked, each with the promise or rule it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,6 +22,10 @@ pub(crate) enum Property {
     Monotone,
     /// Promise 3, R3: nothing requested before an announcement to a reader after it.
     Fenced,
+    /// R4, R7: without versions, what the announcer answered is not overruled by those who lag behind him.
+    Announced,
+    /// R6: what was announced as changed is not called absent.
+    Present,
     /// Promise 2: never older than the stated bound.
     Bounded,
     /// R16: nothing outlives its TTL.
@@ -60,87 +67,6 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What a reader got.
-#[derive(Clone, Debug)]
-pub(crate) struct Answer {
-    /// Which request.
-    pub(crate) read: Read,
-    /// When it came.
-    pub(crate) began: Duration,
-    /// When it was answered.
-    pub(crate) ended: Duration,
-    /// The status.
-    pub(crate) status: u16,
-    /// `Cache-Status`.
-    pub(crate) line: String,
-    /// When the reply was asked for, and what it shows; `None` when it is no region's.
-    pub(crate) shown: Option<(Duration, Shown)>,
-}
-
-impl Answer {
-    /// Served without asking.
-    pub(crate) fn is_hit(&self) -> bool {
-        self.line.contains("; hit")
-    }
-
-    /// Why it cannot be called fresh, if it says so.
-    pub(crate) fn label(&self) -> Option<&'static str> {
-        ["below-floor", "floor-escaped", "stale-if-error", "grace", "unproven"]
-            .into_iter()
-            .find(|label| self.line.contains(&format!("detail={label}")))
-    }
-
-    /// The bound it states.
-    pub(crate) fn bound(&self) -> Option<Duration> {
-        let text = self.line.split("; ").find_map(|part| part.strip_prefix("bound="))?;
-        text.parse().ok().map(Duration::from_secs)
-    }
-}
-
-/// What is counted.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Tallies {
-    /// Answers.
-    pub(crate) reads: u64,
-    /// Of them hits.
-    pub(crate) hits: u64,
-    /// Failures, all excused.
-    pub(crate) failed: u64,
-    /// Labelled.
-    pub(crate) labelled: u64,
-    /// Answers outside fault windows, and of these the labelled.
-    pub(crate) quiet: (u64, u64),
-    /// Hits outside fault windows where there are watermarks, and of these without a bound.
-    pub(crate) vouched: (u64, u64),
-    /// Answers that some region could have bettered more than a second before.
-    pub(crate) stale: u64,
-    /// By how much the worst was behind.
-    pub(crate) worst: Duration,
-    /// Answers older than what was served before.
-    pub(crate) backwards: u64,
-    /// Requests to regions.
-    pub(crate) legs: u64,
-    /// Stated bounds, in seconds: sum and number.
-    pub(crate) bounds: (u64, u64),
-}
-
-impl Tallies {
-    /// Adds another seed's.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.reads += other.reads;
-        self.hits += other.hits;
-        self.failed += other.failed;
-        self.labelled += other.labelled;
-        self.quiet = (self.quiet.0 + other.quiet.0, self.quiet.1 + other.quiet.1);
-        self.vouched = (self.vouched.0 + other.vouched.0, self.vouched.1 + other.vouched.1);
-        self.stale += other.stale;
-        self.worst = self.worst.max(other.worst);
-        self.backwards += other.backwards;
-        self.legs += other.legs;
-        self.bounds = (self.bounds.0 + other.bounds.0, self.bounds.1 + other.bounds.1);
-    }
-}
-
 /// What one region's topic has proven, by the truth.
 #[derive(Clone, Copy, Debug, Default)]
 struct Proven {
@@ -161,11 +87,13 @@ pub(crate) struct Checker {
     /// Per record: when announcements arrived that put everything before them out of date, but for what shows the place
     /// that they announce, if they say which.
     news: Vec<Vec<(Duration, Option<usize>)>>,
+    /// Per record: which region last announced a change, when that arrived, and its place.
+    announcer: Vec<Option<(usize, Duration, usize)>>,
     /// When messages arrived that nobody could read.
     unread: Vec<Duration>,
     proven: [Proven; REGIONS],
-    /// Records whose versions somebody spoiled: they may stay labelled.
-    spoiled: Vec<bool>,
+    /// Records whose versions somebody spoiled, and until when they may stay labelled.
+    spoiled: Vec<Option<Duration>>,
     reloaded: Vec<bool>,
     misses: Vec<Duration>,
     /// What was counted.
@@ -184,9 +112,10 @@ impl Checker {
             announced: vec![0; keys],
             served: vec![0; keys],
             news: vec![Vec::new(); keys],
+            announcer: vec![None; keys],
             unread: Vec::new(),
             proven: Default::default(),
-            spoiled: vec![false; keys],
+            spoiled: vec![None; keys],
             reloaded: vec![false; keys],
             misses: Vec::new(),
             tallies: Tallies::default(),
@@ -200,6 +129,7 @@ impl Checker {
         self.announced.fill(0);
         self.news.iter_mut().for_each(Vec::clear);
         self.unread.clear();
+        self.announcer.fill(None);
         self.proven = Default::default();
     }
 
@@ -235,13 +165,16 @@ impl Checker {
                 if newer || !plan.announces_versions {
                     self.news[write.key].push((at, plan.announces_versions.then_some(write.place)));
                 }
+                if self.announcer[write.key].is_none_or(|(_, _, place)| write.place > place) {
+                    self.announcer[write.key] = Some((message.region, at, write.place));
+                }
                 if plan.announces_versions {
                     self.told[write.key] = self.told[write.key].max(write.place);
                     self.announced[write.key] = self.announced[write.key].max(write.place);
                 }
             }
-            Says::Jump(key, _) => {
-                self.spoiled[key] = true;
+            Says::Jump(key, version) => {
+                self.spoil(plan, key, version);
                 self.news[key].push((at, None));
             }
             Says::Reload(key) => {
@@ -253,9 +186,14 @@ impl Checker {
         }
     }
 
-    /// A region stated a version of this record that nobody gave it.
-    pub(crate) fn spoil(&mut self, key: usize) {
-        self.spoiled[key] = true;
+    /// Somebody stated a version of this record that nobody gave it. What is credible raises the floor until R15 drops
+    /// it; what is not ends with the next ordinary change.
+    pub(crate) fn spoil(&mut self, plan: &Plan, key: usize, version: u64) {
+        let until =
+            |window: &&Window| matches!(window.fault, Fault::MaxInMessage | Fault::MaxInReply) && window.key == key;
+        let over = plan.windows.iter().filter(until).map(|window| window.until).max();
+        let over = over.map_or(Duration::MAX, |over| over + RECOVERY);
+        self.spoiled[key] = Some(if version < 1 << 60 { Duration::MAX } else { over });
     }
 
     /// A reader was answered, now.
@@ -269,8 +207,8 @@ impl Checker {
         let label = answer.label();
         self.tallies.labelled += u64::from(label.is_some());
         self.count_quiet(world, answer, label);
-        let Some((asked, shown)) = &answer.shown else { return self.failed(world, answer) };
-        for (key, raw) in shown {
+        let Some(seen) = &answer.seen else { return self.failed(world, answer) };
+        for (key, raw) in &seen.shown {
             let place = &as_seen(&world.plan, *key, *raw, answer.ended);
             let first = world.plan.truth.first_ingest_after(*key, *place).unwrap_or(Duration::MAX);
             let behind = answer.ended.saturating_sub(first);
@@ -280,7 +218,8 @@ impl Checker {
             }
             self.tallies.backwards += u64::from(label.is_none() && *place < self.served[*key]);
             if label.is_none() && !self.lenient {
-                self.check(&world.plan, answer, *asked, (*key, *raw));
+                self.check(&world.plan, answer, seen, (*key, *raw));
+                self.check_announcer(world, answer, seen, (*key, *place));
             }
             self.check_bound(&world.plan, answer, (*key, *place));
             if states(&world.plan, *key, *raw) {
@@ -288,25 +227,59 @@ impl Checker {
             }
         }
         if label.is_none() && !self.lenient {
-            self.check_age(&world.plan, answer, *asked);
+            self.check_age(&world.plan, answer, seen.asked);
         }
     }
 
-    fn check(&mut self, plan: &Plan, answer: &Answer, asked: Duration, (key, place): (usize, usize)) {
+    fn check(&mut self, plan: &Plan, answer: &Answer, seen: &Seen, (key, place): (usize, usize)) {
         let known = self.told[key].max(self.served[key]);
         let told_only = if plan.announces_versions { known } else { self.served[key] };
-        if states(plan, key, place) && place < told_only && !self.spoiled[key] {
+        if states(plan, key, place) && place < told_only && self.spoiled[key].is_none() {
             let (told, served) = (self.told[key], self.served[key]);
             self.violate(Property::Monotone, answer, Some(key), || {
                 format!("k{key} was shown at place {place}, told {told}, served {served}")
             });
         }
-        let stands =
-            |place_told: Option<usize>| plan.style == Style::Versions && place_told.is_some_and(|told| place >= told);
-        let overdue = |(at, told): &&(Duration, Option<usize>)| *at < answer.began && asked < *at && !stands(*told);
+        // `Age` counts whole seconds.
+        let generated =
+            if seen.generated < seen.asked { seen.generated + Duration::from_secs(1) } else { seen.asked };
+        let stands = |told: Option<usize>| plan.style == Style::Versions && told.is_some_and(|told| place >= told);
+        let overdue = |(at, told): &&(Duration, Option<usize>)| {
+            let before = seen.asked < *at || *at < seen.asked && generated < *at;
+            *at < answer.began && before && !stands(*told)
+        };
         if let Some((fence, _)) = self.news[key].iter().rev().find(overdue).copied() {
             self.violate(Property::Fenced, answer, Some(key), || {
-                format!("k{key}: asked at {:.3}, announced at {:.3}", asked.as_secs_f64(), fence.as_secs_f64())
+                let (generated, fence) = (generated.as_secs_f64(), fence.as_secs_f64());
+                format!("k{key}: from {generated:.3}, announced at {fence:.3}")
+            });
+        }
+    }
+
+    /// R4, R6, R7: what an announcer has is not overruled by those who lag behind him.
+    fn check_announcer(&mut self, world: &World, answer: &Answer, seen: &Seen, (key, place): (usize, usize)) {
+        let plan = &world.plan;
+        let told = self.told[key];
+        let absent = !plan.truth.is_present(key, place);
+        if absent && plan.announces_versions && place < told && plan.truth.is_present(key, told) {
+            self.violate(Property::Present, answer, Some(key), || format!("k{key} is called absent, told of {told}"));
+        }
+        let Some((region, at, announced)) = self.announcer[key].filter(|_| answer.read.view != 2) else { return };
+        // A 404 is outvoted by a 200 (R6).
+        let heard = plan.style != Style::Versions && at < seen.asked && plan.truth.is_present(key, announced);
+        if !heard || place >= announced {
+            return;
+        }
+        let noticed = world.noticed();
+        let replies = noticed.replies.get(&path(plan, answer.read));
+        let of_race =
+            |told: &&Told| told.asked.abs_diff(seen.asked) < Duration::from_micros(50) && told.done < answer.ended;
+        let his = replies.into_iter().flatten().filter(of_race).find(|told| told.region == region);
+        let better = his.is_some_and(|told| told.shown.iter().any(|(_, place)| *place >= announced));
+        drop(noticed);
+        if better {
+            self.violate(Property::Announced, answer, Some(key), || {
+                format!("k{key} at place {place}, region {region} announced {announced} at {:.3}", at.as_secs_f64())
             });
         }
     }
@@ -387,7 +360,7 @@ impl Checker {
     fn count_quiet(&mut self, world: &World, answer: &Answer, label: Option<&str>) {
         let plan = &world.plan;
         let ill = plan.windows.iter().any(|window| excuses(window) && near(window, answer.ended));
-        if ill || self.spoiled[answer.read.key] || answer.ended < RECOVERY {
+        if ill || self.spoiled[answer.read.key].is_some() || answer.ended < RECOVERY {
             return;
         }
         self.tallies.quiet.0 += 1;
@@ -404,7 +377,7 @@ impl Checker {
             return;
         }
         let truth = &world.plan.truth;
-        let Some((_, shown)) = &answer.shown else {
+        let Some(Seen { shown, .. }) = &answer.seen else {
             return self.violate(Property::Converged, answer, None, || format!("status {}", answer.status));
         };
         for (key, place) in shown {
@@ -415,7 +388,9 @@ impl Checker {
                 });
             }
         }
-        if answer.label().is_some() && !shown.iter().any(|(key, _)| self.spoiled[*key]) {
+        if answer.label().is_some()
+            && !shown.iter().any(|(key, _)| self.spoiled[*key].is_some_and(|until| answer.ended < until))
+        {
             self.violate(Property::Converged, answer, Some(answer.read.key), || format!("still {}", answer.line));
         }
     }

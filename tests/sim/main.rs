@@ -1,110 +1,188 @@
 //! The seeded simulation of the freshness protocol: the real `freshness`, `serve`, `fill` and `race` over regions and
-//! topics in memory, in simulated time, under every fault of FRESHNESS.md, with a checker that knows the truth.
+//! topics in memory, in simulated time, under every fault of the protocol page, with a checker that knows the truth.
 //!
 //! Read in this order: [`faults`], [`truth`], [`plan`] (what a seed stands for), [`world`] and [`topic`] (what happens),
-//! [`subject`] and [`designs`] (what is tested), [`run`], [`check`] (what must hold).
+//! [`subject`] and [`designs`] (what is tested), [`run`], [`check`] (what must hold), [`campaign`] (many seeds),
+//! [`rules`] (the test of the tester), [`replay`] (the story of one seed).
+//!
+//! `sim` runs 10,000 seeds and the rules; `sim --help` says what else there is.
 
+mod answer;
+mod campaign;
 mod check;
 mod designs;
 mod faults;
 mod plan;
+mod replay;
+mod rules;
 mod run;
 mod subject;
+mod tallies;
 mod topic;
 mod truth;
 mod world;
 
-use std::time::Instant;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use check::Tallies;
+use clap::Parser;
+
+use campaign::{Campaign, Totals};
 use designs::Design;
+use faults::Fault;
 use plan::Wishes;
 use world::World;
 
+/// Simulates the freshness protocol under faults, and checks what readers see.
+#[derive(Parser)]
+struct Args {
+    /// How many seeds.
+    #[arg(long, default_value_t = 10_000)]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// Threads; all cores unless given.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Where to write how far it has come, and to go on from.
+    #[arg(long)]
+    resume: Option<std::path::PathBuf>,
+    /// Tell the story of one seed.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How much of it, in seconds before the end.
+    #[arg(long, default_value_t = 60)]
+    back: u64,
+    /// Of all records.
+    #[arg(long)]
+    all: bool,
+    /// Only the rules, each switched off, on so many seeds.
+    #[arg(long)]
+    rules: Option<u64>,
+    /// Only this rule.
+    #[arg(long)]
+    rule: Option<String>,
+    /// Only the seeds, without the rules.
+    #[arg(long)]
+    no_rules: bool,
+}
+
+/// Seeds on which a rule that is switched off must be caught.
+const RULE_SEEDS: u64 = 1_000;
+
+/// One run of `seed`, on this thread.
 fn simulate(seed: u64, wishes: &Wishes, design: Design, story: bool) -> run::Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(async {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime without I/O needs nothing").block_on(async {
         let world = World::new(plan::draw(seed, wishes), story);
         run::run(world, design).await
     })
 }
 
-fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let number = |name: &str| {
-        let place = args.iter().position(|arg| arg == name)?;
-        args.get(place + 1)?.parse::<u64>().ok()
+fn main() -> ExitCode {
+    let args = Args::parse();
+    if let Some(seed) = args.seed {
+        let told = replay::Told { back: Duration::from_secs(args.back), all: args.all };
+        return verdict(replay::replay(seed, &Wishes::default(), &told));
+    }
+    let mut well = true;
+    if args.rules.is_none() && args.rule.is_none() {
+        well &= seeds(&args);
+    }
+    if !args.no_rules {
+        well &= rules(&args);
+    }
+    verdict(well)
+}
+
+fn verdict(well: bool) -> ExitCode {
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The full mix of faults; false when a property did not hold, or a fault hardly ever fired.
+fn seeds(args: &Args) -> bool {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let campaign = Campaign {
+        from: args.from,
+        seeds: args.seeds,
+        threads: args.threads.unwrap_or(cores),
+        wishes: Wishes::default(),
+        design: Design::Nearside,
+        resume: args.resume.clone(),
     };
-    let wishes = Wishes::default();
-    if let Some(seed) = number("--seed") {
-        let outcome = simulate(seed, &wishes, Design::Nearside, true);
-        let again = simulate(seed, &wishes, Design::Nearside, false);
-        if args.iter().any(|arg| arg == "--twice") {
-            let second = simulate(seed, &wishes, Design::Nearside, true);
-            let (a, b) = (outcome.world.noticed(), second.world.noticed());
-            for (x, y) in a.story.as_ref().unwrap().iter().zip(b.story.as_ref().unwrap()) {
-                if x.text != y.text || x.at != y.at {
-                    println!("{:?} {}\n{:?} {}", x.at, x.text, y.at, y.text);
-                    return;
-                }
-            }
-            println!("{} {}", a.story.as_ref().unwrap().len(), b.story.as_ref().unwrap().len());
-        }
-        println!("trace {:x} {:x} {:?}", outcome.trace, again.trace, outcome.checker.tallies);
-        let plan = &outcome.world.plan;
-        println!(
-            "{:?} {:?} announces_versions {} topics {} strict {} ttl {:?} {:#?}",
-            plan.style, plan.proof, plan.announces_versions, plan.topics, plan.strict, plan.ttl, plan.regions
-        );
-        for window in &plan.windows {
-            println!("{window:?}");
-        }
-        if let Some(violation) = &outcome.checker.violation {
-            let noticed = outcome.world.noticed();
-            for line in noticed.story.as_ref().unwrap() {
-                if args.iter().any(|arg| arg == "--all")
-                    || violation.key.is_none_or(|key| line.keys.is_empty() || line.keys.contains(&key))
-                        && line.at + std::time::Duration::from_secs(number("--back").unwrap_or(60)) > violation.at
-                {
-                    println!("{:9.3} {}", line.at.as_secs_f64(), line.text);
-                }
-            }
-            println!("{violation}");
-        }
-        return;
-    }
-    let (seeds, from) = (number("--seeds").unwrap_or(100), number("--from").unwrap_or(0));
+    println!("sim: {} seeds from {}", args.seeds, args.from);
     let started = Instant::now();
-    let next = std::sync::atomic::AtomicU64::new(from);
-    let total =
-        std::sync::Mutex::new((Tallies::default(), 0, std::collections::BTreeMap::<faults::Fault, u64>::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..number("--threads").unwrap_or(2) {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    if seed >= from + seeds {
-                        return;
-                    }
-                    let outcome = simulate(seed, &wishes, Design::Nearside, false);
-                    let mut total = total.lock().unwrap();
-                    total.0.add(&outcome.checker.tallies);
-                    for fault in &outcome.world.noticed().fired {
-                        *total.2.entry(*fault).or_default() += 1;
-                    }
-                    if let Some(violation) = outcome.checker.violation {
-                        total.1 += 1;
-                        if total.1 < 30 {
-                            println!("seed {seed}: {violation}");
-                        }
-                    }
-                }
-            });
-        }
-    });
-    let total = total.into_inner().unwrap();
-    println!("{seeds} seeds, {} violated, {:?}, {:?}", total.1, started.elapsed(), total.0);
-    for fault in faults::Fault::ALL {
-        println!("{:5} {fault}", total.2.get(fault).copied().unwrap_or(0));
+    let totals = campaign.run();
+    report(&totals, started.elapsed());
+    let rare = rare(&totals);
+    for fault in &rare {
+        println!("RARE: {fault} fired in fewer than one seed of twenty");
     }
+    if let Some(seed) = totals.violations.keys().next() {
+        println!();
+        let told = replay::Told { back: Duration::from_secs(args.back), all: false };
+        replay::replay(*seed, &Wishes::default(), &told);
+    }
+    totals.violations.is_empty() && (rare.is_empty() || totals.seeds < 1_000)
+}
+
+/// Faults that took effect in fewer than one seed of twenty.
+fn rare(totals: &Totals) -> Vec<Fault> {
+    let often = |fault: &Fault| totals.fired.get(fault).copied().unwrap_or(0) * 20 >= totals.seeds;
+    Fault::ALL.iter().copied().filter(|fault| !often(fault)).collect()
+}
+
+fn report(totals: &Totals, took: Duration) {
+    let tallies = &totals.tallies;
+    let share = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
+    println!("{:>8} seeds in {:.0} s, {} violated", totals.seeds, took.as_secs_f64(), totals.violations.len());
+    println!(
+        "{:>8} reads, {:.1} % hits, {} requests to regions ({:.2} a read), {} failed while no region was well",
+        tallies.reads,
+        share(tallies.hits, tallies.reads),
+        tallies.legs,
+        tallies.legs as f64 / tallies.reads.max(1) as f64,
+        tallies.failed,
+    );
+    println!(
+        "{:>8} labelled; outside fault windows {} of {} ({:.2} %), and {:.1} % of hits there state no bound",
+        tallies.labelled,
+        tallies.quiet.1,
+        tallies.quiet.0,
+        share(tallies.quiet.1, tallies.quiet.0),
+        share(tallies.vouched.1, tallies.vouched.0),
+    );
+    println!(
+        "{:>8} bounds stated, {:.1} s on average",
+        tallies.bounds.1,
+        tallies.bounds.0 as f64 / tallies.bounds.1.max(1) as f64
+    );
+    println!("   fired in seeds");
+    for fault in Fault::ALL {
+        println!("{:>8}  {fault} ({})", totals.fired.get(fault).copied().unwrap_or(0), fault.rules());
+    }
+    for (seed, violation) in totals.violations.iter().take(20) {
+        println!("VIOLATED  seed {seed}: {violation}");
+    }
+}
+
+/// Each rule switched off must be caught.
+fn rules(args: &Args) -> bool {
+    let seeds = args.rules.unwrap_or(RULE_SEEDS);
+    println!("sim: each rule switched off, up to {seeds} seeds of its profile");
+    let caught = rules::catch_all(seeds, args.rule.as_deref());
+    println!("{:<5} {:<11} {:>6}  fault", "rule", "property", "seed");
+    for rule in &caught {
+        let seed = rule.seed.map_or("MISSED".to_owned(), |seed| seed.to_string());
+        let faults: Vec<&str> = rule.faults.iter().map(|fault| fault.word()).collect();
+        println!(
+            "{:<5} {:<11} {seed:>6}  {}",
+            format!("{:?}", rule.rule),
+            format!("{:?}", rule.property),
+            faults.join(", ")
+        );
+        println!("      {}", rule.text);
+    }
+    caught.iter().all(|rule| rule.seed.is_some())
 }

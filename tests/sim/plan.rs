@@ -48,10 +48,14 @@ pub(crate) struct Wishes {
     pub(crate) proof: Option<Proof>,
     /// Whether announcements state versions.
     pub(crate) announces_versions: Option<bool>,
+    /// Whether 404s of deleted records state versions.
+    pub(crate) tombstones: Option<bool>,
     /// How many regions have a topic.
     pub(crate) topics: Option<usize>,
     /// Exactly these faults.
     pub(crate) faults: Option<Vec<Fault>>,
+    /// None of these, though they were drawn: to see whether a failure needs them.
+    pub(crate) without: Vec<Fault>,
     /// The route's TTL.
     pub(crate) ttl: Option<Duration>,
     /// How often entries are audited.
@@ -120,6 +124,10 @@ pub(crate) struct Plan {
     pub(crate) announces_versions: bool,
     /// 404s of deleted records state versions.
     pub(crate) tombstones: bool,
+    /// Replies that state versions carry ETags too.
+    pub(crate) tags_too: bool,
+    /// 304s state no version.
+    pub(crate) bare_304: bool,
     /// Regions that have a topic: the first so many.
     pub(crate) topics: usize,
     /// Refuse rather than serve below the floor.
@@ -175,13 +183,17 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
     let writes = writes(rng, keys, &windows);
     let truth = truth(rng, keys, &regions, &windows, writes);
     let reads = reads(rng, keys, &truth, &windows);
+    // What is lost without a trace is made good by the TTL alone.
+    let silent_losses = proof != Proof::Watermark && windows.iter().any(|window| loses(window.fault));
     let last = windows.iter().map(|window| window.until).max().unwrap_or(SPAN).max(SPAN);
     Plan {
         seed,
         style,
         proof,
         announces_versions,
-        tombstones: rng.f64() < 0.7,
+        tombstones: wishes.tombstones.unwrap_or(rng.f64() < 0.7),
+        tags_too: rng.f64() < 0.4,
+        bare_304: rng.bool(),
         topics,
         strict: rng.f64() < 0.15,
         ttl,
@@ -190,7 +202,7 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
         windows,
         truth,
         reads,
-        calm: last + if proof == Proof::Watermark { secs(130) } else { ttl.max(secs(100)) + secs(30) },
+        calm: last + if silent_losses { ttl + secs(30) } else { secs(130) },
     }
 }
 
@@ -277,6 +289,7 @@ fn windows(rng: &mut Rng, wishes: &Wishes, style: Style, keys: usize, topics: us
         }
         windows.push(window);
     }
+    windows.retain(|window| !wishes.without.contains(&window.fault));
     windows.sort_by_key(|window| window.from);
     windows
 }
@@ -309,6 +322,26 @@ const fn on_topic(fault: Fault) -> bool {
     )
 }
 
+/// Faults that lose messages.
+const fn loses(fault: Fault) -> bool {
+    use Fault::*;
+    matches!(
+        fault,
+        Lost | Balancer
+            | SilentlyDead
+            | PolicyRevoked
+            | SubscriptionDeleted
+            | QueueDeleted
+            | OneQueueLost
+            | ResubscribeWithHole
+            | Undecodable
+            | Suspended
+            | Restart
+            | OneLiveOneBehind
+            | TableOverflow
+    )
+}
+
 fn writes(rng: &mut Rng, keys: usize, windows: &[Window]) -> Vec<(Duration, usize, Kind, bool)> {
     let zipf = |rng: &mut Rng| (keys as f64 * rng.f64().powi(2)) as usize;
     let kind = |rng: &mut Rng| if rng.f64() < 0.15 { Kind::Deleted } else { Kind::Changed };
@@ -326,6 +359,10 @@ fn writes(rng: &mut Rng, keys: usize, windows: &[Window]) -> Vec<(Duration, usiz
                     (0..keys)
                         .map(|key| (between(rng, window.from, window.from + secs(1)), key, Kind::Changed, false)),
                 );
+            }
+            // An ordinary change ends the doubt.
+            Fault::MaxInMessage | Fault::MaxInReply => {
+                writes.push((window.until + secs(3), window.key, Kind::Changed, false));
             }
             Fault::Reload => writes.push((window.from, window.key, Kind::Changed, true)),
             Fault::AbsentAgainstPresent | Fault::DeletedAfterRecreation => {

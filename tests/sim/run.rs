@@ -13,7 +13,8 @@ use fastrand::Rng;
 use nearside::freshness::event::{Action, Event};
 use nearside::freshness::words::RegionId;
 
-use super::check::{Answer, Checker, Property, Violation};
+use super::answer::Answer;
+use super::check::{Checker, Property, Violation};
 use super::designs::Design;
 use super::faults::Fault;
 use super::plan::{Proof, REGIONS, Read, between};
@@ -336,7 +337,9 @@ impl Run {
     }
 
     fn subscribed(&mut self, region: usize, now: Duration) {
-        self.topics[region].subscribe();
+        let hole = self.world.is_on(Fault::ResubscribeWithHole, region, now);
+        let late = if hole { Duration::from_millis(self.rng.u64(0..6_000)) } else { Duration::ZERO };
+        self.topics[region].subscribe(now + late);
         lock(&self.shared).checker.subscribed(region, Some(now));
         self.world.tell(&[], || format!("region {region} is subscribed"));
         self.step(Event::Subscribed(RegionId(region as u8)));
@@ -393,7 +396,7 @@ impl Run {
                 let version = [u64::MAX, 1 << 61, 1_000_000][index % 3];
                 self.send(window.region, window.key, Says::Jump(window.key, version), now);
             }
-            Fault::MaxInReply => lock(&self.shared).checker.spoil(window.key),
+            Fault::MaxInReply => lock(&self.shared).checker.spoil(&world.plan, window.key, u64::MAX),
             Fault::Unrouted => {
                 world.fired(window.fault);
                 self.send(window.region, 0, Says::Unrouted, now);
@@ -448,8 +451,8 @@ impl Run {
         let began = world.elapsed();
         let asking = self.subject.ask(&world, read);
         let answering = async move {
-            let (status, line, shown) = asking.await;
-            let answer = Answer { read, began, ended: world.elapsed(), status, line, shown };
+            let (status, line, seen) = asking.await;
+            let answer = Answer { read, began, ended: world.elapsed(), status, line, seen };
             let mut shared = lock(&shared);
             shared.checker.answered(&world, &answer);
             if last {
@@ -463,7 +466,7 @@ impl Run {
                     read.view,
                     began.as_secs_f64(),
                     answer.status,
-                    answer.shown.as_ref().map(|(_, shown)| shown),
+                    answer.seen.as_ref().map(|seen| &seen.shown),
                     answer.line
                 )
             });
@@ -481,7 +484,7 @@ fn imprint(answer: &Answer) -> u64 {
     let mix = |seen: u64, part: u64| (seen ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
     let mut seen = mix(answer.ended.as_nanos() as u64, answer.began.as_nanos() as u64);
     seen = mix(seen, u64::from(answer.status) << 32 | answer.read.key as u64);
-    for (key, place) in answer.shown.iter().flat_map(|(_, shown)| shown) {
+    for (key, place) in answer.seen.iter().flat_map(|seen| &seen.shown) {
         seen = mix(seen, (key * 100_000 + place) as u64);
     }
     answer.line.bytes().fold(seen, |seen, byte| mix(seen, u64::from(byte)))

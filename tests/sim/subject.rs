@@ -28,8 +28,19 @@ use super::world::{Regions, SHOWS, Shown, World};
 /// Records that are remembered without an entry, in a simulation: so few that a flood of announcements is too much.
 const FLOOR_SLOTS: usize = 512;
 
-/// What a reader gets: status, `Cache-Status`, and when what it shows was asked for.
-pub(crate) type Got = (u16, String, Option<(Duration, Shown)>);
+/// What a reader gets: status, `Cache-Status`, and what it shows.
+pub(crate) type Got = (u16, String, Option<Seen>);
+
+/// What a reply shows.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    /// When it was asked for.
+    pub(crate) asked: Duration,
+    /// When what it shows was so, as far as its `Age` tells.
+    pub(crate) generated: Duration,
+    /// Each record with its place.
+    pub(crate) shown: Shown,
+}
 
 /// What is under test.
 pub(crate) enum Subject {
@@ -228,14 +239,15 @@ async fn ask(sidecar: Arc<Sidecar>, path_and_query: String) -> Got {
     (response.status().as_u16(), line.to_owned(), shows.and_then(read_shows))
 }
 
-/// `q=<ns>;r=<region>;<key>=<place>,...`
-pub(crate) fn read_shows(text: &str) -> Option<(Duration, Shown)> {
+/// `q=<ns>;g=<ns>;<key>=<place>,...`
+pub(crate) fn read_shows(text: &str) -> Option<Seen> {
     let mut parts = text.split(';');
-    let asked = parts.next()?.strip_prefix("q=")?.parse().ok()?;
+    let mut time = |name: &str| Some(Duration::from_nanos(parts.next()?.strip_prefix(name)?.parse().ok()?));
+    let (asked, generated) = (time("q=")?, time("g=")?);
     let pair = |text: &str| {
         let (key, place) = text.split_once('=')?;
         Some((key.parse().ok()?, place.parse().ok()?))
     };
-    let shown: Shown = parts.nth(1)?.split(',').filter_map(pair).collect();
-    (!shown.is_empty()).then(|| (Duration::from_nanos(asked), shown))
+    let shown: Shown = parts.next()?.split(',').filter_map(pair).collect();
+    (!shown.is_empty()).then_some(Seen { asked, generated, shown })
 }

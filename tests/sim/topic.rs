@@ -48,6 +48,8 @@ pub(crate) struct Message {
 pub(crate) struct Topic {
     /// The number of the subscription, while there is one.
     pub(crate) subscription: Option<u32>,
+    /// From when on messages reach it: SNS may take a moment after it says that a subscription is made.
+    since: Duration,
     made: u32,
     /// Per publisher: its name's life, and the last number it gave.
     publishers: Vec<(u64, u64)>,
@@ -63,11 +65,11 @@ impl Topic {
         Self { publishers: vec![(0, 0); publishers], ..Self::default() }
     }
 
-    /// A new subscription.
-    pub(crate) fn subscribe(&mut self) -> u32 {
+    /// A new subscription, which messages reach from `since` on.
+    pub(crate) fn subscribe(&mut self, since: Duration) {
         self.made += 1;
+        self.since = since;
         self.subscription = Some(self.made);
-        self.made
     }
 
     /// All publishers begin anew under new names.
@@ -149,7 +151,7 @@ impl Topic {
         if change {
             self.sent.push(message);
         }
-        let subscription = self.subscription;
+        let subscription = self.subscription.filter(|_| at >= self.since);
         if subscription.is_none() && on(Fault::ResubscribeWithHole).is_some() {
             fired.push(Fault::ResubscribeWithHole);
         }

@@ -4,7 +4,7 @@
 //! sidecar under test. Each reply says in a header of its own what it really shows, so that the checker need not trust
 //! what it checks. Invariant: the same plan and the same requests at the same times get the same replies.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
 use super::faults::Fault;
 use super::plan::{Plan, REGIONS, Style};
 
-/// Where replies say what they show: `q=<ns>;r=<region>;<key>=<place>,...`.
+/// Where replies say what they show: `q=<ns>;g=<ns>;<key>=<place>,...`: when they were asked for, and when what they show
+/// was so.
 pub(crate) const SHOWS: HeaderName = HeaderName::from_static("x-sim");
 
 /// The calendar when a simulation starts.
@@ -55,12 +56,26 @@ pub(crate) struct Noticed {
     pub(crate) legs: [Vec<Duration>; REGIONS],
     /// The story, when somebody wants to read it.
     pub(crate) story: Option<Vec<Line>>,
+    /// Per path, the latest replies.
+    pub(crate) replies: BTreeMap<String, VecDeque<Told>>,
     /// What intermediaries hold: per region and path, since when, and the reply.
     held: BTreeMap<(usize, String), (Duration, Shown)>,
 }
 
 /// What a reply shows: each record with its place.
 pub(crate) type Shown = Vec<(usize, usize)>;
+
+/// A reply that a region gave.
+pub(crate) struct Told {
+    /// Which.
+    pub(crate) region: usize,
+    /// When it was asked.
+    pub(crate) asked: Duration,
+    /// When its reply had arrived.
+    pub(crate) done: Duration,
+    /// What it shows.
+    pub(crate) shown: Shown,
+}
 
 /// What becomes of a request.
 enum Fate {
@@ -78,6 +93,7 @@ impl World {
             fired: BTreeSet::new(),
             legs: Default::default(),
             story: story.then(Vec::new),
+            replies: BTreeMap::new(),
             held: BTreeMap::new(),
         };
         let start = clock.now();
@@ -232,7 +248,7 @@ impl World {
         let own = self.plan.windows.iter().any(|window| window.fault == Fault::RegionEtags);
         let tagged = match self.plan.style {
             Style::Etags => true,
-            Style::Versions => self.plan.seed.is_multiple_of(3),
+            Style::Versions => self.plan.tags_too,
             Style::Bare => false,
         };
         let salt = if own { region } else { 9 };
@@ -255,7 +271,9 @@ impl World {
         let truth = &self.plan.truth;
         let mut headers = HeaderMap::new();
         let says: Vec<String> = shown.iter().map(|(key, place)| format!("{key}={place}")).collect();
-        let says = format!("q={};r={region};{}", (sent.at - self.start).as_nanos(), says.join(","));
+        let asked = sent.at - self.start;
+        let generated = age.map_or(asked, |age| self.elapsed().saturating_sub(age));
+        let says = format!("q={};g={};{}", asked.as_nanos(), generated.as_nanos(), says.join(","));
         headers.insert(SHOWS, HeaderValue::from_str(&says).expect("visible"));
         if let Some(age) = age {
             headers.insert(header::AGE, HeaderValue::from(age.as_secs()));
@@ -275,7 +293,8 @@ impl World {
         if status == StatusCode::NOT_MODIFIED && behind {
             self.fired(Fault::OldNotModified);
         }
-        let states = self.plan.style == Style::Versions && (!absent || self.plan.tombstones);
+        let bare = status == StatusCode::NOT_MODIFIED && self.plan.bare_304;
+        let states = self.plan.style == Style::Versions && (!absent || self.plan.tombstones) && !bare;
         let version = |(key, place): &(usize, usize)| {
             let max = self.plan.windows.iter().find(|w| {
                 w.fault == Fault::MaxInReply && w.region == region && w.key == *key && w.holds(self.elapsed())
@@ -356,6 +375,8 @@ impl Origin for Regions {
                     if shown.iter().any(|(key, place)| *place < world.plan.truth.newest(*key, at)) {
                         world.note_late_winner(region);
                     }
+                    let told = Told { region, asked: at, done: world.elapsed(), shown: shown.clone() };
+                    world.note_reply(path, told);
                     Ok(world.reply(region, path, &request, (age, shown), sent))
                 }
             };
@@ -374,7 +395,19 @@ impl Origin for Regions {
     }
 }
 
+/// Replies that are remembered of a path: of a few races.
+const REPLIES: usize = 12;
+
 impl World {
+    fn note_reply(&self, path: &str, told: Told) {
+        let replies = &mut self.noticed().replies;
+        let of_path = replies.entry(path.to_owned()).or_default();
+        if of_path.len() == REPLIES {
+            of_path.pop_front();
+        }
+        of_path.push_back(told);
+    }
+
     fn note_late_winner(&self, region: usize) {
         let late = |fault: Fault| self.plan.windows.iter().any(|w| w.fault == fault && w.region == region);
         for fault in [Fault::LateWinner, Fault::OneLiveOneBehind] {

@@ -1,0 +1,46 @@
+//! Owns an answer, as its reader sees it.
+//!
+//! Before it: [`super::run`]. After it: [`super::check`] judges it. Invariant: what it says of itself is read from
+//! `Cache-Status`, as any client would.
+
+use std::time::Duration;
+
+use super::plan::Read;
+use super::subject::Seen;
+
+/// What a reader got.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    /// Which request.
+    pub(crate) read: Read,
+    /// When it came.
+    pub(crate) began: Duration,
+    /// When it was answered.
+    pub(crate) ended: Duration,
+    /// The status.
+    pub(crate) status: u16,
+    /// `Cache-Status`.
+    pub(crate) line: String,
+    /// What it shows; `None` when it is no region's.
+    pub(crate) seen: Option<Seen>,
+}
+
+impl Answer {
+    /// Served without asking.
+    pub(crate) fn is_hit(&self) -> bool {
+        self.line.contains("; hit")
+    }
+
+    /// Why it cannot be called fresh, if it says so.
+    pub(crate) fn label(&self) -> Option<&'static str> {
+        ["below-floor", "floor-escaped", "stale-if-error", "grace", "unproven"]
+            .into_iter()
+            .find(|label| self.line.contains(&format!("detail={label}")))
+    }
+
+    /// The bound it states.
+    pub(crate) fn bound(&self) -> Option<Duration> {
+        let text = self.line.split("; ").find_map(|part| part.strip_prefix("bound="))?;
+        text.parse().ok().map(Duration::from_secs)
+    }
+}

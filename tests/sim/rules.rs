@@ -1,0 +1,151 @@
+//! Owns the test of the tester: each rule of the protocol, switched off, must be caught.
+//!
+//! Before it: [`super::main`]. After it: a table, rule -> property -> first seed -> faults. A rule's profile is what it
+//! alone protects (the table in `src/freshness/switch.rs`). Invariant: a catch counts only if the same seed is clean
+//! with the rule on.
+
+use std::time::Duration;
+
+use nearside::freshness::switch::{Rule, off};
+
+use super::check::Property;
+use super::designs::Design;
+use super::faults::Fault;
+use super::plan::{Proof, Style, Wishes};
+use super::simulate;
+
+/// A rule, what it protects, and where it alone does.
+struct Profile {
+    rule: Rule,
+    property: Property,
+    wishes: Wishes,
+}
+
+/// A rule that was switched off, and caught.
+pub(crate) struct Caught {
+    /// Which.
+    pub(crate) rule: Rule,
+    /// What did not hold without it.
+    pub(crate) property: Property,
+    /// The first seed that showed it, of how many; none when no seed did.
+    pub(crate) seed: Option<u64>,
+    /// What went wrong there.
+    pub(crate) faults: Vec<Fault>,
+    /// In words.
+    pub(crate) text: String,
+}
+
+fn profiles() -> Vec<Profile> {
+    use Fault::*;
+    let of = |rule, property, faults: &[Fault], change: fn(&mut Wishes)| {
+        let mut wishes = Wishes { faults: Some(faults.to_vec()), ..Wishes::default() };
+        change(&mut wishes);
+        Profile { rule, property, wishes }
+    };
+    let versions = |wishes: &mut Wishes| {
+        wishes.style = Some(Style::Versions);
+        wishes.announces_versions = Some(true);
+    };
+    let bare = |wishes: &mut Wishes| {
+        wishes.style = Some(Style::Bare);
+        wishes.announces_versions = Some(false);
+    };
+    let one_topic = |wishes: &mut Wishes| {
+        wishes.topics = Some(1);
+        wishes.proof = Some(Proof::Watermark);
+    };
+    let one_path = |wishes: &mut Wishes| {
+        wishes.topics = Some(1);
+        wishes.proof = Some(Proof::Path);
+    };
+    let lasting = |wishes: &mut Wishes| {
+        wishes.topics = Some(1);
+        wishes.proof = Some(Proof::Path);
+        wishes.ttl = Some(Duration::from_secs(600));
+    };
+    let audited = |wishes: &mut Wishes| {
+        wishes.topics = Some(1);
+        wishes.proof = Some(Proof::Path);
+        wishes.ttl = Some(Duration::from_secs(600));
+        wishes.audit = Some(Duration::from_secs(60));
+    };
+    let absences = |wishes: &mut Wishes| {
+        wishes.style = Some(Style::Versions);
+        wishes.announces_versions = Some(true);
+        wishes.tombstones = Some(false);
+    };
+    let tagged = |wishes: &mut Wishes| {
+        wishes.style = Some(Style::Etags);
+        wishes.announces_versions = Some(true);
+    };
+    vec![
+        of(Rule::R1, Property::Monotone, &[LateWinner, ManyUrls], versions),
+        of(Rule::R2, Property::Monotone, &[AbsentThenLagging, EvictedMidFill, LateWinner], versions),
+        of(Rule::R3, Property::Fenced, &[DuringFetch, LateReader, Slow, HotKey], bare),
+        of(Rule::R4, Property::Announced, &[LateWinner], bare),
+        of(Rule::R5, Property::Bounded, &[OneLiveOneBehind, LateWinner], one_topic),
+        of(Rule::R6, Property::Present, &[AbsentAgainstPresent, LateWinner], absences),
+        of(Rule::R7, Property::Announced, &[OldNotModified, LateWinner], tagged),
+        of(Rule::R8, Property::Fenced, &[IntermediaryAge], bare),
+        of(Rule::R9, Property::Leased, &[SilentlyDead, Suspended], one_path),
+        of(Rule::R10, Property::Bounded, &[Lost, Balancer], one_topic),
+        of(Rule::R11, Property::Bounded, &[ResubscribeWithHole, Restart], one_topic),
+        of(Rule::R12, Property::Converged, &[ApplyFails], lasting),
+        of(Rule::R13, Property::Monotone, &[OlderAfterNewer, LateWinner], versions),
+        of(Rule::R14, Property::Unread, &[Undecodable], one_path),
+        of(Rule::R15, Property::Converged, &[MaxInMessage, MaxInReply], versions),
+        of(Rule::R16, Property::HardTtl, &[Lost], one_path),
+        of(Rule::R17, Property::Audited, &[Lost], audited),
+        of(Rule::R18, Property::Fenced, &[Reload], versions),
+    ]
+}
+
+/// Switches each rule off, or only `rule`, and looks for the first seed of so many that notices.
+pub(crate) fn catch_all(seeds: u64, rule: Option<&str>) -> Vec<Caught> {
+    let wanted = |profile: &Profile| rule.is_none_or(|rule| format!("{:?}", profile.rule) == rule);
+    let profiles: Vec<Profile> = profiles().into_iter().filter(wanted).collect();
+    let catching = |profile: &Profile| {
+        let caught = catch(profile, seeds);
+        let seed = caught.seed.map_or("NOT CAUGHT".to_owned(), |seed| format!("seed {seed}"));
+        eprintln!("  {:?}: {seed}", caught.rule);
+        caught
+    };
+    let half = profiles.len().div_ceil(2);
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = profiles
+            .chunks(half.max(1))
+            .map(|part| scope.spawn(|| part.iter().map(catching).collect::<Vec<_>>()))
+            .collect();
+        parts.into_iter().flat_map(|part| part.join().expect("a worker does not panic")).collect()
+    })
+}
+
+fn catch(profile: &Profile, seeds: u64) -> Caught {
+    let mut caught = Caught {
+        rule: profile.rule,
+        property: profile.property,
+        seed: None,
+        faults: Vec::new(),
+        text: String::new(),
+    };
+    for seed in 0..seeds {
+        let outcome = {
+            let _off = off(profile.rule);
+            simulate(seed, &profile.wishes, Design::Nearside, false)
+        };
+        let Some(violation) = outcome.checker.violation.filter(|found| found.property == profile.property) else {
+            continue;
+        };
+        if simulate(seed, &profile.wishes, Design::Nearside, false).checker.violation.is_some() {
+            caught.text = format!("seed {seed} fails with the rule on");
+            continue;
+        }
+        caught.seed = Some(seed);
+        caught.text = violation.to_string();
+        caught.faults = outcome.world.noticed().fired.iter().copied().collect();
+        let ours = profile.wishes.faults.clone().unwrap_or_default();
+        caught.faults.retain(|fault| ours.contains(fault));
+        break;
+    }
+    caught
+}

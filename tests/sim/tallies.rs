@@ -1,0 +1,49 @@
+//! Owns what is counted over seeds.
+//!
+//! Before it: [`super::check`]. After it: tables. Invariant: adding two up is the same as having counted both.
+
+use std::time::Duration;
+
+/// What is counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tallies {
+    /// Answers.
+    pub(crate) reads: u64,
+    /// Of them hits.
+    pub(crate) hits: u64,
+    /// Failures, all excused.
+    pub(crate) failed: u64,
+    /// Labelled.
+    pub(crate) labelled: u64,
+    /// Answers outside fault windows, and of these the labelled.
+    pub(crate) quiet: (u64, u64),
+    /// Hits outside fault windows where there are watermarks, and of these without a bound.
+    pub(crate) vouched: (u64, u64),
+    /// Answers that some region could have bettered more than a second before.
+    pub(crate) stale: u64,
+    /// By how much the worst was behind.
+    pub(crate) worst: Duration,
+    /// Answers older than what was served before.
+    pub(crate) backwards: u64,
+    /// Requests to regions.
+    pub(crate) legs: u64,
+    /// Stated bounds, in seconds: sum and number.
+    pub(crate) bounds: (u64, u64),
+}
+
+impl Tallies {
+    /// Adds another seed's.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.reads += other.reads;
+        self.hits += other.hits;
+        self.failed += other.failed;
+        self.labelled += other.labelled;
+        self.quiet = (self.quiet.0 + other.quiet.0, self.quiet.1 + other.quiet.1);
+        self.vouched = (self.vouched.0 + other.vouched.0, self.vouched.1 + other.vouched.1);
+        self.stale += other.stale;
+        self.worst = self.worst.max(other.worst);
+        self.backwards += other.backwards;
+        self.legs += other.legs;
+        self.bounds = (self.bounds.0 + other.bounds.0, self.bounds.1 + other.bounds.1);
+    }
+}
