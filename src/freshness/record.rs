@@ -87,6 +87,16 @@ impl Snapshot {
         }
     }
 
+    /// The same to a race that began when the state was `begun`: a region that joined the marker since then may have
+    /// answered from before it had the change, and is no announcer to this race (R4).
+    pub fn announced_by(self, begun: &Self) -> Self {
+        let marker = self.marker.map(|marker| match begun.marker {
+            Some(known) if known.at == marker.at => Marker { regions: known.regions, ..marker },
+            _ => marker,
+        });
+        Self { marker, ..self }
+    }
+
     /// R5: whether the floor speaks for the newest announcement, to a request sent at `sent`. A change without a credible
     /// version leaves the floor where it was: only `worst_lag` later does every region show what was announced.
     pub fn floor_speaks(&self, sent: Moment, worst_lag: Duration) -> bool {

@@ -111,7 +111,9 @@ impl Race {
     pub fn start(regions: &Arc<Regions>, question: Question) -> Self {
         let standard = match question.terms {
             Terms::Routed { records, known } => {
-                let floors = move || records.iter().map(|record| record.snapshot()).collect();
+                let begun: Vec<Snapshot> = records.iter().map(|record| record.snapshot()).collect();
+                let seen = move |(record, begun): (&Arc<Record>, &Snapshot)| record.snapshot().announced_by(begun);
+                let floors = move || records.iter().zip(&begun).map(seen).collect();
                 Standard::Routed { floors: Box::new(floors), known }
             }
             Terms::Unrouted => Standard::Unrouted,
