@@ -4,7 +4,9 @@
 //! the time handed in; neither budget ever keeps a race's first leg back.
 
 use crate::clock::Moment;
-use crate::limits::{AUDIT_SHARE, BACKGROUND_LEGS_PER_SECOND, BACKGROUND_SHARE, TOKENS_PER_REGION, TOKENS_PER_SECOND};
+use crate::limits::{
+    AUDIT_SHARE, BACKGROUND_LEGS_PER_SECOND, BACKGROUND_SHARE, TOKENS_PER_REGION, TOKENS_PER_SECOND,
+};
 
 /// How a leg ended, as far as the region earns from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

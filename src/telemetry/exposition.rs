@@ -170,9 +170,12 @@ fn regions(page: &mut Page, gauges: &Gauges) -> fmt::Result {
     page.region_gauge("watermark_age", "How far a region's watermark is behind now", seconds, |n| {
         seen.get(n)?.watermark_age.map(|age| age.as_secs_f64())
     })?;
-    page.region_gauge("region_bound", "How old an answer that a LIVE region vouches for can at most be", seconds, |n| {
-        seen.get(n)?.bound.map(|bound| bound as f64)
-    })?;
+    page.region_gauge(
+        "region_bound",
+        "How old an answer that a LIVE region vouches for can at most be",
+        seconds,
+        |n| seen.get(n)?.bound.map(|bound| bound as f64),
+    )?;
     page.region_gauge("epoch", "A region's epoch since the process started", None, |n| {
         Some(f64::from(seen.get(n)?.epoch))
     })?;
@@ -356,6 +359,8 @@ mod tests {
         metrics.stale("regions-down");
         metrics.fill_shared();
         metrics.churn();
+        metrics.audited("stale");
+        metrics.audited_within(1, false);
         let page = metrics.render(&Gauges::default());
         for line in [
             "nearside_hits_total 1",
@@ -378,6 +383,11 @@ mod tests {
             "nearside_stale_served_total{reason=\"regions-down\"} 1",
             "nearside_fills_shared_total 1",
             "nearside_identity_churn_total 1",
+            "nearside_audit_entries_total{result=\"stale\"} 1",
+            "nearside_audit_entries_total{result=\"skipped\"} 0",
+            "nearside_audit_windows_total{within=\"1s\",outcome=\"stale\"} 0",
+            "nearside_audit_windows_total{within=\"10s\",outcome=\"stale\"} 1",
+            "nearside_audit_windows_total{within=\"60s\",outcome=\"fresh\"} 0",
             "# EOF",
         ] {
             assert!(lines(&page).contains(&line), "{line} is missing from\n{page}");
@@ -392,6 +402,7 @@ mod tests {
             proof_age: Some(Duration::from_millis(1_500)),
             lease_left: Duration::from_millis(13_500),
             epoch: 3,
+            bound: Some(2),
             ..RegionGauges::default()
         };
         let gauges = Gauges {
@@ -399,6 +410,7 @@ mod tests {
             bound: Some(2),
             regions: vec![live, RegionGauges { grade: "none", outlier: true, ..RegionGauges::default() }],
             cache_entries: 12,
+            audits_open: 3,
             tasks: BTreeMap::from([("fill", 4)]),
             ..Gauges::default()
         };
@@ -407,6 +419,8 @@ mod tests {
             "nearside_subscription_state{region=\"eu-west-1\",state=\"live\"} 1",
             "nearside_subscription_state{region=\"eu-west-1\",state=\"dead\"} 0",
             "nearside_proof_grade{region=\"eu-west-1\",grade=\"watermark\"} 1",
+            "nearside_region_bound_seconds{region=\"eu-west-1\"} 2.0",
+            "nearside_audit_open 3.0",
             "nearside_proof_grade{region=\"us-east-1\",grade=\"none\"} 1",
             "nearside_proof_age_seconds{region=\"eu-west-1\"} 1.5",
             "nearside_epoch{region=\"eu-west-1\"} 3.0",

@@ -110,7 +110,11 @@ impl Index {
         let (first, last) = (shard_of(slice.from), shard_of(slice.from.wrapping_add(slice.span)));
         // The way around may begin and end in one shard, which then is looked at once.
         let around = slice.span > u64::MAX / limits::INDEX_SHARDS as u64;
-        let shards = if around { limits::INDEX_SHARDS } else { (last + limits::INDEX_SHARDS - first) % limits::INDEX_SHARDS + 1 };
+        let shards = if around {
+            limits::INDEX_SHARDS
+        } else {
+            (last + limits::INDEX_SHARDS - first) % limits::INDEX_SHARDS + 1
+        };
         let mut found = Vec::new();
         for shard in (first..first + shards).map(|shard| shard % limits::INDEX_SHARDS) {
             let shard = lock(&self.shards[shard]);
