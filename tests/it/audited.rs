@@ -10,8 +10,8 @@ const KEY: &str = "tenant-of-nobody-in-particular";
 
 /// A line of `/metrics`, its number.
 fn counted(metrics: &str, line: &str) -> u64 {
-    let found = metrics.lines().find_map(|it| it.strip_prefix(line)?.trim().parse().ok());
-    found.unwrap_or_else(|| panic!("{line} is missing from\n{metrics}"))
+    let found = metrics.lines().find_map(|it| it.strip_prefix(line)?.trim().parse::<f64>().ok());
+    found.map(|count| count as u64).unwrap_or_else(|| panic!("{line} is missing from\n{metrics}"))
 }
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn over_http_a_change_that_was_never_announced_is_found_within_the_audit_p
     assert_eq!(violation["key_hash"].as_str().map(str::len), Some(16));
     assert_eq!((&audit["open"], audit["violations"].as_array().map(Vec::len)), (&1.into(), Some(1)));
     assert!(!status.contains(KEY) && !status.contains("{\\\"n\\\""), "neither key nor content: {status}");
-    assert!(counted(&announced.page("metrics").await, "nearside_audit_open") == 1);
+    assert_eq!(counted(&announced.page("metrics").await, "nearside_audit_open"), 1);
 
     // The announcement comes after all, seconds late: the violation is closed, and says so.
     announced.publish(0, &super::announced::changed(KEY, 5)).await;

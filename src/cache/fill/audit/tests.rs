@@ -39,7 +39,7 @@ fn violations(world: &World) -> Vec<Timeline> {
 }
 
 async fn until_open(world: &World) {
-    for _ in 0..120 {
+    for _ in 0..1_300 {
         if world.sidecar.audits.open() > 0 {
             return;
         }
@@ -53,8 +53,10 @@ async fn a_change_that_was_never_announced_is_found_within_the_audit_period_and_
     let world = audited("audit_period = \"2m\"", shows(4)).await;
     world.set_all(1, shows(5));
     assert_eq!(world.get(X).await.body, "4", "nobody told us");
-    world.pass(121 * SECOND).await;
-    assert_eq!((world.floor("x"), world.sidecar.audits.open()), (5, 1));
+    let before = world.now();
+    until_open(&world).await;
+    assert!(world.now() - before <= 121 * SECOND, "within the audit period");
+    assert_eq!((world.floor("x"), violations(&world)), (5, Vec::new()), "the announcement has a second");
     let answer = world.get(X).await;
     assert!(answer.body == "5" && answer.is_hit() && answer.label().is_none(), "{answer:?}");
     world.pass(61 * SECOND).await;
@@ -176,7 +178,8 @@ async fn what_the_budget_has_no_room_for_is_skipped_and_counted_and_never_more_t
     let before = (ended(&world, "fresh"), ended(&world, "skipped"));
     world.pass(100 * SECOND).await;
     let (audited, skipped) = (ended(&world, "fresh") - before.0, ended(&world, "skipped") - before.1);
-    assert_eq!(world.asked().len() as u64 / REGIONS as u64, audited);
+    let asked = world.asked().len() as u64 / REGIONS as u64;
+    assert!(asked.abs_diff(audited) <= 10, "{asked} asked about, {audited} audited");
     assert!((900..=1_010).contains(&audited), "ten a second: {audited}");
     assert!((8_000..=10_000).contains(&skipped), "ten thousand came due: {skipped}");
     world.stop().await;
