@@ -23,7 +23,7 @@ use crate::freshness::standing::{self, Use};
 use crate::freshness::switch::{self, Rule};
 use crate::freshness::words::{Generation, RegionId, Version};
 use crate::limits;
-use crate::origin::region::Purpose;
+use crate::origin::region::{Leg, Purpose};
 use crate::origin::verdict::Verdict as Worth;
 use crate::serve::Sidecar;
 use crate::tasks::compute;
@@ -189,7 +189,7 @@ fn settle(sidecar: &Sidecar, key: &Key, seen: &[(RegionId, Shows)]) -> Option<En
 /// What the regions show that say anything of the records, without replies from before an announcement (R8).
 fn seen(asked: &Asked, records: usize) -> Vec<(RegionId, Shows)> {
     let tally = &asked.tally;
-    let shows = |leg: &crate::origin::region::Leg| {
+    let shows = |leg: &Leg| {
         let reply = leg.outcome.as_ref().ok()?;
         let versions = credible(reply.versions.iter().copied(), records);
         let says = match leg.verdict? {
