@@ -20,9 +20,10 @@ use crate::announce::aws::Sdk;
 use crate::announce::certificate::fetch::Fetcher;
 use crate::announce::intake::Announcements;
 use crate::announce::subscription::{self, CannotListen, Pace, Subscriptions};
+use crate::cache::fill::audit;
 use crate::cache::key::Seed;
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, Transport};
 use crate::freshness::event::Event;
 use crate::identity::CredentialsError;
 use crate::limits;
@@ -253,6 +254,10 @@ fn subscribe(sidecar: &Arc<Sidecar>, pace: Pace) -> Result<(), StartError> {
         };
         stopping.run_until_cancelled(ticks).await;
     });
+    if config.announcements.transport != Transport::Off {
+        // Where nothing is announced, there is nothing to measure.
+        audit::start(sidecar);
+    }
     Ok(())
 }
 

@@ -238,6 +238,8 @@ pub struct Freshness {
     pub max_jump: u64,
     /// 504 rather than an answer known to be below the floor.
     pub strict: bool,
+    /// In how long each stored reply is compared with all regions once (R17): 10 min; zero switches the audit off.
+    pub audit_period: Duration,
     /// Where "this region sends heartbeats" is remembered across restarts; `None` remembers nothing.
     pub state_file: Option<PathBuf>,
 }

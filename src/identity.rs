@@ -66,6 +66,11 @@ impl Keyring {
         self.types.get(record_type).copied()
     }
 
+    /// What the configuration calls a record type.
+    pub fn type_name(&self, record_type: TypeId) -> Option<&str> {
+        self.types.iter().find(|(_, known)| **known == record_type).map(|(name, _)| name.as_str())
+    }
+
     /// A publisher's name as a number.
     pub fn publisher(&self, name: &str) -> u64 {
         let mut hasher = SipHasher24::new_with_keys(self.records.1, self.records.0);

@@ -107,6 +107,20 @@ pub const PENDING_RECHECKS: usize = 1024;
 pub const PENDING_REFETCHES: usize = 1024;
 /// First and last wait before a provisional entry is rechecked (R5).
 pub const RECHECK_WAIT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
+/// The audit's scales (R17): an entry is fresh within one when its change was announced that soon after first sight.
+pub const AUDIT_WINDOWS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(60)];
+/// Between two steps of the audit: the period in this many, but no less and no more than these.
+pub const AUDIT_STEP: (u32, Duration, Duration) = (600, Duration::from_millis(50), Duration::from_secs(1));
+/// Entries that are due for their audit and wait for the background budget; what more comes due is skipped.
+pub const AUDIT_BACKLOG: usize = 256;
+/// Audits under way at once.
+pub const AUDITS: usize = 32;
+/// The audit's share of what background work may use: the rest is for rechecks and refetches.
+pub const AUDIT_SHARE: f64 = 0.5;
+/// Suspicions that are followed at once; at the least budget, fewer can be opened within the longest window.
+pub const AUDIT_SUSPICIONS: usize = 1024;
+/// Violations remembered; the oldest goes first.
+pub const AUDIT_VIOLATIONS: usize = 64;
 /// Identities per record beyond which callers seem to mint a new token per request.
 pub const IDENTITIES_PER_RECORD: usize = 64;
 
@@ -339,6 +353,11 @@ const _: () = assert!(AWS_CALL_WAIT.1.as_millis() < AWS_CALL_WAIT.0.as_millis())
 const _: () = assert!(INVALIDATIONS.is_power_of_two());
 const _: () = assert!(INDEX_SHARDS.is_power_of_two());
 const _: () = assert!(VARY_SETS_PER_URI <= VARIANTS_PER_URI);
+const _: () = assert!(AUDIT_WINDOWS[0].as_millis() < AUDIT_WINDOWS[1].as_millis());
+const _: () = assert!(AUDIT_WINDOWS[1].as_millis() < AUDIT_WINDOWS[2].as_millis());
+const _: () =
+    assert!(AUDIT_STEP.1.as_millis() < AUDIT_STEP.2.as_millis() && AUDIT_STEP.2.as_millis() < PAUSE.as_millis());
+const _: () = assert!(BACKGROUND_LEGS_PER_SECOND as u64 * AUDIT_WINDOWS[2].as_secs() / 2 < AUDIT_SUSPICIONS as u64);
 const _: () = assert!(RECORD_SHARDS.is_power_of_two() && RECORD_SHARDS < FLOOR_SLOTS / 4);
 const _: () = assert!(HOLE_WINDOW.as_millis() < STRONG_LEASE.as_millis());
 const _: () = assert!(STRONG_LEASE.as_millis() + SUSPECT_FOR.as_millis() == 60_000);

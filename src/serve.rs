@@ -181,10 +181,12 @@ impl Sidecar {
     }
 
     /// For `freshness.grace` after an announcement the previous value may be served while its refetch runs: if it was
-    /// within its time, and every record of it that moved did so just now.
+    /// within its time, and every record of it that moved did so just now. Never in strict mode: it is known to be old.
     fn is_in_grace(&self, entry: &Entry, now: Moment) -> bool {
-        let grace = self.config.freshness.grace;
-        let Some(routed) = entry.hold.routed().filter(|_| !grace.is_zero()) else { return false };
+        let config = &self.config.freshness;
+        let grace = config.grace;
+        let may_be = !grace.is_zero() && !config.strict;
+        let Some(routed) = entry.hold.routed().filter(|_| may_be) else { return false };
         let moved_just_now = |shown: &crate::cache::entry::Shown| {
             let state = shown.record.snapshot();
             let recent = state.marker.is_some_and(|marker| now.since(marker.at) <= grace);
@@ -204,7 +206,8 @@ impl Sidecar {
     /// How old a routed entry's answer can at most be.
     fn bound(&self, entry: &Entry, now: Moment) -> Option<Bound> {
         let Hold::Routed(routed) = &entry.hold else { return None };
-        let seconds = standing::bound(routed, &self.freshness.horizon(), now);
+        let worst_lag = self.config.freshness.worst_lag;
+        let seconds = standing::bound(routed, entry.age(now), &self.freshness.horizon(), now, worst_lag);
         Some(seconds.map_or(Bound::None, Bound::Seconds))
     }
 
@@ -229,9 +232,11 @@ impl Sidecar {
 
     /// What a fill brought.
     fn shown(&self, admitted: &Admitted, got: &Got, share: Share, fwd: Fwd) -> Outcome {
+        let now = self.clock.now();
         let line = CacheLine {
             fwd: Some(fwd),
             fwd_status: Some(got.fwd_status),
+            bound: self.bound(&got.entry, now),
             stored: got.stored,
             collapsed: share == Share::Joined,
             detail: Some(got.label.map_or(Detail::Region(got.entry.region), Detail::Word)),
@@ -240,7 +245,7 @@ impl Sidecar {
         if let Some(label) = got.label {
             self.metrics.stale(label);
         }
-        let age = match got.entry.age(self.clock.now()).as_secs() {
+        let age = match got.entry.age(now).as_secs() {
             0 => None,
             age => Some(age),
         };

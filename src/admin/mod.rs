@@ -25,6 +25,7 @@ use crate::tasks::Tasks;
 use crate::telemetry::exposition;
 use crate::telemetry::metrics::Metrics;
 
+pub mod audit;
 pub mod health;
 pub mod host;
 mod index;

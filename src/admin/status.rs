@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use url::Url;
 
+use super::audit::AuditStatus;
 use super::readiness::{Conditions, State, lapsed, proof_age, readiness};
 use crate::clock::{Moment, Wall};
 use crate::config::{Config, Region, Transport};
@@ -67,6 +68,8 @@ pub struct Facts<'a> {
     pub metrics: &'a Metrics,
     /// Whole seconds, where watermarks tell ([`crate::freshness::standing`]).
     pub bound: Option<u64>,
+    /// What audits have found.
+    pub audit: AuditStatus,
 }
 
 /// What `/status` shows.
@@ -92,6 +95,8 @@ pub struct Status {
     pub cache: CacheCounts,
     /// Since the process started.
     pub totals: Totals,
+    /// What audits have found (R17).
+    pub audit: AuditStatus,
     /// Connections open to the service's listeners.
     pub connections: usize,
     /// Tasks running, by name.
@@ -125,6 +130,8 @@ pub struct RegionStatus {
     pub watermark: Option<String>,
     /// How long ago that is, milliseconds.
     pub watermark_age_ms: Option<u64>,
+    /// How old an answer that it vouches for can at most be, seconds: that age, rounded up, while its lease holds.
+    pub bound_s: Option<u64>,
     /// How its races go.
     pub race: RaceStatus,
 }
@@ -170,6 +177,7 @@ impl Status {
                 .collect(),
             cache: facts.cache,
             totals: facts.metrics.totals(),
+            audit: facts.audit.clone(),
             connections: facts.connections,
             tasks: facts.tasks.clone(),
             insecure: insecure(config),
@@ -183,6 +191,7 @@ impl Status {
             uptime: Duration::from_secs(self.uptime_s),
             readiness: self.state.word(),
             bound: self.bound_s,
+            audits_open: self.audit.open,
             regions: self.regions.iter().map(RegionStatus::gauges).collect(),
             cache_entries: self.cache.entries,
             cache_bytes: self.cache.bytes,
@@ -202,6 +211,7 @@ impl RegionStatus {
             lease_left: Duration::from_millis(self.lease_left_ms),
             epoch: self.epoch,
             watermark_age: self.watermark_age_ms.map(Duration::from_millis),
+            bound: self.bound_s,
             legs_running: self.race.running,
             outlier: self.race.skipped,
         }
@@ -224,7 +234,8 @@ fn region(facts: &Facts<'_>, id: RegionId, configured: &Region) -> RegionStatus 
         lease_left_ms: millis(lease_left),
         epoch: sight.epoch.0,
         watermark: sight.watermark.map(|at| humantime::format_rfc3339_millis(at.to_system_time()).to_string()),
-        watermark_age_ms: sight.watermark.map(|at| millis(facts.wall.since(at))),
+        watermark_age_ms: sight.watermark_at.map(|at| millis(facts.now.since(at))),
+        bound_s: sight.bound(facts.now).filter(|_| live),
         race: RaceStatus {
             running: race.running,
             p95_ms: race.p95.map(|p95| p95.as_secs_f64() * 1e3),

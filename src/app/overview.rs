@@ -6,7 +6,12 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
+use crate::admin::audit::{AuditStatus, Share, Violation};
 use crate::admin::status::{CacheCounts, Facts, RaceHealth, Status};
+use crate::clock::{Moment, Wall};
+use crate::freshness::audit::Timeline;
+use crate::freshness::words::{RegionId, Version};
+use crate::limits;
 use crate::listener::Ending;
 use crate::origin::region::RegionStatus;
 use crate::serve::Sidecar;
@@ -39,8 +44,44 @@ pub(super) fn source(
             tasks: sidecar.tasks.running(),
             metrics: &sidecar.metrics,
             bound: horizon.bound(now),
+            audit: audit(&sidecar, now),
         })
     })
+}
+
+/// What audits have found, in words and calendar time.
+fn audit(sidecar: &Sidecar, now: Moment) -> AuditStatus {
+    let wall = sidecar.clock.wall();
+    let told = |at: Moment| {
+        let back = u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX);
+        let at = Wall::from_millis(wall.as_millis().saturating_sub(back));
+        humantime::format_rfc3339_millis(at.to_system_time()).to_string()
+    };
+    let name = |region: RegionId| sidecar.regions.name(region).to_owned();
+    let stated = |version: Version| (version != Version::NONE).then_some(version.0);
+    let violation = |it: Timeline| Violation {
+        record_type: sidecar.keyring.type_name(it.record.record_type).unwrap_or_default().to_owned(),
+        key_hash: format!("{:016x}", it.record.hash),
+        answered_by: name(it.answered),
+        standing: it.standing.word(),
+        held_version: stated(it.held),
+        requested: told(it.requested),
+        confirmed: told(it.confirmed),
+        seen_in: name(it.region),
+        seen_version: stated(it.version),
+        seen: told(it.seen),
+        live: it.live.iter().map(name).collect(),
+        announced: it.announced.map(told),
+        announced_after_ms: it.announced.map(|at| u64::try_from(at.since(it.seen).as_millis()).unwrap_or(u64::MAX)),
+    };
+    let fresh = limits::AUDIT_WINDOWS.iter().enumerate();
+    AuditStatus {
+        period_s: sidecar.config.freshness.audit_period.as_secs_f64(),
+        entries: sidecar.metrics.audits().collect(),
+        open: sidecar.audits.open(),
+        fresh: fresh.map(|(place, window)| Share::of(*window, sidecar.metrics.audits_within(place))).collect(),
+        violations: sidecar.audits.violations(now).into_iter().map(violation).collect(),
+    }
 }
 
 fn race_health(region: RegionStatus) -> RaceHealth {

@@ -204,3 +204,14 @@ pub enum Standing {
     /// Must be asked before it counts.
     Unverified,
 }
+
+impl Standing {
+    /// A stable word for `/status`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Confirmed => "confirmed",
+            Self::Provisional => "provisional",
+            Self::Unverified => "unverified",
+        }
+    }
+}

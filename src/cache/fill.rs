@@ -25,6 +25,7 @@ use crate::response::Attempted;
 use crate::serve::Sidecar;
 
 pub mod ask;
+pub mod audit;
 pub mod background;
 mod errors;
 mod routed;

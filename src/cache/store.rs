@@ -18,6 +18,7 @@ use self::index::{Departed, Index};
 use super::entry::{Entry, Hold};
 use super::key::{Hashed, Key, KeyBuffer, KeyRef};
 use crate::clock::Moment;
+use crate::freshness::audit::Slice;
 use crate::freshness::words::{RecordId, TypeId};
 use crate::limits;
 
@@ -264,6 +265,18 @@ impl Store {
     pub fn entries_of(&self, id: RecordId) -> Vec<(Key, Arc<Entry>)> {
         let keys = self.index.keys(id);
         keys.into_iter().filter_map(|key| self.get(key.as_ref()).map(|entry| (key, entry))).collect()
+    }
+
+    /// The keys of the entries whose first record's hash lies in `slice`: what is due for an audit (R17). An entry is in
+    /// exactly one of the slices of a way around.
+    pub fn due(&self, slice: Slice) -> Vec<Key> {
+        let of = |(id, keys): (RecordId, Vec<Key>)| {
+            keys.into_iter().filter(move |key| {
+                let first = |entry: &Arc<Entry>| entry.shows().first().is_some_and(|shown| shown.id == id);
+                self.get(key.as_ref()).as_ref().is_some_and(first)
+            })
+        };
+        self.index.slice(slice).into_iter().flat_map(of).collect()
     }
 
     /// The records of a type, or all, that some entry shows: what a RELOAD covers (R18).

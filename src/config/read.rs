@@ -335,6 +335,7 @@ fn freshness(ledger: &mut Ledger, root: &Table) -> Freshness {
         grace: scope.given(ledger, &schema::FRESHNESS_GRACE, value::duration),
         max_jump: scope.given(ledger, &schema::FRESHNESS_MAX_JUMP, value::count),
         strict: scope.given(ledger, &schema::FRESHNESS_STRICT, value::flag),
+        audit_period: scope.given(ledger, &schema::FRESHNESS_AUDIT_PERIOD, value::duration),
         state_file: scope.optional(ledger, &schema::FRESHNESS_STATE_FILE, value::file),
     }
 }

@@ -274,6 +274,8 @@ settings! {
         "A version this far above a record's last is not believed; room for counters and microseconds.";
     FRESHNESS_STRICT = Freshness "strict" Flag, Is("false"),
         "Answer 504 rather than with something known to be too old.";
+    FRESHNESS_AUDIT_PERIOD = Freshness "audit_period" millis(0, DAY * 1000), Is("10m"),
+        "In how long each stored reply is compared with all regions once; `0s` switches the audit off.";
     FRESHNESS_STATE_FILE = Freshness "state_file" File, Is(""),
         "Where it is remembered across restarts which regions send heartbeats; none remembers nothing.";
 

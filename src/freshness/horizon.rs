@@ -4,6 +4,8 @@
 //! it. Invariant: reading takes no lock, and every time in it is compared with *now* by the reader, so that a paused
 //! process fails safe (R9).
 
+use std::time::Duration;
+
 use super::event::{Grade, Subscription};
 use super::words::{Epoch, RegionSet};
 use crate::clock::{Moment, Wall};
@@ -37,14 +39,25 @@ pub struct Sight {
     pub watermark_at: Option<Moment>,
 }
 
+impl Sight {
+    /// How far its watermark is behind `now`, in whole seconds rounded up; `None` without one.
+    pub fn bound(&self, now: Moment) -> Option<u64> {
+        self.watermark_at.map(|at| whole_seconds(now.since(at)))
+    }
+}
+
+/// Rounded up: a bound is never understated.
+pub(super) const fn whole_seconds(span: Duration) -> u64 {
+    span.as_nanos().div_ceil(1_000_000_000) as u64
+}
+
 impl Horizon {
     /// How old, in whole seconds rounded up, what is asked of us now can at most be: now less the newest watermark
     /// over the regions whose lease holds; `None` without one.
     pub fn bound(&self, now: Moment) -> Option<u64> {
         let live = self.live(now);
         let watermarks = (0u8..).zip(&self.regions).filter(|(id, _)| live.contains(super::words::RegionId(*id)));
-        let newest = watermarks.filter_map(|(_, sight)| sight.watermark_at).max()?;
-        Some(now.since(newest).as_millis().div_ceil(1_000) as u64)
+        watermarks.filter_map(|(_, sight)| sight.bound(now)).min()
     }
 
     /// The regions whose lease holds at `now`.

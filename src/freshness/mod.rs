@@ -21,7 +21,7 @@
 //! | R14 undecodable | `region` |
 //! | R15 escape | `merge` and `doubts`; `standing` keeps what is doubted PROVISIONAL |
 //! | R16 hard TTL | `standing::judge` |
-//! | R17 audit | not here: it compares entries with regions, in the background |
+//! | R17 audit | `audit` judges and measures; [`crate::cache::fill::audit`] asks the regions, in the background |
 //! | R18 RELOAD | `merge::reload`, `records::reload` |
 //! | bound | `publisher` (watermark), `region` (oldest of them), `standing::bound` |
 //!
@@ -43,6 +43,7 @@ use self::words::{RecordId, RegionId, RegionSet, Version};
 use crate::clock::{Moment, Wall};
 use crate::config::{self, Heartbeats};
 
+pub mod audit;
 mod doubts;
 pub mod event;
 pub mod horizon;

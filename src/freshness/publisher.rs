@@ -164,6 +164,12 @@ impl Publisher {
         !self.signed_off && now.since(self.heard) <= limits::ACTIVE_PUBLISHER
     }
 
+    /// Takes the claim of a publisher back that fell silent without signing off; returns whether there was one to take.
+    pub(super) fn withdraw(&mut self, now: Moment) -> bool {
+        let silent = !self.signed_off && !self.is_active(now);
+        silent && self.through.take().is_some()
+    }
+
     /// Through when all that it ingested is known here.
     pub(super) const fn through(&self) -> Option<Through> {
         self.through

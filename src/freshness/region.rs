@@ -116,6 +116,15 @@ impl Region {
         if lost {
             self.suspect("hole", now, actions);
         }
+        let mut gone = false;
+        for publisher in self.publishers.values_mut() {
+            gone |= publisher.withdraw(now);
+        }
+        if gone && self.state == Subscription::Live {
+            // It held the watermark back until now: what it ingested last may never have been announced, and the
+            // watermark that goes on without it vouches only for entries from now on.
+            self.move_epoch("publisher-gone", now, actions);
+        }
         let lease_until = self.proof(now).map_or(Moment::ZERO, |proof| proof.lease_until);
         if self.state == Subscription::Live && now > lease_until {
             self.suspect("silence", now, actions);
@@ -227,13 +236,15 @@ impl Region {
         }
     }
 
-    /// The oldest of the active publishers'; none while one of them has not claimed a time.
+    /// The oldest of the active publishers', and of those that signed off and whose last messages are still missing; none
+    /// while one of them has not claimed a time.
     fn watermark(&self, now: Moment) -> Option<Through> {
         if now < self.crowded_until {
             return None;
         }
         let mut oldest = None;
-        for publisher in self.publishers.values().filter(|publisher| publisher.is_active(now)) {
+        let counts = |publisher: &&Publisher| publisher.is_active(now) || publisher.oldest_hole().is_some();
+        for publisher in self.publishers.values().filter(counts) {
             let through = publisher.through()?;
             if oldest.is_none_or(|oldest: Through| through.wall < oldest.wall) {
                 oldest = Some(through);

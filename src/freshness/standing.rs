@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::event::Subscription;
-use super::horizon::{Horizon, Sight};
+use super::horizon::{Horizon, Sight, whole_seconds};
 use super::record::{Record, Snapshot};
 use super::switch::{Rule, is_on};
 use super::words::{Epoch, RegionId, RegionSet, Version};
@@ -153,22 +153,32 @@ pub fn seconds_left(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment
     if vouched { hard } else { hard.min(left(soft_ttl, entry.confirmed)) }
 }
 
-/// Promise 2: how old, in whole seconds rounded up, the answer can at most be; `None` when nothing proves it.
+/// Promise 2: how old, in whole seconds rounded up, the answer can at most be; `None` when nothing proves it, or when
+/// something newer is known. `age` is the entry's at `now` ([`crate::cache::entry::Entry::age`]).
 ///
-/// Now less the newest watermark over the LIVE regions whose epoch has stayed unbroken since the entry's request: a
-/// region that lost something in between cannot vouch for what it says it ingested. Only a CONFIRMED entry has one, and
-/// only while nothing newer is known.
-pub fn bound(entry: &Routed, horizon: &Horizon, now: Moment) -> Option<u64> {
+/// Only watermarks give one, of regions that were LIVE when the request was sent and whose epoch has stayed unbroken
+/// since: one that lost something in between cannot vouch for what it says it ingested. A lease that has run out takes
+/// nothing away from what was proven before: the watermark stands still, and the bound grows with the clock.
+///
+/// * CONFIRMED: now less the newest such watermark. All that its region had ingested by then is known here, and the entry
+///   is not below any of it.
+/// * PROVISIONAL: the entry's age and `worst_lag`. The region that answered lacked, when it did, at most what others had
+///   ingested in the `worst_lag` before: that is R5's own assumption, and the bound is no better than it. What was
+///   announced since is known, or the entry would be below it.
+pub fn bound(entry: &Routed, age: Duration, horizon: &Horizon, now: Moment, worst_lag: Duration) -> Option<u64> {
     let doubted = |shown: &Shown| {
         let state = shown.record.snapshot();
         state.escaped || !state.upholds(shown.version, shown.generation)
     };
-    if entry.standing != Standing::Confirmed || entry.shows.iter().any(doubted) {
+    if entry.shows.iter().any(doubted) {
         return None;
     }
-    let witnesses = unbroken(entry, horizon).filter(|sight| leads(sight, now));
-    let newest = witnesses.filter_map(|sight| sight.watermark_at).max()?;
-    Some(now.since(newest).as_millis().div_ceil(1_000) as u64)
+    let newest = unbroken(entry, horizon).filter_map(|sight| sight.bound(now)).min()?;
+    match entry.standing {
+        Standing::Confirmed => Some(newest),
+        Standing::Provisional => Some(whole_seconds(age + worst_lag)),
+        Standing::Unverified => None,
+    }
 }
 
 /// The best that any region can still say for an entry.

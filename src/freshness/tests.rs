@@ -16,6 +16,7 @@ fn settings() -> config::Freshness {
         grace: Duration::ZERO,
         max_jump: 1_000_000,
         strict: false,
+        audit_period: Duration::from_secs(600),
         state_file: None,
     }
 }

@@ -4,7 +4,9 @@
 //! the time handed in; neither budget ever keeps a race's first leg back.
 
 use crate::clock::Moment;
-use crate::limits::{BACKGROUND_LEGS_PER_SECOND, BACKGROUND_SHARE, TOKENS_PER_REGION, TOKENS_PER_SECOND};
+use crate::limits::{
+    AUDIT_SHARE, BACKGROUND_LEGS_PER_SECOND, BACKGROUND_SHARE, TOKENS_PER_REGION, TOKENS_PER_SECOND,
+};
 
 /// How a leg ended, as far as the region earns from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,12 +76,22 @@ impl Background {
     /// before, whichever had more) and twenty a second.
     pub fn admit(&mut self, now: Moment) -> bool {
         self.turn(now);
-        let share = f64::from(self.foreground.max(self.foreground_before)) * BACKGROUND_SHARE;
-        let admitted = f64::from(self.background) < share.max(f64::from(BACKGROUND_LEGS_PER_SECOND));
+        let admitted = f64::from(self.background) < self.allowed();
         if admitted {
             self.background += 1;
         }
         admitted
+    }
+
+    /// How many legs an audit may send now: what is left of its share, so that what readers will want comes first.
+    pub fn left_for_audits(&mut self, now: Moment) -> usize {
+        self.turn(now);
+        (self.allowed() * AUDIT_SHARE - f64::from(self.background)).max(0.0) as usize
+    }
+
+    fn allowed(&self) -> f64 {
+        let share = f64::from(self.foreground.max(self.foreground_before)) * BACKGROUND_SHARE;
+        share.max(f64::from(BACKGROUND_LEGS_PER_SECOND))
     }
 
     fn turn(&mut self, now: Moment) {
@@ -142,5 +154,19 @@ mod tests {
         assert_eq!(admitted(&mut budget, START), 80, "a hundred in all");
         assert_eq!(admitted(&mut budget, START + Duration::from_secs(1)), 100, "by the second before");
         assert_eq!(admitted(&mut budget, START + Duration::from_secs(5)), 20);
+    }
+    /// R17.
+    #[test]
+    fn audits_leave_half_of_the_background_to_what_readers_will_want() {
+        let mut budget = Background::default();
+        assert_eq!(budget.left_for_audits(START), 10);
+        (0..8).for_each(|_| assert!(budget.admit(START)));
+        assert_eq!(budget.left_for_audits(START), 2);
+        (0..12).for_each(|_| assert!(budget.admit(START), "rechecks may use all of it"));
+        assert_eq!(budget.left_for_audits(START), 0);
+        for _ in 0..500 {
+            budget.foreground(START);
+        }
+        assert_eq!(budget.left_for_audits(START), 30, "half of a hundred, less what was used");
     }
 }

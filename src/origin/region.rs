@@ -173,6 +173,12 @@ impl Regions {
         self.regions.iter().map(status).collect()
     }
 
+    /// How many entries may be compared with all regions now (R17): what the region with the least left for it allows.
+    pub fn left_for_audits(&self) -> usize {
+        let now = self.clock.now();
+        self.each().map(|(_, mut state)| state.background.left_for_audits(now)).min().unwrap_or_default()
+    }
+
     /// Takes one of a region's tokens for an extra leg, if it has one.
     pub(super) fn spend_token(&self, region: RegionId) -> bool {
         self.region(region).state().tokens.spend(self.clock.now())

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::announce::subscription::Subscriptions;
 use crate::cache::fill::Fills;
+use crate::cache::fill::audit::Auditor;
 use crate::cache::key::Seed;
 use crate::cache::store::Store;
 use crate::clock::Clock;
@@ -39,6 +40,8 @@ pub struct Sidecar {
     pub fills: Fills,
     /// The protocol.
     pub freshness: Arc<Freshness>,
+    /// What is stored is compared with the regions now and then (R17).
+    pub audits: Auditor,
     /// Who is asked.
     pub regions: Arc<Regions>,
     /// Callers that mint a token per request.
@@ -99,6 +102,7 @@ impl Sidecar {
             store,
             fills: Fills::default(),
             freshness,
+            audits: Auditor::default(),
             regions,
             churn: Churn::default(),
             clock,

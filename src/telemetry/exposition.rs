@@ -17,6 +17,7 @@ use prometheus_client::registry::{Registry, Unit};
 use super::counts::{Grid, Latency};
 use super::metrics::Cells;
 use crate::freshness::event::{Grade, Subscription};
+use crate::limits::AUDIT_WINDOWS;
 
 /// The media type of what [`super::metrics::Metrics::render`] returns.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -32,6 +33,8 @@ pub struct Gauges {
     pub readiness: &'static str,
     /// How old an answer can at most be, seconds, where watermarks tell.
     pub bound: Option<u64>,
+    /// Audited entries in which something newer was seen and that wait for their announcement.
+    pub audits_open: usize,
     /// In the order of the configuration.
     pub regions: Vec<RegionGauges>,
     /// Entries kept.
@@ -61,6 +64,8 @@ pub struct RegionGauges {
     pub epoch: u32,
     /// How far behind now its watermark is.
     pub watermark_age: Option<Duration>,
+    /// How old an answer that it vouches for can at most be, seconds.
+    pub bound: Option<u64>,
     /// Requests to it under way.
     pub legs_running: usize,
     /// Races skip it, but for probes.
@@ -93,6 +98,7 @@ impl Collector for Scrape {
         requests(&mut page, &self.cells)?;
         races(&mut page, &self.cells)?;
         announcements(&mut page, &self.cells)?;
+        audits(&mut page, &self.cells, &self.gauges)?;
         regions(&mut page, &self.gauges)?;
         process(&mut page, &self.gauges)
     }
@@ -127,6 +133,23 @@ fn announcements(page: &mut Page, cells: &Cells) -> fmt::Result {
     page.grid("alarms", "Floors dropped and versions that jumped (rule R15)", &cells.alarms, "reason")
 }
 
+fn audits(page: &mut Page, cells: &Cells, gauges: &Gauges) -> fmt::Result {
+    let mut entries =
+        page.describe("audit_entries", "Stored replies due for their audit, by its end", None, MetricType::Counter)?;
+    for (word, value) in cells.audited.row(0, true) {
+        count(&mut entries.encode_family(&[("result", word)])?, value)?;
+    }
+    let help = "Audited replies, by whether their change was announced within this of its first sight";
+    let mut windows = page.describe("audit_windows", help, None, MetricType::Counter)?;
+    for (row, window) in AUDIT_WINDOWS.iter().enumerate() {
+        let within = format!("{}s", window.as_secs());
+        for (word, value) in cells.audit_windows.row(row, true) {
+            count(&mut windows.encode_family(&[("within", within.as_str()), ("outcome", word)])?, value)?;
+        }
+    }
+    page.gauge("audit_open", "Audited replies that wait for an announcement", None, gauges.audits_open as f64)
+}
+
 fn regions(page: &mut Page, gauges: &Gauges) -> fmt::Result {
     let seen = &gauges.regions;
     let states = STATES.map(Subscription::word);
@@ -147,6 +170,12 @@ fn regions(page: &mut Page, gauges: &Gauges) -> fmt::Result {
     page.region_gauge("watermark_age", "How far a region's watermark is behind now", seconds, |n| {
         seen.get(n)?.watermark_age.map(|age| age.as_secs_f64())
     })?;
+    page.region_gauge(
+        "region_bound",
+        "How old an answer that a LIVE region vouches for can at most be",
+        seconds,
+        |n| seen.get(n)?.bound.map(|bound| bound as f64),
+    )?;
     page.region_gauge("epoch", "A region's epoch since the process started", None, |n| {
         Some(f64::from(seen.get(n)?.epoch))
     })?;
@@ -330,6 +359,8 @@ mod tests {
         metrics.stale("regions-down");
         metrics.fill_shared();
         metrics.churn();
+        metrics.audited("stale");
+        metrics.audited_within(1, false);
         let page = metrics.render(&Gauges::default());
         for line in [
             "nearside_hits_total 1",
@@ -352,6 +383,11 @@ mod tests {
             "nearside_stale_served_total{reason=\"regions-down\"} 1",
             "nearside_fills_shared_total 1",
             "nearside_identity_churn_total 1",
+            "nearside_audit_entries_total{result=\"stale\"} 1",
+            "nearside_audit_entries_total{result=\"skipped\"} 0",
+            "nearside_audit_windows_total{within=\"1s\",outcome=\"stale\"} 0",
+            "nearside_audit_windows_total{within=\"10s\",outcome=\"stale\"} 1",
+            "nearside_audit_windows_total{within=\"60s\",outcome=\"fresh\"} 0",
             "# EOF",
         ] {
             assert!(lines(&page).contains(&line), "{line} is missing from\n{page}");
@@ -366,6 +402,7 @@ mod tests {
             proof_age: Some(Duration::from_millis(1_500)),
             lease_left: Duration::from_millis(13_500),
             epoch: 3,
+            bound: Some(2),
             ..RegionGauges::default()
         };
         let gauges = Gauges {
@@ -373,6 +410,7 @@ mod tests {
             bound: Some(2),
             regions: vec![live, RegionGauges { grade: "none", outlier: true, ..RegionGauges::default() }],
             cache_entries: 12,
+            audits_open: 3,
             tasks: BTreeMap::from([("fill", 4)]),
             ..Gauges::default()
         };
@@ -381,6 +419,8 @@ mod tests {
             "nearside_subscription_state{region=\"eu-west-1\",state=\"live\"} 1",
             "nearside_subscription_state{region=\"eu-west-1\",state=\"dead\"} 0",
             "nearside_proof_grade{region=\"eu-west-1\",grade=\"watermark\"} 1",
+            "nearside_region_bound_seconds{region=\"eu-west-1\"} 2.0",
+            "nearside_audit_open 3.0",
             "nearside_proof_grade{region=\"us-east-1\",grade=\"none\"} 1",
             "nearside_proof_age_seconds{region=\"eu-west-1\"} 1.5",
             "nearside_epoch{region=\"eu-west-1\"} 3.0",

@@ -40,6 +40,11 @@ const VERDICTS: &[&str] = &["good", "absent", "refused", "too-old", "worthless"]
 /// What may become of an announcement, shown at zero from the start.
 const OUTCOMES: &[&str] = &["applied", "heartbeat", "duplicate", "unrouted", "undecodable", "forged"];
 
+/// How the audit of an entry may end (R17), shown at zero from the start.
+const AUDITED: &[&str] = &["fresh", "announced", "caught-up", "stale", "undecided", "unfollowed", "skipped"];
+/// Whether an audited entry was fresh within a window.
+const WITHIN: &[&str] = &["fresh", "stale"];
+
 /// All of the process's metrics; cheap to record, from any thread.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -65,6 +70,9 @@ pub(super) struct Cells {
     pub(super) epochs: Grid,
     pub(super) alarms: Grid,
     pub(super) churn: AtomicU64,
+    pub(super) audited: Grid,
+    /// A row for each of [`limits::AUDIT_WINDOWS`].
+    pub(super) audit_windows: Grid,
 }
 
 impl Default for Metrics {
@@ -96,6 +104,8 @@ impl Metrics {
             epochs: Grid::new(regions + 1, &[]),
             alarms: Grid::new(regions + 1, &[]),
             churn: AtomicU64::new(0),
+            audited: Grid::new(1, AUDITED),
+            audit_windows: Grid::new(limits::AUDIT_WINDOWS.len(), WITHIN),
         };
         Self { cells: Arc::new(cells) }
     }
@@ -168,6 +178,16 @@ impl Metrics {
         self.cells.churn.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// R17: the audit of an entry ended; how.
+    pub fn audited(&self, ending: &'static str) {
+        self.cells.audited.add(0, ending);
+    }
+
+    /// R17: an audited entry was fresh within the window at this place of [`limits::AUDIT_WINDOWS`], or was not.
+    pub fn audited_within(&self, window: usize, fresh: bool) {
+        self.cells.audit_windows.add(window, if fresh { "fresh" } else { "stale" });
+    }
+
     /// Everything in the OpenMetrics text format, with `gauges` as they are now.
     pub fn render(&self, gauges: &Gauges) -> String {
         exposition::render(&self.cells, gauges)
@@ -200,6 +220,16 @@ impl Metrics {
     /// How many announcements of `region` (none: of no known topic) ended so.
     pub fn announcements(&self, region: Option<RegionId>, outcome: &str) -> u64 {
         self.cells.announcements.get(row(region), outcome)
+    }
+
+    /// How many audits ended so, by the words they ended in.
+    pub fn audits(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.cells.audited.row(0, true)
+    }
+
+    /// How many audited entries were fresh within the window at this place, and how many were not.
+    pub fn audits_within(&self, window: usize) -> (u64, u64) {
+        (self.cells.audit_windows.get(window, "fresh"), self.cells.audit_windows.get(window, "stale"))
     }
 
     /// How many requests were refused for this reason.

@@ -231,6 +231,7 @@ fn config(service: &str, topics: &[TopicArn], transport: Transport) -> Config {
             grace: Duration::ZERO,
             max_jump: 1,
             strict: false,
+            audit_period: Duration::from_secs(600),
             state_file: None,
         },
         announcements: config::Announcements {

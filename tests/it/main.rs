@@ -9,6 +9,8 @@ mod announced;
 #[cfg(test)]
 mod announcements;
 #[cfg(test)]
+mod audited;
+#[cfg(test)]
 mod check;
 #[cfg(test)]
 mod demo;

@@ -57,6 +57,7 @@ pub(in crate::admin) fn config() -> Config {
             grace: Duration::ZERO,
             max_jump: 1 << 40,
             strict: false,
+            audit_period: Duration::from_secs(600),
             state_file: None,
         },
         announcements: config::Announcements {
@@ -78,7 +79,7 @@ pub(in crate::admin) fn horizon() -> Horizon {
         epoch: Epoch(2),
         unbroken_since: NOW.before(300 * SECOND),
         watermark: Some(Wall::from_millis(1_700_000_000_000)),
-        watermark_at: None,
+        watermark_at: Some(NOW.before(2 * SECOND)),
     };
     Horizon { regions: vec![live, Sight { state: Subscription::Pending, ..Sight::default() }] }
 }
@@ -103,6 +104,7 @@ fn changed(config: &Config, change: impl FnOnce(&mut Facts<'_>, &Metrics)) -> St
         tasks: BTreeMap::from([("fill", 2)]),
         metrics: &metrics,
         bound: Some(2),
+        audit: AuditStatus::default(),
     };
     change(&mut facts, &metrics);
     Status::of(&facts)
@@ -114,7 +116,7 @@ fn each_region_shows_its_proof_lease_epoch_watermark_and_race() {
     let expected = serde_json::json!({
         "name": "eu-west-1", "host": "eu.example:8443", "topic": "arn:aws:sns:eu-west-1:123456789012:contexts",
         "subscription": "live", "grade": "watermark", "proof_age_ms": 1_500, "lease_left_ms": 13_500, "epoch": 2,
-        "watermark": "2023-11-14T22:13:20.000Z", "watermark_age_ms": 2_000,
+        "watermark": "2023-11-14T22:13:20.000Z", "watermark_age_ms": 2_000, "bound_s": 2,
         "race": { "running": 3, "p95_ms": 20.5, "skipped": false, "held_off_ms": null },
     });
     assert_eq!(json["regions"][0], expected);

@@ -74,6 +74,35 @@ pub(super) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
     super::background::recheck(&sidecar, ask);
 }
 
+/// What all regions show of one representation, for the auditor (R17).
+pub(super) struct Asked {
+    sent: Sent,
+    /// Every region's leg.
+    pub(super) tally: Tally,
+}
+
+/// Asks all regions that the background budget admits, end to end and without validators: an audit believes neither
+/// caches nor entity tags. `None` when the sidecar's own credentials cannot be read.
+pub(super) async fn ask_all(sidecar: &Arc<Sidecar>, ask: &Ask, routing: &Routing) -> Option<Asked> {
+    let sent =
+        Sent { at: sidecar.clock.now(), horizon: sidecar.freshness.horizon().clone(), fence: routing.snapshots() };
+    let request = dressed(sidecar, ask, routing, &sent, false)?;
+    let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
+    let terms = Terms::Routed { records, known: None };
+    let race = Race::start(&sidecar.regions, Question { request, terms, purpose: ask.purpose });
+    Some(Asked { sent, tally: race.finish().await })
+}
+
+/// What regions showed counts as in any fill: versions raise floors (R1), and where an audit saw something `better` than
+/// what is stored, the best reply takes its place.
+pub(super) fn learn(sidecar: &Arc<Sidecar>, ask: &Ask, routing: &Routing, asked: &Asked, better: bool) {
+    let fill = RoutedFill { sidecar, ask, routing, sent: &asked.sent };
+    fill.note_reach(&asked.tally);
+    if let Some(best) = asked.tally.best.as_ref().filter(|best| better && best.label.is_none()) {
+        fill.keep(best, Some(&asked.tally));
+    }
+}
+
 /// R7: validators are sent only while what they stand for may still be current.
 fn known(ask: &Ask, routing: &Routing, sent: &Sent) -> Option<Known> {
     let previous = ask.previous.as_ref()?;
@@ -324,7 +353,7 @@ impl RoutedFill<'_> {
 }
 
 /// 404 and 410 say that it is not there.
-fn is_absent(status: StatusCode) -> bool {
+pub(super) fn is_absent(status: StatusCode) -> bool {
     matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE)
 }
 

@@ -5,11 +5,11 @@
 //! for a moment; every lock is a leaf, taken under moka's and never the other way round.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::cache::entry::Shown;
 use crate::cache::key::Key;
+use crate::freshness::audit::Slice;
 use crate::freshness::words::{RecordId, TypeId};
 use crate::limits;
 
@@ -20,8 +20,8 @@ type Shard = Mutex<HashMap<RecordId, Counted>>;
 /// From records to the keys of entries that show them.
 #[derive(Debug)]
 pub(super) struct Index {
+    /// By the highest bits of the record's hash, so that neighbours lie together.
     shards: Box<[Shard]>,
-    spread: RandomState,
     departed: Mutex<Departed>,
 }
 
@@ -37,13 +37,13 @@ pub(super) struct Departed {
 impl Default for Index {
     fn default() -> Self {
         let shards = (0..limits::INDEX_SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, spread: RandomState::new(), departed: Mutex::default() }
+        Self { shards, departed: Mutex::default() }
     }
 }
 
 impl Index {
     fn shard(&self, id: RecordId) -> MutexGuard<'_, HashMap<RecordId, Counted>> {
-        lock(&self.shards[self.spread.hash_one(id) as usize & (limits::INDEX_SHARDS - 1)])
+        lock(&self.shards[shard_of(id.hash)])
     }
 
     /// Counts `key` under each record; false, with nothing counted, when one has as many keys as it may.
@@ -105,6 +105,27 @@ impl Index {
         self.shard(id).get(&id).map_or_else(Vec::new, |keys| keys.iter().map(|(key, _)| key.clone()).collect())
     }
 
+    /// The records whose hashes lie in `slice`, with their keys, in the order of the walk.
+    pub(super) fn slice(&self, slice: Slice) -> Vec<(RecordId, Vec<Key>)> {
+        let (first, last) = (shard_of(slice.from), shard_of(slice.from.wrapping_add(slice.span)));
+        // The way around may begin and end in one shard, which then is looked at once.
+        let around = slice.span > u64::MAX / limits::INDEX_SHARDS as u64;
+        let shards = if around {
+            limits::INDEX_SHARDS
+        } else {
+            (last + limits::INDEX_SHARDS - first) % limits::INDEX_SHARDS + 1
+        };
+        let mut found = Vec::new();
+        for shard in (first..first + shards).map(|shard| shard % limits::INDEX_SHARDS) {
+            let shard = lock(&self.shards[shard]);
+            let due = shard.iter().filter(|(id, _)| slice.contains(id.hash));
+            found.extend(due.map(|(id, keys)| (*id, keys.iter().map(|(key, _)| key.clone()).collect())));
+        }
+        // The same order in every run, whatever the hash seed.
+        found.sort_unstable_by_key(|(id, _): &(RecordId, _)| (id.hash.wrapping_sub(slice.from), id.record_type));
+        found
+    }
+
     pub(super) fn records(&self, record_type: Option<TypeId>) -> Vec<RecordId> {
         let wanted = |id: &&RecordId| record_type.is_none_or(|record_type| id.record_type == record_type);
         let of = |shard: &Shard| -> Vec<RecordId> { lock(shard).keys().filter(wanted).copied().collect() };
@@ -113,6 +134,11 @@ impl Index {
         records.sort_unstable();
         records
     }
+}
+
+/// Hashes of records are keyed, so that nobody can aim at one shard.
+const fn shard_of(hash: u64) -> usize {
+    (hash >> (u64::BITS - limits::INDEX_SHARDS.trailing_zeros())) as usize
 }
 
 /// A panic elsewhere leaves the maps whole: no call in between can fail.

@@ -161,6 +161,7 @@ fn the_defaults_are_those_of_the_design() {
     assert_eq!((config.cache.soft_ttl, config.cache.stale_if_error), (seconds(30), seconds(86_400)));
     assert_eq!(config.cache.max_bytes, 256 << 20);
     assert_eq!((config.freshness.worst_lag, config.freshness.grace), (seconds(60), Duration::ZERO));
+    assert_eq!(config.freshness.audit_period, seconds(600));
     assert_eq!((config.drain.linger, config.drain.deadline), (seconds(5), seconds(10)));
     assert_eq!((config.race.deadline, config.race.permits), (seconds(2), limits::PERMITS_PER_REGION));
     assert_eq!(config.listen.max_connections, limits::CONNECTIONS);

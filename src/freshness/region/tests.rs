@@ -356,6 +356,57 @@ fn a_regions_watermark_is_the_oldest_of_its_active_publishers() {
     assert_eq!(world.sight().watermark, Some(world.wall_at(59)), "3 has been silent for a minute");
 }
 
+/// Promise 2: a publisher that dies holds the watermark back until the epoch moves. What it announced last may be lost
+/// without a trace, so that nothing from before may be vouched for by the others alone.
+#[test]
+fn a_publisher_that_falls_silent_moves_the_epoch_before_the_watermark_goes_on_without_it() {
+    let mut world = World::live();
+    world.heartbeat(1, 0, 0);
+    world.heartbeat(2, 0, 0);
+    world.wait(2);
+    world.heartbeat(2, 0, 2);
+    for _ in 0..12 {
+        world.wait(5);
+        world.heartbeat(1, 0, world.second);
+    }
+    assert_eq!((world.second, world.sight().watermark), (62, Some(world.wall_at(2))), "2 was heard a minute ago");
+    assert_eq!(world.moves(), Vec::<&str>::new());
+    let before = world.sight().epoch;
+    world.wait(1);
+    assert_eq!((world.sight().watermark, world.moves()), (Some(world.wall_at(62)), vec!["publisher-gone"]));
+    assert!(world.sight().epoch != before && world.state() == Subscription::Live);
+    world.wait(2);
+    world.heartbeat(1, 0, 65);
+    assert_eq!(world.moves(), Vec::<&str>::new(), "once");
+    world.numbered(2, 1);
+    assert_eq!(world.sight().watermark, None, "it is back, and claims nothing yet");
+}
+
+/// Promise 2: signing off closes no hole.
+#[test]
+fn the_watermark_waits_for_the_last_messages_of_a_publisher_that_signed_off() {
+    let mut world = World::live();
+    world.heartbeat(1, 0, 0);
+    world.heartbeat(2, 0, 0);
+    world.wait(5);
+    world.heartbeat(1, 0, 5);
+    let through = Some(world.wall_at(5));
+    let bye = Says::Heartbeat { path: false, ingested_through: through, signing_off: true };
+    world.hear(bye, world.wall_at(5), None, Some((2, 1)));
+    assert_eq!(world.sight().watermark, Some(world.wall_at(0)), "its message 1 is missing");
+    world.numbered(2, 1);
+    assert_eq!(world.sight().watermark, Some(world.wall_at(5)));
+    let mut lost = World::live();
+    lost.heartbeat(1, 0, 0);
+    lost.heartbeat(2, 0, 0);
+    lost.wait(5);
+    lost.heartbeat(1, 0, 5);
+    let bye = Says::Heartbeat { path: false, ingested_through: Some(lost.wall_at(5)), signing_off: true };
+    lost.hear(bye, lost.wall_at(5), None, Some((2, 1)));
+    lost.wait(10);
+    assert_eq!((lost.sight().watermark, lost.moves()), (Some(lost.wall_at(5)), vec!["hole"]), "written off");
+}
+
 /// Watermark grade: ingest stalls while heartbeats go on.
 #[test]
 fn a_watermark_stands_still_with_the_ingest_behind_it() {

@@ -219,24 +219,55 @@ fn what_was_confirmed_before_a_floor_was_dropped_is_provisional_after() {
     let regions = [live(0, 120), live(0, 120)];
     assert_eq!(judged(&escaped, regions, 120), Use::Provisional);
     assert_eq!(judged(&escaped, regions, 130), Use::Expired);
-    assert_eq!(bound(&escaped, &horizon(regions), at(120)), None);
+    let marked = horizon([watermark(118, live(0, 120)), watermark(118, live(0, 120))]);
+    assert_eq!(bound_of(&escaped, &marked, at(120)), None);
+}
+
+/// Its bound at `now`, requested at 100, when the worst lag is 60 s.
+fn bound_of(entry: &Routed, horizon: &Horizon, now: Moment) -> Option<u64> {
+    bound(entry, now.since(at(100)), horizon, now, LAG)
 }
 
 /// Promise 2.
 #[test]
-fn the_bound_is_now_less_the_newest_watermark_over_live_regions_rounded_up() {
+fn the_bound_is_now_less_the_newest_watermark_over_unbroken_regions_rounded_up() {
     let entry = entry(state(5, 1));
-    let now = at(200) + Duration::from_millis(1);
     let both = horizon([watermark(190, live(0, 195)), watermark(198, live(0, 195))]);
-    assert_eq!(bound(&entry, &both, now), Some(3));
-    assert_eq!(bound(&entry, &both, at(200)), Some(2));
-    let silent = horizon([watermark(190, live(0, 195)), watermark(198, live(0, 180))]);
-    assert_eq!(bound(&entry, &silent, at(200)), Some(10), "the newest is of a region whose lease is over");
+    assert_eq!(bound_of(&entry, &both, at(200)), Some(2));
+    assert_eq!(bound_of(&entry, &both, at(200) + Duration::from_millis(1)), Some(3));
+    assert_eq!(bound_of(&entry, &both, at(200) + Duration::from_nanos(1)), Some(3));
     let broken = horizon([watermark(190, live(0, 195)), moved(watermark(198, live(0, 195)))]);
-    assert_eq!(bound(&entry, &broken, at(200)), Some(10), "the newest is of a region that lost something since");
-    assert_eq!(bound(&entry, &horizon([live(0, 195), live(0, 195)]), at(200)), None, "path proof has none");
-    let provisional = Routed { standing: Standing::Provisional, ..entry };
-    assert_eq!(bound(&provisional, &both, at(200)), None);
+    assert_eq!(bound_of(&entry, &broken, at(200)), Some(10), "the newest is of a region that lost something since");
+    assert_eq!(bound_of(&entry, &horizon([live(0, 195), live(0, 195)]), at(200)), None, "path proof has none");
+    let later = Routed { live: RegionSet::EMPTY.with(RegionId(0)), ..entry };
+    assert_eq!(bound_of(&later, &both, at(200)), Some(10), "the newest is of a region LIVE only later");
+}
+
+/// Promise 2: what was proven stays proven, and ages.
+#[test]
+fn a_region_that_is_merely_silent_still_proves_what_it_proved() {
+    let entry = entry(state(5, 1));
+    let silent = horizon([watermark(190, live(0, 195)), watermark(198, live(0, 180))]);
+    assert_eq!(bound_of(&entry, &silent, at(200)), Some(2), "its lease is over, its epoch unbroken");
+    assert_eq!(bound_of(&entry, &silent, at(260)), Some(62), "nobody has stepped since: the process was paused");
+    let suspect = Sight { state: Subscription::Suspect, ..moved(watermark(198, live(0, 180))) };
+    assert_eq!(bound_of(&entry, &horizon([suspect, suspect]), at(200)), None, "noticed: all may have lost something");
+}
+
+/// Promise 2: R5's own assumption is all that stands behind it.
+#[test]
+fn a_provisional_answer_is_as_old_as_its_request_and_the_worst_lag_at_most() {
+    let provisional = Routed { standing: Standing::Provisional, ..entry(state(5, 1)) };
+    let both = horizon([watermark(190, live(0, 195)), watermark(198, live(0, 195))]);
+    assert_eq!(bound_of(&provisional, &both, at(101)), Some(61));
+    assert_eq!(bound_of(&provisional, &both, at(101) + Duration::from_millis(1)), Some(62));
+    let aged = bound(&provisional, Duration::from_secs(20), &both, at(101), LAG);
+    assert_eq!(aged, Some(80), "an intermediary had kept it for 19 s");
+    let broken = horizon([moved(watermark(190, live(0, 195))), moved(watermark(198, live(0, 195)))]);
+    assert_eq!(bound_of(&provisional, &broken, at(101)), None, "what was announced since may be lost");
+    assert_eq!(bound_of(&provisional, &horizon([live(0, 195), live(0, 195)]), at(101)), None, "no watermark");
+    let unverified = Routed { standing: Standing::Unverified, ..entry(state(5, 1)) };
+    assert_eq!(bound_of(&unverified, &both, at(101)), None);
 }
 
 #[test]
@@ -264,7 +295,9 @@ fn what_an_entry_still_holds_for_is_its_ttl_while_vouched_for_and_the_soft_ttl_e
 
 #[test]
 fn what_is_known_to_be_below_the_floor_states_no_bound() {
-    let regions = || [watermark(190, live(0, 195)), watermark(198, live(0, 195))];
-    assert!(bound(&entry(state(5, 1)), &horizon(regions()), at(200)).is_some());
-    assert_eq!(bound(&entry(state(6, 2)), &horizon(regions()), at(200)), None);
+    let both = horizon([watermark(190, live(0, 195)), watermark(198, live(0, 195))]);
+    assert!(bound_of(&entry(state(5, 1)), &both, at(200)).is_some());
+    assert_eq!(bound_of(&entry(state(6, 2)), &both, at(200)), None);
+    let provisional = Routed { standing: Standing::Provisional, ..entry(state(6, 2)) };
+    assert_eq!(bound_of(&provisional, &both, at(200)), None);
 }

@@ -218,6 +218,27 @@ async fn a_large_reply_below_the_floor_is_passed_over_for_one_that_is_not() {
     wire.end().await;
 }
 
+/// R1 in strict mode: a part, and a reply too large to hold.
+#[tokio::test]
+async fn a_strict_sidecar_passes_no_part_that_is_below_the_floor() {
+    let large = |version: u64| {
+        let head = format!("HTTP/1.1 200 OK\r\nX-Record-Version: {version}\r\nContent-Length: {LARGE}\r\n\r\n");
+        Say::Bytes([head.as_bytes(), &vec![b'x'; LARGE]].concat())
+    };
+    let part = |version: u64| reply(206, &format!("X-Record-Version: {version}\nContent-Range: bytes 0-0/5"), "1");
+    for (say, lines, sound) in [(part(4), &["Range: bytes=0-0"][..], part(5)), (large(4), &[][..], large(5))] {
+        let wire = Wire::with(2, &format!("freshness.strict = true\n{}", route("")), move |_| say.clone()).await;
+        wire.announce("thing", "a", Some(5));
+        let got = wire.get("/r/a", lines).await;
+        assert_eq!((got.status(), got.has("x-record-version")), (504, false), "{}", got.label());
+        assert!(got.text().contains("urn:nearside:problem:below-floor"), "{}", got.text());
+        wire.regions[1].says(move |_| sound.clone());
+        let got = wire.get("/r/a", lines).await;
+        assert_eq!((got.header("x-record-version"), got.complete), ("5", true), "{}", got.label());
+        wire.end().await;
+    }
+}
+
 #[tokio::test]
 async fn a_range_on_a_route_passes_through_with_the_routes_headers_alone() {
     let wire = routed("forward = [\"x-tenant\"]", reply(206, "Content-Range: bytes 0-0/5", "1")).await;

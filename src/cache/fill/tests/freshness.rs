@@ -387,6 +387,21 @@ async fn in_grace_the_previous_value_is_served_labelled_while_its_refetch_runs()
     world.stop().await;
 }
 
+/// R1 in strict mode: the previous value is known to be too old from the moment of the announcement.
+#[tokio::test(start_paused = true)]
+async fn in_strict_mode_there_is_no_grace() {
+    let settings = "[freshness]\ngrace = \"2s\"\nstrict = true\n";
+    let world = World::with(settings, [(50, shows(4).into()), (50, shows(4).into()), (50, shows(4).into())]);
+    world.live().await;
+    world.get(X).await;
+    world.announce(A, "x", 5);
+    assert_eq!(world.get(X).await.status, 504, "no region has it yet");
+    world.set(A, 50, shows(5));
+    let answer = world.get(X).await;
+    assert_eq!((said(&answer), answer.is_hit()), (("5", None), false));
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn with_all_regions_down_the_stored_reply_is_labelled_for_a_day_beyond_its_time() {
     let world = World::new([(1, shows(4).into()), (1, shows(4).into()), (1, shows(4).into())]);

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::cache::entry::Standing;
-use crate::freshness::event::Event;
+use crate::freshness::event::{Event, Says};
 use crate::limits;
+use crate::serve::scripted::Answer;
 
 impl World {
     fn standing(&self, key: &str) -> Option<Standing> {
@@ -278,5 +279,47 @@ async fn large_bodies_without_versions_are_compared_too() {
     world.set(C, 1, body(large));
     world.pass(2 * SECOND).await;
     assert_eq!(world.standing("x"), CONFIRMED);
+    world.stop().await;
+}
+
+impl World {
+    /// The publisher of region `a` beats: all that it ingested until now is known.
+    fn beat(&self) {
+        let (region, published) = (A, self.sidecar.clock.wall());
+        let says = Says::Heartbeat { path: false, ingested_through: Some(published), signing_off: false };
+        self.step(Event::Message { region, published, queued: None, numbered: Some((1, 0)), says });
+    }
+}
+
+/// The `bound` that an answer states.
+fn bound(answer: &Answer) -> &str {
+    answer.line.split("; ").find_map(|part| part.strip_prefix("bound=")).unwrap_or("missing")
+}
+
+/// Promise 2.
+#[tokio::test(start_paused = true)]
+async fn every_answer_of_a_route_states_its_bound_or_that_there_is_none() {
+    let world = World::new([(1, shows(5).into()), (2, shows(5).into()), (3, Act::from(shows(5)))]);
+    world.live().await;
+    let (miss, hit) = (world.get(X).await, world.get(X).await);
+    assert_eq!((bound(&miss), bound(&hit), hit.is_hit()), ("none", "none", true), "no watermark yet");
+    world.beat();
+    assert_eq!(bound(&world.get(X).await), "0", "of what was stored before it too, at this moment");
+    world.pass(5 * SECOND).await;
+    let (miss, hit) = (world.get("/v1/contexts/y/full").await, world.get(X).await);
+    assert_eq!((bound(&miss), bound(&hit)), ("6", "6"), "{hit:?}");
+    world.beat();
+    world.set_all(1, Act::Fail(Failure::Connect));
+    let stale = world.get_with(X, "cache-control", "no-cache").await;
+    assert_eq!((bound(&stale), stale.label()), ("1", Some("stale-if-error")), "{stale:?}");
+
+    world.set_all(1, body("agreed"));
+    world.set(C, 1, Act::Fail(Failure::Connect));
+    let (miss, hit) = (world.get("/v1/contexts/z/full").await, world.get("/v1/contexts/z/full").await);
+    assert_eq!((bound(&miss), bound(&hit), hit.label()), ("61", "61", Some("provisional")), "{hit:?}");
+    world.set_all(1, shows(5));
+    world.announce(A, "x", 6);
+    let below = world.get(X).await;
+    assert_eq!((bound(&below), below.label()), ("none", Some("below-floor")), "{below:?}");
     world.stop().await;
 }
