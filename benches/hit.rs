@@ -84,7 +84,8 @@ fn sidecar() -> Arc<Sidecar> {
     let clock = Clock::System;
     let config = read::from_toml(CONFIG).expect("the settings above are valid");
     let origin = Arc::new(Ready(clock.clone()));
-    let parts = Parts { clock, origin, tasks: Tasks::new(), seed: Seed::fixed(7) };
+    let floor_slots = nearside::limits::FLOOR_SLOTS;
+    let parts = Parts { clock, origin, tasks: Tasks::new(), seed: Seed::fixed(7), floor_slots };
     let sidecar = Sidecar::new(config, parts).expect("there are no credentials to read");
     let step = |event| sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), event);
     step(Event::Subscribing(RegionId(0)));

@@ -3,6 +3,7 @@
 use super::event::{Scope, Subscription};
 use super::words::{Generation, TypeId};
 use super::*;
+use crate::limits;
 
 const A: RegionId = RegionId(0);
 const B: RegionId = RegionId(1);

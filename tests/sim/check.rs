@@ -221,6 +221,7 @@ impl Checker {
                 self.check(&world.plan, answer, seen, (*key, *raw));
                 self.check_announcer(world, answer, seen, (*key, *place));
             }
+            self.check_audit(&world.plan, answer, (*key, *place));
             self.check_bound(&world.plan, answer, (*key, *place));
             if states(&world.plan, *key, *raw) {
                 self.served[*key] = self.served[*key].max(*raw);
@@ -280,6 +281,23 @@ impl Checker {
         if better {
             self.violate(Property::Announced, answer, Some(key), || {
                 format!("k{key} at place {place}, region {region} announced {announced} at {:.3}", at.as_secs_f64())
+            });
+        }
+    }
+
+    /// R17: what every region has surpassed is found within a period of the audit and the time to ask.
+    fn check_audit(&mut self, plan: &Plan, answer: &Answer, (key, place): (usize, usize)) {
+        use Fault::{Backup, MaxInMessage, MaxInReply, Restart, Suspended};
+        let odd = |w: &Window| matches!(w.fault, Suspended | Restart | Backup | MaxInMessage | MaxInReply);
+        let Some(period) = plan.audit.filter(|_| plan.style == Style::Versions && !plan.windows.iter().any(odd))
+        else {
+            return;
+        };
+        let Some(surpassed) = plan.truth.last_ingest_after(key, place) else { return };
+        let late = answer.ended.saturating_sub(surpassed + period + Duration::from_secs(45));
+        if !late.is_zero() && answer.label().is_none() && plan.truth.is_present(key, place) {
+            self.violate(Property::Audited, answer, Some(key), || {
+                format!("k{key} at place {place}: all regions have had more for {:.0} s beyond", late.as_secs_f64())
             });
         }
     }

@@ -197,7 +197,7 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
         topics,
         strict: rng.f64() < 0.15,
         ttl,
-        audit: wishes.audit,
+        audit: wishes.audit.or((rng.f64() < 0.3).then(|| secs(60 + rng.u64(0..120)))),
         regions,
         windows,
         truth,

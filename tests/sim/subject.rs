@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, Method};
 use nearside::announce::Receipt;
+use nearside::cache::fill::audit;
 use nearside::cache::key::Seed;
 use nearside::clock::Wall;
 use nearside::config::read::from_toml;
@@ -68,6 +69,7 @@ fn settings(plan: &Plan) -> String {
              [[service.route]]\npath = \"/v1/pairs/{one}/{two}\"\nrecords = [\"context:{one}\", \"context:{two}\"]\n\
              [announcements]\ntransport = \"off\"\n[race]\ndeadline = \"2s\"\n";
     text += &format!("[cache]\nttl = \"{}s\"\n[freshness]\nstrict = {}\n", plan.ttl.as_secs(), plan.strict);
+    text += &format!("audit_period = \"{}s\"\n", plan.audit.map_or(0, |period| period.as_secs()));
     text
 }
 
@@ -87,7 +89,9 @@ impl Subject {
             seed: Seed::fixed(world.plan.seed),
             floor_slots: FLOOR_SLOTS,
         };
-        Self::Nearside(Sidecar::new(config, parts).expect("no credentials are read"))
+        let sidecar = Sidecar::new(config, parts).expect("no credentials are read");
+        audit::start(&sidecar);
+        Self::Nearside(sidecar)
     }
 
     /// Which design it is.

@@ -107,9 +107,10 @@ impl Truth {
         self.by_key[key].partition_point(|write| self.writes[*write].at <= at)
     }
 
-    /// The newest place of `key` that any region has told of or could have: without silent writes.
-    pub(crate) fn superseded_at(&self, key: usize, place: usize) -> Option<Duration> {
-        self.by_key[key].get(place).map(|write| self.writes[*write].at)
+    /// When the last region had what followed `place`.
+    pub(crate) fn last_ingest_after(&self, key: usize, place: usize) -> Option<Duration> {
+        let write = *self.by_key[key].get(place)?;
+        self.ingests.iter().map(|ingests| ingests[write]).max()
     }
 
     /// When the first region had what followed `place`.
