@@ -87,14 +87,10 @@ impl Snapshot {
         }
     }
 
-    /// The same to a race that began when the state was `begun`: a region that joined the marker since then may have
-    /// answered from before it had the change, and is no announcer to this race (R4).
-    pub fn announced_by(self, begun: &Self) -> Self {
-        let marker = self.marker.map(|marker| match begun.marker {
-            Some(known) if known.at == marker.at => Marker { regions: known.regions, ..marker },
-            _ => marker,
-        });
-        Self { marker, ..self }
+    /// The same to a race that began when the state was `begun`. Who announced since then may have answered from before
+    /// that, and all who wait for this race came before it (R3): the announcers are those of then (R4).
+    pub const fn announced_by(self, begun: &Self) -> Self {
+        Self { marker: begun.marker, at_floor: begun.at_floor, ..self }
     }
 
     /// R5: whether the floor speaks for the newest announcement, to a request sent at `sent`. A change without a credible

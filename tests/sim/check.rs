@@ -262,12 +262,19 @@ impl Checker {
         let plan = &world.plan;
         let told = self.told[key];
         let absent = !plan.truth.is_present(key, place);
-        if absent && plan.announces_versions && place < told && plan.truth.is_present(key, told) {
+        if absent
+            && plan.announces_versions
+            && self.spoiled[key].is_none()
+            && place < told
+            && plan.truth.is_present(key, told)
+        {
             self.violate(Property::Present, answer, Some(key), || format!("k{key} is called absent, told of {told}"));
         }
         let Some((region, at, announced)) = self.announcer[key].filter(|_| answer.read.view != 2) else { return };
-        // A 404 is outvoted by a 200 (R6).
-        let heard = plan.style != Style::Versions && at < seen.asked && plan.truth.is_present(key, announced);
+        // A 404 is outvoted by a 200 (R6). Without versions in announcements nobody can tell whether a second region
+        // announces the same change or the next (R4).
+        let told_apart = plan.style != Style::Versions && plan.announces_versions && self.spoiled[key].is_none();
+        let heard = told_apart && at < seen.asked && plan.truth.is_present(key, announced);
         if !heard || place >= announced {
             return;
         }

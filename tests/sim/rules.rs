@@ -50,6 +50,10 @@ fn profiles() -> Vec<Profile> {
         wishes.style = Some(Style::Bare);
         wishes.announces_versions = Some(false);
     };
+    let told_apart = |wishes: &mut Wishes| {
+        wishes.style = Some(Style::Bare);
+        wishes.announces_versions = Some(true);
+    };
     let one_topic = |wishes: &mut Wishes| {
         wishes.topics = Some(1);
         wishes.proof = Some(Proof::Watermark);
@@ -64,6 +68,7 @@ fn profiles() -> Vec<Profile> {
         wishes.ttl = Some(Duration::from_secs(600));
     };
     let audited = |wishes: &mut Wishes| {
+        wishes.style = Some(Style::Versions);
         wishes.topics = Some(1);
         wishes.proof = Some(Proof::Path);
         wishes.ttl = Some(Duration::from_secs(600));
@@ -82,7 +87,7 @@ fn profiles() -> Vec<Profile> {
         of(Rule::R1, Property::Monotone, &[LateWinner, ManyUrls], versions),
         of(Rule::R2, Property::Monotone, &[AbsentThenLagging, EvictedMidFill, LateWinner], versions),
         of(Rule::R3, Property::Fenced, &[DuringFetch, LateReader, Slow, HotKey], bare),
-        of(Rule::R4, Property::Announced, &[LateWinner], bare),
+        of(Rule::R4, Property::Announced, &[LateWinner], told_apart),
         of(Rule::R5, Property::Bounded, &[OneLiveOneBehind, LateWinner], one_topic),
         of(Rule::R6, Property::Present, &[AbsentAgainstPresent, LateWinner], absences),
         of(Rule::R7, Property::Announced, &[OldNotModified, LateWinner], tagged),
