@@ -28,7 +28,7 @@ const FILL: At = 2 * SECOND + SECOND / 10;
 /// The strong lease (15 s) and the hole window (10 s), or the soft TTL (30 s) and a race; whichever is longer, and slack.
 const UNSTATED: At = 35 * SECOND;
 /// Before the first window counts as quiet: start-up.
-const START: At = 10 * SECOND;
+const START: At = 25 * SECOND;
 
 /// A promise that an answer broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,7 +117,7 @@ impl Truth {
     }
 
     /// How long before `at` the version was superseded.
-    fn staleness(&self, key: u32, version: u64, at: At) -> At {
+    pub(crate) fn staleness(&self, key: u32, version: u64, at: At) -> At {
         let superseded = self.writes[key as usize].get(version as usize - 1);
         superseded.map_or(0, |(when, _)| at.saturating_sub(*when))
     }
@@ -173,7 +173,7 @@ fn note(judgement: &mut Judgement, truth: &Truth, read: &Read, shown: &Shown, qu
 /// Whether no fault, nor its traces, were about.
 fn is_quiet(history: &History, read: &Read) -> bool {
     let touches = |window: &super::history::Window| {
-        read.start < window.until + window.kind.recovery() * 1_000 && window.from < read.end
+        read.start < window.until + super::script::RECOVERY * 1_000 && window.from < read.end
     };
     let (from, until) = history.span;
     from + START <= read.start && read.end <= until && !history.windows.iter().any(touches)

@@ -81,6 +81,6 @@ fn main() -> ExitCode {
     };
     let judgement = check::judge(&history);
     let (table, kept) = report::table(&history, &judgement, order.seed, order.minutes >= 5);
-    print!("{}\n{table}", report::stories(&history, &judgement));
+    print!("{}{}\n{table}", report::slices(&history), report::stories(&history, &judgement));
     ExitCode::from(u8::from(!kept))
 }

@@ -13,6 +13,8 @@ use super::script::Kind;
 const LABELLED: f64 = 5.0;
 /// Violations and failures that are told in full.
 const STORIES: usize = 5;
+/// One line of the story of a run.
+const SLICE: At = 5 * SECOND;
 /// Reads told before and after the one in question.
 const AROUND: usize = 12;
 
@@ -54,6 +56,7 @@ pub(crate) fn table(history: &History, judged: &Judgement, seed: u64, everything
     line("unlabelled violations", format!("{} {by_rule:?}", judged.violations.len()));
     line("labelled, all reads", format!("{} ({:.2} %)", judged.labelled, share(judged.labelled, judged.answered)));
     line("labelled outside fault windows", format!("{quiet:.2} % of {} (at most {LABELLED} %)", judged.quiet.0));
+    line("labels", format!("{:?}", labels(history)));
     line("stated bound p50 / p99 / max", percentiles(&judged.bounds));
     line("staleness, unlabelled p50 / p99 / max", percentiles(&judged.staleness[0]));
     line("staleness, labelled p50 / p99 / max", percentiles(&judged.staleness[1]));
@@ -64,6 +67,40 @@ pub(crate) fn table(history: &History, judged: &Judgement, seed: u64, everything
     let kept = judged.failures.is_empty() && judged.violations.is_empty() && quiet <= LABELLED && enough;
     line("promises", if kept { "kept".to_owned() } else { format!("BROKEN; run again with SEED={seed}") });
     (text, kept)
+}
+
+fn labels(history: &History) -> BTreeMap<&str, usize> {
+    let mut labels = BTreeMap::new();
+    for shown in history.reads.iter().filter_map(|read| read.got.as_ref().ok()) {
+        if let Some(label) = &shown.label {
+            *labels.entry(label.as_str()).or_default() += 1;
+        }
+    }
+    labels
+}
+
+/// Slice by slice: how many answers were labelled, how old the oldest was, and what went on.
+pub(crate) fn slices(history: &History) -> String {
+    let mut text = format!("{:>8} {:>10} {:>10}  faults\n", "from", "labelled", "oldest");
+    let truth = Truth::of(history);
+    let (mut from, end) = history.span;
+    while from < end {
+        let until = from + SLICE;
+        let reads = history.reads.iter().filter(|read| (from..until).contains(&read.start));
+        let (mut answered, mut labelled, mut oldest) = (0, 0, 0);
+        for (read, shown) in reads.filter_map(|read| Some((read, read.got.as_ref().ok()?))) {
+            answered += 1;
+            labelled += usize::from(shown.label.is_some());
+            oldest = oldest.max(truth.staleness(read.key, shown.version, read.start));
+        }
+        let faults = history.windows.iter().filter(|window| window.from < until && from < window.until);
+        let names: Vec<String> = faults.map(|window| format!("{:?}{:?}", window.kind, window.regions)).collect();
+        let (at, oldest) = ((from - history.span.0) / SECOND, oldest as f64 / SECOND as f64);
+        let share = 100.0 * f64::from(labelled as u32) / f64::from(answered.max(1) as u32);
+        let _ = writeln!(text, "{at:>6} s {share:>8.1} % {oldest:>8.1} s  {}", names.join(" ").replace("[]", ""));
+        from = until;
+    }
+    text
 }
 
 fn percentiles(sorted: &[At]) -> String {

@@ -108,10 +108,11 @@ pub(crate) async fn run(order: &Order, faults: Vec<Fault>) -> Result<History, Fa
         return Err("a process ended by itself; see what it said".into());
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let mut history = std::mem::take(&mut *stage.feed.locked());
-    history.span = (begun, ended);
+    let feed = stage.feed.clone();
     drop(stage);
     tasks.drain(Duration::from_secs(5)).await;
+    let mut history = std::mem::take(&mut *feed.locked());
+    history.span = (begun, ended);
     Ok(history)
 }
 

@@ -11,8 +11,11 @@ use fastrand::Rng;
 /// Regions of a run.
 pub(crate) const REGIONS: usize = 3;
 /// How long a cycle takes at least, and its quiet end, milliseconds.
-const CYCLE: u64 = 75_000;
-const QUIET: u64 = 20_000;
+const CYCLE: u64 = 150_000;
+const QUIET: u64 = 45_000;
+/// How long after a fault its traces may last, milliseconds. Rechecks of what could not be confirmed double their waits,
+/// so a bad time leaves traces for about as long again.
+pub(crate) const RECOVERY: u64 = 25_000;
 
 /// What can be done to the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,12 +65,12 @@ const LANES: [Lane; 4] = {
     [
         Lane {
             kinds: &[RegionKill, RegionStop, RegionBlackhole, RegionDelay, RegionDrip, RegionCut],
-            per_cycle: 5,
+            per_cycle: 9,
             share: 50..85,
         },
-        Lane { kinds: &[PublishBlackhole, PublishDelay, Drop, IngestStall], per_cycle: 3, share: 50..90 },
-        Lane { kinds: &[PollBlackhole, QueueDelete, TopicDelete], per_cycle: 3, share: 30..95 },
-        Lane { kinds: &[SidecarKill, SidecarStop], per_cycle: 2, share: 10..75 },
+        Lane { kinds: &[PublishBlackhole, PublishDelay, Drop, IngestStall], per_cycle: 6, share: 50..90 },
+        Lane { kinds: &[PollBlackhole, QueueDelete, TopicDelete], per_cycle: 5, share: 30..95 },
+        Lane { kinds: &[SidecarKill, SidecarStop], per_cycle: 3, share: 10..75 },
     ]
 };
 
@@ -84,16 +87,6 @@ pub(crate) struct Fault {
 }
 
 impl Kind {
-    /// How long after its end its traces may last, milliseconds: what is labelled until then is no surprise.
-    pub(crate) fn recovery(self) -> u64 {
-        match self {
-            Self::RegionDelay | Self::RegionDrip | Self::RegionCut | Self::RegionBlackhole => 3_000,
-            Self::RegionKill | Self::RegionStop | Self::PublishDelay | Self::IngestStall => 5_000,
-            Self::SidecarStop => 8_000,
-            _ => 10_000,
-        }
-    }
-
     /// Whether readers are worse off with a region while it lasts.
     fn is_seen_by_readers(self) -> bool {
         LANES[0].kinds.contains(&self)
@@ -118,7 +111,13 @@ pub(crate) fn plan(seed: u64, minutes: u64) -> Vec<Fault> {
         let slot = (cycle - QUIET) / lane.per_cycle;
         for (number, kind) in (0..slots).zip(deck) {
             let begin = number / lane.per_cycle * cycle + number % lane.per_cycle * slot;
-            let lasts = slot * rng.u64(lane.share.clone()) / 100;
+            let lasts = match kind {
+                // A killed sidecar is not left lying: who supervises it starts it again.
+                Kind::SidecarKill => rng.u64(200..2_000),
+                // Long enough for every lease to run out.
+                Kind::PollBlackhole => slot * 95 / 100,
+                _ => slot * rng.u64(lane.share.clone()) / 100,
+            };
             let at = begin + rng.u64(0..=(slot - lasts) / 2);
             faults.push(fault(kind, at, lasts, &mut rng));
         }
@@ -140,10 +139,6 @@ fn fault(kind: Kind, at: u64, lasts: u64, rng: &mut Rng) -> Fault {
         Kind::PublishDelay => rng.u64(200..1_500),
         _ => rng.u64(100..1_200),
     };
-    // A killed sidecar is not left lying: who supervises it starts it again.
-    let lasts = if kind == Kind::SidecarKill { rng.u64(200..2_000) } else { lasts };
-    // Long enough for every lease to run out.
-    let lasts = if kind == Kind::PollBlackhole { lasts.max(17_000) } else { lasts };
     Fault { kind, at, lasts, regions, strength }
 }
 
