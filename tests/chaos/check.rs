@@ -70,8 +70,8 @@ pub(crate) struct Judgement {
     /// Stated bounds, microseconds, sorted.
     pub(crate) bounds: Vec<At>,
     /// The first answer after each SIGCONT for each record that changed meanwhile: fresh, labelled, old but within what
-    /// the other rules allow.
-    pub(crate) awakened: [usize; 3],
+    /// the other rules allow. After short sleeps, and after those that outlast every lease.
+    pub(crate) awakened: [[usize; 3]; 2],
 }
 
 /// What was so when, in a form that is quick to ask.
@@ -223,6 +223,7 @@ fn regressions(history: &History, violations: &mut Vec<Violation>) {
 fn awakened(history: &History, truth: &Truth, judgement: &mut Judgement) {
     let stops = history.windows.iter().filter(|window| window.kind == super::script::Kind::SidecarStop);
     for stop in stops {
+        let long = usize::from(stop.until - stop.from > UNSTATED);
         let mut first = std::collections::BTreeMap::<u32, (&Read, &Shown)>::new();
         for read in history.reads.iter().filter(|read| read.start >= stop.until) {
             let Ok(shown) = &read.got else { continue };
@@ -236,9 +237,9 @@ fn awakened(history: &History, truth: &Truth, judgement: &mut Judgement) {
             }
         }
         for (key, (read, shown)) in first {
-            let fresh = shown.version >= truth.everywhere(key, read.start.saturating_sub(ALLOWANCE));
+            let fresh = shown.version >= truth.everywhere(key, stop.until.saturating_sub(ALLOWANCE));
             let place = if fresh { 0 } else { 1 + usize::from(shown.label.is_none()) };
-            judgement.awakened[place] += 1;
+            judgement.awakened[long][place] += 1;
         }
     }
 }

@@ -68,8 +68,7 @@ fn main() -> ExitCode {
     }
     selfcheck::proves_itself();
     script::proves_itself(arguments.seed, arguments.minutes);
-    let order =
-        run::Order { seed: arguments.seed, minutes: arguments.minutes, long_pause: arguments.pause_90s };
+    let order = run::Order { seed: arguments.seed, minutes: arguments.minutes, long_pause: arguments.pause_90s };
     let plan = script::plan(order.seed, order.minutes);
     println!("seed {}: {} faults in {} minutes", order.seed, plan.len(), order.minutes);
     let history = match runtime.block_on(run::run(&order, plan)) {

@@ -114,10 +114,7 @@ fn show(records: &Records, key: &str, version: u64) {
     records.write().unwrap_or_else(PoisonError::into_inner).insert(format!("k{key}"), version);
 }
 
-async fn answer(
-    request: Request<Incoming>,
-    records: Records,
-) -> http::Response<http_body_util::Full<bytes::Bytes>> {
+async fn answer(request: Request<Incoming>, records: Records) -> http::Response<http_body_util::Full<bytes::Bytes>> {
     let look = |key: &str| {
         let version = *records.read().unwrap_or_else(PoisonError::into_inner).get(key)?;
         Some(Stored { version, value: Some(format!("{{\"n\":{version}}}").into()) })

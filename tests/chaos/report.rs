@@ -26,13 +26,13 @@ pub(crate) fn table(history: &History, judged: &Judgement, seed: u64, everything
     let quiet = share(judged.quiet.1, judged.quiet.0);
     // A dead or sleeping sidecar holds its readers; load is what came while it ran.
     let asleep: At = history.outages.iter().map(|(from, until)| until - from).sum();
-    let awake = seconds - asleep as f64 / SECOND as f64;
+    let ran = seconds - asleep as f64 / SECOND as f64;
     let mut line = |name: &str, value: String| {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{name:<38} {value}");
     };
-    line("seed", format!("{seed}, {seconds:.0} s, of which the sidecar ran {awake:.0} s"));
-    let rate = history.reads.len() as f64 / awake;
+    line("seed", format!("{seed}, {seconds:.0} s, of which the sidecar ran {ran:.0} s"));
+    let rate = history.reads.len() as f64 / ran;
     line("requests", format!("{} ({rate:.0}/s while it ran)", history.reads.len()));
     line("writes", format!("{} ({:.1}/s)", history.writes.len(), history.writes.len() as f64 / seconds));
     line("answered", format!("{}, hits {:.1} %", judged.answered, share(judged.hits, judged.answered)));
@@ -40,11 +40,8 @@ pub(crate) fn table(history: &History, judged: &Judgement, seed: u64, everything
     let mut kinds = Vec::new();
     for kind in Kind::all() {
         let count = history.windows.iter().filter(|window| window.kind == kind).count();
-        line(&format!("fault {kind:?}"), format!("{count}{}", if kind == Kind::Drop {
-            format!(" ({dropped} announcements lost)")
-        } else {
-            String::new()
-        }));
+        let lost = if kind == Kind::Drop { format!(" ({dropped} announcements lost)") } else { String::new() };
+        line(&format!("fault {kind:?}"), format!("{count}{lost}"));
         kinds.push(count);
     }
     line("failures (one region healthy)", judged.failures.len().to_string());
@@ -61,10 +58,14 @@ pub(crate) fn table(history: &History, judged: &Judgement, seed: u64, everything
     line("staleness, unlabelled p50 / p99 / max", percentiles(&judged.staleness[0]));
     line("staleness, labelled p50 / p99 / max", percentiles(&judged.staleness[1]));
     line("staleness, quiet p50 / p99 / max", percentiles(&judged.quiet_staleness));
-    let [fresh, labelled, old] = judged.awakened;
-    line("first read after SIGCONT", format!("{fresh} fresh, {labelled} labelled, {old} old within their bound"));
+    for (sleep, [fresh, labelled, old]) in ["SIGCONT", "a sleep of 90 s"].iter().zip(judged.awakened) {
+        let value = format!("{fresh} fresh, {labelled} labelled, {old} old within their bound");
+        line(&format!("first read after {sleep}"), value);
+    }
+    // After a sleep that outlasts every lease nothing may be old, whatever it says of itself.
+    let awake = judged.awakened[1][2] == 0;
     let enough = !everything || kinds.iter().all(|count| *count >= 3);
-    let kept = judged.failures.is_empty() && judged.violations.is_empty() && quiet <= LABELLED && enough;
+    let kept = judged.failures.is_empty() && judged.violations.is_empty() && quiet <= LABELLED && enough && awake;
     line("promises", if kept { "kept".to_owned() } else { format!("BROKEN; run again with SEED={seed}") });
     (text, kept)
 }
@@ -104,7 +105,8 @@ pub(crate) fn slices(history: &History) -> String {
 }
 
 fn percentiles(sorted: &[At]) -> String {
-    let at = |share: usize| sorted.get((sorted.len() * share / 100).min(sorted.len().max(1) - 1)).copied().unwrap_or(0);
+    let at =
+        |share: usize| sorted.get((sorted.len() * share / 100).min(sorted.len().max(1) - 1)).copied().unwrap_or(0);
     let seconds = |at: At| format!("{:.3}", at as f64 / SECOND as f64);
     let aged = sorted.len() - sorted.partition_point(|age| *age == 0);
     format!("{} / {} / {} s ({aged} of {} above 0)", seconds(at(50)), seconds(at(99)), seconds(at(100)), sorted.len())

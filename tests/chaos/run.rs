@@ -168,7 +168,8 @@ impl Stage {
         }
         let ears = Proxy::start(aws, tasks).await?;
         let (port, admin) = (Port::hold(0)?, Port::hold(0)?);
-        let settings = settings(&doors, &topics, &ears, emulator, (port.address(), admin.address()), directory.path());
+        let settings =
+            settings(&doors, &topics, &ears, emulator, (port.address(), admin.address()), directory.path());
         let file = directory.path().join("nearside.toml");
         std::fs::write(&file, settings)?;
         let arguments = vec!["run".to_owned(), "--config".to_owned(), file.display().to_string()];
@@ -177,7 +178,17 @@ impl Stage {
         let load = Arc::new(Load::new(feed.clone(), sidecar.address, &REGIONS)?);
         let sidecar_busy = Mutex::new(());
         let stage = Self {
-            feed, load, sidecar, sidecar_busy, regions, doors, voices, ears, emulator, topics, _directory: directory,
+            feed,
+            load,
+            sidecar,
+            sidecar_busy,
+            regions,
+            doors,
+            voices,
+            ears,
+            emulator,
+            topics,
+            _directory: directory,
         };
         for index in 0..REGIONS.len() {
             stage.regions[index].start()?;

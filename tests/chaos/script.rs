@@ -161,8 +161,10 @@ pub(crate) fn proves_itself(seed: u64, minutes: u64) {
     }
     let ill = |fault: &&Fault| fault.kind.is_seen_by_readers();
     for one in faults.iter().filter(ill) {
-        let together = faults.iter().filter(ill).filter(|other| other.at <= one.at && one.at < other.at + other.lasts);
-        let ill: std::collections::BTreeSet<usize> = together.flat_map(|fault| fault.regions.iter().copied()).collect();
+        let together =
+            faults.iter().filter(ill).filter(|other| other.at <= one.at && one.at < other.at + other.lasts);
+        let ill: std::collections::BTreeSet<usize> =
+            together.flat_map(|fault| fault.regions.iter().copied()).collect();
         assert!(ill.len() < REGIONS, "a region is left to readers at {}", one.at);
     }
     assert!(faults.iter().all(|fault| fault.at + fault.lasts <= minutes * 60_000));
