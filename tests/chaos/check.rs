@@ -236,7 +236,7 @@ fn awakened(history: &History, truth: &Truth, judgement: &mut Judgement) {
                 *known = (read, shown);
             }
         }
-        for (key, (read, shown)) in first {
+        for (key, (_, shown)) in first {
             let fresh = shown.version >= truth.everywhere(key, stop.until.saturating_sub(ALLOWANCE));
             let place = if fresh { 0 } else { 1 + usize::from(shown.label.is_none()) };
             judgement.awakened[long][place] += 1;

@@ -327,10 +327,10 @@ impl Stage {
 
     /// What a killed sidecar leaves behind; in production the janitor's.
     async fn remove_queues(&self) {
-        for region in 0..REGIONS.len() {
+        for (region, topic) in self.topics.iter().enumerate() {
             self.remove_queues_of(region).await;
             let sns = self.emulator.sns(REGIONS[region]);
-            let listed = sns.list_subscriptions_by_topic().topic_arn(&self.topics[region]).send().await;
+            let listed = sns.list_subscriptions_by_topic().topic_arn(topic).send().await;
             // A topic that is away just now has none.
             for subscription in listed.map(|listed| listed.subscriptions.unwrap_or_default()).unwrap_or_default() {
                 let _ = sns.unsubscribe().set_subscription_arn(subscription.subscription_arn).send().await;
