@@ -1,6 +1,6 @@
 # Each target sets up what it needs. `make test` and `make run` are the two to begin with.
 
-.PHONY: run test lint fmt deny image check-promises
+.PHONY: run test lint fmt deny image check-promises chaos
 
 # The world in one process: three regions, their topics, the sidecar; it tells the story and stays up.
 run:
@@ -41,3 +41,10 @@ image:
 # That every promise in tests/README.md names tests that exist.
 check-promises:
 	cargo test --locked --test it promises
+
+# Chaos with real processes: MINUTES of faults drawn from SEED, then a sleep of 90 s (tests/chaos/README.md).
+SEED ?= 1
+MINUTES ?= 5
+chaos:
+	tests/emulator/setup.sh
+	cargo test --locked --test chaos -- --seed $(SEED) --minutes $(MINUTES) --pause-90s

@@ -19,7 +19,7 @@ pub struct Plan {
     pub probes: Vec<RegionId>,
     /// Fit ones that the mode or the tokens keep back: when those asked are late, or bring nothing that may be served.
     pub reserve: Vec<RegionId>,
-    /// Outliers: only when nobody else answered at all.
+    /// Outliers: only when nobody else answered at all, or half the deadline went by without anything to serve.
     pub skipped: Vec<RegionId>,
 }
 

@@ -93,6 +93,9 @@ pub struct Race {
     deadline: Moment,
     /// When the reserve is asked even though those asked may still answer.
     hedge_at: Moment,
+    /// When outliers are asked even though those asked may still answer: they may be well again, unnoticed, while the
+    /// fit ones hang.
+    resort_at: Moment,
     /// Until when missing legs are waited for, once something may be served for want of better.
     late_at: Option<Moment>,
     decided: Option<First>,
@@ -138,6 +141,7 @@ impl Race {
             skipped: plan.skipped,
             deadline: now + regions.deadline(),
             hedge_at: now,
+            resort_at: now + regions.deadline() / 2,
             late_at: None,
             decided: None,
         };
@@ -229,16 +233,21 @@ impl Race {
         if !self.reserve.is_empty() && now >= self.hedge_at {
             return Step::Ask(self.regions.draw(&mut self.reserve));
         }
+        if best.is_none() && !self.skipped.is_empty() && now >= self.resort_at {
+            return Step::Ask(self.regions.draw(&mut self.skipped));
+        }
         let settles =
             best.as_ref().is_some_and(|best| best.verdict != Verdict::Refused || self.is_refusal_confirmed());
         if settles && self.late_at.is_none() {
             self.late_at = Some(now + self.regions.patience(self.missing));
         }
+        let no_resort = best.is_some() || self.skipped.is_empty();
         match (self.late_at, best) {
             (Some(late), Some(best)) if now >= late => Step::Serve(best),
             (late, _) => {
                 let hedge = if self.reserve.is_empty() { self.deadline } else { self.hedge_at };
-                Step::Wait(self.deadline.min(hedge).min(late.unwrap_or(self.deadline)))
+                let resort = if no_resort { self.deadline } else { self.resort_at };
+                Step::Wait(self.deadline.min(hedge).min(resort).min(late.unwrap_or(self.deadline)))
             }
         }
     }

@@ -383,6 +383,22 @@ async fn the_last_region_is_never_skipped_and_outliers_are_asked_when_nobody_els
     assert_eq!(winner(world.first().await.0).reply.region, B);
 }
 
+/// Found by `make chaos`: a region that had been dead was well again, unnoticed, when the others began to hang.
+#[tokio::test(start_paused = true)]
+async fn an_outlier_that_is_well_again_answers_while_all_fit_regions_hang() {
+    let world = World::new(RaceMode::All, [(5, shows(1)), (5, shows(1)), (1, Act::Fail(Failure::Connect))]);
+    for _ in 0..5 {
+        world.race().finish().await;
+    }
+    for region in [A, B] {
+        world.set(region, 0, Act::Hang);
+    }
+    world.set(C, 5, shows(1));
+    let (first, took) = world.first().await;
+    assert_eq!(winner(first).reply.region, C);
+    assert!(took < DEADLINE * 3 / 4, "{took:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn where_all_are_outliers_one_is_asked_first_in_the_background_too() {
     let fails = || Act::Fail(Failure::Connect);
