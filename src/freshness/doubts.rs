@@ -57,6 +57,12 @@ impl Doubts {
         news
     }
 
+    /// Doubts a floor that only replies stood for, and of which it is not known whose: no single region confirms it.
+    pub(super) fn disbelieve(&mut self, hash: u64, version: Version, now: Moment) {
+        let doubt = self.of(hash, now);
+        *doubt = Doubt { version: Some(version), region: None, unreached: None, open: false, since: doubt.since };
+    }
+
     /// The doubted version, when this reply comes from a second region that has it: the doubt is over.
     pub(super) fn settle(&mut self, hash: u64, version: Version, region: RegionId) -> Option<Version> {
         let doubt = self.known.get(&hash)?;

@@ -3,8 +3,8 @@
 //! Before it: [`super::records`] finds the state. After it: `records` stores what came out. Pure: a state goes in, a
 //! state comes out.
 //!
-//! Invariant: a floor only rises, by the maximum of what is credible, except in [`drop_floor`]; so any order and any
-//! number of copies of the same messages end at the same floor (R13).
+//! Invariant: a floor only rises, by the maximum of what is credible, except in [`drop_floor`] and where it is
+//! [`Effect::Undercut`]; so any order and any number of copies of the same messages end at the same floor (R13).
 
 use std::time::Duration;
 
@@ -48,6 +48,8 @@ pub(super) enum Effect {
     Moved,
     /// R15: the version is doubted; from an announcement the generation moved, the floor did not.
     Jumped,
+    /// R15: the floor is doubted: it was only served, and an announcement lies further below it than versions jump.
+    Undercut,
 }
 
 impl Rules {
@@ -80,6 +82,11 @@ pub(super) fn announce(
             // Served before it was announced, and surpassed. What states a version stands by it; what states none, an
             // absence say, may be from before this change (R3).
             state.generation = next();
+            if state.floor.0 - version.0 > rules.max_jump && is_on(Rule::R15) {
+                announced_at(state, said, version, now);
+                state.unversioned = state.generation;
+                return Effect::Undercut;
+            }
             return Effect::Moved;
         }
         if let Some(marker) = state.marker.as_mut().filter(|_| state.at_floor) {
@@ -92,16 +99,20 @@ pub(super) fn announce(
         state.escaped = true;
         return Effect::Jumped;
     }
-    state.floor = version;
     state.generation = next();
     if std::mem::take(&mut state.escaped) {
         // What is stored may state a version that nobody believes: no version protects it from this change.
         state.unversioned = state.generation;
     }
+    announced_at(state, said, version, now);
+    Effect::Moved
+}
+
+fn announced_at(state: &mut Snapshot, said: Announced, version: Version, now: Moment) {
+    state.floor = version;
     state.marker = Some(Marker { regions: RegionSet::EMPTY.with(said.region), at: now, deleted: said.deleted });
     state.at_floor = true;
     state.changed = !said.deleted;
-    Effect::Moved
 }
 
 /// R4, R6: a change without a version always moves the generation. A region that is not in the marker yet is taken
@@ -130,6 +141,11 @@ pub(super) fn reload(state: &mut Snapshot, region: RegionId, now: Moment, next: 
         Some(marker) => marker.at = now,
         none => *none = Some(Marker { regions: RegionSet::EMPTY.with(region), at: now, deleted: false }),
     }
+}
+
+/// R15: every configured region says the same, at or above the floor: there is nothing left to doubt.
+pub(super) fn agreed(state: &mut Snapshot) {
+    state.escaped = false;
 }
 
 /// R1, R15: a region answered with this version.

@@ -149,6 +149,13 @@ impl Freshness {
         self.records.served(id, record, version, region, now)
     }
 
+    /// R15: all configured regions answered a race with the same, at or above this record's floor.
+    pub fn agreed(&self, id: RecordId, record: &Record) {
+        if record.snapshot().escaped {
+            self.records.agreed(id, record);
+        }
+    }
+
     /// R15: every region that answered a race is below this record's floor, `best` being the most that one has.
     pub fn below_floor(
         &self,

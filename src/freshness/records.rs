@@ -135,6 +135,7 @@ impl Records {
         let mut shard = self.shard(id);
         let rules = self.rules(&shard, id);
         let mut state = shard.state(id.hash);
+        let floor = state.floor;
         let effect = merge::announce(&mut state, said, rules, now, || self.next_generation());
         match effect {
             Effect::None => return,
@@ -142,11 +143,15 @@ impl Records {
                 shard.doubts.add(id.hash, said.version.unwrap_or_default(), said.region, now);
                 actions.push(Action::Alarm(said.region, "version-jump"));
             }
+            Effect::Undercut => {
+                shard.doubts.disbelieve(id.hash, floor, now);
+                actions.push(Action::Alarm(said.region, "version-jump"));
+            }
             Effect::Moved => shard.doubts.close(id.hash, state.escaped),
             Effect::Joined | Effect::Raised => {}
         }
         shard.keep(id.hash, state, now, self.worst_lag);
-        let moved = matches!(effect, Effect::Moved | Effect::Jumped);
+        let moved = matches!(effect, Effect::Moved | Effect::Jumped | Effect::Undercut);
         if moved && shard.cells.get(&id.hash).is_some_and(|cell| cell.record.was_read_lately(now)) {
             actions.push(Action::Refetch(id));
         }
@@ -219,6 +224,15 @@ impl Records {
             record.store(state);
         }
         actions
+    }
+
+    /// R15: every configured region answered the same, at or above the floor.
+    pub(super) fn agreed(&self, id: RecordId, record: &Record) {
+        let mut shard = self.shard(id);
+        let mut state = record.snapshot();
+        merge::agreed(&mut state);
+        record.store(state);
+        shard.doubts.close(id.hash, false);
     }
 
     /// R15: every reachable region answered below the floor, `best` at most, [`Version::NONE`] for an absence without a

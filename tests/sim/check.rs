@@ -261,8 +261,7 @@ impl Checker {
     fn check_announcer(&mut self, world: &World, answer: &Answer, seen: &Seen, (key, place): (usize, usize)) {
         let plan = &world.plan;
         let told = self.told[key];
-        let absent = !plan.truth.is_present(key, place);
-        if absent
+        if answer.status == 404
             && plan.announces_versions
             && self.spoiled[key].is_none()
             && place < told
@@ -283,7 +282,9 @@ impl Checker {
         let of_race =
             |told: &&Told| told.asked.abs_diff(seen.asked) < Duration::from_micros(50) && told.done < answer.ended;
         let his = replies.into_iter().flatten().filter(of_race).find(|told| told.region == region);
-        let better = his.is_some_and(|told| told.shown.iter().any(|(_, place)| *place >= announced));
+        let better = his.is_some_and(|told| {
+            told.shown.iter().any(|(key, place)| *place >= announced && plan.truth.is_present(*key, *place))
+        });
         drop(noticed);
         if better {
             self.violate(Property::Announced, answer, Some(key), || {

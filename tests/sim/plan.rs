@@ -429,7 +429,8 @@ fn truth(
     let backup = windows.iter().find(|window| window.fault == Fault::Backup).map(|window| Backup {
         region: window.region,
         at: window.from,
-        to: window.from.saturating_sub(secs(60)),
+        // Within `worst_lag`, all told: what lies beyond it nobody promises anything of.
+        to: window.from.saturating_sub(secs(25)),
         until: window.until,
     });
     Truth::new(present, writes, ingests, regions.iter().map(|region| region.lag).collect(), backup)

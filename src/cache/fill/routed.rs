@@ -186,6 +186,7 @@ impl RoutedFill<'_> {
         let versions = self.versions(winner);
         // R1: what is served raises the floor, labelled or not.
         self.note_versions(reply, &versions);
+        let versions = self.believed(versions);
         let standing = self.standing(winner, &versions, tally.is_some_and(|tally| tally.votes.unanimous));
         let entry = Arc::new(match (&self.ask.previous, confirmed) {
             (Some(previous), true) => self.refreshed(previous, reply, &versions, standing),
@@ -248,6 +249,18 @@ impl RoutedFill<'_> {
     fn versions(&self, winner: &Winner) -> Vec<Version> {
         let count = self.routing.records().len();
         if winner.versions.len() == count { winner.versions.clone() } else { vec![Version::NONE; count] }
+    }
+
+    /// R15: a version that even its own reply did not raise the floor to protects nothing from an announcement, so that an
+    /// entry does not state it.
+    fn believed(&self, mut versions: Vec<Version>) -> Vec<Version> {
+        for ((_, record), version) in self.routing.records().iter().zip(&mut versions) {
+            let state = record.snapshot();
+            if state.escaped && *version > state.floor {
+                *version = Version::NONE;
+            }
+        }
+        versions
     }
 
     fn entry(&self, reply: &Reply, versions: &[Version], standing: Standing, tally: Option<&Tally>) -> Entry {
@@ -328,6 +341,9 @@ impl RoutedFill<'_> {
         let better = !Arc::ptr_eq(&best.reply, &first.reply);
         if stored || better {
             self.keep(best, Some(tally));
+        }
+        if tally.votes.unanimous {
+            self.routing.records().iter().for_each(|(id, record)| self.sidecar.freshness.agreed(*id, record));
         }
         if better {
             tracing::debug!(region = best.reply.region.0, "a slower region had the better reply");
