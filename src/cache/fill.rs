@@ -268,6 +268,11 @@ impl Pilot {
         self.purpose = Purpose::Foreground;
     }
 
+    /// Nobody waits for it.
+    fn is_background(&self) -> bool {
+        self.purpose == Purpose::Background
+    }
+
     /// Gives all readers the result. Who comes from now on finds the store, or begins anew; unless it is a failure with
     /// a reader waiting, which is remembered. That no region has what was announced is not: it may have in a moment.
     fn land(&mut self, filled: Filled) {

@@ -82,6 +82,7 @@ pub(super) fn announce(
             // Served before it was announced, and surpassed. What states a version stands by it; what states none, an
             // absence say, may be from before this change (R3).
             state.generation = next();
+            state.changed |= !said.deleted;
             if state.floor.0 - version.0 > rules.max_jump && is_on(Rule::R15) {
                 announced_at(state, said, version, now);
                 state.unversioned = state.generation;

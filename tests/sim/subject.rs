@@ -210,12 +210,11 @@ impl Subject {
         }
     }
 
-    /// Everything goes, whatever is under way.
-    pub(crate) fn evict(&self) {
+    /// What is stored of these records goes, whatever is under way.
+    pub(crate) fn evict(&self, keys: impl Iterator<Item = usize>) {
         let Self::Nearside(sidecar) = self else { return };
-        for key in 0..64 {
-            let id = self.record(key);
-            for (key, entry) in sidecar.store.entries_of(id) {
+        for key in keys {
+            for (key, entry) in sidecar.store.entries_of(self.record(key)) {
                 sidecar.store.remove(key.as_ref());
                 drop(entry);
             }

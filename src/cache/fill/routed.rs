@@ -20,7 +20,7 @@ use crate::cache::policy::freshness::initial_age;
 use crate::cache::store::Put;
 use crate::clock::Wall;
 use crate::freshness::record::{Record, Snapshot};
-use crate::freshness::standing::{self, Sent};
+use crate::freshness::standing::{self, Sent, Use};
 use crate::freshness::switch::{Rule, is_on};
 use crate::freshness::words::{RecordId, Version};
 use crate::origin::race::{First, Question, Race, Tally, Terms};
@@ -56,6 +56,7 @@ pub(super) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
             pilot.fail(Failed { best_error: None, asked, below_floor: true });
             Some((winner, false))
         }
+        First::Good(_) if pilot.is_background() && fill.still_serves() => None,
         First::Good(winner) => {
             let got = fill.keep(&winner, None);
             let stored = got.stored;
@@ -117,8 +118,10 @@ fn known(ask: &Ask, routing: &Routing, sent: &Sent) -> Option<Known> {
         return Some(Known { versions: floors.collect(), digest: routed.digest });
     }
     let usable = routed.shows.iter().zip(&sent.fence).all(current);
-    let stated = routed.shows.iter().map(|shown| shown.version).filter(|version| *version != Version::NONE);
-    usable.then(|| Known { versions: stated.collect(), digest: routed.digest })
+    // A record without a version keeps its place among those that have one.
+    let versions = || routed.shows.iter().map(|shown| shown.version);
+    let stated = if versions().all(|version| version == Version::NONE) { Vec::new() } else { versions().collect() };
+    usable.then(|| Known { versions: stated, digest: routed.digest })
 }
 
 /// The request as it goes out: validators, `no-cache` after an announcement (R8), the sidecar's own credentials.
@@ -157,6 +160,18 @@ impl RoutedFill<'_> {
         }
     }
 
+    /// What is stored may be served until the race is over: nobody waits for this one's first reply, and it may be one from
+    /// before what is stored (R4).
+    fn still_serves(&self) -> bool {
+        let Some(previous) = &self.ask.previous else { return false };
+        let (sidecar, now) = (self.sidecar, self.sidecar.clock.now());
+        let judged = |routed| {
+            let (horizon, soft_ttl) = (sidecar.freshness.horizon(), sidecar.config.cache.soft_ttl);
+            standing::judge(routed, previous.sent, &horizon, now, soft_ttl)
+        };
+        matches!(previous.hold.routed().map(judged), Some(Use::Fresh | Use::Provisional))
+    }
+
     fn note_reach(&self, tally: &Tally) {
         let now = self.sidecar.clock.now();
         for leg in &tally.legs {
@@ -164,6 +179,9 @@ impl RoutedFill<'_> {
             if let (Ok(reply), Some(Verdict::Good | Verdict::Absent)) = (&leg.outcome, leg.verdict) {
                 self.note_versions(reply, &reply.versions);
             }
+        }
+        if tally.votes.unanimous {
+            self.routing.records().iter().for_each(|(id, record)| self.sidecar.freshness.agreed(*id, record));
         }
         let Some(best) = tally.best.as_ref().filter(|best| best.label == Some(Label::BelowFloor)) else { return };
         for ((id, record), version) in self.routing.records().iter().zip(self.versions(best)) {
@@ -341,9 +359,6 @@ impl RoutedFill<'_> {
         let better = !Arc::ptr_eq(&best.reply, &first.reply);
         if stored || better {
             self.keep(best, Some(tally));
-        }
-        if tally.votes.unanimous {
-            self.routing.records().iter().for_each(|(id, record)| self.sidecar.freshness.agreed(*id, record));
         }
         if better {
             tracing::debug!(region = best.reply.region.0, "a slower region had the better reply");
