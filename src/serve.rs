@@ -17,6 +17,7 @@ use crate::cache::policy::{self, Asked, Way};
 use crate::clock::Moment;
 use crate::config::router::Matched;
 use crate::freshness::standing::{self, Use};
+use crate::freshness::switch::{Rule, is_on};
 use crate::freshness::words::Version;
 use crate::identity::Identity;
 use crate::limits;
@@ -342,6 +343,7 @@ fn is_below(entry: &Entry) -> bool {
     entry.shows().iter().any(|shown| {
         let state = shown.record.snapshot();
         let stated = shown.version.is_credible();
-        stated && shown.version < state.floor || !stated && absent && state.changed && state.floor > Version::NONE
+        let passed = is_on(Rule::R1) && stated && shown.version < state.floor;
+        passed || is_on(Rule::R6) && !stated && absent && state.changed && state.floor > Version::NONE
     })
 }

@@ -9,12 +9,12 @@
 //!
 //! | rule | what is left out when it is off, and where |
 //! | --- | --- |
-//! | R1 | versions are compared with no floor: an announcement puts out what is older than it, whatever came then is good (`record::upholds`, `vote`, a fill's standing) |
+//! | R1 | versions are compared with no floor: an announcement puts out what is older than it, whatever came then is good (`record::upholds`, `vote`, a fill's standing, `serve`) |
 //! | R2 | a record that no entry or fill holds leaves no floor, generation or marker, and no loss (`records::keep`) |
 //! | R3 | fills are shared whatever was announced since; every reply is admitted, as of the generation it arrives in (`Ask::generation`, `standing::admits`, a fill's `routed`) |
 //! | R4 | no reply waits for the announcer's, and none is preferred for being his (`vote`) |
 //! | R5 | what is stored is CONFIRMED, unless a slot was lost (R2) or a version is doubted (R15) (`standing::earn`) |
-//! | R6 | an absence counts at once, for the full TTL, and a 200 does not beat it (`vote`, a fill's `ttl`) |
+//! | R6 | an absence counts at once, for the full TTL, and a 200 does not beat it (`vote`, a fill's `ttl`, `serve`) |
 //! | R7 | validators are always sent, and a 304 makes what is stored the newest version heard of (a fill's `known`, `vote`) |
 //! | R8 | `Age` says nothing, and regions are not asked end to end (`vote`, a fill's `dressed`, a refetch) |
 //! | R9 | a lease never ends, and a proof dates from receipt (`region`) |

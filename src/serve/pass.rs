@@ -14,6 +14,7 @@ use crate::cache::policy::{self, Way};
 use crate::clock::Moment;
 use crate::config::router::Matched;
 use crate::freshness::record::Record;
+use crate::freshness::switch::{Rule, is_on};
 use crate::freshness::words::{RecordId, RegionId, RegionSet, Version};
 use crate::origin::reply::{Failure, Outgoing, Streamed};
 use crate::request::Admitted;
@@ -97,7 +98,7 @@ async fn at_the_floor(
         let head = sidecar.regions.pass(request.clone(), behind).await?;
         let now = sidecar.clock.now();
         let stated = || records.iter().zip(&head.versions).filter(|_| head.versions.len() == records.len());
-        let below = stated().any(|((_, record), version)| *version < record.snapshot().floor);
+        let below = is_on(Rule::R1) && stated().any(|((_, record), version)| *version < record.snapshot().floor);
         if !below {
             let shown = stated().filter(|(_, version)| **version != Version::NONE && head.status.is_success());
             for ((id, record), version) in shown {
