@@ -46,6 +46,7 @@ use crate::limits;
 
 mod doubts;
 pub mod event;
+mod flood;
 pub mod horizon;
 mod merge;
 mod publisher;

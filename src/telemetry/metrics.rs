@@ -202,6 +202,11 @@ impl Metrics {
         self.cells.announcements.get(row(region), outcome)
     }
 
+    /// How many alarms were raised over `region` for this reason.
+    pub fn alarms(&self, region: RegionId, why: &str) -> u64 {
+        self.cells.alarms.get(row(Some(region)), why)
+    }
+
     /// How many requests were refused for this reason.
     pub fn refusals(&self, why: &str) -> u64 {
         self.cells.refused.get(0, why)

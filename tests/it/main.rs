@@ -29,6 +29,8 @@ mod lagging;
 #[cfg(test)]
 mod operator;
 #[cfg(test)]
+mod paused;
+#[cfg(test)]
 mod process;
 #[cfg(test)]
 mod program;

@@ -131,7 +131,9 @@ impl RoutedFill<'_> {
             }
         }
         let Some(best) = tally.best.as_ref().filter(|best| best.label == Some(Label::BelowFloor)) else { return };
-        for ((id, record), version) in self.routing.records().iter().zip(&best.versions) {
+        // R6: an absence that states no version is below every floor that a CHANGED set.
+        let versions = if is_absent(best.reply.status) { self.versions(best) } else { best.versions.clone() };
+        for ((id, record), version) in self.routing.records().iter().zip(&versions) {
             if *version < record.snapshot().floor {
                 let reachable = tally.votes.reachable;
                 let actions = self.sidecar.freshness.below_floor(*id, record, *version, reachable, now);
