@@ -23,6 +23,8 @@ mod failing;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod flooded;
+#[cfg(test)]
 mod forged;
 #[cfg(test)]
 mod lagging;

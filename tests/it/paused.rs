@@ -65,8 +65,10 @@ impl Sleeper {
         }
         let urls: Vec<_> = world.regions.iter().map(|region| region.url()).collect();
         let regions: Vec<_> = world.regions.iter().zip(&urls).collect();
-        let told: Vec<_> =
-            regions.iter().map(|(region, url)| (region.name.as_str(), url.as_str(), region.publisher.topic())).collect();
+        let told: Vec<_> = regions
+            .iter()
+            .map(|(region, url)| (region.name.as_str(), url.as_str(), region.publisher.topic()))
+            .collect();
         let program = Program::start(&settings(&format!("paused-{transport}"), &told, &rest)).await;
         let sleeper = Self { world, program, transport, _posted_to: port };
         sleeper.program.until("/readyz", |page| page["state"] == "fresh").await;
@@ -138,7 +140,8 @@ impl Sleeper {
     async fn sleeps_and_wakes(mut self) {
         self.sleep_through_changes().await;
         let firsts = self.wake().await;
-        let fresh = |record: usize, first: &First| version_of(&first.answer) == if is_changed(record) { 2 } else { 1 };
+        let fresh =
+            |record: usize, first: &First| version_of(&first.answer) == if is_changed(record) { 2 } else { 1 };
         let count = |wanted: &dyn Fn(usize, &First) -> bool| {
             firsts.iter().enumerate().filter(|(record, first)| wanted(*record, first)).count()
         };

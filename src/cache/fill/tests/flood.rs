@@ -132,7 +132,8 @@ async fn more_records_than_the_floor_table_has_slots_raise_the_overflow_alarm_on
     let announced = 3 * limits::FLOOR_SLOTS / 2;
     for key in 0..announced as u64 {
         // Spread over shards and buckets as keyed hashes are.
-        let id = crate::freshness::words::RecordId { hash: key.wrapping_mul(0x9E37_79B9_7F4A_7C15), ..world.record("x") };
+        let id =
+            crate::freshness::words::RecordId { hash: key.wrapping_mul(0x9E37_79B9_7F4A_7C15), ..world.record("x") };
         let version = Some(crate::freshness::words::Version(2));
         world.hear(A, crate::freshness::event::Says::Changed(id, version));
     }

@@ -129,7 +129,8 @@ async fn announcements_of_records_that_do_not_exist_ask_nobody_and_their_readers
     assert_eq!((world.asked().len(), world.sidecar.freshness.held_records()), (0, 0));
     let ghost = "/v1/contexts/7/full";
     let absent = |answer: &Answer| answer.status == 404 && answer.label().is_some();
-    let (first, then) = (world.read_for(MINUTE, ghost, absent).await, world.read_for(5 * MINUTE, ghost, absent).await);
+    let (first, then) =
+        (world.read_for(MINUTE, ghost, absent).await, world.read_for(5 * MINUTE, ghost, absent).await);
     println!("a record that does not exist, read every second: {first} legs in a minute, {then} in the next five");
     assert!(first <= 60 * REGIONS);
     // The floor was dropped after a minute: the short TTL of 30 s, and rechecks.
