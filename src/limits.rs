@@ -197,6 +197,12 @@ pub const PENDING_ANNOUNCEMENTS: usize = 1024;
 pub const REMEMBERED_MESSAGES: usize = 65_536;
 /// Slots of the table that keeps floors of records without an entry (FRESHNESS.md, State).
 pub const FLOOR_SLOTS: usize = 1 << 20;
+/// The window in which a flood of announcements is told by what it does to that table.
+pub const FLOOD_WINDOW: Duration = Duration::from_secs(60);
+/// Records announced for the first time in a window that make a flood: a sixteenth of the table.
+pub const FLOOD_RECORDS: u32 = 1 << 16;
+/// Slots lost in a window that make an overflow: by then most fills count as provisional (R2).
+pub const FLOOD_LOSSES: u32 = RECORD_SHARDS as u32;
 /// How long one AWS call may take, its retries included; and one attempt of it.
 pub const AWS_CALL_WAIT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(4));
 /// Attempts of one AWS call.
@@ -252,6 +258,8 @@ pub const ADMIN_LAST_REPLY_WAIT: Duration = Duration::from_secs(5);
 /// How long after its start a sidecar without a lease is `warming`; then it is `degraded`. Weak proof begins 60 s
 /// after Subscribe.
 pub const WARMING: Duration = Duration::from_secs(120);
+/// Lines of one kind that others can provoke (a rejected announcement, an alarm): so many in a window, then a count.
+pub const RATIONED_LINES: (u32, Duration) = (10, Duration::from_secs(60));
 /// What a health probe reads of the answer, bytes.
 pub const PROBE_BYTES: usize = 4 * KIB;
 // -- the world of `nearside dev` --
@@ -343,6 +351,7 @@ const _: () = assert!(ENDLESS_BYTES > REPLY_BODY_BYTES);
 const _: () = assert!(CONNECTIONS <= CONNECTIONS_AT_MOST);
 const _: () = assert!(PERMITS_PER_REGION <= PERMITS_PER_REGION_AT_MOST);
 const _: () = assert!(FLOOR_SLOTS.is_power_of_two());
+const _: () = assert!((FLOOD_RECORDS as usize) < FLOOR_SLOTS, "a flood is told before the table overflows");
 const _: () = assert!(POLL_WAIT.as_secs() <= 20 && MESSAGES_PER_POLL <= 10, "SQS's own bounds");
 const _: () = assert!(POLL_WAIT.as_millis() < POLL_ANSWER_WAIT.as_millis());
 const _: () = assert!(CERTIFICATE_WAIT.as_millis() < VISIBILITY.as_millis(), "applied before it comes again");

@@ -75,6 +75,7 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'
     if let (Some(entry), Some(found), false) = (&stored, found, wish.no_cache) {
         let detail = match found {
             Use::Fresh => Some(None),
+            Use::Unproven => Some(Some("unproven")),
             Use::Provisional => {
                 fill::background::recheck_found(sidecar, key, entry, now);
                 Some(Some("provisional"))

@@ -17,6 +17,7 @@ use crate::freshness::event::{Action, Event, Says, Scope};
 use crate::freshness::words::{RegionId, Version};
 use crate::identity::Keyring;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::ration::Ration;
 
 /// [`Freshness::step`](crate::freshness), as `app` wires it.
 pub type Step = Box<dyn Fn(Moment, Wall, Event) -> Vec<Action> + Send + Sync>;
@@ -70,6 +71,7 @@ pub struct Applier {
     metrics: Arc<Metrics>,
     sink: ActionSink,
     stopped: AtomicBool,
+    undecodable: Ration,
 }
 
 impl Applier {
@@ -82,7 +84,8 @@ impl Applier {
         metrics: Arc<Metrics>,
         sink: ActionSink,
     ) -> Self {
-        Self { step, keyring, remembered, clock, metrics, sink, stopped: AtomicBool::new(false) }
+        let (stopped, undecodable) = (AtomicBool::new(false), Ration::new());
+        Self { step, keyring, remembered, clock, metrics, sink, stopped, undecodable }
     }
 
     /// From now on nothing is applied; what still arrives stays with SNS or its queue.
@@ -113,7 +116,10 @@ impl Applier {
         let read = match decode(message) {
             Ok(announcement) => self.read(&announcement),
             Err(why) => {
-                tracing::warn!(region = region.0, reason = %why, "a verified message is no announcement");
+                if let Some(left_out) = self.undecodable.take(self.clock.now()) {
+                    let region = region.0;
+                    tracing::warn!(region, reason = %why, left_out, "a verified message is no announcement");
+                }
                 Read { says: Says::Undecodable, numbered: None, ingested_at: None }
             }
         };

@@ -1,8 +1,8 @@
 //! Owns the way from a delivered envelope to its receipt: verify, decode, apply, in that order.
 //!
 //! Before it: [`super::sqs`] or [`super::http`] holds an envelope. After it: the transport acts on the receipt.
-//! Invariant: what is rejected is counted here, once, under a word that says why; only what a later delivery may
-//! mend is left to come again.
+//! Invariant: what is rejected is counted here, once, under a word that says why, and logged within a ration; only what
+//! a later delivery may mend is left to come again.
 
 use std::sync::Arc;
 
@@ -14,10 +14,11 @@ use super::apply::{ActionSink, Applier, Step};
 use super::certificate::fetch::Fetcher;
 use super::verify::{Verified, Verifier};
 use super::{Intake, Receipt};
-use crate::clock::Wall;
+use crate::clock::{Clock, Wall};
 use crate::freshness::words::RegionId;
 use crate::serve::Sidecar;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::ration::Ration;
 
 /// All regions' announcements of one sidecar.
 pub struct Announcements {
@@ -29,6 +30,9 @@ struct Path {
     applier: Applier,
     metrics: Arc<Metrics>,
     names: Vec<String>,
+    clock: Clock,
+    /// Per region, since one whose endpoint is flooded must not silence the others.
+    rejections: Vec<Ration>,
 }
 
 impl Announcements {
@@ -44,7 +48,9 @@ impl Announcements {
         let (keyring, remembered) = (sidecar.keyring.clone(), verifier.remembered());
         let metrics = sidecar.metrics.clone();
         let applier = Applier::new(step, keyring, remembered, sidecar.clock.clone(), metrics.clone(), sink);
-        Self { path: Arc::new(Path { verifier, applier, metrics, names: sidecar.names.clone() }) }
+        let (names, clock) = (sidecar.names.clone(), sidecar.clock.clone());
+        let rejections = names.iter().map(|_| Ration::new()).collect();
+        Self { path: Arc::new(Path { verifier, applier, metrics, names, clock, rejections }) }
     }
 }
 
@@ -61,8 +67,10 @@ impl Path {
             Ok(verified) => verified,
             Err(rejected) => {
                 self.metrics.announcement(Some(region), rejected.word());
-                let name = &self.names[region.index()];
-                tracing::warn!(region = %name, why = %rejected, retry = rejected.retry(), "an announcement was rejected");
+                if let Some(left_out) = self.rejections[region.index()].take(self.clock.now()) {
+                    let (name, retry) = (&self.names[region.index()], rejected.retry());
+                    tracing::warn!(region = %name, why = %rejected, retry, left_out, "an announcement was rejected");
+                }
                 return if rejected.retry() { Receipt::Retry } else { Receipt::Refuse };
             }
         };

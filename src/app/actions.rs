@@ -29,7 +29,9 @@ impl Sidecar {
                 }
                 Action::HeartbeatSeen(region) => super::memory::note(self, region),
                 Action::Alarm(region, why) => {
-                    tracing::warn!(region = %self.names[region.index()], why, "freshness alarm");
+                    if let Some(left_out) = self.alarm_lines.take(self.clock.now()) {
+                        tracing::warn!(region = %self.names[region.index()], why, left_out, "freshness alarm");
+                    }
                     self.metrics.alarm(region, why);
                 }
             }

@@ -89,7 +89,8 @@ pub enum Action {
     StateChanged(RegionId, Subscription),
     /// First heartbeat of a region: to be remembered across restarts.
     HeartbeatSeen(RegionId),
-    /// R15: a floor that no region reaches was dropped, or a version jumped: raise the alarm metric.
+    /// A floor that no region reaches was dropped, or a version jumped (R15), or announcements are a flood: raise the
+    /// alarm metric.
     Alarm(RegionId, &'static str),
 }
 

@@ -46,6 +46,7 @@ use crate::config::{self, Heartbeats};
 pub mod audit;
 mod doubts;
 pub mod event;
+mod flood;
 pub mod horizon;
 mod merge;
 mod publisher;

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use super::doubts::Doubts;
 use super::event::{Action, Scope};
+use super::flood::Flood;
 use super::merge::{self, Announced, Effect, Rules};
 use super::record::{Record, Snapshot};
 use super::switch::{Rule, is_on};
@@ -32,6 +33,7 @@ pub(super) struct Records {
     /// The latest moment anybody told us of, in nanoseconds: [`Records::release`] is told none.
     latest: AtomicU64,
     sweeps: AtomicU64,
+    flood: Mutex<Flood>,
     worst_lag: Duration,
     max_jump: u64,
 }
@@ -51,6 +53,15 @@ struct Shard {
 struct Cell {
     record_type: TypeId,
     record: Arc<Record>,
+}
+
+/// Where a state went.
+enum Kept {
+    Cell,
+    /// `lost` is whether another record's slot had to make way.
+    Slot {
+        lost: bool,
+    },
 }
 
 /// Keys are keyed hashes already.
@@ -86,6 +97,7 @@ impl Records {
             generations: AtomicU64::new(0),
             latest: AtomicU64::new(now.as_nanos()),
             sweeps: AtomicU64::new(0),
+            flood: Mutex::default(),
             worst_lag,
             max_jump,
         }
@@ -136,6 +148,7 @@ impl Records {
         let rules = self.rules(&shard, id);
         let mut state = shard.state(id.hash);
         let floor = state.floor;
+        let unheard = state.floor == Version::NONE && state.marker.is_none();
         let effect = merge::announce(&mut state, said, rules, now, || self.next_generation());
         match effect {
             Effect::None => return,
@@ -150,7 +163,10 @@ impl Records {
             Effect::Moved => shard.doubts.close(id.hash, state.escaped),
             Effect::Joined | Effect::Raised => {}
         }
-        shard.keep(id.hash, state, now, self.worst_lag);
+        if let Kept::Slot { lost } = shard.keep(id.hash, state, now, self.worst_lag) {
+            let flood = self.flood.lock().unwrap_or_else(PoisonError::into_inner).note(unheard, lost, now);
+            actions.extend(flood.map(|why| Action::Alarm(said.region, why)));
+        }
         let moved = matches!(effect, Effect::Moved | Effect::Jumped | Effect::Undercut);
         if moved && shard.cells.get(&id.hash).is_some_and(|cell| cell.record.was_read_lately(now)) {
             actions.push(Action::Refetch(id));
@@ -329,16 +345,17 @@ impl Shard {
     }
 
     /// Stores a record's state where it belongs.
-    fn keep(&mut self, hash: u64, state: Snapshot, now: Moment, worst_lag: Duration) {
-        match self.cells.get(&hash) {
-            Some(cell) => cell.record.store(state),
-            None if !is_on(Rule::R2) => {}
-            None => {
-                if let Some(lost) = self.table.put(hash, state, now) {
-                    self.lose(lost, now, worst_lag);
-                }
-            }
+    fn keep(&mut self, hash: u64, state: Snapshot, now: Moment, worst_lag: Duration) -> Kept {
+        if let Some(cell) = self.cells.get(&hash) {
+            cell.record.store(state);
+            return Kept::Cell;
         }
+        if !is_on(Rule::R2) {
+            return Kept::Slot { lost: false };
+        }
+        let lost = self.table.put(hash, state, now);
+        lost.map(|lost| self.lose(lost, now, worst_lag));
+        Kept::Slot { lost: lost.is_some() }
     }
 
     fn fold(&mut self, hash: u64, now: Moment, worst_lag: Duration) {

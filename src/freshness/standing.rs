@@ -44,6 +44,8 @@ pub struct Votes {
 pub enum Use {
     /// Serve it.
     Fresh,
+    /// Serve it, labelled: it was fresh, and nobody's lease shows that it still is (R9).
+    Unproven,
     /// Serve it within its short TTL; it is being rechecked. Labelled when a record is `escaped` (R15).
     Provisional,
     /// Messages may have been lost since its request: ask before serving it (R10).
@@ -138,7 +140,7 @@ pub fn judge(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_
     if now.since(entry.confirmed) >= soft_ttl {
         Use::Expired
     } else if entry.standing == Standing::Confirmed && !escaped {
-        Use::Fresh
+        Use::Unproven
     } else {
         Use::Provisional
     }

@@ -21,6 +21,7 @@ use crate::origin::region::Regions;
 use crate::origin::reply::Origin;
 use crate::tasks::Tasks;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::ration::Ration;
 
 /// What every request shares.
 pub struct Sidecar {
@@ -50,6 +51,8 @@ pub struct Sidecar {
     pub clock: Clock,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// How many alarms are logged: every publisher can raise them.
+    pub alarm_lines: Ration,
     /// Where fills run.
     pub tasks: Tasks,
     /// The regions' names.
@@ -107,6 +110,7 @@ impl Sidecar {
             churn: Churn::default(),
             clock,
             metrics,
+            alarm_lines: Ration::new(),
             tasks,
             names,
             subscriptions: OnceLock::new(),

@@ -130,7 +130,12 @@ fn announcements(page: &mut Page, cells: &Cells) -> fmt::Result {
     page.grid("announcements", "Announcements received, by outcome", &cells.announcements, "outcome")?;
     page.latencies("propagation_delay", "From a region's ingest to applied here", &cells.propagation)?;
     page.grid("epoch_moves", "Times that messages may have been lost", &cells.epochs, "reason")?;
-    page.grid("alarms", "Floors dropped and versions that jumped (rule R15)", &cells.alarms, "reason")
+    page.grid(
+        "alarms",
+        "Floors dropped, versions that jumped (rule R15), floods of announcements",
+        &cells.alarms,
+        "reason",
+    )
 }
 
 fn audits(page: &mut Page, cells: &Cells, gauges: &Gauges) -> fmt::Result {

@@ -232,6 +232,11 @@ impl Metrics {
         (self.cells.audit_windows.get(window, "fresh"), self.cells.audit_windows.get(window, "stale"))
     }
 
+    /// How many alarms were raised over `region` for this reason.
+    pub fn alarms(&self, region: RegionId, why: &str) -> u64 {
+        self.cells.alarms.get(row(Some(region)), why)
+    }
+
     /// How many requests were refused for this reason.
     pub fn refusals(&self, why: &str) -> u64 {
         self.cells.refused.get(0, why)

@@ -4,3 +4,4 @@ pub(crate) mod counts;
 pub mod exposition;
 pub mod log;
 pub mod metrics;
+pub mod ration;

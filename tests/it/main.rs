@@ -25,11 +25,15 @@ mod failing;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod flooded;
+#[cfg(test)]
 mod forged;
 #[cfg(test)]
 mod lagging;
 #[cfg(test)]
 mod operator;
+#[cfg(test)]
+mod paused;
 #[cfg(test)]
 mod process;
 #[cfg(test)]

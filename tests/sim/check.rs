@@ -273,14 +273,15 @@ impl Checker {
         // A 404 is outvoted by a 200 (R6). Without versions in announcements nobody can tell whether a second region
         // announces the same change or the next (R4).
         let told_apart = plan.style != Style::Versions && plan.announces_versions && self.spoiled[key].is_none();
+        let held = |w: &Window| w.fault == Fault::IntermediaryAge && near(w, answer.ended);
+        let told_apart = told_apart && !plan.windows.iter().any(held);
         let heard = told_apart && at < seen.asked && plan.truth.is_present(key, announced);
         if !heard || place >= announced {
             return;
         }
         let noticed = world.noticed();
         let replies = noticed.replies.get(&path(plan, answer.read));
-        let of_race =
-            |told: &&Told| told.asked.abs_diff(seen.asked) < Duration::from_micros(50) && told.done < answer.ended;
+        let of_race = |told: &&Told| told.race == seen.race && told.done < answer.ended;
         let his = replies.into_iter().flatten().filter(of_race).find(|told| told.region == region);
         let better = his.is_some_and(|told| {
             told.shown.iter().any(|(key, place)| *place >= announced && plan.truth.is_present(*key, *place))

@@ -35,6 +35,8 @@ pub(crate) type Got = (u16, String, Option<Seen>);
 /// What a reply shows.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
+    /// In which race it came.
+    pub(crate) race: u64,
     /// When it was asked for.
     pub(crate) asked: Duration,
     /// When what it shows was so, as far as its `Age` tells.
@@ -242,9 +244,10 @@ async fn ask(sidecar: Arc<Sidecar>, path_and_query: String) -> Got {
     (response.status().as_u16(), line.to_owned(), shows.and_then(read_shows))
 }
 
-/// `q=<ns>;g=<ns>;<key>=<place>,...`
+/// `n=<race>;q=<ns>;g=<ns>;<key>=<place>,...`
 pub(crate) fn read_shows(text: &str) -> Option<Seen> {
     let mut parts = text.split(';');
+    let race = parts.next()?.strip_prefix("n=")?.parse().ok()?;
     let mut time = |name: &str| Some(Duration::from_nanos(parts.next()?.strip_prefix(name)?.parse().ok()?));
     let (asked, generated) = (time("q=")?, time("g=")?);
     let pair = |text: &str| {
@@ -252,5 +255,5 @@ pub(crate) fn read_shows(text: &str) -> Option<Seen> {
         Some((key.parse().ok()?, place.parse().ok()?))
     };
     let shown: Shown = parts.next()?.split(',').filter_map(pair).collect();
-    (!shown.is_empty()).then_some(Seen { asked, generated, shown })
+    (!shown.is_empty()).then_some(Seen { race, asked, generated, shown })
 }

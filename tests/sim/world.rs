@@ -19,8 +19,8 @@ use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
 use super::faults::Fault;
 use super::plan::{Plan, REGIONS, Style};
 
-/// Where replies say what they show: `q=<ns>;g=<ns>;<key>=<place>,...`: when they were asked for, and when what they show
-/// was so.
+/// Where replies say what they show: `n=<race>;q=<ns>;g=<ns>;<key>=<place>,...`: in which race they came, when they were
+/// asked for, and when what they show was so.
 pub(crate) const SHOWS: HeaderName = HeaderName::from_static("x-sim");
 
 /// The calendar when a simulation starts.
@@ -56,6 +56,8 @@ pub(crate) struct Noticed {
     pub(crate) legs: [Vec<Duration>; REGIONS],
     /// The story, when somebody wants to read it.
     pub(crate) story: Option<Vec<Line>>,
+    /// How many races there were, and what the latest asks.
+    race: (u64, Option<Arc<Outgoing>>),
     /// Per path, the latest replies.
     pub(crate) replies: BTreeMap<String, VecDeque<Told>>,
     /// What intermediaries hold: per region and path, since when, and the reply.
@@ -69,8 +71,8 @@ pub(crate) type Shown = Vec<(usize, usize)>;
 pub(crate) struct Told {
     /// Which.
     pub(crate) region: usize,
-    /// When it was asked.
-    pub(crate) asked: Duration,
+    /// In which race.
+    pub(crate) race: u64,
     /// When its reply had arrived.
     pub(crate) done: Duration,
     /// What it shows.
@@ -93,6 +95,7 @@ impl World {
             fired: BTreeSet::new(),
             legs: Default::default(),
             story: story.then(Vec::new),
+            race: (0, None),
             replies: BTreeMap::new(),
             held: BTreeMap::new(),
         };
@@ -273,7 +276,7 @@ impl World {
         let says: Vec<String> = shown.iter().map(|(key, place)| format!("{key}={place}")).collect();
         let asked = sent.at - self.start;
         let generated = age.map_or(asked, |age| self.elapsed().saturating_sub(age));
-        let says = format!("q={};g={};{}", asked.as_nanos(), generated.as_nanos(), says.join(","));
+        let says = format!("n={};q={};g={};{}", sent.race, asked.as_nanos(), generated.as_nanos(), says.join(","));
         headers.insert(SHOWS, HeaderValue::from_str(&says).expect("visible"));
         if let Some(age) = age {
             headers.insert(header::AGE, HeaderValue::from(age.as_secs()));
@@ -324,6 +327,7 @@ impl World {
 
 #[derive(Clone, Copy)]
 struct Sent {
+    race: u64,
     at: Moment,
     wall: Wall,
 }
@@ -342,7 +346,7 @@ impl Origin for Regions {
         let region = region.index();
         // No two legs are sent at the same moment.
         world.clock.suspend(Duration::from_nanos(100));
-        let sent = Sent { at: world.clock.now(), wall: world.clock.wall() };
+        let sent = Sent { race: world.race_of(&request), at: world.clock.now(), wall: world.clock.wall() };
         let at = world.elapsed();
         world.noticed().legs[region].push(at);
         let latency = world.latency(region, at);
@@ -375,7 +379,7 @@ impl Origin for Regions {
                     if shown.iter().any(|(key, place)| *place < world.plan.truth.newest(*key, at)) {
                         world.note_late_winner(region);
                     }
-                    let told = Told { region, asked: at, done: world.elapsed(), shown: shown.clone() };
+                    let told = Told { region, race: sent.race, done: world.elapsed(), shown: shown.clone() };
                     world.note_reply(path, told);
                     Ok(world.reply(region, path, &request, (age, shown), sent))
                 }
@@ -399,6 +403,16 @@ impl Origin for Regions {
 const REPLIES: usize = 12;
 
 impl World {
+    /// The legs of a race share their request.
+    fn race_of(&self, request: &Arc<Outgoing>) -> u64 {
+        let (number, latest) = &mut self.noticed().race;
+        if !latest.as_ref().is_some_and(|latest| Arc::ptr_eq(latest, request)) {
+            *number += 1;
+            *latest = Some(request.clone());
+        }
+        *number
+    }
+
     fn note_reply(&self, path: &str, told: Told) {
         let replies = &mut self.noticed().replies;
         let of_path = replies.entry(path.to_owned()).or_default();

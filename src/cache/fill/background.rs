@@ -114,6 +114,10 @@ pub(super) fn recheck(sidecar: &Arc<Sidecar>, ask: Ask) {
                 () = tokio::time::sleep(wait) => {}
                 () = replaced.cancelled() => return,
             }
+            // The race that was still running when the wait began may have settled it.
+            if !is_provisional(&own, &ask) {
+                return;
+            }
             wait = (wait * 2).min(longest);
             let Of::Route(routing) = &ask.of else { return };
             let now = own.clock.now();

@@ -6,9 +6,15 @@ use tokio::sync::Notify;
 
 use super::*;
 use crate::origin::reply::Failure;
-use crate::serve::scripted::{A, Act, B, C, DEADLINE, REGIONS, SECOND, World, body, ms, shows, status, token};
+use crate::serve::scripted::{
+    A, Act, Answer, B, C, DEADLINE, REGIONS, SECOND, Say, World, body, ms, shows, status, token,
+};
 
+mod flood;
 mod freshness;
+mod nonsense;
+mod settling;
+mod silence;
 mod standing;
 
 const X: &str = "/v1/contexts/x/full";

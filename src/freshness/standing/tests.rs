@@ -157,11 +157,11 @@ fn a_lease_that_ran_out_leaves_the_soft_ttl_from_the_last_confirmation() {
     let regions = [live(0, 101), live(0, 90)];
     let entry = entry(state(5, 1));
     assert_eq!(judged(&entry, regions, 116), Use::Fresh, "the lease's last second");
-    assert_eq!(judged(&entry, regions, 129), Use::Fresh, "confirmed 29 s ago");
+    assert_eq!(judged(&entry, regions, 129), Use::Unproven, "confirmed 29 s ago: served, and says so");
     assert_eq!(judged(&entry, regions, 130), Use::Expired);
     assert_eq!(judged(&entry, regions, 3_000), Use::Expired, "a paused process: no tick came in between");
     let confirmed_again = Routed { confirmed: at(2_990), ..entry };
-    assert_eq!(judged(&confirmed_again, regions, 3_000), Use::Fresh);
+    assert_eq!(judged(&confirmed_again, regions, 3_000), Use::Unproven);
 }
 
 /// R10.
