@@ -176,7 +176,8 @@ impl Fills {
             let Some(Landed { filled, purpose }) = landed else { return (Filled::broken(), share) };
             // A background fill may have asked fewer regions than a reader is entitled to.
             let settled = matches!(&filled, Filled::Got(got) if got.label.is_none());
-            if settled || share == Share::Began || purpose == ask.purpose {
+            let kept_short = purpose == Purpose::Background && ask.purpose == Purpose::Foreground;
+            if settled || share == Share::Began || !kept_short {
                 return (filled, share);
             }
         }

@@ -29,6 +29,8 @@ struct Doubt {
     unreached: Option<(Version, Moment)>,
     /// The record's answers are labelled.
     open: bool,
+    /// Only a reply spoke for it: when all regions agree on something else, it is over.
+    replied: bool,
     since: Moment,
 }
 
@@ -44,8 +46,9 @@ impl Doubts {
     }
 
     /// Doubts `version`, which `region` spoke for; returns whether that is news.
-    pub(super) fn add(&mut self, hash: u64, version: Version, region: RegionId, now: Moment) -> bool {
+    pub(super) fn add(&mut self, hash: u64, version: Version, region: RegionId, now: Moment, replied: bool) -> bool {
         let doubt = self.of(hash, now);
+        doubt.replied = replied && (doubt.replied || !doubt.open);
         let lower = doubt.version.is_none_or(|known| version < known);
         let news = !doubt.open || lower;
         if lower {
@@ -60,7 +63,14 @@ impl Doubts {
     /// Doubts a floor that only replies stood for, and of which it is not known whose: no single region confirms it.
     pub(super) fn disbelieve(&mut self, hash: u64, version: Version, now: Moment) {
         let doubt = self.of(hash, now);
-        *doubt = Doubt { version: Some(version), region: None, unreached: None, open: false, since: doubt.since };
+        *doubt = Doubt {
+            version: Some(version),
+            region: None,
+            unreached: None,
+            open: false,
+            replied: true,
+            since: doubt.since,
+        };
     }
 
     /// The doubted version, when this reply comes from a second region that has it: the doubt is over.
@@ -86,6 +96,18 @@ impl Doubts {
             if doubt.version.is_none() {
                 self.known.remove(&hash);
             }
+        }
+    }
+
+    /// All regions agree on something ordinary: a doubt that only a reply raised is no longer open; returns whether it was
+    /// such a one. What an announcement said, or a floor that was dropped, may yet turn out to be so.
+    pub(super) fn agreed(&mut self, hash: u64) -> bool {
+        match self.known.get_mut(&hash) {
+            Some(doubt) if doubt.replied => {
+                doubt.open = false;
+                true
+            }
+            _ => false,
         }
     }
 
@@ -117,6 +139,7 @@ impl Doubts {
         doubt.version = Some(doubt.version.map_or(floor, |version| version.min(floor)));
         doubt.region = announcer;
         doubt.open = true;
+        doubt.replied = false;
         true
     }
 
@@ -125,7 +148,7 @@ impl Doubts {
             let oldest = self.known.iter().min_by_key(|(_, doubt)| doubt.since).map(|(key, _)| *key);
             oldest.map(|key| self.known.remove(&key));
         }
-        let blank = Doubt { version: None, region: None, unreached: None, open: false, since: now };
+        let blank = Doubt { version: None, region: None, unreached: None, open: false, replied: false, since: now };
         self.known.entry(hash).or_insert(blank)
     }
 }
@@ -139,7 +162,7 @@ mod tests {
         let mut doubts = Doubts::default();
         for second in 0..=limits::DOUBTS_PER_SHARD as u64 {
             let now = Moment::ZERO + Duration::from_secs(second);
-            assert!(doubts.add(second, Version(9), RegionId(0), now));
+            assert!(doubts.add(second, Version(9), RegionId(0), now, true));
         }
         assert_eq!(doubts.known.len(), limits::DOUBTS_PER_SHARD);
         assert_eq!(doubts.version(0), None);

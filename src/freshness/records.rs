@@ -153,7 +153,7 @@ impl Records {
         match effect {
             Effect::None => return,
             Effect::Jumped => {
-                shard.doubts.add(id.hash, said.version.unwrap_or_default(), said.region, now);
+                shard.doubts.add(id.hash, said.version.unwrap_or_default(), said.region, now, false);
                 actions.push(Action::Alarm(said.region, "version-jump"));
             }
             Effect::Undercut => {
@@ -232,7 +232,7 @@ impl Records {
             merge::settle(&mut state, settled);
         }
         if merge::serve(&mut state, version, self.rules(&shard, id)) == Effect::Jumped
-            && shard.doubts.add(id.hash, version, region, now)
+            && shard.doubts.add(id.hash, version, region, now, true)
         {
             actions.push(Action::Alarm(region, "version-jump"));
         }
@@ -245,10 +245,11 @@ impl Records {
     /// R15: every configured region answered the same, at or above the floor.
     pub(super) fn agreed(&self, id: RecordId, record: &Record) {
         let mut shard = self.shard(id);
-        let mut state = record.snapshot();
-        merge::agreed(&mut state);
-        record.store(state);
-        shard.doubts.close(id.hash, false);
+        if shard.doubts.agreed(id.hash) {
+            let mut state = record.snapshot();
+            merge::agreed(&mut state);
+            record.store(state);
+        }
     }
 
     /// R15: every reachable region answered below the floor, `best` at most, [`Version::NONE`] for an absence without a

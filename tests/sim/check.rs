@@ -174,7 +174,7 @@ impl Checker {
                 }
             }
             Says::Jump(key, version) => {
-                self.spoil(plan, key, version);
+                self.spoil(plan, key, version, true);
                 self.news[key].push((at, None));
             }
             Says::Reload(key) => {
@@ -187,13 +187,15 @@ impl Checker {
     }
 
     /// Somebody stated a version of this record that nobody gave it. What is credible raises the floor until R15 drops
-    /// it; what is not ends with the next ordinary change.
-    pub(crate) fn spoil(&mut self, plan: &Plan, key: usize, version: u64) {
+    /// it; what is not ends with the next ordinary change that states a version, or, if only a region replied it, when all
+    /// agree on something else.
+    pub(crate) fn spoil(&mut self, plan: &Plan, key: usize, version: u64, said: bool) {
         let until =
             |window: &&Window| matches!(window.fault, Fault::MaxInMessage | Fault::MaxInReply) && window.key == key;
         let over = plan.windows.iter().filter(until).map(|window| window.until).max();
         let over = over.map_or(Duration::MAX, |over| over + RECOVERY);
-        self.spoiled[key] = Some(if version < 1 << 60 { Duration::MAX } else { over });
+        let lasting = version < 1 << 60 || said && !plan.announces_versions;
+        self.spoiled[key] = Some(if lasting { Duration::MAX } else { over });
     }
 
     /// A reader was answered, now.

@@ -400,7 +400,7 @@ impl Run {
                 let version = [u64::MAX, 1 << 61, 1_000_000][index % 3];
                 self.send(window.region, window.key, Says::Jump(window.key, version), now);
             }
-            Fault::MaxInReply => lock(&self.shared).checker.spoil(&world.plan, window.key, u64::MAX),
+            Fault::MaxInReply => lock(&self.shared).checker.spoil(&world.plan, window.key, u64::MAX, false),
             Fault::Unrouted => {
                 world.fired(window.fault);
                 self.send(window.region, 0, Says::Unrouted, now);

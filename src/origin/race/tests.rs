@@ -242,9 +242,12 @@ async fn a_refusal_loses_to_a_good_reply_and_beats_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_served_before_anything_below_the_floor() {
+async fn a_lone_refusal_loses_to_what_is_below_the_floor_and_one_that_two_regions_share_wins() {
     let world = World::new(RaceMode::All, [(5, shows(4)), (6, status(403)), (7, Act::Fail(Failure::Connect))]);
     world.announce(C, 5, false);
+    let first = winner(world.first().await.0);
+    assert_eq!((first.verdict, first.label), (Verdict::TooOld, Some(Label::BelowFloor)));
+    world.set(C, 7, status(403));
     let first = winner(world.first().await.0);
     assert_eq!((first.verdict, first.label), (Verdict::Refused, None));
 }

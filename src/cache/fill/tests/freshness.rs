@@ -396,6 +396,7 @@ async fn in_strict_mode_there_is_no_grace() {
     world.get(X).await;
     world.announce(A, "x", 5);
     assert_eq!(world.get(X).await.status, 504, "no region has it yet");
+    world.pass(SECOND).await;
     world.set(A, 50, shows(5));
     let answer = world.get(X).await;
     assert_eq!((said(&answer), answer.is_hit()), (("5", None), false));
