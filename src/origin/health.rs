@@ -143,6 +143,8 @@ impl Health {
 #[derive(Debug, Default)]
 struct Latencies {
     latest: Vec<Duration>,
+    /// The same in order: every race asks for a quantile.
+    sorted: Vec<Duration>,
     next: usize,
     smoothed: Duration,
 }
@@ -153,16 +155,18 @@ impl Latencies {
         if self.latest.len() < LATENCIES {
             self.latest.push(took);
         } else {
-            self.latest[self.next] = took;
+            let gone = std::mem::replace(&mut self.latest[self.next], took);
             self.next = (self.next + 1) % LATENCIES;
+            let place = self.sorted.partition_point(|latency| *latency < gone);
+            self.sorted.remove(place);
         }
+        let place = self.sorted.partition_point(|latency| *latency < took);
+        self.sorted.insert(place, took);
     }
 
     fn quantile(&self, percent: usize) -> Option<Duration> {
-        let mut sorted = self.latest.clone();
-        let place = sorted.len() * percent / 100;
-        let place = place.min(sorted.len().checked_sub(1)?);
-        Some(*sorted.select_nth_unstable(place).1)
+        let place = self.sorted.len() * percent / 100;
+        self.sorted.get(place.min(self.sorted.len().checked_sub(1)?)).copied()
     }
 }
 

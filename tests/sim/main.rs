@@ -124,7 +124,12 @@ fn seeds(args: &Args) -> bool {
         let told = replay::Told { back: Duration::from_secs(args.back), all: false };
         replay::replay(*seed, &Wishes::default(), &told);
     }
-    totals.violations.is_empty() && (rare.is_empty() || totals.seeds < 1_000)
+    let (quiet, labelled) = totals.tallies.quiet;
+    let labels = labelled * 20 <= quiet;
+    if !labels {
+        println!("VIOLATED  more than 5 % of the answers outside fault windows are labelled");
+    }
+    labels && totals.violations.is_empty() && (rare.is_empty() || totals.seeds < 1_000)
 }
 
 /// Faults that took effect in fewer than one seed of twenty.
