@@ -65,7 +65,7 @@ fn profiles() -> Vec<Profile> {
     let lasting = |wishes: &mut Wishes| {
         wishes.topics = Some(1);
         wishes.proof = Some(Proof::Path);
-        wishes.ttl = Some(Duration::from_secs(600));
+        wishes.ttl = Some(Duration::from_secs(3_000));
     };
     let audited = |wishes: &mut Wishes| {
         wishes.style = Some(Style::Versions);
