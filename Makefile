@@ -1,6 +1,6 @@
 # Each target sets up what it needs. `make test` and `make run` are the two to begin with.
 
-.PHONY: run test lint fmt deny image check-promises
+.PHONY: run test lint fmt deny image check-promises fuzz fuzz-check
 
 # The world in one process: three regions, their topics, the sidecar; it tells the story and stays up.
 run:
@@ -41,3 +41,10 @@ image:
 # That every promise in tests/README.md names tests that exist.
 check-promises:
 	cargo test --locked --test it promises
+
+# Coverage-guided fuzzing (fuzz/README.md). `fuzz-check`: each target 100,000 times, the same way each time, and a planted
+# panic that must be found. `fuzz`: each target for MINUTES (10), going on from what earlier runs found.
+fuzz-check:
+	fuzz/run.sh check
+fuzz:
+	fuzz/run.sh long

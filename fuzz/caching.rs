@@ -103,7 +103,9 @@ pub(crate) fn policy(data: &[u8]) {
     assert!(lifetime(&said, &reply.headers, received).is_none_or(|span| span.as_secs() < u64::MAX / 1000));
     let all = whole(&reply.headers, received);
     let shared = kept(&reply.headers, received);
-    assert!(all.contains_key(header::DATE) && !all.contains_key(header::AGE) && !all.contains_key(header::CONNECTION));
+    assert!(
+        all.contains_key(header::DATE) && !all.contains_key(header::AGE) && !all.contains_key(header::CONNECTION)
+    );
     assert!(shared.iter().all(|(name, value)| all.get_all(name).iter().any(|known| known == value)));
     assert!(said.private.fields().iter().all(|name| !shared.contains_key(name)));
     let merged = updated(&shared, &reply.headers, received);
@@ -126,7 +128,8 @@ pub(crate) fn policy(data: &[u8]) {
     if let Some(words) = plain {
         let says = |word: &str| words.iter().any(|known| known == word);
         assert!(!says("private") && (!says("no-store") || says("must-understand")), "{words:?}");
-        let opened = says("public") || says("must-revalidate") || words.iter().any(|word| word.starts_with("s-maxage"));
+        let opened =
+            says("public") || says("must-revalidate") || words.iter().any(|word| word.starts_with("s-maxage"));
         assert!(opened || !request.headers.contains_key(header::AUTHORIZATION), "{words:?}");
         assert!(!says("no-cache") || stored.always_validate, "{words:?}");
     }
@@ -153,9 +156,8 @@ pub(crate) fn digest(data: &[u8]) {
         ["gzip", "deflate", "br", "zstd", "gzip, br", "zstd, zstd, zstd", "identity, x-gzip", "unknown"];
     let Some((first, body)) = data.split_first() else { return };
     let body = Bytes::copy_from_slice(body);
-    let coded = |codings: &'static str| {
-        HeaderMap::from_iter([(header::CONTENT_ENCODING, HeaderValue::from_static(codings))])
-    };
+    let coded =
+        |codings: &'static str| HeaderMap::from_iter([(header::CONTENT_ENCODING, HeaderValue::from_static(codings))]);
     let headers = coded(CODINGS[usize::from(*first) % CODINGS.len()]);
     assert_eq!(codec::digest(&body, &headers), codec::digest(&body, &headers));
     let plain = codec::digest(&body, &HeaderMap::new());

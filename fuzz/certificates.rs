@@ -99,9 +99,8 @@ fn modulus() -> Vec<u8> {
 
 /// A message that [`Verifier::verify`] takes has, field for field, the signed text of one of the seeds.
 pub(crate) fn signature(data: &[u8]) {
-    static SIGNED: LazyLock<Vec<String>> = LazyLock::new(|| {
-        GENUINE.iter().map(|raw| Envelope::parse(raw).expect("a seed").string_to_sign()).collect()
-    });
+    static SIGNED: LazyLock<Vec<String>> =
+        LazyLock::new(|| GENUINE.iter().map(|raw| Envelope::parse(raw).expect("a seed").string_to_sign()).collect());
     static REGIONS: LazyLock<Vec<Region>> = LazyLock::new(|| {
         let url = Url::parse("http://127.0.0.1:1").expect("a URL");
         vec![Region { name: "eu-west-1".to_owned(), url, topic: topic(TOPIC) }]

@@ -135,7 +135,8 @@ fn fields(admitted: &Admitted, sent: &HeaderMap, seen: &Seen) {
     assert!(headers.len() <= limits::REQUEST_HEADERS && admitted.body.len() <= limits::REQUEST_BODY_BYTES);
     assert!(headers.get_all(header::COOKIE).iter().count() <= 1);
     assert!(headers.get_all(header::CONTENT_LENGTH).iter().count() <= 1);
-    let framed_twice = headers.contains_key(header::CONTENT_LENGTH) && headers.contains_key(header::TRANSFER_ENCODING);
+    let framed_twice =
+        headers.contains_key(header::CONTENT_LENGTH) && headers.contains_key(header::TRANSFER_ENCODING);
     assert!(!framed_twice, "a length and chunks");
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     assert!(length.is_none_or(|length| length == admitted.body.len()), "{length:?}");
