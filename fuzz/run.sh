@@ -10,7 +10,7 @@ RUNS=${RUNS:-100000}       # executions of each target in `check`
 MINUTES=${MINUTES:-10}     # of each target in `long`
 JOBS=${JOBS:-2}            # targets at once
 SEED=${SEED:-1}            # of `check`; `long` draws its own
-PLANTED_RUNS=2000000       # within which the planted panic must be found
+PLANTED_RUNS=20000000      # within which the planted panic must be found
 OUT=target/fuzz
 PROGRAM=target/debug/examples/fuzz
 TARGETS=(envelope announcement certificate-url certificate signature request key policy digest template config)
@@ -84,7 +84,7 @@ lasting() {
 
 planted() {
     rm -rf "$OUT/check/planted"
-    if one planted "$OUT/check/planted" -runs=$PLANTED_RUNS -seed="$SEED" || ! grep -q 'the planted panic' "$OUT/logs/planted"; then
+    if one planted "$OUT/check/planted" -runs=$PLANTED_RUNS -seed="$SEED" -max_len=9 -use_value_profile=1 || ! grep -q 'the planted panic' "$OUT/logs/planted"; then
         printf 'planted: NOT found in %d runs: is coverage counted? see fuzz/rustc.sh\n' $PLANTED_RUNS
         return 1
     fi
