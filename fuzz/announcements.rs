@@ -99,19 +99,19 @@ fn complete(announcement: &Announcement) {
     }
 }
 
-/// Panics on a Protobuf announcement whose record type is four given letters.
+/// Panics on a Protobuf announcement whose record type is four given words of two letters, one after the other.
 ///
-/// Its seed has four others. Blindly, writing these four has odds of one in four thousand million a run at best, so of one
-/// in two hundred within the twenty million runs of a check. Each letter that fits is a step that coverage shows, and so an
-/// input worth going on from: it takes some three million.
+/// The words are in the target's dictionary among others, so writing one where it belongs has odds of about one in two
+/// thousand a run, and writing all four at one go, blindly, of one in 10^13. Each that fits is a step that coverage shows,
+/// and so an input worth going on from: that leads there within a few million runs.
 pub(crate) fn planted(data: &[u8]) {
     let Ok(announcement) = decode(&STANDARD.encode(data)) else { return };
     let mut fitting = 0;
-    for (byte, wanted) in announcement.record_type.bytes().zip(*b"fUz7") {
-        if byte != wanted {
+    for (written, wanted) in announcement.record_type.as_bytes().chunks(2).zip([b"fU", b"z7", b"g0", b"Ld"]) {
+        if written != wanted {
             return;
         }
-        // Kept from being merged into one comparison of four bytes.
+        // Kept from being merged into one comparison.
         fitting = std::hint::black_box(fitting + 1);
     }
     assert!(fitting < 4, "the planted panic");

@@ -13,7 +13,8 @@ SEED=${SEED:-1}            # of `check`; `long` draws its own
 PLANTED_RUNS=20000000      # within which the planted panic must be found
 OUT=target/fuzz
 PROGRAM=target/debug/examples/fuzz
-TARGETS=(envelope announcement certificate-url certificate signature request key policy digest template config)
+# The slowest first, so that it does not run alone at the end.
+TARGETS=(config envelope announcement certificate-url certificate signature request key policy digest template)
 
 build() {
     local started=$SECONDS
@@ -69,6 +70,7 @@ each() {
 }
 
 bounded() {
+    [ "$1" != planted ] || { planted; return; }
     rm -rf "$OUT/check/$1"
     one "$1" "$OUT/check/$1" -runs="$RUNS" -seed="$SEED" || { finding "$1"; return 1; }
     told "$1"
@@ -84,7 +86,7 @@ lasting() {
 
 planted() {
     rm -rf "$OUT/check/planted"
-    if one planted "$OUT/check/planted" -runs=$PLANTED_RUNS -seed="$SEED" -max_len=9 -use_value_profile=1 || ! grep -q 'the planted panic' "$OUT/logs/planted"; then
+    if one planted "$OUT/check/planted" -runs=$PLANTED_RUNS -seed="$SEED" -max_len=16 || ! grep -q 'the planted panic' "$OUT/logs/planted"; then
         printf 'planted: NOT found in %d runs: is coverage counted? see fuzz/rustc.sh\n' $PLANTED_RUNS
         return 1
     fi
@@ -96,8 +98,7 @@ mkdir -p "$OUT"
 case ${1:-} in
 check)
     build
-    each bounded "${TARGETS[@]}" || { printf 'fuzzing found something\n'; exit 1; }
-    planted
+    each bounded "${TARGETS[@]}" planted || { printf 'the check failed\n'; exit 1; }
     printf '%d targets, %d runs each, nothing found, in %d s\n' ${#TARGETS[@]} "$RUNS" "$SECONDS"
     ;;
 long)

@@ -1,2 +1,2 @@
 
-aaaab
+aaaaaaaab
