@@ -1,6 +1,6 @@
 # Each target sets up what it needs. `make test` and `make run` are the two to begin with.
 
-.PHONY: run test lint fmt deny image check-promises chaos
+.PHONY: run test sim designs chaos fuzz fuzz-check lint fmt deny image check-promises
 
 # The world in one process: three regions, their topics, the sidecar; it tells the story and stays up.
 run:
@@ -13,6 +13,22 @@ test:
 	cargo test --locked -- --skip faults:: --skip propagation::
 	@# What is measured has the machine to itself, and shows its figures.
 	cargo test --locked --test it -- faults:: propagation:: --nocapture --test-threads 1
+	$(MAKE) --no-print-directory sim
+
+# The freshness protocol under every fault, in simulated time (tests/sim), then each rule switched off. `make sim
+# SEEDS=1000000` goes on where it stopped; `make sim SEED=7` tells the story of one.
+SEEDS ?= 10000
+SIM := CARGO_PROFILE_TEST_OPT_LEVEL=3 cargo test --locked --features switches --test sim --
+sim:
+ifeq ($(origin SEED),command line)
+	$(SIM) --seed $(SEED)
+else
+	$(SIM) --seeds $(SEEDS) --resume target/sim-$(SEEDS)
+endif
+
+# The table and the picture of the README: three designs on the same seeds.
+designs:
+	$(SIM) --designs --seeds 300
 
 lint:
 	cargo fmt --check
@@ -48,3 +64,9 @@ MINUTES ?= 5
 chaos:
 	tests/emulator/setup.sh
 	cargo test --locked --test chaos -- --seed $(SEED) --minutes $(MINUTES) --pause-90s
+# Coverage-guided fuzzing (fuzz/README.md). `fuzz-check`: each target 100,000 times, the same way each time, and a planted
+# panic that must be found. `fuzz`: each target for MINUTES (10), going on from what earlier runs found.
+fuzz-check:
+	fuzz/run.sh check
+fuzz:
+	fuzz/run.sh long

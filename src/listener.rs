@@ -226,8 +226,8 @@ async fn pause_after(error: &std::io::Error) {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
-/// Serves one connection to its end.
-async fn connection<S, H, F>(stream: S, reception: Reception, handler: H)
+/// Serves one connection to its end, whatever carries its bytes: `handler` answers each of its requests.
+pub async fn connection<S, H, F>(stream: S, reception: Reception, handler: H)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Fn(Request<Incoming>) -> F + Clone + Send + 'static,

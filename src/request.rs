@@ -4,8 +4,9 @@
 //! here is refused what is HTTP but not for us: a foreign `Host` (DNS rebinding), a forwarded request, a missing
 //! token, a body beyond its bound. Parse, don't validate: an [`Admitted`] needs no further check.
 //!
-//! Invariant: path and query are the caller's bytes; no header that was checked here goes on to a region.
+//! Invariant: path and query are the caller's bytes (with the `/` that an absolute target may leave out); no header that was checked here goes on to a region.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -133,9 +134,8 @@ impl Door {
         self.check(&parts, via)?;
         parts.headers.remove(&TOKEN);
         join_cookies(&mut parts.headers);
-        let target = parts.uri.path_and_query().ok_or(Refusal::BadTarget)?;
-        let path_and_query = target.as_str().to_owned();
-        let path_len = target.path().len();
+        let path_and_query = target_of(&parts)?.into_owned();
+        let path_len = parts.uri.path().len();
         let body = if body.is_end_stream() { Bytes::new() } else { collect(body).await? };
         Ok(Admitted { method: parts.method, path_and_query, path_len, headers: parts.headers, body })
     }
@@ -151,11 +151,7 @@ impl Door {
         {
             return Err(Refusal::Coding);
         }
-        let target = parts.uri.path_and_query().ok_or(Refusal::BadTarget)?;
-        if !target.path().starts_with('/') {
-            return Err(Refusal::BadTarget);
-        }
-        if target.as_str().len() > limits::REQUEST_TARGET_BYTES {
+        if target_of(parts)?.len() > limits::REQUEST_TARGET_BYTES {
             return Err(Refusal::LongTarget);
         }
         let head: usize = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
@@ -195,6 +191,18 @@ impl Door {
 /// and answer in HTTP/1.1 (RFC 9110, 7.8), and callers with prior knowledge speak h2c from the start.
 fn is_h2c(offer: &HeaderValue) -> bool {
     offer.as_bytes().split(|byte| *byte == b',').all(|name| name.trim_ascii().eq_ignore_ascii_case(b"h2c"))
+}
+
+/// Path and query; a path that is left out is `/`, in `http://localhost?x` (RFC 9110, 4.2.3): in HTTP/2 it must not be
+/// (RFC 9113, 8.3.1).
+fn target_of(parts: &http::request::Parts) -> Result<Cow<'_, str>, Refusal> {
+    let target = parts.uri.path_and_query().ok_or(Refusal::BadTarget)?.as_str();
+    let left_out = target.starts_with('?') && parts.uri.scheme().is_some() && parts.version < Version::HTTP_2;
+    match target {
+        _ if target.starts_with('/') => Ok(Cow::Borrowed(target)),
+        _ if left_out => Ok(Cow::Owned(format!("/{target}"))),
+        _ => Err(Refusal::BadTarget),
+    }
 }
 
 /// The host that the request names, without its port: `:authority` or the absolute target, else `Host`

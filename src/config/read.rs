@@ -70,11 +70,19 @@ fn loaded(
 /// # Errors
 /// Every mistake there is, in the order of the text.
 pub fn from_toml(text: &str) -> Result<Config, Vec<Mistake>> {
+    from_toml_with_origins(text).map(|(config, _)| config)
+}
+
+/// As [`from_toml`], with where each setting came from.
+///
+/// # Errors
+/// Every mistake there is, in the order of the text.
+pub fn from_toml_with_origins(text: &str) -> Result<(Config, Origins), Vec<Mistake>> {
     let (root, syntax) = tree::parse("nearside.toml", text);
     let mut ledger = Ledger::new(root.place.clone());
     let config = config(&mut ledger, &root);
     checks::check(&mut ledger, &config);
-    finish(ledger, config, syntax).map(|(config, _)| config)
+    finish(ledger, config, syntax)
 }
 
 /// The admin address that the environment alone leads to: for a probe that is given no file.

@@ -177,7 +177,11 @@ fn syntax_mistake(lines: &Lines<'_>, error: &toml::de::Error) -> (Mistake, bool)
     let wrong = if message.starts_with("string values must be quoted") {
         match written {
             "" => Wrong::new("a key without a value", "write a value after the `=`, or remove the line"),
-            _ => Wrong::new(format!("{} needs quotes", quoted(written)), format!("write \"{written}\"")),
+            // One line for a person, whatever stands there.
+            _ if written.len() > 60 => {
+                Wrong::new(format!("{} needs quotes", quoted(written)), "put quotes around it")
+            }
+            _ => Wrong::new(format!("{} needs quotes", quoted(written)), format!("write {}", string(written))),
         }
     } else if message.starts_with("duplicate key") {
         Wrong::new(format!("{} is written twice", quoted(written)), "keep one of the two")
@@ -240,5 +244,16 @@ mod tests {
         assert_eq!(mistakes[0].instead, "write \"1h\"");
         assert_eq!(mistakes[2].wrong, "`rest` is written twice");
         assert_eq!(tree.get("ttl").unwrap().value, Value::Text("1h".to_owned()));
+    }
+
+    #[test]
+    fn what_needs_quotes_is_repeated_on_one_line_without_control_characters() {
+        let instead = |text: &str| {
+            let mistakes = parse("f", text).1.mistakes;
+            mistakes.into_iter().find(|mistake| mistake.wrong.contains("needs quotes")).map(|mistake| mistake.instead)
+        };
+        assert_eq!(instead("ttl = 1\0h\u{1b}\n").as_deref(), Some("write \"1\\u0000h\\u001B\""));
+        let long = format!("ttl = {}\n", "h".repeat(100));
+        assert_eq!(instead(&long).as_deref(), Some("put quotes around it"));
     }
 }

@@ -98,3 +98,16 @@ fn an_offer_of_h2c_is_passed_over_and_the_request_served() {
     let offer = [("host", "localhost"), ("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c")];
     assert_eq!(check(&door, "/", &offer), Ok(()));
 }
+
+#[test]
+fn a_path_that_an_absolute_target_leaves_out_is_a_slash_and_http2_must_not_leave_it_out() {
+    let host = [("host", "localhost")];
+    for (written, target) in [("http://localhost?x", "/?x"), ("http://localhost", "/"), ("/a?x", "/a?x")] {
+        let parts = parts(written, &host);
+        assert_eq!(target_of(&parts).as_deref(), Ok(target), "{written}");
+        assert_eq!(Door::new(&listen(|_| {}), None).check(&parts, Via::Tcp), Ok(()), "{written}");
+    }
+    let mut bare = parts("http://localhost?x", &host);
+    bare.version = Version::HTTP_2;
+    assert_eq!(Door::new(&listen(|_| {}), None).check(&bare, Via::Tcp), Err(Refusal::BadTarget));
+}

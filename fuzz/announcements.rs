@@ -1,0 +1,118 @@
+//! Targets of the announcement path before anything is trusted: the envelope and the announcement in it.
+//!
+//! `planted` holds a panic on purpose: that `make fuzz-check` finds it shows that coverage leads the way.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use nearside::announce::decode::{decode, encode_base64, encode_json};
+use nearside::announce::envelope::{Envelope, Kind};
+use nearside::announce::message::{self, Announcement};
+use nearside::limits;
+use serde_json::json;
+
+/// What [`Envelope::parse`] takes can be written and read again, and its text to sign can be read back in one way.
+pub(crate) fn envelope(data: &[u8]) {
+    let Ok(envelope) = Envelope::parse(data) else { return };
+    assert!(data.len() <= limits::ENVELOPE_BYTES);
+    assert_eq!(envelope.confirmation.is_some(), envelope.kind != Kind::Notification);
+    let again = Envelope::parse(written(&envelope).as_bytes());
+    assert!(again.as_ref() == Ok(&envelope), "{again:?}");
+    assert_eq!(read_back(&envelope.string_to_sign()), signed_fields(&envelope));
+}
+
+fn written(envelope: &Envelope) -> String {
+    let mut fields = json!({
+        "Type": envelope.kind.word(), "MessageId": envelope.message_id, "TopicArn": envelope.topic_arn,
+        "Message": envelope.message, "Subject": envelope.subject, "Timestamp": envelope.timestamp,
+        "SignatureVersion": envelope.signature_version.word(), "Signature": STANDARD.encode(&envelope.signature),
+        "SigningCertURL": envelope.certificate_url,
+    });
+    if let Some(confirmation) = &envelope.confirmation {
+        fields["Token"] = json!(confirmation.token);
+        fields["SubscribeURL"] = json!(confirmation.subscribe_url);
+    }
+    fields.to_string()
+}
+
+type Fields = Vec<(String, String)>;
+
+/// The fields that a signature covers, from the last to the first.
+fn signed_fields(envelope: &Envelope) -> Fields {
+    let mut fields = vec![("Type", envelope.kind.word()), ("TopicArn", &envelope.topic_arn)];
+    let confirmation = envelope.confirmation.as_ref();
+    fields.extend(confirmation.map(|confirmation| ("Token", confirmation.token.as_str())));
+    fields.push(("Timestamp", &envelope.timestamp));
+    fields.extend(match confirmation {
+        Some(confirmation) => Some(("SubscribeURL", confirmation.subscribe_url.as_str())),
+        None => envelope.subject.as_deref().map(|subject| ("Subject", subject)),
+    });
+    fields.extend([("MessageId", envelope.message_id.as_str()), ("Message", &envelope.message)]);
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// Reads a text to sign from its end, knowing nothing of the envelope: every field but the first is two lines.
+fn read_back(text: &str) -> Fields {
+    let mut rest = text.strip_suffix('\n').expect("a newline ends it");
+    let mut fields = Fields::new();
+    loop {
+        let (before, value) = rest.rsplit_once('\n').expect("a name stands before each value");
+        let (before, name) = before.rsplit_once('\n').expect("the message stands before everything");
+        fields.push((name.to_owned(), value.to_owned()));
+        if name == "MessageId" {
+            let message = before.strip_prefix("Message\n").expect("the message is the first");
+            fields.push(("Message".to_owned(), message.to_owned()));
+            return fields;
+        }
+        rest = before;
+    }
+}
+
+/// What [`decode`] takes is complete and within bounds, and both wire forms of it decode to the same. The bytes are
+/// read as text, and as the Protobuf message that a base64 text would hold.
+pub(crate) fn announcement(data: &[u8]) {
+    let text = std::str::from_utf8(data).map(str::to_owned);
+    for text in [text.ok(), Some(STANDARD.encode(data))].into_iter().flatten() {
+        let Ok(announcement) = decode(&text) else { continue };
+        complete(&announcement);
+        for form in [encode_json(&announcement), encode_base64(&announcement)] {
+            assert!(decode(&form).as_ref() == Ok(&announcement), "{announcement:?} as {form}: {:?}", decode(&form));
+        }
+    }
+}
+
+fn complete(announcement: &Announcement) {
+    assert!(announcement.record_type.len() <= limits::RECORD_TYPE_BYTES);
+    assert!(announcement.key.len() <= limits::RECORD_KEY_BYTES);
+    let (typed, keyed) = (!announcement.record_type.is_empty(), !announcement.key.is_empty());
+    let heartbeat = matches!(announcement.kind, message::Kind::Heartbeat { .. });
+    match announcement.kind {
+        message::Kind::Changed { version } | message::Kind::Deleted { version } => {
+            assert!(typed && keyed);
+            assert!(version.is_none_or(|version| (1..=i64::MAX as u64).contains(&version)), "{version:?}");
+        }
+        message::Kind::Reload => assert!(typed || !keyed),
+        message::Kind::Heartbeat { .. } => {}
+    }
+    if let Some(numbered) = &announcement.numbered {
+        assert!(!numbered.publisher.is_empty() && numbered.publisher.len() <= limits::PUBLISHER_BYTES);
+        assert!(numbered.sequence > 0 || heartbeat);
+    }
+}
+
+/// Panics on a Protobuf announcement whose record type is four given words of two letters, one after the other.
+///
+/// The words are in the target's dictionary among others, so writing one where it belongs has odds of about one in two
+/// thousand a run, and writing all four at one go, blindly, of one in 10^13. Each that fits is a step that coverage shows,
+/// and so an input worth going on from: that leads there within a few million runs.
+pub(crate) fn planted(data: &[u8]) {
+    let Ok(announcement) = decode(&STANDARD.encode(data)) else { return };
+    let mut fitting = 0;
+    for (written, wanted) in announcement.record_type.as_bytes().chunks(2).zip([b"fU", b"z7", b"g0", b"Ld"]) {
+        if written != wanted {
+            return;
+        }
+        // Kept from being merged into one comparison.
+        fitting = std::hint::black_box(fitting + 1);
+    }
+    assert!(fitting < 4, "the planted panic");
+}

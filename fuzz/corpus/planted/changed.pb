@@ -1,0 +1,2 @@
+
+aaaaaaaab

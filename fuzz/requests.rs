@@ -1,0 +1,195 @@
+//! Target of a request's way in: bytes on a connection, through hyper and the listener, to what the door admits.
+//!
+//! The connection is a real one in memory: sniffed, HTTP/1.1 or HTTP/2, in pieces of any size. Time is paused and moves
+//! by itself when everything waits, so nobody waits.
+
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, Method, Request, Response, Uri, Version, header};
+use hyper::body::Incoming;
+use nearside::cache::policy::end_to_end;
+use nearside::clock::{Clock, Wall};
+use nearside::config::Listen;
+use nearside::limits;
+use nearside::listener::{self, Ending, Reception, Via};
+use nearside::request::{Admitted, Door, TOKEN};
+use nearside::response::Body;
+use nearside::tasks::Tasks;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+
+const SECRET: &str = "s3cret";
+const ALLOWED: &str = "context.internal";
+
+/// One thread, its time paused.
+pub(crate) fn runtime() -> &'static Runtime {
+    static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+        Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime without I/O")
+    });
+    &RUNTIME
+}
+
+/// The first byte sets the door and the size of the pieces, the rest is what a caller sends until it says no more.
+pub(crate) fn request(data: &[u8]) {
+    let Some((first, raw)) = data.split_first() else { return };
+    let guarded = first & 1 == 1;
+    let via = if first & 4 == 4 { Via::Unix } else { Via::Tcp };
+    let listen = Listen {
+        tcp: None,
+        unix: None,
+        allowed_hosts: vec![ALLOWED.to_owned()],
+        refuse_forwarded: first & 2 == 2,
+        token_file: None,
+        max_connections: 1,
+    };
+    let door = Arc::new(Door::new(&listen, guarded.then(|| SECRET.as_bytes().to_vec())));
+    let raw = Bytes::copy_from_slice(raw);
+    let seen = Arc::new(Seen { raw: raw.clone(), via, guarded, strict: listen.refuse_forwarded });
+    let piece = 1 << (first >> 4);
+    runtime().block_on(async move {
+        let tasks = Tasks::new();
+        let reception = Reception {
+            tasks: tasks.clone(),
+            clock: Clock::simulated(Wall::from_millis(0)),
+            permits: Arc::new(Semaphore::new(1)),
+            ending: Ending::default(),
+        };
+        let handler = move |request: Request<Incoming>| answer(door.clone(), seen.clone(), request);
+        listener::connection(Caller { raw, piece }, reception, handler).await;
+        tasks.drain(Duration::from_secs(60)).await;
+    });
+}
+
+/// What the assertions compare with.
+struct Seen {
+    raw: Bytes,
+    via: Via,
+    guarded: bool,
+    strict: bool,
+}
+
+async fn answer(door: Arc<Door>, seen: Arc<Seen>, request: Request<Incoming>) -> Response<Body> {
+    let (uri, headers, version) = (request.uri().clone(), request.headers().clone(), request.version());
+    let body = match door.admit(request, seen.via).await {
+        Ok(admitted) => {
+            target(&admitted, &uri, version, &seen);
+            host(&uri, &headers, version, seen.via);
+            fields(&admitted, &headers, &seen);
+            passed_on(&admitted.headers);
+            Bytes::from_static(b"admitted")
+        }
+        Err(refusal) => Bytes::from(refusal.to_string()),
+    };
+    Response::new(Body::Whole(Some(body)))
+}
+
+/// The target is a path, within its bound, and the caller's own bytes.
+fn target(admitted: &Admitted, uri: &Uri, version: Version, seen: &Seen) {
+    let target = admitted.path_and_query.as_str();
+    assert!(admitted.method != Method::CONNECT);
+    assert!(target.starts_with('/') && target.len() <= limits::REQUEST_TARGET_BYTES);
+    assert!(!target.bytes().any(|byte| byte <= b' ' || byte == 0x7f || byte == b'#'), "{target:?}");
+    let rest = target.strip_prefix(admitted.path()).expect("the target begins with its path");
+    assert!(!admitted.path().contains('?') && (rest.is_empty() || rest.starts_with('?')), "{target:?}");
+    // `http://localhost?x` names the path `/` without writing it (RFC 9110, 4.2.3); HTTP/2 compresses.
+    let written = if uri.authority().is_some() && !contains(&seen.raw, target) { &target[1..] } else { target };
+    assert!(version >= Version::HTTP_2 || contains(&seen.raw, written), "{target:?}");
+}
+
+/// On a TCP port the host is this machine's or a configured one, as a browser reads it; one host, not two.
+fn host(uri: &Uri, headers: &HeaderMap, version: Version, via: Via) {
+    assert!(headers.get_all(header::HOST).iter().count() <= 1);
+    let named = uri.authority().map(|authority| authority.as_str().as_bytes());
+    let named = named.or(headers.get(header::HOST).map(|value| value.as_bytes()));
+    assert!(named.is_some() || version < Version::HTTP_11 && via == Via::Unix);
+    if via == Via::Unix {
+        return;
+    }
+    let named = named.and_then(|bytes| std::str::from_utf8(bytes).ok()).expect("it was compared as text");
+    let url = url::Url::parse(&format!("http://{named}/"));
+    let ours = match url.as_ref().map(url::Url::host) {
+        Ok(Some(url::Host::Domain(name))) => {
+            let name = name.trim_end_matches('.');
+            name == "localhost" || name.ends_with(".localhost") || name == ALLOWED
+        }
+        Ok(Some(url::Host::Ipv4(address))) => IpAddr::from(address).is_loopback(),
+        Ok(Some(url::Host::Ipv6(address))) => IpAddr::from(address).is_loopback(),
+        _ => false,
+    };
+    assert!(ours, "{named:?} is not ours");
+}
+
+/// What was checked does not go on, nothing was lost beside it, and the head is within its bounds.
+fn fields(admitted: &Admitted, sent: &HeaderMap, seen: &Seen) {
+    let headers = &admitted.headers;
+    assert!(!headers.contains_key(&TOKEN));
+    assert!(!seen.guarded || sent.get(&TOKEN).is_some_and(|token| token.as_bytes() == SECRET.as_bytes()));
+    assert!(!seen.strict || !headers.contains_key("x-forwarded-for") && !headers.contains_key(header::FORWARDED));
+    assert!(headers.len() <= limits::REQUEST_HEADERS && admitted.body.len() <= limits::REQUEST_BODY_BYTES);
+    assert!(headers.get_all(header::COOKIE).iter().count() <= 1);
+    assert!(headers.get_all(header::CONTENT_LENGTH).iter().count() <= 1);
+    let framed_twice =
+        headers.contains_key(header::CONTENT_LENGTH) && headers.contains_key(header::TRANSFER_ENCODING);
+    assert!(!framed_twice, "a length and chunks");
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    assert!(length.is_none_or(|length| length == admitted.body.len()), "{length:?}");
+    let others = sent.keys().filter(|name| **name != TOKEN && **name != header::COOKIE);
+    for name in others {
+        assert!(headers.get_all(name).iter().eq(sent.get_all(name).iter()), "{name} goes along as it came");
+    }
+}
+
+/// What goes on to a region holds nothing that was for this hop.
+fn passed_on(headers: &HeaderMap) {
+    let kept = end_to_end(headers);
+    for name in ["connection", "te", "trailer", "transfer-encoding", "upgrade", "keep-alive", "proxy-connection"] {
+        assert!(!kept.contains_key(name), "{name} goes on");
+    }
+    for line in headers.get_all(header::CONNECTION) {
+        for name in line.as_bytes().split(|byte| *byte == b',') {
+            let named = HeaderName::from_bytes(name.trim_ascii());
+            assert!(!named.is_ok_and(|name| kept.contains_key(name)), "named by Connection, and goes on");
+        }
+    }
+    assert_eq!(end_to_end(&kept), kept);
+}
+
+fn contains(bytes: &[u8], wanted: &str) -> bool {
+    wanted.is_empty() || bytes.windows(wanted.len()).any(|window| window == wanted.as_bytes())
+}
+
+/// Sends its bytes in pieces, then says no more; takes whatever it is told.
+struct Caller {
+    raw: Bytes,
+    piece: usize,
+}
+
+impl AsyncRead for Caller {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let size = self.piece.min(buffer.remaining()).min(self.raw.len());
+        let piece = self.raw.split_to(size);
+        buffer.put_slice(&piece);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Caller {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(buffer.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

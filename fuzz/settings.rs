@@ -1,0 +1,142 @@
+//! Targets of what an operator writes: route templates and the configuration, and the paths that meet them.
+
+use nearside::config::mistake::{Mistake, Place};
+use nearside::config::read::from_toml_with_origins;
+use nearside::config::router::Router;
+use nearside::config::template::is_plain;
+use nearside::config::{Config, PathTemplate, RecordTemplate, Segment, effective};
+use nearside::limits;
+use percent_encoding::percent_decode_str;
+
+/// Two path templates, a record template and a path, a line each: a template reads back as it was written, and what it
+/// takes of a path puts that path together again.
+pub(crate) fn template(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let mut lines = text.splitn(4, '\n');
+    let mut next = || lines.next().unwrap_or_default();
+    let (one, other, record, path) = (next(), next(), next(), next());
+    let Ok(one) = PathTemplate::parse(one) else { return };
+    assert_eq!(PathTemplate::parse(&one.to_string()).as_ref(), Ok(&one));
+    assert!(one.covers(&one) && one.overlaps(&one));
+    if let Ok(record) = RecordTemplate::parse(record) {
+        assert_eq!(RecordTemplate::parse(&record.to_string()).as_ref(), Ok(&record));
+        captured(&one, &record, path);
+    }
+    let Ok(other) = PathTemplate::parse(other) else { return };
+    let (ours, theirs) = (one.matches(path).is_some(), other.matches(path).is_some());
+    assert_eq!(one.overlaps(&other), other.overlaps(&one));
+    assert!(!one.covers(&other) || one.overlaps(&other));
+    assert!(!(ours && theirs) || one.overlaps(&other), "{path:?} is a path of both");
+    assert!(!(one.covers(&other) && theirs) || ours, "{path:?} is covered");
+}
+
+/// Segment by segment, and the record's key from the parts.
+fn captured(template: &PathTemplate, record: &RecordTemplate, path: &str) {
+    let Some(captures) = template.matches(path) else { return };
+    assert!(is_plain(path));
+    let written: Vec<&str> = path[1..].split('/').collect();
+    assert_eq!(written.len(), template.segments.len());
+    let decoded = |text: &str| percent_decode_str(text).decode_utf8().map(String::from);
+    for (segment, written) in template.segments.iter().zip(written) {
+        match segment {
+            Segment::Literal(literal) => assert_eq!(literal, written),
+            Segment::Named(name) => {
+                let value = captures.get(name).expect("every name has a value");
+                assert_eq!(Ok(value.to_string()), decoded(written));
+                assert!(!value.split(['/', '\\']).any(|part| part == "." || part == ".."), "{value:?}");
+            }
+        }
+    }
+    let key: String = record
+        .key
+        .iter()
+        .map(|part| match part {
+            Segment::Literal(text) => text.clone(),
+            Segment::Named(name) => captures.get(name).unwrap_or_default().into_owned(),
+        })
+        .collect();
+    assert_eq!(record.key_of(&captures), key);
+}
+
+/// A text is a configuration that reads back from what `nearside check` prints, or a list of mistakes with their places.
+pub(crate) fn config(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match from_toml_with_origins(text) {
+        Ok((config, origins)) => {
+            usable(&config);
+            routed(&config);
+            let printed = printed(&origins);
+            let again = from_toml_with_origins(&printed);
+            assert!(again.is_ok(), "{again:?} of {printed}");
+            if let Ok((again, _)) = again {
+                assert_eq!(format!("{again:?}"), format!("{config:?}"), "{printed}");
+            }
+        }
+        Err(mistakes) => told(text, &mistakes),
+    }
+}
+
+fn printed(origins: &nearside::config::scope::Origins) -> String {
+    let mut out = Vec::new();
+    effective::print(&mut out, origins, effective::Styles::default()).expect("a vector takes everything");
+    String::from_utf8(out).expect("settings are text")
+}
+
+/// At least one mistake, in order, each once, each on one line with a place in this text, and what to write instead.
+fn told(text: &str, mistakes: &[Mistake]) {
+    assert!(!mistakes.is_empty());
+    assert!(mistakes.is_sorted() && mistakes.windows(2).all(|two| two[0] != two[1]));
+    for mistake in mistakes {
+        assert!(!mistake.wrong.is_empty() && !mistake.instead.is_empty(), "{mistake}");
+        assert!(!mistake.to_string().chars().any(char::is_control), "{mistake:?}");
+        match &mistake.place {
+            Place::File(file) => assert_eq!(&**file, "nearside.toml"),
+            Place::At { line, column, .. } => {
+                let written = text.split('\n').nth(line - 1).expect("a line of the text");
+                assert!((1..=written.chars().count() + 1).contains(column), "{mistake}");
+            }
+            place => assert!(matches!(place, Place::Default), "{mistake}"),
+        }
+    }
+}
+
+/// What the code behind it never checks again.
+fn usable(config: &Config) {
+    let service = &config.service;
+    assert!((1..=limits::REGIONS).contains(&service.regions.len()) && config.race.primary < service.regions.len());
+    for (at, region) in service.regions.iter().enumerate() {
+        assert!(matches!(region.url.scheme(), "http" | "https") && region.url.has_host(), "{region:?}");
+        assert!(service.regions[..at].iter().all(|other| other.name != region.name), "{region:?}");
+    }
+    for route in &service.routes {
+        assert!((1..=8).contains(&route.records.len()), "{route:?}");
+        let named = |name: &str| route.path.names().any(|known| known == name);
+        assert!(route.records.iter().all(|record| record.names().all(named)), "{route:?}");
+    }
+    let announcements = &config.announcements;
+    assert!(announcements.insecure_sns_signer.is_none() || announcements.endpoint_url.is_some());
+    assert!(config.listen.tcp.is_some() || config.listen.unix.is_some());
+}
+
+/// Every route is found by a path of its own, unless an earlier one takes it.
+fn routed(config: &Config) {
+    let router = Router::new(&config.service);
+    for (at, route) in config.service.routes.iter().enumerate() {
+        let written: Vec<&str> = route
+            .path
+            .segments
+            .iter()
+            .map(|segment| match segment {
+                Segment::Literal(literal) => literal.as_str(),
+                Segment::Named(_) => "a%20b",
+            })
+            .collect();
+        let path = format!("/{}", written.join("/"));
+        let Some(found) = router.find(&path) else {
+            assert!(path.len() + 16 > limits::RECORD_KEY_BYTES / 2, "{path} is unrouted");
+            continue;
+        };
+        assert!(found.index <= at && found.route.path.matches(&path).is_some());
+        assert!(found.records().all(|(kind, key)| !kind.is_empty() && !key.is_empty()));
+    }
+}
