@@ -1,6 +1,6 @@
 # Each target sets up what it needs. `make test` and `make run` are the two to begin with.
 
-.PHONY: run test lint fmt deny image check-promises
+.PHONY: run test lint fmt deny image check-promises designs
 
 # The world in one process: three regions, their topics, the sidecar; it tells the story and stays up.
 run:
@@ -41,3 +41,8 @@ image:
 # That every promise in tests/README.md names tests that exist.
 check-promises:
 	cargo test --locked --test it promises
+
+# Three designs under the same 300 seeds of the simulator: writes docs/pictures/designs.svg, and the table into the README
+# and docs/freshness.md. Minutes, once it is built.
+designs:
+	CARGO_PROFILE_TEST_OPT_LEVEL=3 cargo test --locked --features switches --test sim -- --designs --seeds 300

@@ -7,6 +7,7 @@
 mod check;
 mod designs;
 mod faults;
+mod figure;
 mod plan;
 mod run;
 mod subject;
@@ -72,6 +73,10 @@ fn main() {
             println!("{violation}");
         }
         return;
+    }
+    if args.iter().any(|arg| arg == "--designs") {
+        let tallies = |seed, design| simulate(seed, &wishes, design, false).checker.tallies;
+        return figure::compare(number("--seeds").unwrap_or(300), tallies);
     }
     let (seeds, from) = (number("--seeds").unwrap_or(100), number("--from").unwrap_or(0));
     let started = Instant::now();

@@ -1,0 +1,186 @@
+//! Owns the comparison of the designs: the same seeds for each, one table, one picture.
+//!
+//! Before it: whoever can simulate a seed with a design. After it: `docs/pictures/designs.svg`, and the table between the
+//! markers of the README and of the protocol's page. Invariant: what is written is what was counted; the same seeds write
+//! the same bytes.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use self::picture::{Bar, Panel, Picture};
+use super::check::Tallies;
+use super::designs::Design;
+
+mod picture;
+
+/// From the simplest to ours.
+const DESIGNS: [Design; 3] = [Design::Naive, Design::Middle, Design::Nearside];
+
+/// Where the table goes: the page, and how the picture is reached from there.
+const PAGES: [(&str, &str); 2] =
+    [("README.md", "docs/pictures/designs.svg"), ("docs/freshness.md", "pictures/designs.svg")];
+const PICTURE: &str = "docs/pictures/designs.svg";
+const BEGIN: &str = "<!-- designs:begin -->\n";
+const END: &str = "<!-- designs:end -->";
+
+/// What is compared of a design.
+struct Row {
+    design: Design,
+    tallies: Tallies,
+}
+
+/// Simulates `seeds` seeds from 0 on with every design, on two threads, and writes table and picture.
+pub(crate) fn compare(seeds: u64, simulate: impl Fn(u64, Design) -> Tallies + Sync) {
+    let rows: Vec<Row> =
+        DESIGNS.into_iter().map(|design| Row { design, tallies: total(seeds, design, &simulate) }).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let picture = root.join(PICTURE);
+    std::fs::create_dir_all(picture.parent().expect("it has a directory")).expect("docs/ can be written");
+    std::fs::write(&picture, drawn(&rows, seeds)).expect("docs/ can be written");
+    println!("{}", table(&rows));
+    for (page, picture) in PAGES {
+        let path = root.join(page);
+        let text = std::fs::read_to_string(&path).expect("the page is there");
+        match with_table(&text, &section(&rows, seeds, picture)) {
+            Some(text) => std::fs::write(&path, text).expect("the page can be written"),
+            None => println!("{page} has no place for the table: {} ... {END}", BEGIN.trim()),
+        }
+    }
+}
+
+fn total(seeds: u64, design: Design, simulate: &(impl Fn(u64, Design) -> Tallies + Sync)) -> Tallies {
+    let (next, started) = (AtomicU64::new(0), Instant::now());
+    let total = Mutex::new((Tallies::default(), 0));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds {
+                return;
+            }
+            let tallies = simulate(seed, design);
+            let (total, done) = &mut *total.lock().expect("no panic while it was held");
+            total.add(&tallies);
+            *done += 1;
+            if *done % 50 == 0 || *done == seeds {
+                println!("{}: {done} of {seeds} seeds, {:.0} s", design.word(), started.elapsed().as_secs_f64());
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        scope.spawn(work);
+    });
+    total.into_inner().expect("no panic while it was held").0
+}
+
+/// The page with its table replaced.
+fn with_table(page: &str, section: &str) -> Option<String> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}{section}{END}{after}"))
+}
+
+fn section(rows: &[Row], seeds: u64, picture: &str) -> String {
+    let reads = rows.iter().map(|row| row.tallies.reads).min().unwrap_or_default();
+    format!(
+        "{}\n![The same in bars]({picture})\n\n\
+         `make designs` wrote this: {seeds} seeds of the simulator, at least {} reads with each design.\n",
+        table(rows),
+        grouped(reads)
+    )
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "| design | stale reads | worst staleness | reads served backwards | requests to regions per read | labelled reads |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: |\n",
+    );
+    for row in rows {
+        let Row { design, tallies } = row;
+        text += &format!(
+            "| {} | {} | {} | {} | {} | {} |\n",
+            design.word(),
+            percent(row.stale()),
+            span(tallies.worst),
+            grouped(tallies.backwards),
+            decimal(row.requests()),
+            percent(row.labelled())
+        );
+    }
+    text
+}
+
+fn drawn(rows: &[Row], seeds: u64) -> String {
+    let panel = |title, note, of: &dyn Fn(&Row) -> (f64, String)| {
+        let bar = |row: &Row| {
+            let (value, figure) = of(row);
+            Bar { name: row.design.word(), value, figure }
+        };
+        Panel { title, note, bars: rows.iter().map(bar).collect() }
+    };
+    let panels = vec![
+        panel("Stale reads", "share of answers more than a second behind some region, not labelled", &|row| {
+            (row.stale(), percent(row.stale()))
+        }),
+        panel("Worst staleness", "how far behind the worst of them was", &|row| {
+            (row.tallies.worst.as_secs_f64(), span(row.tallies.worst))
+        }),
+        panel("Reads served backwards", "older than what the same process had served before, not labelled", &|row| {
+            (row.tallies.backwards as f64, grouped(row.tallies.backwards))
+        }),
+        panel("Requests to regions per read", "three on each miss, and what runs in the background", &|row| {
+            (row.requests(), decimal(row.requests()))
+        }),
+    ];
+    let about = format!("Three designs under the same {seeds} seeds of regions, changes, readers and faults");
+    Picture { title: "What each design serves when things go wrong", about, panels }.svg()
+}
+
+impl Row {
+    fn share(&self, of: u64) -> f64 {
+        of as f64 / self.tallies.reads.max(1) as f64
+    }
+
+    fn stale(&self) -> f64 {
+        self.share(self.tallies.stale)
+    }
+
+    fn labelled(&self) -> f64 {
+        self.share(self.tallies.labelled)
+    }
+
+    fn requests(&self) -> f64 {
+        self.share(self.tallies.legs)
+    }
+}
+
+/// Two digits that count.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let digits = if percent >= 10.0 || percent == 0.0 { 0 } else { (-percent.log10()).floor().max(0.0) as usize + 1 };
+    format!("{percent:.digits$} %")
+}
+
+fn decimal(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+fn span(span: Duration) -> String {
+    if span < Duration::from_secs(10) {
+        format!("{:.1} s", span.as_secs_f64())
+    } else {
+        format!("{} s", span.as_secs())
+    }
+}
+
+/// With a comma at thousands.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let comma = |(place, digit): (usize, char)| {
+        let comma = place > 0 && (digits.len() - place).is_multiple_of(3);
+        comma.then_some(',').into_iter().chain([digit])
+    };
+    digits.chars().enumerate().flat_map(comma).collect()
+}
