@@ -116,7 +116,7 @@ pub(crate) struct Tallies {
     pub(crate) stale: u64,
     /// By how much the worst was behind.
     pub(crate) worst: Duration,
-    /// Answers older than what was served before.
+    /// Answers older than what had been served when their reader came.
     pub(crate) backwards: u64,
     /// Requests to regions.
     pub(crate) legs: u64,
@@ -158,6 +158,8 @@ pub(crate) struct Checker {
     /// As `told`, whatever was forgotten.
     announced: Vec<usize>,
     served: Vec<usize>,
+    /// Per record: what was the newest that had been served since when, of what replies state.
+    newest_served: Vec<Vec<(Duration, usize)>>,
     /// Per record: when announcements arrived that put everything before them out of date, but for what shows the place
     /// that they announce, if they say which.
     news: Vec<Vec<(Duration, Option<usize>)>>,
@@ -183,6 +185,7 @@ impl Checker {
             told: vec![0; keys],
             announced: vec![0; keys],
             served: vec![0; keys],
+            newest_served: vec![Vec::new(); keys],
             news: vec![Vec::new(); keys],
             unread: Vec::new(),
             proven: Default::default(),
@@ -207,6 +210,7 @@ impl Checker {
     pub(crate) fn forget(&mut self) {
         self.told.fill(0);
         self.served.fill(0);
+        self.newest_served.iter_mut().for_each(Vec::clear);
     }
 
     /// A region's subscription was made, or is gone.
@@ -278,18 +282,26 @@ impl Checker {
                 self.tallies.stale += 1;
                 self.tallies.worst = self.tallies.worst.max(behind);
             }
-            self.tallies.backwards += u64::from(label.is_none() && *place < self.served[*key]);
+            self.count_backwards(answer, label, (*key, *place));
             if label.is_none() && !self.lenient {
                 self.check(&world.plan, answer, *asked, (*key, *raw));
             }
             self.check_bound(&world.plan, answer, (*key, *place));
-            if states(&world.plan, *key, *raw) {
-                self.served[*key] = self.served[*key].max(*raw);
+            if states(&world.plan, *key, *raw) && *raw > self.served[*key] {
+                self.served[*key] = *raw;
+                self.newest_served[*key].push((answer.ended, *raw));
             }
         }
         if label.is_none() && !self.lenient {
             self.check_age(&world.plan, answer, *asked);
         }
+    }
+
+    /// Readers who overlap have no order: only what had been served when a reader came is before him.
+    fn count_backwards(&mut self, answer: &Answer, label: Option<&str>, (key, place): (usize, usize)) {
+        let before = self.newest_served[key].iter().rev().find(|(at, _)| *at <= answer.began);
+        let backwards = label.is_none() && before.is_some_and(|(_, served)| place < *served);
+        self.tallies.backwards += u64::from(backwards);
     }
 
     fn check(&mut self, plan: &Plan, answer: &Answer, asked: Duration, (key, place): (usize, usize)) {

@@ -9,9 +9,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use self::picture::{Bar, Panel, Picture};
+use self::picture::{Bar, Measure, Picture};
 use super::check::Tallies;
 use super::designs::Design;
+use super::plan::{Proof, REGIONS, Style, Wishes};
 
 mod picture;
 
@@ -25,16 +26,42 @@ const PICTURE: &str = "docs/pictures/designs.svg";
 const BEGIN: &str = "<!-- designs:begin -->\n";
 const END: &str = "<!-- designs:end -->";
 
-/// What is compared of a design.
+/// The worlds that designs are compared in.
+const WORLDS: [&str; 2] = ["versions and numbered heartbeats", "whatever a seed draws"];
+
+/// A design in a world, and what was counted.
 struct Row {
+    world: usize,
     design: Design,
     tallies: Tallies,
 }
 
+/// What the protocol asks of a service and its publishers, or as the seed has it: perhaps no versions, no numbers, no
+/// heartbeats, and not every region with a topic.
+fn wishes(world: usize) -> Wishes {
+    match world {
+        0 => Wishes {
+            style: Some(Style::Versions),
+            proof: Some(Proof::Watermark),
+            announces_versions: Some(true),
+            topics: Some(REGIONS),
+            ..Wishes::default()
+        },
+        _ => Wishes::default(),
+    }
+}
+
 /// Simulates `seeds` seeds from 0 on with every design, on two threads, and writes table and picture.
-pub(crate) fn compare(seeds: u64, simulate: impl Fn(u64, Design) -> Tallies + Sync) {
-    let rows: Vec<Row> =
-        DESIGNS.into_iter().map(|design| Row { design, tallies: total(seeds, design, &simulate) }).collect();
+pub(crate) fn compare(seeds: u64, simulate: impl Fn(u64, &Wishes, Design) -> Tallies + Sync) {
+    let mut rows = Vec::new();
+    for world in 0..WORLDS.len() {
+        for design in DESIGNS {
+            println!("{}, {}:", WORLDS[world], design.word());
+            let wishes = wishes(world);
+            let tallies = total(seeds, |seed| simulate(seed, &wishes, design));
+            rows.push(Row { world, design, tallies });
+        }
+    }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let picture = root.join(PICTURE);
     std::fs::create_dir_all(picture.parent().expect("it has a directory")).expect("docs/ can be written");
@@ -50,7 +77,7 @@ pub(crate) fn compare(seeds: u64, simulate: impl Fn(u64, Design) -> Tallies + Sy
     }
 }
 
-fn total(seeds: u64, design: Design, simulate: &(impl Fn(u64, Design) -> Tallies + Sync)) -> Tallies {
+fn total(seeds: u64, simulate: impl Fn(u64) -> Tallies + Sync) -> Tallies {
     let (next, started) = (AtomicU64::new(0), Instant::now());
     let total = Mutex::new((Tallies::default(), 0));
     let work = || {
@@ -59,12 +86,12 @@ fn total(seeds: u64, design: Design, simulate: &(impl Fn(u64, Design) -> Tallies
             if seed >= seeds {
                 return;
             }
-            let tallies = simulate(seed, design);
+            let tallies = simulate(seed);
             let (total, done) = &mut *total.lock().expect("no panic while it was held");
             total.add(&tallies);
             *done += 1;
             if *done % 50 == 0 || *done == seeds {
-                println!("{}: {done} of {seeds} seeds, {:.0} s", design.word(), started.elapsed().as_secs_f64());
+                println!("  {done} of {seeds} seeds, {:.0} s", started.elapsed().as_secs_f64());
             }
         }
     };
@@ -94,17 +121,18 @@ fn section(rows: &[Row], seeds: u64, picture: &str) -> String {
 
 fn table(rows: &[Row]) -> String {
     let mut text = String::from(
-        "| design | stale reads | worst staleness | reads served backwards | requests to regions per read | labelled reads |\n\
-         | --- | ---: | ---: | ---: | ---: | ---: |\n",
+        "| what is stated | design | stale reads | worst staleness | reads served backwards | requests to regions per read \
+         | labelled reads |\n| --- | --- | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for row in rows {
-        let Row { design, tallies } = row;
+        let Row { world, design, tallies } = row;
         text += &format!(
-            "| {} | {} | {} | {} | {} | {} |\n",
+            "| {} | {} | {} | {} | {} | {} | {} |\n",
+            if design == &DESIGNS[0] { WORLDS[*world] } else { "" },
             design.word(),
             percent(row.stale()),
             span(tallies.worst),
-            grouped(tallies.backwards),
+            percent(row.backwards()),
             decimal(row.requests()),
             percent(row.labelled())
         );
@@ -113,29 +141,31 @@ fn table(rows: &[Row]) -> String {
 }
 
 fn drawn(rows: &[Row], seeds: u64) -> String {
-    let panel = |title, note, of: &dyn Fn(&Row) -> (f64, String)| {
+    let measure = |title, note, of: &dyn Fn(&Row) -> (f64, String)| {
         let bar = |row: &Row| {
             let (value, figure) = of(row);
             Bar { name: row.design.word(), value, figure }
         };
-        Panel { title, note, bars: rows.iter().map(bar).collect() }
+        let cell = |world| rows.iter().filter(|row| row.world == world).map(bar).collect();
+        Measure { title, note, cells: (0..WORLDS.len()).map(cell).collect() }
     };
-    let panels = vec![
-        panel("Stale reads", "share of answers more than a second behind some region, not labelled", &|row| {
+    let measures = vec![
+        measure("Stale reads", "share of answers more than a second behind some region, not labelled", &|row| {
             (row.stale(), percent(row.stale()))
         }),
-        panel("Worst staleness", "how far behind the worst of them was", &|row| {
+        measure("Worst staleness", "how far behind the worst of them was", &|row| {
             (row.tallies.worst.as_secs_f64(), span(row.tallies.worst))
         }),
-        panel("Reads served backwards", "older than what the same process had served before, not labelled", &|row| {
-            (row.tallies.backwards as f64, grouped(row.tallies.backwards))
+        measure("Reads served backwards", "share of answers older than an earlier reader's, not labelled", &|row| {
+            (row.backwards(), percent(row.backwards()))
         }),
-        panel("Requests to regions per read", "three on each miss, and what runs in the background", &|row| {
+        measure("Requests to regions per read", "three for each miss, and what runs in the background", &|row| {
             (row.requests(), decimal(row.requests()))
         }),
     ];
     let about = format!("Three designs under the same {seeds} seeds of regions, changes, readers and faults");
-    Picture { title: "What each design serves when things go wrong", about, panels }.svg()
+    let columns = WORLDS.iter().map(|world| format!("Stated: {world}")).collect();
+    Picture { title: "What each design serves when things go wrong", about, columns, measures }.svg()
 }
 
 impl Row {
@@ -145,6 +175,10 @@ impl Row {
 
     fn stale(&self) -> f64 {
         self.share(self.tallies.stale)
+    }
+
+    fn backwards(&self) -> f64 {
+        self.share(self.tallies.backwards)
     }
 
     fn labelled(&self) -> f64 {

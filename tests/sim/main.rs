@@ -75,7 +75,7 @@ fn main() {
         return;
     }
     if args.iter().any(|arg| arg == "--designs") {
-        let tallies = |seed, design| simulate(seed, &wishes, design, false).checker.tallies;
+        let tallies = |seed, wishes: &Wishes, design| simulate(seed, wishes, design, false).checker.tallies;
         return figure::compare(number("--seeds").unwrap_or(300), tallies);
     }
     let (seeds, from) = (number("--seeds").unwrap_or(100), number("--from").unwrap_or(0));

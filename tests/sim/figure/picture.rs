@@ -16,55 +16,63 @@ pub(super) struct Bar {
     pub(super) figure: String,
 }
 
-/// Bars of one measure.
-pub(super) struct Panel {
-    /// The measure.
+/// One measure, in all columns.
+pub(super) struct Measure {
+    /// In bold.
     pub(super) title: &'static str,
     /// What it means.
     pub(super) note: &'static str,
-    /// In the order of all panels.
-    pub(super) bars: Vec<Bar>,
+    /// The bars of each column; one scale for all.
+    pub(super) cells: Vec<Vec<Bar>>,
 }
 
-/// Panels, two abreast.
+/// Measures below each other, columns beside each other.
 pub(super) struct Picture {
     /// In large.
     pub(super) title: &'static str,
     /// Below it.
     pub(super) about: String,
-    /// An even number.
-    pub(super) panels: Vec<Panel>,
+    /// What each column is of.
+    pub(super) columns: Vec<String>,
+    /// From above.
+    pub(super) measures: Vec<Measure>,
 }
 
 const WIDTH: f64 = 960.0;
-/// Where the first panel begins, and how far each reaches.
-const TOP: f64 = 86.0;
-const PANEL: (f64, f64) = (462.0, 168.0);
-/// Within a panel: where bars begin, their longest length, and from one to the next.
-const BARS: (f64, f64, f64) = (96.0, 258.0, 32.0);
+const MARGIN: f64 = 24.0;
+/// Where columns are named, where the first measure begins, and how high each is.
+const NAMES: f64 = 92.0;
+const TOP: f64 = 112.0;
+const STEP: f64 = 156.0;
+/// From one column to the next.
+const COLUMN: f64 = 462.0;
+/// Within a column: where bars begin, their longest length, their height, and from one to the next.
+const BARS: (f64, f64, f64, f64) = (84.0, 278.0, 22.0, 29.0);
 /// Where the largest is this many times the smallest, lengths are logarithms.
 const FAR_APART: f64 = 25.0;
 
+/// No custom properties: some readers know none.
 const STYLE: &str = "    \
-svg { --ground: #ffffff; --ink: #1d2733; --faint: #566476; --line: #d5dde5; --a: #8b97a5; --b: #c08a1e; --c: #2b62a8 }
-    @media (prefers-color-scheme: dark) {
-      svg { --ground: #0f151c; --ink: #e3e9f0; --faint: #9aa8b7; --line: #2c3844; --a: #7d8a99; --b: #d9a441; --c: #6aa5ec }
-    }
-    text { font: 14px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: var(--ink) }
+text { font: 14px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #1d2733 }
     .title { font-size: 19px; font-weight: 600 }
     .head { font-size: 15px; font-weight: 600 }
-    .small { font-size: 12px; fill: var(--faint) }
-    .figure { font-weight: 600; font-variant-numeric: tabular-nums }
-    .ground { fill: var(--ground) }
-    .axis { stroke: var(--line); stroke-width: 1 }
-    .bar0 { fill: var(--a) } .bar1 { fill: var(--b) } .bar2 { fill: var(--c) }
+    .column { font-size: 14px; font-weight: 600; fill: #566476 }
+    .small { font-size: 12px; fill: #566476 }
+    .figure { font-weight: 600 }
+    .ground { fill: #ffffff }
+    .axis { stroke: #c5d0db; stroke-width: 1 }
+    .bar0 { fill: #8b97a5 } .bar1 { fill: #c08a1e } .bar2 { fill: #2b62a8 }
+    @media (prefers-color-scheme: dark) {
+      text { fill: #e3e9f0 } .small, .column { fill: #9aa8b7 } .ground { fill: #0f151c } .axis { stroke: #3a4754 }
+      .bar0 { fill: #7d8a99 } .bar1 { fill: #d9a441 } .bar2 { fill: #6aa5ec }
+    }
 ";
 
 impl Picture {
     /// The file.
     pub(super) fn svg(&self) -> String {
-        let height = TOP + PANEL.1 * (self.panels.len() as f64 / 2.0).ceil() + 6.0;
-        let spoken: Vec<String> = self.panels.iter().map(Panel::spoken).collect();
+        let height = TOP + STEP * self.measures.len() as f64;
+        let spoken: Vec<String> = self.measures.iter().map(|measure| measure.spoken(&self.columns)).collect();
         let mut svg = String::new();
         // Writing to a String cannot fail.
         let _ = write!(
@@ -72,56 +80,71 @@ impl Picture {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
              aria-labelledby=\"title text\">\n  <title id=\"title\">{}</title>\n  <desc id=\"text\">{}. {}</desc>\n  \
              <style>\n{STYLE}  </style>\n  <rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\" rx=\"8\"/>\n  \
-             <text class=\"title\" x=\"24\" y=\"38\">{}</text>\n  <text class=\"small\" x=\"24\" y=\"60\">{}</text>\n",
+             <text class=\"title\" x=\"{MARGIN}\" y=\"36\">{}</text>\n  \
+             <text class=\"small\" x=\"{MARGIN}\" y=\"57\">{}</text>\n",
             self.title,
             self.about,
             spoken.join(" "),
             self.title,
             self.about
         );
-        for (place, panel) in self.panels.iter().enumerate() {
-            let (column, line) = ((place % 2) as f64, (place / 2) as f64);
-            panel.draw(&mut svg, 24.0 + column * PANEL.0, TOP + line * PANEL.1);
+        for (place, column) in self.columns.iter().enumerate() {
+            let x = MARGIN + COLUMN * place as f64;
+            let _ = writeln!(svg, "  <text class=\"column\" x=\"{x}\" y=\"{NAMES}\">{column}</text>");
+        }
+        for (place, measure) in self.measures.iter().enumerate() {
+            measure.draw(&mut svg, TOP + STEP * place as f64);
         }
         svg + "</svg>\n"
     }
 }
 
-impl Panel {
+impl Measure {
     /// For those who cannot see it.
-    fn spoken(&self) -> String {
-        let bars: Vec<String> = self.bars.iter().map(|bar| format!("{} {}", bar.name, bar.figure)).collect();
-        format!("{}: {}.", self.title, bars.join(", "))
+    fn spoken(&self, columns: &[String]) -> String {
+        let bar = |bar: &Bar| format!("{} {}", bar.name, bar.figure);
+        let cell = |(column, bars): (&String, &Vec<Bar>)| {
+            let bars: Vec<String> = bars.iter().map(bar).collect();
+            format!("{column}: {}", bars.join(", "))
+        };
+        let cells: Vec<String> = columns.iter().zip(&self.cells).map(cell).collect();
+        format!("{}. {}.", self.title, cells.join("; "))
     }
 
-    fn draw(&self, svg: &mut String, x: f64, y: f64) {
-        let scale = Scale::of(&self.bars);
-        let note = if scale.from.is_some() { ", logarithmic" } else { "" };
-        let axis = x + BARS.0;
+    fn draw(&self, svg: &mut String, y: f64) {
+        let scale = Scale::of(&self.cells);
+        let note = if scale.from.is_some() { "; lengths are logarithmic" } else { "" };
         let _ = write!(
             svg,
-            "  <text class=\"head\" x=\"{x}\" y=\"{}\">{}</text>\n  <text class=\"small\" x=\"{x}\" y=\"{}\">{}{note}</text>\n",
-            y + 16.0,
+            "  <text x=\"{MARGIN}\" y=\"{}\"><tspan class=\"head\">{}</tspan>\
+             <tspan class=\"small\" dx=\"10\">{}{note}</tspan></text>\n",
+            y + 20.0,
             self.title,
-            y + 34.0,
             self.note
         );
-        let (first, last) = (y + 44.0, y + 44.0 + BARS.2 * self.bars.len() as f64);
-        let _ = writeln!(svg, "  <path class=\"axis\" d=\"M{axis} {first}V{last}\"/>");
-        for (place, bar) in self.bars.iter().enumerate() {
-            let (top, length) = (first + 4.0 + BARS.2 * place as f64, scale.length(bar.value));
-            let base = top + 17.0;
-            let _ = write!(
-                svg,
-                "  <text x=\"{}\" y=\"{base}\" text-anchor=\"end\">{}</text>\n  \
-                 <rect class=\"bar{place}\" x=\"{axis}\" y=\"{top}\" width=\"{length:.1}\" height=\"24\"/>\n  \
-                 <text class=\"figure\" x=\"{:.1}\" y=\"{base}\">{}</text>\n",
-                axis - 10.0,
-                bar.name,
-                axis + length + 8.0,
-                bar.figure
-            );
+        for (place, bars) in self.cells.iter().enumerate() {
+            cell(svg, bars, &scale, MARGIN + COLUMN * place as f64 + BARS.0, y + 32.0);
         }
+    }
+}
+
+/// The bars of one measure in one column, from `axis` to the right and `first` down.
+fn cell(svg: &mut String, bars: &[Bar], scale: &Scale, axis: f64, first: f64) {
+    let (height, step) = (BARS.2, BARS.3);
+    let _ = writeln!(svg, "  <path class=\"axis\" d=\"M{axis} {first}v{}\"/>", step * bars.len() as f64 + 4.0);
+    for (place, bar) in bars.iter().enumerate() {
+        let (top, length) = (first + 5.0 + step * place as f64, scale.length(bar.value));
+        let base = top + 16.0;
+        let _ = write!(
+            svg,
+            "  <text x=\"{}\" y=\"{base}\" text-anchor=\"end\">{}</text>\n  \
+             <rect class=\"bar{place}\" x=\"{axis}\" y=\"{top}\" width=\"{length:.1}\" height=\"{height}\"/>\n  \
+             <text class=\"figure\" x=\"{:.1}\" y=\"{base}\">{}</text>\n",
+            axis - 9.0,
+            bar.name,
+            axis + length + 8.0,
+            bar.figure
+        );
     }
 }
 
@@ -133,8 +156,8 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(bars: &[Bar]) -> Self {
-        let values = || bars.iter().map(|bar| bar.value).filter(|value| *value > 0.0);
+    fn of(cells: &[Vec<Bar>]) -> Self {
+        let values = || cells.iter().flatten().map(|bar| bar.value).filter(|value| *value > 0.0);
         let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
         let from = (most > least * FAR_APART).then(|| 10f64.powf((least / 2.0).log10().floor()));
         Self { from, to: most.max(f64::MIN_POSITIVE) }
