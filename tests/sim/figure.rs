@@ -190,7 +190,7 @@ impl Row {
     }
 }
 
-/// Two digits that count.
+/// To the tenth, below that to the first digit that counts.
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let digits = if percent >= 10.0 || percent == 0.0 { 0 } else { (-percent.log10()).floor().max(0.0) as usize + 1 };
