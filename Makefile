@@ -26,7 +26,8 @@ else
 	$(SIM) --seeds $(SEEDS) --resume target/sim-$(SEEDS)
 endif
 
-# The table and the picture of the README: three designs on the same seeds.
+# Three designs under the same 300 seeds of the simulator: writes docs/pictures/designs.svg, and the table into the README
+# and docs/freshness.md. Minutes, once it is built.
 designs:
 	$(SIM) --designs --seeds 300
 
@@ -64,6 +65,7 @@ MINUTES ?= 5
 chaos:
 	tests/emulator/setup.sh
 	cargo test --locked --test chaos -- --seed $(SEED) --minutes $(MINUTES) --pause-90s
+
 # Coverage-guided fuzzing (fuzz/README.md). `fuzz-check`: each target 100,000 times, the same way each time, and a planted
 # panic that must be found. `fuzz`: each target for MINUTES (10), going on from what earlier runs found.
 fuzz-check:

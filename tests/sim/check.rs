@@ -84,6 +84,8 @@ pub(crate) struct Checker {
     /// As `told`, whatever was forgotten.
     announced: Vec<usize>,
     served: Vec<usize>,
+    /// Per record: what was the newest that had been served since when, of what replies state.
+    newest_served: Vec<Vec<(Duration, usize)>>,
     /// Per record: when announcements arrived that put everything before them out of date, but for what shows the place
     /// that they announce, if they say which.
     news: Vec<Vec<(Duration, Option<usize>)>>,
@@ -111,6 +113,7 @@ impl Checker {
             told: vec![0; keys],
             announced: vec![0; keys],
             served: vec![0; keys],
+            newest_served: vec![Vec::new(); keys],
             news: vec![Vec::new(); keys],
             announcer: vec![None; keys],
             unread: Vec::new(),
@@ -137,6 +140,7 @@ impl Checker {
     pub(crate) fn forget(&mut self) {
         self.told.fill(0);
         self.served.fill(0);
+        self.newest_served.iter_mut().for_each(Vec::clear);
     }
 
     /// A region's subscription was made, or is gone.
@@ -218,20 +222,28 @@ impl Checker {
                 self.tallies.stale += 1;
                 self.tallies.worst = self.tallies.worst.max(behind);
             }
-            self.tallies.backwards += u64::from(label.is_none() && *place < self.served[*key]);
+            self.count_backwards(answer, label, (*key, *place));
             if label.is_none() && !self.lenient {
                 self.check(&world.plan, answer, seen, (*key, *raw));
                 self.check_announcer(world, answer, seen, (*key, *place));
             }
             self.check_audit(&world.plan, answer, (*key, *place));
             self.check_bound(&world.plan, answer, (*key, *place));
-            if states(&world.plan, *key, *raw) {
-                self.served[*key] = self.served[*key].max(*raw);
+            if states(&world.plan, *key, *raw) && *raw > self.served[*key] {
+                self.served[*key] = *raw;
+                self.newest_served[*key].push((answer.ended, *raw));
             }
         }
         if label.is_none() && !self.lenient {
             self.check_age(&world.plan, answer, seen.asked);
         }
+    }
+
+    /// Readers who overlap have no order: only what had been served when a reader came is before him.
+    fn count_backwards(&mut self, answer: &Answer, label: Option<&str>, (key, place): (usize, usize)) {
+        let before = self.newest_served[key].iter().rev().find(|(at, _)| *at <= answer.began);
+        let backwards = label.is_none() && before.is_some_and(|(_, served)| place < *served);
+        self.tallies.backwards += u64::from(backwards);
     }
 
     fn check(&mut self, plan: &Plan, answer: &Answer, seen: &Seen, (key, place): (usize, usize)) {

@@ -1,12 +1,21 @@
 //! Owns the designs that people would build instead, to be held beside ours: same regions, same topics, same faults.
 //!
-//! *Naive*: a TTL, an announcement deletes, the first reply wins. *Middle*: floors and generations too, but no lease, no
-//! epochs and no rechecks. Before it: [`super::subject`]. After it: answers whose staleness is counted, not judged.
+//! Both race all regions, share a fill among the readers of a path, and keep what they get for the route's TTL.
+//!
+//! *Naive*: an announcement deletes, the first reply wins. *Middle*: what a careful engineer adds who thinks of races and
+//! of order, but not of silence: a floor per record, below which nothing is stored and nothing served while any region
+//! has better; a generation, so that no fill from before an announcement is stored or joined after it; a short TTL for
+//! absence, and a 404 without a version only when no region shows the record; a label on what is below the floor all the
+//! same. It has no lease, no epochs and no rechecks: it believes that announcements arrive.
+//!
+//! Before it: [`super::subject`]. After it: answers whose staleness is counted, not judged. Invariant: neither knows more
+//! than its readers, its topics and its regions have told it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, FutureExt, Shared};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use http::{HeaderMap, Method, StatusCode};
 use nearside::freshness::event::{Event, Says, Scope};
@@ -39,6 +48,9 @@ impl Design {
     }
 }
 
+/// How long a middle design keeps an absence.
+const NEGATIVE_TTL: Duration = Duration::from_secs(30);
+
 /// A sidecar that is only a map.
 pub(crate) struct Simple {
     /// Which.
@@ -51,15 +63,30 @@ pub(crate) struct Simple {
 #[derive(Default)]
 struct State {
     kept: HashMap<String, Kept>,
-    /// By record: the highest version announced or served, and how many announcements came.
-    records: HashMap<u64, (u64, u64)>,
+    records: HashMap<u64, Known>,
+    /// By path, and by the generations of its records where the design has them.
+    fills: HashMap<(String, Vec<u64>), Shared<BoxFuture<'static, Got>>>,
 }
 
+/// What is known of a record.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    /// The highest version announced or served.
+    floor: u64,
+    /// How many announcements came.
+    generation: u64,
+}
+
+#[derive(Clone)]
 struct Kept {
     asked: Duration,
-    text: String,
+    ttl: Duration,
     status: u16,
+    /// What it shows, as the region wrote it.
+    text: String,
     keys: Vec<u64>,
+    /// As many as keys, or none.
+    versions: Vec<Version>,
 }
 
 impl Simple {
@@ -77,7 +104,7 @@ impl Simple {
         self.state.lock().expect("no panic while it was held")
     }
 
-    /// An announcement deletes.
+    /// An announcement deletes; in the middle design it leaves what is known to be as new.
     pub(crate) fn step(&self, event: &Event) {
         let Event::Message { says, .. } = event else { return };
         let (id, version) = match says {
@@ -85,74 +112,129 @@ impl Simple {
             Says::Reload(Scope::Record(id)) => (*id, Version::NONE),
             _ => return,
         };
-        let mut state = self.state();
-        let (floor, moved) = state.records.entry(id.hash).or_default();
-        if self.design == Design::Middle && version != Version::NONE && version.0 <= *floor {
+        let careful = self.design == Design::Middle && version != Version::NONE;
+        let State { kept, records, .. } = &mut *self.state();
+        let known = records.entry(id.hash).or_default();
+        if careful && version.0 < known.floor {
             return;
         }
-        *floor = (*floor).max(version.0);
-        *moved += 1;
-        state.kept.retain(|_, kept| !kept.keys.contains(&id.hash));
+        known.floor = known.floor.max(version.0);
+        known.generation += 1;
+        let as_new = |kept: &Kept| careful && kept.is_versioned() && kept.is_at_floor(records);
+        kept.retain(|_, kept| !kept.keys.contains(&id.hash) || as_new(kept));
     }
 
-    /// A hit, or the first reply that will do.
+    /// A hit, or a fill, shared.
     pub(crate) async fn ask(self: Arc<Self>, world: Arc<World>, path: String) -> Got {
-        let now = world.elapsed();
-        let hit = self
-            .state()
-            .kept
-            .get(&path)
-            .filter(|kept| now.saturating_sub(kept.asked) < self.ttl)
-            .map(|kept| (kept.status, "nearside; hit".to_owned(), read_shows(&kept.text)));
-        if let Some(hit) = hit {
+        let asked = world.elapsed();
+        if let Some(hit) = self.hit(&path, asked) {
             return hit;
         }
         let keys: Vec<u64> = world.records(&path).into_iter().map(|key| key as u64).collect();
-        let before = self.generations(&keys);
+        let generations = if self.design == Design::Middle { self.generations(&keys) } else { Vec::new() };
+        let place = (path, generations);
+        let fill = || self.clone().fill(asked, place.clone(), keys).boxed().shared();
+        let fill = self.state().fills.entry(place.clone()).or_insert_with(fill).clone();
+        fill.await
+    }
+
+    fn hit(&self, path: &str, now: Duration) -> Option<Got> {
+        let state = self.state();
+        let kept = state.kept.get(path).filter(|kept| now.saturating_sub(kept.asked) < kept.ttl)?;
+        let good = self.design == Design::Naive || kept.is_at_floor(&state.records);
+        good.then(|| (kept.status, "nearside; hit".to_owned(), read_shows(&kept.text)))
+    }
+
+    async fn fill(self: Arc<Self>, asked: Duration, place: (String, Vec<u64>), keys: Vec<u64>) -> Got {
+        let best = self.race(&place.0, &keys, asked).await;
+        self.state().fills.remove(&place);
+        let Some(best) = best else { return (502, "nearside; fwd=miss".to_owned(), None) };
+        let (status, shown) = (best.status, read_shows(&best.text));
+        let label = if self.keep(place, best) { "" } else { "; detail=below-floor" };
+        (status, format!("nearside; fwd=miss{label}"), shown)
+    }
+
+    /// The first reply that will do, or the best of all.
+    async fn race(&self, path: &str, keys: &[u64], asked: Duration) -> Option<Kept> {
         let headers = HeaderMap::new();
         let request =
-            Outgoing { method: Method::GET, path_and_query: path.clone(), headers, body: Default::default() };
+            Outgoing { method: Method::GET, path_and_query: path.to_owned(), headers, body: Default::default() };
         let (request, within) = (Arc::new(request), Duration::from_secs(2));
         let ask = |region| self.origin.ask(RegionId(region as u8), request.clone(), within);
         let mut legs: FuturesUnordered<_> = (0..REGIONS).map(ask).collect();
-        let mut best: Option<Reply> = None;
+        let mut best: Option<Kept> = None;
         while let Some(leg) = legs.next().await {
             let Ok(reply) = leg else { continue };
             if !matches!(reply.status, StatusCode::OK | StatusCode::NOT_FOUND) {
                 continue;
             }
-            let enough = self.design == Design::Naive || self.is_at_floor(&keys, &reply);
-            let newer = best.as_ref().is_none_or(|best| reply.versions > best.versions);
-            if enough || newer {
-                best = Some(reply);
+            let next = self.kept(&reply, keys, asked);
+            let records = self.state().records.clone();
+            let enough = next.is_at_floor(&records) && (next.status == 200 || next.is_versioned());
+            if self.design == Design::Naive || enough {
+                return Some(next);
             }
-            if enough {
-                break;
+            if best.as_ref().is_none_or(|best| next.worth(&records) > best.worth(&records)) {
+                best = Some(next);
             }
         }
-        let Some(reply) = best else { return (502, "nearside; fwd=miss".to_owned(), None) };
+        best
+    }
+
+    fn kept(&self, reply: &Reply, keys: &[u64], asked: Duration) -> Kept {
         let text = reply.headers.get(&SHOWS).and_then(|shows| shows.to_str().ok()).unwrap_or_default().to_owned();
-        let (status, shown) = (reply.status.as_u16(), read_shows(&text));
-        let stale = self.design == Design::Middle && before != self.generations(&keys);
+        let credible =
+            reply.versions.len() == keys.len() && reply.versions.iter().all(|version| version.is_credible());
+        let short = self.design == Design::Middle && reply.status == StatusCode::NOT_FOUND && !credible;
+        Kept {
+            asked,
+            ttl: if short { self.ttl.min(NEGATIVE_TTL) } else { self.ttl },
+            status: reply.status.as_u16(),
+            text,
+            keys: keys.to_vec(),
+            versions: if credible { reply.versions.clone() } else { Vec::new() },
+        }
+    }
+
+    /// Keeps what was got, if the design allows it; returns whether it is at the floor, as far as the design has one.
+    fn keep(&self, (path, generations): (String, Vec<u64>), best: Kept) -> bool {
+        if self.design == Design::Naive {
+            self.state().kept.insert(path, best);
+            return true;
+        }
+        let fenced = best.is_versioned() || generations == self.generations(&best.keys);
         let mut state = self.state();
-        if !stale {
-            state.kept.insert(path, Kept { asked: now, text, status, keys: keys.clone() });
+        let good = best.is_at_floor(&state.records);
+        for (key, version) in best.keys.iter().zip(&best.versions) {
+            let known = state.records.entry(*key).or_default();
+            known.floor = known.floor.max(version.0);
         }
-        for (key, version) in keys.iter().zip(&reply.versions).filter(|(_, version)| version.is_credible()) {
-            let floor = &mut state.records.entry(*key).or_default().0;
-            *floor = (*floor).max(version.0);
+        if good && fenced {
+            state.kept.insert(path, best);
         }
-        (status, "nearside; fwd=miss".to_owned(), shown)
+        good
     }
 
     fn generations(&self, keys: &[u64]) -> Vec<u64> {
         let state = self.state();
-        keys.iter().map(|key| state.records.get(key).map_or(0, |(_, moved)| *moved)).collect()
+        keys.iter().map(|key| state.records.get(key).map_or(0, |known| known.generation)).collect()
+    }
+}
+
+impl Kept {
+    fn is_versioned(&self) -> bool {
+        self.versions.len() == self.keys.len()
     }
 
-    fn is_at_floor(&self, keys: &[u64], reply: &Reply) -> bool {
-        let state = self.state();
-        let floor = |key: &u64| state.records.get(key).map_or(0, |(floor, _)| *floor);
-        reply.versions.is_empty() || keys.iter().zip(&reply.versions).all(|(key, version)| version.0 >= floor(key))
+    /// Nothing that states no version is below a floor: generations answer for that.
+    fn is_at_floor(&self, records: &HashMap<u64, Known>) -> bool {
+        let floor = |key: &u64| records.get(key).map_or(0, |known| known.floor);
+        self.keys.iter().zip(&self.versions).all(|(key, version)| version.0 >= floor(key))
+    }
+
+    /// At the floor, then there rather than absent, then newer.
+    fn worth(&self, records: &HashMap<u64, Known>) -> (bool, bool, u128) {
+        let versions = self.versions.iter().map(|version| u128::from(version.0)).sum();
+        (self.is_at_floor(records), self.status == 200, versions)
     }
 }

@@ -12,6 +12,7 @@ mod campaign;
 mod check;
 mod designs;
 mod faults;
+mod figure;
 mod plan;
 mod replay;
 mod rules;
@@ -63,6 +64,9 @@ struct Args {
     /// Only this rule.
     #[arg(long)]
     rule: Option<String>,
+    /// Only the three designs on the same seeds: the table and the picture of the README.
+    #[arg(long)]
+    designs: bool,
     /// Only the seeds, without the rules.
     #[arg(long)]
     no_rules: bool,
@@ -85,6 +89,11 @@ fn main() -> ExitCode {
     if let Some(seed) = args.seed {
         let told = replay::Told { back: Duration::from_secs(args.back), all: args.all };
         return verdict(replay::replay(seed, &Wishes::default(), &told));
+    }
+    if args.designs {
+        let tallies = |seed, wishes: &Wishes, design| simulate(seed, wishes, design, false).checker.tallies;
+        figure::compare(args.seeds, tallies);
+        return ExitCode::SUCCESS;
     }
     let mut well = true;
     if args.rules.is_none() && args.rule.is_none() {
