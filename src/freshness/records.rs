@@ -355,7 +355,9 @@ impl Shard {
             return Kept::Slot { lost: false };
         }
         let lost = self.table.put(hash, state, now);
-        lost.map(|lost| self.lose(lost, now, worst_lag));
+        if let Some(lost) = lost {
+            self.lose(lost, now, worst_lag);
+        }
         Kept::Slot { lost: lost.is_some() }
     }
 

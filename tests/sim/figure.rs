@@ -54,9 +54,9 @@ fn wishes(world: usize) -> Wishes {
 /// Simulates `seeds` seeds from 0 on with every design, on two threads, and writes table and picture.
 pub(crate) fn compare(seeds: u64, simulate: impl Fn(u64, &Wishes, Design) -> Tallies + Sync) {
     let mut rows = Vec::new();
-    for world in 0..WORLDS.len() {
+    for (world, name) in WORLDS.iter().enumerate() {
         for design in DESIGNS {
-            println!("{}, {}:", WORLDS[world], design.word());
+            println!("{name}, {}:", design.word());
             let wishes = wishes(world);
             let tallies = total(seeds, |seed| simulate(seed, &wishes, design));
             rows.push(Row { world, design, tallies });

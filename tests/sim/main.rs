@@ -7,6 +7,13 @@
 //!
 //! `sim` runs 10,000 seeds and the rules; `sim --help` says what else there is.
 
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a program for a terminal, that says how long it takes; what it simulates has a clock of its own"
+)]
+
 mod answer;
 mod campaign;
 mod check;

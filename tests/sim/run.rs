@@ -6,7 +6,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::Poll;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -238,7 +237,7 @@ impl Run {
             return;
         }
         // Nobody has read it for long: it is announced while nothing is stored.
-        if write % 3 == 0 && self.world.plan.windows.iter().any(|w| w.fault == Fault::AbsentThenLagging) {
+        if write.is_multiple_of(3) && self.world.plan.windows.iter().any(|w| w.fault == Fault::AbsentThenLagging) {
             self.subject.evict(std::iter::once(change.key));
         }
         self.send(region, change.key, Says::Write(write), now);
@@ -476,7 +475,7 @@ impl Run {
             });
         };
         let mut answering = Box::pin(answering);
-        if let Poll::Pending = futures_util::poll!(&mut answering) {
+        if futures_util::poll!(&mut answering).is_pending() {
             self.subject.tasks().spawn("reader", answering);
         }
     }

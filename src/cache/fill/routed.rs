@@ -121,7 +121,7 @@ fn known(ask: &Ask, routing: &Routing, sent: &Sent) -> Option<Known> {
     // A record without a version keeps its place among those that have one.
     let versions = || routed.shows.iter().map(|shown| shown.version);
     let stated = if versions().all(|version| version == Version::NONE) { Vec::new() } else { versions().collect() };
-    usable.then(|| Known { versions: stated, digest: routed.digest })
+    usable.then_some(Known { versions: stated, digest: routed.digest })
 }
 
 /// The request as it goes out: validators, `no-cache` after an announcement (R8), the sidecar's own credentials.

@@ -114,10 +114,10 @@ impl Measure {
     fn draw(&self, svg: &mut String, y: f64) {
         let scale = Scale::of(&self.cells);
         let note = if scale.from.is_some() { "; lengths are logarithmic" } else { "" };
-        let _ = write!(
+        let _ = writeln!(
             svg,
             "  <text x=\"{MARGIN}\" y=\"{}\"><tspan class=\"head\">{}</tspan>\
-             <tspan class=\"small\" dx=\"10\">{}{note}</tspan></text>\n",
+             <tspan class=\"small\" dx=\"10\">{}{note}</tspan></text>",
             y + 20.0,
             self.title,
             self.note
