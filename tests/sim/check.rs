@@ -199,7 +199,7 @@ impl Checker {
         let over = plan.windows.iter().filter(until).map(|window| window.until).max();
         let over = over.map_or(Duration::MAX, |over| over + RECOVERY);
         let lasting = version < 1 << 60 || said && !plan.announces_versions;
-        self.spoiled[key] = Some(if lasting { Duration::MAX } else { over });
+        self.spoiled[key] = self.spoiled[key].max(Some(if lasting { Duration::MAX } else { over }));
     }
 
     /// A reader was answered, now.
@@ -328,6 +328,11 @@ impl Checker {
     /// Promise 2, for whatever states a bound, labelled or not.
     fn check_bound(&mut self, plan: &Plan, answer: &Answer, (key, place): (usize, usize)) {
         let Some(bound) = answer.bound() else { return };
+        // A version that is nobody's is none, and then only its own freshness speaks for a node of the announcer's
+        // (FRESHNESS.md, promise 5).
+        if self.spoiled[key].is_some() && plan.regions.iter().any(|region| !region.cache_lag.is_zero()) {
+            return;
+        }
         self.tallies.bounds = (self.tallies.bounds.0 + bound.as_secs(), self.tallies.bounds.1 + 1);
         let since = answer.ended.saturating_sub(bound + slack(plan, answer.ended));
         let missed = (place + 1..=plan.truth.newest(key, since)).find(|place| {

@@ -247,7 +247,8 @@ const LASTING: &[Fault] = &[
 fn suits(fault: Fault, style: Style) -> bool {
     match fault {
         Fault::Backup | Fault::MaxInReply | Fault::MaxInMessage | Fault::FleetLags => style == Style::Versions,
-        Fault::RegionEtags | Fault::OldNotModified => style == Style::Etags,
+        Fault::OldNotModified => style == Style::Etags,
+        Fault::RegionEtags => style != Style::Bare,
         _ => true,
     }
 }
@@ -363,6 +364,8 @@ fn writes(rng: &mut Rng, keys: usize, windows: &[Window]) -> Vec<(Duration, usiz
             }
             // An ordinary change ends the doubt.
             Fault::MaxInMessage | Fault::MaxInReply => {
+                writes.push((between(rng, window.from, window.until), window.key, Kind::Changed, false));
+                writes.push((between(rng, window.from, window.until), window.key, Kind::Changed, false));
                 writes.push((window.until + secs(3), window.key, Kind::Changed, false));
             }
             Fault::Reload => writes.push((window.from, window.key, Kind::Changed, true)),
@@ -444,7 +447,7 @@ fn reads(rng: &mut Rng, keys: usize, truth: &Truth, windows: &[Window]) -> Vec<R
         4 if key.is_multiple_of(3) => 2,
         _ => 0,
     };
-    let mut reads: Vec<Read> = (0..1_450)
+    let mut reads: Vec<Read> = (0..1_400)
         .map(|_| {
             let key = (keys as f64 * rng.f64().powf(1.5)) as usize;
             Read { at: between(rng, secs(3), SPAN), key, view: view(rng, key) }
