@@ -325,9 +325,9 @@ impl Shard {
             cell.record.store(state);
             return Kept::Cell;
         }
-        let lost = self.table.put(hash, state, now);
-        lost.map(|lost| self.lose(lost, now, worst_lag));
-        Kept::Slot { lost: lost.is_some() }
+        let Some(lost) = self.table.put(hash, state, now) else { return Kept::Slot { lost: false } };
+        self.lose(lost, now, worst_lag);
+        Kept::Slot { lost: true }
     }
 
     fn fold(&mut self, hash: u64, now: Moment, worst_lag: Duration) {
