@@ -129,7 +129,7 @@ async fn more_records_than_the_floor_table_has_slots_raise_the_overflow_alarm_on
     world.live().await;
     let metrics = world.sidecar.metrics.clone();
     let before = resident();
-    let announced = 3 * limits::FLOOR_SLOTS / 2;
+    let announced = 5 * limits::FLOOR_SLOTS / 4;
     for key in 0..announced as u64 {
         // Spread over shards and buckets as keyed hashes are.
         let id =
