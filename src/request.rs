@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header};
@@ -230,7 +230,14 @@ fn host_of(value: &str) -> Result<&str, Refusal> {
         None => value.split_at(value.find(':').unwrap_or(value.len())),
     };
     let port_ok = port.is_empty() || port.strip_prefix(':').is_some_and(|digits| digits.parse::<u16>().is_ok());
-    let host_ok = !host.is_empty() && !host.bytes().any(|byte| b"/?#@ \t".contains(&byte));
+    let host_ok = match host.strip_prefix('[') {
+        Some(address) => address.strip_suffix(']').is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
+        // A name as URLs have it (RFC 3986, 3.2.2): what no URL can hold nobody was sent to.
+        None => {
+            let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(&byte);
+            !host.is_empty() && host.bytes().all(fits)
+        }
+    };
     if port_ok && host_ok { Ok(host) } else { Err(Refusal::BadHost) }
 }
 
