@@ -34,6 +34,7 @@ designs:
 lint:
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
+	cargo clippy --locked --features switches --lib --test sim --test chaos -- -D warnings
 	$(MAKE) --no-print-directory deny
 
 fmt:
