@@ -12,7 +12,7 @@ use http::Method;
 
 use super::region::{Leg, Purpose, Regions};
 use super::reply::{Outgoing, Reply};
-use super::verdict::{self, Judged, Known, Label, Scales, Verdict, Winner};
+use super::verdict::{self, Judged, Known, Label, Verdict, Winner};
 use crate::clock::Moment;
 use crate::codec;
 use crate::freshness::record::{Record, Snapshot};
@@ -20,6 +20,10 @@ use crate::freshness::vote::{self, Ballot, Rank, Votes};
 use crate::freshness::words::{RegionId, RegionSet};
 use crate::limits;
 use crate::tasks::{Legs, compute};
+
+use self::standard::Standard;
+
+mod standard;
 
 /// What a race is run for.
 #[derive(Clone, Debug)]
@@ -70,12 +74,6 @@ pub struct Tally {
     pub digests: Vec<(RegionId, u128)>,
 }
 
-/// The floors to judge by, read anew each time.
-enum Standard {
-    Routed { floors: Box<dyn Fn() -> Vec<Snapshot> + Send + Sync>, known: Option<Known> },
-    Unrouted,
-}
-
 /// A race under way. Dropping it gives its legs up.
 pub struct Race {
     regions: Arc<Regions>,
@@ -112,15 +110,7 @@ enum Step {
 impl Race {
     /// Sends the first legs.
     pub fn start(regions: &Arc<Regions>, question: Question) -> Self {
-        let standard = match question.terms {
-            Terms::Routed { records, known } => {
-                let begun: Vec<Snapshot> = records.iter().map(|record| record.snapshot()).collect();
-                let seen = move |(record, begun): (&Arc<Record>, &Snapshot)| record.snapshot().announced_by(begun);
-                let floors = move || records.iter().zip(&begun).map(seen).collect();
-                Standard::Routed { floors: Box::new(floors), known }
-            }
-            Terms::Unrouted => Standard::Unrouted,
-        };
+        let standard = Standard::of(question.terms);
         Self::over(regions, question.request, question.purpose, standard)
     }
 
@@ -390,35 +380,6 @@ fn ballots<'a>(
 ) -> (Vec<usize>, Vec<Ballot<'a>>) {
     let cast = replies.enumerate().filter_map(|(place, reply)| Some((place, verdict::ballot(reply, known)?)));
     cast.unzip()
-}
-
-impl Standard {
-    fn floors(&self) -> Vec<Snapshot> {
-        match self {
-            Self::Routed { floors, .. } => floors(),
-            Self::Unrouted => Vec::new(),
-        }
-    }
-
-    fn known(&self) -> Option<&Known> {
-        match self {
-            Self::Routed { known, .. } => known.as_ref(),
-            Self::Unrouted => None,
-        }
-    }
-
-    fn scales<'a>(&'a self, floors: &'a [Snapshot]) -> Scales<'a> {
-        match self {
-            Self::Routed { known, .. } => Scales::Routed { records: floors, known: known.as_ref() },
-            Self::Unrouted => Scales::Unrouted,
-        }
-    }
-
-    /// The regions that announced all of the records' newest changes.
-    fn announcers(&self) -> RegionSet {
-        let markers = self.floors().into_iter().filter_map(|floor| floor.marker);
-        markers.map(|marker| marker.regions.0).reduce(|all, one| all & one).map_or(RegionSet::EMPTY, RegionSet)
-    }
 }
 
 impl Tally {

@@ -1,0 +1,58 @@
+//! Owns what a race's replies are held against: floors, read anew each time, and what its validators stand for.
+//!
+//! Before it: a question's [`Terms`]. After it: [`super::Race`] judges by it. Invariant: floors and generations are those of
+//! now, announcers those of when the race began (R4).
+
+use std::sync::Arc;
+
+use super::Terms;
+use crate::freshness::record::{Record, Snapshot};
+use crate::freshness::words::RegionSet;
+use crate::origin::verdict::{Known, Scales};
+
+/// The floors to judge by, read anew each time.
+pub(super) enum Standard {
+    Routed { floors: Box<dyn Fn() -> Vec<Snapshot> + Send + Sync>, known: Option<Known> },
+    Unrouted,
+}
+
+impl Standard {
+    pub(super) fn of(terms: Terms) -> Self {
+        match terms {
+            Terms::Routed { records, known } => {
+                let begun: Vec<Snapshot> = records.iter().map(|record| record.snapshot()).collect();
+                let seen = move |(record, begun): (&Arc<Record>, &Snapshot)| record.snapshot().announced_by(begun);
+                let floors = move || records.iter().zip(&begun).map(seen).collect();
+                Self::Routed { floors: Box::new(floors), known }
+            }
+            Terms::Unrouted => Self::Unrouted,
+        }
+    }
+
+    pub(super) fn floors(&self) -> Vec<Snapshot> {
+        match self {
+            Self::Routed { floors, .. } => floors(),
+            Self::Unrouted => Vec::new(),
+        }
+    }
+
+    pub(super) fn known(&self) -> Option<&Known> {
+        match self {
+            Self::Routed { known, .. } => known.as_ref(),
+            Self::Unrouted => None,
+        }
+    }
+
+    pub(super) fn scales<'a>(&'a self, floors: &'a [Snapshot]) -> Scales<'a> {
+        match self {
+            Self::Routed { known, .. } => Scales::Routed { records: floors, known: known.as_ref() },
+            Self::Unrouted => Scales::Unrouted,
+        }
+    }
+
+    /// The regions that announced all of the records' newest changes.
+    pub(super) fn announcers(&self) -> RegionSet {
+        let markers = self.floors().into_iter().filter_map(|floor| floor.marker);
+        markers.map(|marker| marker.regions.0).reduce(|all, one| all & one).map_or(RegionSet::EMPTY, RegionSet)
+    }
+}
