@@ -229,7 +229,9 @@ fn host_of(value: &str) -> Result<&str, Refusal> {
         Some(end) => value.split_at(end + 2),
         None => value.split_at(value.find(':').unwrap_or(value.len())),
     };
-    let port_ok = port.is_empty() || port.strip_prefix(':').is_some_and(|digits| digits.parse::<u16>().is_ok());
+    // `parse` alone would take a sign.
+    let number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.parse::<u16>().is_ok();
+    let port_ok = port.is_empty() || port.strip_prefix(':').is_some_and(number);
     let host_ok = match host.strip_prefix('[') {
         Some(address) => address.strip_suffix(']').is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
         // A name as URLs have it (RFC 3986, 3.2.2): what no URL can hold nobody was sent to.

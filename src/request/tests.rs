@@ -49,7 +49,9 @@ fn a_host_that_is_missing_doubled_or_not_a_host_is_refused() {
     for host in ["", "localhost:99999", "local host", "a@localhost", "localhost/x", "[::1"] {
         assert!(check(&door, "/", &[("host", host)]).is_err(), "{host}");
     }
-    for host in ["<a>.localhost", "a\\b.localhost", "\"localhost\"", "[[::1]]", "[::1]]", "[localhost]", "[]"] {
+    for host in
+        ["<a>.localhost", "a\\b.localhost", "\"localhost\"", "[[::1]]", "[::1]]", "[localhost]", "[]", "localhost:+1"]
+    {
         assert_eq!(check(&door, "/", &[("host", host)]), Err(Refusal::BadHost), "{host}");
     }
     assert_eq!(check(&door, "http://user@localhost/", &[]), Err(Refusal::BadHost));
