@@ -179,8 +179,11 @@ fn raise(state: &mut Snapshot, version: Version) {
 }
 
 /// R6, R15: every reachable region has said for longer than `worst_lag` that the record is not there, without a version:
-/// the DELETED that would have said so was lost.
+/// the DELETED that would have said so was lost, or the floor was nobody's. The record begins anew.
 pub(super) fn accept_absence(state: &mut Snapshot) {
+    state.floor = Version::NONE;
+    state.marker = None;
+    state.at_floor = false;
     state.changed = false;
 }
 

@@ -254,7 +254,7 @@ impl Records {
 
     /// R15: every reachable region answered below the floor, `best` at most, [`Version::NONE`] for an absence without a
     /// version. When it stays so for longer than `worst_lag`, the floor is dropped to that; an absence is accepted, and
-    /// the floor stays (R6).
+    /// the record begins anew (R6).
     pub(super) fn below_floor(
         &self,
         id: RecordId,

@@ -326,7 +326,7 @@ impl Race {
         let label = (judged.verdict == Verdict::TooOld).then_some(Label::BelowFloor);
         let known = self.standard.known();
         let versions = verdict::ballot(reply, known).map(|ballot| ballot.versions.to_vec()).unwrap_or_default();
-        Some(Winner { reply: reply.clone(), verdict: judged.verdict, label, versions })
+        Some(Winner { reply: reply.clone(), verdict: judged.verdict, label, rank: judged.rank, versions })
     }
 
     fn tally(self, digests: Vec<(RegionId, u128)>) -> Tally {

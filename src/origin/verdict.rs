@@ -82,6 +82,8 @@ pub struct Winner {
     pub verdict: Verdict,
     /// What must be said in the answer, if anything.
     pub label: Option<Label>,
+    /// Whether nobody who is missing can outrank it.
+    pub rank: Rank,
     /// The versions it shows: its own, or for a 304 those of what we know; empty when unknown.
     pub versions: Vec<Version>,
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::answer::Answer;
 use super::faults::Fault;
-use super::plan::{Plan, Proof, RECOVERY, REGIONS, Style, Window};
+use super::plan::{Plan, Proof, RECOVERY, REGIONS, Style, Window, loses};
 use super::subject::{Seen, path};
 use super::tallies::Tallies;
 use super::topic::{Message, Says};
@@ -198,7 +198,9 @@ impl Checker {
             |window: &&Window| matches!(window.fault, Fault::MaxInMessage | Fault::MaxInReply) && window.key == key;
         let over = plan.windows.iter().filter(until).map(|window| window.until).max();
         let over = over.map_or(Duration::MAX, |over| over + RECOVERY);
-        let lasting = version < 1 << 60 || said && !plan.announces_versions;
+        let lasting = version < 1 << 60
+            || said && !plan.announces_versions
+            || plan.windows.iter().any(|window| loses(window.fault));
         self.spoiled[key] = self.spoiled[key].max(Some(if lasting { Duration::MAX } else { over }));
     }
 
@@ -380,6 +382,13 @@ impl Checker {
         let strict = plan.strict && answer.status == 504;
         // A refusal beats what is too old (DESIGN.md, section 5).
         let refused = matches!(answer.status, 401 | 403);
+        // A pause takes the deadline of what was under way.
+        let paused = |w: &Window| {
+            w.fault == Fault::Suspended && w.from <= answer.ended && answer.ended < w.until + Duration::from_secs(6)
+        };
+        if plan.windows.iter().any(paused) {
+            return;
+        }
         let told = self.told[answer.read.key].max(self.served[answer.read.key]);
         let behind = |region: usize| {
             let keys = [answer.read.key, (answer.read.key + 1) % plan.truth.keys()];
@@ -428,7 +437,9 @@ impl Checker {
         };
         for (key, place) in shown {
             let newest = truth.newest(*key, answer.ended);
-            if as_seen(&world.plan, *key, *place, answer.ended) < newest {
+            let told = (*place + 1..=newest)
+                .any(|place| self.reloaded[*key] || truth.write_of(*key, place).is_some_and(|write| !write.silent));
+            if told && as_seen(&world.plan, *key, *place, answer.ended) < newest {
                 self.violate(Property::Converged, answer, Some(*key), || {
                     format!("k{key} is still at place {place} of {newest}: {}", answer.line)
                 });

@@ -202,7 +202,7 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
         windows,
         truth,
         reads,
-        calm: last + if silent_losses { ttl + secs(30) } else { secs(130) },
+        calm: last + if silent_losses { ttl + secs(140) } else { secs(130) },
     }
 }
 
@@ -223,7 +223,7 @@ fn regions(rng: &mut Rng, style: Style, windows: &[Window]) -> Vec<RegionPlan> {
             lag,
             cache_lag: if fleet && style == Style::Versions { ms(200 + rng.u64(0..4_000)) } else { Duration::ZERO },
             cache_share: 0.4,
-            publishers: 1 + rng.usize(0..3),
+            publishers: 1 + rng.usize(0..2),
         }
     };
     (0..REGIONS).map(one).collect()
@@ -324,7 +324,7 @@ const fn on_topic(fault: Fault) -> bool {
 }
 
 /// Faults that lose messages.
-const fn loses(fault: Fault) -> bool {
+pub(crate) const fn loses(fault: Fault) -> bool {
     use Fault::*;
     matches!(
         fault,
@@ -447,7 +447,7 @@ fn reads(rng: &mut Rng, keys: usize, truth: &Truth, windows: &[Window]) -> Vec<R
         4 if key.is_multiple_of(3) => 2,
         _ => 0,
     };
-    let mut reads: Vec<Read> = (0..1_400)
+    let mut reads: Vec<Read> = (0..1_300)
         .map(|_| {
             let key = (keys as f64 * rng.f64().powf(1.5)) as usize;
             Read { at: between(rng, secs(3), SPAN), key, view: view(rng, key) }

@@ -22,6 +22,7 @@ use crate::clock::Wall;
 use crate::freshness::record::{Record, Snapshot};
 use crate::freshness::standing::{self, Sent, Use};
 use crate::freshness::switch::{Rule, is_on};
+use crate::freshness::vote::Rank;
 use crate::freshness::words::{RecordId, Version};
 use crate::origin::race::{First, Question, Race, Tally, Terms};
 use crate::origin::reply::{Failure, Outgoing, Reply};
@@ -56,7 +57,7 @@ pub(super) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
             pilot.fail(Failed { best_error: None, asked, below_floor: true });
             Some((winner, false))
         }
-        First::Good(_) if pilot.is_background() && fill.still_serves() => None,
+        First::Good(winner) if winner.rank < Rank::Now && pilot.is_background() && fill.still_serves() => None,
         First::Good(winner) => {
             let got = fill.keep(&winner, None);
             let stored = got.stored;
@@ -160,8 +161,8 @@ impl RoutedFill<'_> {
         }
     }
 
-    /// What is stored may be served until the race is over: nobody waits for this one's first reply, and it may be one from
-    /// before what is stored (R4).
+    /// What is stored may be served until the race is over: nobody waits for this one's first reply, and where another may
+    /// outrank it, it may be one from before what is stored (R4).
     fn still_serves(&self) -> bool {
         let Some(previous) = &self.ask.previous else { return false };
         let (sidecar, now) = (self.sidecar, self.sidecar.clock.now());
