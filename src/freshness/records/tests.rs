@@ -258,6 +258,7 @@ fn a_version_that_was_only_served_is_undercut_and_one_region_does_not_bring_it_b
 /// R15.
 #[test]
 fn the_agreement_of_all_ends_a_doubt_that_only_a_reply_raised_and_no_other() {
+    type Raise<'a> = &'a dyn Fn(&Records);
     const HUGE: u64 = 1 << 61;
     let replied = |records: &Records| drop(served(records, 7, HUGE, A, at(1)));
     let announced = |records: &Records| drop(change(records, 7, A, HUGE, at(2)));
@@ -265,7 +266,7 @@ fn the_agreement_of_all_ends_a_doubt_that_only_a_reply_raised_and_no_other() {
         below(records, RegionSet::first(2), at(3));
         below(records, RegionSet::first(2), at(64));
     };
-    let doubts: [(&str, &[&dyn Fn(&Records)], bool); 6] = [
+    let doubts: [(&str, &[Raise<'_>], bool); 6] = [
         ("a reply", &[&replied], false),
         ("replies", &[&replied, &replied], false),
         ("an announcement", &[&announced], true),
