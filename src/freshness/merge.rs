@@ -272,6 +272,24 @@ mod tests {
         assert_eq!(world.changed(B, 6), Effect::Joined);
     }
 
+    /// R3, R6, R13: an absence that was stored before may be from before this change.
+    #[test]
+    fn an_announcement_below_a_floor_that_was_only_served_puts_what_states_no_version_out() {
+        let mut world = World::default();
+        assert_eq!(serve(&mut world.state, Version(6), EASY), Effect::Raised);
+        let stored = world.state.generation;
+        assert_eq!(world.announce(A, Some(4), true), Effect::Moved);
+        assert!(!world.state.changed, "a DELETED bars no absence");
+        assert_eq!(world.changed(A, 5), Effect::Moved);
+        assert_eq!((world.state.floor, world.state.changed), (Version(6), true));
+        assert!(!world.state.upholds(Version::NONE, stored));
+        assert!(world.state.upholds(Version(6), stored), "a version at the floor is as fresh as it was");
+        assert_eq!(world.changed(A, 6), Effect::Moved, "the floor is announced");
+        let announced = world.state;
+        assert_eq!(world.changed(B, 5), Effect::None, "what was announced has been surpassed by an announcement");
+        assert_eq!(world.state, announced);
+    }
+
     /// R4.
     #[test]
     fn a_change_without_a_version_always_moves_the_generation_and_keeps_the_floor() {
@@ -336,6 +354,27 @@ mod tests {
         assert_eq!(world.changed(A, 1_005), Effect::Moved, "a record without a last version cannot jump");
         assert_eq!(world.changed(A, 2_005), Effect::Moved, "a jump of exactly max_jump");
         assert_eq!(serve(&mut world.state, Version(u64::MAX), EASY), Effect::Jumped, "in a reply too");
+    }
+
+    /// R15: the first reply for a record may have stated anything.
+    #[test]
+    fn a_floor_that_was_only_served_is_undercut_by_an_announcement_further_below_than_versions_jump() {
+        for (served, effect, floor) in
+            [(1 << 61, Effect::Undercut, 5), (1_006, Effect::Undercut, 5), (1_005, Effect::Moved, 1_005)]
+        {
+            let mut world = World::default();
+            assert_eq!(serve(&mut world.state, Version(served), EASY), Effect::Raised);
+            let stored = world.state.generation;
+            assert_eq!(world.changed(B, 5), effect, "{served}");
+            assert_eq!((world.state.floor, world.state.changed), (Version(floor), true));
+            let undercut = effect == Effect::Undercut;
+            assert_eq!(world.state.upholds(Version(served), stored), !undercut, "no stored version protects");
+            assert_eq!(world.changed(A, 5) == Effect::Joined, undercut, "the announcement is the floor");
+        }
+        let mut world = World::default();
+        world.changed(A, 1 << 61);
+        assert_eq!(world.changed(B, 5), Effect::None, "announced once");
+        assert_eq!(world.state.floor, Version(1 << 61));
     }
 
     /// R15: an entry that states 2^61 must not outlive the announcement of 6.

@@ -218,6 +218,23 @@ mod tests {
     }
 
     #[test]
+    fn quantiles_of_the_sorted_ring_are_those_that_sorting_gives() {
+        let mut luck = fastrand::Rng::with_seed(7);
+        let (mut latencies, mut all) = (Latencies::default(), Vec::new());
+        for _ in 0..4 * LATENCIES {
+            // Few values, so that many are equal.
+            all.push(luck.u32(0..40) * MS);
+            latencies.note(all[all.len() - 1]);
+            let mut latest = all[all.len().saturating_sub(LATENCIES)..].to_vec();
+            latest.sort_unstable();
+            for percent in [0, 5, 50, 95, 100] {
+                let place = (latest.len() * percent / 100).min(latest.len() - 1);
+                assert_eq!(latencies.quantile(percent), Some(latest[place]), "{percent} % of {}", all.len());
+            }
+        }
+    }
+
+    #[test]
     fn quantiles_are_over_the_latest_replies() {
         let mut health = Health::new(START);
         assert_eq!((health.p95(), health.patience()), (None, HEDGE_WAIT + TIMER));

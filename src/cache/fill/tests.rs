@@ -228,6 +228,23 @@ async fn a_reader_who_joins_a_background_fill_that_may_ask_nobody_asks_for_himse
     world.stop().await;
 }
 
+/// Only a reader is entitled to more regions than a background fill may have asked.
+#[tokio::test(start_paused = true)]
+async fn a_background_fill_that_joined_one_that_failed_does_not_begin_another() {
+    for purpose in [Purpose::Foreground, Purpose::Background] {
+        let world = World::new([A, B, C].map(|_| (10, Act::Fail(Failure::Connect))));
+        let first = Ask { purpose, ..ask(&world, X) };
+        let joining = Ask { purpose: Purpose::Background, ..ask(&world, X) };
+        let fills = &world.sidecar.fills;
+        let both = async { tokio::join!(fills.fill(&world.sidecar, first), fills.fill(&world.sidecar, joining)) };
+        let ((_, began), (filled, share)) = both.await;
+        assert_eq!((began, share), (Share::Began, Share::Joined), "{purpose:?}");
+        assert!(matches!(filled, Filled::Failed(_)));
+        assert_eq!(world.asked().len(), REGIONS, "{purpose:?}");
+        world.stop().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn records_of_fills_that_stored_nothing_are_not_held() {
     let world = World::new([(1, status(401).into()), (1, status(401).into()), (1, status(401).into())]);

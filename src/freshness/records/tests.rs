@@ -230,6 +230,77 @@ fn a_jump_that_a_second_region_serves_was_right() {
     assert_eq!(floor(&records, 7), 2_000_001);
 }
 
+/// R15: nothing is known of whose it was, so that regions count anew, and one is not enough.
+#[test]
+fn a_version_that_was_only_served_is_undercut_and_one_region_does_not_bring_it_back() {
+    // What is announced next may come so near that the version would be no jump any more.
+    for (escaped, next) in [(1 << 61, 7), (1_500_000, 900_000)] {
+        let records = records(1 << 12);
+        let record = records.pin(id(7));
+        assert_eq!(served(&records, 7, escaped, A, at(0)), []);
+        let stored = record.snapshot();
+        assert_eq!(stored.floor, Version(escaped), "the first reply may state anything");
+        assert_eq!(change(&records, 7, B, 6, at(1)), [Action::Alarm(B, "version-jump")]);
+        let undercut = record.snapshot();
+        assert_eq!((undercut.floor, undercut.escaped), (Version(6), false));
+        assert!(!undercut.upholds(Version(escaped), stored.generation), "no stored version protects");
+        change(&records, 7, B, next, at(2));
+        assert_eq!(served(&records, 7, escaped, A, at(3)), [Action::Alarm(A, "version-jump")]);
+        served(&records, 7, escaped, A, at(4));
+        change(&records, 7, A, escaped, at(5));
+        assert_eq!(floor(&records, 7), next, "A alone, however often and however it says so");
+        assert!(record.snapshot().escaped);
+        served(&records, 7, escaped, B, at(6));
+        assert_eq!(floor(&records, 7), escaped, "two regions have it");
+    }
+}
+
+/// R15.
+#[test]
+fn the_agreement_of_all_ends_a_doubt_that_only_a_reply_raised_and_no_other() {
+    type Raise<'a> = &'a dyn Fn(&Records);
+    const HUGE: u64 = 1 << 61;
+    let replied = |records: &Records| drop(served(records, 7, HUGE, A, at(1)));
+    let announced = |records: &Records| drop(change(records, 7, A, HUGE, at(2)));
+    let dropped = |records: &Records| {
+        below(records, RegionSet::first(2), at(3));
+        below(records, RegionSet::first(2), at(64));
+    };
+    let doubts: [(&str, &[Raise<'_>], bool); 6] = [
+        ("a reply", &[&replied], false),
+        ("replies", &[&replied, &replied], false),
+        ("an announcement", &[&announced], true),
+        ("an announcement, then a reply", &[&announced, &replied], true),
+        ("a reply, then an announcement", &[&replied, &announced], true),
+        ("a dropped floor", &[&dropped], true),
+    ];
+    for (why, raise, stays) in doubts {
+        let records = records(1 << 12);
+        let record = records.pin(id(7));
+        change(&records, 7, A, 9, at(0));
+        raise.iter().for_each(|raise| raise(&records));
+        assert!(record.snapshot().escaped, "{why}");
+        records.agreed(id(7), &record);
+        assert_eq!(record.snapshot().escaped, stays, "{why}");
+    }
+}
+
+/// R6, R15: the DELETED that would have said so was lost.
+#[test]
+fn an_absence_that_every_reachable_region_shows_for_longer_than_the_worst_lag_is_accepted_and_the_floor_stays() {
+    let records = records(1 << 12);
+    let record = records.pin(id(7));
+    change(&records, 7, A, 9, at(0));
+    let absent = |seconds| records.below_floor(id(7), &record, Version::NONE, RegionSet::first(2), at(seconds));
+    assert_eq!((absent(1), absent(61)), (vec![], vec![]), "not longer than the worst lag");
+    assert!(record.snapshot().changed);
+    assert_eq!(absent(62), [Action::Alarm(A, "absence-accepted")]);
+    let state = record.snapshot();
+    assert_eq!((state.floor, state.changed, state.escaped), (Version(9), false, false));
+    change(&records, 7, B, 10, at(63));
+    assert!(record.snapshot().changed, "made again");
+}
+
 /// R18.
 #[test]
 fn a_reload_of_a_type_moves_the_generations_of_that_type_and_keeps_floors() {

@@ -92,6 +92,17 @@ fn r6_a_tombstone_counts_by_its_version() {
 }
 
 #[test]
+fn r6_versions_of_some_records_and_none_of_another_show_that_this_one_is_absent() {
+    let some = [Version(5), Version::NONE];
+    let shows = ballot(A, Said::Present, &some);
+    assert_eq!(rank(&shows, &[floor(5), announced(9, A, false)]), Rank::Below, "a CHANGED says that it is there");
+    assert_eq!(rank(&shows, &[floor(5), floor(0)]), Rank::Waits, "else all are heard");
+    assert_eq!(rank(&shows, &[floor(5), announced(0, A, true)]), Rank::Now, "its announcer is believed");
+    let none = ballot(A, Said::Present, &[Version::NONE; 2]);
+    assert_eq!(rank(&none, &[floor(0), announced(9, A, false)]), Rank::Now, "a service that states no versions");
+}
+
+#[test]
 fn r6_after_a_deleted_without_a_version_a_lagging_region_cannot_bring_the_record_back_at_once() {
     let record = [Snapshot { floor: Version(5), ..announced(0, A, true) }];
     assert_eq!(rank(&ballot(B, Said::Present, &[Version(5)]), &record), Rank::Waits);

@@ -5,9 +5,12 @@ use std::sync::Mutex;
 use http::StatusCode;
 
 use super::*;
-use crate::config::RaceMode;
+use crate::clock::Wall;
+use crate::config::{self, Heartbeats, RaceMode};
+use crate::freshness::Freshness;
+use crate::freshness::event::{Event, Says};
 use crate::freshness::record::Marker;
-use crate::freshness::words::Version;
+use crate::freshness::words::{RecordId, TypeId, Version};
 use crate::origin::reply::Failure;
 use crate::origin::scripted::{self, Act, DEADLINE, Script, body, get, ms, retry_after, shows, status};
 
@@ -179,6 +182,40 @@ async fn r4_without_versions_the_announcer_is_waited_for_while_it_may_answer() {
     let (first, took) = world.first().await;
     assert_eq!(winner(first).reply.region, B, "all reachable regions agree");
     assert!(about(took, 6));
+}
+
+/// R4: it may have answered from before what it announces.
+#[tokio::test(start_paused = true)]
+async fn a_region_that_joins_the_marker_in_mid_race_is_no_announcer_to_that_race() {
+    let world = World::new(RaceMode::All, [(60, body("new")), (20, body("old")), (30, body("old"))]);
+    let settings = config::Freshness {
+        heartbeats: Heartbeats::Auto,
+        worst_lag: Duration::from_secs(60),
+        grace: Duration::ZERO,
+        max_jump: 1_000_000,
+        strict: false,
+        audit_period: Duration::from_secs(600),
+        state_file: None,
+    };
+    let freshness = Freshness::new(&settings, 3, 1 << 12, world.now());
+    let id = RecordId { record_type: TypeId(0), hash: 7 };
+    let record = freshness.pin(id);
+    let announce = |region| {
+        let (published, says) = (Wall::default(), Says::Changed(id, Some(Version(5))));
+        let message = Event::Message { region, published, queued: None, numbered: None, says };
+        freshness.step(world.now(), published, message);
+    };
+    announce(A);
+    let terms = Terms::Routed { records: vec![record.clone()], known: None };
+    let question = Question { request: Arc::new(get()), terms, purpose: Purpose::Foreground };
+    let mut race = Race::start(&world.regions, question);
+    tokio::select! {
+        _ = race.first() => panic!("nobody has answered yet"),
+        () = tokio::time::sleep(ms(10)) => announce(B),
+    }
+    assert_eq!(record.snapshot().marker.unwrap().regions, RegionSet::first(2));
+    assert_eq!(winner(race.first().await).reply.region, A);
+    assert_eq!(race.finish().await.best.unwrap().reply.region, A);
 }
 
 #[tokio::test(start_paused = true)]

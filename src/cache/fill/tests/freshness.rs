@@ -308,6 +308,33 @@ async fn replies_without_versions_are_confirmed_by_304s_of_all_regions() {
     world.stop().await;
 }
 
+/// R7: a record without a version keeps its place among those that have one.
+#[tokio::test(start_paused = true)]
+async fn a_304_for_two_records_of_which_one_has_a_version_stands_for_that_version() {
+    const PAIR: &str = "/v1/pairs/x/y";
+    let tagged = || Act::from(versions(&[5, 0]).with("etag", "\"t\""));
+    let world = World::new([(1, tagged()), (2, tagged()), (3, tagged())]);
+    world.live().await;
+    world.get(PAIR).await;
+    tokio::time::sleep(ms(10)).await;
+    world.set_all(1, status(304));
+    let confirmed = world.get_with(PAIR, "cache-control", "no-cache").await;
+    assert!(confirmed.body == "5,0" && confirmed.line.contains("fwd-status=304"), "{confirmed:?}");
+    tokio::time::sleep(ms(10)).await;
+    world.announce(A, "x", 5);
+    let answer = world.get(PAIR).await;
+    assert_eq!((said(&answer), answer.is_hit()), (("5,0", None), true), "it shows what was announced");
+    world.set_all(20, status(304));
+    world.requests();
+    let headers = http::HeaderMap::from_iter([(http::header::CACHE_CONTROL, "no-cache".parse().unwrap())]);
+    let reader = world.begin_with(PAIR, headers);
+    tokio::time::sleep(ms(5)).await;
+    world.announce(A, "x", 6);
+    let answer = reader.await.unwrap().unwrap();
+    assert_eq!((said(&answer), answer.is_stored()), (("5,0", Some("below-floor")), false));
+    world.stop().await;
+}
+
 /// R8.
 #[tokio::test(start_paused = true)]
 async fn after_an_announcement_regions_are_asked_end_to_end_and_an_older_reply_of_an_intermediary_is_too_old() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::cache::entry::Standing;
-use crate::freshness::event::{Event, Says};
+use crate::freshness::event::{Event, Says, Scope};
 use crate::limits;
 use crate::serve::scripted::Answer;
 
@@ -225,6 +225,71 @@ async fn a_floor_that_no_region_reaches_for_the_worst_lag_is_dropped_and_answers
         world.pass(SECOND).await;
     }
     assert_eq!(world.floor("x"), 4);
+    world.stop().await;
+}
+
+/// R5: a change without a version leaves the floor where it was, and so does RELOAD: who lags still shows the floor.
+#[tokio::test(start_paused = true)]
+async fn after_a_change_without_a_version_or_a_reload_the_floor_earns_nothing_for_the_worst_lag() {
+    for reload in [false, true] {
+        let world = World::new([(1, shows(5).into()), (2, shows(5).into()), (3, shows(5).into())]);
+        world.live().await;
+        world.get(X).await;
+        assert_eq!(world.standing("x"), CONFIRMED);
+        world.set(A, 1, Act::Fail(Failure::Connect));
+        if reload {
+            world.hear(A, Says::Reload(Scope::All))
+        } else {
+            world.announce(A, "x", 0)
+        }
+        for (wait, expected) in [(ms(1), PROVISIONAL), (58 * SECOND, PROVISIONAL), (3 * SECOND, CONFIRMED)] {
+            world.pass(wait).await;
+            assert_eq!(world.get_with(X, "cache-control", "no-cache").await.body, "5");
+            tokio::time::sleep(ms(10)).await;
+            assert_eq!(world.standing("x"), expected, "{wait:?}, RELOAD: {reload}");
+        }
+        world.stop().await;
+    }
+}
+
+/// R4: nobody waits for a recheck, so that its first reply need not be taken for want of a better one.
+#[tokio::test(start_paused = true)]
+async fn a_recheck_whose_first_reply_is_an_older_one_replaces_nothing_before_its_race_is_over() {
+    let world = World::new([(1, body("new").into()), (5, body("old").into()), (5, body("old").into())]);
+    world.live().await;
+    world.announce(A, "x", 0);
+    assert_eq!(world.get(X).await.body, "new");
+    tokio::time::sleep(ms(10)).await;
+    world.requests();
+    world.set(A, 800, body("new"));
+    for _ in 0..100 {
+        let answer = world.get(X).await;
+        assert!(answer.body == "new" && answer.label() == Some("provisional"), "{answer:?}");
+        tokio::time::sleep(ms(10)).await;
+    }
+    assert_eq!(world.asked().len(), 2 * REGIONS, "rechecks alone");
+    world.stop().await;
+}
+
+/// R15: the doubt is over when all agree on something ordinary; what was stored meanwhile must not outlive the next change.
+#[tokio::test(start_paused = true)]
+async fn what_showed_a_doubted_version_is_put_out_by_an_ordinary_announcement_after_the_doubt() {
+    let huge = 1 << 61;
+    let world = World::new([(1, shows(5).into()), (20, shows(5).into()), (20, shows(5).into())]);
+    world.get(X).await;
+    world.set(A, 1, shows(huge));
+    let doubted = world.get_with(X, "cache-control", "no-cache").await;
+    assert_eq!((doubted.body.clone(), doubted.label()), (huge.to_string(), Some("floor-escaped")));
+    tokio::time::sleep(ms(50)).await;
+    world.set_all(1, shows(5));
+    world.get("/v1/contexts/x/other").await;
+    tokio::time::sleep(ms(10)).await;
+    let stored = world.get(X).await;
+    assert_eq!((stored.body.clone(), stored.label()), (huge.to_string(), Some("provisional")));
+    world.set_all(1, shows(6));
+    world.announce(B, "x", 6);
+    let answer = world.get(X).await;
+    assert!(answer.body == "6" && !answer.is_hit(), "{answer:?}");
     world.stop().await;
 }
 
