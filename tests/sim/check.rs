@@ -298,10 +298,14 @@ impl Checker {
         let noticed = world.noticed();
         let replies = noticed.replies.get(&path(plan, answer.read));
         let of_race = |told: &&Told| told.race == seen.race && told.done < answer.ended;
+        // The best is kept when the race is over: when all have answered, or at the deadline.
+        let replies_of_race = replies.into_iter().flatten().filter(of_race).count();
+        let over = replies_of_race == REGIONS || answer.ended > seen.asked + Duration::from_millis(2_100);
         let his = replies.into_iter().flatten().filter(of_race).find(|told| told.region == region);
-        let better = his.is_some_and(|told| {
-            told.shown.iter().any(|(key, place)| *place >= announced && plan.truth.is_present(*key, *place))
-        });
+        let better = over
+            && his.is_some_and(|told| {
+                told.shown.iter().any(|(key, place)| *place >= announced && plan.truth.is_present(*key, *place))
+            });
         drop(noticed);
         if better {
             self.violate(Property::Announced, answer, Some(key), || {

@@ -10,8 +10,12 @@ use fastrand::Rng;
 use super::faults::Fault;
 use super::truth::{Backup, Kind, Truth, Write};
 
-/// How long writes and faults go on; what comes after is the calm in which everything must come right.
-pub(crate) const SPAN: Duration = Duration::from_secs(600);
+/// How long writes and faults go on; what comes after is the calm in which everything must come right: eleven minutes and
+/// more in all.
+pub(crate) const SPAN: Duration = Duration::from_secs(480);
+/// Readers come at least so often (with those of the calm it is 2,000), and so much changes at least.
+const READS: usize = 1_880;
+const WRITES: usize = 50;
 /// Regions of the service.
 pub(crate) const REGIONS: usize = 3;
 /// How long after a fault its consequences are excused from the cap on labels.
@@ -174,7 +178,7 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
         _ => rng.f64() < 0.4,
     };
     let topics = wishes.topics.unwrap_or(if rng.f64() < 0.2 { 1 + rng.usize(0..2) } else { REGIONS });
-    let ttl = wishes.ttl.unwrap_or(secs(90 + rng.u64(0..500)));
+    let ttl = wishes.ttl.unwrap_or(secs(90 + rng.u64(0..240)));
     let windows = windows(rng, wishes, style, keys, topics);
     // Only announced versions tell that the announcer's own nodes lag (FRESHNESS.md, promise 5).
     let fleet = windows.iter().any(|window| window.fault == Fault::FleetLags);
@@ -267,7 +271,7 @@ fn windows(rng: &mut Rng, wishes: &Wishes, style: Style, keys: usize, topics: us
     for fault in faults {
         let mut window = Window {
             fault,
-            from: between(rng, secs(90), secs(520)),
+            from: between(rng, secs(90), secs(410)),
             until: Duration::ZERO,
             region: rng.usize(0..if on_topic(fault) { topics } else { REGIONS }),
             key: rng.usize(0..keys),
@@ -346,9 +350,7 @@ pub(crate) const fn loses(fault: Fault) -> bool {
 fn writes(rng: &mut Rng, keys: usize, windows: &[Window]) -> Vec<(Duration, usize, Kind, bool)> {
     let zipf = |rng: &mut Rng| (keys as f64 * rng.f64().powi(2)) as usize;
     let kind = |rng: &mut Rng| if rng.f64() < 0.15 { Kind::Deleted } else { Kind::Changed };
-    let count = 50 + rng.usize(0..10);
-    let mut writes: Vec<_> =
-        (0..count).map(|_| (between(rng, secs(15), secs(580)), zipf(rng), kind(rng), false)).collect();
+    let mut writes: Vec<(Duration, usize, Kind, bool)> = Vec::new();
     for window in windows {
         match window.fault {
             Fault::HotKey => {
@@ -371,7 +373,7 @@ fn writes(rng: &mut Rng, keys: usize, windows: &[Window]) -> Vec<(Duration, usiz
             Fault::Reload => writes.push((window.from, window.key, Kind::Changed, true)),
             Fault::AbsentAgainstPresent | Fault::DeletedAfterRecreation => {
                 for n in 0..4 {
-                    let at = between(rng, secs(100), secs(500));
+                    let at = between(rng, secs(100), secs(400));
                     let then = if n % 2 == 0 { Kind::Deleted } else { Kind::Changed };
                     writes.push((at, window.key, then, false));
                     writes.push((at + ms(50 + rng.u64(0..3_000)), window.key, Kind::Changed, false));
@@ -381,7 +383,7 @@ fn writes(rng: &mut Rng, keys: usize, windows: &[Window]) -> Vec<(Duration, usiz
             fault if on_topic(fault) || matches!(fault, Fault::Suspended | Fault::Restart | Fault::FleetLags) => {
                 for _ in 0..4 {
                     writes.push((
-                        between(rng, window.from, window.until.min(secs(590))),
+                        between(rng, window.from, window.until.min(secs(470))),
                         zipf(rng),
                         kind(rng),
                         false,
@@ -391,6 +393,8 @@ fn writes(rng: &mut Rng, keys: usize, windows: &[Window]) -> Vec<(Duration, usiz
             _ => {}
         }
     }
+    let more = WRITES.saturating_sub(writes.len()).max(25) + rng.usize(0..5);
+    writes.extend((0..more).map(|_| (between(rng, secs(15), secs(460)), zipf(rng), kind(rng), false)));
     writes.sort_by_key(|(at, ..)| *at);
     writes
 }
@@ -447,12 +451,7 @@ fn reads(rng: &mut Rng, keys: usize, truth: &Truth, windows: &[Window]) -> Vec<R
         4 if key.is_multiple_of(3) => 2,
         _ => 0,
     };
-    let mut reads: Vec<Read> = (0..1_300)
-        .map(|_| {
-            let key = (keys as f64 * rng.f64().powf(1.5)) as usize;
-            Read { at: between(rng, secs(3), SPAN), key, view: view(rng, key) }
-        })
-        .collect();
+    let mut reads: Vec<Read> = Vec::new();
     // Around a change is where something can go wrong: before it arrives, while it arrives, just after.
     for (index, write) in truth.writes.iter().enumerate() {
         for ingests in &truth.ingests {
@@ -468,6 +467,11 @@ fn reads(rng: &mut Rng, keys: usize, truth: &Truth, windows: &[Window]) -> Vec<R
     for window in windows.iter().filter(|window| window.fault == Fault::Suspended) {
         reads.extend((0..keys).map(|key| Read { at: between(rng, window.from, window.until), key, view: 0 }));
     }
+    let more = READS.saturating_sub(reads.len());
+    reads.extend((0..more).map(|_| {
+        let key = (keys as f64 * rng.f64().powf(1.5)) as usize;
+        Read { at: between(rng, secs(3), SPAN), key, view: view(rng, key) }
+    }));
     reads.sort_by_key(|read| read.at);
     reads
 }
