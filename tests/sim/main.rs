@@ -41,6 +41,10 @@ use faults::Fault;
 use plan::Wishes;
 use world::World;
 
+/// A quarter of a simulated seed is allocating.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Simulates the freshness protocol under faults, and checks what readers see.
 #[derive(Parser)]
 struct Args {
