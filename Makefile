@@ -1,6 +1,6 @@
 # Each target sets up what it needs. `make test` and `make run` are the two to begin with.
 
-.PHONY: run test sim designs chaos fuzz fuzz-check lint fmt deny image check-promises
+.PHONY: run test bench sim designs chaos fuzz fuzz-check lint fmt deny image check-promises
 
 # The world in one process: three regions, their topics, the sidecar; it tells the story and stays up.
 run:
@@ -25,6 +25,11 @@ ifeq ($(origin SEED),command line)
 else
 	$(SIM) --seeds $(SEEDS) --resume target/sim-$(SEEDS)
 endif
+
+# What a hit costs in-process: time (compare within one run only) and instructions.
+bench:
+	cargo bench --locked --bench hit
+	benches/instructions.sh
 
 # Three designs under the same 300 seeds of the simulator: writes docs/pictures/designs.svg, and the table into the README
 # and docs/freshness.md. Minutes, once it is built.

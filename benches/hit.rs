@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{Criterion, criterion_group};
 use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use nearside::cache::key::{KeyBuffer, Representation, Seed};
@@ -153,5 +153,29 @@ fn parts(criterion: &mut Criterion) {
     });
 }
 
+/// So many hits and nothing else, for whoever counts their instructions (`benches/instructions.sh`).
+fn hits(count: usize) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let (sidecar, headers) = (sidecar(), headers());
+    let get = || async { respond(serve::serve(&sidecar, admitted(&headers)).await, &sidecar.names) };
+    runtime.block_on(async {
+        get().await;
+        sidecar.tasks.drain(Duration::from_secs(5)).await;
+    });
+    speak(&sidecar);
+    for _ in 0..count {
+        black_box(get().now_or_never().expect("a hit waits for nothing"));
+    }
+}
+
 criterion_group!(benches, hit, parts);
-criterion_main!(benches);
+
+fn main() {
+    match std::env::var("NEARSIDE_HITS").ok().and_then(|count| count.parse().ok()) {
+        Some(count) => hits(count),
+        None => {
+            benches();
+            Criterion::default().configure_from_args().final_summary();
+        }
+    }
+}
