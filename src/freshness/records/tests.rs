@@ -287,7 +287,7 @@ fn the_agreement_of_all_ends_a_doubt_that_only_a_reply_raised_and_no_other() {
 
 /// R6, R15: the DELETED that would have said so was lost.
 #[test]
-fn an_absence_that_every_reachable_region_shows_for_longer_than_the_worst_lag_is_accepted_and_the_floor_stays() {
+fn an_absence_that_every_reachable_region_shows_for_longer_than_the_worst_lag_is_accepted_and_the_record_begins_anew() {
     let records = records(1 << 12);
     let record = records.pin(id(7));
     change(&records, 7, A, 9, at(0));
@@ -296,9 +296,10 @@ fn an_absence_that_every_reachable_region_shows_for_longer_than_the_worst_lag_is
     assert!(record.snapshot().changed);
     assert_eq!(absent(62), [Action::Alarm(A, "absence-accepted")]);
     let state = record.snapshot();
-    assert_eq!((state.floor, state.changed, state.escaped), (Version(9), false, false));
-    change(&records, 7, B, 10, at(63));
-    assert!(record.snapshot().changed, "made again");
+    assert_eq!((state.floor, state.marker, state.changed, state.escaped), (Version::NONE, None, false, false));
+    change(&records, 7, B, 4, at(63));
+    let state = record.snapshot();
+    assert_eq!((state.floor, state.changed), (Version(4), true), "9 may have been nobody's version: 4 is news");
 }
 
 /// R18.
