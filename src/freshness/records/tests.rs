@@ -287,7 +287,7 @@ fn the_agreement_of_all_ends_a_doubt_that_only_a_reply_raised_and_no_other() {
 
 /// R6, R15: the DELETED that would have said so was lost.
 #[test]
-fn an_absence_that_every_reachable_region_shows_for_longer_than_the_worst_lag_is_accepted_and_the_record_begins_anew() {
+fn an_absence_that_all_reachable_regions_show_for_longer_than_the_worst_lag_is_accepted_and_begins_anew() {
     let records = records(1 << 12);
     let record = records.pin(id(7));
     change(&records, 7, A, 9, at(0));
