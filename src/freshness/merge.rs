@@ -179,9 +179,12 @@ fn raise(state: &mut Snapshot, version: Version) {
 }
 
 /// R6, R15: every reachable region has said for longer than `worst_lag` that the record is not there, without a version:
-/// the DELETED that would have said so was lost, or the floor was nobody's. The record begins anew.
-pub(super) fn accept_absence(state: &mut Snapshot) {
+/// the DELETED that would have said so was lost, or the floor was nobody's. The record begins anew, and with it what is
+/// stored: a version from before would pass for fresh without a floor above it.
+pub(super) fn accept_absence(state: &mut Snapshot, next: Generation) {
     state.floor = Version::NONE;
+    state.generation = next;
+    state.unversioned = next;
     state.marker = None;
     state.at_floor = false;
     state.changed = false;

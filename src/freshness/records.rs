@@ -278,7 +278,7 @@ impl Records {
             return Vec::new();
         }
         if best == Version::NONE {
-            merge::accept_absence(&mut state);
+            merge::accept_absence(&mut state, self.next_generation());
             record.store(state);
             shard.doubts.dismiss(id.hash);
             return vec![Action::Alarm(blamed, "absence-accepted")];

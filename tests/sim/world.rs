@@ -307,7 +307,9 @@ impl World {
                 // Less than what messages may state: two regions that make up the same are two regions (R15).
                 return Version(if window.strength < 0.5 { u64::MAX } else { 1 << 60 });
             }
-            Version(truth.version(*key, *place))
+            // Who states no versions of what is gone states none of it beside others either.
+            let gone = !self.plan.tombstones && !truth.is_present(*key, *place);
+            if gone { Version::NONE } else { Version(truth.version(*key, *place)) }
         };
         let body = |(key, place): &(usize, usize)| match truth.is_present(*key, *place) {
             true => format!("k{key}@{place} "),

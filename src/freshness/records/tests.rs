@@ -293,10 +293,12 @@ fn an_absence_that_all_reachable_regions_show_for_longer_than_the_worst_lag_is_a
     change(&records, 7, A, 9, at(0));
     let absent = |seconds| records.below_floor(id(7), &record, Version::NONE, RegionSet::first(2), at(seconds));
     assert_eq!((absent(1), absent(61)), (vec![], vec![]), "not longer than the worst lag");
-    assert!(record.snapshot().changed);
+    let before = record.snapshot();
+    assert!(before.changed);
     assert_eq!(absent(62), [Action::Alarm(A, "absence-accepted")]);
     let state = record.snapshot();
     assert_eq!((state.floor, state.marker, state.changed, state.escaped), (Version::NONE, None, false, false));
+    assert!(!state.upholds(Version(8), before.generation), "what was below the floor does not come back");
     change(&records, 7, B, 4, at(63));
     let state = record.snapshot();
     assert_eq!((state.floor, state.changed), (Version(4), true), "9 may have been nobody's version: 4 is news");
