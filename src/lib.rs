@@ -57,6 +57,7 @@ pub mod freshness;
 // Around them.
 pub mod admin;
 pub mod app;
+pub mod bench;
 pub mod cli;
 pub mod telemetry;
 
