@@ -295,6 +295,15 @@ pub const SNS_DELIVERY_WAIT: Duration = Duration::from_secs(15);
 pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 /// What an endless body may grow to before the region gives up, bytes.
 pub const ENDLESS_BYTES: usize = 256 * MIB;
+// -- `nearside bench` --
+/// How long a server that is measured may take until it answers.
+pub const BENCH_READY_WAIT: Duration = Duration::from_secs(20);
+/// How often it is looked whether a server answers.
+pub const BENCH_READY_STEP: Duration = Duration::from_millis(2);
+/// How long a server may take to stop before it is killed.
+pub const BENCH_STOP_WAIT: Duration = Duration::from_secs(3);
+/// How much of a server's output an error repeats, bytes.
+pub const BENCH_OUTPUT_BYTES: usize = KIB;
 // -- the protocol (FRESHNESS.md) --
 /// How long a strong proof (a message) carries full-length entries (R9).
 pub const STRONG_LEASE: Duration = Duration::from_secs(15);

@@ -9,4 +9,6 @@
 //!                       process: pinned, its CPU time          latencies: open or closed loop
 //! ```
 
+pub mod process;
 pub mod result;
+pub mod subject;
