@@ -177,23 +177,30 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let tree = self.tree();
+        let mut tree = self.tree();
         signal(tree.first(), Signal::TERM);
-        let began = Clock::System.now();
-        while Clock::System.now() - began < limits::BENCH_STOP_WAIT {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                break;
-            }
-            std::thread::sleep(limits::BENCH_READY_STEP);
-        }
-        if matches!(self.child.try_wait(), Ok(None)) {
-            // What was ended already is not there to be killed.
+        if !within(limits::BENCH_STOP_WAIT, || !matches!(self.child.try_wait(), Ok(None))) {
+            tree = self.tree();
+            // What ended a moment ago is not there to be killed.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
         // Children that their parent left behind. An id is not given anew within these few milliseconds.
         signal(tree.iter().skip(1), Signal::KILL);
+        within(limits::BENCH_STOP_WAIT, || tree.iter().all(|pid| memory_of(*pid) == 0));
     }
+}
+
+/// Looks every few milliseconds whether `done`; `false` when it is not after `wait`.
+fn within(wait: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let began = Clock::System.now();
+    while !done() {
+        if Clock::System.now() - began > wait {
+            return false;
+        }
+        std::thread::sleep(limits::BENCH_READY_STEP);
+    }
+    true
 }
 
 fn signal<'a>(pids: impl IntoIterator<Item = &'a u32>, signal: Signal) {
