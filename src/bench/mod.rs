@@ -9,6 +9,7 @@
 //!                       process: pinned, its CPU time          latencies: open or closed loop
 //! ```
 
+pub mod peers;
 pub mod process;
 pub mod result;
 pub mod subject;
