@@ -17,6 +17,7 @@ use crate::config::mistake::{Mistake, Wrong};
 use crate::config::scope::Origins;
 use crate::config::{Config, TopicArn, read};
 
+mod bench;
 mod check;
 mod commands;
 mod paint;
@@ -65,6 +66,11 @@ pub enum Command {
                             nearside janitor --config nearside.toml"
     )]
     Janitor(JanitorArgs),
+    /// Measure this executable beside what else there is on this machine
+    #[command(
+        after_help = "Examples:\n  nearside bench --only hit-1k\n  nearside bench --rounds 3 --json report.json"
+    )]
+    Bench(bench::BenchArgs),
 }
 
 /// Where the settings are.
@@ -215,6 +221,7 @@ pub fn execute(cli: Cli) -> ExitCode {
         Command::Dev(args) => run_world(args),
         Command::Health(args) => health(args),
         Command::Heartbeat(args) => publish_heartbeats(args),
+        Command::Bench(args) => bench::bench(args),
         Command::Janitor(args) => settings(args.config.as_deref())
             .and_then(|(config, _)| remove_abandoned(config, args.older_than, args.dry_run)),
     };

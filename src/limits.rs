@@ -304,6 +304,18 @@ pub const BENCH_READY_STEP: Duration = Duration::from_millis(2);
 pub const BENCH_STOP_WAIT: Duration = Duration::from_secs(3);
 /// How much of a server's output an error repeats, bytes.
 pub const BENCH_OUTPUT_BYTES: usize = KIB;
+/// What is read from a socket at once, bytes.
+pub const BENCH_READ_BYTES: usize = 64 * KIB;
+/// Sockets that one look at the kernel tells of.
+pub const BENCH_EVENTS: usize = 256;
+/// Requests of an open loop that are due and wait for a connection; what more comes due has failed.
+pub const BENCH_BACKLOG: u64 = 10_000;
+/// How long nothing may be answered before everything under way has failed.
+pub const BENCH_ANSWER_WAIT: Duration = Duration::from_secs(10);
+/// Connections of the load generator.
+pub const BENCH_CONNECTIONS: usize = 4096;
+/// The largest body that the harness's regions send, KiB.
+pub const BENCH_BODY_KIB: usize = 8 * KIB;
 // -- the protocol (FRESHNESS.md) --
 /// How long a strong proof (a message) carries full-length entries (R9).
 pub const STRONG_LEASE: Duration = Duration::from_secs(15);

@@ -9,7 +9,28 @@
 //!                       process: pinned, its CPU time          latencies: open or closed loop
 //! ```
 
+// What is run, in which order.
+pub mod run;
+pub mod scenario;
+
+pub mod progress;
+
+// Who is measured, and where.
+pub mod floor;
+pub mod ground;
 pub mod peers;
 pub mod process;
-pub mod result;
+pub mod regions;
+pub mod sidecar;
 pub mod subject;
+
+// Load.
+pub mod http1;
+pub mod load;
+pub mod pace;
+pub mod paths;
+pub mod wire;
+
+// What came of it.
+pub mod histogram;
+pub mod result;

@@ -231,7 +231,7 @@ fn cpu_of(pid: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let spent = threads.filter_map(|thread| {
         let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        text.split_whitespace().next()?.parse().ok()
+        text.split_whitespace().next()?.parse::<u64>().ok()
     });
     Duration::from_nanos(spent.sum())
 }
