@@ -18,6 +18,7 @@ pub mod progress;
 // Who is measured, and where.
 pub mod floor;
 pub mod ground;
+pub mod peers;
 pub mod process;
 pub mod regions;
 pub mod sidecar;
