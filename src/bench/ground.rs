@@ -57,6 +57,7 @@ impl Ground {
         let folder = Folder(std::env::temp_dir().join(name));
         fs::create_dir_all(&folder.0).map_err(|error| unwritable(&folder.0, error))?;
         let program = std::env::current_exe().map_err(|error| unwritable(Path::new("/proc/self/exe"), error))?;
+        process::raise_open_files();
         let cores = process::cores();
         let held = cores.len() > 1 && process::hold(cores[0]);
         let (own_core, core) = if held { (Some(cores[0]), cores.get(1).copied()) } else { (None, None) };

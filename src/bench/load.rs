@@ -111,6 +111,11 @@ impl Load {
         Ok(load)
     }
 
+    /// Asks for other paths from now on.
+    pub fn ask_for(&mut self, paths: Paths) {
+        self.ask.paths = paths;
+    }
+
     fn connect(&self, index: usize) -> Result<Wire, LoadError> {
         let refused = |error| LoadError::Connect { address: self.address.clone(), error };
         let wire = Wire::open(&self.address).map_err(refused)?;
@@ -255,6 +260,12 @@ impl Load {
 }
 
 impl Ask {
+    /// Of a server on loopback, with nothing in the head that is not needed.
+    pub fn new(paths: Paths, body_bytes: u64) -> Self {
+        let (headers, host) = (String::new(), "127.0.0.1".to_owned());
+        Self { paths, headers, host, body_bytes: Some(body_bytes), proof: Proof::Always }
+    }
+
     fn write(&mut self, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(b"GET ");

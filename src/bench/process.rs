@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::clock::Clock;
@@ -118,6 +118,13 @@ pub fn hold(core: usize) -> bool {
 pub fn cores() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
     (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
+}
+
+/// As many open files as this process may have: a thousand callers need more than the usual limit.
+pub fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // With the usual limit fewer connections can be opened, which then says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 /// A loopback port that was free a moment ago.

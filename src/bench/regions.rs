@@ -21,7 +21,7 @@ use super::wire::{Door, Wire};
 use crate::clock::{Clock, Moment};
 use crate::limits;
 
-/// Where a region's orders go: `/bench/die` and `/bench/live`, `/bench/count`.
+/// Where a region's orders go: `/bench/die/MILLISECONDS`, `/bench/live`, and `/bench/count`, which it was asked so often.
 pub const ORDERS: &str = "/bench/";
 const TIMER: u64 = u64::MAX;
 /// Connections' numbers begin here; below are the doors.
@@ -162,7 +162,9 @@ impl Regions {
                 break;
             }
             self.late.pop();
-            if !self.flush(number).unwrap_or(false) {
+            if number < CALLERS {
+                self.die(number as usize);
+            } else if !self.flush(number).unwrap_or(false) {
                 self.callers.remove(&number);
             }
         }
@@ -199,9 +201,13 @@ impl Regions {
         let path = std::str::from_utf8(line).ok().and_then(|line| line.split(' ').nth(1)).unwrap_or("/");
         let region = caller.region;
         if let Some(order) = path.strip_prefix(ORDERS) {
-            let told = match order {
-                "die" => self.die(region, number),
-                "live" => std::mem::replace(&mut self.dead[region], false).to_string(),
+            let told = match order.split_once('/').unwrap_or((order, "0")) {
+                ("die", millis) => {
+                    let due = Clock::System.now() + Duration::from_millis(millis.parse().unwrap_or(0));
+                    self.remember(due, region as u64)?;
+                    true.to_string()
+                }
+                ("live", _) => std::mem::replace(&mut self.dead[region], false).to_string(),
                 _ => self.asked[region].to_string(),
             };
             return self.answer(number, told.as_bytes(), Duration::ZERO);
@@ -211,14 +217,21 @@ impl Regions {
         }
         self.asked[region] += 1;
         let body = vec![b'x'; body_bytes(path)];
-        self.answer(number, &body, self.delay.of(region, path))
+        let delay = self.delay.of(region, path);
+        self.answer(number, &body, delay)
     }
 
-    /// All connections of the region but the one that ordered it are closed.
-    fn die(&mut self, region: usize, but: u64) -> String {
+    /// All connections of the region are closed, and whoever asks from now on gets that for an answer.
+    fn die(&mut self, region: usize) {
         self.dead[region] = true;
-        self.callers.retain(|number, caller| caller.region != region || *number == but);
-        true.to_string()
+        self.callers.retain(|_, caller| caller.region != region);
+    }
+
+    /// Wakes at `due` for a caller, or for the death of a region.
+    fn remember(&mut self, due: Moment, number: u64) -> io::Result<()> {
+        let first = self.late.peek().is_none_or(|Reverse((first, _))| due < *first);
+        self.late.push(Reverse((due, number)));
+        if first { self.wind(due, Clock::System.now()) } else { Ok(()) }
     }
 
     fn answer(&mut self, number: u64, body: &[u8], delay: Duration) -> io::Result<bool> {
@@ -237,12 +250,7 @@ impl Regions {
         if delay.is_zero() {
             return self.flush(number);
         }
-        let due = now + delay;
-        let first = self.late.peek().is_none_or(|Reverse((first, _))| due < *first);
-        self.late.push(Reverse((due, number)));
-        if first {
-            self.wind(due, now)?;
-        }
+        self.remember(now + delay, number)?;
         Ok(true)
     }
 

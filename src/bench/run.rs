@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::ground::{self, Ground};
 use super::load::{Ask, Counted, Load, LoadError};
 use super::pace::{End, Pace};
+use super::paths::Paths;
 use super::progress::Progress;
 use super::result::{Missing, Report, Round, Row, Scenario};
 use super::scenario;
@@ -59,7 +60,7 @@ pub enum RunError {
 
 /// Runs what was asked for.
 pub fn run(settings: &Settings, progress: &Progress) -> Result<Report, RunError> {
-    let known = scenario::all();
+    let known = scenario::ALL;
     for asked in &settings.only {
         if !known.iter().any(|(name, _)| name == asked) {
             let known = known.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
@@ -116,13 +117,28 @@ impl Entrant {
         Ok(Self { subject, load, row, proven: (0, 0) })
     }
 
+    /// Asks for other paths from now on.
+    pub fn ask_for(&mut self, paths: Paths) {
+        self.load.ask_for(paths);
+    }
+
+    /// Its process's memory, bytes; 0 when it is not ours to look at.
+    pub fn memory(&self) -> u64 {
+        self.subject.process.as_ref().map_or(0, super::process::Running::memory)
+    }
+
+    /// Takes a round that was worked out rather than measured, or measured otherwise.
+    pub fn push(&mut self, round: Round) {
+        self.row.rounds.push(round);
+    }
+
     /// Puts load that is not measured.
     pub fn warm(&mut self, pace: Pace, end: End) -> Result<Counted, RunError> {
         Ok(self.load.run(pace, end)?)
     }
 
-    /// One round.
-    pub fn measure(&mut self, pace: Pace, end: End) -> Result<(), RunError> {
+    /// One round; what was counted, besides the row that it goes into.
+    pub fn measure(&mut self, pace: Pace, end: End) -> Result<Counted, RunError> {
         let cpu = || self.subject.process.as_ref().map(super::process::Running::cpu);
         let before = cpu();
         let counted = self.load.run(pace, end)?;
@@ -134,7 +150,7 @@ impl Entrant {
         }
         let memory = self.subject.process.as_ref().map(super::process::Running::memory);
         self.row.rounds.push(round(&counted, spent, memory));
-        Ok(())
+        Ok(counted)
     }
 
     /// What came of it; the subject is stopped.
@@ -176,7 +192,7 @@ impl Bench<'_> {
     }
 
     /// Names somebody who could not be measured, once.
-    pub fn miss(&mut self, name: &str, why: &StartError) {
+    pub fn miss(&mut self, name: &str, why: &RunError) {
         if !self.missing.iter().any(|missing| missing.name == name) {
             self.missing.push(Missing { name: name.to_owned(), why: why.to_string() });
         }

@@ -3,72 +3,140 @@
 //! Before it: [`super::super::run`]. After it: rows of nearside, the peers and the floor. Invariant: all send the same
 //! headers and body, and every reply is checked for its length and its proof.
 
-use crate::bench::ground::FLOOR;
+use fastrand::Rng;
+
+use super::ratio;
+use crate::bench::ground::{FLOOR, Regions};
 use crate::bench::load::Ask;
-use crate::bench::pace::Pace;
-use crate::bench::paths::{self, Paths};
+use crate::bench::pace::{End, Pace};
+use crate::bench::paths::{self, Paths, Zipf};
+use crate::bench::peers::{PEERS, haproxy, nginx};
 use crate::bench::regions::{self, Delay};
-use crate::bench::result::{Goal, Row, Scenario};
+use crate::bench::result::{Row, Scenario};
 use crate::bench::run::{Bench, Entrant, RunError};
 use crate::bench::sidecar::{self, Extra, NEARSIDE};
-use crate::bench::subject::Proof;
+use crate::bench::subject::Subject;
 
 /// Connections of the closed loops that fill a core.
-const CONNECTIONS: usize = 16;
+pub const CONNECTIONS: usize = 16;
+/// Keys of `hot-10k`.
+const HOT_KEYS: usize = 10_000;
+/// nearside over TCP, beside nearside over its Unix socket.
+const OVER_TCP: &str = "nearside, TCP";
 
 /// What tells the hit scenarios apart.
+#[derive(Clone, Copy, Default)]
 struct Shape {
     name: &'static str,
     title: &'static str,
     view: &'static str,
     connections: usize,
+    unix: bool,
+    /// Keys drawn by Zipf; one key when 0.
+    keys: usize,
 }
 
 /// 1 KiB, 16 connections.
 pub fn one_kib(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
-    let shape = Shape { name: "hit-1k", title: "A hit of 1 KiB", view: "1k", connections: CONNECTIONS };
-    let mut scenario = measure(bench, &shape)?;
-    scenario.goals.extend(ratio(&scenario, "CPU per request", FLOOR, 1.15, cpu));
-    scenario.goals.extend(ratio(&scenario, "CPU per request", "haproxy", 1.0, cpu));
-    scenario.goals.extend(ratio(&scenario, "CPU per request", "nginx", 0.55, cpu));
+    let shape =
+        Shape { name: "hit-1k", title: "A hit of 1 KiB", view: "1k", connections: CONNECTIONS, ..Shape::default() };
+    let mut scenario = measure(bench, shape)?;
+    for (other, limit) in [(FLOOR, 1.15), (haproxy::NAME, 1.0), (nginx::NAME, 0.55)] {
+        scenario.goals.extend(ratio(&scenario, "CPU per request", other, limit, cpu));
+    }
     Ok(scenario)
 }
 
 /// 1 KiB, one connection.
 pub fn one_connection(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
-    let shape = Shape { name: "hit-1k-one", title: "A hit of 1 KiB on one connection", view: "1k", connections: 1 };
-    let mut scenario = measure(bench, &shape)?;
-    scenario.goals.extend(ratio(&scenario, "p50", FLOOR, 1.15, |row| row.median(|round| round.latency.p50_us)));
+    let title = "A hit of 1 KiB on one connection";
+    let shape = Shape { name: "hit-1k-one", title, view: "1k", connections: 1, ..Shape::default() };
+    let mut scenario = measure(bench, shape)?;
+    scenario.goals.extend(ratio(&scenario, "p50", FLOOR, 1.15, p50));
     scenario.goals.extend(ratio(&scenario, "p99", FLOOR, 1.3, |row| row.median(|round| round.latency.p99_us)));
     Ok(scenario)
 }
 
-fn measure(bench: &mut Bench<'_>, shape: &Shape) -> Result<Scenario, RunError> {
+/// 100 KiB, 16 connections.
+pub fn large(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+    let title = "A hit of 100 KiB";
+    let shape = Shape { name: "hit-100k", title, view: "100k", connections: CONNECTIONS, ..Shape::default() };
+    let mut scenario = measure(bench, shape)?;
+    scenario.goals.extend(ratio(&scenario, "CPU per request", nginx::NAME, 1.2, cpu));
+    Ok(scenario)
+}
+
+/// 1 KiB over a Unix socket, one connection.
+pub fn unix(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+    let title = "A hit of 1 KiB over a Unix socket, one connection";
+    let shape = Shape { name: "hit-unix", title, view: "1k", connections: 1, unix: true, ..Shape::default() };
+    let mut scenario = measure(bench, shape)?;
+    scenario.goals.extend(ratio(&scenario, "p50", OVER_TCP, 1.0, p50));
+    scenario.goals.extend(ratio(&scenario, "p50", FLOOR, 1.15, p50));
+    Ok(scenario)
+}
+
+/// 10,000 keys, drawn.
+pub fn hot(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+    let title = "A hit of 1 KiB on one of 10,000 hot keys";
+    let connections = CONNECTIONS;
+    let shape = Shape { name: "hot-10k", title, view: "1k", connections, keys: HOT_KEYS, ..Shape::default() };
+    measure(bench, shape)
+}
+
+fn measure(bench: &mut Bench<'_>, shape: Shape) -> Result<Scenario, RunError> {
     let regions = bench.ground.regions(1, Delay::None)?;
-    let path = paths::path(1, shape.view);
-    let body_bytes = regions::body_bytes(&path);
-    let ask = Ask {
-        paths: Paths::Fixed(path),
-        headers: String::new(),
-        host: "127.0.0.1".to_owned(),
-        body_bytes: Some(body_bytes as u64),
-        proof: Proof::Always,
-    };
-    let wish = bench.ground.wish(NEARSIDE, &regions)?;
-    let nearside = sidecar::start(&bench.ground.program, &wish, &Extra::default())?;
-    let floor = bench.ground.floor(body_bytes, false)?;
+    let body_bytes = regions::body_bytes(shape.view);
     let mut entrants = Vec::new();
-    for subject in [nearside.subject, floor] {
-        entrants.push(Entrant::new(subject, shape.connections, ask.clone())?);
+    let nearside = |unix| {
+        let mut wish = bench.ground.wish(NEARSIDE, &regions)?;
+        wish.unix = unix;
+        sidecar::start(&bench.ground.program, &wish, &Extra::default()).map_err(RunError::from)
+    };
+    entrants.push(entrant(nearside(shape.unix)?.subject, shape, bench.settings.seed)?);
+    if shape.unix {
+        let subject = Subject { name: OVER_TCP.to_owned(), ..nearside(false)?.subject };
+        entrants.push(entrant(subject, shape, bench.settings.seed)?);
     }
+    entrants.push(entrant(bench.ground.floor(body_bytes, shape.unix)?, shape, bench.settings.seed)?);
+    peers(bench, &regions, shape, &mut entrants)?;
+    let keys = if shape.keys > 0 { format!(", {} keys drawn by Zipf's law", shape.keys) } else { String::new() };
     let mut scenario = Scenario {
         name: shape.name.to_owned(),
         title: shape.title.to_owned(),
-        how: how(shape.connections),
+        how: how(shape.connections) + &keys,
         ..Scenario::default()
     };
     bench.rounds(&mut scenario, entrants, Pace::Closed)?;
     Ok(scenario)
+}
+
+/// All peers that are there; who is not is named in the report.
+fn peers(bench: &mut Bench<'_>, regions: &Regions, shape: Shape, into: &mut Vec<Entrant>) -> Result<(), RunError> {
+    for candidate in PEERS.iter().filter(|candidate| !shape.unix || candidate.unix) {
+        let mut wish = bench.ground.wish(candidate.name, regions)?;
+        wish.unix = shape.unix;
+        let started = (candidate.start)(&wish).map_err(RunError::from);
+        match started.and_then(|subject| entrant(subject, shape, bench.settings.seed)) {
+            Ok(entrant) => into.push(entrant),
+            Err(why) => bench.miss(candidate.name, &why),
+        }
+    }
+    Ok(())
+}
+
+/// A subject that holds everything that it will be asked for.
+fn entrant(subject: Subject, shape: Shape, seed: u64) -> Result<Entrant, RunError> {
+    let body_bytes = regions::body_bytes(shape.view) as u64;
+    let ask = Ask::new(Paths::Fixed(paths::path(1, shape.view)), body_bytes);
+    let mut entrant = Entrant::new(subject, shape.connections, ask)?;
+    if shape.keys > 0 {
+        entrant.ask_for(Paths::Each { next: 0, view: shape.view });
+        entrant.warm(Pace::Closed, End::Requests(shape.keys as u64))?;
+        let (zipf, rng) = (Zipf::new(shape.keys), Rng::with_seed(seed));
+        entrant.ask_for(Paths::Drawn { zipf, view: shape.view, rng });
+    }
+    Ok(entrant)
 }
 
 fn how(connections: usize) -> String {
@@ -78,13 +146,10 @@ fn how(connections: usize) -> String {
 }
 
 /// CPU time per request, microseconds, in the median.
-fn cpu(row: &Row) -> f64 {
+pub fn cpu(row: &Row) -> f64 {
     row.median(|round| round.cpu_us.unwrap_or(0.0))
 }
 
-/// How nearside compares with `other`, if both were measured.
-pub fn ratio(scenario: &Scenario, what: &str, other: &str, limit: f64, figure: fn(&Row) -> f64) -> Option<Goal> {
-    let (own, others) = (figure(scenario.row(NEARSIDE)?), figure(scenario.row(other)?));
-    let text = format!("{what} <= {limit} x {}", if other == FLOOR { "the bare responder" } else { other });
-    (others > 0.0).then(|| Goal::at_most(text, own / others, limit))
+fn p50(row: &Row) -> f64 {
+    row.median(|round| round.latency.p50_us)
 }

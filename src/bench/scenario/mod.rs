@@ -3,15 +3,33 @@
 //! Before it: [`super::run`] picks by name. After it: one file per kind of scenario. Invariant: a scenario starts its
 //! own subjects and leaves none behind.
 
-use super::result::Scenario;
+use super::ground::FLOOR;
+use super::result::{Goal, Row, Scenario};
 use super::run::{Bench, RunError};
+use super::sidecar::NEARSIDE;
 
 pub mod hit;
+pub mod miss;
+pub mod start;
 
 /// Measures one scenario.
 pub type Measure = fn(&mut Bench<'_>) -> Result<Scenario, RunError>;
 
 /// All, in the order of the report.
-pub fn all() -> Vec<(&'static str, Measure)> {
-    vec![("hit-1k", hit::one_kib as Measure), ("hit-1k-one", hit::one_connection)]
+pub const ALL: [(&str, Measure); 8] = [
+    ("hit-1k", hit::one_kib),
+    ("hit-1k-one", hit::one_connection),
+    ("hit-100k", hit::large),
+    ("hit-unix", hit::unix),
+    ("hot-10k", hit::hot),
+    ("miss", miss::fastest),
+    ("miss-tail", miss::tail),
+    ("start", start::start),
+];
+
+/// How nearside compares with `other`, if both were measured.
+fn ratio(scenario: &Scenario, what: &str, other: &str, limit: f64, figure: fn(&Row) -> f64) -> Option<Goal> {
+    let (own, others) = (figure(scenario.row(NEARSIDE)?), figure(scenario.row(other)?));
+    let text = format!("{what} <= {limit} x {}", if other == FLOOR { "the bare responder" } else { other });
+    (others > 0.0).then(|| Goal::at_most(text, own / others, limit))
 }
