@@ -9,4 +9,5 @@
 //!                       process: pinned, its CPU time          latencies: open or closed loop
 //! ```
 
+pub mod report;
 pub mod result;
