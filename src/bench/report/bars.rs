@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::escape::escaped;
 use super::figures::figure;
-use super::lines::text_width;
+use super::lines::{name_width, text_width};
 use super::scale::Scale;
 use super::summary::Middle;
 
@@ -44,7 +44,7 @@ impl Layout {
 /// The bars from (`left`, `top`) on; `unit` is what a figure is in, for those who point at it.
 pub(super) fn bars(bars: &[Bar], layout: &Layout, unit: &str, left: f64, top: f64) -> String {
     let widest = |of: &dyn Fn(&Bar) -> f64| bars.iter().map(of).fold(0.0, f64::max);
-    let names = widest(&|bar| text_width(&bar.name, layout.letters)).min(layout.width * 0.4);
+    let names = widest(&|bar| name_width(&bar.name, bar.class, layout.letters)).min(layout.width * 0.4);
     let behind =
         widest(&|bar| text_width(&figure(bar.value.median), layout.letters) + remark_width(bar, layout)) + 22.0;
     let axis = left + names + 10.0;
@@ -83,15 +83,11 @@ fn one(svg: &mut String, bar: &Bar, scale: &Scale, (axis, y): (f64, f64), layout
         layout.height
     );
     if most - least >= 1.0 {
-        let cap = layout.height * 0.22;
-        let _ = write!(
-            svg,
-            "<path class=\"whisker\" d=\"M{least:.1} {middle:.1}H{most:.1}M{least:.1} {:.1}v{:.1}M{most:.1} {:.1}v{:.1}\"/>",
-            middle - cap,
-            cap * 2.0,
-            middle - cap,
-            cap * 2.0
-        );
+        let (from, cap) = (middle - layout.height * 0.22, layout.height * 0.44);
+        let path =
+            format!("M{least:.1} {middle:.1}H{most:.1}M{least:.1} {from:.1}v{cap:.1}M{most:.1} {from:.1}v{cap:.1}");
+        // The first keeps it apart from the bar.
+        let _ = write!(svg, "<path class=\"halo\" d=\"{path}\"/><path class=\"whisker\" d=\"{path}\"/>");
     }
     let remark = match remark.as_str() {
         "" => String::new(),
@@ -121,7 +117,7 @@ mod tests {
         let svg = bars(&[bar("nginx", 20.0), bar("<i>", 8.25)], &LAYOUT, "µs", 0.0, 0.0);
         assert!(svg.contains("nginx: 20.0 µs in the median, from 18.0 to 24.0"), "{svg}");
         assert!(svg.contains(">8.25<tspan") && svg.contains("&lt;i&gt;") && !svg.contains("<i>"), "{svg}");
-        assert_eq!(svg.matches("whisker").count(), 2);
+        assert_eq!(svg.matches("class=\"whisker\"").count(), 2);
     }
 
     #[test]

@@ -80,13 +80,15 @@ pub(super) fn style() -> String {
     let mut light = String::from(
         "svg text { font: 14px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #1d2733 }\n\
          svg .title { font-size: 19px; font-weight: 600 }\n\
-         svg .small { font-size: 12px; fill: #566476 }\n\
+         svg .small { font-size: 12px; font-weight: 400; fill: #566476 }\n\
          svg .tick { fill: #566476; font-variant-numeric: tabular-nums }\n\
          svg .figure, svg .ours { font-weight: 600 }\n\
          .ground { fill: #ffffff }\n\
          .axis { stroke: #a9b6c4; stroke-width: 1; fill: none }\n\
          .grid { stroke: #e6ebf0; stroke-width: 1; fill: none }\n\
          .whisker { stroke: #1d2733; stroke-width: 1.4; fill: none }\n\
+         .halo { stroke: #ffffff; stroke-width: 4; stroke-opacity: .8; fill: none }\n\
+         .bar.plain { fill: #b3bdc8 }\n\
          .line { fill: none; stroke-width: 1.8; stroke-linejoin: round; stroke-linecap: round }\n\
          .line.o0 { stroke-width: 3.2 }\n\
          .lead { fill: none; stroke-width: 1; opacity: .55; stroke-dasharray: none }\n\
@@ -94,7 +96,8 @@ pub(super) fn style() -> String {
     );
     let mut dark = String::from(
         "svg text { fill: #e3e9f0 } svg .small, svg .tick { fill: #9aa8b7 } .ground { fill: #0f151c }\n\
-         .axis { stroke: #566476 } .grid { stroke: #222c37 } .whisker { stroke: #e3e9f0 }\n",
+         .axis { stroke: #566476 } .grid { stroke: #222c37 } .whisker { stroke: #e3e9f0 }\n\
+         .halo { stroke: #0f151c } .bar.plain { fill: #4d5a68 }\n",
     );
     for (class, on_light, on_dark, dashes) in OURS.iter().chain(&BOUNDS).chain(&PEERS) {
         // Writing to a String cannot fail.

@@ -52,6 +52,7 @@ pub(super) struct Plot<'a> {
 pub(super) const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 350.0;
 pub(super) const LETTERS: f64 = 16.0;
+const TICK_LETTERS: f64 = 14.0;
 /// The frame: left of the right end of the marks' labels, top, and bottom.
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 290.0;
@@ -63,6 +64,11 @@ pub(super) fn text_width(text: &str, letters: f64) -> f64 {
     text.chars().count() as f64 * letters * 0.55
 }
 
+/// About how wide the name of a subject is; ours is bold.
+pub(super) fn name_width(name: &str, class: &str, letters: f64) -> f64 {
+    text_width(name, if class.starts_with('o') { letters * 1.13 } else { letters })
+}
+
 impl Plot<'_> {
     /// The SVG; `None` where there is nothing to draw.
     pub(super) fn svg(&self) -> Option<String> {
@@ -71,10 +77,11 @@ impl Plot<'_> {
         let keep = |(x, y): &(f64, f64)| drawable(*x, x_log) && drawable(*y, y_log);
         let all = || self.lines.iter().flat_map(|line| &line.points).filter(|point| keep(point));
         all().next()?;
-        let names = self.lines.iter().map(|line| text_width(line.name, LETTERS)).fold(0.0, f64::max).min(190.0);
+        let name = |line: &Line| name_width(&shortened(line.name), line.class, LETTERS);
+        let names = self.lines.iter().map(name).fold(0.0, f64::max);
         let y = self.y.scale(all().map(|point| point.1), BOTTOM, TOP);
         let labels = self.y.marks(&y).into_iter().map(|(_, label)| text_width(&label, LETTERS)).fold(0.0, f64::max);
-        let (left, right) = (labels + 10.0, WIDTH - names - 18.0);
+        let (left, right) = ((labels + 10.0).max(26.0), WIDTH - names - 18.0);
         let x = self.x.scale(all().map(|point| point.0), left, right);
 
         let mut svg = format!(
@@ -122,10 +129,10 @@ impl Plot<'_> {
         }
         let mut free = f64::NEG_INFINITY;
         for (mark, label) in self.x.marks(x) {
-            let (place, half) = (x.at(mark), text_width(&label, LETTERS) / 2.0);
+            let (place, half) = (x.at(mark), text_width(&label, TICK_LETTERS) / 2.0);
             let _ = writeln!(svg, "<path class=\"grid\" d=\"M{place:.1} {TOP}V{BOTTOM}\"/>");
             if place - half >= free {
-                free = place + half + 6.0;
+                free = place + half + 2.0;
                 let _ = writeln!(
                     svg,
                     "<text class=\"tick\" x=\"{place:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
@@ -209,7 +216,7 @@ fn names_at_ends(svg: &mut String, mut ends: Vec<(&Line, (f64, f64))>, right: f6
 
 /// No longer than there is room for.
 fn shortened(name: &str) -> String {
-    const MOST: usize = 21;
+    const MOST: usize = 24;
     if name.chars().count() <= MOST { name.into() } else { name.chars().take(MOST - 1).chain(['…']).collect() }
 }
 

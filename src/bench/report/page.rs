@@ -83,11 +83,10 @@ fn head(report: &Report) -> String {
 fn versions(report: &Report) -> Vec<String> {
     let mut versions: Vec<String> = Vec::new();
     for row in report.scenarios.iter().flat_map(|scenario| &scenario.rows).filter(|row| !row.version.is_empty()) {
-        let version = if row.version.contains(&row.subject) {
-            escaped(&row.version)
-        } else {
-            format!("{} {}", escaped(&row.subject), escaped(&row.version))
-        };
+        // `nearside, Unix socket` is nearside.
+        let name = row.subject.split(',').next().unwrap_or_default();
+        let told = if row.version.contains(name) { row.version.clone() } else { format!("{name} {}", row.version) };
+        let version = escaped(&told);
         if !versions.contains(&version) {
             versions.push(version);
         }

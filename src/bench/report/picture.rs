@@ -9,7 +9,7 @@ use super::bars::{Bar, Layout, bars};
 use super::escape::escaped;
 use super::figures::figure;
 use super::ink::{Inks, style};
-use super::summary::{Summary, summaries};
+use super::summary::{Summary, is_ours, summaries};
 use crate::bench::result::{Report, Scenario};
 
 const WIDTH: f64 = 960.0;
@@ -28,11 +28,14 @@ pub fn picture(report: &Report) -> Option<String> {
 }
 
 fn drawn(report: &Report, scenario: &Scenario) -> String {
-    let (mut lines, _) = summaries(scenario);
+    let (mut lines, reference) = summaries(scenario);
+    let to = reference.map_or_else(String::new, |to| format!("; small: times {}", to.subject));
     lines.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
     let inks = Inks::of(report);
     let bar = |line: &Summary<'_>| {
-        let (name, class) = (line.row.subject.clone(), inks.class(&line.row.subject));
+        // Names stand at the bars: colour is for ours alone.
+        let class = if is_ours(&line.row.subject) { inks.class(&line.row.subject) } else { "plain" };
+        let name = line.row.subject.clone();
         line.cpu_us.map(|value| Bar { name, class, value, remark: times(line.ratio) })
     };
     let shown: Vec<Bar> = lines.iter().filter_map(bar).collect();
@@ -40,7 +43,7 @@ fn drawn(report: &Report, scenario: &Scenario) -> String {
     let height = TOP + layout.total(shown.len()) + BELOW;
     let title = "What a cache hit costs in CPU time";
     let rounds = scenario.rows.iter().map(|row| row.rounds.len()).max().unwrap_or_default();
-    let about = format!("{}: microseconds of the server per request, median of {rounds} rounds", scenario.title);
+    let about = format!("{}: microseconds of the server per request, median of {rounds} rounds{to}", scenario.title);
     let machine = &report.machine;
     let below = format!(
         "Whiskers: the least and the most of the rounds. {}, {} cores{}; {}",

@@ -71,7 +71,7 @@ pub(super) fn latencies(scenario: &Scenario, inks: &Inks) -> Option<String> {
     let plot = Plot {
         spoken: format!("Latency by percentile: {}", scenario.title),
         x: Axis { title: "percentile", division: Division::Marked(marks.collect()), label: short },
-        y: Axis { title: "", division: Division::Logarithmic, label: time },
+        y: Axis { title: "latency", division: Division::Logarithmic, label: time },
         lines,
     };
     Some(framed("Latency by percentile", "median of the rounds; both axes are logarithmic", &plot.svg()?))
