@@ -80,13 +80,11 @@ pub(super) fn latencies(scenario: &Scenario, inks: &Inks) -> Option<String> {
 /// Whatever else was counted.
 pub(super) fn memory(plot: &result::Plot, inks: &Inks) -> Option<String> {
     let dot = |name: &str, (x, y): (f64, f64)| (x, y, format!("{name}: {} at {}", figure(y), figure(x)));
-    let line = |(name, points): &(String, Vec<(f64, f64)>)| {
-        let dots = points.iter().map(|point| dot(name, *point)).collect();
-        (name.clone(), inks.class(name), points.clone(), dots)
-    };
-    let series: Vec<_> = plot.series.iter().map(line).collect();
-    let lines = series.iter().map(|(name, class, points, dots): &(String, &'static str, Vec<(f64, f64)>, Vec<_>)| {
-        Line { name, class, points: points.clone(), dots: dots.clone() }
+    let lines = plot.series.iter().map(|(name, points)| Line {
+        name,
+        class: inks.class(name),
+        dots: points.iter().map(|point| dot(name, *point)).collect(),
+        points: points.clone(),
     });
     let x = if plot.x_is_log { Division::Logarithmic } else { Division::Linear };
     let svg = Plot {
