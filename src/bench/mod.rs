@@ -12,6 +12,7 @@
 // What is run, in which order.
 pub mod run;
 pub mod scenario;
+pub mod target;
 
 pub mod progress;
 
@@ -33,4 +34,5 @@ pub mod wire;
 
 // What came of it.
 pub mod histogram;
+pub mod report;
 pub mod result;

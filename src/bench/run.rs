@@ -48,6 +48,14 @@ pub enum RunError {
         /// What there is.
         known: String,
     },
+    /// The load generator speaks no TLS: its cost would be the client's.
+    #[error("{url} cannot be measured: {why}")]
+    NotHttp {
+        /// What was asked for.
+        url: String,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
     /// A subject answers wrongly: its figures would mean nothing.
     #[error("{subject} answered wrongly: {why}")]
     Wrong {

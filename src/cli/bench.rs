@@ -9,14 +9,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use url::Url;
 
 use super::CommandError;
 use crate::bench::floor;
 use crate::bench::progress::Progress;
 use crate::bench::regions::{self, Delay};
-use crate::bench::result::Report;
+use crate::bench::report::{json, page, table};
 use crate::bench::run::{self, RunError, Settings};
 use crate::bench::subject::Address;
+use crate::bench::target::{self, Own};
 use crate::limits;
 
 /// `nearside bench`
@@ -38,6 +40,27 @@ pub struct BenchArgs {
     /// Write the report as JSON too
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Write the report as one HTML file that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub page: Option<PathBuf>,
+    /// Measure this URL instead: a service of your own, over plain HTTP
+    #[arg(long, value_name = "URL", requires = "against")]
+    pub target: Option<Url>,
+    /// What it is held against; may be given several times
+    #[arg(long, value_name = "URL", requires = "target")]
+    pub against: Vec<Url>,
+    /// With --target: the path and query to ask for, instead of the URL's own
+    #[arg(long, requires = "target")]
+    pub path: Option<String>,
+    /// With --target: connections kept open
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=limits::BENCH_CONNECTIONS as i64))]
+    pub connections: u16,
+    /// With --target: requests a second, whatever is answered; without it each connection asks when it was answered
+    #[arg(long, value_name = "PER_SECOND", requires = "target")]
+    pub rate: Option<u32>,
+    /// With --target: a header to send, `name: value`; may be given several times
+    #[arg(long, value_name = "HEADER", requires = "target", value_parser = header)]
+    pub header: Vec<String>,
     /// What the harness starts beside itself.
     #[command(subcommand)]
     pub command: Option<BenchCommand>,
@@ -76,6 +99,17 @@ fn seconds(text: &str) -> Result<f64, String> {
     if (0.01..=3600.0).contains(&seconds) { Ok(seconds) } else { Err("write 0.01 to 3600 seconds".to_owned()) }
 }
 
+fn header(text: &str) -> Result<String, String> {
+    let whole = text.split_once(':').is_some_and(|(name, _)| !name.is_empty());
+    if whole && !text.contains(['\r', '\n']) { Ok(text.to_owned()) } else { Err("write `name: value`".to_owned()) }
+}
+
+/// A server of the harness ends with the harness, however that ended.
+fn end_with_the_harness() {
+    // Where the kernel does not know that, Ctrl-C reaches both.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
+}
+
 /// Measures, or serves.
 pub(super) fn bench(args: BenchArgs) -> Result<(), CommandError> {
     match args.command {
@@ -86,9 +120,13 @@ pub(super) fn bench(args: BenchArgs) -> Result<(), CommandError> {
                 (None, Some(unix)) => Address::Unix(unix),
                 (None, None) => return Err(CommandError::Usage("write --tcp or --unix".to_owned())),
             };
+            end_with_the_harness();
             floor::serve(&address, &floor::answer(body_bytes as usize)).map_err(failed)
         }
-        Some(BenchCommand::Regions { delay, addresses }) => regions::serve(&addresses, delay).map_err(failed),
+        Some(BenchCommand::Regions { delay, addresses }) => {
+            end_with_the_harness();
+            regions::serve(&addresses, delay).map_err(failed)
+        }
     }
 }
 
@@ -101,14 +139,31 @@ fn measure(args: &BenchArgs) -> Result<(), CommandError> {
         only: args.only.clone(),
         seed: args.seed,
     };
-    let report = run::run(&settings, &Progress::for_stderr()).map_err(|error| match error {
-        RunError::Unknown { .. } => CommandError::Usage(error.to_string()),
+    let progress = Progress::for_stderr();
+    let measured = match &args.target {
+        None => run::run(&settings, &progress),
+        Some(target) => {
+            let own = Own {
+                urls: std::iter::once(target).chain(&args.against).cloned().collect(),
+                path: args.path.clone(),
+                connections: usize::from(args.connections),
+                per_second: args.rate,
+                headers: args.header.clone(),
+            };
+            target::run(&settings, &own, &progress)
+        }
+    };
+    let report = measured.map_err(|error| match error {
+        RunError::Unknown { .. } | RunError::NotHttp { .. } => CommandError::Usage(error.to_string()),
         error => failed(error),
     })?;
     if let Some(path) = &args.json {
-        write(path, &serde_json::to_string_pretty(&report).map_err(failed)?)?;
+        write(path, &json::written(&report).map_err(failed)?)?;
     }
-    std::io::stdout().lock().write_all(table(&report).as_bytes()).map_err(failed)
+    if let Some(path) = &args.page {
+        write(path, &page::page(&report))?;
+    }
+    std::io::stdout().lock().write_all(table::table(&report).as_bytes()).map_err(failed)
 }
 
 fn write(path: &Path, text: &str) -> Result<(), CommandError> {
@@ -118,38 +173,4 @@ fn write(path: &Path, text: &str) -> Result<(), CommandError> {
 
 fn failed(error: impl std::fmt::Display) -> CommandError {
     CommandError::Failed(error.to_string())
-}
-
-fn table(report: &Report) -> String {
-    let mut text = String::new();
-    for scenario in &report.scenarios {
-        text += &format!("\n{}: {}\n{}\n", scenario.name, scenario.title, scenario.how);
-        for row in &scenario.rows {
-            let cpu = row.median(|round| round.cpu_us.unwrap_or(0.0));
-            let (low, high) = row.spread(|round| round.cpu_us.unwrap_or(0.0)).unwrap_or_default();
-            let at = |figure: fn(&crate::bench::result::Latency) -> f64| row.median(|round| figure(&round.latency));
-            text += &format!(
-                "  {:16} {:8.0}/s  CPU {cpu:6.2} us ({low:.2} to {high:.2})  p50 {:7.1}  p99 {:8.1}  p99.9 {:8.1} us  \
-                 failed {}  {}\n",
-                row.subject,
-                row.rate(),
-                at(|latency| latency.p50_us),
-                at(|latency| latency.p99_us),
-                at(|latency| latency.p999_us),
-                row.rounds.iter().map(|round| round.failures).sum::<u64>(),
-                row.proof,
-            );
-        }
-        for goal in &scenario.goals {
-            let met = if goal.met { "met" } else { "MISSED" };
-            text += &format!("  {met:6} {}: {:.3}\n", goal.text, goal.seen);
-        }
-        for note in &scenario.notes {
-            text += &format!("  {note}\n");
-        }
-    }
-    for missing in &report.missing {
-        text += &format!("not measured: {}: {}\n", missing.name, missing.why);
-    }
-    text
 }

@@ -89,7 +89,7 @@ pub fn tail(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
 fn sidecar(bench: &Bench<'_>, regions: &Regions) -> Result<Entrant, RunError> {
     let wish = bench.ground.wish(NEARSIDE, regions)?;
     let mut subject = sidecar::start(&bench.ground.program, &wish, &Extra::default())?.subject;
-    subject.proof = Proof::Header { name: "cache-status".to_owned(), contains: "fwd=miss".to_owned() };
+    subject.proof = Proof::Header { name: "cache-status".to_owned(), contains: "fwd=uri-miss".to_owned() };
     Entrant::new(subject, 1, ask())
 }
 

@@ -1,0 +1,26 @@
+//! The reports of what was measured: a table for the terminal, JSON to keep, a page and a picture to look at.
+//!
+//! ```text
+//! Report -> summary: medians and ratios -> table                                         a String of 110 columns
+//!        |                              -> page     -> { lines, bars } -> scale, ink     one HTML file
+//!        |                              -> picture  -> bars            -> scale, ink     one SVG for the README
+//!        -> json, and back
+//! ```
+//!
+//! Nothing here measures, reads a clock or touches a file: a [`Report`](super::result::Report) goes in, text comes out.
+
+pub mod json;
+pub mod page;
+pub mod picture;
+pub mod table;
+
+mod bars;
+mod escape;
+mod figures;
+mod ink;
+mod lines;
+mod scale;
+mod summary;
+
+#[cfg(test)]
+mod sample;
