@@ -5,8 +5,8 @@
 //! gone when this is.
 
 use std::fs;
-use std::io;
-use std::net::SocketAddr;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 
 use super::process::{self, Running};
@@ -14,6 +14,7 @@ use super::regions::Delay;
 use super::result::Machine;
 use super::subject::{Address, Proof, StartError, Subject, Wish};
 use crate::clock::{Clock, Wall};
+use crate::limits;
 
 /// What a run stands on.
 #[derive(Debug)]
@@ -48,6 +49,29 @@ pub struct Regions {
     pub addresses: Vec<SocketAddr>,
     /// Their process.
     pub process: Running,
+}
+
+impl Regions {
+    /// Tells a region what to do ([`super::regions::ORDERS`]); what it says.
+    pub fn order(&self, region: usize, order: &str) -> Result<String, StartError> {
+        let path = format!("{}{order}", super::regions::ORDERS);
+        let asked = TcpStream::connect(self.addresses[region]).and_then(|mut stream| {
+            stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").as_bytes())?;
+            stream.set_read_timeout(Some(limits::BENCH_ANSWER_WAIT))?;
+            let mut answer = [0; 1024];
+            let count = stream.read(&mut answer)?;
+            Ok(String::from_utf8_lossy(&answer[..count]).into_owned())
+        });
+        let failed = |error: io::Error| StartError::Unable { program: "a region".to_owned(), why: error.to_string() };
+        let answer = asked.map_err(failed)?;
+        Ok(answer.rsplit("\r\n\r\n").next().unwrap_or_default().to_owned())
+    }
+
+    /// How often each was asked.
+    pub fn asked(&self) -> Result<Vec<u64>, StartError> {
+        let regions = 0..self.addresses.len();
+        regions.map(|region| Ok(self.order(region, "count")?.parse().unwrap_or(0))).collect()
+    }
 }
 
 impl Ground {

@@ -272,6 +272,19 @@ impl Regions {
     }
 }
 
+/// What a stored reply of this length is at least: names and values of its headers, and the body; bytes.
+pub fn stored_bytes(view: &str) -> usize {
+    const HEADERS: [(&str, &str); 6] = [
+        ("content-type", "application/json"),
+        ("etag", "\"5\""),
+        ("cache-control", "max-age=3600"),
+        ("x-record-version", "5"),
+        ("date", "Fri, 15 Jan 2027 08:00:00 GMT"),
+        ("content-length", "1024"),
+    ];
+    HEADERS.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() + body_bytes(view)
+}
+
 /// What the last segment of a path says: `1k`, `100k`.
 pub fn body_bytes(path: &str) -> usize {
     let view = path.rsplit('/').next().unwrap_or_default();

@@ -161,12 +161,24 @@ impl Entrant {
         Ok(counted)
     }
 
+    /// What came of it so far, under another name; what comes next is another row's.
+    pub fn take_row(&mut self, name: String) -> Row {
+        let rounds = std::mem::take(&mut self.row.rounds);
+        let proof = self.proof();
+        self.proven = (0, 0);
+        Row { subject: name, proof, rounds, ..self.row.clone() }
+    }
+
     /// What came of it; the subject is stopped.
     pub fn into_row(self) -> Row {
+        Row { proof: self.proof(), ..self.row }
+    }
+
+    fn proof(&self) -> String {
         let (proven, answered) = self.proven;
         let share = 100.0 * proven as f64 / answered.max(1) as f64;
-        let all = if proven == answered { "all".to_owned() } else { format!("{share:.2} %") };
-        Row { proof: format!("{} on {all}", self.subject.proof.in_words()), ..self.row }
+        let on = if proven == answered { "all".to_owned() } else { format!("{share:.2} %") };
+        format!("{} on {on}", self.subject.proof.in_words())
     }
 }
 

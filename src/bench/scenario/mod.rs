@@ -9,14 +9,16 @@ use super::run::{Bench, RunError};
 use super::sidecar::NEARSIDE;
 
 pub mod hit;
+pub mod million;
 pub mod miss;
 pub mod start;
+pub mod trouble;
 
 /// Measures one scenario.
 pub type Measure = fn(&mut Bench<'_>) -> Result<Scenario, RunError>;
 
 /// All, in the order of the report.
-pub const ALL: [(&str, Measure); 8] = [
+pub const ALL: [(&str, Measure); 11] = [
     ("hit-1k", hit::one_kib),
     ("hit-1k-one", hit::one_connection),
     ("hit-100k", hit::large),
@@ -25,6 +27,9 @@ pub const ALL: [(&str, Measure); 8] = [
     ("miss", miss::fastest),
     ("miss-tail", miss::tail),
     ("start", start::start),
+    ("million", million::entries),
+    ("dying", trouble::dying),
+    ("stampede", trouble::stampede),
 ];
 
 /// How nearside compares with `other`, if both were measured.
