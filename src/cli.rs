@@ -70,7 +70,7 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  nearside bench --only hit-1k\n  nearside bench --rounds 3 --json report.json"
     )]
-    Bench(bench::BenchArgs),
+    Bench(Box<bench::BenchArgs>),
 }
 
 /// Where the settings are.
@@ -221,7 +221,7 @@ pub fn execute(cli: Cli) -> ExitCode {
         Command::Dev(args) => run_world(args),
         Command::Health(args) => health(args),
         Command::Heartbeat(args) => publish_heartbeats(args),
-        Command::Bench(args) => bench::bench(args),
+        Command::Bench(args) => bench::bench(*args),
         Command::Janitor(args) => settings(args.config.as_deref())
             .and_then(|(config, _)| remove_abandoned(config, args.older_than, args.dry_run)),
     };
