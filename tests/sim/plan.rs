@@ -180,6 +180,9 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
     let topics = wishes.topics.unwrap_or(if rng.f64() < 0.2 { 1 + rng.usize(0..2) } else { REGIONS });
     let ttl = wishes.ttl.unwrap_or(secs(90 + rng.u64(0..240)));
     let windows = windows(rng, wishes, style, keys, topics);
+    // What is lost without a trace is made good by the TTL alone, and that is waited for.
+    let silent_losses = proof != Proof::Watermark && windows.iter().any(|window| loses(window.fault));
+    let ttl = if silent_losses && wishes.ttl.is_none() { ttl.min(secs(120)) } else { ttl };
     // Only announced versions tell that the announcer's own nodes lag (FRESHNESS.md, promise 5).
     let fleet = windows.iter().any(|window| window.fault == Fault::FleetLags);
     let announces_versions = wishes.announces_versions.unwrap_or(states || fleet);
@@ -187,8 +190,6 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
     let writes = writes(rng, keys, &windows);
     let truth = truth(rng, keys, &regions, &windows, writes);
     let reads = reads(rng, keys, &truth, &windows);
-    // What is lost without a trace is made good by the TTL alone.
-    let silent_losses = proof != Proof::Watermark && windows.iter().any(|window| loses(window.fault));
     let last = windows.iter().map(|window| window.until).max().unwrap_or(SPAN).max(SPAN);
     Plan {
         seed,

@@ -5,6 +5,7 @@
 //! what it checks. Invariant: the same plan and the same requests at the same times get the same replies.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -258,8 +259,15 @@ impl World {
         if own {
             self.fired(Fault::RegionEtags);
         }
-        let text = || format!("\"{salt}:{path}:{shown:?}\"").replace(' ', "");
-        tagged.then(|| HeaderValue::from_str(&text()).expect("visible"))
+        tagged.then(|| {
+            let mut text = format!("\"{salt}:{path}");
+            for (key, place) in shown {
+                // Writing to a string cannot fail.
+                let _ = write!(text, ":{key}={place}");
+            }
+            text.push('"');
+            HeaderValue::from_maybe_shared(Bytes::from(text)).expect("visible")
+        })
     }
 
     fn reply(
@@ -273,11 +281,15 @@ impl World {
         let (age, shown) = fate;
         let truth = &self.plan.truth;
         let mut headers = HeaderMap::new();
-        let says: Vec<String> = shown.iter().map(|(key, place)| format!("{key}={place}")).collect();
         let asked = sent.at - self.start;
         let generated = age.map_or(asked, |age| self.elapsed().saturating_sub(age));
-        let says = format!("n={};q={};g={};{}", sent.race, asked.as_nanos(), generated.as_nanos(), says.join(","));
-        headers.insert(SHOWS, HeaderValue::from_str(&says).expect("visible"));
+        let (asked_ns, generated_ns) = (asked.as_nanos() as u64, generated.as_nanos() as u64);
+        let mut says = format!("n={};q={asked_ns};g={generated_ns};", sent.race);
+        for (number, (key, place)) in shown.iter().enumerate() {
+            let comma = if number > 0 { "," } else { "" };
+            let _ = write!(says, "{comma}{key}={place}");
+        }
+        headers.insert(SHOWS, HeaderValue::from_maybe_shared(Bytes::from(says)).expect("visible"));
         if let Some(age) = age {
             headers.insert(header::AGE, HeaderValue::from(age.as_secs()));
         }
