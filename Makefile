@@ -26,10 +26,11 @@ else
 	$(SIM) --seeds $(SEEDS) --resume target/sim-$(SEEDS)
 endif
 
-# What a hit costs in-process: time (compare within one run only) and instructions.
+# What a hit, a miss and an announcement cost in-process: time (compare within one run only) and instructions, beside those
+# of benches/baseline.txt.
 bench:
-	cargo bench --locked --bench hit
-	benches/instructions.sh
+	cargo bench --locked --bench hit --bench race --bench announcements
+	benches/compare.sh
 
 # Three designs under the same 300 seeds of the simulator: writes docs/pictures/designs.svg, and the table into the README
 # and docs/freshness.md. Minutes, once it is built.

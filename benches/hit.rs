@@ -168,14 +168,44 @@ fn hits(count: usize) {
     }
 }
 
+/// As [`hits`], for the two largest parts of one.
+fn keys_or_judgements(count: usize, keys: bool) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let (sidecar, headers) = (sidecar(), headers());
+    runtime.block_on(async {
+        serve::serve(&sidecar, admitted(&headers)).await;
+        sidecar.tasks.drain(Duration::from_secs(5)).await;
+    });
+    speak(&sidecar);
+    let mut buffer = KeyBuffer::new(sidecar.seed);
+    let matched = sidecar.router.find(TARGET).expect("the target is routed");
+    let identity = sidecar.keyring.identity(&matched.route.identity, &headers).0;
+    let representation =
+        Representation { route: 0, path_and_query: TARGET, headers: &headers, forward: &[], identity };
+    let entry = sidecar.store.get(buffer.routed(representation)).expect("it was filled");
+    let routed = entry.hold.routed().expect("it is routed");
+    for _ in 0..count {
+        if keys {
+            black_box(buffer.routed(black_box(representation)).hash());
+        } else {
+            let (horizon, now) = (sidecar.freshness.horizon(), sidecar.clock.now());
+            black_box(standing::judge(black_box(routed), entry.sent, &horizon, now, sidecar.config.cache.soft_ttl));
+        }
+    }
+}
+
 criterion_group!(benches, hit, parts);
 
 fn main() {
-    match std::env::var("NEARSIDE_HITS").ok().and_then(|count| count.parse().ok()) {
-        Some(count) => hits(count),
-        None => {
-            benches();
-            Criterion::default().configure_from_args().final_summary();
-        }
+    let count = |name: &str| std::env::var(name).ok().and_then(|count| count.parse().ok());
+    if let Some(count) = count("NEARSIDE_HITS") {
+        hits(count);
+    } else if let Some(count) = count("NEARSIDE_KEYS") {
+        keys_or_judgements(count, true);
+    } else if let Some(count) = count("NEARSIDE_JUDGEMENTS") {
+        keys_or_judgements(count, false);
+    } else {
+        benches();
+        Criterion::default().configure_from_args().final_summary();
     }
 }

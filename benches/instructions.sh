@@ -1,16 +1,36 @@
 #!/bin/sh
-# Instructions of one hit, in-process, counted by valgrind: the same on every run and on a busy machine. Two runs of
-# different length tell it apart from the start-up.
+# Instructions of what Nearside does most, in-process, counted by valgrind: the same on every run and on a busy machine.
+# Two runs of different length tell each apart from the start-up. One line each, `name count`, as in baseline.txt.
 set -eu
 cd "$(dirname "$0")/.."
 
-command -v valgrind >/dev/null || { echo 'instructions: valgrind is not installed; they are NOT counted'; exit 0; }
-program=${1:-$(cargo bench --locked --bench hit --no-run 2>&1 | sed -n 's/.*(\(.*\)).*/\1/p' | tail -n 1)}
+command -v valgrind >/dev/null || { echo 'instructions: valgrind is not installed; they are NOT counted' >&2; exit 0; }
 
-count() {
-    NEARSIDE_HITS=$1 valgrind --tool=callgrind --callgrind-out-file=/dev/null "$program" 2>&1 | sed -n 's/.*Collected : \([0-9]*\).*/\1/p'
+# The programs, built as `cargo bench` builds them.
+programs=$(cargo bench --locked --bench hit --bench race --bench announcements --no-run 2>&1) ||
+    { echo "$programs" >&2; exit 1; }
+program() {
+    echo "$programs" | sed -n "s|.*Executable benches/$1\.rs (\(.*\)).*|\1|p"
 }
 
-few=$(count 1000)
-many=$(count 3000)
-echo "a hit takes $(( (many - few) / 2000 )) instructions (request made, served, response dropped)"
+# of PROGRAM VARIABLE COUNT: instructions of a run that does COUNT of them.
+of() {
+    env "$2=$3" valgrind --tool=callgrind --callgrind-out-file=/dev/null "$1" 2>&1 |
+        sed -n 's/.*Collected : \([0-9]*\).*/\1/p'
+}
+
+# each NAME PROGRAM VARIABLE FEW MANY
+each() {
+    few=$(of "$2" "$3" "$4")
+    many=$(of "$2" "$3" "$5")
+    [ -n "$few" ] && [ -n "$many" ] || { echo "instructions: $1 could not be counted" >&2; exit 1; }
+    echo "$1 $(((many - few) / ($5 - $4)))"
+}
+
+hit=$(program hit) race=$(program race) announcements=$(program announcements)
+each hit "$hit" NEARSIDE_HITS 1000 3000
+each key "$hit" NEARSIDE_KEYS 1000 3000
+each judgement "$hit" NEARSIDE_JUDGEMENTS 1000 3000
+each miss "$race" NEARSIDE_MISSES 1000 3000
+each race-bookkeeping "$race" NEARSIDE_TALLIES 1000 3000
+each apply "$announcements" NEARSIDE_APPLY 1000 3000

@@ -1,0 +1,298 @@
+//! How many announcements one core takes: from the verified text to applied, and from the signed envelope to its receipt.
+//!
+//! A pass is a fresh sidecar and messages that nothing has seen: a message that comes again is a copy and costs less. Only
+//! the pass is timed, not what it needs. *Distinct keys* are records that nobody holds, each announced once (new memory in
+//! the floor table each time); *hot keys* are a few that entries hold, announced over and over.
+//!
+//! The rates that DESIGN.md asks for are printed in the end: 50,000/s applied, 20,000/s verified and applied.
+
+use std::hint::black_box;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use criterion::{Criterion, SamplingMode, Throughput, criterion_group};
+use futures_util::future::{BoxFuture, FutureExt};
+use nearside::announce::apply::{Applied, Applier};
+use nearside::announce::certificate::fetch::Fetcher;
+use nearside::announce::decode::encode_json;
+use nearside::announce::envelope::SignatureVersion;
+use nearside::announce::intake::Announcements;
+use nearside::announce::message::{Announcement, Kind, Numbered};
+use nearside::announce::remembered::Remembered;
+use nearside::announce::signer::Signer;
+use nearside::announce::verify::Verified;
+use nearside::announce::{Intake, Receipt};
+use nearside::cache::key::Seed;
+use nearside::clock::{Clock, Wall};
+use nearside::config::read;
+use nearside::freshness::event::{Event, Says};
+use nearside::freshness::record::Record;
+use nearside::freshness::words::{RegionId, Version};
+use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
+use nearside::serve::{Parts, Sidecar};
+use nearside::tasks::Tasks;
+
+const CONFIG: &str = r#"
+service.name = "contexts"
+[[service.region]]
+name = "a"
+url = "http://127.0.0.1:1"
+topic = "arn:aws:sns:eu-west-1:000000000000:contexts"
+[[service.region]]
+name = "b"
+url = "http://127.0.0.1:2"
+topic = "arn:aws:sns:us-east-1:000000000000:contexts"
+[[service.region]]
+name = "c"
+url = "http://127.0.0.1:3"
+topic = "arn:aws:sns:us-west-2:000000000000:contexts"
+[[service.route]]
+path = "/v1/contexts/{key}/{view}"
+records = ["context:{key}"]
+"#;
+const TOPIC: &str = "arn:aws:sns:eu-west-1:000000000000:contexts";
+const CERTIFICATE_URL: &str =
+    "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem";
+const REGION: RegionId = RegionId(0);
+
+/// Records that are announced over and over.
+const HOT: usize = 64;
+/// Messages in a pass, applied only.
+const APPLIED: usize = 65_536;
+/// Messages in a pass, signed: each takes half a millisecond to sign.
+const SIGNED: usize = 4_096;
+
+/// Nobody is asked.
+struct Nobody;
+
+impl Origin for Nobody {
+    fn ask(&self, _: RegionId, _: Arc<Outgoing>, _: Duration) -> BoxFuture<'static, Result<Reply, Failure>> {
+        async { Err(Failure::Connect) }.boxed()
+    }
+}
+
+/// Which records are announced.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keys {
+    Distinct,
+    Hot,
+}
+
+impl Keys {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Distinct => "distinct keys",
+            Self::Hot => "hot keys",
+        }
+    }
+
+    /// The key of the message with this number.
+    fn key(self, number: usize) -> String {
+        match self {
+            Self::Distinct => format!("tenant-{number}"),
+            Self::Hot => format!("tenant-{}", number % HOT),
+        }
+    }
+}
+
+/// A sidecar whose region is LIVE; of the hot keys somebody holds the records, and nobody read them lately.
+struct World {
+    sidecar: Arc<Sidecar>,
+    _held: Vec<Arc<Record>>,
+}
+
+impl World {
+    fn new(keys: Keys) -> Self {
+        let clock = Clock::System;
+        let config = read::from_toml(CONFIG).expect("the settings above are valid");
+        let floor_slots = nearside::limits::FLOOR_SLOTS;
+        let parts = Parts { clock, origin: Arc::new(Nobody), tasks: Tasks::new(), seed: Seed::fixed(7), floor_slots };
+        let sidecar = Sidecar::new(config, parts).expect("there are no credentials to read");
+        let step = |event| sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), event);
+        for region in (0..3).map(RegionId) {
+            step(Event::Subscribing(region));
+            step(Event::Subscribed(region));
+            let published = sidecar.clock.wall();
+            step(Event::Message { region, published, queued: None, numbered: None, says: Says::Unrouted });
+        }
+        let hot = (0..HOT).filter(|_| keys == Keys::Hot).filter_map(|place| record(&sidecar, &keys.key(place)));
+        let held = hot.map(|id| sidecar.freshness.pin(id)).collect();
+        Self { sidecar, _held: held }
+    }
+
+    /// As [`Announcements`] wires it; with something to carry out it would not be announcements that are measured.
+    fn applier(&self) -> Applier {
+        let freshness = self.sidecar.freshness.clone();
+        let (keyring, metrics) = (self.sidecar.keyring.clone(), self.sidecar.metrics.clone());
+        Applier::new(
+            Box::new(move |now, wall, event| freshness.step(now, wall, event)),
+            keyring,
+            Arc::new(Remembered::new()),
+            self.sidecar.clock.clone(),
+            metrics,
+            Box::new(|actions| drop(black_box(actions))),
+        )
+    }
+}
+
+fn record(sidecar: &Sidecar, key: &str) -> Option<nearside::freshness::words::RecordId> {
+    sidecar.keyring.record("context", key)
+}
+
+/// The text of the message with this number: as a publisher that numbers its messages writes it.
+fn text(keys: Keys, number: usize) -> String {
+    encode_json(&Announcement {
+        record_type: "context".to_owned(),
+        key: keys.key(number),
+        kind: Kind::Changed { version: Some(1 + number as u64) },
+        numbered: Some(Numbered { publisher: "ingest-7f9c4d".to_owned(), sequence: 1 + number as u64 }),
+        ingested_at: Some(Clock::System.wall()),
+    })
+}
+
+fn verified(keys: Keys, number: usize) -> Verified {
+    let (message, published) = (text(keys, number), Clock::System.wall());
+    Verified::Notification { message, published, message_id: format!("{number:036}") }
+}
+
+static SIGNER: LazyLock<Signer> = LazyLock::new(|| {
+    let (day, now) = (Duration::from_secs(24 * 3600), Clock::System.wall());
+    Signer::generate(Wall::from_millis(now.as_millis() - day.as_millis() as u64), now + day)
+});
+
+fn envelope(keys: Keys, number: usize) -> Bytes {
+    let message = text(keys, number);
+    let version = SignatureVersion::Two;
+    SIGNER.notification(TOPIC, &message, Clock::System.wall(), CERTIFICATE_URL, version).into()
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures the machine's time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Applies `count` messages that nothing has seen; how long that took.
+fn apply(keys: Keys, count: usize) -> Duration {
+    let world = World::new(keys);
+    let applier = world.applier();
+    let messages: Vec<Verified> = (0..count).map(|number| verified(keys, number)).collect();
+    let begun = now();
+    for message in messages {
+        let applied = applier.apply(REGION, message, None);
+        assert!(matches!(applied, Ok(Applied::Announced)));
+    }
+    let took = begun.elapsed();
+    check(&world.sidecar, keys, count);
+    took
+}
+
+/// Takes `envelopes` in, as a transport does, each to its receipt.
+fn take(keys: Keys, envelopes: &[Bytes]) -> Duration {
+    let world = World::new(keys);
+    let pem = Bytes::from(SIGNER.certificate_pem().to_owned());
+    let intake = Announcements::new(&world.sidecar, Fetcher::given(move |_| Ok(pem.clone())));
+    let mut took = Duration::ZERO;
+    // The first brings the certificate: it is not timed, and nothing waits after it.
+    let (first, rest) = envelopes.split_first().expect("there are messages");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    assert_eq!(runtime.block_on(intake.take(REGION, first.clone(), None)), Receipt::Acknowledge);
+    runtime.block_on(async {
+        let begun = now();
+        for envelope in rest {
+            assert_eq!(intake.take(REGION, envelope.clone(), None).await, Receipt::Acknowledge);
+        }
+        took = begun.elapsed();
+    });
+    check(&world.sidecar, keys, envelopes.len());
+    took
+}
+
+/// That it was done: the last message's version is its record's floor.
+fn check(sidecar: &Sidecar, keys: Keys, count: usize) {
+    let id = record(sidecar, &keys.key(count - 1)).expect("the type is a route's");
+    assert_eq!(sidecar.freshness.pin(id).snapshot().floor, Version(count as u64));
+}
+
+/// `count` units of work of which a pass does `size`; what all of them took.
+fn passes(count: u64, size: usize, mut pass: impl FnMut() -> Duration) -> Duration {
+    let whole = count.div_ceil(size as u64);
+    let took: Duration = (0..whole).map(|_| pass()).sum();
+    took.mul_f64(count as f64 / (whole * size as u64) as f64)
+}
+
+fn announcements(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("announcements");
+    group.throughput(Throughput::Elements(1)).sampling_mode(SamplingMode::Flat).sample_size(10);
+    group.warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(2));
+    for keys in [Keys::Distinct, Keys::Hot] {
+        group.bench_function(format!("verified text to applied, {}", keys.word()), |bencher| {
+            bencher.iter_custom(|count| passes(count, APPLIED, || apply(keys, APPLIED)));
+        });
+    }
+    for keys in [Keys::Distinct, Keys::Hot] {
+        let envelopes: Vec<Bytes> = (0..=SIGNED).map(|number| envelope(keys, number)).collect();
+        group.bench_function(format!("signed envelope to receipt, {}", keys.word()), |bencher| {
+            bencher.iter_custom(|count| passes(count, SIGNED, || take(keys, &envelopes)));
+        });
+    }
+    group.finish();
+}
+
+/// Parts of the way, for whoever looks for what is slow.
+fn parts(criterion: &mut Criterion) {
+    let (envelope, text) = (envelope(Keys::Distinct, 7), text(Keys::Distinct, 7));
+    criterion.bench_function("announcement: envelope parsed", |bencher| {
+        bencher.iter(|| nearside::announce::envelope::Envelope::parse(black_box(&envelope)));
+    });
+    criterion.bench_function("announcement: text decoded", |bencher| {
+        bencher.iter(|| nearside::announce::decode::decode(black_box(&text)));
+    });
+    let world = World::new(Keys::Hot);
+    let id = record(&world.sidecar, "tenant-0").expect("the type is a route's");
+    let mut version = 0;
+    criterion.bench_function("announcement: one step of freshness", |bencher| {
+        bencher.iter(|| {
+            version += 1;
+            let (moment, wall) = (world.sidecar.clock.now(), world.sidecar.clock.wall());
+            let says = Says::Changed(id, Some(Version(version)));
+            let event = Event::Message { region: REGION, published: wall, queued: None, numbered: None, says };
+            world.sidecar.freshness.step(moment, wall, event)
+        });
+    });
+}
+
+/// The figures that are promised, each the median of five passes.
+fn rates() {
+    let rate = |count: usize, mut pass: Box<dyn FnMut() -> Duration>| {
+        let mut took: Vec<Duration> = (0..5).map(|_| pass()).collect();
+        took.sort_unstable();
+        count as f64 / took[2].as_secs_f64()
+    };
+    for keys in [Keys::Distinct, Keys::Hot] {
+        let envelopes: Vec<Bytes> = (0..=SIGNED).map(|number| envelope(keys, number)).collect();
+        let applied = rate(APPLIED, Box::new(move || apply(keys, APPLIED)));
+        let verified = rate(SIGNED, Box::new(move || take(keys, &envelopes)));
+        say(&format!("{}: {applied:.0}/s applied (>= 50000), {verified:.0}/s verified (>= 20000)", keys.word()));
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "what a benchmark is for")]
+fn say(line: &str) {
+    println!("{line}");
+}
+
+criterion_group!(benches, announcements, parts);
+
+fn main() {
+    // So many messages and nothing else, for whoever counts their instructions (`benches/instructions.sh`).
+    if let Some(count) = std::env::var("NEARSIDE_APPLY").ok().and_then(|count| count.parse().ok()) {
+        apply(Keys::Distinct, count);
+        return;
+    }
+    if !std::env::args().any(|argument| argument == "--rates") {
+        benches();
+        Criterion::default().configure_from_args().final_summary();
+    }
+    rates();
+}
