@@ -34,6 +34,8 @@ records = ["context:{key}"]
 tcp = "127.0.0.1:0"
 [admin]
 listen = "127.0.0.1:0"
+[drain]
+linger = "0s"
 [announcements]
 transport = "off"
 "#;

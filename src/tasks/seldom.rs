@@ -61,6 +61,8 @@ impl<F: Future + Unpin> Future for Seldom<F> {
         if !this.bell.rung.load(Ordering::Acquire) {
             return Poll::Pending;
         }
+        // To wake takes the waker out. It is put back before the bell is silenced, or a ring in between were lost.
+        this.bell.task.register(cx.waker());
         this.bell.rung.swap(false, Ordering::AcqRel);
         Pin::new(&mut this.future).poll(&mut Context::from_waker(&this.waker))
     }
@@ -110,6 +112,17 @@ mod tests {
         let (waited, ()) = tokio::join!(unless(counted, often), speaks);
         assert_eq!(waited, None);
         assert_eq!(polls.load(Ordering::Relaxed), 2, "once at the start, once when it was over");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_woken_again_and_again() {
+        let thrice = async {
+            for _ in 0..3 {
+                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            }
+        };
+        let waited = tokio::time::timeout(std::time::Duration::from_secs(60), Seldom::new(Box::pin(thrice)));
+        assert_eq!(waited.await, Ok(()));
     }
 
     #[tokio::test]
