@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use criterion::{Criterion, criterion_group};
 use futures_util::future::{BoxFuture, FutureExt};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use nearside::cache::key::{KeyBuffer, Representation, Seed};
 use nearside::clock::Clock;
 use nearside::config::read;
@@ -20,7 +20,7 @@ use nearside::freshness::standing::{self, Use};
 use nearside::freshness::words::{RegionId, Version};
 use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
 use nearside::request::Admitted;
-use nearside::response::respond;
+use nearside::response::{Body, respond, show};
 use nearside::serve::{self, Parts, Sidecar};
 use nearside::tasks::Tasks;
 
@@ -79,6 +79,12 @@ fn admitted(headers: &HeaderMap) -> Admitted {
     Admitted { method, path_and_query, path_len: TARGET.len(), headers, body: Bytes::new() }
 }
 
+/// A hit as a connection has it: decided without waiting, answered in the memory of the request's headers.
+fn stored(sidecar: &Arc<Sidecar>, request: Admitted) -> Response<Body> {
+    let shown = serve::stored(sidecar, request.head()).expect("it is stored and fresh");
+    show(shown, request.headers, &sidecar.names)
+}
+
 /// A sidecar whose one region is LIVE.
 fn sidecar() -> Arc<Sidecar> {
     let clock = Clock::System;
@@ -115,7 +121,21 @@ fn hit(criterion: &mut Criterion) {
     });
     criterion.bench_function("hit: admitted request to response", |bencher| {
         speak(&sidecar);
+        bencher.iter(|| black_box(stored(&sidecar, admitted(&headers))));
+    });
+    criterion.bench_function("hit: the same by the way that may also ask a region", |bencher| {
+        speak(&sidecar);
         bencher.iter(|| black_box(get().now_or_never().expect("a hit waits for nothing")));
+    });
+    let names = &sidecar.names;
+    criterion.bench_function("hit: decided and answered, the request not made anew", |bencher| {
+        speak(&sidecar);
+        let request = admitted(&headers);
+        let mut kept = headers.clone();
+        bencher.iter(|| {
+            let shown = serve::stored(&sidecar, request.head()).expect("it is stored and fresh");
+            kept = show(shown, std::mem::take(&mut kept), names).into_parts().0.headers;
+        });
     });
     criterion.bench_function("hit: the request alone, made and dropped", |bencher| {
         bencher.iter(|| black_box(admitted(&headers)));
@@ -164,7 +184,7 @@ fn hits(count: usize) {
     });
     speak(&sidecar);
     for _ in 0..count {
-        black_box(get().now_or_never().expect("a hit waits for nothing"));
+        black_box(stored(&sidecar, admitted(&headers)));
     }
 }
 

@@ -11,6 +11,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Either, Ready, ready};
 use http::Request;
 use hyper::body::Incoming;
 use tokio::sync::Semaphore;
@@ -30,7 +32,7 @@ use crate::limits;
 use crate::listener::{self, Ending, ListenError, Reception, Via};
 use crate::origin::attempt::HttpOrigin;
 use crate::origin::reply::Origin;
-use crate::request::Door;
+use crate::request::{Door, Refusal};
 use crate::response::{self, Outcome};
 use crate::serve::{self, Parts, Sidecar};
 use crate::tasks::Tasks;
@@ -179,7 +181,7 @@ fn open(sockets: Sockets, door: Door, sidecar: Arc<Sidecar>) -> App {
         ending: ending.clone(),
     };
     let (shared, door) = (sidecar.clone(), Arc::new(door));
-    let handler = move |request: Request<Incoming>, via: Via| answer(shared.clone(), door.clone(), request, via);
+    let handler = move |request: Request<Incoming>, via: Via| answer(&shared, &door, request, via);
     // A listener that was bound has an address.
     let addr = |listener: &tokio::net::TcpListener| listener.local_addr().ok();
     let tcp = sockets.tcp.as_ref().and_then(addr);
@@ -201,21 +203,30 @@ fn open(sockets: Sockets, door: Door, sidecar: Arc<Sidecar>) -> App {
     App { tcp, unix, admin, sidecar, ending }
 }
 
+/// An answer: at once when it is a hit or a refusal, later when somebody must be asked. Only the latter costs a future.
+type Answer = Either<Ready<http::Response<response::Body>>, BoxFuture<'static, http::Response<response::Body>>>;
+
 /// One request, from the door to the answer.
-async fn answer(
-    sidecar: Arc<Sidecar>,
-    door: Arc<Door>,
-    request: Request<Incoming>,
-    via: Via,
-) -> http::Response<response::Body> {
-    let outcome = match door.admit(request, via).await {
-        Ok(admitted) => serve::serve(&sidecar, admitted).await,
-        Err(refusal) => {
-            sidecar.metrics.refused(refusal.word());
-            Outcome::Refused(refusal)
+fn answer(sidecar: &Arc<Sidecar>, door: &Door, request: Request<Incoming>, via: Via) -> Answer {
+    let refused = |sidecar: &Sidecar, refusal: Refusal| {
+        sidecar.metrics.refused(refusal.word());
+        response::respond(Outcome::Refused(refusal), &sidecar.names)
+    };
+    let entered = match door.enter(request, via) {
+        Ok(entered) => entered,
+        Err(refusal) => return Either::Left(ready(refused(sidecar, refusal))),
+    };
+    if let Some(shown) = entered.head().and_then(|head| serve::stored(sidecar, head)) {
+        return Either::Left(ready(response::show(shown, entered.into_headers(), &sidecar.names)));
+    }
+    let sidecar = sidecar.clone();
+    let asked = async move {
+        match entered.whole().await {
+            Ok(admitted) => response::respond(serve::serve(&sidecar, admitted).await, &sidecar.names),
+            Err(refusal) => refused(&sidecar, refusal),
         }
     };
-    response::respond(outcome, &sidecar.names)
+    Either::Right(asked.boxed())
 }
 
 /// Begins to listen to the regions' topics, and to keep time.

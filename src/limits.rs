@@ -53,6 +53,12 @@ pub const HEADER_WAIT: Duration = Duration::from_secs(10);
 pub const REQUEST_BODY_WAIT: Duration = Duration::from_secs(30);
 /// How long a kept-alive connection may idle between requests.
 pub const IDLE_WAIT: Duration = Duration::from_secs(90);
+/// The memory in which a thread writes the values of its answers' own headers, bytes; it serves again and again.
+pub const HEADER_VALUES_BYTES: usize = 4 * KIB;
+/// How much of it must be free for one value to be written without asking for more, bytes.
+pub const HEADER_VALUE_ROOM: usize = 256;
+/// How long a key may be for its memory to be kept for the next one, bytes.
+pub const SPARE_KEY_BYTES: usize = 2 * KIB;
 
 // -- the cache --
 /// Largest body that is buffered and stored, bytes (DESIGN.md section 3).

@@ -14,6 +14,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use http::{HeaderValue, Request, Response, StatusCode, Version, header};
@@ -31,6 +32,7 @@ use crate::config::UnixSocket;
 use crate::limits;
 use crate::response::Body;
 use crate::tasks::Tasks;
+use crate::tasks::seldom::Seldom;
 
 pub mod wire;
 use wire::{Protocol, Pulse, Wire};
@@ -233,25 +235,24 @@ where
     H: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
-    let pulse = Arc::new(Pulse::new(reception.clock.clone()));
+    let pulse = Arc::new(Pulse::default());
     let sniffed = tokio::time::timeout(limits::SNIFF_WAIT, Wire::sniff(stream, pulse.clone()));
     let sniffed = tokio::select! {
         sniffed = sniffed => sniffed,
         () = reception.ending.closing.cancelled() => return,
     };
     let Ok(Ok((protocol, wire))) = sniffed else { return };
-    let lingering = reception.ending.lingering.clone();
     let counted = pulse.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let old = request.version() < Version::HTTP_2;
         // Hyper does not tell whether a length came with the chunks: then the connection must end (RFC 9112, 6.1).
         let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
-        let (under_way, lingering) = (counted.begin(), lingering.clone());
+        let under_way = counted.begin();
         let answer = handler(request);
         async move {
             let mut response = answer.await;
             let unread = matches!(response.status(), StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE);
-            if old && (lingering.is_cancelled() || chunked || unread) {
+            if old && (under_way.lingers() || chunked || unread) {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             drop(under_way);
@@ -268,8 +269,7 @@ where
                 .max_header_size(limits::REQUEST_HEAD_BYTES)
                 .max_buf_size(limits::REQUEST_HEAD_BYTES * 2)
                 .half_close(true);
-            run(http.serve_connection(io, service), &pulse, &reception.ending, protocol, |c| c.graceful_shutdown())
-                .await;
+            run(http.serve_connection(io, service), &pulse, &reception, protocol, |c| c.graceful_shutdown()).await;
         }
         Protocol::Http2 => {
             let mut http = http2::Builder::new(reception.tasks.clone());
@@ -277,53 +277,52 @@ where
                 .max_concurrent_streams(limits::STREAMS_PER_CONNECTION)
                 .max_header_list_size(limits::REQUEST_HEAD_BYTES as u32)
                 .keep_alive_interval(limits::IDLE_WAIT / 3);
-            run(http.serve_connection(io, service), &pulse, &reception.ending, protocol, |c| c.graceful_shutdown())
-                .await;
+            run(http.serve_connection(io, service), &pulse, &reception, protocol, |c| c.graceful_shutdown()).await;
         }
     }
 }
 
-/// Drives a connection, says goodbye once when it is time, and gives up on one that keeps us waiting.
-async fn run<C>(connection: C, pulse: &Pulse, ending: &Ending, protocol: Protocol, goodbye: impl Fn(Pin<&mut C>))
-where
+/// Drives a connection, says goodbye once when it is time, and gives up on one that keeps us waiting. What seldom
+/// happens is looked at only when it did ([`Seldom`]): a request costs no timer and no lock of the shutdown's.
+async fn run<C>(
+    connection: C,
+    pulse: &Pulse,
+    reception: &Reception,
+    protocol: Protocol,
+    goodbye: impl Fn(Pin<&mut C>),
+) where
     C: Future<Output = hyper::Result<()>>,
 {
     let mut connection = std::pin::pin!(connection);
+    let watch = std::pin::pin!(async {
+        tokio::select! {
+            never = pulse.told(&reception.ending) => match never {},
+            () = pulse.impatience(protocol, &reception.clock) => {}
+        }
+    });
+    let mut watch = Seldom::new(watch);
     let mut said = false;
-    let mut driven = std::pin::pin!(std::future::poll_fn(|cx| {
-        if !said && is_time(ending, pulse, protocol) {
+    let driven = std::future::poll_fn(|cx| {
+        if Pin::new(&mut watch).poll(cx).is_ready() {
+            tracing::debug!("a connection that kept us waiting was closed");
+            return Poll::Ready(Ok(()));
+        }
+        if !said && is_time(pulse, protocol) {
             said = true;
             goodbye(connection.as_mut());
         }
         connection.as_mut().poll(cx)
-    }));
-    let (mut lingering, mut closing) = (false, false);
-    loop {
-        tokio::select! {
-            ended = driven.as_mut() => {
-                if let Err(error) = ended {
-                    tracing::debug!(%error, "a connection ended early");
-                }
-                return;
-            }
-            // Each wakes the connection once, to see whether it is time.
-            () = ending.lingering.cancelled(), if !lingering => lingering = true,
-            () = ending.closing.cancelled(), if !closing => closing = true,
-            () = tokio::time::sleep(pulse.patience(protocol).min(limits::HEADER_WAIT / 2)) => {
-                if pulse.patience(protocol).is_zero() {
-                    tracing::debug!("a connection that kept us waiting was closed");
-                    return;
-                }
-            }
-        }
+    });
+    if let Err(error) = driven.await {
+        tracing::debug!(%error, "a connection ended early");
     }
 }
 
 /// Whether a connection is to be told to go. HTTP/1.1 says goodbye with its next answer; only HTTP/2 can say it in
 /// between, but not before its first answer: a connection made during the linger would be of no use.
-fn is_time(ending: &Ending, pulse: &Pulse, protocol: Protocol) -> bool {
-    let early = protocol == Protocol::Http2 && pulse.has_answered() && ending.lingering.is_cancelled();
-    early || ending.closing.is_cancelled()
+fn is_time(pulse: &Pulse, protocol: Protocol) -> bool {
+    let early = protocol == Protocol::Http2 && pulse.has_answered() && pulse.lingers();
+    early || pulse.closes()
 }
 
 #[cfg(test)]

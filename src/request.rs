@@ -50,6 +50,62 @@ impl Admitted {
     pub fn path(&self) -> &str {
         &self.path_and_query[..self.path_len]
     }
+
+    /// Its head, to be looked up by.
+    pub fn head(&self) -> Head<'_> {
+        let Self { method, path_and_query, path_len, headers, .. } = self;
+        Head { method, path_and_query, path_len: *path_len, headers }
+    }
+}
+
+/// The head of an admitted request, as it is looked up: borrowed, so that a hit copies nothing.
+#[derive(Clone, Copy)]
+pub struct Head<'a> {
+    /// Any method but CONNECT.
+    pub method: &'a Method,
+    /// As in [`Admitted`].
+    pub path_and_query: &'a str,
+    /// Where the path ends in `path_and_query`.
+    pub path_len: usize,
+    /// As received.
+    pub headers: &'a HeaderMap,
+}
+
+impl<'a> Head<'a> {
+    /// The path without the query.
+    pub fn path(&self) -> &'a str {
+        &self.path_and_query[..self.path_len]
+    }
+}
+
+/// A request whose head was admitted and whose body may still be on its way.
+pub struct Entered {
+    parts: http::request::Parts,
+    body: Incoming,
+}
+
+impl Entered {
+    /// Its head, unless a body follows, or its target must be written anew: then it is to be had [`Entered::whole`].
+    pub fn head(&self) -> Option<Head<'_>> {
+        let path_and_query = self.parts.uri.path_and_query()?.as_str();
+        let alone = self.body.is_end_stream() && path_and_query.starts_with('/');
+        let (path_len, headers) = (self.parts.uri.path().len(), &self.parts.headers);
+        alone.then_some(Head { method: &self.parts.method, path_and_query, path_len, headers })
+    }
+
+    /// Its headers, for their memory: an answer's are put where they were.
+    pub fn into_headers(self) -> HeaderMap {
+        self.parts.headers
+    }
+
+    /// All of it, once its body has come.
+    pub async fn whole(self) -> Result<Admitted, Refusal> {
+        let Self { parts, body } = self;
+        let path_and_query = target_of(&parts)?.into_owned();
+        let path_len = parts.uri.path().len();
+        let body = if body.is_end_stream() { Bytes::new() } else { collect(body).await? };
+        Ok(Admitted { method: parts.method, path_and_query, path_len, headers: parts.headers, body })
+    }
 }
 
 /// Why a request is not served: the caller's to mend, unless said otherwise. Statuses are `response.rs`'s.
@@ -128,16 +184,13 @@ impl Door {
         Self { allowed_hosts, refuse_forwarded: listen.refuse_forwarded, token }
     }
 
-    /// Admits a request with its whole body, or says why not.
-    pub async fn admit(&self, request: Request<Incoming>, via: Via) -> Result<Admitted, Refusal> {
+    /// Admits a request by its head, or says why not.
+    pub fn enter(&self, request: Request<Incoming>, via: Via) -> Result<Entered, Refusal> {
         let (mut parts, body) = request.into_parts();
         self.check(&parts, via)?;
         parts.headers.remove(&TOKEN);
         join_cookies(&mut parts.headers);
-        let path_and_query = target_of(&parts)?.into_owned();
-        let path_len = parts.uri.path().len();
-        let body = if body.is_end_stream() { Bytes::new() } else { collect(body).await? };
-        Ok(Admitted { method: parts.method, path_and_query, path_len, headers: parts.headers, body })
+        Ok(Entered { parts, body })
     }
 
     /// Everything that the head alone decides.

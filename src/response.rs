@@ -6,7 +6,6 @@
 //!
 //! Invariant: what is said here names regions and causes, never a body, a token, or a record's key.
 
-use std::fmt::Write as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,6 +19,11 @@ use crate::cache::entry::Entry;
 use crate::cache::policy::fields::belongs_in_not_modified;
 use crate::origin::reply::Failure;
 use crate::request::Refusal;
+
+mod line;
+mod text;
+
+pub use line::{Bound, CacheLine, Detail, Fwd};
 
 /// `Cache-Status` (RFC 9211).
 pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
@@ -98,120 +102,10 @@ impl Blame {
     }
 }
 
-/// The parameters of our member of `Cache-Status`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheLine {
-    /// Answered without asking a region.
-    pub hit: bool,
-    /// Why a region was asked.
-    pub fwd: Option<Fwd>,
-    /// What the region answered.
-    pub fwd_status: Option<u16>,
-    /// Seconds of freshness left; negative when it is over.
-    pub ttl: Option<i64>,
-    /// How old the answer can at most be, whole seconds; outside `Some` nothing is said.
-    pub bound: Option<Bound>,
-    /// The reply was stored.
-    pub stored: bool,
-    /// Shared another reader's fill.
-    pub collapsed: bool,
-    /// Which region, or why an old reply is served.
-    pub detail: Option<Detail>,
-}
-
-/// Whether a bound can be stated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
-    /// Whole seconds, rounded up.
-    Seconds(u64),
-    /// No watermark stands behind it.
-    None,
-}
-
-/// RFC 9211, 2.2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fwd {
-    /// Not stored.
-    UriMiss,
-    /// Stored, but its time was over or it had to be asked again.
-    Stale,
-    /// The caller asked for it.
-    Request,
-    /// The method is not for caching.
-    Method,
-    /// This path is not cached.
-    Bypass,
-}
-
-/// Which region, or why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detail {
-    /// The region that answered, by its place in the configuration.
-    Region(crate::freshness::words::RegionId),
-    /// A stable word.
-    Word(&'static str),
-}
-
-impl CacheLine {
-    /// As the header's value; `names` are the regions' names.
-    pub fn value(&self, names: &[String]) -> HeaderValue {
-        let mut text = String::with_capacity(64);
-        text.push_str("nearside");
-        if self.hit {
-            text.push_str("; hit");
-        }
-        if let Some(fwd) = self.fwd {
-            text.push_str(fwd.text());
-        }
-        // Writing to a String cannot fail.
-        let _ = self.fwd_status.map(|status| write!(text, "; fwd-status={status}"));
-        let _ = self.ttl.map(|ttl| write!(text, "; ttl={ttl}"));
-        match self.bound {
-            Some(Bound::Seconds(seconds)) => drop(write!(text, "; bound={seconds}")),
-            Some(Bound::None) => text.push_str("; bound=none"),
-            None => {}
-        }
-        if self.stored {
-            text.push_str("; stored");
-        }
-        if self.collapsed {
-            text.push_str("; collapsed");
-        }
-        let detail = self.detail.map(|detail| match detail {
-            Detail::Word(word) => word,
-            Detail::Region(region) => names.get(region.index()).map_or("unknown", String::as_str),
-        });
-        match detail {
-            Some(word) if is_token(word) => drop(write!(text, "; detail={word}")),
-            Some(word) => drop(write!(text, "; detail=\"{}\"", word.replace(['"', '\\'], ""))),
-            None => {}
-        }
-        HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("nearside"))
-    }
-}
-
-/// An RFC 8941 token: begins with a letter.
-fn is_token(word: &str) -> bool {
-    word.starts_with(|first: char| first.is_ascii_alphabetic())
-        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte))
-}
-
-impl Fwd {
-    const fn text(self) -> &'static str {
-        match self {
-            Self::UriMiss => "; fwd=uri-miss",
-            Self::Stale => "; fwd=stale",
-            Self::Request => "; fwd=request",
-            Self::Method => "; fwd=method",
-            Self::Bypass => "; fwd=bypass",
-        }
-    }
-}
-
 /// Turns an outcome into HTTP.
 pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
     match outcome {
-        Outcome::Shown(shown) => show(shown, names),
+        Outcome::Shown(shown) => show(shown, HeaderMap::new(), names),
         Outcome::Streamed { status, headers, body, line } => {
             let mut response = Response::new(Body::Streamed(body));
             *response.status_mut() = status;
@@ -270,27 +164,28 @@ fn none_answered(asked: Vec<Attempted>) -> Response<Body> {
     Problem::new(status, "no-region-answered", detail).asked(asked).respond()
 }
 
-fn show(shown: Shown, names: &[String]) -> Response<Body> {
+/// Turns a representation into HTTP. `headers` are the request's, or empty ones: their memory serves again, so that a hit
+/// asks for none.
+pub fn show(shown: Shown, mut headers: HeaderMap, names: &[String]) -> Response<Body> {
     let Shown { entry, age, not_modified, head, line } = shown;
-    let mut response = if not_modified {
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-        let kept = entry.headers.iter().filter(|(name, _)| belongs_in_not_modified(name));
-        response.headers_mut().extend(kept.map(|(name, value)| (name.clone(), value.clone())));
-        response
-    } else {
-        let mut response = Response::new(if head { Body::empty() } else { Body::Whole(Some(entry.body.clone())) });
-        *response.status_mut() = entry.status;
-        *response.headers_mut() = entry.headers.clone();
-        if head && !response.headers().contains_key(header::CONTENT_LENGTH) && !entry.body.is_empty() {
-            response.headers_mut().insert(header::CONTENT_LENGTH, entry.body.len().into());
-        }
-        response
-    };
-    if let Some(age) = age {
-        response.headers_mut().insert(header::AGE, age.into());
+    headers.clear();
+    // With `Age`, `Cache-Status`, and `Content-Length` or `Connection`: no second table is made while it is filled.
+    headers.reserve(entry.headers.len() + 4);
+    let of_the_body = |name: &HeaderName| !not_modified || belongs_in_not_modified(name);
+    for (name, value) in entry.headers.iter().filter(|(name, _)| of_the_body(name)) {
+        headers.append(name.clone(), value.clone());
     }
-    response.headers_mut().append(CACHE_STATUS, line.value(names));
+    let empty = not_modified || head;
+    if head && !not_modified && !entry.body.is_empty() && !headers.contains_key(header::CONTENT_LENGTH) {
+        headers.insert(header::CONTENT_LENGTH, entry.body.len().into());
+    }
+    if let Some(age) = age {
+        headers.insert(header::AGE, text::decimal(age));
+    }
+    headers.append(CACHE_STATUS, line.value(names));
+    let mut response = Response::new(if empty { Body::empty() } else { Body::Whole(Some(entry.body.clone())) });
+    *response.status_mut() = if not_modified { StatusCode::NOT_MODIFIED } else { entry.status };
+    *response.headers_mut() = headers;
     response
 }
 

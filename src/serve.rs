@@ -12,17 +12,18 @@ use http::{Method, StatusCode};
 
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::fill::{self, Ask, Failed, Filled, Got, Of, Routing, Share};
-use crate::cache::key::{KeyBuffer, Representation};
+use crate::cache::key::{KeyBuffer, KeyRef, Representation};
 use crate::cache::policy::{self, Asked, Way};
 use crate::clock::Moment;
 use crate::config::router::Matched;
+use crate::freshness::horizon::Horizon;
 use crate::freshness::standing::{self, Use};
 use crate::freshness::switch::{Rule, is_on};
 use crate::freshness::words::Version;
 use crate::identity::Identity;
 use crate::limits;
 use crate::origin::region::{Leg, Purpose};
-use crate::request::Admitted;
+use crate::request::{Admitted, Head};
 use crate::response::{Attempted, Blame, Bound, CacheLine, Detail, Fwd, Outcome, Shown};
 
 mod pass;
@@ -46,23 +47,37 @@ pub async fn serve(sidecar: &Arc<Sidecar>, admitted: Admitted) -> Outcome {
     }
 }
 
+/// What is stored and may be served as it is, whether a route names the path or not. Waits for nothing and asks nobody;
+/// `None` is for [`serve`] to decide, from the start.
+pub fn stored(sidecar: &Arc<Sidecar>, head: Head<'_>) -> Option<Shown> {
+    if policy::way(head.method, head.headers) != Way::Cached {
+        return None;
+    }
+    let wish = Asked::of(head.headers);
+    let now = sidecar.clock.now();
+    let mut buffer = KeyBuffer::new(sidecar.seed);
+    match sidecar.router.find(head.path()) {
+        Some(matched) => {
+            let key = sidecar.key(&mut buffer, head, &matched).1;
+            let entry = sidecar.store.get(key).filter(|_| !wish.no_cache)?;
+            sidecar.hit(head, key, &entry, now).ok()
+        }
+        None => {
+            let entry = sidecar.store.select(&mut buffer, head.path_and_query, head.headers)?;
+            unrouted::hit(sidecar, head, &wish, &entry, now)
+        }
+    }
+}
+
 /// A routed path: announcements keep it fresh.
 async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'_>) -> Outcome {
     let started = sidecar.clock.now();
     let route = matched.route;
     let wish = Asked::of(&admitted.headers);
-    let identity = sidecar.keyring.identity(&route.identity, &admitted.headers);
     let mut buffer = KeyBuffer::new(sidecar.seed);
-    let key = buffer.routed(Representation {
-        route: matched.index,
-        path_and_query: &admitted.path_and_query,
-        headers: &admitted.headers,
-        forward: &route.forward,
-        identity: identity.0,
-    });
+    let (identity, key) = sidecar.key(&mut buffer, admitted.head(), matched);
     let stored = sidecar.store.get(key);
     let now = started;
-    let found = stored.as_ref().and_then(|entry| sidecar.found(entry, now));
     let ask = |stored: Option<Arc<Entry>>| Ask {
         key: key.to_key(),
         request: Arc::new(fill::ask::routed_request(admitted, route)),
@@ -72,24 +87,16 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'
         no_cache: wish.no_cache,
         alone: wish.no_store,
     };
-    if let (Some(entry), Some(found), false) = (&stored, found, wish.no_cache) {
-        let detail = match found {
-            Use::Fresh => Some(None),
-            Use::Unproven => Some(Some("unproven")),
-            Use::Provisional => {
-                fill::background::recheck_found(sidecar, key, entry, now);
-                Some(Some("provisional"))
-            }
-            Use::Below if sidecar.is_in_grace(entry, now) => {
+    if let (Some(entry), false) = (&stored, wish.no_cache) {
+        match sidecar.hit(admitted.head(), key, entry, now) {
+            Ok(shown) => return Outcome::Shown(shown),
+            Err(Some(Use::Below)) if sidecar.is_in_grace(entry, now) => {
                 sidecar.fills.begin(sidecar, ask(stored.clone()));
                 sidecar.metrics.stale("grace");
-                Some(Some("grace"))
+                let horizon = sidecar.freshness.horizon();
+                return Outcome::Shown(sidecar.from_store(admitted.head(), entry, &horizon, now, Some("grace")));
             }
-            _ => None,
-        };
-        if let Some(detail) = detail {
-            sidecar.metrics.hit(sidecar.clock.now() - started);
-            return Outcome::Shown(sidecar.hit(admitted, entry, now, detail));
+            Err(_) => {}
         }
     }
     if wish.only_if_cached {
@@ -120,11 +127,46 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'
 }
 
 impl Sidecar {
+    /// Whose a routed representation is, and its key.
+    fn key<'b>(&self, buffer: &'b mut KeyBuffer, head: Head<'_>, matched: &Matched<'_>) -> (Identity, KeyRef<'b>) {
+        let route = matched.route;
+        let identity = self.keyring.identity(&route.identity, head.headers);
+        let key = buffer.routed(Representation {
+            route: matched.index,
+            path_and_query: head.path_and_query,
+            headers: head.headers,
+            forward: &route.forward,
+            identity: identity.0,
+        });
+        (identity, key)
+    }
+
     /// What a stored entry is good for, if it is a routed one; notes the reader.
-    fn found(&self, entry: &Entry, now: Moment) -> Option<Use> {
+    fn found(&self, entry: &Entry, horizon: &Horizon, now: Moment) -> Option<Use> {
         let routed = entry.hold.routed()?;
         routed.shows.iter().for_each(|shown| self.freshness.read(&shown.record, now));
-        Some(standing::judge(routed, entry.sent, &self.freshness.horizon(), now, self.config.cache.soft_ttl))
+        Some(standing::judge(routed, entry.sent, horizon, now, self.config.cache.soft_ttl))
+    }
+
+    /// A stored routed entry, if it may be served without asking; else what it is good for.
+    fn hit(
+        self: &Arc<Self>,
+        head: Head<'_>,
+        key: KeyRef<'_>,
+        entry: &Arc<Entry>,
+        now: Moment,
+    ) -> Result<Shown, Option<Use>> {
+        let horizon = self.freshness.horizon();
+        let detail = match self.found(entry, &horizon, now) {
+            Some(Use::Fresh) => None,
+            Some(Use::Unproven) => Some("unproven"),
+            Some(Use::Provisional) => {
+                fill::background::recheck_found(self, key, entry, now);
+                Some("provisional")
+            }
+            other => return Err(other),
+        };
+        Ok(self.from_store(head, entry, &horizon, now, detail))
     }
 
     /// Fills. What an announcement overtook on its way to the reader is asked for anew, a few times; then it is served
@@ -206,30 +248,37 @@ impl Sidecar {
     }
 
     /// How old a routed entry's answer can at most be.
-    fn bound(&self, entry: &Entry, now: Moment) -> Option<Bound> {
+    fn bound(&self, entry: &Entry, horizon: &Horizon, now: Moment) -> Option<Bound> {
         let Hold::Routed(routed) = &entry.hold else { return None };
-        let worst_lag = self.config.freshness.worst_lag;
-        let seconds = standing::bound(routed, entry.age(now), &self.freshness.horizon(), now, worst_lag);
+        let seconds = standing::bound(routed, entry.age(now), horizon, now, self.config.freshness.worst_lag);
         Some(seconds.map_or(Bound::None, Bound::Seconds))
     }
 
     /// For how long a routed entry still holds, as things are.
-    fn seconds_left(&self, entry: &Entry, now: Moment) -> Option<i64> {
+    fn seconds_left(&self, entry: &Entry, horizon: &Horizon, now: Moment) -> Option<i64> {
         let routed = entry.hold.routed()?;
-        let soft_ttl = self.config.cache.soft_ttl;
-        Some(standing::seconds_left(routed, entry.sent, &self.freshness.horizon(), now, soft_ttl))
+        Some(standing::seconds_left(routed, entry.sent, horizon, now, self.config.cache.soft_ttl))
     }
 
     /// A stored routed entry, served without asking.
-    fn hit(&self, admitted: &Admitted, entry: &Arc<Entry>, now: Moment, detail: Option<&'static str>) -> Shown {
+    fn from_store(
+        &self,
+        head: Head<'_>,
+        entry: &Arc<Entry>,
+        horizon: &Horizon,
+        now: Moment,
+        detail: Option<&'static str>,
+    ) -> Shown {
         let line = CacheLine {
             hit: true,
-            ttl: self.seconds_left(entry, now),
-            bound: self.bound(entry, now),
+            ttl: self.seconds_left(entry, horizon, now),
+            bound: self.bound(entry, horizon, now),
             detail: detail.map(Detail::Word),
             ..CacheLine::default()
         };
-        shown(admitted, entry, Some(entry.age(now).as_secs()), line)
+        let shown = shown(head, entry, Some(entry.age(now).as_secs()), line);
+        self.metrics.hit(self.clock.now() - now);
+        shown
     }
 
     /// What a fill brought.
@@ -238,7 +287,7 @@ impl Sidecar {
         let line = CacheLine {
             fwd: Some(fwd),
             fwd_status: Some(got.fwd_status),
-            bound: self.bound(&got.entry, now),
+            bound: self.bound(&got.entry, &self.freshness.horizon(), now),
             stored: got.stored,
             collapsed: share == Share::Joined,
             detail: Some(got.label.map_or(Detail::Region(got.entry.region), Detail::Word)),
@@ -251,14 +300,15 @@ impl Sidecar {
             0 => None,
             age => Some(age),
         };
-        Outcome::Shown(shown(admitted, &got.entry, age, line))
+        Outcome::Shown(shown(admitted.head(), &got.entry, age, line))
     }
 
     /// Every region failed: the stored reply, labelled, while it may be; else the best real error; else our own words.
     fn failed(&self, admitted: &Admitted, stored: Option<Arc<Entry>>, failed: &Failed, fwd: Fwd) -> Outcome {
         let now = self.clock.now();
         // As it is now: an announcement may have come while regions were asked.
-        let below = stored.as_ref().and_then(|entry| self.found(entry, now)) == Some(Use::Below);
+        let horizon = self.freshness.horizon();
+        let below = stored.as_ref().and_then(|entry| self.found(entry, &horizon, now)) == Some(Use::Below);
         let strict = self.config.freshness.strict && below;
         if let Some(entry) = stored
             && let Hold::Routed(routed) = &entry.hold
@@ -268,12 +318,12 @@ impl Sidecar {
             self.metrics.stale("stale-if-error");
             let line = CacheLine {
                 hit: true,
-                ttl: self.seconds_left(&entry, now),
-                bound: self.bound(&entry, now),
+                ttl: self.seconds_left(&entry, &horizon, now),
+                bound: self.bound(&entry, &horizon, now),
                 detail: Some(Detail::Word("stale-if-error")),
                 ..CacheLine::default()
             };
-            return Outcome::Shown(shown(admitted, &entry, Some(entry.age(now).as_secs()), line));
+            return Outcome::Shown(shown(admitted.head(), &entry, Some(entry.age(now).as_secs()), line));
         }
         if failed.below_floor || strict {
             return Outcome::BelowFloor(failed.asked.clone());
@@ -286,7 +336,7 @@ impl Sidecar {
                     detail: Some(Detail::Region(error.region)),
                     ..CacheLine::default()
                 };
-                Outcome::Shown(shown(admitted, error, None, line))
+                Outcome::Shown(shown(admitted.head(), error, None, line))
             }
             None => Outcome::NoneAnswered(failed.asked.clone()),
         }
@@ -332,9 +382,9 @@ impl Sidecar {
 }
 
 /// A representation for this caller: its validators answered, its HEAD honoured.
-fn shown(admitted: &Admitted, entry: &Arc<Entry>, age: Option<u64>, line: CacheLine) -> Shown {
-    let not_modified = policy::not_modified(&admitted.headers, entry);
-    Shown { entry: entry.clone(), age, not_modified, head: admitted.method == Method::HEAD, line }
+fn shown(head: Head<'_>, entry: &Arc<Entry>, age: Option<u64>, line: CacheLine) -> Shown {
+    let not_modified = policy::not_modified(head.headers, entry);
+    Shown { entry: entry.clone(), age, not_modified, head: *head.method == Method::HEAD, line }
 }
 
 /// R1, R6: whether something above what a routed reply shows was announced or served since it was judged. Without a

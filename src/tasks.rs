@@ -18,6 +18,8 @@ use tracing::Instrument;
 
 use crate::limits;
 
+pub(crate) mod seldom;
+
 /// A handle to the process's tasks; clones share them.
 #[derive(Clone, Default)]
 pub struct Tasks {
@@ -77,7 +79,8 @@ impl Tasks {
         let killed = self.shared.killed.clone();
         let task = async move {
             let _running = running;
-            killed.run_until_cancelled(future).await
+            // Polled with every request of a connection: that a drain is over is not asked each time.
+            seldom::unless(killed.cancelled(), future).await
         };
         tokio::spawn(self.shared.tracker.track_future(task.instrument(tracing::trace_span!("task", name))))
     }

@@ -5,6 +5,7 @@
 //! key only if every part is the same (each part goes in with its length); the hash is computed once, under a key of
 //! this process, since what it covers comes from callers; looking up allocates nothing beyond one reusable buffer.
 
+use std::cell::Cell;
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
@@ -12,6 +13,8 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use moka::Equivalent;
 use siphasher::sip::SipHasher13;
+
+use crate::limits;
 
 #[cfg(test)]
 mod tests;
@@ -169,17 +172,31 @@ enum Kind {
     Request = 3,
 }
 
-/// Where keys are put together: one per connection or task, used again for each request.
+/// Where keys are put together. Its memory serves the next one on its thread.
 #[derive(Debug)]
 pub struct KeyBuffer {
     seed: Seed,
     bytes: Vec<u8>,
 }
 
+thread_local! {
+    /// The memory of this thread's last key.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Drop for KeyBuffer {
+    fn drop(&mut self) {
+        if self.bytes.capacity() <= limits::SPARE_KEY_BYTES {
+            // A thread that ends has no use for it.
+            let _ = SPARE.try_with(|spare| spare.set(std::mem::take(&mut self.bytes)));
+        }
+    }
+}
+
 impl KeyBuffer {
-    /// An empty one.
-    pub const fn new(seed: Seed) -> Self {
-        Self { seed, bytes: Vec::new() }
+    /// An empty one, in the memory of this thread's last.
+    pub fn new(seed: Seed) -> Self {
+        Self { seed, bytes: SPARE.try_with(Cell::take).unwrap_or_default() }
     }
 
     /// The key of a routed representation.

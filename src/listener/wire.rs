@@ -4,17 +4,19 @@
 //! the last answer, so that it cannot tell a caller who idles from one who drips a header; [`Pulse`] can.
 //!
 //! Invariant: a connection without a request under way is closed after `HEADER_WAIT` from the first byte of a head,
-//! or `IDLE_WAIT` from the last byte either way.
+//! or `IDLE_WAIT` from the last byte either way; at most `HEADER_WAIT` later than that, never earlier.
 
+use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
+use super::Ending;
 use crate::clock::{Clock, Moment};
 use crate::limits;
 
@@ -103,40 +105,48 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
     }
 }
 
-/// When a connection was last alive, and what it is in the middle of.
+/// Whether a connection is alive, and what it is in the middle of. Written with every request, so it asks no clock: who
+/// watches ([`Pulse::impatience`]) looks now and then, and counts from when it first saw a change.
+#[derive(Default)]
 pub struct Pulse {
-    clock: Clock,
     under_way: AtomicU32,
     /// A request was answered.
     answered: AtomicBool,
-    /// The last byte either way, nanoseconds since boot.
-    last: AtomicU64,
-    /// The first byte of a head that is not complete; 0 when none is begun.
-    head: AtomicU64,
+    /// A byte went either way since somebody looked.
+    stirred: AtomicBool,
+    /// A head is begun and not complete.
+    head: AtomicBool,
+    /// How many heads were complete: tells one that is begun from the one before.
+    heads: AtomicU32,
+    /// The two moments of a shutdown, as this connection was told of them.
+    lingering: AtomicBool,
+    closing: AtomicBool,
 }
 
 /// A request under way; ends when dropped.
 pub struct UnderWay(Arc<Pulse>);
 
+impl UnderWay {
+    /// Whether the linger has begun: then its answer says goodbye.
+    pub fn lingers(&self) -> bool {
+        self.0.lingers()
+    }
+}
+
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.touch();
+        self.0.stirred.store(true, Ordering::Relaxed);
         self.0.answered.store(true, Ordering::Relaxed);
         self.0.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Pulse {
-    /// A connection that begins now.
-    pub fn new(clock: Clock) -> Self {
-        let last = clock.now().as_nanos();
-        Self { clock, under_way: 0.into(), answered: false.into(), last: last.into(), head: 0.into() }
-    }
-
     /// A head is complete and its request begins.
     pub fn begin(self: &Arc<Self>) -> UnderWay {
         self.under_way.fetch_add(1, Ordering::Relaxed);
-        self.head.store(0, Ordering::Relaxed);
+        self.heads.fetch_add(1, Ordering::Relaxed);
+        self.head.store(false, Ordering::Relaxed);
         UnderWay(self.clone())
     }
 
@@ -145,37 +155,68 @@ impl Pulse {
         self.answered.load(Ordering::Relaxed)
     }
 
-    fn touch(&self) -> u64 {
-        let now = self.clock.now().as_nanos();
-        self.last.store(now, Ordering::Relaxed);
-        now
+    /// Whether the linger has begun.
+    pub fn lingers(&self) -> bool {
+        self.lingering.load(Ordering::Relaxed)
+    }
+
+    /// Whether the linger is over.
+    pub fn closes(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
     }
 
     fn heard(&self) {
-        let now = self.touch();
-        if self.under_way.load(Ordering::Relaxed) == 0 && self.head.load(Ordering::Relaxed) == 0 {
-            self.head.store(now, Ordering::Relaxed);
+        self.stirred.store(true, Ordering::Relaxed);
+        if self.under_way.load(Ordering::Relaxed) == 0 {
+            self.head.store(true, Ordering::Relaxed);
         }
     }
 
     fn written(&self, polled: &Poll<io::Result<usize>>) {
         if matches!(polled, Poll::Ready(Ok(_))) {
-            self.touch();
+            self.stirred.store(true, Ordering::Relaxed);
         }
     }
 
-    /// How much longer this connection may keep us waiting; zero when it is over.
-    pub fn patience(&self, protocol: Protocol) -> Duration {
-        let now = self.clock.now();
-        let since = |at: &AtomicU64| now.since(Moment::from_nanos(at.load(Ordering::Relaxed)));
-        if self.under_way.load(Ordering::Relaxed) > 0 {
-            return limits::IDLE_WAIT;
+    /// Notes the two moments of a shutdown, each when it comes; never resolves.
+    pub async fn told(&self, ending: &Ending) -> Infallible {
+        let lingering = async {
+            ending.lingering.cancelled().await;
+            self.lingering.store(true, Ordering::Relaxed);
+        };
+        let closing = async {
+            ending.closing.cancelled().await;
+            self.closing.store(true, Ordering::Relaxed);
+        };
+        tokio::join!(lingering, closing);
+        std::future::pending().await
+    }
+
+    /// Resolves when the connection has kept us waiting for too long.
+    pub async fn impatience(&self, protocol: Protocol, clock: &Clock) {
+        let (mut last, mut head): (_, Option<(u32, Moment)>) = (clock.now(), None);
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let now = clock.now();
+            if self.stirred.swap(false, Ordering::Relaxed) || self.under_way.load(Ordering::Relaxed) > 0 {
+                last = now;
+            }
+            let heads = self.heads.load(Ordering::Relaxed);
+            head = match head.filter(|(known, _)| *known == heads) {
+                _ if !self.head.load(Ordering::Relaxed) => None,
+                None => Some((heads, now)),
+                begun => begun,
+            };
+            // Frames arrive on an idle HTTP/2 connection too; there the idle wait is the bound for both.
+            let begun = head.filter(|_| protocol == Protocol::Http1);
+            if now.since(last) >= limits::IDLE_WAIT
+                || begun.is_some_and(|(_, since)| now.since(since) >= limits::HEADER_WAIT)
+            {
+                return;
+            }
         }
-        let idle = limits::IDLE_WAIT.saturating_sub(since(&self.last));
-        // Frames arrive on an idle HTTP/2 connection too; there the idle wait is the bound for both.
-        if protocol == Protocol::Http2 || self.head.load(Ordering::Relaxed) == 0 {
-            return idle;
-        }
-        idle.min(limits::HEADER_WAIT.saturating_sub(since(&self.head)))
     }
 }
+
+/// How often a connection is looked at: what it is allowed is at most overdrawn by twice this.
+const LOOK_EVERY: Duration = limits::HEADER_WAIT.checked_div(2).expect("two is not zero");

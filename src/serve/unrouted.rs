@@ -12,8 +12,8 @@ use crate::cache::key::KeyBuffer;
 use crate::cache::policy::{self, Asked, Decision, Trouble};
 use crate::clock::Moment;
 use crate::origin::region::Purpose;
-use crate::request::Admitted;
-use crate::response::{CacheLine, Detail, Fwd, Outcome};
+use crate::request::{Admitted, Head};
+use crate::response::{CacheLine, Detail, Fwd, Outcome, Shown};
 
 /// Serves GET and HEAD on a path that no route names.
 pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted) -> Outcome {
@@ -21,20 +21,11 @@ pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted) -> Outcom
     let asked = Asked::of(&admitted.headers);
     let mut buffer = KeyBuffer::new(sidecar.seed);
     let stored = sidecar.store.select(&mut buffer, &admitted.path_and_query, &admitted.headers);
-    let now = started;
-    let decision = stored.as_ref().and_then(|entry| Some(policy::decide(&asked, entry, entry.hold.unrouted()?, now)));
-    let served = match (&stored, decision) {
-        (Some(entry), Some(Decision::Fresh { age, ttl })) => Some((entry, age, ttl.as_secs() as i64, None)),
-        (Some(entry), Some(Decision::Stale { age })) => Some((entry, age, left(entry, now), Some("max-stale"))),
-        (_, Some(Decision::Unsatisfiable)) => return Outcome::NotStored,
-        (_, None) if asked.only_if_cached => return Outcome::NotStored,
-        _ => None,
-    };
-    if let Some((entry, age, ttl, detail)) = served {
-        sidecar.metrics.hit(sidecar.clock.now() - started);
-        let detail = detail.map(Detail::Word);
-        let line = CacheLine { hit: true, ttl: Some(ttl), detail, ..CacheLine::default() };
-        return Outcome::Shown(shown(admitted, entry, Some(age.as_secs()), line));
+    if let Some(shown) = stored.as_ref().and_then(|entry| hit(sidecar, admitted.head(), &asked, entry, started)) {
+        return Outcome::Shown(shown);
+    }
+    if asked.only_if_cached {
+        return Outcome::NotStored;
     }
     let fwd = match (&stored, asked.no_cache) {
         (None, _) => Fwd::UriMiss,
@@ -69,6 +60,25 @@ pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted) -> Outcom
     outcome
 }
 
+/// A stored reply, if RFC 9111 lets it be served without asking.
+pub(super) fn hit(
+    sidecar: &Sidecar,
+    head: Head<'_>,
+    asked: &Asked,
+    entry: &Arc<Entry>,
+    now: Moment,
+) -> Option<Shown> {
+    let (age, ttl, detail) = match policy::decide(asked, entry, entry.hold.unrouted()?, now) {
+        Decision::Fresh { age, ttl } => (age, ttl.as_secs() as i64, None),
+        Decision::Stale { age } => (age, left(entry, now), Some(Detail::Word("max-stale"))),
+        _ => return None,
+    };
+    let line = CacheLine { hit: true, ttl: Some(ttl), detail, ..CacheLine::default() };
+    let shown = shown(head, entry, Some(age.as_secs()), line);
+    sidecar.metrics.hit(sidecar.clock.now() - now);
+    Some(shown)
+}
+
 /// Whole seconds of freshness left; negative when it is over.
 fn left(entry: &Entry, now: Moment) -> i64 {
     let lifetime = entry.hold.unrouted().map_or(0, |stored| stored.lifetime.as_secs());
@@ -90,7 +100,7 @@ fn stale_if_error(
     sidecar.metrics.stale("stale-if-error");
     let detail = Some(Detail::Word("stale-if-error"));
     let line = CacheLine { hit: true, ttl: Some(left(&entry, now)), detail, ..CacheLine::default() };
-    Some(Outcome::Shown(shown(admitted, &entry, Some(entry.age(now).as_secs()), line)))
+    Some(Outcome::Shown(shown(admitted.head(), &entry, Some(entry.age(now).as_secs()), line)))
 }
 
 fn passed_on(admitted: &Admitted, failed: &Failed, fwd: Fwd) -> Outcome {
@@ -102,7 +112,7 @@ fn passed_on(admitted: &Admitted, failed: &Failed, fwd: Fwd) -> Outcome {
                 detail: Some(Detail::Region(error.region)),
                 ..CacheLine::default()
             };
-            Outcome::Shown(shown(admitted, error, None, line))
+            Outcome::Shown(shown(admitted.head(), error, None, line))
         }
         None => Outcome::NoneAnswered(failed.asked.clone()),
     }

@@ -1,0 +1,138 @@
+//! Owns futures that are looked at only when they have something to say.
+//!
+//! A connection's task waits for its socket and, beside it, for things that hardly ever happen: a shutdown, a timer. To
+//! poll those with every request costs locks that all connections share. [`Seldom`] has a waker of its own and polls
+//! only after that one was woken; [`unless`] puts such a future beside the one that matters.
+//!
+//! Invariant: a wake-up is never lost: the bell is rung before the task is woken, and looked at in every poll.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures_util::task::AtomicWaker;
+
+/// What the future's own waker does: rings, and wakes the task.
+struct Bell {
+    rung: AtomicBool,
+    task: AtomicWaker,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.rung.store(true, Ordering::Release);
+        self.task.wake();
+    }
+}
+
+/// A future that is polled only after it was woken. To be polled no more once it was ready.
+pub(crate) struct Seldom<F> {
+    future: F,
+    bell: Arc<Bell>,
+    waker: Waker,
+    /// Whom the bell wakes.
+    task: Option<Waker>,
+}
+
+impl<F: Future + Unpin> Seldom<F> {
+    /// Not polled yet: the first poll looks at it.
+    pub(crate) fn new(future: F) -> Self {
+        let bell = Arc::new(Bell { rung: AtomicBool::new(true), task: AtomicWaker::new() });
+        Self { future, waker: bell.clone().into(), bell, task: None }
+    }
+}
+
+impl<F: Future + Unpin> Future for Seldom<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = &mut *self;
+        if !this.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
+            this.bell.task.register(cx.waker());
+            this.task = Some(cx.waker().clone());
+        }
+        // Read before it is written: nothing is written in most polls.
+        if !this.bell.rung.load(Ordering::Acquire) {
+            return Poll::Pending;
+        }
+        // To wake takes the waker out. It is put back before the bell is silenced, or a ring in between were lost.
+        this.bell.task.register(cx.waker());
+        this.bell.rung.swap(false, Ordering::AcqRel);
+        Pin::new(&mut this.future).poll(&mut Context::from_waker(&this.waker))
+    }
+}
+
+/// What `future` comes to, or `None` when `end` comes first. The end is looked at only when it has come.
+pub(crate) async fn unless<F: Future>(end: impl Future<Output = ()>, future: F) -> Option<F::Output> {
+    let (mut future, end) = (pin!(future), pin!(end));
+    let mut end = Seldom::new(end);
+    std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => Pin::new(&mut end).poll(cx).map(|()| None),
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use tokio::sync::{mpsc, oneshot};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_happens_seldom_is_not_polled_with_what_happens_often() {
+        let (polls, (end, ended), (say, mut said)) =
+            (AtomicUsize::new(0), oneshot::channel::<()>(), mpsc::channel::<u32>(1));
+        let mut ended = pin!(ended);
+        let counted = std::future::poll_fn(|cx| {
+            polls.fetch_add(1, Ordering::Relaxed);
+            ended.as_mut().poll(cx).map(drop)
+        });
+        let often = async {
+            for number in 0..50 {
+                assert_eq!(said.recv().await, Some(number));
+            }
+            end.send(()).unwrap();
+            std::future::pending::<()>().await;
+        };
+        let speaks = async {
+            for number in 0..50 {
+                say.send(number).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        };
+        let (waited, ()) = tokio::join!(unless(counted, often), speaks);
+        assert_eq!(waited, None);
+        assert_eq!(polls.load(Ordering::Relaxed), 2, "once at the start, once when it was over");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_woken_again_and_again() {
+        let thrice = async {
+            for _ in 0..3 {
+                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            }
+        };
+        let waited = tokio::time::timeout(std::time::Duration::from_secs(60), Seldom::new(Box::pin(thrice)));
+        assert_eq!(waited.await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_future_that_moves_to_another_task_wakes_that_one() {
+        let (end, ended) = oneshot::channel::<()>();
+        let mut seldom = Seldom::new(ended);
+        assert!(futures_util::poll!(&mut seldom).is_pending());
+        let moved = tokio::spawn(seldom);
+        tokio::task::yield_now().await;
+        end.send(()).unwrap();
+        assert_eq!(moved.await.unwrap(), Ok(()));
+    }
+}
