@@ -94,7 +94,7 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'
                 sidecar.fills.begin(sidecar, ask(stored.clone()));
                 sidecar.metrics.stale("grace");
                 let horizon = sidecar.freshness.horizon();
-                return Outcome::Shown(sidecar.from_store(admitted.head(), entry, &horizon, now, Some("grace")));
+                return Outcome::Shown(sidecar.stored_hit(admitted.head(), entry, &horizon, now, Some("grace")));
             }
             Err(_) => {}
         }
@@ -166,7 +166,7 @@ impl Sidecar {
             }
             other => return Err(other),
         };
-        Ok(self.from_store(head, entry, &horizon, now, detail))
+        Ok(self.stored_hit(head, entry, &horizon, now, detail))
     }
 
     /// Fills. What an announcement overtook on its way to the reader is asked for anew, a few times; then it is served
@@ -261,7 +261,7 @@ impl Sidecar {
     }
 
     /// A stored routed entry, served without asking.
-    fn from_store(
+    fn stored_hit(
         &self,
         head: Head<'_>,
         entry: &Arc<Entry>,

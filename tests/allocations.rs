@@ -82,15 +82,16 @@ fn speak(sidecar: &Sidecar) {
 
 /// Asks once; `answer` holds what came.
 async fn ask(stream: &mut TcpStream, answer: &mut [u8]) -> usize {
-    stream.write_all(REQUEST.as_bytes()).await.unwrap();
+    stream.write_all(REQUEST.as_bytes()).await.expect("the sidecar listens");
     let mut length = 0;
     loop {
-        length += stream.read(&mut answer[length..]).await.unwrap();
+        let read = stream.read(&mut answer[length..]).await.expect("the sidecar answers");
+        assert!(read > 0, "the connection ended");
+        length += read;
         let head = answer[..length].windows(4).position(|bytes| bytes == b"\r\n\r\n");
         if head.is_some_and(|head| length >= head + 4 + BODY_BYTES) {
             return length;
         }
-        assert!(length > 0, "the connection ended");
     }
 }
 

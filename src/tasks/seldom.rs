@@ -130,9 +130,10 @@ mod tests {
         let (end, ended) = oneshot::channel::<()>();
         let mut seldom = Seldom::new(ended);
         assert!(futures_util::poll!(&mut seldom).is_pending());
-        let moved = tokio::spawn(seldom);
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(seldom);
         tokio::task::yield_now().await;
         end.send(()).unwrap();
-        assert_eq!(moved.await.unwrap(), Ok(()));
+        assert_eq!(tasks.join_next().await.unwrap().unwrap(), Ok(()));
     }
 }
