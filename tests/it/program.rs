@@ -92,8 +92,10 @@ impl Program {
             });
             parsed.into_iter().find(|line| wanted(line))
         };
-        let waited = tokio::time::timeout(PATIENCE, said.wait_for(|lines| found(lines).is_some())).await;
-        let came = matches!(waited, Ok(Ok(_)));
+        // What it yields is a lock of the lines: held, it would stop who reads them as soon as there is one more to write.
+        let came = tokio::time::timeout(PATIENCE, said.wait_for(|lines| found(lines).is_some()))
+            .await
+            .is_ok_and(|came| came.is_ok());
         assert!(came, "the line came: {:#?}", self.lines());
         found(&self.lines()).expect("it was just there")
     }
