@@ -1,6 +1,6 @@
 # Each target sets up what it needs. `make test` and `make run` are the two to begin with.
 
-.PHONY: run test bench sim designs chaos fuzz fuzz-check lint fmt deny image check-promises
+.PHONY: run test bench micro sim designs chaos fuzz fuzz-check lint fmt deny image check-promises
 
 # The world in one process: three regions, their topics, the sidecar; it tells the story and stays up.
 run:
@@ -26,9 +26,15 @@ else
 	$(SIM) --seeds $(SEEDS) --resume target/sim-$(SEEDS)
 endif
 
-# What a hit, a miss and an announcement cost in-process: time (compare within one run only) and instructions, beside those
-# of benches/baseline.txt.
+# Nearside beside nginx, Varnish, HAProxy, Envoy and a bare epoll loop, in turn, on this machine: installs the peers (Debian,
+# as root), then measures for about half an hour. `nearside bench --only hit-1k` is a minute.
 bench:
+	benches/peers.sh
+	cargo run --release --locked -- bench --json target/bench.json --page target/bench.html \
+	    --picture target/bench.svg
+
+# The parts in-process: times (compare within one run only), then instructions beside those of benches/baseline.txt.
+micro:
 	cargo bench --locked --bench hit --bench race --bench announcements
 	benches/compare.sh
 

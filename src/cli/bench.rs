@@ -15,7 +15,7 @@ use super::CommandError;
 use crate::bench::floor;
 use crate::bench::progress::Progress;
 use crate::bench::regions::{self, Delay};
-use crate::bench::report::{json, page, table};
+use crate::bench::report::{json, page, picture, table};
 use crate::bench::run::{self, RunError, Settings};
 use crate::bench::subject::Address;
 use crate::bench::target::{self, Own};
@@ -43,6 +43,9 @@ pub struct BenchArgs {
     /// Write the report as one HTML file that needs nothing else
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
+    /// Draw what a hit costs, as in the README
+    #[arg(long, value_name = "FILE", conflicts_with = "target")]
+    pub picture: Option<PathBuf>,
     /// Measure this URL instead: a service of your own, over plain HTTP
     #[arg(long, value_name = "URL", requires = "against")]
     pub target: Option<Url>,
@@ -162,6 +165,9 @@ fn measure(args: &BenchArgs) -> Result<(), CommandError> {
     }
     if let Some(path) = &args.page {
         write(path, &page::page(&report))?;
+    }
+    if let (Some(path), Some(drawn)) = (&args.picture, picture::picture(&report)) {
+        write(path, &drawn)?;
     }
     std::io::stdout().lock().write_all(table::table(&report).as_bytes()).map_err(failed)
 }

@@ -61,7 +61,8 @@ impl Proxy {
 async fn connection(near: TcpStream, target: SocketAddr, mut ways: watch::Receiver<Way>, tasks: Tasks) {
     // A lost option only costs milliseconds; a reset that becomes a plain end is an end all the same.
     let _ = near.set_nodelay(true);
-    if ways.wait_for(|way| *way != Way::Blackhole).await.is_err() || *ways.borrow() == Way::Cut {
+    let open = ways.wait_for(|way| *way != Way::Blackhole).await.is_ok_and(|way| *way != Way::Cut);
+    if !open {
         let _ = near.set_zero_linger();
         return;
     }
