@@ -4,7 +4,8 @@
 //! poll those with every request costs locks that all connections share. [`Seldom`] has a waker of its own and polls
 //! only after that one was woken; [`unless`] puts such a future beside the one that matters.
 //!
-//! Invariant: a wake-up is never lost: the bell is rung before the task is woken, and looked at in every poll.
+//! Invariant: a wake-up is never lost: the bell is rung before the task is woken, and every poll says whom to wake before
+//! it looks whether it rang.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -36,15 +37,13 @@ pub(crate) struct Seldom<F> {
     future: F,
     bell: Arc<Bell>,
     waker: Waker,
-    /// Whom the bell wakes.
-    task: Option<Waker>,
 }
 
 impl<F: Future + Unpin> Seldom<F> {
     /// Not polled yet: the first poll looks at it.
     pub(crate) fn new(future: F) -> Self {
         let bell = Arc::new(Bell { rung: AtomicBool::new(true), task: AtomicWaker::new() });
-        Self { future, waker: bell.clone().into(), bell, task: None }
+        Self { future, waker: bell.clone().into(), bell }
     }
 }
 
@@ -53,16 +52,12 @@ impl<F: Future + Unpin> Future for Seldom<F> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
-        if !this.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
-            this.bell.task.register(cx.waker());
-            this.task = Some(cx.waker().clone());
-        }
-        // Read before it is written: nothing is written in most polls.
+        // In every poll: a ring takes the waker out, and may do so between any two lines of the poll before.
+        this.bell.task.register(cx.waker());
+        // Read before it is written: most polls write nothing.
         if !this.bell.rung.load(Ordering::Acquire) {
             return Poll::Pending;
         }
-        // To wake takes the waker out. It is put back before the bell is silenced, or a ring in between were lost.
-        this.bell.task.register(cx.waker());
         this.bell.rung.swap(false, Ordering::AcqRel);
         Pin::new(&mut this.future).poll(&mut Context::from_waker(&this.waker))
     }
