@@ -18,7 +18,7 @@ use nearside::clock::{Clock, Wall};
 use nearside::config::Listen;
 use nearside::limits;
 use nearside::listener::{self, Ending, Reception, Via};
-use nearside::request::{Admitted, Door, TOKEN};
+use nearside::request::{Admitted, Door, Entered, TOKEN};
 use nearside::response::Body;
 use nearside::tasks::Tasks;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -77,8 +77,18 @@ struct Seen {
 
 async fn answer(door: Arc<Door>, seen: Arc<Seen>, request: Request<Incoming>) -> Response<Body> {
     let (uri, headers, version) = (request.uri().clone(), request.headers().clone(), request.version());
-    let body = match door.admit(request, seen.via).await {
+    let entered = door.enter(request, seen.via);
+    // What a hit is looked up by, before the body has come.
+    let early = entered.as_ref().ok().and_then(Entered::head);
+    let early = early.map(|head| (head.path_and_query.to_owned(), head.path_len));
+    let admitted = match entered {
+        Ok(entered) => entered.whole().await,
+        Err(refusal) => Err(refusal),
+    };
+    let body = match admitted {
         Ok(admitted) => {
+            let whole = (admitted.path_and_query.clone(), admitted.path_len);
+            assert!(early.is_none_or(|early| early == whole), "a hit and a miss see the same target");
             target(&admitted, &uri, version, &seen);
             host(&uri, &headers, version, seen.via);
             fields(&admitted, &headers, &seen);
