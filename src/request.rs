@@ -268,8 +268,8 @@ fn named_host(parts: &http::request::Parts) -> Result<Option<&str>, Refusal> {
     }
     let header = header.map(host_of).transpose()?;
     match (parts.uri.authority(), header) {
-        (Some(authority), _) if authority.as_str().contains('@') => Err(Refusal::BadHost),
-        (Some(authority), _) => Ok(Some(authority.host())),
+        // What `http` lets through is a user, or a port that is no number.
+        (Some(authority), _) => host_of(authority.as_str()).map(Some),
         (None, Some(host)) => Ok(Some(host)),
         (None, None) if parts.version < Version::HTTP_11 => Ok(None),
         (None, None) => Err(Refusal::BadHost),

@@ -54,7 +54,9 @@ fn a_host_that_is_missing_doubled_or_not_a_host_is_refused() {
     {
         assert_eq!(check(&door, "/", &[("host", host)]), Err(Refusal::BadHost), "{host}");
     }
-    assert_eq!(check(&door, "http://user@localhost/", &[]), Err(Refusal::BadHost));
+    for target in ["http://user@localhost/", "http://localhost:x/", "http://localhost:99999/"] {
+        assert_eq!(check(&door, target, &[]), Err(Refusal::BadHost), "{target}");
+    }
     assert_eq!(check(&door, "http://evil.example/", &[("host", "localhost")]), Err(Refusal::ForeignHost));
 }
 
