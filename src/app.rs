@@ -29,6 +29,7 @@ use crate::config::{Config, Transport};
 use crate::freshness::event::Event;
 use crate::identity::CredentialsError;
 use crate::limits;
+use crate::listener::hits::AtOnce;
 use crate::listener::{self, Ending, ListenError, Reception, Via};
 use crate::origin::attempt::HttpOrigin;
 use crate::origin::reply::Origin;
@@ -174,13 +175,22 @@ fn build(config: Config, instead: &Instead) -> Result<Arc<Sidecar>, StartError> 
 fn open(sockets: Sockets, door: Door, sidecar: Arc<Sidecar>) -> App {
     let ending = Ending::default();
     let tasks = &sidecar.tasks;
+    let (shared, door) = (sidecar.clone(), Arc::new(door));
+    let at_once = AtOnce {
+        door: door.clone(),
+        stored: {
+            let sidecar = sidecar.clone();
+            Arc::new(move |head| serve::stored(&sidecar, head))
+        },
+        names: sidecar.names.clone().into(),
+    };
     let reception = Reception {
         tasks: tasks.clone(),
         clock: sidecar.clock.clone(),
         permits: Arc::new(Semaphore::new(sidecar.config.listen.max_connections)),
         ending: ending.clone(),
+        at_once: Some(at_once),
     };
-    let (shared, door) = (sidecar.clone(), Arc::new(door));
     let handler = move |request: Request<Incoming>, via: Via| answer(&shared, &door, request, via);
     // A listener that was bound has an address.
     let addr = |listener: &tokio::net::TcpListener| listener.local_addr().ok();

@@ -53,6 +53,16 @@ pub const HEADER_WAIT: Duration = Duration::from_secs(10);
 pub const REQUEST_BODY_WAIT: Duration = Duration::from_secs(30);
 /// How long a kept-alive connection may idle between requests.
 pub const IDLE_WAIT: Duration = Duration::from_secs(90);
+/// What a connection's bytes are read into, bytes: a head beyond it is left to hyper.
+pub const WIRE_BYTES: usize = 8 * KIB;
+/// Header lines of a request that is answered without hyper.
+pub const PLAIN_HEADERS: usize = 64;
+/// Answers that are written together when their requests came together, bytes, before they are sent.
+pub const ANSWERS_BYTES: usize = 64 * KIB;
+/// Memory that a thread keeps for its next answers, bytes.
+pub const SPARE_BYTES: usize = 2 * ANSWERS_BYTES;
+/// Largest stored body that is copied behind its head; a larger one is sent from where it lies, bytes.
+pub const COPIED_BODY_BYTES: usize = 16 * KIB;
 /// The memory in which a thread writes the values of its answers' own headers, bytes; it serves again and again.
 pub const HEADER_VALUES_BYTES: usize = 4 * KIB;
 /// How much of it must be free for one value to be written without asking for more, bytes.

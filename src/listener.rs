@@ -8,19 +8,20 @@
 //! is told to go (`Connection: close`, GOAWAY) only together with an answer or when it has none pending.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use http::{HeaderValue, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
-use hyper::service::service_fn;
+use hyper::server::conn::http2;
+use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
@@ -34,7 +35,10 @@ use crate::response::Body;
 use crate::tasks::Tasks;
 use crate::tasks::seldom::Seldom;
 
+pub mod hits;
+mod http1;
 pub mod wire;
+use hits::AtOnce;
 use wire::{Protocol, Pulse, Wire};
 
 /// Why a listener could not be set up: the operator's to mend; a retry helps once the cause is gone.
@@ -107,6 +111,8 @@ pub struct Reception {
     pub permits: Arc<Semaphore>,
     /// When to stop.
     pub ending: Ending,
+    /// What is answered without asking the handler.
+    pub at_once: Option<AtOnce>,
 }
 
 /// Binds a TCP port; port 0 picks one.
@@ -157,7 +163,7 @@ fn beside(path: &Path) -> PathBuf {
 /// Accepts TCP connections until the linger ends.
 pub async fn accept_tcp<H, F>(listener: TcpListener, reception: Reception, handler: H)
 where
-    H: Fn(Request<Incoming>, Via) -> F + Clone + Send + Sync + 'static,
+    H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     while let Some(permit) = reception.permit().await {
@@ -170,7 +176,7 @@ where
                 // Without it a small answer may wait for the caller's ACK; failing to set it costs time only.
                 let _ = stream.set_nodelay(true);
                 let handler = handler.clone();
-                let connection = connection(stream, reception.clone(), move |request| handler(request, Via::Tcp));
+                let connection = connection(stream, Via::Tcp, reception.clone(), handler);
                 reception.tasks.spawn("connection", async move {
                     connection.await;
                     drop(permit);
@@ -184,7 +190,7 @@ where
 /// Accepts Unix connections of the peers that may, until the linger ends.
 pub async fn accept_unix<H, F>(listener: UnixListener, uids: Vec<u32>, reception: Reception, handler: H)
 where
-    H: Fn(Request<Incoming>, Via) -> F + Clone + Send + Sync + 'static,
+    H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     let own = rustix::process::geteuid().as_raw();
@@ -202,7 +208,7 @@ where
                     continue;
                 }
                 let handler = handler.clone();
-                let connection = connection(stream, reception.clone(), move |request| handler(request, Via::Unix));
+                let connection = connection(stream, Via::Unix, reception.clone(), handler);
                 reception.tasks.spawn("connection", async move {
                     connection.await;
                     drop(permit);
@@ -228,11 +234,12 @@ async fn pause_after(error: &std::io::Error) {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
-/// Serves one connection to its end, whatever carries its bytes: `handler` answers each of its requests.
-pub async fn connection<S, H, F>(stream: S, reception: Reception, handler: H)
+/// Serves one connection to its end, whatever carries its bytes: `handler` answers each of its requests, but for those
+/// that [`Reception::at_once`] does.
+pub async fn connection<S, H, F>(stream: S, via: Via, reception: Reception, handler: H)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    H: Fn(Request<Incoming>) -> F + Clone + Send + 'static,
+    H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     let pulse = Arc::new(Pulse::default());
@@ -242,87 +249,97 @@ where
         () = reception.ending.closing.cancelled() => return,
     };
     let Ok(Ok((protocol, wire))) = sniffed else { return };
-    let counted = pulse.clone();
-    let service = service_fn(move |request: Request<Incoming>| {
-        let old = request.version() < Version::HTTP_2;
-        // Hyper does not tell whether a length came with the chunks: then the connection must end (RFC 9112, 6.1).
-        let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
-        let under_way = counted.begin();
-        let answer = handler(request);
-        async move {
-            let mut response = answer.await;
-            let unread = matches!(response.status(), StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE);
-            if old && (under_way.lingers() || chunked || unread) {
-                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-            }
-            drop(under_way);
-            Ok::<_, Infallible>(response)
-        }
-    });
-    let io = TokioIo::new(wire);
-    match protocol {
+    let answering = Answering { handler, via, pulse: pulse.clone() };
+    let ended = match protocol {
         Protocol::Http1 => {
-            let mut http = http1::Builder::new();
-            http.timer(TokioTimer::new())
-                .header_read_timeout(None)
-                .max_headers(limits::REQUEST_HEADERS)
-                .max_header_size(limits::REQUEST_HEAD_BYTES)
-                .max_buf_size(limits::REQUEST_HEAD_BYTES * 2)
-                .half_close(true);
-            run(http.serve_connection(io, service), &pulse, &reception, protocol, |c| c.graceful_shutdown()).await;
-        }
+            let driven = http1::serve(wire, reception.at_once.as_ref(), answering);
+            patient(driven, &pulse, &reception, protocol).await
+        },
         Protocol::Http2 => {
             let mut http = http2::Builder::new(reception.tasks.clone());
             http.timer(TokioTimer::new())
                 .max_concurrent_streams(limits::STREAMS_PER_CONNECTION)
                 .max_header_list_size(limits::REQUEST_HEAD_BYTES as u32)
                 .keep_alive_interval(limits::IDLE_WAIT / 3);
-            run(http.serve_connection(io, service), &pulse, &reception, protocol, |c| c.graceful_shutdown()).await;
+            let mut connection = pin!(http.serve_connection(TokioIo::new(wire), answering));
+            let mut said = false;
+            let driven = poll_fn(|cx| {
+                // Only HTTP/2 can say goodbye between answers, but not before its first one: a connection made during the
+                // linger would be of no use.
+                if !said && (pulse.has_answered() && pulse.lingers() || pulse.closes()) {
+                    said = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                connection.as_mut().poll(cx)
+            });
+            patient(driven, &pulse, &reception, protocol).await
         }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
     }
 }
 
-/// Drives a connection, says goodbye once when it is time, and gives up on one that keeps us waiting. What seldom
-/// happens is looked at only when it did ([`Seldom`]): a request costs no timer and no lock of the shutdown's.
-async fn run<C>(
-    connection: C,
+/// Drives a connection and gives up on one that keeps us waiting. What seldom happens is looked at only when it did
+/// ([`Seldom`]): a request costs no timer and no lock of the shutdown's.
+async fn patient(
+    connection: impl Future<Output = hyper::Result<()>>,
     pulse: &Pulse,
     reception: &Reception,
     protocol: Protocol,
-    goodbye: impl Fn(Pin<&mut C>),
-) where
-    C: Future<Output = hyper::Result<()>>,
-{
-    let mut connection = std::pin::pin!(connection);
-    let watch = std::pin::pin!(async {
+) -> hyper::Result<()> {
+    let mut connection = pin!(connection);
+    let watch = pin!(async {
         tokio::select! {
             never = pulse.told(&reception.ending) => match never {},
             () = pulse.impatience(protocol, &reception.clock) => {}
         }
     });
     let mut watch = Seldom::new(watch);
-    let mut said = false;
-    let driven = std::future::poll_fn(|cx| {
+    poll_fn(|cx| {
         if Pin::new(&mut watch).poll(cx).is_ready() {
             tracing::debug!("a connection that kept us waiting was closed");
             return Poll::Ready(Ok(()));
         }
-        if !said && is_time(pulse, protocol) {
-            said = true;
-            goodbye(connection.as_mut());
-        }
         connection.as_mut().poll(cx)
-    });
-    if let Err(error) = driven.await {
-        tracing::debug!(%error, "a connection ended early");
-    }
+    })
+    .await
 }
 
-/// Whether a connection is to be told to go. HTTP/1.1 says goodbye with its next answer; only HTTP/2 can say it in
-/// between, but not before its first answer: a connection made during the linger would be of no use.
-fn is_time(pulse: &Pulse, protocol: Protocol) -> bool {
-    let early = protocol == Protocol::Http2 && pulse.has_answered() && pulse.lingers();
-    early || pulse.closes()
+/// What hyper asks of us, request by request.
+#[derive(Clone)]
+struct Answering<H> {
+    handler: H,
+    via: Via,
+    pulse: Arc<Pulse>,
+}
+
+impl<H, F> Service<Request<Incoming>> for Answering<H>
+where
+    H: Fn(Request<Incoming>, Via) -> F,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let old = request.version() < Version::HTTP_2;
+        // Hyper does not tell whether a length came with the chunks: then the connection must end (RFC 9112, 6.1).
+        let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
+        let under_way = self.pulse.begin();
+        let answer = (self.handler)(request, self.via);
+        let answered = async move {
+            let mut response = answer.await;
+            let unread = matches!(response.status(), StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE);
+            if old && (under_way.lingers() || chunked || unread) {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            drop(under_way);
+            Ok(response)
+        };
+        Box::pin(answered)
+    }
 }
 
 #[cfg(test)]

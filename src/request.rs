@@ -11,6 +11,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 use bytes::Bytes;
+use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
@@ -18,6 +19,8 @@ use hyper::body::{Body as _, Incoming};
 use crate::config::Listen;
 use crate::limits;
 use crate::listener::Via;
+
+pub mod plain;
 
 /// The header that carries the port's token (`listen.token_file`).
 pub const TOKEN: HeaderName = HeaderName::from_static("x-nearside-token");
@@ -193,34 +196,53 @@ impl Door {
         Ok(Entered { parts, body })
     }
 
+    /// Whether a GET or HEAD for a path may come in with these lines, if nothing follows its head.
+    pub fn admits(&self, headers: &HeaderMap, via: Via) -> bool {
+        self.check_lines(headers, None, Version::HTTP_11, via).is_ok()
+    }
+
     /// Everything that the head alone decides.
     fn check(&self, parts: &http::request::Parts, via: Via) -> Result<(), Refusal> {
-        if parts.method == Method::CONNECT || parts.headers.get_all(header::UPGRADE).iter().any(|to| !is_h2c(to)) {
+        if parts.method == Method::CONNECT {
             return Err(Refusal::Tunnel);
         }
-        let mut codings = parts.headers.get_all(header::TRANSFER_ENCODING).iter();
+        if target_of(parts)?.len() > limits::REQUEST_TARGET_BYTES {
+            return Err(Refusal::LongTarget);
+        }
+        self.check_lines(&parts.headers, parts.uri.authority(), parts.version, via)
+    }
+
+    /// Everything that the header lines decide; `authority` is what an absolute target names.
+    fn check_lines(
+        &self,
+        headers: &HeaderMap,
+        authority: Option<&Authority>,
+        version: Version,
+        via: Via,
+    ) -> Result<(), Refusal> {
+        if headers.get_all(header::UPGRADE).iter().any(|to| !is_h2c(to)) {
+            return Err(Refusal::Tunnel);
+        }
+        let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
         if codings.next().is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
             || codings.next().is_some()
         {
             return Err(Refusal::Coding);
         }
-        if target_of(parts)?.len() > limits::REQUEST_TARGET_BYTES {
-            return Err(Refusal::LongTarget);
-        }
-        let head: usize = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
-        if head > limits::REQUEST_HEAD_BYTES || parts.headers.len() > limits::REQUEST_HEADERS {
+        let head: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+        if head > limits::REQUEST_HEAD_BYTES || headers.len() > limits::REQUEST_HEADERS {
             return Err(Refusal::LargeHead);
         }
-        let host = named_host(parts)?;
+        let host = named_host(headers, authority, version)?;
         if via == Via::Tcp && !host.is_some_and(|host| self.serves(host)) {
             return Err(Refusal::ForeignHost);
         }
         let forwarded = [header::FORWARDED, HeaderName::from_static("x-forwarded-for")];
-        if self.refuse_forwarded && forwarded.iter().any(|name| parts.headers.contains_key(name)) {
+        if self.refuse_forwarded && forwarded.iter().any(|name| headers.contains_key(name)) {
             return Err(Refusal::Forwarded);
         }
         if let Some(token) = &self.token {
-            let sent = parts.headers.get(&TOKEN).map(|value| value.as_bytes());
+            let sent = headers.get(&TOKEN).map(|value| value.as_bytes());
             let equal = |sent| aws_lc_rs::constant_time::verify_slices_are_equal(sent, token).is_ok();
             if !sent.is_some_and(equal) {
                 return Err(Refusal::Token);
@@ -260,18 +282,22 @@ fn target_of(parts: &http::request::Parts) -> Result<Cow<'_, str>, Refusal> {
 
 /// The host that the request names, without its port: `:authority` or the absolute target, else `Host`
 /// (RFC 9112, 3.2). `None` only for HTTP/1.0, which need not name one.
-fn named_host(parts: &http::request::Parts) -> Result<Option<&str>, Refusal> {
-    let mut hosts = parts.headers.get_all(header::HOST).iter();
+fn named_host<'a>(
+    headers: &'a HeaderMap,
+    authority: Option<&'a Authority>,
+    version: Version,
+) -> Result<Option<&'a str>, Refusal> {
+    let mut hosts = headers.get_all(header::HOST).iter();
     let header = hosts.next().map(|value| value.to_str().map_err(|_| Refusal::BadHost)).transpose()?;
     if hosts.next().is_some() {
         return Err(Refusal::BadHost);
     }
     let header = header.map(host_of).transpose()?;
-    match (parts.uri.authority(), header) {
+    match (authority, header) {
         // What `http` lets through is a user, or a port that is no number.
         (Some(authority), _) => host_of(authority.as_str()).map(Some),
         (None, Some(host)) => Ok(Some(host)),
-        (None, None) if parts.version < Version::HTTP_11 => Ok(None),
+        (None, None) if version < Version::HTTP_11 => Ok(None),
         (None, None) => Err(Refusal::BadHost),
     }
 }

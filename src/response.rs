@@ -22,6 +22,7 @@ use crate::request::Refusal;
 
 mod line;
 mod text;
+pub mod wire;
 
 pub use line::{Bound, CacheLine, Detail, Fwd};
 

@@ -16,7 +16,7 @@ struct Door {
 fn reception(permits: usize) -> Reception {
     let clock = Clock::simulated(crate::clock::Wall::from_millis(0));
     let permits = Arc::new(Semaphore::new(permits));
-    Reception { tasks: Tasks::new(), clock, permits, ending: Ending::default() }
+    Reception { tasks: Tasks::new(), clock, permits, ending: Ending::default(), at_once: None }
 }
 
 async fn answer(request: Request<Incoming>, _via: Via) -> Response<Body> {

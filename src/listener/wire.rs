@@ -6,15 +6,19 @@
 //! Invariant: a connection without a request under way is closed after `HEADER_WAIT` from the first byte of a head,
 //! or `IDLE_WAIT` from the last byte either way; at most `HEADER_WAIT` later than that, never earlier.
 
+use std::cell::Cell;
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::thread::LocalKey;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Ending;
 use crate::clock::{Clock, Moment};
@@ -32,38 +36,121 @@ pub enum Protocol {
     Http2,
 }
 
-/// A stream with the bytes that sniffing took put back in front.
+/// A stream, with what was read from it and not taken yet.
 pub struct Wire<S> {
     stream: S,
-    taken: [u8; 24],
+    /// Of [`limits::WIRE_BYTES`]; empty while there is nothing to keep.
+    kept: Spare,
     from: usize,
     to: usize,
+    /// How much hyper may still read; all there is and will be, unless it is given one request.
+    allowance: Option<usize>,
+    /// Hyper came for more than it was allowed.
+    came_back: bool,
     pulse: Arc<Pulse>,
 }
 
 impl<S: AsyncRead + Unpin> Wire<S> {
     /// Reads until the bytes are the preface or cannot become it.
-    pub async fn sniff(mut stream: S, pulse: Arc<Pulse>) -> io::Result<(Protocol, Self)> {
-        let mut taken = [0; 24];
-        let mut to = 0;
-        while to < PREFACE.len() && taken[..to] == PREFACE[..to] {
-            match stream.read(&mut taken[to..]).await? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                count => to += count,
+    pub async fn sniff(stream: S, pulse: Arc<Pulse>) -> io::Result<(Protocol, Self)> {
+        let kept = Spare::none();
+        let mut wire = Self { stream, kept, from: 0, to: 0, allowance: None, came_back: false, pulse };
+        loop {
+            let seen = &wire.unread()[..wire.to.min(PREFACE.len())];
+            if *seen != PREFACE[..seen.len()] {
+                return Ok((Protocol::Http1, wire));
+            }
+            if seen.len() == PREFACE.len() {
+                return Ok((Protocol::Http2, wire));
+            }
+            if !wire.fill().await? {
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
-        pulse.heard();
-        let protocol = if taken == *PREFACE { Protocol::Http2 } else { Protocol::Http1 };
-        Ok((protocol, Self { stream, taken, from: 0, to, pulse }))
+    }
+
+    /// Reads more behind what there is; false at the end of the stream, or when the linger is over. To be called while
+    /// there is room ([`Wire::is_full`]). A connection that waits holds no memory for what may come.
+    pub(super) async fn fill(&mut self) -> io::Result<bool> {
+        poll_fn(|cx| {
+            if self.pulse.closes() {
+                return Poll::Ready(Ok(false));
+            }
+            self.make_room();
+            let mut room = ReadBuf::new(&mut self.kept[self.to..]);
+            let polled = Pin::new(&mut self.stream).poll_read(cx, &mut room);
+            let count = room.filled().len();
+            if polled.is_pending() && self.from == self.to {
+                self.kept = Spare::none();
+            }
+            ready!(polled)?;
+            self.to += count;
+            if count > 0 {
+                self.pulse.heard();
+            }
+            Poll::Ready(Ok(count > 0))
+        })
+        .await
+    }
+
+    /// Puts what is unread at the beginning of the memory, once there is any.
+    fn make_room(&mut self) {
+        if self.kept.is_empty() {
+            self.kept = Spare::to_read();
+        } else if self.from > 0 {
+            self.kept.copy_within(self.from..self.to, 0);
+        }
+        (self.from, self.to) = (0, self.to - self.from);
+    }
+}
+
+impl<S> Wire<S> {
+    /// What has come and nobody took.
+    pub(super) fn unread(&self) -> &[u8] {
+        &self.kept[self.from..self.to]
+    }
+
+    /// Whether no more can be read before some is taken.
+    pub(super) fn is_full(&self) -> bool {
+        self.to - self.from == limits::WIRE_BYTES
+    }
+
+    /// The request whose head is the first `len` unread bytes was answered.
+    pub(super) fn answered(&mut self, len: usize) {
+        self.from += len;
+        self.pulse.answered_one(self.from < self.to);
+    }
+
+    /// What the connection is in the middle of.
+    pub(super) fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
+
+    /// Lets hyper read so much and no more; `None`: all.
+    pub(super) fn allow(&mut self, allowance: Option<usize>) {
+        (self.allowance, self.came_back) = (allowance, false);
+    }
+
+    /// Whether hyper was done with what it was allowed, and would have gone on with the connection.
+    pub(super) fn goes_on(&self) -> bool {
+        self.came_back
     }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.allowance == Some(0) {
+            self.came_back = true;
+            return Poll::Ready(Ok(()));
+        }
         if self.from < self.to {
-            let count = buf.remaining().min(self.to - self.from);
-            buf.put_slice(&self.taken[self.from..self.from + count]);
+            let count = buf.remaining().min(self.to - self.from).min(self.allowance.unwrap_or(usize::MAX));
+            buf.put_slice(&self.unread()[..count]);
             self.from += count;
+            self.allowance = self.allowance.map(|allowance| allowance - count);
+            if self.from == self.to {
+                (self.kept, self.from, self.to) = (Spare::none(), 0, 0);
+            }
             return Poll::Ready(Ok(()));
         }
         let before = buf.filled().len();
@@ -165,6 +252,15 @@ impl Pulse {
         self.closing.load(Ordering::Relaxed)
     }
 
+    /// A request was answered without hyper; whether another one has begun to come. Only the connection's own task says
+    /// so, so that counting needs no atomic addition.
+    fn answered_one(&self, another: bool) {
+        self.stirred.store(true, Ordering::Relaxed);
+        self.answered.store(true, Ordering::Relaxed);
+        self.heads.store(self.heads.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.head.store(another, Ordering::Relaxed);
+    }
+
     fn heard(&self) {
         self.stirred.store(true, Ordering::Relaxed);
         if self.under_way.load(Ordering::Relaxed) == 0 {
@@ -220,3 +316,60 @@ impl Pulse {
 
 /// How often a connection is looked at: what it is allowed is at most overdrawn by twice this.
 const LOOK_EVERY: Duration = limits::HEADER_WAIT.checked_div(2).expect("two is not zero");
+
+thread_local! {
+    /// What this thread's connections read into, in turn. Of its whole length, so that nothing is cleared for the next.
+    static READ: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    /// What their answers are written into.
+    static WRITTEN: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Bytes in memory that serves this thread's connections in turn: who is in the middle of something has it, and who waits
+/// has none.
+pub(super) struct Spare {
+    bytes: Vec<u8>,
+    home: &'static LocalKey<Cell<Vec<u8>>>,
+}
+
+impl Spare {
+    /// Nothing.
+    const fn none() -> Self {
+        Self { bytes: Vec::new(), home: &READ }
+    }
+
+    /// To be read into.
+    fn to_read() -> Self {
+        let mut bytes = READ.take();
+        bytes.resize(limits::WIRE_BYTES, 0);
+        Self { bytes, home: &READ }
+    }
+
+    /// To be written into: empty.
+    pub(super) fn to_write() -> Self {
+        let mut bytes = WRITTEN.take();
+        bytes.clear();
+        Self { bytes, home: &WRITTEN }
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        if (1..=limits::SPARE_BYTES).contains(&self.bytes.capacity()) {
+            // A thread that ends has no use for it.
+            let _ = self.home.try_with(|home| home.set(std::mem::take(&mut self.bytes)));
+        }
+    }
+}
+
+impl Deref for Spare {
+    type Target = Vec<u8>;
+    fn deref(&self) -> &Vec<u8> {
+        &self.bytes
+    }
+}
+
+impl DerefMut for Spare {
+    fn deref_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+}

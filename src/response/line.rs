@@ -3,7 +3,7 @@
 //! Before it: [`crate::serve`] fills the line in. After it: [`super`] puts it on the answer. Invariant: regions' names,
 //! stable words and numbers, nothing else; writing it takes no memory of its own.
 
-use bytes::{BufMut, BytesMut};
+use bytes::BufMut;
 use http::HeaderValue;
 
 use super::text;
@@ -66,49 +66,51 @@ pub enum Detail {
 impl CacheLine {
     /// As the header's value; `names` are the regions' names.
     pub fn value(&self, names: &[String]) -> HeaderValue {
-        text::written(|text| {
-            text.put_slice(b"nearside");
-            if self.hit {
-                text.put_slice(b"; hit");
+        text::written(|text| self.put(names, text)).unwrap_or(HeaderValue::from_static("nearside"))
+    }
+
+    /// Appends the same to `text`.
+    pub(super) fn put(&self, names: &[String], text: &mut impl BufMut) {
+        text.put_slice(b"nearside");
+        if self.hit {
+            text.put_slice(b"; hit");
+        }
+        if let Some(fwd) = self.fwd {
+            text.put_slice(fwd.text().as_bytes());
+        }
+        if let Some(status) = self.fwd_status {
+            text.put_slice(b"; fwd-status=");
+            text.put_slice(itoa::Buffer::new().format(status).as_bytes());
+        }
+        if let Some(ttl) = self.ttl {
+            text.put_slice(b"; ttl=");
+            text.put_slice(itoa::Buffer::new().format(ttl).as_bytes());
+        }
+        match self.bound {
+            Some(Bound::Seconds(seconds)) => {
+                text.put_slice(b"; bound=");
+                text.put_slice(itoa::Buffer::new().format(seconds).as_bytes());
             }
-            if let Some(fwd) = self.fwd {
-                text.put_slice(fwd.text().as_bytes());
+            Some(Bound::None) => text.put_slice(b"; bound=none"),
+            None => {}
+        }
+        if self.stored {
+            text.put_slice(b"; stored");
+        }
+        if self.collapsed {
+            text.put_slice(b"; collapsed");
+        }
+        match self.detail {
+            Some(Detail::Word(word)) => put_detail(text, word),
+            Some(Detail::Region(region)) => {
+                put_detail(text, names.get(region.index()).map_or("unknown", String::as_str))
             }
-            if let Some(status) = self.fwd_status {
-                text.put_slice(b"; fwd-status=");
-                text.put_slice(itoa::Buffer::new().format(status).as_bytes());
-            }
-            if let Some(ttl) = self.ttl {
-                text.put_slice(b"; ttl=");
-                text.put_slice(itoa::Buffer::new().format(ttl).as_bytes());
-            }
-            match self.bound {
-                Some(Bound::Seconds(seconds)) => {
-                    text.put_slice(b"; bound=");
-                    text.put_slice(itoa::Buffer::new().format(seconds).as_bytes());
-                }
-                Some(Bound::None) => text.put_slice(b"; bound=none"),
-                None => {}
-            }
-            if self.stored {
-                text.put_slice(b"; stored");
-            }
-            if self.collapsed {
-                text.put_slice(b"; collapsed");
-            }
-            match self.detail {
-                Some(Detail::Word(word)) => put_detail(text, word),
-                Some(Detail::Region(region)) => {
-                    put_detail(text, names.get(region.index()).map_or("unknown", String::as_str))
-                }
-                None => {}
-            }
-        })
-        .unwrap_or(HeaderValue::from_static("nearside"))
+            None => {}
+        }
     }
 }
 
-fn put_detail(text: &mut BytesMut, word: &str) {
+fn put_detail(text: &mut impl BufMut, word: &str) {
     text.put_slice(b"; detail=");
     if is_token(word) {
         text.put_slice(word.as_bytes());

@@ -1,0 +1,142 @@
+//! Owns how a connection's plain requests are answered from the store, without hyper: read, look up, write.
+//!
+//! Before it: [`super::http1`] has a connection between two requests. After it: either the connection is at its end, or a
+//! request that the store does not answer is next, and hyper's. A hit then costs a read, a look-up and a write: no table of
+//! headers is filled, for the request or for the answer ([`crate::request::plain`], [`crate::response::wire`]). Why it is
+//! worth a way of its own: `docs/decisions/0008-hits-without-hyper.md`.
+//!
+//! Invariant: what is not answered here is left in the wire, untouched, from its first byte; answers go out in order.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::Via;
+use super::wire::{Spare, Wire};
+use crate::limits;
+use crate::request::plain::{Found, Plain};
+use crate::request::{Door, Head};
+use crate::response::{Shown, wire};
+
+/// Who is let in, and what is stored: all that it takes to answer a hit.
+#[derive(Clone)]
+pub struct AtOnce {
+    /// The door that hyper's requests pass too.
+    pub door: Arc<Door>,
+    /// What is stored and may be served as it is.
+    pub stored: Arc<dyn Fn(Head<'_>) -> Option<Shown> + Send + Sync>,
+    /// The regions' names.
+    pub names: Arc<[String]>,
+}
+
+/// What is to be done with the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Nothing: the caller left.
+    Gone,
+    /// A plain request of so many bytes is to be answered by somebody else; then the connection comes back here.
+    One(usize),
+    /// Somebody else has it from here on.
+    All,
+}
+
+/// How far the answers came.
+enum Taken {
+    /// To the end of what has come.
+    Short,
+    /// So far that they are to be sent first, with this body behind them.
+    Enough(Option<Bytes>),
+    /// To something else.
+    Left(Next),
+}
+
+/// One connection's hits.
+pub(super) struct Hits {
+    at_once: AtOnce,
+    via: Via,
+    plain: Plain,
+}
+
+impl Hits {
+    /// None answered yet.
+    pub(super) fn new(at_once: AtOnce, via: Via) -> Self {
+        Self { at_once, via, plain: Plain::default() }
+    }
+
+    /// Answers until a request comes that is not for here.
+    pub(super) async fn answer<S>(&mut self, wire: &mut Wire<S>) -> io::Result<Next>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        loop {
+            let mut out = Spare::to_write();
+            let taken = self.take(wire, &mut out);
+            if !out.is_empty() {
+                let body = if let Taken::Enough(Some(body)) = &taken { &body[..] } else { &[] };
+                send(wire, &out, body).await?;
+            }
+            drop(out);
+            match taken {
+                Taken::Enough(_) => {}
+                Taken::Left(next) => return Ok(next),
+                Taken::Short if wire.is_full() => return Ok(Next::All),
+                Taken::Short => {
+                    if !wire.fill().await? {
+                        return Ok(Next::Gone);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Appends the answers to what has come to `out`, as far as they fit.
+    fn take<S>(&mut self, wire: &mut Wire<S>, out: &mut Vec<u8>) -> Taken {
+        let Self { at_once, via, plain } = self;
+        while out.len() < limits::ANSWERS_BYTES {
+            // A goodbye is said by hyper, with an answer.
+            if wire.pulse().lingers() {
+                return Taken::Left(Next::All);
+            }
+            let (head, len) = match plain.read(wire.unread(), |headers| at_once.door.admits(headers, *via)) {
+                Found::Plain(head, len) => (head, len),
+                Found::Part => return Taken::Short,
+                Found::Other => return Taken::Left(Next::All),
+            };
+            let Some(shown) = (at_once.stored)(head) else { return Taken::Left(Next::One(len)) };
+            let body = wire::put(&shown, &at_once.names, out);
+            wire.answered(len);
+            if body.is_some() {
+                return Taken::Enough(body);
+            }
+        }
+        Taken::Enough(None)
+    }
+}
+
+/// Sends `head` and `body` whole, one behind the other.
+async fn send<S: AsyncWrite + Unpin>(wire: &mut Wire<S>, head: &[u8], body: &[u8]) -> io::Result<()> {
+    let (mut sent, all) = (0, head.len() + body.len());
+    poll_fn(|cx| {
+        while sent < all {
+            let wire = Pin::new(&mut *wire);
+            let polled = match head.get(sent..) {
+                Some(rest) if body.is_empty() => wire.poll_write(cx, rest),
+                Some(rest) if !rest.is_empty() => {
+                    wire.poll_write_vectored(cx, &[IoSlice::new(rest), IoSlice::new(body)])
+                }
+                _ => wire.poll_write(cx, &body[sent - head.len()..]),
+            };
+            match std::task::ready!(polled)? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => sent += count,
+            }
+        }
+        Poll::Ready(Ok(()))
+    })
+    .await
+}

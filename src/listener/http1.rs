@@ -1,0 +1,73 @@
+//! Owns an HTTP/1.1 connection: hits are answered by [`super::hits`], everything else by hyper.
+//!
+//! Before it: [`super`] sniffed the protocol. A request that the store does not answer is given to hyper alone, byte for
+//! byte: it reads that one head, answers it, comes back for more, finds the end, and gives the connection back. Whatever is
+//! not a plain request (a body, an old version, rubbish) ends that: from there on the connection is hyper's.
+//!
+//! Invariant: where one request ends and the next begins is decided by one reader at a time, and only a head without a body
+//! is ever cut off for hyper.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::Answering;
+use super::hits::{AtOnce, Hits, Next};
+use super::wire::Wire;
+use crate::limits;
+use crate::response::Body;
+
+/// Serves a connection to its end.
+pub(super) async fn serve<S, H, F>(
+    mut wire: Wire<S>,
+    at_once: Option<&AtOnce>,
+    answering: Answering<H>,
+) -> hyper::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    H: Fn(Request<Incoming>, super::Via) -> F + Clone + Unpin,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let mut hits = at_once.map(|at_once| Hits::new(at_once.clone(), answering.via));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(None)
+        .max_headers(limits::REQUEST_HEADERS)
+        .max_header_size(limits::REQUEST_HEAD_BYTES)
+        .max_buf_size(limits::REQUEST_HEAD_BYTES * 2)
+        .half_close(true);
+    loop {
+        let next = match &mut hits {
+            Some(hits) => hits.answer(&mut wire).await.unwrap_or(Next::Gone),
+            None => Next::All,
+        };
+        wire.allow(match next {
+            Next::Gone => return Ok(()),
+            Next::One(len) => Some(len),
+            Next::All => None,
+        });
+        // On the heap: a connection that only ever hits carries no room for it.
+        let mut connection = Box::new(http.serve_connection(TokioIo::new(wire), answering.clone()));
+        let mut said = false;
+        poll_fn(|cx| {
+            if !said && answering.pulse.closes() {
+                said = true;
+                Pin::new(&mut *connection).graceful_shutdown();
+            }
+            match next {
+                Next::One(_) => connection.poll_without_shutdown(cx),
+                Next::All | Next::Gone => Pin::new(&mut *connection).poll(cx),
+            }
+        })
+        .await?;
+        wire = connection.into_parts().io.into_inner();
+        if !wire.goes_on() {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Owns how a stored reply looks on an HTTP/1.1 connection, byte for byte.
+//!
+//! Before it: [`crate::listener::hits`] was given a [`Shown`]. After it: the bytes go out. It says what [`super::show`]
+//! and hyper would say for the same reply; a test compares the two. Invariant: the length that is stated is that of the
+//! body that follows, whatever the region stated.
+
+use bytes::Bytes;
+use http::{HeaderName, StatusCode, header};
+
+use super::{CACHE_STATUS, Shown};
+use crate::cache::policy::fields::belongs_in_not_modified;
+use crate::limits;
+
+/// Appends `shown` to `out`. What comes back is a body that is better sent from where it lies, right behind.
+#[must_use]
+pub fn put(shown: &Shown, names: &[String], out: &mut Vec<u8>) -> Option<Bytes> {
+    let Shown { entry, age, not_modified, head, line } = shown;
+    put_status(if *not_modified { StatusCode::NOT_MODIFIED } else { entry.status }, out);
+    let belongs = |name: &HeaderName| {
+        if *not_modified { belongs_in_not_modified(name) } else { *name != header::CONTENT_LENGTH }
+    };
+    for (name, value) in entry.headers.iter().filter(|(name, _)| belongs(name)) {
+        put_line(name.as_str(), value.as_bytes(), out);
+    }
+    // RFC 9110, 8.6: neither a 204 nor a 304 states a length here.
+    let silent = *not_modified || matches!(entry.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    if !silent {
+        put_line("content-length", itoa::Buffer::new().format(entry.body.len()).as_bytes(), out);
+    }
+    if let Some(age) = age {
+        put_line("age", itoa::Buffer::new().format(*age).as_bytes(), out);
+    }
+    out.extend_from_slice(CACHE_STATUS.as_str().as_bytes());
+    out.extend_from_slice(b": ");
+    line.put(names, out);
+    out.extend_from_slice(b"\r\n\r\n");
+    if silent || *head {
+        return None;
+    }
+    if entry.body.len() > limits::COPIED_BODY_BYTES {
+        return Some(entry.body.clone());
+    }
+    out.extend_from_slice(&entry.body);
+    None
+}
+
+fn put_status(status: StatusCode, out: &mut Vec<u8>) {
+    if status == StatusCode::OK {
+        out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+        return;
+    }
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.push(b' ');
+    // As hyper has it for a status without a name.
+    out.extend_from_slice(status.canonical_reason().unwrap_or("<none>").as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+fn put_line(name: &str, value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
