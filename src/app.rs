@@ -33,9 +33,9 @@ use crate::listener::hits::AtOnce;
 use crate::listener::{self, Ending, ListenError, Reception, Via};
 use crate::origin::attempt::HttpOrigin;
 use crate::origin::reply::Origin;
-use crate::request::{Door, Refusal};
+use crate::request::{Door, Head, Refusal};
 use crate::response::{self, Outcome};
-use crate::serve::{self, Parts, Sidecar};
+use crate::serve::{self, Asking, Parts, Sidecar};
 use crate::tasks::Tasks;
 
 mod actions;
@@ -180,7 +180,9 @@ fn open(sockets: Sockets, door: Door, sidecar: Arc<Sidecar>) -> App {
         door: door.clone(),
         stored: {
             let sidecar = sidecar.clone();
-            Arc::new(move |head| serve::stored(&sidecar, head))
+            Arc::new(move |head, asking| {
+                serve::stored(&sidecar, head, asking.get_or_insert_with(|| Asking::of(head.headers)))
+            })
         },
         names: sidecar.names.clone().into(),
     };
@@ -226,7 +228,8 @@ fn answer(sidecar: &Arc<Sidecar>, door: &Door, request: Request<Incoming>, via: 
         Ok(entered) => entered,
         Err(refusal) => return Either::Left(ready(refused(sidecar, refusal))),
     };
-    if let Some(shown) = entered.head().and_then(|head| serve::stored(sidecar, head)) {
+    let stored = |head: Head<'_>| serve::stored(sidecar, head, &mut Asking::of(head.headers));
+    if let Some(shown) = entered.head().and_then(stored) {
         return Either::Left(ready(response::show(shown, entered.into_headers(), &sidecar.names)));
     }
     let sidecar = sidecar.clone();

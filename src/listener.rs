@@ -254,7 +254,7 @@ where
         Protocol::Http1 => {
             let driven = http1::serve(wire, reception.at_once.as_ref(), answering);
             patient(driven, &pulse, &reception, protocol).await
-        },
+        }
         Protocol::Http2 => {
             let mut http = http2::Builder::new(reception.tasks.clone());
             http.timer(TokioTimer::new())

@@ -12,8 +12,8 @@ use http::{Method, StatusCode};
 
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::fill::{self, Ask, Failed, Filled, Got, Of, Routing, Share};
-use crate::cache::key::{KeyBuffer, KeyRef, Representation};
-use crate::cache::policy::{self, Asked, Way};
+use crate::cache::key::{KeyBuffer, KeyRef};
+use crate::cache::policy::{self, Way};
 use crate::clock::Moment;
 use crate::config::router::Matched;
 use crate::freshness::horizon::Horizon;
@@ -26,12 +26,14 @@ use crate::origin::region::{Leg, Purpose};
 use crate::request::{Admitted, Head};
 use crate::response::{Attempted, Blame, Bound, CacheLine, Detail, Fwd, Outcome, Shown};
 
+pub mod asking;
 mod pass;
 #[cfg(test)]
 pub(crate) mod scripted;
 pub mod sidecar;
 mod unrouted;
 
+pub use asking::Asking;
 pub use sidecar::{Parts, Sidecar};
 
 /// Decides one request.
@@ -48,23 +50,23 @@ pub async fn serve(sidecar: &Arc<Sidecar>, admitted: Admitted) -> Outcome {
 }
 
 /// What is stored and may be served as it is, whether a route names the path or not. Waits for nothing and asks nobody;
-/// `None` is for [`serve`] to decide, from the start.
-pub fn stored(sidecar: &Arc<Sidecar>, head: Head<'_>) -> Option<Shown> {
-    if policy::way(head.method, head.headers) != Way::Cached {
+/// `None` is for [`serve`] to decide, from the start. `asking` is what the head's lines ask for.
+pub fn stored(sidecar: &Arc<Sidecar>, head: Head<'_>, asking: &mut Asking) -> Option<Shown> {
+    if !asking.is_cached || !matches!(*head.method, Method::GET | Method::HEAD) {
         return None;
     }
-    let wish = Asked::of(head.headers);
     let now = sidecar.clock.now();
     let mut buffer = KeyBuffer::new(sidecar.seed);
     match sidecar.router.find(head.path()) {
+        Some(_) if asking.wish.no_cache => None,
         Some(matched) => {
-            let key = sidecar.key(&mut buffer, head, &matched).1;
-            let entry = sidecar.store.get(key).filter(|_| !wish.no_cache)?;
-            sidecar.hit(head, key, &entry, now).ok()
+            let key = asking.key(sidecar, &mut buffer, head, &matched);
+            let entry = sidecar.store.get(key)?;
+            sidecar.hit(head, asking, key, &entry, now).ok()
         }
         None => {
             let entry = sidecar.store.select(&mut buffer, head.path_and_query, head.headers)?;
-            unrouted::hit(sidecar, head, &wish, &entry, now)
+            unrouted::hit(sidecar, head, asking, &entry, now)
         }
     }
 }
@@ -73,9 +75,10 @@ pub fn stored(sidecar: &Arc<Sidecar>, head: Head<'_>) -> Option<Shown> {
 async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'_>) -> Outcome {
     let started = sidecar.clock.now();
     let route = matched.route;
-    let wish = Asked::of(&admitted.headers);
+    let mut asking = Asking::of(&admitted.headers);
+    let wish = asking.wish;
     let mut buffer = KeyBuffer::new(sidecar.seed);
-    let (identity, key) = sidecar.key(&mut buffer, admitted.head(), matched);
+    let key = asking.key(sidecar, &mut buffer, admitted.head(), matched);
     let stored = sidecar.store.get(key);
     let now = started;
     let ask = |stored: Option<Arc<Entry>>| Ask {
@@ -88,13 +91,14 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'
         alone: wish.no_store,
     };
     if let (Some(entry), false) = (&stored, wish.no_cache) {
-        match sidecar.hit(admitted.head(), key, entry, now) {
+        match sidecar.hit(admitted.head(), &asking, key, entry, now) {
             Ok(shown) => return Outcome::Shown(shown),
             Err(Some(Use::Below)) if sidecar.is_in_grace(entry, now) => {
                 sidecar.fills.begin(sidecar, ask(stored.clone()));
                 sidecar.metrics.stale("grace");
                 let horizon = sidecar.freshness.horizon();
-                return Outcome::Shown(sidecar.stored_hit(admitted.head(), entry, &horizon, now, Some("grace")));
+                let head = admitted.head();
+                return Outcome::Shown(sidecar.stored_hit(head, &asking, entry, &horizon, now, Some("grace")));
             }
             Err(_) => {}
         }
@@ -109,6 +113,7 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'
     };
     let ask = ask(stored.clone());
     if let Of::Route(routing) = &ask.of {
+        let identity = sidecar.keyring.identity(&route.identity, &admitted.headers);
         sidecar.note_churn(routing, identity, &route.path.text, now);
     }
     let (filled, share) = sidecar.filled(ask).await;
@@ -127,20 +132,6 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'
 }
 
 impl Sidecar {
-    /// Whose a routed representation is, and its key.
-    fn key<'b>(&self, buffer: &'b mut KeyBuffer, head: Head<'_>, matched: &Matched<'_>) -> (Identity, KeyRef<'b>) {
-        let route = matched.route;
-        let identity = self.keyring.identity(&route.identity, head.headers);
-        let key = buffer.routed(Representation {
-            route: matched.index,
-            path_and_query: head.path_and_query,
-            headers: head.headers,
-            forward: &route.forward,
-            identity: identity.0,
-        });
-        (identity, key)
-    }
-
     /// What a stored entry is good for, if it is a routed one; notes the reader.
     fn found(&self, entry: &Entry, horizon: &Horizon, now: Moment) -> Option<Use> {
         let routed = entry.hold.routed()?;
@@ -152,6 +143,7 @@ impl Sidecar {
     fn hit(
         self: &Arc<Self>,
         head: Head<'_>,
+        asking: &Asking,
         key: KeyRef<'_>,
         entry: &Arc<Entry>,
         now: Moment,
@@ -166,7 +158,7 @@ impl Sidecar {
             }
             other => return Err(other),
         };
-        Ok(self.stored_hit(head, entry, &horizon, now, detail))
+        Ok(self.stored_hit(head, asking, entry, &horizon, now, detail))
     }
 
     /// Fills. What an announcement overtook on its way to the reader is asked for anew, a few times; then it is served
@@ -264,6 +256,7 @@ impl Sidecar {
     fn stored_hit(
         &self,
         head: Head<'_>,
+        asking: &Asking,
         entry: &Arc<Entry>,
         horizon: &Horizon,
         now: Moment,
@@ -276,7 +269,7 @@ impl Sidecar {
             detail: detail.map(Detail::Word),
             ..CacheLine::default()
         };
-        let shown = shown(head, entry, Some(entry.age(now).as_secs()), line);
+        let shown = asking.shown(head, entry, Some(entry.age(now).as_secs()), line);
         self.metrics.hit(self.clock.now() - now);
         shown
     }

@@ -202,6 +202,25 @@ impl KeyBuffer {
     /// The key of a routed representation.
     pub fn routed(&mut self, parts: Representation<'_>) -> KeyRef<'_> {
         self.begin(Kind::Routed, parts.path_and_query);
+        self.put_tail(parts);
+        self.finish()
+    }
+
+    /// What all but the path adds to [`KeyBuffer::routed`]: the same for all that one caller asks of one route.
+    pub fn tail(&mut self, parts: Representation<'_>) -> &[u8] {
+        self.bytes.clear();
+        self.put_tail(parts);
+        &self.bytes
+    }
+
+    /// [`KeyBuffer::routed`], put together from a path and the [`KeyBuffer::tail`] of the rest.
+    pub fn routed_with(&mut self, path_and_query: &str, tail: &[u8]) -> KeyRef<'_> {
+        self.begin(Kind::Routed, path_and_query);
+        self.bytes.extend_from_slice(tail);
+        self.finish()
+    }
+
+    fn put_tail(&mut self, parts: Representation<'_>) {
         self.bytes.extend_from_slice(&(parts.route as u64).to_le_bytes());
         self.bytes.extend_from_slice(&parts.identity.to_le_bytes());
         self.bytes.push(AcceptEncoding::of(parts.headers).0);
@@ -209,7 +228,6 @@ impl KeyBuffer {
         for name in parts.forward {
             self.values(parts.headers, name);
         }
-        self.finish()
     }
 
     /// An unrouted URI's primary key (RFC 9111, 2): of the stored reply itself when it does not vary, else of the record

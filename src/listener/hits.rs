@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Via;
@@ -22,6 +23,7 @@ use crate::limits;
 use crate::request::plain::{Found, Plain};
 use crate::request::{Door, Head};
 use crate::response::{Shown, wire};
+use crate::serve::Asking;
 
 /// Who is let in, and what is stored: all that it takes to answer a hit.
 #[derive(Clone)]
@@ -29,10 +31,13 @@ pub struct AtOnce {
     /// The door that hyper's requests pass too.
     pub door: Arc<Door>,
     /// What is stored and may be served as it is.
-    pub stored: Arc<dyn Fn(Head<'_>) -> Option<Shown> + Send + Sync>,
+    pub stored: Arc<Stored>,
     /// The regions' names.
     pub names: Arc<[String]>,
 }
+
+/// Looks a request up. What its lines ask for is kept beside them for the next one with the same lines.
+pub type Stored = dyn Fn(Head<'_>, &mut Option<Asking>) -> Option<Shown> + Send + Sync;
 
 /// What is to be done with the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,12 +65,13 @@ pub(super) struct Hits {
     at_once: AtOnce,
     via: Via,
     plain: Plain,
+    asking: Option<Asking>,
 }
 
 impl Hits {
     /// None answered yet.
     pub(super) fn new(at_once: AtOnce, via: Via) -> Self {
-        Self { at_once, via, plain: Plain::default() }
+        Self { at_once, via, plain: Plain::default(), asking: None }
     }
 
     /// Answers until a request comes that is not for here.
@@ -96,18 +102,23 @@ impl Hits {
 
     /// Appends the answers to what has come to `out`, as far as they fit.
     fn take<S>(&mut self, wire: &mut Wire<S>, out: &mut Vec<u8>) -> Taken {
-        let Self { at_once, via, plain } = self;
+        let Self { at_once, via, plain, asking } = self;
         while out.len() < limits::ANSWERS_BYTES {
             // A goodbye is said by hyper, with an answer.
             if wire.pulse().lingers() {
                 return Taken::Left(Next::All);
             }
-            let (head, len) = match plain.read(wire.unread(), |headers| at_once.door.admits(headers, *via)) {
+            let admits = |headers: &HeaderMap| {
+                // These lines were not seen before.
+                *asking = None;
+                at_once.door.admits(headers, *via)
+            };
+            let (head, len) = match plain.read(wire.unread(), admits) {
                 Found::Plain(head, len) => (head, len),
                 Found::Part => return Taken::Short,
                 Found::Other => return Taken::Left(Next::All),
             };
-            let Some(shown) = (at_once.stored)(head) else { return Taken::Left(Next::One(len)) };
+            let Some(shown) = (at_once.stored)(head, asking) else { return Taken::Left(Next::One(len)) };
             let body = wire::put(&shown, &at_once.names, out);
             wire.answered(len);
             if body.is_some() {

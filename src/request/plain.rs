@@ -67,7 +67,9 @@ impl Plain {
         };
         for line in parsed {
             let name = HeaderName::from_bytes(line.name.as_bytes());
-            let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(line.value)) else { return Some(Found::Other) };
+            let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(line.value)) else {
+                return Some(Found::Other);
+            };
             self.headers.append(name, value);
         }
         if !is_plain(&self.headers) || !admits(&self.headers) {

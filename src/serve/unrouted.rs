@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{Sidecar, pass, shown};
+use super::{Asking, Sidecar, pass, shown};
 use crate::cache::entry::Entry;
 use crate::cache::fill::{self, Ask, Failed, Filled, Of};
 use crate::cache::key::KeyBuffer;
@@ -18,10 +18,11 @@ use crate::response::{CacheLine, Detail, Fwd, Outcome, Shown};
 /// Serves GET and HEAD on a path that no route names.
 pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted) -> Outcome {
     let started = sidecar.clock.now();
-    let asked = Asked::of(&admitted.headers);
+    let asking = Asking::of(&admitted.headers);
+    let asked = asking.wish;
     let mut buffer = KeyBuffer::new(sidecar.seed);
     let stored = sidecar.store.select(&mut buffer, &admitted.path_and_query, &admitted.headers);
-    if let Some(shown) = stored.as_ref().and_then(|entry| hit(sidecar, admitted.head(), &asked, entry, started)) {
+    if let Some(shown) = stored.as_ref().and_then(|entry| hit(sidecar, admitted.head(), &asking, entry, started)) {
         return Outcome::Shown(shown);
     }
     if asked.only_if_cached {
@@ -64,17 +65,17 @@ pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted) -> Outcom
 pub(super) fn hit(
     sidecar: &Sidecar,
     head: Head<'_>,
-    asked: &Asked,
+    asking: &Asking,
     entry: &Arc<Entry>,
     now: Moment,
 ) -> Option<Shown> {
-    let (age, ttl, detail) = match policy::decide(asked, entry, entry.hold.unrouted()?, now) {
+    let (age, ttl, detail) = match policy::decide(&asking.wish, entry, entry.hold.unrouted()?, now) {
         Decision::Fresh { age, ttl } => (age, ttl.as_secs() as i64, None),
         Decision::Stale { age } => (age, left(entry, now), Some(Detail::Word("max-stale"))),
         _ => return None,
     };
     let line = CacheLine { hit: true, ttl: Some(ttl), detail, ..CacheLine::default() };
-    let shown = shown(head, entry, Some(age.as_secs()), line);
+    let shown = asking.shown(head, entry, Some(age.as_secs()), line);
     sidecar.metrics.hit(sidecar.clock.now() - now);
     Some(shown)
 }

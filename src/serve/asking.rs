@@ -1,0 +1,73 @@
+//! Owns what a request's header lines come to, whatever path they come with.
+//!
+//! Before it: a request was admitted. After it: [`super::stored`] looks up by it. A caller repeats its header lines, so a
+//! connection keeps this from one request to the next and works it out anew when the lines change
+//! ([`crate::request::plain`]). Invariant: it depends on the lines and the configuration alone, and neither of them changes
+//! while it is kept.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Method, header};
+
+use super::Sidecar;
+use crate::cache::entry::Entry;
+use crate::cache::key::{KeyBuffer, KeyRef, Representation};
+use crate::cache::policy::{self, Asked, Way};
+use crate::config::Route;
+use crate::config::router::Matched;
+use crate::request::Head;
+use crate::response::{CacheLine, Shown};
+
+/// What some header lines ask for.
+pub struct Asking {
+    /// A GET or HEAD with these may be answered from the store.
+    pub(super) is_cached: bool,
+    /// What is asked of caches.
+    pub(super) wish: Asked,
+    /// The caller has a copy already, and says which.
+    pub(super) is_conditional: bool,
+    /// The last route, and what these lines add to the keys of its representations.
+    tail: Option<(usize, Box<[u8]>)>,
+}
+
+impl Asking {
+    /// What `headers` ask for.
+    pub fn of(headers: &HeaderMap) -> Self {
+        Self {
+            is_cached: policy::way(&Method::GET, headers) == Way::Cached,
+            wish: Asked::of(headers),
+            is_conditional: headers.contains_key(header::IF_NONE_MATCH)
+                || headers.contains_key(header::IF_MODIFIED_SINCE),
+            tail: None,
+        }
+    }
+
+    /// The key of what `head` names, for its sender.
+    pub(super) fn key<'b>(
+        &mut self,
+        sidecar: &Sidecar,
+        buffer: &'b mut KeyBuffer,
+        head: Head<'_>,
+        matched: &Matched<'_>,
+    ) -> KeyRef<'b> {
+        let Head { path_and_query, headers, .. } = head;
+        if self.tail.as_ref().is_none_or(|(route, _)| *route != matched.index) {
+            let Route { forward, identity, .. } = matched.route;
+            let identity = sidecar.keyring.identity(identity, headers).0;
+            let parts = Representation { route: matched.index, path_and_query, headers, forward, identity };
+            self.tail = Some((matched.index, buffer.tail(parts).into()));
+        }
+        buffer.routed_with(path_and_query, self.tail.as_ref().map_or(&[], |(_, tail)| tail))
+    }
+
+    /// `entry` for the sender of these lines, asked for with `head`.
+    pub(super) fn shown(&self, head: Head<'_>, entry: &Arc<Entry>, age: Option<u64>, line: CacheLine) -> Shown {
+        match self.is_conditional {
+            true => super::shown(head, entry, age, line),
+            false => {
+                let head = *head.method == Method::HEAD;
+                Shown { entry: entry.clone(), age, not_modified: false, head, line }
+            }
+        }
+    }
+}
