@@ -177,7 +177,7 @@ pub fn show(shown: Shown, mut headers: HeaderMap, names: &[String]) -> Response<
         headers.append(name.clone(), value.clone());
     }
     let empty = not_modified || head;
-    if head && !not_modified && !entry.body.is_empty() && !headers.contains_key(header::CONTENT_LENGTH) {
+    if head && !not_modified && states_length(entry.status) && !headers.contains_key(header::CONTENT_LENGTH) {
         headers.insert(header::CONTENT_LENGTH, entry.body.len().into());
     }
     if let Some(age) = age {
@@ -188,6 +188,11 @@ pub fn show(shown: Shown, mut headers: HeaderMap, names: &[String]) -> Response<
     *response.status_mut() = if not_modified { StatusCode::NOT_MODIFIED } else { entry.status };
     *response.headers_mut() = headers;
     response
+}
+
+/// RFC 9110, 8.6: neither a 204 nor a 304 states a length.
+fn states_length(status: StatusCode) -> bool {
+    !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
 /// What the sidecar itself says.

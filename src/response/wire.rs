@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use http::{HeaderName, StatusCode, header};
 
-use super::{CACHE_STATUS, Shown};
+use super::{CACHE_STATUS, Shown, states_length};
 use crate::cache::policy::fields::belongs_in_not_modified;
 use crate::limits;
 
@@ -22,8 +22,7 @@ pub fn put(shown: &Shown, names: &[String], out: &mut Vec<u8>) -> Option<Bytes> 
     for (name, value) in entry.headers.iter().filter(|(name, _)| belongs(name)) {
         put_line(name.as_str(), value.as_bytes(), out);
     }
-    // RFC 9110, 8.6: neither a 204 nor a 304 states a length here.
-    let silent = *not_modified || matches!(entry.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let silent = *not_modified || !states_length(entry.status);
     if !silent {
         put_line("content-length", itoa::Buffer::new().format(entry.body.len()).as_bytes(), out);
     }
@@ -63,3 +62,6 @@ fn put_line(name: &str, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
 }
+
+#[cfg(test)]
+mod tests;
