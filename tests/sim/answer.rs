@@ -33,9 +33,9 @@ impl Answer {
 
     /// Why it cannot be called fresh, if it says so.
     pub(crate) fn label(&self) -> Option<&'static str> {
-        ["below-floor", "floor-escaped", "stale-if-error", "grace", "unproven"]
-            .into_iter()
-            .find(|label| self.line.contains(&format!("detail={label}")))
+        let labels = ["below-floor", "floor-escaped", "stale-if-error", "grace", "unproven"];
+        let mut details = self.line.split("detail=").skip(1);
+        details.find_map(|detail| labels.into_iter().find(|label| detail.starts_with(label)))
     }
 
     /// The bound it states.
