@@ -1,5 +1,5 @@
 //! Owns what is kept: entries under their keys, and the index from records to keys. [`kept`] holds the bytes and does
-//! capacity: moka does, or in the simulator a map that does the same in every run.
+//! capacity: it is moka, and in the simulator a map that does the same in every run.
 //!
 //! Before it: a fill puts an entry; after an announcement, the keys of a record are asked for. After it: serve reads
 //! without a lock of ours. Invariants: a late fill never overwrites a newer entry, nor does it undo an invalidation; the

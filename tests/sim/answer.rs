@@ -33,14 +33,18 @@ impl Answer {
 
     /// Why it cannot be called fresh, if it says so.
     pub(crate) fn label(&self) -> Option<&'static str> {
-        let labels = ["below-floor", "floor-escaped", "stale-if-error", "grace", "unproven"];
-        let mut details = self.line.split("detail=").skip(1);
-        details.find_map(|detail| labels.into_iter().find(|label| detail.starts_with(label)))
+        let detail = self.parameter("detail=")?;
+        ["below-floor", "floor-escaped", "stale-if-error", "grace", "unproven"]
+            .into_iter()
+            .find(|label| detail.starts_with(label))
     }
 
     /// The bound it states.
     pub(crate) fn bound(&self) -> Option<Duration> {
-        let text = self.line.split("; ").find_map(|part| part.strip_prefix("bound="))?;
-        text.parse().ok().map(Duration::from_secs)
+        self.parameter("bound=")?.parse().ok().map(Duration::from_secs)
+    }
+
+    fn parameter(&self, name: &str) -> Option<&str> {
+        self.line.split(';').find_map(|part| part.trim_start().strip_prefix(name))
     }
 }

@@ -33,9 +33,10 @@ impl World {
             self.fired(Fault::RegionEtags);
         }
         tagged.then(|| {
-            let mut text = format!("\"{salt}:{path}");
+            let mut text = String::with_capacity(64);
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\"{salt}:{path}");
             for (key, place) in shown {
-                // Writing to a string cannot fail.
                 let _ = write!(text, ":{key}={place}");
             }
             text.push('"');
@@ -57,7 +58,8 @@ impl World {
         let (asked, now) = (sent.at - self.start, self.elapsed());
         let generated = age.map_or(asked, |age| now.saturating_sub(age));
         let (asked_ns, generated_ns) = (asked.as_nanos() as u64, generated.as_nanos() as u64);
-        let mut says = format!("n={};q={asked_ns};g={generated_ns};", sent.race);
+        let mut says = String::with_capacity(96);
+        let _ = write!(says, "n={};q={asked_ns};g={generated_ns};", sent.race);
         for (number, (key, place)) in shown.iter().enumerate() {
             let comma = if number > 0 { "," } else { "" };
             let _ = write!(says, "{comma}{key}={place}");
@@ -98,15 +100,18 @@ impl World {
             let gone = !self.plan.tombstones && !truth.is_present(*key, *place);
             if gone { Version::NONE } else { Version(truth.version(*key, *place)) }
         };
-        let body = |(key, place): &(usize, usize)| match truth.is_present(*key, *place) {
-            true => format!("k{key}@{place} "),
-            false => format!("k{key} is not there "),
+        let body = |mut text: String, (key, place): &(usize, usize)| {
+            let _ = match truth.is_present(*key, *place) {
+                true => write!(text, "k{key}@{place} "),
+                false => write!(text, "k{key} is not there "),
+            };
+            text
         };
         Reply {
             region: RegionId(region as u8),
             status,
             headers,
-            body: if known { Bytes::new() } else { shown.iter().map(body).collect::<String>().into() },
+            body: if known { Bytes::new() } else { shown.iter().fold(String::new(), body).into() },
             versions: if states { shown.iter().map(version).collect() } else { Vec::new() },
             sent: sent.at,
             sent_wall: sent.wall,

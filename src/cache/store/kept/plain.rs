@@ -1,7 +1,9 @@
 //! What the simulator keeps things in: a map behind one lock, that does the same in every run. moka chooses what to evict
-//! by sketches and works its queues off by the wall clock; that is well tested where it is made, and a seventh of a seed.
+//! by sketches and works its queues off by the machine's clock; that is tested where it is made, and took a seventh of a
+//! simulated seed.
 //!
-//! Before and after it: see [`super`]. Invariant: the lock, which readers take too, is let go before the index hears of what left.
+//! Before and after it: see [`super`]. Invariant: the lock, which readers take too, is let go before the index hears of
+//! what left.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
