@@ -1,6 +1,6 @@
 //! Owns the way from a record to the keys of the entries that show it, and what has departed and is still to be told.
 //!
-//! Before it: [`super::Store`] counts an entry before it goes in, and moka's eviction listener discounts it when it has
+//! Before it: [`super::Store`] counts an entry before it goes in, and [`super::Held::leave`] discounts it when it has
 //! gone. After it: an announcement finds what to refetch. Invariants: counts, since a key's old and new entry overlap
 //! for a moment; every lock is a leaf, taken under moka's and never the other way round.
 
