@@ -19,6 +19,8 @@ use crate::bench::subject::Subject;
 
 /// Connections of the closed loops that fill a core.
 pub const CONNECTIONS: usize = 16;
+/// Requests a second of `hit-1k-rate`: what the slowest of the peers still answers on one core of an older machine.
+const RATE: f64 = 25_000.0;
 /// Keys of `hot-10k`.
 const HOT_KEYS: usize = 10_000;
 /// nearside over TCP, beside nearside over its Unix socket.
@@ -34,12 +36,32 @@ struct Shape {
     unix: bool,
     /// Keys drawn by Zipf; one key when 0.
     keys: usize,
+    /// A constant rate; a closed loop without.
+    per_second: Option<f64>,
 }
 
 /// 1 KiB, 16 connections.
 pub fn one_kib(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     let shape =
         Shape { name: "hit-1k", title: "A hit of 1 KiB", view: "1k", connections: CONNECTIONS, ..Shape::default() };
+    let mut scenario = measure(bench, shape)?;
+    for (other, limit) in [(FLOOR, 1.15), (haproxy::NAME, 1.0), (nginx::NAME, 0.55)] {
+        scenario.goals.extend(ratio(&scenario, "CPU per request", other, limit, cpu));
+    }
+    Ok(scenario)
+}
+
+/// 1 KiB, 16 connections, at the same constant rate for everybody. A server that is asked as fast as it answers finds more
+/// requests each time it looks, the faster it is: at one rate, nobody's work is spread over more of them than another's.
+pub fn at_one_rate(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+    let shape = Shape {
+        name: "hit-1k-rate",
+        title: "A hit of 1 KiB, at one rate for all",
+        view: "1k",
+        connections: CONNECTIONS,
+        per_second: Some(RATE),
+        ..Shape::default()
+    };
     let mut scenario = measure(bench, shape)?;
     for (other, limit) in [(FLOOR, 1.15), (haproxy::NAME, 1.0), (nginx::NAME, 0.55)] {
         scenario.goals.extend(ratio(&scenario, "CPU per request", other, limit, cpu));
@@ -104,10 +126,11 @@ fn measure(bench: &mut Bench<'_>, shape: Shape) -> Result<Scenario, RunError> {
     let mut scenario = Scenario {
         name: shape.name.to_owned(),
         title: shape.title.to_owned(),
-        how: how(shape.connections) + &keys,
+        how: how(shape) + &keys,
         ..Scenario::default()
     };
-    bench.rounds(&mut scenario, entrants, Pace::Closed)?;
+    let pace = shape.per_second.map_or(Pace::Closed, |per_second| Pace::Open { per_second });
+    bench.rounds(&mut scenario, entrants, pace)?;
     Ok(scenario)
 }
 
@@ -139,10 +162,16 @@ fn entrant(subject: Subject, shape: Shape, seed: u64) -> Result<Entrant, RunErro
     Ok(entrant)
 }
 
-fn how(connections: usize) -> String {
-    let connections =
-        if connections == 1 { "one connection".to_owned() } else { format!("{connections} connections") };
-    format!("HTTP/1.1, {connections} kept alive, closed loop: each sends the next request when the last is answered")
+fn how(shape: Shape) -> String {
+    let connections = match shape.connections {
+        1 => "one connection".to_owned(),
+        connections => format!("{connections} connections"),
+    };
+    let pace = match shape.per_second {
+        None => "closed loop: each sends the next request when the last is answered".to_owned(),
+        Some(rate) => format!("open loop: {rate:.0} requests a second, whatever is answered"),
+    };
+    format!("HTTP/1.1, {connections} kept alive, {pace}")
 }
 
 /// CPU time per request, microseconds, in the median.

@@ -18,8 +18,9 @@ pub mod trouble;
 pub type Measure = fn(&mut Bench<'_>) -> Result<Scenario, RunError>;
 
 /// All, in the order of the report.
-pub const ALL: [(&str, Measure); 11] = [
+pub const ALL: [(&str, Measure); 12] = [
     ("hit-1k", hit::one_kib),
+    ("hit-1k-rate", hit::at_one_rate),
     ("hit-1k-one", hit::one_connection),
     ("hit-100k", hit::large),
     ("hit-unix", hit::unix),
