@@ -1,6 +1,7 @@
 //! What a hit costs, and its two largest parts: the key of a representation, and the judgement that it is still fresh.
 //!
-//! The whole hit goes from an admitted request to a response, as hyper would be given it; no socket. Built with regions
+//! The whole hit goes from a request's bytes to its answer's, as a connection of HTTP/1.1 has it, or from an admitted request
+//! to a response, as hyper is given it; no socket. Built with regions
 //! that answer at once, so that the one miss that fills the store needs no network. Compare figures of one machine and
 //! one run only.
 
@@ -15,8 +16,9 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use nearside::cache::key::{KeyBuffer, Representation};
 use nearside::freshness::standing::{self, Use};
 use nearside::request::Admitted;
-use nearside::response::{Body, respond, show};
-use nearside::serve::{self, Sidecar};
+use nearside::request::plain::{Found, Plain};
+use nearside::response::{Body, respond, show, wire};
+use nearside::serve::{self, Asking, Sidecar};
 
 mod live_sidecar;
 use live_sidecar::{config, speak};
@@ -39,10 +41,39 @@ fn admitted(headers: &HeaderMap) -> Admitted {
     Admitted { method, path_and_query, path_len: TARGET.len(), headers, body: Bytes::new() }
 }
 
-/// A hit as a connection has it: decided without waiting, answered in the memory of the request's headers.
+/// A hit as HTTP/2 has it: decided without waiting, answered in the memory of the request's headers.
 fn stored(sidecar: &Arc<Sidecar>, request: Admitted) -> Response<Body> {
-    let shown = serve::stored(sidecar, request.head()).expect("it is stored and fresh");
+    let head = request.head();
+    let shown = serve::stored(sidecar, head, &mut Asking::of(head.headers)).expect("it is stored and fresh");
     show(shown, request.headers, &sidecar.names)
+}
+
+/// The same request's bytes.
+fn bytes() -> Vec<u8> {
+    let mut bytes = format!("GET {TARGET} HTTP/1.1\r\n").into_bytes();
+    for (name, value) in &headers() {
+        bytes.extend_from_slice(&[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes
+}
+
+/// A connection of HTTP/1.1 between two reads: from a request's bytes to its answer's.
+#[derive(Default)]
+struct Connection {
+    plain: Plain,
+    asking: Option<Asking>,
+    out: Vec<u8>,
+}
+
+impl Connection {
+    fn hit(&mut self, sidecar: &Arc<Sidecar>, bytes: &[u8]) {
+        let Found::Plain(head, _) = self.plain.read(bytes, |_| true) else { unreachable!("it is plain") };
+        let asking = self.asking.get_or_insert_with(|| Asking::of(head.headers));
+        let shown = serve::stored(sidecar, head, asking).expect("it is stored and fresh");
+        self.out.clear();
+        black_box(wire::put(&shown, &sidecar.names, &mut self.out));
+    }
 }
 
 fn hit(criterion: &mut Criterion) {
@@ -56,6 +87,11 @@ fn hit(criterion: &mut Criterion) {
         sidecar.tasks.drain(Duration::from_secs(5)).await;
         let line = get().await.headers()["cache-status"].clone();
         assert!(line.to_str().is_ok_and(|line| line.starts_with("nearside; hit; ttl=")), "{line:?}");
+    });
+    criterion.bench_function("hit: from a connection's bytes to the answer's", |bencher| {
+        speak(&sidecar);
+        let (mut connection, bytes) = (Connection::default(), bytes());
+        bencher.iter(|| connection.hit(&sidecar, black_box(&bytes)));
     });
     criterion.bench_function("hit: admitted request to response", |bencher| {
         speak(&sidecar);
@@ -71,7 +107,8 @@ fn hit(criterion: &mut Criterion) {
         let request = admitted(&headers);
         let mut kept = headers.clone();
         bencher.iter(|| {
-            let shown = serve::stored(&sidecar, request.head()).expect("it is stored and fresh");
+            let (head, mut asking) = (request.head(), Asking::of(&request.headers));
+            let shown = serve::stored(&sidecar, head, &mut asking).expect("it is stored and fresh");
             kept = show(shown, std::mem::take(&mut kept), names).into_parts().0.headers;
         });
     });
@@ -112,7 +149,7 @@ fn parts(criterion: &mut Criterion) {
 }
 
 /// So many hits and nothing else, for whoever counts their instructions (`benches/instructions.sh`).
-fn hits(count: usize) {
+fn hits(count: usize, from_bytes: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());
     let get = || async { respond(serve::serve(&sidecar, admitted(&headers)).await, &sidecar.names) };
@@ -121,8 +158,13 @@ fn hits(count: usize) {
         sidecar.tasks.drain(Duration::from_secs(5)).await;
     });
     speak(&sidecar);
+    let (mut connection, bytes) = (Connection::default(), bytes());
     for _ in 0..count {
-        black_box(stored(&sidecar, admitted(&headers)));
+        if from_bytes {
+            connection.hit(&sidecar, black_box(&bytes));
+        } else {
+            black_box(stored(&sidecar, admitted(&headers)));
+        }
     }
 }
 
@@ -157,7 +199,9 @@ criterion_group!(benches, hit, parts);
 fn main() {
     let count = |name: &str| std::env::var(name).ok().and_then(|count| count.parse().ok());
     if let Some(count) = count("NEARSIDE_HITS") {
-        hits(count);
+        hits(count, true);
+    } else if let Some(count) = count("NEARSIDE_ADMITTED_HITS") {
+        hits(count, false);
     } else if let Some(count) = count("NEARSIDE_KEYS") {
         keys_or_judgements(count, true);
     } else if let Some(count) = count("NEARSIDE_JUDGEMENTS") {

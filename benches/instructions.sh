@@ -37,6 +37,7 @@ each() {
 
 hit=$(program hit) race=$(program race) announcements=$(program announcements)
 each hit "$hit" NEARSIDE_HITS 1000 3000
+each hit-by-hyper "$hit" NEARSIDE_ADMITTED_HITS 1000 3000
 each key "$hit" NEARSIDE_KEYS 1000 3000
 each judgement "$hit" NEARSIDE_JUDGEMENTS 1000 3000
 each miss "$race" NEARSIDE_MISSES 1000 3000

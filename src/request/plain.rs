@@ -47,10 +47,9 @@ impl Plain {
             Err(found) => return found,
         };
         let rest = &bytes[len..];
-        if self.lines.is_empty() || !rest.starts_with(&self.lines) {
-            if let Some(found) = self.learn(rest, admits) {
-                return found;
-            }
+        let known = !self.lines.is_empty() && rest.starts_with(&self.lines);
+        if !known && let Some(found) = self.learn(rest, admits) {
+            return found;
         }
         Found::Plain(Head { method, path_and_query, path_len, headers: &self.headers }, len + self.lines.len())
     }

@@ -55,7 +55,8 @@ async fn by_hyper(shown: impl Fn() -> Shown, method: &str) -> Vec<u8> {
     let mut answer = Vec::new();
     let served = http1::Builder::new().half_close(true).serve_connection(TokioIo::new(wire), service);
     let (served, read) = tokio::join!(served, caller.read_to_end(&mut answer));
-    (served.unwrap(), read.unwrap());
+    served.unwrap();
+    read.unwrap();
     answer
 }
 
