@@ -1,8 +1,8 @@
 //! Target of a request's way in: bytes on a connection, through hyper and the listener, to what the door admits.
 //!
-//! Each connection is served twice, by hyper alone and as it is in the product, with a store that answers some of it without
-//! hyper: both must read the same requests. The connection is a real one in memory: sniffed, HTTP/1.1 or HTTP/2, in pieces of any size. Time is paused and moves
-//! by itself when everything waits, so nobody waits.
+//! Each connection is served twice, by hyper alone and as it is in the product, with a store that answers some of it
+//! without hyper: both must read the same requests. The connection is a real one in memory: sniffed, HTTP/1.1 or HTTP/2, in
+//! pieces of any size. Time is paused and moves by itself when everything waits, so nobody waits.
 
 use std::io;
 use std::net::IpAddr;

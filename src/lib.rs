@@ -24,8 +24,9 @@
 //!              picks a status
 //! ```
 //!
-//! A hit is `listener`, `request`, `serve`, `response`: a look into the store and a comparison of numbers. Everything
-//! else is somebody's miss, or nobody's wait.
+//! A hit is `listener`, `request`, `serve`, `response`: a look into the store and a comparison of numbers; on HTTP/1.1 from
+//! the bytes that were read to the bytes that are written ([`listener::hits`]). Everything else is somebody's miss, or nobody's
+//! wait.
 //!
 //! Three seams let a simulation drive the same code: replies in ([`origin::reply::Origin`]), announcements in
 //! ([`announce::Intake`] and [`freshness::Freshness::step`]), time in ([`clock::Clock`]).
