@@ -56,7 +56,7 @@ pub struct Counted {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// Nobody listens.
-    #[error("{address:?} could not be connected to: {error}; is the server up?")]
+    #[error("{address} could not be connected to: {error}; is the server up?")]
     Connect {
         /// Where.
         address: Address,

@@ -3,6 +3,7 @@
 //! Before it: [`super::process`] starts programs. After it: the scenarios put load on it. Invariant: a subject that
 //! exists answers; whoever makes one has waited for that.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -32,6 +33,15 @@ pub enum Address {
     Tcp(SocketAddr),
     /// A Unix socket.
     Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
 }
 
 /// What shows that a reply came from the subject's memory.
