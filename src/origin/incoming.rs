@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper_util::client::legacy;
 
+use super::line::{self, Line};
 use super::reply::Failure;
 use crate::freshness::words::Version;
 use crate::limits::{RECORDS_PER_ROUTE, REPLY_HEAD_BYTES, STREAM_CHUNK_WAIT};
@@ -40,19 +41,27 @@ pub(super) async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, Fai
     Ok(if joined.is_empty() { first } else { joined.freeze() })
 }
 
-/// A body's chunks as they come, each within [`STREAM_CHUNK_WAIT`].
-pub(super) fn chunks(body: Incoming) -> impl futures_util::Stream<Item = Result<Bytes, Failure>> + Send + 'static {
-    stream::unfold(Some(body), |body| async move {
-        let mut body = body?;
+/// A body's chunks as they come, each within [`STREAM_CHUNK_WAIT`]. At its end the line that it came over is `freed`.
+pub(super) fn chunks(
+    body: Incoming,
+    line: Option<Line>,
+    freed: impl Fn(Line) + Send + 'static,
+) -> impl futures_util::Stream<Item = Result<Bytes, Failure>> + Send + 'static {
+    stream::unfold(Some((body, line, freed)), |source| async move {
+        let (mut body, mut line, freed) = source?;
         loop {
-            let frame = match tokio::time::timeout(STREAM_CHUNK_WAIT, body.frame()).await {
+            let frame = line::driven(&mut line, body.frame());
+            let frame = match tokio::time::timeout(STREAM_CHUNK_WAIT, frame).await {
                 Err(_) => return Some((Err(Failure::Deadline { within: STREAM_CHUNK_WAIT, head: true }), None)),
-                Ok(None) => return None,
+                Ok(None) => {
+                    line.into_iter().for_each(freed);
+                    return None;
+                }
                 Ok(Some(Err(error))) => return Some((Err(failure_in(&error)), None)),
                 Ok(Some(Ok(frame))) => frame,
             };
             if let Ok(data) = frame.into_data() {
-                return Some((Ok(data), Some(body)));
+                return Some((Ok(data), Some((body, line, freed))));
             }
         }
     })
@@ -64,7 +73,7 @@ pub(super) fn failure_of(error: &legacy::Error) -> Failure {
     source.map_or(Failure::Truncated, failure_in)
 }
 
-fn failure_in(error: &hyper::Error) -> Failure {
+pub(super) fn failure_in(error: &hyper::Error) -> Failure {
     if error.is_parse_too_large() {
         Failure::Oversized { limit: REPLY_HEAD_BYTES as u64, announced: false }
     } else if error.is_parse() {
