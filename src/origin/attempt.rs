@@ -13,22 +13,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::StreamExt;
-use http::{HeaderName, Request, Response, Uri, header};
+use http::{HeaderName, HeaderValue, Request, Response, Uri, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::{Connected, capture_connection};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use url::Url;
 
-use super::connect::{self, Birth, Connector, Protocol, Resolver};
+use super::connect::{self, Connector, Protocol, Resolver};
 use super::incoming;
+use super::line::{self, Line, Lines};
 use super::reply::{Failure, Origin, Outgoing, Reply, Streamed};
+use super::two::Two;
 use crate::cache::policy::fields::end_to_end;
 use crate::clock::{Clock, Moment, Wall};
 use crate::config::{self, Config};
 use crate::freshness::words::RegionId;
-use crate::limits::{CONNECTION_AGE, IDLE_PER_REGION, KEEPALIVE, REPLY_BODY_BYTES, REPLY_HEAD_BYTES, WARM_WAIT};
+use crate::limits::{CONNECTION_AGE, REPLY_BODY_BYTES, WARM_WAIT};
 
 /// The regions over HTTP.
 pub struct HttpOrigin {
@@ -66,10 +65,13 @@ struct Site {
     version_header: HeaderName,
     clock: Clock,
     connector: Connector,
-    /// Pools HTTP/1.1 connections.
-    one: Client<Connector, Full<Bytes>>,
-    /// Keeps one HTTP/2 connection for all requests.
-    two: Client<Connector, Full<Bytes>>,
+    /// What a request says of where it goes, over HTTP/1.1; `None` when no header can say it.
+    host: Option<HeaderValue>,
+    /// The path in `base`, without a slash at its end.
+    prefix: String,
+    /// HTTP/1.1 connections.
+    lines: Lines,
+    two: Two,
     /// Held while the first connection shows which protocol the region speaks, so that a cold burst opens one.
     meeting: tokio::sync::Mutex<()>,
     /// Rung when a connection has grown old and a successor should be opened.
@@ -81,6 +83,8 @@ struct Site {
 /// A reply whose body has not been read.
 struct Opened {
     response: Response<Incoming>,
+    /// What it comes over; `None` for HTTP/2.
+    line: Option<Line>,
     sent: Moment,
     sent_wall: Wall,
 }
@@ -118,8 +122,10 @@ impl HttpOrigin {
                 base: region.url.as_str().trim_end_matches('/').to_owned(),
                 version_header: version_header.clone(),
                 clock: clock.clone(),
-                one: client(connector.clone(), false),
-                two: client(connector.clone(), true),
+                host: host(&region.url),
+                prefix: region.url.path().trim_end_matches('/').to_owned(),
+                lines: Lines::new(connector.clone(), clock.clone()),
+                two: Two::new(connector.clone()),
                 connector,
                 meeting: tokio::sync::Mutex::default(),
                 successor: tokio::sync::Notify::new(),
@@ -176,7 +182,9 @@ impl Origin for HttpOrigin {
             let (head, body) = opened.response.into_parts();
             let headers = end_to_end(&head.headers);
             let versions = incoming::versions(&head.headers, &site.version_header);
-            Ok(Streamed { region, status: head.status, headers, versions, body: incoming::chunks(body).boxed() })
+            let freed = move |line| site.free(line);
+            let body = incoming::chunks(body, opened.line, freed).boxed();
+            Ok(Streamed { region, status: head.status, headers, versions, body })
         }
         .boxed()
     }
@@ -230,72 +238,105 @@ impl Site {
 
     /// One request over one connection. On failure, says whether the connection had carried replies before.
     async fn send(&self, outgoing: &Outgoing) -> Result<Opened, (Failure, bool)> {
-        let mut request = self.request(outgoing).ok_or((Failure::Target, false))?;
-        let captured = capture_connection(&mut request);
-        let client = if self.connector.protocol() == Protocol::Two { &self.two } else { &self.one };
         let (sent, sent_wall) = (self.clock.now(), self.clock.wall());
-        let result = client.request(request).await;
-        let used = captured.connection_metadata().as_ref().is_some_and(|carrier| self.used(carrier, result.is_ok()));
+        let opened = match self.connector.protocol() {
+            Protocol::Two => None,
+            _ => self.send_over_a_line(outgoing).await?,
+        };
+        let (response, line) = match opened {
+            Some((response, line)) => (response, Some(line)),
+            None => (self.send_over_two(outgoing).await?, None),
+        };
+        Ok(Opened { response, line, sent, sent_wall })
+    }
+
+    /// Over HTTP/1.1; `None` when the region turns out to speak HTTP/2 now.
+    async fn send_over_a_line(
+        &self,
+        outgoing: &Outgoing,
+    ) -> Result<Option<(Response<Incoming>, Line)>, (Failure, bool)> {
+        let request = self.request(&self.prefix, outgoing, self.host.clone()).ok_or((Failure::Target, false))?;
+        let taken = self.lines.take().await.map_err(|error| {
+            tracing::debug!(region = self.name, error = %chain(&error), "a try could not connect");
+            (Failure::Connect, false)
+        })?;
+        let Some(mut line) = taken else { return Ok(None) };
+        let reply = line.send(request);
+        let mut line = Some(line);
+        let result = line::driven(&mut line, reply).await;
+        let used = line.as_ref().is_some_and(|line| line.note(result.is_ok()));
         match result {
-            Ok(response) => Ok(Opened { response, sent, sent_wall }),
+            Ok(response) => Ok(line.map(|line| (response, line))),
             Err(error) => {
                 tracing::debug!(region = self.name, error = %chain(&error), "a try failed");
-                Err((if error.is_connect() { Failure::Connect } else { incoming::failure_of(&error) }, used))
+                Err((incoming::failure_in(&error), used))
             }
         }
     }
 
-    /// Notes that a connection carried a reply, or failed to; whether it had carried any before.
-    fn used(&self, carrier: &Connected, replied: bool) -> bool {
-        let mut extras = http::Extensions::new();
-        carrier.get_extras(&mut extras);
-        let Some(birth) = extras.remove::<Arc<Birth>>() else { return false };
-        if replied {
-            self.retire(carrier, &birth);
+    async fn send_over_two(&self, outgoing: &Outgoing) -> Result<Response<Incoming>, (Failure, bool)> {
+        let request = self.request(&self.base, outgoing, None).ok_or((Failure::Target, false))?;
+        let (result, carrier) = self.two.send(request).await;
+        let used = carrier.as_ref().is_some_and(|carrier| carrier.note(result.is_ok()));
+        if let Some(carrier) = carrier.filter(|carrier| result.is_ok() && self.is_retired(carrier.opened())) {
+            carrier.retire();
         }
-        birth.replies.fetch_add(u32::from(replied), Ordering::Relaxed) > 0
+        result.map_err(|error| {
+            tracing::debug!(region = self.name, error = %chain(&error), "a try failed");
+            (if error.is_connect() { Failure::Connect } else { incoming::failure_of(&error) }, used)
+        })
     }
 
-    /// Takes an old connection out of use once its successor is ready, so that the region's name is resolved anew now
-    /// and then and no caller waits for it.
-    fn retire(&self, connected: &Connected, birth: &Birth) {
-        let age = self.clock.now().since(birth.at);
-        if age < CONNECTION_AGE {
-            return;
+    /// A reply has been read to its end: its line may carry another, unless it has grown old.
+    fn free(&self, line: Line) {
+        if !self.is_retired(line.opened()) {
+            self.lines.give_back(line);
         }
-        if self.connector.is_ready() || age >= CONNECTION_AGE * 2 {
-            connected.poison();
-        } else {
+    }
+
+    /// Whether a connection is to be taken out of use: an old one, once its successor is ready, so that the region's name
+    /// is resolved anew now and then and no caller waits for it.
+    fn is_retired(&self, opened: Moment) -> bool {
+        let age = self.clock.now().since(opened);
+        if age < CONNECTION_AGE {
+            return false;
+        }
+        let retired = self.connector.is_ready() || age >= CONNECTION_AGE * 2;
+        if !retired {
             self.successor.notify_one();
         }
+        retired
     }
 
-    fn request(&self, outgoing: &Outgoing) -> Option<Request<Full<Bytes>>> {
+    /// The request as it is sent behind `base`; `None` when its target cannot be.
+    fn request(&self, base: &str, outgoing: &Outgoing, host: Option<HeaderValue>) -> Option<Request<Full<Bytes>>> {
         if !outgoing.path_and_query.starts_with('/') {
             return None;
         }
-        let mut target = String::with_capacity(self.base.len() + outgoing.path_and_query.len());
-        target.push_str(&self.base);
+        let mut target = String::with_capacity(base.len() + outgoing.path_and_query.len());
+        target.push_str(base);
         target.push_str(&outgoing.path_and_query);
         let mut request = Request::new(Full::new(outgoing.body.clone()));
         *request.method_mut() = outgoing.method.clone();
-        *request.uri_mut() = target.parse::<Uri>().ok()?;
+        *request.uri_mut() = Uri::from_maybe_shared(Bytes::from(target)).ok()?;
         *request.headers_mut() = outgoing.headers.clone();
         // The region's own authority, and the length of what is really sent.
         request.headers_mut().remove(header::HOST);
         request.headers_mut().remove(header::CONTENT_LENGTH);
+        request.headers_mut().extend(host.map(|host| (header::HOST, host)));
         Some(request)
     }
 
     /// Reads the body to its end, under the limit.
-    async fn read(&self, opened: Opened) -> Result<Reply, Failure> {
+    async fn read(&self, mut opened: Opened) -> Result<Reply, Failure> {
         let (head, body) = opened.response.into_parts();
-        let body = incoming::whole(body, REPLY_BODY_BYTES).await?;
+        let body = line::driven(&mut opened.line, incoming::whole(body, REPLY_BODY_BYTES)).await?;
+        opened.line.into_iter().for_each(|line| self.free(line));
         let versions = incoming::versions(&head.headers, &self.version_header);
         Ok(Reply {
             region: self.region,
             status: head.status,
-            headers: end_to_end(&head.headers),
+            headers: incoming::detached(end_to_end(&head.headers)),
             body,
             versions,
             sent: opened.sent,
@@ -309,6 +350,7 @@ impl Site {
         let mut wait = shortest;
         let mut wanted = true;
         loop {
+            self.lines.sweep();
             if (wanted || self.connector.alive() == 0) && !self.connector.is_ready() {
                 let opened = match self.connector.protocol() {
                     Protocol::Unknown => self.meet().await,
@@ -327,22 +369,11 @@ impl Site {
     }
 }
 
-/// One of a region's two clients.
-fn client(connector: Connector, only_two: bool) -> Client<Connector, Full<Bytes>> {
-    let mut builder = Client::builder(TokioExecutor::new());
-    builder
-        .timer(TokioTimer::new())
-        .pool_timer(TokioTimer::new())
-        .pool_max_idle_per_host(IDLE_PER_REGION.0)
-        .pool_idle_timeout(IDLE_PER_REGION.1)
-        .http1_max_buf_size(REPLY_HEAD_BYTES)
-        .http2_only(only_two)
-        .http2_adaptive_window(true)
-        .http2_max_header_list_size(REPLY_HEAD_BYTES as u32)
-        .http2_keep_alive_interval(KEEPALIVE)
-        .http2_keep_alive_timeout(KEEPALIVE / 4)
-        .http2_keep_alive_while_idle(true);
-    builder.build(connector)
+/// The region's own authority, without its scheme's own port.
+fn host(url: &Url) -> Option<HeaderValue> {
+    let host = url.host_str()?;
+    let text = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+    HeaderValue::from_str(&text).ok()
 }
 
 /// Scheme, host and port of a region's URL: what a connection is opened to.

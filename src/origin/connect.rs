@@ -1,7 +1,7 @@
 //! Owns the opening of connections to one region: name, TCP, TLS, how many at once, and one held ready.
 //!
-//! Before it: [`super::attempt`]'s client asks for a connection when its pool has none. After it: the pool owns the
-//! [`Link`]. Invariants: at most [`CONNECTS_PER_REGION`] are being opened at once; a region's name is resolved anew for
+//! Before it: [`super::line`] or [`super::two`] asks for a connection when it has none. After it:
+//! they own the [`Link`]. Invariants: at most [`CONNECTS_PER_REGION`] are being opened at once; a region's name is resolved anew for
 //! each (the resolver keeps an address for its TTL); TLS is set up only where a region's URL asks for it, so plain ones
 //! need no CA certificates.
 
@@ -172,9 +172,28 @@ impl Connector {
     /// # Errors
     /// Whatever kept it from being opened.
     pub(super) async fn make_ready(&self) -> io::Result<()> {
-        let link = self.shared.open().await?;
-        *self.shared.ready() = Some(link);
+        self.hold(self.shared.open().await?);
         Ok(())
+    }
+
+    /// Holds a connection that has carried nothing yet ready for the next who needs one.
+    pub(super) fn hold(&self, link: Link) {
+        *self.shared.ready() = Some(link);
+    }
+
+    /// The connection that is held ready, else a new one.
+    ///
+    /// # Errors
+    /// Whatever kept it from being opened.
+    pub(super) fn link(&self) -> BoxFuture<'static, io::Result<Link>> {
+        let shared = self.shared.clone();
+        async move {
+            match shared.take_ready() {
+                Some(link) => Ok(link),
+                None => shared.open().await,
+            }
+        }
+        .boxed()
     }
 }
 
@@ -221,18 +240,20 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, _: Uri) -> Self::Future {
-        let shared = self.shared.clone();
-        async move {
-            match shared.take_ready() {
-                Some(link) => Ok(TokioIo::new(link)),
-                None => shared.open().await.map(TokioIo::new),
-            }
-        }
-        .boxed()
+        let link = self.link();
+        async move { link.await.map(TokioIo::new) }.boxed()
     }
 }
 
 impl Link {
+    pub(super) fn is_h2(&self) -> bool {
+        self.io.is_h2()
+    }
+
+    pub(super) fn birth(&self) -> Arc<Birth> {
+        self.birth.clone()
+    }
+
     /// Whether it may carry its first request: young, and not closed by the other side. A plain server has nothing to
     /// say before it is asked; a TLS one may have sent session tickets.
     fn is_usable(&self, now: Moment) -> bool {

@@ -5,6 +5,7 @@ pub mod budget;
 mod connect;
 pub mod health;
 mod incoming;
+mod line;
 mod pass;
 pub mod plan;
 pub mod race;
@@ -12,4 +13,5 @@ pub mod region;
 pub mod reply;
 #[cfg(test)]
 mod scripted;
+mod two;
 pub mod verdict;

@@ -19,10 +19,12 @@ use crate::freshness::record::{Record, Snapshot};
 use crate::freshness::vote::{self, Ballot, Rank, Votes};
 use crate::freshness::words::{RegionId, RegionSet};
 use crate::limits;
-use crate::tasks::{Legs, compute};
+use crate::tasks::compute;
 
+use self::legs::Legs;
 use self::standard::Standard;
 
+mod legs;
 mod standard;
 
 /// What a race is run for.
@@ -80,7 +82,7 @@ pub struct Race {
     request: Arc<Outgoing>,
     purpose: Purpose,
     standard: Standard,
-    legs: Legs<Leg>,
+    legs: Legs,
     ended: Vec<Leg>,
     /// Under way and waited for.
     missing: RegionSet,
@@ -123,7 +125,7 @@ impl Race {
             request,
             purpose,
             standard,
-            legs: Legs::new(),
+            legs: Legs::default(),
             ended: Vec::new(),
             missing: RegionSet::EMPTY,
             probes: RegionSet::EMPTY,
@@ -350,7 +352,7 @@ impl Race {
 
     /// Digests of what the replies show that state no version of some record: what stands for it in a vote. None of a
     /// HEAD, which shows no content.
-    async fn digests(&self) -> Vec<(RegionId, u128)> {
+    async fn digests(&mut self) -> Vec<(RegionId, u128)> {
         let Standard::Routed { .. } = &self.standard else { return Vec::new() };
         let records = self.standard.floors().len();
         let mut digests = Vec::new();

@@ -13,6 +13,7 @@ use crate::freshness::record::Marker;
 use crate::freshness::words::{RecordId, TypeId, Version};
 use crate::origin::reply::Failure;
 use crate::origin::scripted::{self, Act, DEADLINE, Script, body, get, ms, retry_after, shows, status};
+use crate::tasks::Legs;
 
 const A: RegionId = RegionId(0);
 const B: RegionId = RegionId(1);
