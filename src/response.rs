@@ -275,15 +275,16 @@ fn show(shown: Shown, names: &[String]) -> Response<Body> {
     let mut response = if not_modified {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
-        let kept = entry.headers.iter().filter(|(name, _)| belongs_in_not_modified(name));
+        let headers = entry.headers();
+        let kept = headers.iter().filter(|(name, _)| belongs_in_not_modified(name));
         response.headers_mut().extend(kept.map(|(name, value)| (name.clone(), value.clone())));
         response
     } else {
-        let mut response = Response::new(if head { Body::empty() } else { Body::Whole(Some(entry.body.clone())) });
+        let mut response = Response::new(if head { Body::empty() } else { Body::Whole(Some(entry.body())) });
         *response.status_mut() = entry.status;
-        *response.headers_mut() = entry.headers.clone();
-        if head && !response.headers().contains_key(header::CONTENT_LENGTH) && !entry.body.is_empty() {
-            response.headers_mut().insert(header::CONTENT_LENGTH, entry.body.len().into());
+        *response.headers_mut() = entry.headers();
+        if head && !response.headers().contains_key(header::CONTENT_LENGTH) && entry.content.body_len() > 0 {
+            response.headers_mut().insert(header::CONTENT_LENGTH, entry.content.body_len().into());
         }
         response
     };

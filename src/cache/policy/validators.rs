@@ -92,7 +92,8 @@ pub fn not_modified(request: &HeaderMap, entry: &Entry) -> bool {
         return false;
     }
     if request.contains_key(header::IF_NONE_MATCH) {
-        let stored = EntityTag::of(&entry.headers);
+        let headers = entry.headers();
+        let stored = EntityTag::of(&headers);
         let lines = request.get_all(header::IF_NONE_MATCH).into_iter().map(|line| line.as_bytes().trim_ascii());
         return lines.take(limits::ENTITY_TAGS).any(|line| {
             let mut tags = EntityTags { rest: line }.take(limits::ENTITY_TAGS);
@@ -100,9 +101,10 @@ pub fn not_modified(request: &HeaderMap, entry: &Entry) -> bool {
         });
     }
     let Some(since) = date(request, &header::IF_MODIFIED_SINCE) else { return false };
-    let modified = match entry.headers.contains_key(header::LAST_MODIFIED) {
-        true => date(&entry.headers, &header::LAST_MODIFIED),
-        false => date(&entry.headers, &header::DATE),
+    let headers = entry.headers();
+    let modified = match headers.contains_key(header::LAST_MODIFIED) {
+        true => date(&headers, &header::LAST_MODIFIED),
+        false => date(&headers, &header::DATE),
     };
     modified.is_some_and(|modified| modified <= since)
 }

@@ -3,7 +3,7 @@
 use super::super::event::Grade;
 use super::super::words::Generation;
 use super::*;
-use crate::cache::entry::Shown;
+use crate::cache::entry::{Shown, Shows};
 use crate::clock::Wall;
 use crate::freshness::words::{RecordId, TypeId};
 
@@ -58,11 +58,10 @@ fn entry(state: Snapshot) -> Routed {
     let record = Arc::new(Record::new(state, Moment::ZERO));
     Routed {
         route: 0,
-        shows: Box::new([Shown { id: ID, record, version: Version(5), generation: Generation(1) }]),
-        request: Arc::default(),
-        digest: Some(0),
+        shows: Shows::One([Shown { id: ID, record, version: Version(5), generation: Generation(1) }]),
+        digest: None,
         standing: Standing::Confirmed,
-        epochs: Box::new([Epoch(3), Epoch(3)]),
+        epochs: [Epoch(3), Epoch(3)].into(),
         live: RegionSet::first(2),
         confirmed: at(100),
         ttl: Duration::from_secs(3_600),

@@ -134,7 +134,7 @@ fn rfc9111_4_3_5_a_head_that_agrees_freshens_the_stored_get() {
     let stored = [MINUTE, ("etag", "\"1\""), ("content-length", "7")];
     match after(&stored, &[("etag", "\"1\""), ("content-length", "7"), ("cache-control", "max-age=9")]) {
         HeadEffect::Store(entry) => {
-            assert_eq!(&entry.body[..], BODY);
+            assert_eq!(&entry.body()[..], BODY);
             assert_eq!(entry.hold.unrouted().map(|stored| stored.lifetime), Some(seconds(9)));
         }
         other => panic!("{other:?}"),
