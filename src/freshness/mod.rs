@@ -222,4 +222,4 @@ fn with(regions: &mut [Region], id: RegionId, change: impl FnOnce(&mut Region)) 
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

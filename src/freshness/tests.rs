@@ -10,7 +10,8 @@ const B: RegionId = RegionId(1);
 const BEAT: Says = Says::Heartbeat { path: false, ingested_through: None, signing_off: false };
 const SLOTS: usize = 1 << 16;
 
-fn settings() -> config::Freshness {
+/// A minute of lag, no grace.
+pub(crate) fn settings() -> config::Freshness {
     config::Freshness {
         heartbeats: Heartbeats::Auto,
         worst_lag: Duration::from_secs(60),

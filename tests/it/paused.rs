@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::announced::until;
-use super::program::{Program, settings};
+use super::program::{PATIENCE, Program, settings};
 use super::wire::{Message, read_message, request};
 
 /// How long it is stopped: beyond every lease and grade of proof.
@@ -34,6 +34,11 @@ struct Sleeper {
 struct First {
     answer: Message,
     after: Duration,
+}
+
+/// What takes longer stands still, and says where.
+async fn within<T>(limit: Duration, what: &str, doing: impl Future<Output = T>) -> T {
+    tokio::time::timeout(limit, doing).await.unwrap_or_else(|_| panic!("{what} stood still for {limit:?}"))
 }
 
 fn key(record: usize) -> String {
@@ -99,7 +104,7 @@ impl Sleeper {
         for record in (0..RECORDS).filter(|record| chosen(*record)) {
             self.world.catalogue.put(&key(record), "{\"changed\":true}").unwrap();
         }
-        self.world.ingested().await;
+        within(PATIENCE, "the ingest of changes", self.world.ingested()).await;
     }
 
     async fn mute(&self, mute: bool) {
@@ -137,9 +142,17 @@ impl Sleeper {
         firsts
     }
 
+    async fn recovers(&self) {
+        self.program.until("/readyz", |page| page["state"] == "fresh").await;
+        for record in 0..RECORDS {
+            let version = if is_changed(record) { 2 } else { 1 };
+            until("a confirmed hit again", async || self.is_plain_hit(record, version).await).await;
+        }
+    }
+
     async fn sleeps_and_wakes(mut self) {
-        self.sleep_through_changes().await;
-        let firsts = self.wake().await;
+        within(PAUSE + PATIENCE, "the pause", self.sleep_through_changes()).await;
+        let firsts = within(PATIENCE, "a first read", self.wake()).await;
         let fresh =
             |record: usize, first: &First| version_of(&first.answer) == if is_changed(record) { 2 } else { 1 };
         let count = |wanted: &dyn Fn(usize, &First) -> bool| {
@@ -159,14 +172,10 @@ impl Sleeper {
             assert!(fresh(record, first) || labelled(record, first), "{record}: {:?}", first.answer);
         }
         // And it recovers by itself.
-        self.program.until("/readyz", |page| page["state"] == "fresh").await;
-        for record in 0..RECORDS {
-            let version = if is_changed(record) { 2 } else { 1 };
-            until("a confirmed hit again", async || self.is_plain_hit(record, version).await).await;
-        }
+        within(2 * PATIENCE, "the recovery", self.recovers()).await;
         self.program.signal(Signal::TERM);
-        assert!(self.program.ended().await.success());
-        self.world.stop(Duration::from_secs(5)).await;
+        assert!(within(PATIENCE, "the end", self.program.ended()).await.success());
+        within(PATIENCE, "the end of the world", self.world.stop(Duration::from_secs(5))).await;
     }
 }
 
@@ -177,6 +186,7 @@ fn version_of(answer: &Message) -> u64 {
 /// Criterion: a SIGSTOP of 90 s with changes meanwhile. Both transports sleep at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_sigstop_of_90_s_the_first_read_of_every_record_is_fresh_or_labelled() {
-    let (sqs, http) = futures_util::future::join(Sleeper::start("sqs"), Sleeper::start("http")).await;
+    let starting = futures_util::future::join(Sleeper::start("sqs"), Sleeper::start("http"));
+    let (sqs, http) = within(2 * PATIENCE, "the start", starting).await;
     futures_util::future::join(sqs.sleeps_and_wakes(), http.sleeps_and_wakes()).await;
 }

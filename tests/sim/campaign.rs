@@ -10,10 +10,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::check::Violation;
 use super::designs::Design;
 use super::faults::Fault;
 use super::plan::Wishes;
+use super::property::Violation;
 use super::simulate;
 use super::tallies::Tallies;
 

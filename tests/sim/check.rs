@@ -4,99 +4,26 @@
 //! violation, and the tallies. Invariant: it believes only the truth and what replies say they show; nothing the
 //! sidecar claims excuses it, except a label, and labels are counted.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::answer::Answer;
 use super::faults::Fault;
-use super::plan::{Plan, Proof, RECOVERY, REGIONS, Style, Window, loses};
+use super::plan::{Plan, Proof, RECOVERY, REGIONS, Style, Window};
+use super::property::{Property, Violation};
 use super::subject::{Seen, path};
 use super::tallies::Tallies;
-use super::topic::{Message, Says};
 use super::world::{Told, World};
 
-/// What is checked, each with the promise or rule it belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Property {
-    /// Promise 1, R1: never below what was served or told.
-    Monotone,
-    /// Promise 3, R3: nothing requested before an announcement to a reader after it.
-    Fenced,
-    /// R4, R7: without versions, what the announcer answered is not overruled by those who lag behind him.
-    Announced,
-    /// R6: what was announced as changed is not called absent.
-    Present,
-    /// Promise 2: never older than the stated bound.
-    Bounded,
-    /// R16: nothing outlives its TTL.
-    HardTtl,
-    /// R9: without proof, nothing older than the soft TTL.
-    Leased,
-    /// R14: what nobody could read may have been about anything.
-    Unread,
-    /// R17: no stale entry stays unsampled beyond the audit period.
-    Audited,
-    /// While one region is well, everybody is answered.
-    Answered,
-    /// After the last fault everything comes right.
-    Converged,
-    /// Every fill ends, and nothing is left behind.
-    Kept,
-    /// Upstream work stays within its budgets.
-    Budgeted,
-    /// Outside fault windows at most 5 % of answers are labelled.
-    Unlabelled,
-}
+mod known;
 
-/// A property that did not hold.
-#[derive(Clone, Debug)]
-pub(crate) struct Violation {
-    /// Which.
-    pub(crate) property: Property,
-    /// When.
-    pub(crate) at: Duration,
-    /// Of which record, if of one.
-    pub(crate) key: Option<usize>,
-    /// In words.
-    pub(crate) text: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} at {:.3} s: {}", self.property, self.at.as_secs_f64(), self.text)
-    }
-}
-
-/// What one region's topic has proven, by the truth.
-#[derive(Clone, Copy, Debug, Default)]
-struct Proven {
-    subscribed: Option<Duration>,
-    published: Option<Duration>,
-    polled: Option<Duration>,
-    attested: Option<Duration>,
-}
+use known::Known;
 
 /// Compares answers with the truth.
 pub(crate) struct Checker {
     /// Only counts: the designs beside ours promise nothing.
     pub(crate) lenient: bool,
-    told: Vec<usize>,
-    /// As `told`, whatever was forgotten.
-    announced: Vec<usize>,
-    served: Vec<usize>,
-    /// Per record: what was the newest that had been served since when, of what replies state.
-    newest_served: Vec<Vec<(Duration, usize)>>,
-    /// Per record: when announcements arrived that put everything before them out of date, but for what shows the place
-    /// that they announce, if they say which.
-    news: Vec<Vec<(Duration, Option<usize>)>>,
-    /// Per record: which region last announced a change, when that arrived, and its place.
-    announcer: Vec<Option<(usize, Duration, usize)>>,
-    /// When messages arrived that nobody could read.
-    unread: Vec<Duration>,
-    proven: [Proven; REGIONS],
-    /// Records whose versions somebody spoiled, and until when they may stay labelled.
-    spoiled: Vec<Option<Duration>>,
-    reloaded: Vec<bool>,
+    /// What the sidecar was told, and what it served.
+    pub(crate) known: Known,
     misses: Vec<Duration>,
     /// What was counted.
     pub(crate) tallies: Tallies,
@@ -107,101 +34,8 @@ pub(crate) struct Checker {
 impl Checker {
     /// Nothing has happened.
     pub(crate) fn new(plan: &Plan, lenient: bool) -> Self {
-        let keys = plan.truth.keys();
-        Self {
-            lenient,
-            told: vec![0; keys],
-            announced: vec![0; keys],
-            served: vec![0; keys],
-            newest_served: vec![Vec::new(); keys],
-            news: vec![Vec::new(); keys],
-            announcer: vec![None; keys],
-            unread: Vec::new(),
-            proven: Default::default(),
-            spoiled: vec![None; keys],
-            reloaded: vec![false; keys],
-            misses: Vec::new(),
-            tallies: Tallies::default(),
-            violation: None,
-        }
-    }
-
-    /// The process began anew, and remembers nothing.
-    pub(crate) fn restarted(&mut self) {
-        self.forget();
-        self.announced.fill(0);
-        self.news.iter_mut().for_each(Vec::clear);
-        self.unread.clear();
-        self.announcer.fill(None);
-        self.proven = Default::default();
-    }
-
-    /// Floors may have been lost.
-    pub(crate) fn forget(&mut self) {
-        self.told.fill(0);
-        self.served.fill(0);
-        self.newest_served.iter_mut().for_each(Vec::clear);
-    }
-
-    /// A region's subscription was made, or is gone.
-    pub(crate) fn subscribed(&mut self, region: usize, at: Option<Duration>) {
-        self.proven[region] = Proven { subscribed: at, ..Proven::default() };
-    }
-
-    /// A poll succeeded.
-    pub(crate) fn polled(&mut self, region: usize, at: Duration) {
-        self.proven[region].polled = Some(at);
-    }
-
-    /// The subscription's attributes are as they should be.
-    pub(crate) fn attested(&mut self, region: usize, at: Duration) {
-        self.proven[region].attested = Some(at);
-    }
-
-    /// A message was applied; `versioned` is whether announcements state versions.
-    pub(crate) fn delivered(&mut self, plan: &Plan, message: &Message, at: Duration) {
-        let proven = &mut self.proven[message.region];
-        proven.published = proven.published.max(Some(message.published));
-        match message.says {
-            Says::Write(write) => {
-                let write = &plan.truth.writes[write];
-                let newer = write.place > self.announced[write.key];
-                if newer || !plan.announces_versions {
-                    self.news[write.key].push((at, plan.announces_versions.then_some(write.place)));
-                }
-                if self.announcer[write.key].is_none_or(|(_, _, place)| write.place > place) {
-                    self.announcer[write.key] = Some((message.region, at, write.place));
-                }
-                if plan.announces_versions {
-                    self.told[write.key] = self.told[write.key].max(write.place);
-                    self.announced[write.key] = self.announced[write.key].max(write.place);
-                }
-            }
-            Says::Jump(key, version) => {
-                self.spoil(plan, key, version, true);
-                self.news[key].push((at, None));
-            }
-            Says::Reload(key) => {
-                self.reloaded[key] = true;
-                self.news[key].push((at, None));
-            }
-            Says::Undecodable => self.unread.push(at),
-            Says::Beat { .. } | Says::Path | Says::Unrouted => {}
-        }
-    }
-
-    /// Somebody stated a version of this record that nobody gave it. What is credible raises the floor until R15 drops
-    /// it; what is not ends with the next ordinary change that states a version, or, if only a region replied it, when all
-    /// agree on something else.
-    pub(crate) fn spoil(&mut self, plan: &Plan, key: usize, version: u64, said: bool) {
-        let until =
-            |window: &&Window| matches!(window.fault, Fault::MaxInMessage | Fault::MaxInReply) && window.key == key;
-        let over = plan.windows.iter().filter(until).map(|window| window.until).max();
-        let over = over.map_or(Duration::MAX, |over| over + RECOVERY);
-        let lasting = version < 1 << 60
-            || said && !plan.announces_versions
-            || plan.windows.iter().any(|window| loses(window.fault));
-        self.spoiled[key] = self.spoiled[key].max(Some(if lasting { Duration::MAX } else { over }));
+        let (tallies, known) = (Tallies::default(), Known::new(plan.truth.keys()));
+        Self { lenient, known, misses: Vec::new(), tallies, violation: None }
     }
 
     /// A reader was answered, now.
@@ -231,9 +65,9 @@ impl Checker {
             }
             self.check_audit(&world.plan, answer, (*key, *place));
             self.check_bound(&world.plan, answer, (*key, *place));
-            if states(&world.plan, *key, *raw) && *raw > self.served[*key] {
-                self.served[*key] = *raw;
-                self.newest_served[*key].push((answer.ended, *raw));
+            if states(&world.plan, *key, *raw) && *raw > self.known.served[*key] {
+                self.known.served[*key] = *raw;
+                self.known.newest_served[*key].push((answer.ended, *raw));
             }
         }
         if label.is_none() && !self.lenient {
@@ -243,16 +77,16 @@ impl Checker {
 
     /// Readers who overlap have no order: only what had been served when a reader came is before him.
     fn count_backwards(&mut self, answer: &Answer, label: Option<&str>, (key, place): (usize, usize)) {
-        let before = self.newest_served[key].iter().rev().find(|(at, _)| *at <= answer.began);
+        let before = self.known.newest_served[key].iter().rev().find(|(at, _)| *at <= answer.began);
         let backwards = label.is_none() && before.is_some_and(|(_, served)| place < *served);
         self.tallies.backwards += u64::from(backwards);
     }
 
     fn check(&mut self, plan: &Plan, answer: &Answer, seen: &Seen, (key, place): (usize, usize)) {
-        let known = self.told[key].max(self.served[key]);
-        let told_only = if plan.announces_versions { known } else { self.served[key] };
-        if states(plan, key, place) && place < told_only && self.spoiled[key].is_none() {
-            let (told, served) = (self.told[key], self.served[key]);
+        let known = self.known.told[key].max(self.known.served[key]);
+        let told_only = if plan.announces_versions { known } else { self.known.served[key] };
+        if states(plan, key, place) && place < told_only && self.known.spoiled[key].is_none() {
+            let (told, served) = (self.known.told[key], self.known.served[key]);
             self.violate(Property::Monotone, answer, Some(key), || {
                 format!("k{key} was shown at place {place}, told {told}, served {served}")
             });
@@ -265,7 +99,7 @@ impl Checker {
             let before = seen.asked < *at || *at < seen.asked && generated < *at;
             *at < answer.began && before && !stands(*told)
         };
-        if let Some((fence, _)) = self.news[key].iter().rev().find(overdue).copied() {
+        if let Some((fence, _)) = self.known.news[key].iter().rev().find(overdue).copied() {
             self.violate(Property::Fenced, answer, Some(key), || {
                 let (generated, fence) = (generated.as_secs_f64(), fence.as_secs_f64());
                 format!("k{key}: from {generated:.3}, announced at {fence:.3}")
@@ -276,19 +110,22 @@ impl Checker {
     /// R4, R6, R7: what an announcer has is not overruled by those who lag behind him.
     fn check_announcer(&mut self, world: &World, answer: &Answer, seen: &Seen, (key, place): (usize, usize)) {
         let plan = &world.plan;
-        let told = self.told[key];
+        let told = self.known.told[key];
         if answer.status == 404
             && plan.announces_versions
-            && self.spoiled[key].is_none()
+            && self.known.spoiled[key].is_none()
             && place < told
             && plan.truth.is_present(key, told)
         {
             self.violate(Property::Present, answer, Some(key), || format!("k{key} is called absent, told of {told}"));
         }
-        let Some((region, at, announced)) = self.announcer[key].filter(|_| answer.read.view != 2) else { return };
+        let Some((region, at, announced)) = self.known.announcer[key].filter(|_| answer.read.view != 2) else {
+            return;
+        };
         // A 404 is outvoted by a 200 (R6). Without versions in announcements nobody can tell whether a second region
         // announces the same change or the next (R4).
-        let told_apart = plan.style != Style::Versions && plan.announces_versions && self.spoiled[key].is_none();
+        let told_apart =
+            plan.style != Style::Versions && plan.announces_versions && self.known.spoiled[key].is_none();
         let held = |w: &Window| w.fault == Fault::IntermediaryAge && near(w, answer.ended);
         let told_apart = told_apart && !plan.windows.iter().any(held);
         let heard = told_apart && at < seen.asked && plan.truth.is_present(key, announced);
@@ -336,7 +173,7 @@ impl Checker {
         let Some(bound) = answer.bound() else { return };
         // A version that is nobody's is none, and then only its own freshness speaks for a node of the announcer's
         // (FRESHNESS.md, promise 5).
-        if self.spoiled[key].is_some() && plan.regions.iter().any(|region| !region.cache_lag.is_zero()) {
+        if self.known.spoiled[key].is_some() && plan.regions.iter().any(|region| !region.cache_lag.is_zero()) {
             return;
         }
         // A region that announces changes which its restored data do not show yet is another: where announcements state no
@@ -349,7 +186,7 @@ impl Checker {
         let since = answer.ended.saturating_sub(bound + slack(plan, answer.ended));
         let missed = (place + 1..=plan.truth.newest(key, since)).find(|place| {
             let silent = |place: usize| plan.truth.write_of(key, place).is_some_and(|write| write.silent);
-            !silent(*place) || self.reloaded[key] && *place == place + 1
+            !silent(*place) || self.known.reloaded[key] && *place == place + 1
         });
         if let Some(missed) = missed {
             let at = plan.truth.write_of(key, missed).map_or(Duration::ZERO, |write| write.at);
@@ -367,13 +204,13 @@ impl Checker {
         }
         let stepped = plan.windows.iter().any(|w| w.fault == Fault::ClockStep && near(w, answer.ended));
         let soft = Duration::from_secs(30);
-        if age > soft && !stepped && !self.proven.iter().any(|proven| proven.leases(answer.began)) {
+        if age > soft && !stepped && !self.known.leases(answer.began) {
             self.violate(Property::Leased, answer, None, || {
                 format!("nothing proves that messages arrive, and it is {:.1} s old", age.as_secs_f64())
             });
         }
         // With one topic there is nobody else to vouch.
-        let unread = self.unread.iter().rev().find(|at| **at + Duration::from_secs(11) < answer.began).copied();
+        let unread = self.known.unread.iter().rev().find(|at| **at + Duration::from_secs(11) < answer.began).copied();
         let short = age <= soft && answer.line.contains("detail=provisional");
         if let Some(unread) = unread.filter(|unread| plan.topics == 1 && asked < *unread && !short) {
             self.violate(Property::Unread, answer, None, || {
@@ -399,12 +236,14 @@ impl Checker {
         if plan.windows.iter().any(paused) {
             return;
         }
-        let told = self.told[answer.read.key].max(self.served[answer.read.key]);
+        let told = self.known.told[answer.read.key].max(self.known.served[answer.read.key]);
         let behind = |region: usize| {
             let keys = [answer.read.key, (answer.read.key + 1) % plan.truth.keys()];
             // The fill may have begun a little before its reader.
             let seen = answer.began.saturating_sub(plan.regions[region].cache_lag + Duration::from_secs(1));
-            let behind = |key: usize| plan.truth.place_at(region, key, seen) < self.told[key].max(self.served[key]);
+            let behind = |key: usize| {
+                plan.truth.place_at(region, key, seen) < self.known.told[key].max(self.known.served[key])
+            };
             told > 0 && keys.into_iter().take(if answer.read.view == 2 { 2 } else { 1 }).any(behind)
         };
         // Failures are remembered for up to 5 s.
@@ -425,7 +264,7 @@ impl Checker {
     fn count_quiet(&mut self, world: &World, answer: &Answer, label: Option<&str>) {
         let plan = &world.plan;
         let ill = plan.windows.iter().any(|window| excuses(window) && near(window, answer.ended));
-        if ill || self.spoiled[answer.read.key].is_some() || answer.ended < RECOVERY {
+        if ill || self.known.spoiled[answer.read.key].is_some() || answer.ended < RECOVERY {
             return;
         }
         self.tallies.quiet.0 += 1;
@@ -447,8 +286,9 @@ impl Checker {
         };
         for (key, place) in shown {
             let newest = truth.newest(*key, answer.ended);
-            let told = (*place + 1..=newest)
-                .any(|place| self.reloaded[*key] || truth.write_of(*key, place).is_some_and(|write| !write.silent));
+            let told = (*place + 1..=newest).any(|place| {
+                self.known.reloaded[*key] || truth.write_of(*key, place).is_some_and(|write| !write.silent)
+            });
             if told && as_seen(&world.plan, *key, *place, answer.ended) < newest {
                 self.violate(Property::Converged, answer, Some(*key), || {
                     format!("k{key} is still at place {place} of {newest}: {}", answer.line)
@@ -456,7 +296,7 @@ impl Checker {
             }
         }
         if answer.label().is_some()
-            && !shown.iter().any(|(key, _)| self.spoiled[*key].is_some_and(|until| answer.ended < until))
+            && !shown.iter().any(|(key, _)| self.known.spoiled[*key].is_some_and(|until| answer.ended < until))
         {
             self.violate(Property::Converged, answer, Some(answer.read.key), || format!("still {}", answer.line));
         }
@@ -510,17 +350,6 @@ impl Checker {
 
     fn note(&mut self, violation: Violation) {
         self.violation.get_or_insert(violation);
-    }
-}
-
-impl Proven {
-    /// R9, by the truth: strong for 15 s, weak for 75 s.
-    fn leases(&self, at: Duration) -> bool {
-        let within = |proof: Option<Duration>, lease: u64| {
-            proof.is_some_and(|proof| at <= proof + Duration::from_secs(lease) + Duration::from_millis(200))
-        };
-        let weak = self.polled.min(self.attested);
-        self.subscribed.is_some() && (within(self.published, 15) || within(weak, 75))
     }
 }
 

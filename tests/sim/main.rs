@@ -21,6 +21,7 @@ mod designs;
 mod faults;
 mod figure;
 mod plan;
+mod property;
 mod replay;
 mod rules;
 mod run;

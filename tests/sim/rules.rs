@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use nearside::freshness::switch::{Rule, off};
 
-use super::check::Property;
 use super::designs::Design;
 use super::faults::Fault;
 use super::plan::{Proof, Style, Wishes};
+use super::property::Property;
 use super::simulate;
 
 /// A rule, what it protects, and where it alone does.

@@ -10,16 +10,18 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use nearside::freshness::event::{Action, Event};
-use nearside::freshness::words::RegionId;
 
 use super::answer::Answer;
-use super::check::{Checker, Property, Violation};
+use super::check::Checker;
 use super::designs::Design;
 use super::faults::Fault;
 use super::plan::{Proof, REGIONS, Read, between};
 use super::subject::Subject;
 use super::topic::{Message, Says, Topic};
 use super::world::World;
+
+mod breaking;
+mod subscribing;
 
 /// How often each record is read while all comes to rest.
 const CALM_STEP: Duration = Duration::from_secs(40);
@@ -213,7 +215,7 @@ impl Run {
                 Action::Resubscribe(region, after) => {
                     let region = region.index();
                     self.topics[region].subscription = None;
-                    lock(&self.shared).checker.subscribed(region, None);
+                    lock(&self.shared).checker.known.subscribed(region, None);
                     let after = after.mul_f64(0.5 + self.rng.f64() / 2.0);
                     self.at(self.world.elapsed() + after, Happening::Subscribe(region));
                 }
@@ -308,7 +310,7 @@ impl Run {
         }
         self.notice_fetches(&message, &keys, now);
         world.tell(&keys, || format!("arrives from topic {}: {:?}", message.region, message));
-        lock(&self.shared).checker.delivered(&world.plan, &message, now);
+        lock(&self.shared).checker.known.delivered(&world.plan, &message, now);
         let event = self.subject.event(&world, &message);
         self.step(event);
     }
@@ -325,128 +327,6 @@ impl Run {
             }
         } else if !self.subject.holds(*key) {
             self.world.fired(Fault::AbsentThenLagging);
-        }
-    }
-
-    fn subscribe(&mut self, region: usize, now: Duration) {
-        self.step(Event::Subscribing(RegionId(region as u8)));
-        self.topics[region].subscription = None;
-        lock(&self.shared).checker.subscribed(region, None);
-        let hole = self.world.is_on(Fault::ResubscribeWithHole, region, now);
-        let takes = if hole {
-            Duration::from_secs(3 + self.rng.u64(0..20))
-        } else {
-            Duration::from_millis(50 + self.rng.u64(0..400))
-        };
-        self.at(now + takes, Happening::Subscribed(region));
-    }
-
-    fn subscribed(&mut self, region: usize, now: Duration) {
-        let hole = self.world.is_on(Fault::ResubscribeWithHole, region, now);
-        let late = if hole { Duration::from_millis(self.rng.u64(0..6_000)) } else { Duration::ZERO };
-        self.topics[region].subscribe(now + late);
-        lock(&self.shared).checker.subscribed(region, Some(now));
-        self.world.tell(&[], || format!("region {region} is subscribed"));
-        self.step(Event::Subscribed(RegionId(region as u8)));
-    }
-
-    fn poll(&mut self, region: usize, now: Duration) {
-        let next = now + Duration::from_secs(5 + self.rng.u64(0..15));
-        self.at(next, Happening::Poll(region));
-        if self.topics[region].subscription.is_some() {
-            lock(&self.shared).checker.polled(region, now);
-            self.step(Event::Polled(RegionId(region as u8)));
-        }
-    }
-
-    fn attest(&mut self, region: usize, now: Duration) {
-        let next = now + Duration::from_secs(50 + self.rng.u64(0..10));
-        self.at(next, Happening::Attest(region));
-        if self.topics[region].subscription.is_some() {
-            lock(&self.shared).checker.attested(region, now);
-            self.step(Event::Attested(RegionId(region as u8)));
-        }
-    }
-
-    /// The subscription is gone; it is noticed after a while.
-    fn lose(&mut self, region: usize, fault: Fault) {
-        self.topics[region].subscription = None;
-        self.world.fired(fault);
-        self.world.tell(&[], || format!("{fault} at region {region}"));
-        lock(&self.shared).checker.subscribed(region, None);
-        self.step(Event::Lost(RegionId(region as u8)));
-    }
-
-    async fn begins(&mut self, index: usize, now: Duration) {
-        let world = self.world.clone();
-        let window = world.plan.windows[index];
-        world.tell(&[], || format!("{} at region {} begins", window.fault, window.region));
-        match window.fault {
-            Fault::SubscriptionDeleted | Fault::QueueDeleted | Fault::OneQueueLost | Fault::ResubscribeWithHole
-                if self.topics[window.region].subscription.is_some() =>
-            {
-                self.lose(window.region, window.fault);
-            }
-            Fault::Suspended => {
-                world.fired(window.fault);
-                self.paused_until = window.until;
-                world.clock.suspend(window.until - now);
-            }
-            Fault::ClockStep => {
-                world.fired(window.fault);
-                world.clock.step_wall(step_of(window.strength));
-            }
-            Fault::MaxInMessage => {
-                world.fired(window.fault);
-                let version = [u64::MAX, 1 << 61, 1_000_000][index % 3];
-                self.send(window.region, window.key, Says::Jump(window.key, version), now);
-            }
-            Fault::MaxInReply => lock(&self.shared).checker.spoil(&world.plan, window.key, u64::MAX, false),
-            Fault::Unrouted => {
-                world.fired(window.fault);
-                self.send(window.region, 0, Says::Unrouted, now);
-            }
-            Fault::TableOverflow => {
-                world.fired(window.fault);
-                self.subject.overflow(&world, window.region);
-                lock(&self.shared).checker.forget();
-            }
-            Fault::EvictedMidFill => {
-                world.fired(window.fault);
-                self.subject.evict(0..world.plan.truth.keys());
-            }
-            Fault::Restart => {
-                world.fired(window.fault);
-                self.restart(now).await;
-            }
-            Fault::HotKey => world.fired(window.fault),
-            _ => {}
-        }
-    }
-
-    fn ends(&mut self, index: usize) {
-        let window = self.world.plan.windows[index];
-        self.world.tell(&[], || format!("{} at region {} is over", window.fault, window.region));
-        match window.fault {
-            Fault::ClockStep => self.world.clock.step_wall(-step_of(window.strength)),
-            Fault::AnnouncerDies => self.topics[window.region].restart(),
-            _ => {}
-        }
-    }
-
-    async fn restart(&mut self, now: Duration) {
-        let under_way = self.subject.stop(&mut self.left).await;
-        if under_way > 0 {
-            let text = format!("{under_way} fills under way after a drain");
-            lock(&self.shared).checker.violation =
-                Some(Violation { property: Property::Kept, at: now, key: None, text });
-        }
-        self.subject = Subject::new(&self.world, self.subject.design());
-        lock(&self.shared).checker.restarted();
-        for region in 0..self.world.plan.topics {
-            self.topics[region].subscription = None;
-            let soon = Duration::from_millis(100 + self.rng.u64(0..2_000));
-            self.at(self.world.elapsed() + soon, Happening::Subscribe(region));
         }
     }
 
@@ -501,11 +381,6 @@ fn keys_of(world: &World, says: Says) -> Vec<usize> {
         Says::Jump(key, _) | Says::Reload(key) => vec![key],
         _ => Vec::new(),
     }
-}
-
-/// Up to twenty seconds, forwards or backwards.
-fn step_of(strength: f64) -> i64 {
-    ((strength * 2.0 - 1.0) * 20_000.0) as i64
 }
 
 const _: () = assert!(REGIONS == 3, "one queue of three");

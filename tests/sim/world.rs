@@ -8,16 +8,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use bytes::Bytes;
 use fastrand::Rng;
-use futures_util::future::{BoxFuture, FutureExt};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http::HeaderName;
 use nearside::clock::{Clock, Moment, Wall};
-use nearside::freshness::words::{RegionId, Version};
-use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
+use nearside::origin::reply::{Failure, Outgoing};
 
 use super::faults::Fault;
-use super::plan::{Plan, REGIONS, Style};
+use super::plan::{Plan, REGIONS};
+
+mod reply;
+
+pub(crate) use reply::Regions;
 
 /// Where replies say what they show: `n=<race>;q=<ns>;g=<ns>;<key>=<place>,...`: in which race they came, when they were
 /// asked for, and when what they show was so.
@@ -244,193 +245,5 @@ impl World {
         }
         noticed.fired.insert(Fault::Slow);
         usual + Duration::from_millis(300 + noticed.rng.u64(0..1_200))
-    }
-
-    /// What stands for the records in their replies: the same at all regions, unless their tags are their own.
-    fn tag(&self, region: usize, path: &str, shown: &Shown) -> Option<HeaderValue> {
-        let own = self.plan.windows.iter().any(|window| window.fault == Fault::RegionEtags);
-        let tagged = match self.plan.style {
-            Style::Etags => true,
-            Style::Versions => self.plan.tags_too,
-            Style::Bare => false,
-        };
-        let salt = if own { region } else { 9 };
-        if own {
-            self.fired(Fault::RegionEtags);
-        }
-        let text = || format!("\"{salt}:{path}:{shown:?}\"").replace(' ', "");
-        tagged.then(|| HeaderValue::from_str(&text()).expect("visible"))
-    }
-
-    fn reply(
-        &self,
-        region: usize,
-        path: &str,
-        request: &Outgoing,
-        fate: (Option<Duration>, Shown),
-        sent: Sent,
-    ) -> Reply {
-        let (age, shown) = fate;
-        let truth = &self.plan.truth;
-        let mut headers = HeaderMap::new();
-        let says: Vec<String> = shown.iter().map(|(key, place)| format!("{key}={place}")).collect();
-        let asked = sent.at - self.start;
-        let generated = age.map_or(asked, |age| self.elapsed().saturating_sub(age));
-        let says = format!("n={};q={};g={};{}", sent.race, asked.as_nanos(), generated.as_nanos(), says.join(","));
-        headers.insert(SHOWS, HeaderValue::from_str(&says).expect("visible"));
-        if let Some(age) = age {
-            headers.insert(header::AGE, HeaderValue::from(age.as_secs()));
-        }
-        let absent = shown.iter().all(|(key, place)| !truth.is_present(*key, *place));
-        let tag = self.tag(region, path, &shown);
-        if let Some(tag) = &tag {
-            headers.insert(header::ETAG, tag.clone());
-        }
-        let known = request.headers.get(header::IF_NONE_MATCH).is_some_and(|known| Some(known) == tag.as_ref());
-        let status = match (absent, known) {
-            (true, _) => StatusCode::NOT_FOUND,
-            (false, true) => StatusCode::NOT_MODIFIED,
-            (false, false) => StatusCode::OK,
-        };
-        let behind = shown.iter().any(|(key, place)| *place < truth.newest(*key, self.elapsed()));
-        if status == StatusCode::NOT_MODIFIED && behind {
-            self.fired(Fault::OldNotModified);
-        }
-        let bare = status == StatusCode::NOT_MODIFIED && self.plan.bare_304;
-        let states = self.plan.style == Style::Versions && (!absent || self.plan.tombstones) && !bare;
-        let version = |(key, place): &(usize, usize)| {
-            let max = self.plan.windows.iter().find(|w| {
-                w.fault == Fault::MaxInReply && w.region == region && w.key == *key && w.holds(self.elapsed())
-            });
-            if let Some(window) = max {
-                self.fired(Fault::MaxInReply);
-                // Less than what messages may state: two regions that make up the same are two regions (R15).
-                return Version(if window.strength < 0.5 { u64::MAX } else { 1 << 60 });
-            }
-            // Who states no versions of what is gone states none of it beside others either.
-            let gone = !self.plan.tombstones && !truth.is_present(*key, *place);
-            if gone { Version::NONE } else { Version(truth.version(*key, *place)) }
-        };
-        let body = |(key, place): &(usize, usize)| match truth.is_present(*key, *place) {
-            true => format!("k{key}@{place} "),
-            false => format!("k{key} is not there "),
-        };
-        Reply {
-            region: RegionId(region as u8),
-            status,
-            headers,
-            body: if known { Bytes::new() } else { shown.iter().map(body).collect::<String>().into() },
-            versions: if states { shown.iter().map(version).collect() } else { Vec::new() },
-            sent: sent.at,
-            sent_wall: sent.wall,
-            received: self.clock.now(),
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Sent {
-    race: u64,
-    at: Moment,
-    wall: Wall,
-}
-
-/// Regions that answer as planned.
-pub(crate) struct Regions(pub(crate) Arc<World>);
-
-impl Origin for Regions {
-    fn ask(
-        &self,
-        region: RegionId,
-        request: Arc<Outgoing>,
-        within: Duration,
-    ) -> BoxFuture<'static, Result<Reply, Failure>> {
-        let world = self.0.clone();
-        let region = region.index();
-        // No two legs are sent at the same moment.
-        world.clock.suspend(Duration::from_nanos(100));
-        let sent = Sent { race: world.race_of(&request), at: world.clock.now(), wall: world.clock.wall() };
-        let at = world.elapsed();
-        world.noticed().legs[region].push(at);
-        let latency = world.latency(region, at);
-        async move {
-            let path = request.path_and_query.as_str();
-            let no_cache = request.headers.contains_key(header::CACHE_CONTROL);
-            let fate = world.fate(region, path, no_cache, at + latency / 2);
-            let keys = world.records(path);
-            let outcome = match fate {
-                Fate::Fails(Failure::Connect) => {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                    Err(Failure::Connect)
-                }
-                Fate::Fails(failure) => {
-                    let wait = if matches!(failure, Failure::Deadline { .. }) { within } else { latency };
-                    tokio::time::sleep(wait).await;
-                    Err(failure)
-                }
-                Fate::Refused => {
-                    tokio::time::sleep(latency).await;
-                    let status = if world.plan.seed.is_multiple_of(2) { 401 } else { 403 };
-                    let mut refusal = world.reply(region, path, &request, (None, Vec::new()), sent);
-                    refusal.status = StatusCode::from_u16(status).expect("a status");
-                    refusal.headers.clear();
-                    refusal.versions.clear();
-                    Ok(refusal)
-                }
-                Fate::Answered { age, shown } => {
-                    tokio::time::sleep(latency).await;
-                    if shown.iter().any(|(key, place)| *place < world.plan.truth.newest(*key, at)) {
-                        world.note_late_winner(region);
-                    }
-                    let told = Told { region, race: sent.race, done: world.elapsed(), shown: shown.clone() };
-                    world.note_reply(path, told);
-                    Ok(world.reply(region, path, &request, (age, shown), sent))
-                }
-            };
-            world.tell(&keys, || {
-                let what = match &outcome {
-                    Ok(reply) => {
-                        format!("{} {:?} v{:?}", reply.status.as_u16(), reply.headers.get(SHOWS), reply.versions)
-                    }
-                    Err(failure) => failure.to_string(),
-                };
-                format!("region {region} answers {path}, asked at {:.3}: {what}", at.as_secs_f64())
-            });
-            outcome
-        }
-        .boxed()
-    }
-}
-
-/// Replies that are remembered of a path: of a few races.
-const REPLIES: usize = 12;
-
-impl World {
-    /// The legs of a race share their request.
-    fn race_of(&self, request: &Arc<Outgoing>) -> u64 {
-        let (number, latest) = &mut self.noticed().race;
-        if !latest.as_ref().is_some_and(|latest| Arc::ptr_eq(latest, request)) {
-            *number += 1;
-            *latest = Some(request.clone());
-        }
-        *number
-    }
-
-    fn note_reply(&self, path: &str, told: Told) {
-        let replies = &mut self.noticed().replies;
-        let of_path = replies.entry(path.to_owned()).or_default();
-        if of_path.len() == REPLIES {
-            of_path.pop_front();
-        }
-        of_path.push_back(told);
-    }
-
-    fn note_late_winner(&self, region: usize) {
-        let late = |fault: Fault| self.plan.windows.iter().any(|w| w.fault == fault && w.region == region);
-        for fault in [Fault::LateWinner, Fault::OneLiveOneBehind] {
-            if late(fault) {
-                self.fired(fault);
-            }
-        }
     }
 }

@@ -1,0 +1,104 @@
+//! Owns what faults do when they begin and when they end.
+//!
+//! Before it: the windows of a plan. After it: a world, or a sidecar, that is not what it was. Invariant: a fault that takes
+//! effect is said to have fired, and none other.
+
+use std::time::Duration;
+
+use nearside::freshness::event::Event;
+use nearside::freshness::words::RegionId;
+
+use super::super::faults::Fault;
+use super::super::property::{Property, Violation};
+use super::super::subject::Subject;
+use super::super::topic::Says;
+use super::{Happening, Run, lock};
+
+impl Run {
+    /// The subscription is gone; it is noticed after a while.
+    fn lose(&mut self, region: usize, fault: Fault) {
+        self.topics[region].subscription = None;
+        self.world.fired(fault);
+        self.world.tell(&[], || format!("{fault} at region {region}"));
+        lock(&self.shared).checker.known.subscribed(region, None);
+        self.step(Event::Lost(RegionId(region as u8)));
+    }
+
+    pub(super) async fn begins(&mut self, index: usize, now: Duration) {
+        let world = self.world.clone();
+        let window = world.plan.windows[index];
+        world.tell(&[], || format!("{} at region {} begins", window.fault, window.region));
+        match window.fault {
+            Fault::SubscriptionDeleted | Fault::QueueDeleted | Fault::OneQueueLost | Fault::ResubscribeWithHole
+                if self.topics[window.region].subscription.is_some() =>
+            {
+                self.lose(window.region, window.fault);
+            }
+            Fault::Suspended => {
+                world.fired(window.fault);
+                self.paused_until = window.until;
+                world.clock.suspend(window.until - now);
+            }
+            Fault::ClockStep => {
+                world.fired(window.fault);
+                world.clock.step_wall(step_of(window.strength));
+            }
+            Fault::MaxInMessage => {
+                world.fired(window.fault);
+                let version = [u64::MAX, 1 << 61, 1_000_000][index % 3];
+                self.send(window.region, window.key, Says::Jump(window.key, version), now);
+            }
+            Fault::MaxInReply => lock(&self.shared).checker.known.spoil(&world.plan, window.key, u64::MAX, false),
+            Fault::Unrouted => {
+                world.fired(window.fault);
+                self.send(window.region, 0, Says::Unrouted, now);
+            }
+            Fault::TableOverflow => {
+                world.fired(window.fault);
+                self.subject.overflow(&world, window.region);
+                lock(&self.shared).checker.known.forget();
+            }
+            Fault::EvictedMidFill => {
+                world.fired(window.fault);
+                self.subject.evict(0..world.plan.truth.keys());
+            }
+            Fault::Restart => {
+                world.fired(window.fault);
+                self.restart(now).await;
+            }
+            Fault::HotKey => world.fired(window.fault),
+            _ => {}
+        }
+    }
+
+    pub(super) fn ends(&mut self, index: usize) {
+        let window = self.world.plan.windows[index];
+        self.world.tell(&[], || format!("{} at region {} is over", window.fault, window.region));
+        match window.fault {
+            Fault::ClockStep => self.world.clock.step_wall(-step_of(window.strength)),
+            Fault::AnnouncerDies => self.topics[window.region].restart(),
+            _ => {}
+        }
+    }
+
+    async fn restart(&mut self, now: Duration) {
+        let under_way = self.subject.stop(&mut self.left).await;
+        if under_way > 0 {
+            let text = format!("{under_way} fills under way after a drain");
+            lock(&self.shared).checker.violation =
+                Some(Violation { property: Property::Kept, at: now, key: None, text });
+        }
+        self.subject = Subject::new(&self.world, self.subject.design());
+        lock(&self.shared).checker.known.restarted();
+        for region in 0..self.world.plan.topics {
+            self.topics[region].subscription = None;
+            let soon = Duration::from_millis(100 + self.rng.u64(0..2_000));
+            self.at(self.world.elapsed() + soon, Happening::Subscribe(region));
+        }
+    }
+}
+
+/// Up to twenty seconds, forwards or backwards.
+fn step_of(strength: f64) -> i64 {
+    ((strength * 2.0 - 1.0) * 20_000.0) as i64
+}
