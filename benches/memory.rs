@@ -19,7 +19,7 @@
 use std::alloc::System;
 use std::hint::black_box;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use cap::Cap;
@@ -66,7 +66,7 @@ struct Ready {
 impl Ready {
     /// The next so many bytes of what the connection brings.
     fn read(&self, text: &[u8]) -> Bytes {
-        let mut buffer = self.buffer.lock().unwrap();
+        let mut buffer = self.buffer.lock().expect("nobody panics under it");
         if buffer.capacity() < text.len() {
             *buffer = BytesMut::with_capacity(READ_BUFFER);
         }
@@ -96,9 +96,9 @@ impl Origin for Ready {
             .skip(1)
             .fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
         let line = |(name, value): (HeaderName, String)| {
-            let value = HeaderValue::from_maybe_shared(self.read(value.as_bytes())).unwrap();
+            let value = HeaderValue::from_maybe_shared(self.read(value.as_bytes())).expect("a header's value");
             // A name that is not a standard one is made anew for each reply.
-            (HeaderName::from_bytes(name.as_str().as_bytes()).unwrap(), value)
+            (HeaderName::from_bytes(name.as_str().as_bytes()).expect("a header's name"), value)
         };
         let reply = Reply {
             region,
@@ -218,9 +218,9 @@ async fn measure(entries: usize, hits: Option<usize>) -> Measured {
         .map(|_| {
             speak(&sidecar);
             let wanted: Vec<usize> = (0..HITS.0).map(|_| random.usize(..entries)).collect();
-            let started = Instant::now();
+            let started = sidecar.clock.now();
             wanted.iter().for_each(|number| hit(&sidecar, *number));
-            started.elapsed().as_nanos() as f64 / HITS.0 as f64
+            sidecar.clock.now().since(started).as_nanos() as f64 / HITS.0 as f64
         })
         .collect();
     rounds.sort_by(f64::total_cmp);

@@ -77,6 +77,8 @@ pub const COPIED_BODY_BYTES: usize = 64 * KIB;
 pub const SHARED_NAMES: (usize, usize) = (1024, 64);
 /// Header names that are kept for good, and the longest of them, bytes.
 pub const LASTING_NAMES: (usize, usize) = (256, 64);
+/// Bytes put into the store before its pending evictions are run, so that it cannot outgrow its capacity by more.
+pub const UNSWEPT_BYTES: u64 = 4 * MIB as u64;
 /// Places that remember when an unrouted URI was last invalidated; two that share one cost a stored reply, no more.
 pub const INVALIDATIONS: usize = 4096;
 /// The cache's part of the memory there is, where the settings do not say: one in so many bytes of a cgroup's limit, and of
@@ -90,8 +92,6 @@ pub const LEAST_MEMORY: u64 = 64 * MIB as u64;
 pub const MEMORY_PRESSURE: (f64, f64) = (0.85, 0.92);
 /// What is given up each second while entries go, as a share of what is kept: one in so many bytes.
 pub const GIVEN_UP: u64 = 10;
-/// Locks under which what a key holds is replaced.
-pub const STORE_WRITERS: usize = 64;
 /// Locks over which the index from records to keys is spread.
 pub const INDEX_SHARDS: usize = 64;
 /// Entries whose removal is not yet told; beyond it the store stops to tell them.
@@ -377,7 +377,7 @@ const _: () = assert!(ATTEST_EVERY.as_secs() + ATTEST_AGAIN.as_secs() < 75, "wea
 const _: () = assert!(TAG_EVERY.as_secs() * 12 < ABANDONED.as_secs(), "no janitor takes a queue that lives");
 const _: () = assert!(AWS_CALL_WAIT.1.as_millis() < AWS_CALL_WAIT.0.as_millis());
 const _: () = assert!(INVALIDATIONS.is_power_of_two());
-const _: () = assert!(INDEX_SHARDS.is_power_of_two() && STORE_WRITERS.is_power_of_two());
+const _: () = assert!(INDEX_SHARDS.is_power_of_two());
 const _: () = assert!(COPIED_BODY_BYTES >= REPLY_HEAD_BYTES, "the buffer a head is read into holds no more");
 const _: () = assert!(VARY_SETS_PER_URI <= VARIANTS_PER_URI);
 const _: () = assert!(AUDIT_WINDOWS[0].as_millis() < AUDIT_WINDOWS[1].as_millis());

@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
-use quick_cache::Equivalent;
+use moka::Equivalent;
 use siphasher::sip::SipHasher13;
 
 #[cfg(test)]

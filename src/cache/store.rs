@@ -1,18 +1,18 @@
 //! Owns what is kept and how much of it: entries under their keys, and the index from records to keys. The only file
-//! that touches quick_cache, which holds the entries and does capacity.
+//! that touches moka, which holds the bytes and does capacity.
 //!
 //! Before it: a fill puts an entry; after an announcement, the keys of a record are asked for. After it: serve reads
 //! without a lock of ours. Invariants: a late fill never overwrites a newer entry, nor does it undo an invalidation; the
 //! index names every stored entry of a record (for a moment it may name one that has just gone); nobody is called back
-//! while a lock is held; what is stored never weighs more than the capacity.
+//! while moka holds a lock.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, HeaderName};
-use quick_cache::sync::Cache;
-use quick_cache::{Lifecycle, OptionsBuilder, Weighter};
+use moka::ops::compute::{CompResult, Op};
+use moka::sync::Cache;
 
 use self::index::{Departed, Index};
 use super::entry::{Entry, Hold};
@@ -71,7 +71,7 @@ impl Variants {
 /// What became of an entry that was put.
 #[derive(Clone, Debug)]
 pub enum Put {
-    /// It is in the store, until something else is found worth more.
+    /// It is in the store (until moka finds it less worth than what else there is).
     Stored,
     /// A newer one is there and stays: this one.
     Outdated(Arc<Entry>),
@@ -83,72 +83,14 @@ pub enum Put {
 
 /// The store. Shared by reference from all threads.
 pub struct Store {
-    cache: Cache<Key, Held, Weights, Hashed, Leaving>,
+    cache: Cache<Key, Held, Hashed>,
     capacity: u64,
-    /// By a key's hash: who replaces what it holds is alone.
-    writers: Box<[Mutex<()>]>,
     index: Arc<Index>,
     released: Box<dyn Fn(RecordId) + Send + Sync>,
     /// By a URI's hash: when it was last invalidated, nanoseconds since boot. Two URIs that share a place cost a stored
     /// reply at times, no more.
     invalidated: Box<[AtomicU64]>,
-}
-
-/// Collects what leaves while the store's locks are held.
-#[derive(Clone, Debug)]
-struct Leaving(Arc<Index>);
-
-/// What has left, and the index that is to know of it when no lock is held any more.
-#[derive(Debug, Default)]
-struct Left {
-    held: Vec<(Key, Held)>,
-    index: Option<Arc<Index>>,
-    /// What left under this key was replaced or taken out; the rest had to make room.
-    own: Option<Key>,
-}
-
-impl Left {
-    fn of(own: &Key) -> Self {
-        Self { held: Vec::new(), index: None, own: Some(own.clone()) }
-    }
-}
-
-impl Drop for Left {
-    fn drop(&mut self) {
-        let Some(index) = &self.index else { return };
-        for (key, held) in self.held.drain(..) {
-            match held {
-                Held::Entry(entry) => index.remove(&key, entry.shows()),
-                // A list of variants that made room leaves them behind.
-                Held::Variants(variants) if self.own.as_ref() != Some(&key) => index.orphan(&variants.keys),
-                Held::Variants(_) => {}
-            }
-        }
-    }
-}
-
-impl Lifecycle<Key, Held> for Leaving {
-    type RequestState = Left;
-    fn on_evict(&self, left: &mut Left, key: Key, held: Held) {
-        left.index.get_or_insert_with(|| self.0.clone());
-        left.held.push((key, held));
-    }
-}
-
-/// Weighs in bytes.
-#[derive(Clone, Debug)]
-struct Weights;
-
-impl Weighter<Key, Held> for Weights {
-    fn weight(&self, key: &Key, held: &Held) -> u64 {
-        // quick_cache's slot and its place in the table, the index's node, and the allocator's own for each of them.
-        const PLACE: usize = 256;
-        let held = match held {
-            Held::Entry(entry) => entry.weight(),
-            Held::Variants(variants) => variants.weight(),
-        };
-        (PLACE + key.len() + held) as u64
-    }
+    unswept: AtomicU64,
 }
 
 impl fmt::Debug for Store {
@@ -161,30 +103,22 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// An empty store for `capacity` bytes, all that keeping an entry takes counted. `released` is called for each record of which
+    /// An empty store for `capacity` bytes of bodies, headers and keys. `released` is called for each record of which
     /// the last entry went: from [`Store::put`], [`Store::remove`] and [`Store::sweep`], with no lock held.
     pub fn new(capacity: u64, released: impl Fn(RecordId) + Send + Sync + 'static) -> Self {
         let index = Arc::new(Index::default());
-        // Shares of a capacity that each hold the largest reply several times over, as many as there are cores to use
-        // them. How many entries are expected decides no more than how many that left are remembered.
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let shares = capacity / (8 * limits::REPLY_BODY_BYTES as u64);
-        let shards = usize::try_from(shares).unwrap_or(usize::MAX).clamp(1, 4 * cores);
-        let expected = usize::try_from(capacity / (4 << 10)).unwrap_or(usize::MAX).max(32 * shards);
-        let options = OptionsBuilder::new()
-            .shards(if shards.is_power_of_two() { shards } else { shards.next_power_of_two() / 2 })
-            .weight_capacity(capacity)
-            .estimated_items_capacity(expected)
-            .build()
-            .expect("both capacities are given");
-        Self {
-            cache: Cache::with_options(options, Weights, Hashed, Leaving(index.clone())),
-            capacity,
-            writers: (0..limits::STORE_WRITERS).map(|_| Mutex::default()).collect(),
-            index,
-            released: Box::new(released),
-            invalidated: (0..limits::INVALIDATIONS).map(|_| AtomicU64::new(0)).collect(),
-        }
+        let gone = Arc::clone(&index);
+        let cache = Cache::builder()
+            .max_capacity(capacity)
+            .weigher(|key: &Key, held: &Held| u32::try_from(weight(key, held)).unwrap_or(u32::MAX))
+            .eviction_listener(move |key, held, cause| match held {
+                Held::Entry(entry) => gone.remove(&key, entry.shows()),
+                Held::Variants(variants) if cause.was_evicted() => gone.orphan(&variants.keys),
+                Held::Variants(_) => {}
+            })
+            .build_with_hasher(Hashed);
+        let invalidated = (0..limits::INVALIDATIONS).map(|_| AtomicU64::new(0)).collect();
+        Self { cache, capacity, index, released: Box::new(released), invalidated, unswept: AtomicU64::new(0) }
     }
 
     /// The entry under a routed key.
@@ -251,49 +185,57 @@ impl Store {
 
     /// `None` when the key holds the list of variants: the entry belongs among them.
     fn put_if(&self, key: &Key, entry: &Arc<Entry>, allowed: impl Fn() -> bool) -> Option<Put> {
-        let mut left = Left::of(key);
-        let writing = self.writing(key);
-        let put = match self.cache.peek(key) {
-            _ if !allowed() => Some(Put::Invalidated),
-            Some(Held::Variants(_)) => None,
-            Some(Held::Entry(stored)) if !entry.supersedes(&stored) => Some(Put::Outdated(stored)),
+        let mut invalidated = false;
+        let result = self.cache.entry_by_ref(key).and_compute_with(|current| {
+            invalidated = !allowed();
+            match current.map(|current| current.into_value()) {
+                _ if invalidated => Op::Nop,
+                Some(Held::Variants(_)) => Op::Nop,
+                Some(Held::Entry(stored)) if !entry.supersedes(&stored) => Op::Nop,
+                _ => Op::Put(Held::Entry(Arc::clone(entry))),
+            }
+        });
+        match result {
+            _ if invalidated => Some(Put::Invalidated),
+            CompResult::Unchanged(current) => match current.into_value() {
+                Held::Entry(stored) => Some(Put::Outdated(stored)),
+                Held::Variants(_) => None,
+            },
             _ => {
-                self.cache.insert_with_lifecycle(key.clone(), Held::Entry(Arc::clone(entry)), &mut left);
+                self.grew(entry.weight() + key.len());
                 Some(Put::Stored)
             }
-        };
-        drop(writing);
-        drop(left);
-        put
+        }
     }
 
     /// Lists a variant under its primary key. What is not listed cannot be found, so this is where a late invalidation is
     /// met: it has either emptied the list after this, or set its moment before it.
     fn list(&self, primary: &Key, names: &[HeaderName], variant: &Key, allowed: impl Fn() -> bool) -> Put {
-        let (mut gone, mut left) = (Vec::new(), Left::of(primary));
-        let writing = self.writing(primary);
-        let invalidated = !allowed();
-        let listed = match self.cache.peek(primary) {
-            _ if invalidated => None,
-            Some(Held::Variants(variants)) => variants.with(names, variant),
-            _ => Variants::default().with(names, variant),
-        };
-        if let Some((variants, spare)) = listed {
-            gone = spare;
-            self.cache.insert_with_lifecycle(primary.clone(), Held::Variants(Arc::new(variants)), &mut left);
-        }
-        drop(writing);
-        drop(left);
+        let (mut gone, mut invalidated) = (Vec::new(), false);
+        self.cache.entry_by_ref(primary).and_compute_with(|current| {
+            invalidated = !allowed();
+            let listed = match current.map(|current| current.into_value()) {
+                _ if invalidated => None,
+                Some(Held::Variants(variants)) => variants.with(names, variant),
+                _ => Variants::default().with(names, variant),
+            };
+            listed.map_or(Op::Nop, |(variants, spare)| {
+                gone = spare;
+                Op::Put(Held::Variants(Arc::new(variants)))
+            })
+        });
         if invalidated {
             gone.push(variant.clone());
         }
-        gone.iter().for_each(|key| self.take(key.as_ref()));
+        for key in gone {
+            self.cache.invalidate(&key);
+        }
         if invalidated { Put::Invalidated } else { Put::Stored }
     }
 
     /// Removes what is under a routed key.
     pub fn remove(&self, key: KeyRef<'_>) {
-        self.take(key);
+        self.cache.invalidate(&key);
         self.settle();
     }
 
@@ -302,29 +244,18 @@ impl Store {
     pub fn invalidate(&self, buffer: &mut KeyBuffer, path_and_query: &str, now: Moment) {
         let primary = buffer.primary(path_and_query).to_key();
         self.invalidation(primary.as_ref()).fetch_max(now.as_nanos(), Ordering::SeqCst);
+        let mut variants = None;
         // Under the key's own lock, so that a fill that is putting is either done, and removed, or sees the moment above.
-        let writing = self.writing(&primary);
-        let held = self.cache.remove(&primary);
-        drop(writing);
-        match held {
-            Some((_, Held::Variants(variants))) => variants.keys.iter().for_each(|key| self.take(key.as_ref())),
-            Some((key, Held::Entry(entry))) => self.index.remove(&key, entry.shows()),
-            None => {}
+        self.cache.entry_by_ref(&primary).and_compute_with(|current| {
+            if let Some(Held::Variants(listed)) = current.map(|current| current.into_value()) {
+                variants = Some(listed);
+            }
+            Op::Remove
+        });
+        for key in variants.iter().flat_map(|variants| &variants.keys) {
+            self.cache.invalidate(key);
         }
         self.settle();
-    }
-
-    fn writing(&self, key: &Key) -> MutexGuard<'_, ()> {
-        let place = key.as_ref().hash() as usize & (limits::STORE_WRITERS - 1);
-        // What it guards is replaced whole: a panic elsewhere cannot leave half of it.
-        self.writers[place].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes out what a key holds.
-    fn take(&self, key: KeyRef<'_>) {
-        if let Some((key, Held::Entry(entry))) = self.cache.remove(&key) {
-            self.index.remove(&key, entry.shows());
-        }
     }
 
     fn invalidation(&self, primary: KeyRef<'_>) -> &AtomicU64 {
@@ -354,14 +285,14 @@ impl Store {
         self.index.records(record_type)
     }
 
-    /// Bytes kept: bodies, headers, keys, and what keeping them takes.
+    /// Bytes kept, as of the last maintenance: bodies, headers, keys.
     pub fn bytes(&self) -> u64 {
-        self.cache.weight()
+        self.cache.weighted_size()
     }
 
-    /// Entries kept.
+    /// Entries kept, as of the last maintenance.
     pub fn entries(&self) -> u64 {
-        self.cache.len() as u64
+        self.cache.entry_count()
     }
 
     /// What it may hold, bytes.
@@ -369,32 +300,67 @@ impl Store {
         self.capacity
     }
 
-    /// Gives up one in [`limits::GIVEN_UP`] of the bytes that are kept, what is worth least first, down to a quarter of the
-    /// capacity. What is put from now on may take their place.
+    /// Gives up one in [`limits::GIVEN_UP`] of the bytes that are kept, unless less than a quarter of the capacity is
+    /// used. Which they are is chance: moka tells nobody what it finds worth least, and its capacity stands.
     pub fn give_up(&self) {
+        self.sweep();
         let kept = self.bytes();
         if kept < self.capacity / 4 {
             // It is not the cache that memory is short of.
             return;
         }
-        self.cache.set_capacity(kept - kept / limits::GIVEN_UP);
-        self.cache.set_capacity(self.capacity);
-        self.settle();
+        let mut left = kept / limits::GIVEN_UP;
+        for (key, held) in &self.cache {
+            let weight = weight(&key, &held) as u64;
+            match held {
+                Held::Entry(_) => self.cache.invalidate(&*key),
+                // Its variants are among the rest of what is kept.
+                Held::Variants(_) => continue,
+            }
+            if left <= weight {
+                break;
+            }
+            left -= weight;
+        }
+        self.sweep();
     }
 
-    /// Tells of the records that went and are not told yet. To be called about once a second.
+    /// Evicts what is over capacity, and tells of the records that went. To be called about once a second; moka evicts
+    /// on its own too, but only as the store is used.
     pub fn sweep(&self) {
+        self.unswept.store(0, Ordering::Relaxed);
+        self.cache.run_pending_tasks();
         self.settle();
     }
 
-    /// Tells of records that nothing shows any more, and removes variants that nothing finds any more.
+    /// Keeps what is not yet evicted within bounds: moka works its writes off by their number, whatever their size.
+    fn grew(&self, bytes: usize) {
+        if self.unswept.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64 >= limits::UNSWEPT_BYTES {
+            self.unswept.store(0, Ordering::Relaxed);
+            self.cache.run_pending_tasks();
+        }
+    }
+
+    /// Does what the eviction listener may not do under moka's locks.
     fn settle(&self) {
         let Departed { records, orphans } = self.index.departed();
-        orphans.iter().for_each(|key| self.take(key.as_ref()));
+        for key in orphans {
+            self.cache.invalidate(&key);
+        }
         for id in records {
             if !self.index.has(id) {
                 (self.released)(id);
             }
         }
     }
+}
+
+fn weight(key: &Key, held: &Held) -> usize {
+    // moka's nodes for it: 368 bytes of memory per entry were measured with a key of 14 bytes and nothing else.
+    const NODES: usize = 330;
+    let held = match held {
+        Held::Entry(entry) => entry.weight(),
+        Held::Variants(variants) => variants.weight(),
+    };
+    NODES + size_of::<Key>() + key.len() + held
 }

@@ -2,7 +2,7 @@
 //!
 //! Before it: [`super::Store`] counts an entry before it goes in, and discounts it when it has gone. After it: an
 //! announcement finds what to refetch. Invariants: counts, since a key's old and new entry overlap for a moment; every
-//! lock is a leaf.
+//! lock is a leaf, taken under moka's and never the other way round.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ type Shard = Mutex<BTreeMap<RecordId, Keys>>;
 #[derive(Debug)]
 enum Keys {
     One(Counted),
-    Many(Box<Vec<Counted>>),
+    Many(Vec<Counted>),
 }
 
 impl Keys {
@@ -43,7 +43,7 @@ impl Keys {
 
     fn push(&mut self, key: Key) {
         match self {
-            Self::One(first) => *self = Self::Many(Box::new(vec![first.clone(), (key, 1)])),
+            Self::One(first) => *self = Self::Many(vec![first.clone(), (key, 1)]),
             Self::Many(keys) => keys.push((key, 1)),
         }
     }

@@ -146,7 +146,8 @@ fn an_entry_below_the_floor_or_before_an_announcement_without_a_version_is_never
     let unversioned = Snapshot { unversioned: Generation(2), ..state(5, 2) };
     assert_eq!(judged(&entry(unversioned), regions, 200), Use::Below);
     let mut without = entry(state(0, 2));
-    without.shows[0].version = Version::NONE;
+    let Shows::One([shown]) = &mut without.shows else { unreachable!("it shows one") };
+    shown.version = Version::NONE;
     assert_eq!(judged(&without, regions, 200), Use::Below);
 }
 
