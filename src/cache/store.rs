@@ -84,6 +84,7 @@ pub enum Put {
 /// The store. Shared by reference from all threads.
 pub struct Store {
     cache: Cache<Key, Held, Hashed>,
+    capacity: u64,
     index: Arc<Index>,
     released: Box<dyn Fn(RecordId) + Send + Sync>,
     /// By a URI's hash: when it was last invalidated, nanoseconds since boot. Two URIs that share a place cost a stored
@@ -117,7 +118,7 @@ impl Store {
             })
             .build_with_hasher(Hashed);
         let invalidated = (0..limits::INVALIDATIONS).map(|_| AtomicU64::new(0)).collect();
-        Self { cache, index, released: Box::new(released), invalidated, unswept: AtomicU64::new(0) }
+        Self { cache, capacity, index, released: Box::new(released), invalidated, unswept: AtomicU64::new(0) }
     }
 
     /// The entry under a routed key.
@@ -292,6 +293,36 @@ impl Store {
     /// Entries kept, as of the last maintenance.
     pub fn entries(&self) -> u64 {
         self.cache.entry_count()
+    }
+
+    /// What it may hold, bytes.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Gives up one in [`limits::GIVEN_UP`] of the bytes that are kept, unless less than a quarter of the capacity is
+    /// used. Which they are is chance: moka tells nobody what it finds worth least, and its capacity stands.
+    pub fn give_up(&self) {
+        self.sweep();
+        let kept = self.bytes();
+        if kept < self.capacity / 4 {
+            // It is not the cache that memory is short of.
+            return;
+        }
+        let mut left = kept / limits::GIVEN_UP;
+        for (key, held) in &self.cache {
+            let weight = weight(&key, &held) as u64;
+            match held {
+                Held::Entry(_) => self.cache.invalidate(&*key),
+                // Its variants are among the rest of what is kept.
+                Held::Variants(_) => continue,
+            }
+            if left <= weight {
+                break;
+            }
+            left -= weight;
+        }
+        self.sweep();
     }
 
     /// Evicts what is over capacity, and tells of the records that went. To be called about once a second; moka evicts

@@ -1,10 +1,10 @@
 //! Owns the way from a record to the keys of the entries that show it, and what has departed and is still to be told.
 //!
-//! Before it: [`super::Store`] counts an entry before it goes in, and moka's eviction listener discounts it when it has
-//! gone. After it: an announcement finds what to refetch. Invariants: counts, since a key's old and new entry overlap
-//! for a moment; every lock is a leaf, taken under moka's and never the other way round.
+//! Before it: [`super::Store`] counts an entry before it goes in, and discounts it when it has gone. After it: an
+//! announcement finds what to refetch. Invariants: counts, since a key's old and new entry overlap for a moment; every
+//! lock is a leaf, taken under moka's and never the other way round.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::cache::entry::Shown;
@@ -13,9 +13,60 @@ use crate::freshness::audit::Slice;
 use crate::freshness::words::{RecordId, TypeId};
 use crate::limits;
 
-/// Keys, and how many stored entries under each show the record.
-type Counted = Vec<(Key, u32)>;
-type Shard = Mutex<HashMap<RecordId, Counted>>;
+/// A key, and how many stored entries under it show the record.
+type Counted = (Key, u32);
+
+/// A tree, because it has at most a third of its room to spare, and the walk of an audit in order.
+type Shard = Mutex<BTreeMap<RecordId, Keys>>;
+
+/// The keys of one record. Nearly all records have one, which then takes no memory of its own.
+#[derive(Debug)]
+enum Keys {
+    One(Counted),
+    Many(Vec<Counted>),
+}
+
+impl Keys {
+    fn as_slice(&self) -> &[Counted] {
+        match self {
+            Self::One(counted) => std::slice::from_ref(counted),
+            Self::Many(keys) => keys,
+        }
+    }
+
+    fn as_mut(&mut self) -> &mut [Counted] {
+        match self {
+            Self::One(counted) => std::slice::from_mut(counted),
+            Self::Many(keys) => keys,
+        }
+    }
+
+    fn push(&mut self, key: Key) {
+        match self {
+            Self::One(first) => *self = Self::Many(vec![first.clone(), (key, 1)]),
+            Self::Many(keys) => keys.push((key, 1)),
+        }
+    }
+
+    /// Takes one count off `key`; false when no key is left.
+    fn take(&mut self, key: &Key) -> bool {
+        let Some(place) = self.as_slice().iter().position(|(known, _)| known == key) else { return true };
+        self.as_mut()[place].1 -= 1;
+        if self.as_slice()[place].1 > 0 {
+            return true;
+        }
+        let Self::Many(keys) = self else { return false };
+        keys.swap_remove(place);
+        if let [last] = &keys[..] {
+            *self = Self::One(last.clone());
+        }
+        true
+    }
+
+    fn cloned(&self) -> Vec<Key> {
+        self.as_slice().iter().map(|(key, _)| key.clone()).collect()
+    }
+}
 
 /// From records to the keys of entries that show them.
 #[derive(Debug)]
@@ -42,7 +93,7 @@ impl Default for Index {
 }
 
 impl Index {
-    fn shard(&self, id: RecordId) -> MutexGuard<'_, HashMap<RecordId, Counted>> {
+    fn shard(&self, id: RecordId) -> MutexGuard<'_, BTreeMap<RecordId, Keys>> {
         lock(&self.shards[shard_of(id.hash)])
     }
 
@@ -50,15 +101,24 @@ impl Index {
     pub(super) fn add(&self, key: &Key, shows: &[Shown]) -> bool {
         for (place, shown) in shows.iter().enumerate() {
             let mut shard = self.shard(shown.id);
-            let keys = shard.entry(shown.id).or_default();
-            match keys.iter().position(|(known, _)| known == key) {
-                Some(known) => keys[known].1 += 1,
-                None if keys.len() < limits::ENTRIES_PER_RECORD => keys.push((key.clone(), 1)),
-                None => {
-                    drop(shard);
-                    self.remove(key, &shows[..place]);
-                    return false;
-                }
+            let full = match shard.get_mut(&shown.id) {
+                None => shard.insert(shown.id, Keys::One((key.clone(), 1))).is_some(),
+                Some(keys) => match keys.as_slice().iter().position(|(known, _)| known == key) {
+                    Some(known) => {
+                        keys.as_mut()[known].1 += 1;
+                        false
+                    }
+                    None if keys.as_slice().len() < limits::ENTRIES_PER_RECORD => {
+                        keys.push(key.clone());
+                        false
+                    }
+                    None => true,
+                },
+            };
+            if full {
+                drop(shard);
+                self.remove(key, &shows[..place]);
+                return false;
             }
         }
         true
@@ -69,12 +129,7 @@ impl Index {
         for shown in shows {
             let mut shard = self.shard(shown.id);
             let Some(keys) = shard.get_mut(&shown.id) else { continue };
-            let Some(place) = keys.iter().position(|(known, _)| known == key) else { continue };
-            keys[place].1 -= 1;
-            if keys[place].1 == 0 {
-                keys.swap_remove(place);
-            }
-            if keys.is_empty() {
+            if !keys.take(key) {
                 shard.remove(&shown.id);
                 drop(shard);
                 let mut departed = lock(&self.departed);
@@ -102,7 +157,7 @@ impl Index {
     }
 
     pub(super) fn keys(&self, id: RecordId) -> Vec<Key> {
-        self.shard(id).get(&id).map_or_else(Vec::new, |keys| keys.iter().map(|(key, _)| key.clone()).collect())
+        self.shard(id).get(&id).map_or_else(Vec::new, Keys::cloned)
     }
 
     /// The records whose hashes lie in `slice`, with their keys, in the order of the walk.
@@ -119,7 +174,7 @@ impl Index {
         for shard in (first..first + shards).map(|shard| shard % limits::INDEX_SHARDS) {
             let shard = lock(&self.shards[shard]);
             let due = shard.iter().filter(|(id, _)| slice.contains(id.hash));
-            found.extend(due.map(|(id, keys)| (*id, keys.iter().map(|(key, _)| key.clone()).collect())));
+            found.extend(due.map(|(id, keys)| (*id, keys.cloned())));
         }
         // The same order in every run, whatever the hash seed.
         found.sort_unstable_by_key(|(id, _): &(RecordId, _)| (id.hash.wrapping_sub(slice.from), id.record_type));
