@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group};
-use futures_util::future::{BoxFuture, FutureExt};
 use nearside::announce::apply::{Applied, Applier};
 use nearside::announce::certificate::fetch::Fetcher;
 use nearside::announce::decode::encode_json;
@@ -23,35 +22,15 @@ use nearside::announce::remembered::Remembered;
 use nearside::announce::signer::Signer;
 use nearside::announce::verify::Verified;
 use nearside::announce::{Intake, Receipt};
-use nearside::cache::key::Seed;
 use nearside::clock::{Clock, Wall};
-use nearside::config::read;
 use nearside::freshness::event::{Event, Says};
 use nearside::freshness::record::Record;
 use nearside::freshness::words::{RegionId, Version};
-use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
-use nearside::serve::{Parts, Sidecar};
-use nearside::tasks::Tasks;
+use nearside::serve::Sidecar;
 
-const CONFIG: &str = r#"
-service.name = "contexts"
-[[service.region]]
-name = "a"
-url = "http://127.0.0.1:1"
-topic = "arn:aws:sns:eu-west-1:000000000000:contexts"
-[[service.region]]
-name = "b"
-url = "http://127.0.0.1:2"
-topic = "arn:aws:sns:us-east-1:000000000000:contexts"
-[[service.region]]
-name = "c"
-url = "http://127.0.0.1:3"
-topic = "arn:aws:sns:us-west-2:000000000000:contexts"
-[[service.route]]
-path = "/v1/contexts/{key}/{view}"
-records = ["context:{key}"]
-"#;
-const TOPIC: &str = "arn:aws:sns:eu-west-1:000000000000:contexts";
+mod live_sidecar;
+use live_sidecar::{TOPICS, config};
+
 const CERTIFICATE_URL: &str =
     "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem";
 const REGION: RegionId = RegionId(0);
@@ -62,15 +41,6 @@ const HOT: usize = 64;
 const APPLIED: usize = 65_536;
 /// Messages in a pass, signed: each takes half a millisecond to sign.
 const SIGNED: usize = 4_096;
-
-/// Nobody is asked.
-struct Nobody;
-
-impl Origin for Nobody {
-    fn ask(&self, _: RegionId, _: Arc<Outgoing>, _: Duration) -> BoxFuture<'static, Result<Reply, Failure>> {
-        async { Err(Failure::Connect) }.boxed()
-    }
-}
 
 /// Which records are announced.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -104,18 +74,7 @@ struct World {
 
 impl World {
     fn new(keys: Keys) -> Self {
-        let clock = Clock::System;
-        let config = read::from_toml(CONFIG).expect("the settings above are valid");
-        let floor_slots = nearside::limits::FLOOR_SLOTS;
-        let parts = Parts { clock, origin: Arc::new(Nobody), tasks: Tasks::new(), seed: Seed::fixed(7), floor_slots };
-        let sidecar = Sidecar::new(config, parts).expect("there are no credentials to read");
-        let step = |event| sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), event);
-        for region in (0..3).map(RegionId) {
-            step(Event::Subscribing(region));
-            step(Event::Subscribed(region));
-            let published = sidecar.clock.wall();
-            step(Event::Message { region, published, queued: None, numbered: None, says: Says::Unrouted });
-        }
+        let sidecar = live_sidecar::sidecar(config(3, ""));
         let hot = (0..HOT).filter(|_| keys == Keys::Hot).filter_map(|place| record(&sidecar, &keys.key(place)));
         let held = hot.map(|id| sidecar.freshness.pin(id)).collect();
         Self { sidecar, _held: held }
@@ -164,7 +123,7 @@ static SIGNER: LazyLock<Signer> = LazyLock::new(|| {
 fn envelope(keys: Keys, number: usize) -> Bytes {
     let message = text(keys, number);
     let version = SignatureVersion::Two;
-    SIGNER.notification(TOPIC, &message, Clock::System.wall(), CERTIFICATE_URL, version).into()
+    SIGNER.notification(TOPICS[REGION.index()], &message, Clock::System.wall(), CERTIFICATE_URL, version).into()
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures the machine's time")]

@@ -10,58 +10,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use criterion::{Criterion, criterion_group};
-use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::future::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
-use nearside::cache::key::{KeyBuffer, Representation, Seed};
-use nearside::clock::Clock;
-use nearside::config::read;
-use nearside::freshness::event::{Event, Says};
+use nearside::cache::key::{KeyBuffer, Representation};
 use nearside::freshness::standing::{self, Use};
-use nearside::freshness::words::{RegionId, Version};
-use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
 use nearside::request::Admitted;
 use nearside::response::{Body, respond, show};
-use nearside::serve::{self, Parts, Sidecar};
-use nearside::tasks::Tasks;
+use nearside::serve::{self, Sidecar};
 
-const CONFIG: &str = r#"
-service.name = "contexts"
-[[service.region]]
-name = "a"
-url = "http://127.0.0.1:1"
-[[service.route]]
-path = "/v1/contexts/{key}/{view}"
-records = ["context:{key}"]
-[announcements]
-transport = "off"
-"#;
+mod live_sidecar;
+use live_sidecar::{config, speak};
+
 const TARGET: &str = "/v1/contexts/tenant-4711/full";
-
-/// A region that answers at once with 1 KiB and the usual headers.
-struct Ready(Clock);
-
-impl Origin for Ready {
-    fn ask(&self, region: RegionId, _: Arc<Outgoing>, _: Duration) -> BoxFuture<'static, Result<Reply, Failure>> {
-        let (now, wall) = (self.0.now(), self.0.wall());
-        let lines = [
-            (header::CONTENT_TYPE, "application/json"),
-            (header::ETAG, "\"5\""),
-            (header::CACHE_CONTROL, "max-age=60"),
-            (header::DATE, "Fri, 15 Jan 2027 08:00:00 GMT"),
-        ];
-        let reply = Reply {
-            region,
-            status: StatusCode::OK,
-            headers: lines.map(|(name, value)| (name, HeaderValue::from_static(value))).into_iter().collect(),
-            body: Bytes::from(vec![b'x'; 1024]),
-            versions: vec![Version(5)],
-            sent: now,
-            sent_wall: wall,
-            received: now,
-        };
-        async move { Ok(reply) }.boxed()
-    }
-}
 
 fn headers() -> HeaderMap {
     let lines = [
@@ -81,35 +41,14 @@ fn admitted(headers: &HeaderMap) -> Admitted {
 
 /// A hit as a connection has it: decided without waiting, answered in the memory of the request's headers.
 fn stored(sidecar: &Arc<Sidecar>, request: Admitted) -> Response<Body> {
-    let shown = serve::stored(sidecar, request.head()).expect("it is stored and fresh");
+    let shown =
+        serve::stored(sidecar, request.head(), &mut Asking::of(&request.headers)).expect("it is stored and fresh");
     show(shown, request.headers, &sidecar.names)
-}
-
-/// A sidecar whose one region is LIVE.
-fn sidecar() -> Arc<Sidecar> {
-    let clock = Clock::System;
-    let config = read::from_toml(CONFIG).expect("the settings above are valid");
-    let origin = Arc::new(Ready(clock.clone()));
-    let floor_slots = nearside::limits::FLOOR_SLOTS;
-    let parts = Parts { clock, origin, tasks: Tasks::new(), seed: Seed::fixed(7), floor_slots };
-    let sidecar = Sidecar::new(config, parts).expect("there are no credentials to read");
-    let step = |event| sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), event);
-    step(Event::Subscribing(RegionId(0)));
-    step(Event::Subscribed(RegionId(0)));
-    speak(&sidecar);
-    sidecar
-}
-
-/// Any message renews the lease.
-fn speak(sidecar: &Sidecar) {
-    let (region, published) = (RegionId(0), sidecar.clock.wall());
-    let message = Event::Message { region, published, queued: None, numbered: None, says: Says::Unrouted };
-    sidecar.freshness.step(sidecar.clock.now(), published, message);
 }
 
 fn hit(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let (sidecar, headers) = (sidecar(), headers());
+    let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());
     let get = || async { respond(serve::serve(&sidecar, admitted(&headers)).await, &sidecar.names) };
     runtime.block_on(async {
         let miss = get().await;
@@ -131,9 +70,9 @@ fn hit(criterion: &mut Criterion) {
     criterion.bench_function("hit: decided and answered, the request not made anew", |bencher| {
         speak(&sidecar);
         let request = admitted(&headers);
-        let mut kept = headers.clone();
+        let (mut kept, mut asking) = (headers.clone(), Asking::of(&headers));
         bencher.iter(|| {
-            let shown = serve::stored(&sidecar, request.head()).expect("it is stored and fresh");
+            let shown = serve::stored(&sidecar, request.head(), &mut asking).expect("it is stored and fresh");
             kept = show(shown, std::mem::take(&mut kept), names).into_parts().0.headers;
         });
     });
@@ -144,7 +83,7 @@ fn hit(criterion: &mut Criterion) {
 
 fn parts(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let (sidecar, headers) = (sidecar(), headers());
+    let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());
     runtime.block_on(async {
         serve::serve(&sidecar, admitted(&headers)).await;
         sidecar.tasks.drain(Duration::from_secs(5)).await;
@@ -176,7 +115,7 @@ fn parts(criterion: &mut Criterion) {
 /// So many hits and nothing else, for whoever counts their instructions (`benches/instructions.sh`).
 fn hits(count: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let (sidecar, headers) = (sidecar(), headers());
+    let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());
     let get = || async { respond(serve::serve(&sidecar, admitted(&headers)).await, &sidecar.names) };
     runtime.block_on(async {
         get().await;
@@ -191,7 +130,7 @@ fn hits(count: usize) {
 /// As [`hits`], for the two largest parts of one.
 fn keys_or_judgements(count: usize, keys: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let (sidecar, headers) = (sidecar(), headers());
+    let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());
     runtime.block_on(async {
         serve::serve(&sidecar, admitted(&headers)).await;
         sidecar.tasks.drain(Duration::from_secs(5)).await;

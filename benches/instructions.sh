@@ -1,13 +1,16 @@
 #!/bin/sh
-# Instructions of what Nearside does most, in-process, counted by valgrind: the same on every run and on a busy machine.
-# Two runs of different length tell each apart from the start-up. One line each, `name count`, as in baseline.txt.
+# Instructions of what Nearside does most, in-process, counted by valgrind: a few in a thousand more or less from run to
+# run, also on a busy machine. Two runs of different length tell each apart from the start-up. One line each, `name
+# count`, as in baseline.txt.
+#
+# The programs are built as `cargo test` builds them (opt-level 1), so that after the tests only they are left to build:
+# at opt-level 3, the library once more takes minutes. The counts tell what a change costs, not what a release takes.
 set -eu
 cd "$(dirname "$0")/.."
 
 command -v valgrind >/dev/null || { echo 'instructions: valgrind is not installed; they are NOT counted' >&2; exit 0; }
 
-# The programs, built as `cargo bench` builds them.
-programs=$(cargo bench --locked --bench hit --bench race --bench announcements --no-run 2>&1) ||
+programs=$(cargo test --locked --bench hit --bench race --bench announcements --no-run 2>&1) ||
     { echo "$programs" >&2; exit 1; }
 program() {
     echo "$programs" | sed -n "s|.*Executable benches/$1\.rs (\(.*\)).*|\1|p"
@@ -15,18 +18,18 @@ program() {
 
 # of PROGRAM VARIABLE COUNT: instructions of a run that does COUNT of them.
 of() {
-    # A program that crashed has counted nothing.
-    said=$(env "$2=$3" valgrind --tool=callgrind --callgrind-out-file=/dev/null "$1" 2>&1) || return 0
+    said=$(env "$2=$3" valgrind --tool=callgrind --callgrind-out-file=/dev/null "$1" 2>&1) || {
+        # A program that crashed has counted nothing.
+        echo "$said" >&2
+        return 1
+    }
     echo "$said" | sed -n 's/.*Collected : \([0-9]*\).*/\1/p'
 }
 
 # each NAME PROGRAM VARIABLE FEW MANY
 each() {
-    few=$(of "$2" "$3" "$4")
-    many=$(of "$2" "$3" "$5")
-    [ -n "$few" ] && [ -n "$many" ] || {
-        echo "instructions: $1 could not be counted: it does not run under valgrind. Where the kernel tells programs of its" \
-            "vDSO behind valgrind's back (6.4 and later), RUSTFLAGS=--cfg=rustix_use_libc keeps rustix from it." >&2
+    few=$(of "$2" "$3" "$4") && many=$(of "$2" "$3" "$5") && [ -n "$few" ] && [ -n "$many" ] || {
+        echo "instructions: $1 could not be counted: it does not run under valgrind; what that says is above" >&2
         exit 1
     }
     echo "$1 $(((many - few) / ($5 - $4)))"

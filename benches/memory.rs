@@ -13,10 +13,14 @@
 //! again with, and what the allocator adds. By allocator count it is what was asked for and not given back, by RSS what
 //! the process grew by. Every entry is hit once before that, since the first hit makes its bytes shared.
 //!
+//! Weighed is what the store counts of it against its capacity; it should be what it takes by RSS. The last lines say where
+//! the bytes are, by count: each part is made by itself, the index from records to keys is what remains.
+//!
 //! `NEARSIDE_ENTRIES=N` takes one size alone, `NEARSIDE_HITS=M` does so many hits after it and no timing, for whoever
 //! counts instructions.
 
 use std::alloc::System;
+use std::any::Any;
 use std::hint::black_box;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,11 +29,15 @@ use bytes::{Bytes, BytesMut};
 use cap::Cap;
 use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use nearside::cache::key::Seed;
+use nearside::cache::content::Content;
+use nearside::cache::entry::Entry;
+use nearside::cache::key::{Hashed, Key, KeyBuffer, Representation, Seed};
 use nearside::clock::Clock;
 use nearside::config::read;
+use nearside::freshness::Freshness;
 use nearside::freshness::event::{Event, Says};
-use nearside::freshness::words::{RegionId, Version};
+use nearside::freshness::words::{RecordId, RegionId, TypeId, Version};
+use nearside::limits;
 use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
 use nearside::request::Admitted;
 use nearside::response::respond;
@@ -135,7 +143,7 @@ fn sidecar() -> Arc<Sidecar> {
     let clock = Clock::System;
     let config = read::from_toml(CONFIG).expect("the settings above are valid");
     let origin = Arc::new(Ready { clock: clock.clone(), buffer: Mutex::default() });
-    let floor_slots = nearside::limits::FLOOR_SLOTS;
+    let floor_slots = limits::FLOOR_SLOTS;
     let parts = Parts { clock, origin, tasks: Tasks::new(), seed: Seed::fixed(7), floor_slots };
     let sidecar = Sidecar::new(config, parts).expect("there are no credentials to read");
     let step = |event| sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), event);
@@ -165,8 +173,8 @@ fn held(sidecar: &Sidecar, number: usize) -> u64 {
     let admitted = admitted(number);
     let matched = sidecar.router.find(&admitted.path_and_query).expect("it is routed");
     let identity = sidecar.keyring.identity(&matched.route.identity, &admitted.headers).0;
-    let mut buffer = nearside::cache::key::KeyBuffer::new(sidecar.seed);
-    let key = buffer.routed(nearside::cache::key::Representation {
+    let mut buffer = KeyBuffer::new(sidecar.seed);
+    let key = buffer.routed(Representation {
         route: matched.index,
         path_and_query: &admitted.path_and_query,
         headers: &admitted.headers,
@@ -182,6 +190,7 @@ struct Measured {
     held: f64,
     by_count: f64,
     by_rss: f64,
+    weighed: f64,
     hit: f64,
 }
 
@@ -209,10 +218,11 @@ async fn measure(entries: usize, hits: Option<usize>) -> Measured {
     let beyond = |bytes: f64| bytes / entries as f64 - held;
     let by_count = beyond(COUNTED.allocated() as f64 - allocated as f64);
     let by_rss = beyond(resident() as f64 - grown as f64);
+    let weighed = beyond(sidecar.store.bytes() as f64);
     let mut random = fastrand::Rng::with_seed(1);
     if let Some(hits) = hits {
         (0..hits).for_each(|_| hit(&sidecar, random.usize(..entries)));
-        return Measured { entries, held, by_count, by_rss, hit: f64::NAN };
+        return Measured { entries, held, by_count, by_rss, weighed, hit: f64::NAN };
     }
     let mut rounds: Vec<f64> = (0..HITS.1)
         .map(|_| {
@@ -224,7 +234,51 @@ async fn measure(entries: usize, hits: Option<usize>) -> Measured {
         })
         .collect();
     rounds.sort_by(f64::total_cmp);
-    Measured { entries, held, by_count, by_rss, hit: rounds[HITS.1 / 2] }
+    Measured { entries, held, by_count, by_rss, weighed, hit: rounds[HITS.1 / 2] }
+}
+
+/// What one of `entries` takes of each part, bytes by count, beyond what it holds.
+fn parts(entries: usize) -> [(&'static str, f64); 5] {
+    let mut buffer = KeyBuffer::new(Seed::fixed(7));
+    let mut key = |number: usize| buffer.primary(&target(number)).to_key();
+    let counted = |make: &mut dyn FnMut() -> Box<dyn Any>| {
+        let before = COUNTED.allocated();
+        let made = make();
+        let taken = COUNTED.allocated() as f64 - before as f64;
+        drop(made);
+        taken / entries as f64
+    };
+    let keys: Vec<Key> = (0..entries).map(&mut key).collect();
+    let bytes = keys.iter().map(Key::len).sum::<usize>() as f64 / entries as f64;
+    let keys_alone = counted(&mut || Box::new((0..entries).map(&mut key).collect::<Vec<Key>>()));
+    let shared = Arc::new(());
+    let moka = counted(&mut || {
+        let cache = moka::sync::Cache::builder().max_capacity(8 << 30).weigher(|_: &Key, _: &(usize, Arc<()>)| 1500);
+        let cache = cache.build_with_hasher(Hashed);
+        keys.iter().for_each(|key| cache.insert(key.clone(), (0, shared.clone())));
+        cache.run_pending_tasks();
+        Box::new(cache)
+    });
+    let records = counted(&mut || {
+        let text = CONFIG;
+        let settings = read::from_toml(text).expect("the settings above are valid").freshness;
+        let freshness = Freshness::new(&settings, 1, limits::FLOOR_SLOTS, Clock::System.now());
+        let id = |number: usize| RecordId { record_type: TypeId(0), hash: keys[number].as_ref().hash() };
+        let pinned: Box<[_]> = (0..entries).map(|number| freshness.pin(id(number))).collect();
+        Box::new((freshness, pinned))
+    });
+    let request: HeaderMap = [(header::ACCEPT, "application/json"), (header::ACCEPT_ENCODING, "br, gzip")]
+        .map(|(name, value)| (name, HeaderValue::from_static(value)))
+        .into_iter()
+        .collect();
+    let content = Content::answering(&HeaderMap::new(), &Bytes::new(), &request).weight();
+    [
+        ("the key's head", keys_alone - size_of::<Key>() as f64 - bytes),
+        ("moka", moka),
+        ("the record", records - size_of::<usize>() as f64),
+        ("the entry", (size_of::<Entry>() + 2 * size_of::<usize>()) as f64),
+        ("the request's lines and their block's head", content as f64),
+    ]
 }
 
 /// A request made, served from the store, its response dropped.
@@ -239,12 +293,18 @@ fn main() {
     let hits = number("NEARSIDE_HITS");
     let sizes = number("NEARSIDE_ENTRIES").map_or_else(|| vec![1_000, 100_000, 1_000_000], |size| vec![size]);
     println!(
-        "{:>9}  {:>10}  {:>13}  {:>11}  {:>9}",
-        "entries", "held each", "beyond: count", "beyond: RSS", "hit, ns"
+        "{:>9}  {:>10}  {:>13}  {:>11}  {:>7}  {:>9}",
+        "entries", "held each", "beyond: count", "beyond: RSS", "weighed", "hit, ns"
     );
     for size in sizes {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let Measured { entries, held, by_count, by_rss, hit } = runtime.block_on(measure(size, hits));
-        println!("{entries:>9}  {held:>10.0}  {by_count:>13.0}  {by_rss:>11.0}  {hit:>9.0}");
+        let Measured { entries, held, by_count, by_rss, weighed, hit } = runtime.block_on(measure(size, hits));
+        println!("{entries:>9}  {held:>10.0}  {by_count:>13.0}  {by_rss:>11.0}  {weighed:>7.0}  {hit:>9.0}");
+        if hits.is_none() {
+            let parts = parts(size);
+            let rest = by_count - parts.iter().map(|(_, bytes)| bytes).sum::<f64>();
+            let parts: Vec<String> = parts.iter().map(|(part, bytes)| format!("{part} {bytes:.0}")).collect();
+            println!("{:>9}  of it: {}, the index {rest:.0}", "", parts.join(", "));
+        }
     }
 }

@@ -5,74 +5,20 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use criterion::{Criterion, criterion_group};
-use futures_util::future::{BoxFuture, FutureExt};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use nearside::cache::key::Seed;
-use nearside::clock::{Clock, Moment};
-use nearside::config::read;
-use nearside::freshness::event::{Event, Says};
+use http::{HeaderValue, Method, StatusCode, header};
+use nearside::clock::Moment;
 use nearside::freshness::record::Snapshot;
 use nearside::freshness::vote::{self, Ballot, Said};
 use nearside::freshness::words::{RegionId, Version};
-use nearside::limits;
-use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
 use nearside::request::Admitted;
 use nearside::response::respond;
-use nearside::serve::{self, Parts, Sidecar};
-use nearside::tasks::Tasks;
+use nearside::serve::{self, Sidecar};
 
-const CONFIG: &str = r#"
-service.name = "contexts"
-[[service.region]]
-name = "a"
-url = "http://127.0.0.1:1"
-[[service.region]]
-name = "b"
-url = "http://127.0.0.1:2"
-[[service.region]]
-name = "c"
-url = "http://127.0.0.1:3"
-[[service.route]]
-path = "/v1/contexts/{key}/{view}"
-records = ["context:{key}"]
-[announcements]
-transport = "off"
-"#;
-
-/// A region that answers at once with 1 KiB and the usual headers.
-struct Ready {
-    clock: Clock,
-    headers: HeaderMap,
-    body: Bytes,
-}
-
-impl Ready {
-    fn new(clock: Clock) -> Self {
-        let lines = [
-            (header::CONTENT_TYPE, "application/json"),
-            (header::ETAG, "\"5\""),
-            (header::CACHE_CONTROL, "max-age=60"),
-            (header::DATE, "Fri, 15 Jan 2027 08:00:00 GMT"),
-        ];
-        let headers = lines.map(|(name, value)| (name, HeaderValue::from_static(value))).into_iter().collect();
-        Self { clock, headers, body: Bytes::from(vec![b'x'; 1024]) }
-    }
-}
-
-impl Origin for Ready {
-    fn ask(&self, region: RegionId, _: Arc<Outgoing>, _: Duration) -> BoxFuture<'static, Result<Reply, Failure>> {
-        let (now, sent_wall) = (self.clock.now(), self.clock.wall());
-        let (headers, body) = (self.headers.clone(), self.body.clone());
-        let versions = vec![Version(5)];
-        let reply =
-            Reply { region, status: StatusCode::OK, headers, body, versions, sent: now, sent_wall, received: now };
-        async move { Ok(reply) }.boxed()
-    }
-}
+mod live_sidecar;
+use live_sidecar::{config, speak};
 
 fn admitted(number: u64) -> Admitted {
     let lines = [
@@ -86,31 +32,6 @@ fn admitted(number: u64) -> Admitted {
     Admitted { method: Method::GET, path_len: path_and_query.len(), path_and_query, headers, body: Bytes::new() }
 }
 
-fn sidecar() -> Arc<Sidecar> {
-    let clock = Clock::System;
-    let config = read::from_toml(CONFIG).expect("the settings above are valid");
-    let origin = Arc::new(Ready::new(clock.clone()));
-    let floor_slots = limits::FLOOR_SLOTS;
-    let parts = Parts { clock, origin, tasks: Tasks::new(), seed: Seed::fixed(7), floor_slots };
-    let sidecar = Sidecar::new(config, parts).expect("there are no credentials to read");
-    for region in (0..3).map(RegionId) {
-        for event in [Event::Subscribing(region), Event::Subscribed(region)] {
-            sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), event);
-        }
-    }
-    speak(&sidecar);
-    sidecar
-}
-
-/// Any message renews the lease: what three regions agree on is CONFIRMED, and asked for once.
-fn speak(sidecar: &Sidecar) {
-    for region in (0..3).map(RegionId) {
-        let published = sidecar.clock.wall();
-        let message = Event::Message { region, published, queued: None, numbered: None, says: Says::Unrouted };
-        sidecar.freshness.step(sidecar.clock.now(), published, message);
-    }
-}
-
 /// One miss to its end.
 async fn miss(sidecar: &Arc<Sidecar>, number: u64) {
     let response = respond(serve::serve(sidecar, admitted(number)).await, &sidecar.names);
@@ -122,7 +43,7 @@ async fn miss(sidecar: &Arc<Sidecar>, number: u64) {
 
 fn misses(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let sidecar = sidecar();
+    let sidecar = live_sidecar::sidecar(config(3, ""));
     let mut number = 0;
     criterion.bench_function("miss: admitted request to the end of its race", |bencher| {
         speak(&sidecar);
@@ -180,7 +101,7 @@ fn main() {
     let count = |name: &str| std::env::var(name).ok().and_then(|count| count.parse::<u64>().ok());
     if let Some(count) = count("NEARSIDE_MISSES") {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        let sidecar = sidecar();
+        let sidecar = live_sidecar::sidecar(config(3, ""));
         (0..count).for_each(|number| runtime.block_on(miss(&sidecar, number)));
     } else if let Some(count) = count("NEARSIDE_TALLIES") {
         (0..count).for_each(|_| tally());

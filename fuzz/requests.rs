@@ -1,25 +1,30 @@
 //! Target of a request's way in: bytes on a connection, through hyper and the listener, to what the door admits.
 //!
-//! The connection is a real one in memory: sniffed, HTTP/1.1 or HTTP/2, in pieces of any size. Time is paused and moves
+//! Each connection is served twice, by hyper alone and as it is in the product, with a store that answers some of it without
+//! hyper: both must read the same requests. The connection is a real one in memory: sniffed, HTTP/1.1 or HTTP/2, in pieces of any size. Time is paused and moves
 //! by itself when everything waits, so nobody waits.
 
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, Method, Request, Response, Uri, Version, header};
+use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri, Version, header};
 use hyper::body::Incoming;
+use nearside::cache::entry::{Entry, Hold};
 use nearside::cache::policy::end_to_end;
-use nearside::clock::{Clock, Wall};
+use nearside::clock::{Clock, Moment, Wall};
 use nearside::config::Listen;
+use nearside::freshness::words::RegionId;
 use nearside::limits;
+use nearside::listener::hits::AtOnce;
 use nearside::listener::{self, Ending, Reception, Via};
-use nearside::request::{Admitted, Door, Entered, TOKEN};
-use nearside::response::Body;
+use nearside::request::{Admitted, Door, Entered, Head, TOKEN};
+use nearside::response::{Body, CacheLine, Shown};
+use nearside::serve::Asking;
 use nearside::tasks::Tasks;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::{Builder, Runtime};
@@ -51,8 +56,18 @@ pub(crate) fn request(data: &[u8]) {
     };
     let door = Arc::new(Door::new(&listen, guarded.then(|| SECRET.as_bytes().to_vec())));
     let raw = Bytes::copy_from_slice(raw);
-    let seen = Arc::new(Seen { raw: raw.clone(), via, guarded, strict: listen.refuse_forwarded });
     let piece = 1 << (first >> 4);
+    let seen = |log: Log| Arc::new(Seen { raw: raw.clone(), via, guarded, strict: listen.refuse_forwarded, log });
+    let [by_hyper, shared] = [Log::default(), Log::default()];
+    connect(&door, seen(by_hyper.clone()), piece, None);
+    connect(&door, seen(shared.clone()), piece, Some(at_once(&door, shared.clone())));
+    let [by_hyper, shared] = [by_hyper, shared].map(|log| std::mem::take(&mut *log.lock().expect("nobody panics")));
+    assert_eq!(by_hyper, shared, "hyper alone reads the same requests, one by one");
+}
+
+/// A connection from its first byte to its last.
+fn connect(door: &Arc<Door>, seen: Arc<Seen>, piece: usize, at_once: Option<AtOnce>) {
+    let door = door.clone();
     runtime().block_on(async move {
         let tasks = Tasks::new();
         let reception = Reception {
@@ -60,11 +75,47 @@ pub(crate) fn request(data: &[u8]) {
             clock: Clock::simulated(Wall::from_millis(0)),
             permits: Arc::new(Semaphore::new(1)),
             ending: Ending::default(),
+            at_once,
         };
-        let handler = move |request: Request<Incoming>| answer(door.clone(), seen.clone(), request);
-        listener::connection(Caller { raw, piece }, reception, handler).await;
+        let (raw, via) = (seen.raw.clone(), seen.via);
+        let handler = move |request: Request<Incoming>, _| answer(door.clone(), seen.clone(), request);
+        listener::connection(Caller { raw, piece }, via, reception, handler).await;
         tasks.drain(Duration::from_secs(60)).await;
     });
+}
+
+/// The requests of a connection, as they were read.
+type Log = Arc<Mutex<Vec<String>>>;
+
+fn note(log: &Log, method: &Method, target: &str, headers: &HeaderMap) {
+    let mut lines: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+    // Lines of one name keep their order.
+    lines.sort_by_key(|(name, _)| *name);
+    log.lock().expect("nobody panics").push(format!("{method} {target} {lines:?}"));
+}
+
+/// A store that has what has an even number of bytes to its name.
+fn at_once(door: &Arc<Door>, log: Log) -> AtOnce {
+    let stored = move |head: Head<'_>, _: &mut Option<Asking>| {
+        if head.path_and_query.len() % 2 == 1 {
+            return None;
+        }
+        note(&log, head.method, head.path_and_query, head.headers);
+        let entry = Entry {
+            status: StatusCode::OK,
+            headers: HeaderMap::new(),
+            body: Bytes::from_static(b"admitted"),
+            region: RegionId(0),
+            sent: Moment::ZERO,
+            sent_wall: Wall::from_millis(0),
+            age_at_receipt: Duration::ZERO,
+            hold: Hold::Passing,
+        };
+        let line = CacheLine { hit: true, ..CacheLine::default() };
+        let head = *head.method == Method::HEAD;
+        Some(Shown { entry: Arc::new(entry), age: None, not_modified: false, head, line })
+    };
+    AtOnce { door: door.clone(), stored: Arc::new(stored), names: Arc::new([]) }
 }
 
 /// What the assertions compare with.
@@ -73,6 +124,7 @@ struct Seen {
     via: Via,
     guarded: bool,
     strict: bool,
+    log: Log,
 }
 
 async fn answer(door: Arc<Door>, seen: Arc<Seen>, request: Request<Incoming>) -> Response<Body> {
@@ -93,6 +145,7 @@ async fn answer(door: Arc<Door>, seen: Arc<Seen>, request: Request<Incoming>) ->
             host(&uri, &headers, version, seen.via);
             fields(&admitted, &headers, &seen);
             passed_on(&admitted.headers);
+            note(&seen.log, &admitted.method, &admitted.path_and_query, &admitted.headers);
             Bytes::from_static(b"admitted")
         }
         Err(refusal) => Bytes::from(refusal.to_string()),

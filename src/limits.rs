@@ -104,6 +104,8 @@ pub const LEAST_MEMORY: u64 = 64 * MIB as u64;
 pub const MEMORY_PRESSURE: (f64, f64) = (0.85, 0.92);
 /// What is given up each second while entries go, as a share of what is kept: one in so many bytes.
 pub const GIVEN_UP: u64 = 10;
+/// Entries that are looked at for it, so that it takes milliseconds.
+pub const GIVEN_UP_OF: usize = 200_000;
 /// Locks over which the index from records to keys is spread.
 pub const INDEX_SHARDS: usize = 64;
 /// Entries whose removal is not yet told; beyond it the store stops to tell them.

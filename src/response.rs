@@ -174,7 +174,7 @@ pub fn show(shown: Shown, mut headers: HeaderMap, names: &[String]) -> Response<
     headers.reserve(entry.content.lines().count() + 4);
     entry.content.put(&mut headers, |name| !not_modified || belongs_in_not_modified(name));
     let empty = not_modified || head;
-    if head && !not_modified && entry.content.body_len() > 0 && !headers.contains_key(header::CONTENT_LENGTH) {
+    if head && !not_modified && states_length(entry.status) && !headers.contains_key(header::CONTENT_LENGTH) {
         headers.insert(header::CONTENT_LENGTH, entry.content.body_len().into());
     }
     if let Some(age) = age {
@@ -185,6 +185,11 @@ pub fn show(shown: Shown, mut headers: HeaderMap, names: &[String]) -> Response<
     *response.status_mut() = if not_modified { StatusCode::NOT_MODIFIED } else { entry.status };
     *response.headers_mut() = headers;
     response
+}
+
+/// RFC 9110, 8.6: neither a 204 nor a 304 states a length.
+fn states_length(status: StatusCode) -> bool {
+    !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
 /// What the sidecar itself says.

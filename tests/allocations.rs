@@ -4,81 +4,31 @@
 //! the least of several rounds: whatever else the process does now and then (a tick, moka's maintenance) only adds.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::future::{BoxFuture, FutureExt};
-use http::{HeaderValue, StatusCode, header};
 use nearside::app::{self, Instead};
-use nearside::clock::Clock;
-use nearside::config::read;
-use nearside::freshness::event::{Event, Says};
-use nearside::freshness::words::{RegionId, Version};
-use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
-use nearside::serve::Sidecar;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Allocations of a hundred hits: one each, and what comes once in a while.
-const PER_HUNDRED_HITS: u64 = 102;
+#[expect(dead_code, reason = "a sidecar without sockets is a benchmark's")]
+#[path = "../benches/live_sidecar/mod.rs"]
+mod live_sidecar;
+use live_sidecar::{BODY_BYTES, Ready, config, go_live};
 
-const CONFIG: &str = r#"
-service.name = "contexts"
-[[service.region]]
-name = "a"
-url = "http://127.0.0.1:1"
-[[service.route]]
-path = "/v1/contexts/{key}/{view}"
-records = ["context:{key}"]
+/// Allocations of a hundred hits: one each, and what comes once in a while.
+const PER_HUNDRED_HITS: u64 = 2;
+
+/// Both doors wherever there is room, and nothing to wait for in the end.
+const DOORS: &str = r#"
 [listen]
 tcp = "127.0.0.1:0"
 [admin]
 listen = "127.0.0.1:0"
 [drain]
 linger = "0s"
-[announcements]
-transport = "off"
 "#;
 const REQUEST: &str = "GET /v1/contexts/tenant-4711/full HTTP/1.1\r\nhost: localhost:8700\r\naccept: application/json\r\n\
                        accept-encoding: gzip, deflate, br\r\nuser-agent: python-requests/2.32\r\n\
                        authorization: Bearer 0123456789abcdef0123456789abcdef\r\n\r\n";
-const BODY_BYTES: usize = 1024;
-
-/// A region that answers at once with 1 KiB and the usual headers.
-struct Ready(Clock);
-
-impl Origin for Ready {
-    fn ask(&self, region: RegionId, _: Arc<Outgoing>, _: Duration) -> BoxFuture<'static, Result<Reply, Failure>> {
-        let (now, wall) = (self.0.now(), self.0.wall());
-        let lines = [
-            (header::CONTENT_TYPE, "application/json"),
-            (header::ETAG, "\"5\""),
-            (header::CACHE_CONTROL, "max-age=60"),
-            (header::DATE, "Fri, 15 Jan 2027 08:00:00 GMT"),
-        ];
-        let reply = Reply {
-            region,
-            status: StatusCode::OK,
-            headers: lines.map(|(name, value)| (name, HeaderValue::from_static(value))).into_iter().collect(),
-            body: Bytes::from(vec![b'x'; BODY_BYTES]),
-            versions: vec![Version(5)],
-            sent: now,
-            sent_wall: wall,
-            received: now,
-        };
-        async move { Ok(reply) }.boxed()
-    }
-}
-
-/// The one region is LIVE.
-fn speak(sidecar: &Sidecar) {
-    let region = RegionId(0);
-    let published = sidecar.clock.wall();
-    let message = Event::Message { region, published, queued: None, numbered: None, says: Says::Unrouted };
-    for event in [Event::Subscribing(region), Event::Subscribed(region), message] {
-        sidecar.freshness.step(sidecar.clock.now(), published, event);
-    }
-}
 
 /// Asks once; `answer` holds what came.
 async fn ask(stream: &mut TcpStream, answer: &mut [u8]) -> usize {
@@ -100,9 +50,9 @@ fn a_hundred_hits_allocate_no_more_than_is_stated() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut answer = vec![0; 4096];
     let (app, mut stream) = runtime.block_on(async {
-        let instead = Instead { origin: Some(Arc::new(Ready(Clock::System))), ..Instead::default() };
-        let app = app::start_with(read::from_toml(CONFIG).unwrap(), instead).await.unwrap();
-        speak(&app.sidecar);
+        let instead = Instead { origin: Some(Arc::new(Ready::new())), ..Instead::default() };
+        let app = app::start_with(config(1, DOORS), instead).await.unwrap();
+        go_live(&app.sidecar);
         let mut stream = TcpStream::connect(app.tcp.unwrap()).await.unwrap();
         ask(&mut stream, &mut answer).await;
         // One region is all regions: they agree as soon as the fill's task has run.

@@ -237,7 +237,8 @@ mod tests {
             prop_assert!(content.lines().eq(reply.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))));
             let mut wire = Vec::new();
             for (name, value) in reply.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {
-                [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].map(|part| wire.extend_from_slice(part));
+                let parts = [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"];
+                parts.iter().for_each(|part| wire.extend_from_slice(part));
             }
             prop_assert_eq!(content.wire(), &wire[..]);
             for name in reply.keys().chain(request.keys()) {

@@ -113,6 +113,11 @@ impl Entry {
         }
     }
 
+    /// Whether somebody read it, or another entry of its records, in the last minute; unrouted ones do not know.
+    pub fn was_read_lately(&self, now: Moment) -> bool {
+        self.shows().iter().any(|shown| shown.record.was_read_lately(now))
+    }
+
     /// Whether a reply with this status and digest ([`crate::codec::digest`]) says the same. Unrouted entries keep no
     /// digest: the bytes would have to be compared, and nobody asks.
     pub fn content_matches(&self, status: StatusCode, digest: u128) -> bool {

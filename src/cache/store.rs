@@ -1,28 +1,28 @@
-//! Owns what is kept and how much of it: entries under their keys, and the index from records to keys. The only file
-//! that touches moka, which holds the bytes and does capacity.
+//! Owns what is kept: entries under their keys, and the index from records to keys. [`kept`] holds the bytes and does
+//! capacity: it is moka, and in the simulator a map that does the same in every run.
 //!
 //! Before it: a fill puts an entry; after an announcement, the keys of a record are asked for. After it: serve reads
 //! without a lock of ours. Invariants: a late fill never overwrites a newer entry, nor does it undo an invalidation; the
 //! index names every stored entry of a record (for a moment it may name one that has just gone); nobody is called back
-//! while moka holds a lock.
+//! while a lock is held, moka's and the map's among them.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderMap, HeaderName};
-use moka::ops::compute::{CompResult, Op};
-use moka::sync::Cache;
 
 use self::index::{Departed, Index};
+use self::kept::{Change, Kept};
 use super::entry::{Entry, Hold};
-use super::key::{Hashed, Key, KeyBuffer, KeyRef};
+use super::key::{Key, KeyBuffer, KeyRef};
 use crate::clock::Moment;
 use crate::freshness::audit::Slice;
 use crate::freshness::words::{RecordId, TypeId};
 use crate::limits;
 
 mod index;
+mod kept;
 #[cfg(test)]
 mod tests;
 
@@ -32,6 +32,29 @@ enum Held {
     Entry(Arc<Entry>),
     /// Under a primary key: where the replies that vary are (RFC 9111, 4.1).
     Variants(Arc<Variants>),
+}
+
+impl Held {
+    /// The memory it takes with its key, bytes.
+    fn weight(&self, key: &Key) -> usize {
+        // moka's nodes for it: 368 bytes of memory per entry were measured with a key of 14 bytes and nothing else.
+        const NODES: usize = 330;
+        let held = match self {
+            Self::Entry(entry) => entry.weight(),
+            Self::Variants(variants) => variants.weight(),
+        };
+        NODES + size_of::<Key>() + key.len() + held
+    }
+
+    /// It is under `key` no more: replaced, removed or `evicted`. Only notes it, since moka may hold a lock; what follows
+    /// is done in [`Store::settle`].
+    fn leave(&self, key: &Key, evicted: bool, index: &Index) {
+        match self {
+            Self::Entry(entry) => index.remove(key, entry.shows()),
+            Self::Variants(variants) if evicted => index.orphan(&variants.keys),
+            Self::Variants(_) => {}
+        }
+    }
 }
 
 /// How the replies of one unrouted URI vary, and where they are. Both lists are oldest first and bounded.
@@ -71,7 +94,7 @@ impl Variants {
 /// What became of an entry that was put.
 #[derive(Clone, Debug)]
 pub enum Put {
-    /// It is in the store (until moka finds it less worth than what else there is).
+    /// It is in the store (until it must make room).
     Stored,
     /// A newer one is there and stays: this one.
     Outdated(Arc<Entry>),
@@ -83,7 +106,7 @@ pub enum Put {
 
 /// The store. Shared by reference from all threads.
 pub struct Store {
-    cache: Cache<Key, Held, Hashed>,
+    kept: Kept,
     capacity: u64,
     index: Arc<Index>,
     released: Box<dyn Fn(RecordId) + Send + Sync>,
@@ -107,23 +130,14 @@ impl Store {
     /// the last entry went: from [`Store::put`], [`Store::remove`] and [`Store::sweep`], with no lock held.
     pub fn new(capacity: u64, released: impl Fn(RecordId) + Send + Sync + 'static) -> Self {
         let index = Arc::new(Index::default());
-        let gone = Arc::clone(&index);
-        let cache = Cache::builder()
-            .max_capacity(capacity)
-            .weigher(|key: &Key, held: &Held| u32::try_from(weight(key, held)).unwrap_or(u32::MAX))
-            .eviction_listener(move |key, held, cause| match held {
-                Held::Entry(entry) => gone.remove(&key, entry.shows()),
-                Held::Variants(variants) if cause.was_evicted() => gone.orphan(&variants.keys),
-                Held::Variants(_) => {}
-            })
-            .build_with_hasher(Hashed);
+        let kept = Kept::new(capacity, Arc::clone(&index));
         let invalidated = (0..limits::INVALIDATIONS).map(|_| AtomicU64::new(0)).collect();
-        Self { cache, capacity, index, released: Box::new(released), invalidated, unswept: AtomicU64::new(0) }
+        Self { kept, capacity, index, released: Box::new(released), invalidated, unswept: AtomicU64::new(0) }
     }
 
     /// The entry under a routed key.
     pub fn get(&self, key: KeyRef<'_>) -> Option<Arc<Entry>> {
-        match self.cache.get(&key)? {
+        match self.kept.get(key)? {
             Held::Entry(entry) => Some(entry),
             Held::Variants(_) => None,
         }
@@ -132,7 +146,7 @@ impl Store {
     /// The stored reply of an unrouted URI that a request with `headers` selects, the newest if several match (RFC 9111,
     /// 4.1).
     pub fn select(&self, buffer: &mut KeyBuffer, path_and_query: &str, headers: &HeaderMap) -> Option<Arc<Entry>> {
-        match self.cache.get(&buffer.primary(path_and_query))? {
+        match self.kept.get(buffer.primary(path_and_query))? {
             Held::Entry(entry) => Some(entry),
             Held::Variants(variants) => {
                 let mut select = |names: &[HeaderName]| self.get(buffer.variant(path_and_query, names, headers));
@@ -185,57 +199,50 @@ impl Store {
 
     /// `None` when the key holds the list of variants: the entry belongs among them.
     fn put_if(&self, key: &Key, entry: &Arc<Entry>, allowed: impl Fn() -> bool) -> Option<Put> {
-        let mut invalidated = false;
-        let result = self.cache.entry_by_ref(key).and_compute_with(|current| {
-            invalidated = !allowed();
-            match current.map(|current| current.into_value()) {
-                _ if invalidated => Op::Nop,
-                Some(Held::Variants(_)) => Op::Nop,
-                Some(Held::Entry(stored)) if !entry.supersedes(&stored) => Op::Nop,
-                _ => Op::Put(Held::Entry(Arc::clone(entry))),
-            }
+        let mut put = Some(Put::Stored);
+        self.kept.change(key, |current| {
+            put = match current {
+                _ if !allowed() => Some(Put::Invalidated),
+                Some(Held::Variants(_)) => None,
+                Some(Held::Entry(stored)) if !entry.supersedes(stored) => Some(Put::Outdated(Arc::clone(stored))),
+                _ => return Change::Put(Held::Entry(Arc::clone(entry))),
+            };
+            Change::Keep
         });
-        match result {
-            _ if invalidated => Some(Put::Invalidated),
-            CompResult::Unchanged(current) => match current.into_value() {
-                Held::Entry(stored) => Some(Put::Outdated(stored)),
-                Held::Variants(_) => None,
-            },
-            _ => {
-                self.grew(entry.weight() + key.len());
-                Some(Put::Stored)
-            }
+        if matches!(put, Some(Put::Stored)) {
+            self.grew(entry.weight() + key.len());
         }
+        put
     }
 
     /// Lists a variant under its primary key. What is not listed cannot be found, so this is where a late invalidation is
     /// met: it has either emptied the list after this, or set its moment before it.
     fn list(&self, primary: &Key, names: &[HeaderName], variant: &Key, allowed: impl Fn() -> bool) -> Put {
         let (mut gone, mut invalidated) = (Vec::new(), false);
-        self.cache.entry_by_ref(primary).and_compute_with(|current| {
+        self.kept.change(primary, |current| {
             invalidated = !allowed();
-            let listed = match current.map(|current| current.into_value()) {
+            let listed = match current {
                 _ if invalidated => None,
                 Some(Held::Variants(variants)) => variants.with(names, variant),
                 _ => Variants::default().with(names, variant),
             };
-            listed.map_or(Op::Nop, |(variants, spare)| {
+            listed.map_or(Change::Keep, |(variants, spare)| {
                 gone = spare;
-                Op::Put(Held::Variants(Arc::new(variants)))
+                Change::Put(Held::Variants(Arc::new(variants)))
             })
         });
         if invalidated {
             gone.push(variant.clone());
         }
         for key in gone {
-            self.cache.invalidate(&key);
+            self.kept.remove(key.as_ref());
         }
         if invalidated { Put::Invalidated } else { Put::Stored }
     }
 
     /// Removes what is under a routed key.
     pub fn remove(&self, key: KeyRef<'_>) {
-        self.cache.invalidate(&key);
+        self.kept.remove(key);
         self.settle();
     }
 
@@ -246,14 +253,14 @@ impl Store {
         self.invalidation(primary.as_ref()).fetch_max(now.as_nanos(), Ordering::SeqCst);
         let mut variants = None;
         // Under the key's own lock, so that a fill that is putting is either done, and removed, or sees the moment above.
-        self.cache.entry_by_ref(&primary).and_compute_with(|current| {
-            if let Some(Held::Variants(listed)) = current.map(|current| current.into_value()) {
-                variants = Some(listed);
+        self.kept.change(&primary, |current| {
+            if let Some(Held::Variants(listed)) = current {
+                variants = Some(Arc::clone(listed));
             }
-            Op::Remove
+            Change::Remove
         });
         for key in variants.iter().flat_map(|variants| &variants.keys) {
-            self.cache.invalidate(key);
+            self.kept.remove(key.as_ref());
         }
         self.settle();
     }
@@ -287,12 +294,12 @@ impl Store {
 
     /// Bytes kept, as of the last maintenance: bodies, headers, keys.
     pub fn bytes(&self) -> u64 {
-        self.cache.weighted_size()
+        self.kept.weighted_size()
     }
 
     /// Entries kept, as of the last maintenance.
     pub fn entries(&self) -> u64 {
-        self.cache.entry_count()
+        self.kept.entry_count()
     }
 
     /// What it may hold, bytes.
@@ -301,8 +308,8 @@ impl Store {
     }
 
     /// Gives up one in [`limits::GIVEN_UP`] of the bytes that are kept, unless less than a quarter of the capacity is
-    /// used. Which they are is chance: moka tells nobody what it finds worth least, and its capacity stands.
-    pub fn give_up(&self) {
+    /// used. What nobody read lately goes first; which of it is chance, since moka tells nobody what it finds worth least.
+    pub fn give_up(&self, now: Moment) {
         self.sweep();
         let kept = self.bytes();
         if kept < self.capacity / 4 {
@@ -310,17 +317,26 @@ impl Store {
             return;
         }
         let mut left = kept / limits::GIVEN_UP;
-        for (key, held) in &self.cache {
-            let weight = weight(&key, &held) as u64;
-            match held {
-                Held::Entry(_) => self.cache.invalidate(&*key),
-                // Its variants are among the rest of what is kept.
-                Held::Variants(_) => continue,
+        let (mut unread, mut read) = (Vec::new(), Vec::new());
+        self.kept.each(|key, held| {
+            // A list's variants are among the rest of what is kept.
+            let Held::Entry(entry) = held else { return true };
+            let weight = held.weight(key) as u64;
+            if entry.was_read_lately(now) {
+                read.push((key.clone(), weight));
+            } else {
+                unread.push(key.clone());
+                left = left.saturating_sub(weight);
             }
-            if left <= weight {
-                break;
-            }
-            left -= weight;
+            left > 0 && unread.len() + read.len() < limits::GIVEN_UP_OF
+        });
+        let enough = |(_, weight): &(Key, u64)| {
+            let wanted = left > 0;
+            left = left.saturating_sub(*weight);
+            wanted
+        };
+        for key in unread.into_iter().chain(read.into_iter().take_while(enough).map(|(key, _)| key)) {
+            self.kept.remove(key.as_ref());
         }
         self.sweep();
     }
@@ -329,7 +345,7 @@ impl Store {
     /// on its own too, but only as the store is used.
     pub fn sweep(&self) {
         self.unswept.store(0, Ordering::Relaxed);
-        self.cache.run_pending_tasks();
+        self.kept.run_pending_tasks();
         self.settle();
     }
 
@@ -337,15 +353,15 @@ impl Store {
     fn grew(&self, bytes: usize) {
         if self.unswept.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64 >= limits::UNSWEPT_BYTES {
             self.unswept.store(0, Ordering::Relaxed);
-            self.cache.run_pending_tasks();
+            self.kept.run_pending_tasks();
         }
     }
 
-    /// Does what the eviction listener may not do under moka's locks.
+    /// Does what [`Held::leave`] may not do under moka's locks.
     fn settle(&self) {
         let Departed { records, orphans } = self.index.departed();
         for key in orphans {
-            self.cache.invalidate(&key);
+            self.kept.remove(key.as_ref());
         }
         for id in records {
             if !self.index.has(id) {
@@ -353,14 +369,4 @@ impl Store {
             }
         }
     }
-}
-
-fn weight(key: &Key, held: &Held) -> usize {
-    // moka's nodes for it: 368 bytes of memory per entry were measured with a key of 14 bytes and nothing else.
-    const NODES: usize = 330;
-    let held = match held {
-        Held::Entry(entry) => entry.weight(),
-        Held::Variants(variants) => variants.weight(),
-    };
-    NODES + size_of::<Key>() + key.len() + held
 }

@@ -3,10 +3,19 @@
 use std::net::Ipv4Addr;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::*;
+use crate::cache::content::Content;
+use crate::cache::entry::{Entry, Hold};
+use crate::clock::{Moment, Wall};
+use crate::config::Listen;
+use crate::freshness::words::RegionId;
+use crate::request::Head;
+use crate::response::{CacheLine, Shown};
+use crate::serve::Asking;
 
 struct Door {
     addr: SocketAddr,
@@ -14,9 +23,40 @@ struct Door {
 }
 
 fn reception(permits: usize) -> Reception {
-    let clock = Clock::simulated(crate::clock::Wall::from_millis(0));
+    let clock = Clock::simulated(Wall::from_millis(0));
     let permits = Arc::new(Semaphore::new(permits));
-    Reception { tasks: Tasks::new(), clock, permits, ending: Ending::default(), at_once: None }
+    Reception { tasks: Tasks::new(), clock, permits, ending: Ending::default(), at_once: Some(at_once()) }
+}
+
+/// What a path under `/stored/` has in the store: its own name, or as many bytes as its query says.
+fn at_once() -> AtOnce {
+    let stored = |head: Head<'_>, _: &mut Option<Asking>| {
+        head.path().starts_with("/stored/").then(|| {
+            let bytes = head.path_and_query.split_once('?').map(|(_, bytes)| bytes.parse().unwrap());
+            let body = bytes.map_or_else(|| head.path().to_owned(), |bytes| "x".repeat(bytes));
+            let entry = Entry {
+                status: StatusCode::OK,
+                content: Content::new(&HeaderMap::new(), &body.into()),
+                region: RegionId(0),
+                sent: Moment::ZERO,
+                sent_wall: Wall::from_millis(0),
+                age_at_receipt: Duration::ZERO,
+                hold: Hold::Passing,
+            };
+            let line = CacheLine { hit: true, ..CacheLine::default() };
+            Shown { entry: Arc::new(entry), age: None, not_modified: false, head: false, line }
+        })
+    };
+    let listen = Listen {
+        tcp: None,
+        unix: None,
+        allowed_hosts: Vec::new(),
+        refuse_forwarded: false,
+        token_file: None,
+        max_connections: 1,
+    };
+    let door = Arc::new(crate::request::Door::new(&listen, None));
+    AtOnce { door, stored: Arc::new(stored), names: Arc::new([]) }
 }
 
 async fn answer(request: Request<Incoming>, _via: Via) -> Response<Body> {
@@ -101,6 +141,65 @@ async fn pipelined_requests_are_answered_in_order() {
 }
 
 #[tokio::test]
+async fn hits_and_misses_on_one_connection_are_answered_in_order_and_byte_for_byte() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    let paths = ["/stored/1", "/a", "/stored/2", "/stored/3", "/b", "/c", "/stored/last"];
+    send(&mut stream, &paths.map(|path| GET.replace("/one", path)).concat()).await;
+    let text = read_until(&mut stream, "\r\n/stored/last").await;
+    let places: Vec<_> = paths.iter().map(|path| text.find(&format!("\r\n\r\n{path}")).unwrap()).collect();
+    assert!(places.is_sorted(), "{text}");
+    assert_eq!(text.matches("nearside; hit").count(), 4, "{text}");
+    assert!(!text.contains("connection: close"), "{text}");
+}
+
+#[tokio::test]
+async fn a_request_that_comes_in_pieces_is_answered_like_any_other() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    for path in ["/stored/1", "/a", "/stored/2"] {
+        for byte in GET.replace("/one", path).bytes() {
+            stream.write_all(&[byte]).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        assert!(read_until(&mut stream, &format!("\r\n\r\n{path}")).await.contains("200 OK"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_after_hits_is_read_by_hyper_and_not_taken_for_a_request() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    let inside = GET.replace("/one", "/stored/inside");
+    let post = format!("POST /post HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{inside}", inside.len());
+    let hit = |name| GET.replace("/one", name);
+    send(&mut stream, &[hit("/stored/1"), post, hit("/last")].concat()).await;
+    let text = read_until(&mut stream, "\r\n/last").await;
+    assert!(text.contains("/stored/1") && text.contains("\r\n\r\n/post") && !text.contains("inside"), "{text}");
+}
+
+#[tokio::test]
+async fn large_stored_bodies_arrive_whole_however_slowly_they_are_read() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    let sizes = [limits::COPIED_BODY_BYTES, limits::COPIED_BODY_BYTES + 1, 3 << 20, 1];
+    let asked = sizes.map(|size| GET.replace("/one", &format!("/stored/x?{size}")));
+    send(&mut stream, &[asked.concat(), GET.replace("/one", "/last")].concat()).await;
+    let text = read_until(&mut stream, "\r\n/last").await;
+    let bodies: Vec<_> = text.split("\r\n\r\n").skip(1).map(|rest| rest.matches("xx").count()).collect();
+    assert_eq!(bodies[..3], [sizes[0] / 2, sizes[1] / 2, sizes[2] / 2]);
+    assert_eq!(text.matches('x').count(), sizes.iter().sum::<usize>());
+}
+
+#[tokio::test]
+async fn a_host_that_is_not_ours_is_not_answered_from_the_store() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut stream, &GET.replace("/one", "/stored/1").replace("localhost", "evil.example")).await;
+    assert!(!read_until(&mut stream, "/stored/1").await.contains("hit"), "the handler was asked");
+}
+
+#[tokio::test]
 async fn http2_with_prior_knowledge_is_spoken_on_the_same_port() {
     let door = open(8);
     let client = reqwest::Client::builder().http2_prior_knowledge().no_proxy().build().unwrap();
@@ -151,10 +250,13 @@ async fn during_the_linger_answers_say_goodbye_and_new_connections_are_still_ans
     let mut kept = TcpStream::connect(door.addr).await.unwrap();
     send(&mut kept, GET).await;
     assert!(!read_until(&mut kept, "/one").await.contains("connection: close"));
+    let mut hitting = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut hitting, &GET.replace("one", "stored/1")).await;
+    read_until(&mut hitting, "/stored/1").await;
     door.reception.ending.lingering.cancel();
-    for stream in [kept, TcpStream::connect(door.addr).await.unwrap()] {
+    for stream in [kept, hitting, TcpStream::connect(door.addr).await.unwrap()] {
         let mut stream = stream;
-        send(&mut stream, GET).await;
+        send(&mut stream, &GET.replace("one", "stored/one")).await;
         let text = read_until(&mut stream, "never").await;
         assert!(text.contains("connection: close") && text.contains("/one"), "{text}");
     }

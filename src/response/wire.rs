@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use http::StatusCode;
 
-use super::{CACHE_STATUS, Shown};
+use super::{CACHE_STATUS, Shown, states_length};
 use crate::cache::policy::fields::belongs_in_not_modified;
 
 /// Appends `shown` to `out`. What comes back is a body that is better sent from where it lies, right behind.
@@ -23,8 +23,7 @@ pub fn put(shown: &Shown, names: &[String], out: &mut Vec<u8>) -> Option<Bytes> 
     } else {
         out.extend_from_slice(content.wire());
     }
-    // RFC 9110, 8.6: neither a 204 nor a 304 states a length here.
-    let silent = *not_modified || matches!(entry.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let silent = *not_modified || !states_length(entry.status);
     if !silent {
         put_line("content-length", itoa::Buffer::new().format(content.body_len()).as_bytes(), out);
     }
@@ -66,3 +65,6 @@ fn put_line(name: &str, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(value);
     out.extend_from_slice(b"\r\n");
 }
+
+#[cfg(test)]
+mod tests;

@@ -100,7 +100,7 @@ impl Sidecar {
             }
         }
         if pressure == Pressure::Evict {
-            self.store.give_up();
+            self.store.give_up(self.clock.now());
         }
     }
 

@@ -33,14 +33,18 @@ impl Answer {
 
     /// Why it cannot be called fresh, if it says so.
     pub(crate) fn label(&self) -> Option<&'static str> {
+        let detail = self.parameter("detail=")?;
         ["below-floor", "floor-escaped", "stale-if-error", "grace", "unproven"]
             .into_iter()
-            .find(|label| self.line.contains(&format!("detail={label}")))
+            .find(|label| detail.starts_with(label))
     }
 
     /// The bound it states.
     pub(crate) fn bound(&self) -> Option<Duration> {
-        let text = self.line.split("; ").find_map(|part| part.strip_prefix("bound="))?;
-        text.parse().ok().map(Duration::from_secs)
+        self.parameter("bound=")?.parse().ok().map(Duration::from_secs)
+    }
+
+    fn parameter(&self, name: &str) -> Option<&str> {
+        self.line.split(';').find_map(|part| part.trim_start().strip_prefix(name))
     }
 }

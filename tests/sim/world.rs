@@ -126,9 +126,8 @@ impl World {
 
     /// Tells the story on, if somebody listens.
     pub(crate) fn tell(&self, keys: &[usize], text: impl FnOnce() -> String) {
-        let at = self.elapsed();
         if let Some(story) = &mut self.noticed().story {
-            story.push(Line { at, keys: keys.to_vec(), text: text() });
+            story.push(Line { at: self.elapsed(), keys: keys.to_vec(), text: text() });
         }
     }
 
@@ -171,7 +170,7 @@ impl World {
         }
     }
 
-    fn fate(&self, region: usize, path: &str, no_cache: bool, sampled: Duration) -> Fate {
+    fn fate(&self, region: usize, path: &str, keys: &[usize], no_cache: bool, sampled: Duration) -> Fate {
         if self.is_down(region, sampled) {
             let died = self.plan.windows.iter().filter(|window| window.region == region && window.holds(sampled));
             died.for_each(|window| self.fired(window.fault));
@@ -191,9 +190,9 @@ impl World {
             return Fate::Refused;
         }
         let held = self.is_on(Fault::IntermediaryAge, region, sampled);
-        let place = (region, path.to_owned());
-        let kept = self.noticed().held.get(&place).cloned();
-        if held && let Some((since, shown)) = kept {
+        let place = held.then(|| (region, path.to_owned()));
+        let kept = place.as_ref().and_then(|place| self.noticed().held.get(place).cloned());
+        if let Some((since, shown)) = kept {
             let age = sampled.saturating_sub(since);
             // Some obey `no-cache`, some do not; all say how old the reply is.
             let stubborn = self.plan.seed.is_multiple_of(2);
@@ -202,20 +201,19 @@ impl World {
                 return Fate::Answered { age: Some(age), shown };
             }
         }
-        let shown = self.sampled(region, path, sampled);
-        if held {
+        let shown = self.sampled(region, keys, sampled);
+        if let Some(place) = place {
             self.noticed().held.insert(place, (sampled, shown.clone()));
         }
         Fate::Answered { age: None, shown }
     }
 
-    /// What one of the region's nodes has.
-    fn sampled(&self, region: usize, path: &str, at: Duration) -> Shown {
+    /// What one of the region's nodes has of these records.
+    fn sampled(&self, region: usize, keys: &[usize], at: Duration) -> Shown {
         let (plan, truth) = (&self.plan.regions[region], &self.plan.truth);
         let lags = !plan.cache_lag.is_zero() && self.noticed().rng.f64() < plan.cache_share;
         let seen = if lags { at.saturating_sub(plan.cache_lag) } else { at };
-        let shown: Shown =
-            self.records(path).into_iter().map(|key| (key, truth.place_at(region, key, seen))).collect();
+        let shown: Shown = keys.iter().map(|key| (*key, truth.place_at(region, *key, seen))).collect();
         for (key, place) in &shown {
             if *place != truth.place_at(region, *key, at) {
                 self.fired(Fault::FleetLags);

@@ -1,10 +1,11 @@
 //! Owns the way from a record to the keys of the entries that show it, and what has departed and is still to be told.
 //!
-//! Before it: [`super::Store`] counts an entry before it goes in, and discounts it when it has gone. After it: an
-//! announcement finds what to refetch. Invariants: counts, since a key's old and new entry overlap for a moment; every
-//! lock is a leaf, taken under moka's and never the other way round.
+//! Before it: [`super::Store`] counts an entry before it goes in, and [`super::Held::leave`] discounts it when it has
+//! gone. After it: an announcement finds what to refetch. Invariants: counts, since a key's old and new entry overlap
+//! for a moment; every lock is a leaf, taken under moka's and never the other way round.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::cache::entry::Shown;
@@ -19,54 +20,61 @@ type Counted = (Key, u32);
 /// A tree, because it has at most a third of its room to spare, and the walk of an audit in order.
 type Shard = Mutex<BTreeMap<RecordId, Keys>>;
 
-/// The keys of one record. Nearly all records have one, which then takes no memory of its own.
+/// The keys of one record. Nearly all records have one, counted once, which then takes no memory of its own.
 #[derive(Debug)]
 enum Keys {
-    One(Counted),
-    Many(Vec<Counted>),
+    One(Key),
+    Several(Box<Several>),
 }
 
+#[derive(Debug)]
+struct Several(Vec<Counted>);
+
 impl Keys {
-    fn as_slice(&self) -> &[Counted] {
+    /// Adds one count of `key`; false when there are as many keys as there may be.
+    fn add(&mut self, key: &Key) -> bool {
         match self {
-            Self::One(counted) => std::slice::from_ref(counted),
-            Self::Many(keys) => keys,
+            Self::One(one) if one == key => *self = Self::several(vec![(key.clone(), 2)]),
+            Self::One(one) => *self = Self::several(vec![(one.clone(), 1), (key.clone(), 1)]),
+            Self::Several(several) => match several.0.iter().position(|(known, _)| known == key) {
+                Some(place) => several.0[place].1 += 1,
+                None if several.0.len() >= limits::ENTRIES_PER_RECORD => return false,
+                None => several.0.push((key.clone(), 1)),
+            },
         }
-    }
-
-    fn as_mut(&mut self) -> &mut [Counted] {
-        match self {
-            Self::One(counted) => std::slice::from_mut(counted),
-            Self::Many(keys) => keys,
-        }
-    }
-
-    fn push(&mut self, key: Key) {
-        match self {
-            Self::One(first) => *self = Self::Many(vec![first.clone(), (key, 1)]),
-            Self::Many(keys) => keys.push((key, 1)),
-        }
+        true
     }
 
     /// Takes one count off `key`; false when no key is left.
     fn take(&mut self, key: &Key) -> bool {
-        let Some(place) = self.as_slice().iter().position(|(known, _)| known == key) else { return true };
-        self.as_mut()[place].1 -= 1;
-        if self.as_slice()[place].1 > 0 {
-            return true;
+        let keys = match self {
+            Self::One(one) => return one != key,
+            Self::Several(several) => &mut several.0,
+        };
+        let Some(place) = keys.iter().position(|(known, _)| known == key) else { return true };
+        keys[place].1 -= 1;
+        if keys[place].1 == 0 {
+            keys.swap_remove(place);
         }
-        let Self::Many(keys) = self else { return false };
-        keys.swap_remove(place);
-        if let [last] = &keys[..] {
+        if let [(last, 1)] = &keys[..] {
             *self = Self::One(last.clone());
         }
         true
     }
 
+    fn several(keys: Vec<Counted>) -> Self {
+        Self::Several(Box::new(Several(keys)))
+    }
+
     fn cloned(&self) -> Vec<Key> {
-        self.as_slice().iter().map(|(key, _)| key.clone()).collect()
+        match self {
+            Self::One(key) => vec![key.clone()],
+            Self::Several(several) => several.0.iter().map(|(key, _)| key.clone()).collect(),
+        }
     }
 }
+
+const _: () = assert!(size_of::<Keys>() == size_of::<Key>(), "one key takes no more");
 
 /// From records to the keys of entries that show them.
 #[derive(Debug)]
@@ -101,21 +109,14 @@ impl Index {
     pub(super) fn add(&self, key: &Key, shows: &[Shown]) -> bool {
         for (place, shown) in shows.iter().enumerate() {
             let mut shard = self.shard(shown.id);
-            let full = match shard.get_mut(&shown.id) {
-                None => shard.insert(shown.id, Keys::One((key.clone(), 1))).is_some(),
-                Some(keys) => match keys.as_slice().iter().position(|(known, _)| known == key) {
-                    Some(known) => {
-                        keys.as_mut()[known].1 += 1;
-                        false
-                    }
-                    None if keys.as_slice().len() < limits::ENTRIES_PER_RECORD => {
-                        keys.push(key.clone());
-                        false
-                    }
-                    None => true,
-                },
+            let added = match shard.entry(shown.id) {
+                Entry::Occupied(mut keys) => keys.get_mut().add(key),
+                Entry::Vacant(place) => {
+                    place.insert(Keys::One(key.clone()));
+                    true
+                }
             };
-            if full {
+            if !added {
                 drop(shard);
                 self.remove(key, &shows[..place]);
                 return false;

@@ -12,6 +12,8 @@ use crate::cache::entry::{Routed, Shown, Standing};
 use crate::cache::key::Seed;
 use crate::cache::policy::Stored;
 use crate::clock::Wall;
+use crate::config::read;
+use crate::freshness::Freshness;
 use crate::freshness::record::Record;
 use crate::freshness::words::{Generation, RegionId, RegionSet, Version};
 use crate::tasks::Tasks;
@@ -68,6 +70,12 @@ fn store(capacity: u64) -> (Store, Arc<Mutex<Vec<RecordId>>>) {
     let released = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&released);
     (Store::new(capacity, move |id| told.lock().unwrap().push(id)), released)
+}
+
+fn freshness() -> Freshness {
+    let text = "service.name = \"a\"\n[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n\
+                [announcements]\ntransport = \"off\"\n";
+    Freshness::new(&read::from_toml(text).unwrap().freshness, 1, 64, at(0))
 }
 
 fn buffer() -> KeyBuffer {
@@ -197,7 +205,7 @@ fn large_bodies_do_not_wait_for_their_eviction() {
     for number in 0..40 {
         let entry = entry(at(1), &body, Hold::Unrouted(Stored::default()));
         store.put_unrouted(&mut buffer(), &format!("/{number}"), &HeaderMap::new(), &entry);
-        most = most.max(store.cache.iter().count());
+        most = most.max(store.kept.counted());
     }
     let unswept = (limits::UNSWEPT_BYTES / MIB) as usize;
     assert!(most <= 8 + unswept, "{most} MiB were held at once");
@@ -210,7 +218,7 @@ fn what_is_given_up_leaves_the_index_and_makes_room_for_others() {
     (0..1_000).for_each(|number| drop(put(number)));
     store.sweep();
     let (entries, bytes) = (store.entries(), store.bytes());
-    store.give_up();
+    store.give_up(at(1));
     assert!(store.bytes() <= bytes - bytes / limits::GIVEN_UP && store.entries() > entries / 2, "{store:?}");
     assert_eq!(store.records_of(None).len() as u64, store.entries());
     assert_eq!(released.lock().unwrap().len() as u64, 1_000 - store.entries());
@@ -219,11 +227,32 @@ fn what_is_given_up_leaves_the_index_and_makes_room_for_others() {
 }
 
 #[test]
+fn what_nobody_read_lately_is_given_up_first() {
+    let (store, _) = store(MIB);
+    let now = at(1_000);
+    for number in 0..600 {
+        let entry = routed(1, &[(number, 1, 1)]);
+        if number % 2 == 0 {
+            freshness().read(&entry.shows()[0].record, now);
+        }
+        store.put(key(&format!("/{number}")).as_ref(), &entry);
+    }
+    store.sweep();
+    let read = |store: &Store| (0..600).step_by(2).filter(|number| store.index.has(record(*number))).count();
+    let (before, entries) = (read(&store), store.entries());
+    store.give_up(now);
+    assert_eq!(read(&store), before, "every one of them");
+    assert!(store.entries() < entries);
+    (0..30).for_each(|_| store.give_up(now));
+    assert!(read(&store) < before && store.bytes() < MIB / 4, "{store:?}");
+}
+
+#[test]
 fn a_record_that_is_shown_again_is_not_released() {
     let (store, released) = store(MIB);
     store.put(key("/a").as_ref(), &routed(1, &[(1, 1, 1)]));
     // As an eviction does: the listener has run, nobody was told yet.
-    store.cache.invalidate(&key("/a"));
+    store.kept.remove(key("/a").as_ref());
     store.put(key("/b").as_ref(), &routed(1, &[(1, 1, 1)]));
     assert!(released.lock().unwrap().is_empty());
 }

@@ -3,6 +3,7 @@
 //! Before it: a request. After it: a reply that says what it shows, or a failure. Invariant: a leg takes its draws when it is
 //! sent, and is noticed whatever becomes of it.
 
+use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,9 +33,10 @@ impl World {
             self.fired(Fault::RegionEtags);
         }
         tagged.then(|| {
-            let mut text = format!("\"{salt}:{path}");
+            let mut text = String::with_capacity(64);
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\"{salt}:{path}");
             for (key, place) in shown {
-                // Writing to a string cannot fail.
                 let _ = write!(text, ":{key}={place}");
             }
             text.push('"');
@@ -53,10 +55,11 @@ impl World {
         let (age, shown) = fate;
         let truth = &self.plan.truth;
         let mut headers = HeaderMap::new();
-        let asked = sent.at - self.start;
-        let generated = age.map_or(asked, |age| self.elapsed().saturating_sub(age));
+        let (asked, now) = (sent.at - self.start, self.elapsed());
+        let generated = age.map_or(asked, |age| now.saturating_sub(age));
         let (asked_ns, generated_ns) = (asked.as_nanos() as u64, generated.as_nanos() as u64);
-        let mut says = format!("n={};q={asked_ns};g={generated_ns};", sent.race);
+        let mut says = String::with_capacity(96);
+        let _ = write!(says, "n={};q={asked_ns};g={generated_ns};", sent.race);
         for (number, (key, place)) in shown.iter().enumerate() {
             let comma = if number > 0 { "," } else { "" };
             let _ = write!(says, "{comma}{key}={place}");
@@ -76,16 +79,18 @@ impl World {
             (false, true) => StatusCode::NOT_MODIFIED,
             (false, false) => StatusCode::OK,
         };
-        let behind = shown.iter().any(|(key, place)| *place < truth.newest(*key, self.elapsed()));
+        let behind = shown.iter().any(|(key, place)| *place < truth.newest(*key, now));
         if status == StatusCode::NOT_MODIFIED && behind {
             self.fired(Fault::OldNotModified);
         }
         let bare = status == StatusCode::NOT_MODIFIED && self.plan.bare_304;
         let states = self.plan.style == Style::Versions && (!absent || self.plan.tombstones) && !bare;
         let version = |(key, place): &(usize, usize)| {
-            let max = self.plan.windows.iter().find(|w| {
-                w.fault == Fault::MaxInReply && w.region == region && w.key == *key && w.holds(self.elapsed())
-            });
+            let max = self
+                .plan
+                .windows
+                .iter()
+                .find(|w| w.fault == Fault::MaxInReply && w.region == region && w.key == *key && w.holds(now));
             if let Some(window) = max {
                 self.fired(Fault::MaxInReply);
                 // Less than what messages may state: two regions that make up the same are two regions (R15).
@@ -95,15 +100,18 @@ impl World {
             let gone = !self.plan.tombstones && !truth.is_present(*key, *place);
             if gone { Version::NONE } else { Version(truth.version(*key, *place)) }
         };
-        let body = |(key, place): &(usize, usize)| match truth.is_present(*key, *place) {
-            true => format!("k{key}@{place} "),
-            false => format!("k{key} is not there "),
+        let body = |mut text: String, (key, place): &(usize, usize)| {
+            let _ = match truth.is_present(*key, *place) {
+                true => write!(text, "k{key}@{place} "),
+                false => write!(text, "k{key} is not there "),
+            };
+            text
         };
         Reply {
             region: RegionId(region as u8),
             status,
             headers,
-            body: if known { Bytes::new() } else { shown.iter().map(body).collect::<String>().into() },
+            body: if known { Bytes::new() } else { shown.iter().fold(String::new(), body).into() },
             versions: if states { shown.iter().map(version).collect() } else { Vec::new() },
             sent: sent.at,
             sent_wall: sent.wall,
@@ -134,14 +142,14 @@ impl Origin for Regions {
         // No two legs are sent at the same moment.
         world.clock.suspend(Duration::from_nanos(100));
         let sent = Sent { race: world.race_of(&request), at: world.clock.now(), wall: world.clock.wall() };
-        let at = world.elapsed();
+        let at = sent.at - world.start;
         world.noticed().legs[region].push(at);
         let latency = world.latency(region, at);
         async move {
             let path = request.path_and_query.as_str();
             let no_cache = request.headers.contains_key(header::CACHE_CONTROL);
-            let fate = world.fate(region, path, no_cache, at + latency / 2);
             let keys = world.records(path);
+            let fate = world.fate(region, path, &keys, no_cache, at + latency / 2);
             let outcome = match fate {
                 Fate::Fails(Failure::Connect) => {
                     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -202,11 +210,15 @@ impl World {
 
     fn note_reply(&self, path: &str, told: Told) {
         let replies = &mut self.noticed().replies;
-        let of_path = replies.entry(path.to_owned()).or_default();
-        if of_path.len() == REPLIES {
-            of_path.pop_front();
+        match replies.get_mut(path) {
+            Some(of_path) => {
+                if of_path.len() == REPLIES {
+                    of_path.pop_front();
+                }
+                of_path.push_back(told);
+            }
+            None => _ = replies.insert(path.to_owned(), VecDeque::from([told])),
         }
-        of_path.push_back(told);
     }
 
     fn note_late_winner(&self, region: usize) {

@@ -1,0 +1,117 @@
+//! A sidecar whose regions are LIVE and answer at once: what the benchmarks and the test of allocations measure.
+//!
+//! Before it: nothing. After it: requests, or announcements. No network: a reply is scripted, and always the same; no
+//! announcement comes but the caller's own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use nearside::cache::key::Seed;
+use nearside::clock::Clock;
+use nearside::config::Config;
+use nearside::config::read;
+use nearside::freshness::event::{Event, Says};
+use nearside::freshness::words::{RegionId, Version};
+use nearside::limits;
+use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
+use nearside::serve::{Parts, Sidecar};
+use nearside::tasks::Tasks;
+
+/// The regions' topics, of the first region first.
+pub(crate) const TOPICS: [&str; 3] = [
+    "arn:aws:sns:eu-west-1:000000000000:contexts",
+    "arn:aws:sns:us-east-1:000000000000:contexts",
+    "arn:aws:sns:us-west-2:000000000000:contexts",
+];
+/// Of what a region answers.
+pub(crate) const BODY_BYTES: usize = 1024;
+
+/// Settings with so many regions (three at the most), one route, and what else is to be set.
+pub(crate) fn config(regions: usize, more: &str) -> Config {
+    let region = |place: usize| {
+        let (topic, port) = (TOPICS[place], place + 1);
+        format!(
+            "[[service.region]]\nname = \"region-{port}\"\nurl = \"http://127.0.0.1:{port}\"\ntopic = \"{topic}\"\n"
+        )
+    };
+    let regions: String = (0..regions).map(region).collect();
+    let text = format!(
+        r#"
+service.name = "contexts"
+{regions}
+[[service.route]]
+path = "/v1/contexts/{{key}}/{{view}}"
+records = ["context:{{key}}"]
+[announcements]
+transport = "off"
+{more}"#
+    );
+    read::from_toml(&text).expect("the settings above are valid")
+}
+
+/// A region that answers at once with 1 KiB and the usual headers.
+pub(crate) struct Ready {
+    clock: Clock,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Ready {
+    /// All regions, on the machine's clock.
+    pub(crate) fn new() -> Self {
+        let lines = [
+            (header::CONTENT_TYPE, "application/json"),
+            (header::ETAG, "\"5\""),
+            (header::CACHE_CONTROL, "max-age=60"),
+            (header::DATE, "Fri, 15 Jan 2027 08:00:00 GMT"),
+        ];
+        let headers = lines.map(|(name, value)| (name, HeaderValue::from_static(value))).into_iter().collect();
+        Self { clock: Clock::System, headers, body: Bytes::from(vec![b'x'; BODY_BYTES]) }
+    }
+}
+
+impl Origin for Ready {
+    fn ask(&self, region: RegionId, _: Arc<Outgoing>, _: Duration) -> BoxFuture<'static, Result<Reply, Failure>> {
+        let (now, sent_wall) = (self.clock.now(), self.clock.wall());
+        let (headers, body) = (self.headers.clone(), self.body.clone());
+        let versions = vec![Version(5)];
+        let reply =
+            Reply { region, status: StatusCode::OK, headers, body, versions, sent: now, sent_wall, received: now };
+        async move { Ok(reply) }.boxed()
+    }
+}
+
+/// A sidecar of these settings, LIVE.
+pub(crate) fn sidecar(config: Config) -> Arc<Sidecar> {
+    let (clock, origin) = (Clock::System, Arc::new(Ready::new()));
+    let parts = Parts { clock, origin, tasks: Tasks::new(), seed: Seed::fixed(7), floor_slots: limits::FLOOR_SLOTS };
+    let sidecar = Sidecar::new(config, parts).expect("there are no credentials to read");
+    go_live(&sidecar);
+    sidecar
+}
+
+/// Makes every region LIVE.
+pub(crate) fn go_live(sidecar: &Sidecar) {
+    for region in regions(sidecar) {
+        for event in [Event::Subscribing(region), Event::Subscribed(region)] {
+            sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), event);
+        }
+    }
+    speak(sidecar);
+}
+
+/// Renews every region's lease: any message does.
+pub(crate) fn speak(sidecar: &Sidecar) {
+    for region in regions(sidecar) {
+        let published = sidecar.clock.wall();
+        let message = Event::Message { region, published, queued: None, numbered: None, says: Says::Unrouted };
+        sidecar.freshness.step(sidecar.clock.now(), published, message);
+    }
+}
+
+fn regions(sidecar: &Sidecar) -> impl Iterator<Item = RegionId> {
+    (0..).map(RegionId).take(sidecar.config.service.regions.len())
+}
