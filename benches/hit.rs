@@ -16,7 +16,7 @@ use nearside::cache::key::{KeyBuffer, Representation};
 use nearside::freshness::standing::{self, Use};
 use nearside::request::Admitted;
 use nearside::response::{Body, respond, show};
-use nearside::serve::{self, Sidecar};
+use nearside::serve::{self, Asking, Sidecar};
 
 mod live_sidecar;
 use live_sidecar::{config, speak};
