@@ -22,6 +22,7 @@ use crate::announce::aws::Sdk;
 use crate::announce::certificate::fetch::Fetcher;
 use crate::announce::intake::Announcements;
 use crate::announce::subscription::{self, CannotListen, Pace, Subscriptions};
+use crate::cache::capacity;
 use crate::cache::fill::audit;
 use crate::cache::key::Seed;
 use crate::clock::Clock;
@@ -274,6 +275,9 @@ fn subscribe(sidecar: &Arc<Sidecar>, pace: Pace) -> Result<(), StartError> {
                 let (now, wall) = (ticking.clock.now(), ticking.clock.wall());
                 ticking.carry_out(ticking.freshness.step(now, wall, Event::Tick));
                 ticking.store.sweep();
+                if ticking.memory.is_own {
+                    ticking.mind_memory(capacity::resident());
+                }
             }
         };
         stopping.run_until_cancelled(ticks).await;

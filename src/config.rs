@@ -195,8 +195,8 @@ pub struct Cache {
     pub negative_ttl: Duration,
     /// How long an entry holds without a lease: 30 s (R9).
     pub soft_ttl: Duration,
-    /// Bodies, headers and keys together, bytes.
-    pub max_bytes: u64,
+    /// What is kept may take, bytes; where it is not said, [`crate::cache::capacity`] does.
+    pub max_bytes: Option<u64>,
     /// How long past its time a stored reply may be served, labelled, when every region fails: 24 h.
     pub stale_if_error: Duration,
 }

@@ -61,7 +61,7 @@ pub const PLAIN_HEADERS: usize = 64;
 pub const ANSWERS_BYTES: usize = 64 * KIB;
 /// Memory that a thread keeps for its next answers, bytes.
 pub const SPARE_BYTES: usize = 2 * ANSWERS_BYTES;
-/// Largest stored body that is copied behind its head; a larger one is sent from where it lies, bytes.
+/// Largest body that is stored and sent as one with its head; a larger one is sent from where it lies, bytes.
 pub const COPIED_BODY_BYTES: usize = 16 * KIB;
 /// The memory in which a thread writes the values of its answers' own headers, bytes; it serves again and again.
 pub const HEADER_VALUES_BYTES: usize = 4 * KIB;
@@ -87,10 +87,25 @@ pub const VARIANTS_PER_URI: usize = 64;
 pub const VARY_SETS_PER_URI: usize = 4;
 /// Header names that one `Vary` may nominate; a reply with more is not stored.
 pub const VARY_NAMES: usize = 16;
+/// Largest body that is copied out of the buffer it was read into, bytes: what one read of a connection brings at most.
+pub const READ_BODY_BYTES: usize = 64 * KIB;
 /// Bytes put into the store before its pending evictions are run, so that it cannot outgrow its capacity by more.
 pub const UNSWEPT_BYTES: u64 = 4 * MIB as u64;
 /// Places that remember when an unrouted URI was last invalidated; two that share one cost a stored reply, no more.
 pub const INVALIDATIONS: usize = 4096;
+/// The cache's part of the memory there is, where the settings do not say: one in so many bytes of a cgroup's limit, and of
+/// a machine without one.
+pub const CACHE_SHARE: (u64, u64) = (2, 16);
+/// The least that the cache is given, bytes.
+pub const LEAST_CAPACITY: u64 = 16 * MIB as u64;
+/// What a machine has that does not say, bytes.
+pub const LEAST_MEMORY: u64 = 64 * MIB as u64;
+/// Shares of a cgroup's limit from which background work is put off, and from which entries go.
+pub const MEMORY_PRESSURE: (f64, f64) = (0.85, 0.92);
+/// What is given up each second while entries go, as a share of what is kept: one in so many bytes.
+pub const GIVEN_UP: u64 = 10;
+/// Entries that are looked at for it, so that it takes milliseconds.
+pub const GIVEN_UP_OF: usize = 200_000;
 /// Locks over which the index from records to keys is spread.
 pub const INDEX_SHARDS: usize = 64;
 /// Entries whose removal is not yet told; beyond it the store stops to tell them.
@@ -398,6 +413,8 @@ const _: () = assert!(TAG_EVERY.as_secs() * 12 < ABANDONED.as_secs(), "no janito
 const _: () = assert!(AWS_CALL_WAIT.1.as_millis() < AWS_CALL_WAIT.0.as_millis());
 const _: () = assert!(INVALIDATIONS.is_power_of_two());
 const _: () = assert!(INDEX_SHARDS.is_power_of_two());
+const _: () = assert!(READ_BODY_BYTES >= REPLY_HEAD_BYTES, "the buffer a head is read into holds no more");
+const _: () = assert!(COPIED_BODY_BYTES <= READ_BODY_BYTES);
 const _: () = assert!(VARY_SETS_PER_URI <= VARIANTS_PER_URI);
 const _: () = assert!(AUDIT_WINDOWS[0].as_millis() < AUDIT_WINDOWS[1].as_millis());
 const _: () = assert!(AUDIT_WINDOWS[1].as_millis() < AUDIT_WINDOWS[2].as_millis());

@@ -171,20 +171,17 @@ pub fn show(shown: Shown, mut headers: HeaderMap, names: &[String]) -> Response<
     let Shown { entry, age, not_modified, head, line } = shown;
     headers.clear();
     // With `Age`, `Cache-Status`, and `Content-Length` or `Connection`: no second table is made while it is filled.
-    headers.reserve(entry.headers.len() + 4);
-    let of_the_body = |name: &HeaderName| !not_modified || belongs_in_not_modified(name);
-    for (name, value) in entry.headers.iter().filter(|(name, _)| of_the_body(name)) {
-        headers.append(name.clone(), value.clone());
-    }
+    headers.reserve(entry.content.lines().count() + 4);
+    entry.content.put(&mut headers, |name| !not_modified || belongs_in_not_modified(name));
     let empty = not_modified || head;
     if head && !not_modified && states_length(entry.status) && !headers.contains_key(header::CONTENT_LENGTH) {
-        headers.insert(header::CONTENT_LENGTH, entry.body.len().into());
+        headers.insert(header::CONTENT_LENGTH, entry.content.body_len().into());
     }
     if let Some(age) = age {
         headers.insert(header::AGE, text::decimal(age));
     }
     headers.append(CACHE_STATUS, line.value(names));
-    let mut response = Response::new(if empty { Body::empty() } else { Body::Whole(Some(entry.body.clone())) });
+    let mut response = Response::new(if empty { Body::empty() } else { Body::Whole(Some(entry.body())) });
     *response.status_mut() = if not_modified { StatusCode::NOT_MODIFIED } else { entry.status };
     *response.headers_mut() = headers;
     response

@@ -36,9 +36,9 @@ pub struct RaceHealth {
 pub struct CacheCounts {
     /// Entries kept.
     pub entries: u64,
-    /// Bodies, headers and keys together, bytes.
+    /// All that keeping them takes, bytes.
     pub bytes: u64,
-    /// `cache.max_bytes`
+    /// What that may come to: `cache.max_bytes`, else the cache's share of the memory there is.
     pub capacity_bytes: u64,
 }
 

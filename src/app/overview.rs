@@ -38,7 +38,7 @@ pub(super) fn source(
             cache: CacheCounts {
                 entries: sidecar.store.entries(),
                 bytes: sidecar.store.bytes(),
-                capacity_bytes: sidecar.config.cache.max_bytes,
+                capacity_bytes: sidecar.store.capacity(),
             },
             connections: sidecar.config.listen.max_connections.saturating_sub(permits.available_permits()),
             tasks: sidecar.tasks.running(),

@@ -111,7 +111,7 @@ mod tests {
             let text = configuration(&wish, &extra, &address, "127.0.0.1:4".parse().unwrap());
             let config = read::from_toml(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));
             assert_eq!(config.service.regions.len(), 2);
-            assert_eq!(config.cache.max_bytes, 1 << 30);
+            assert_eq!(config.cache.max_bytes, Some(1 << 30));
         }
     }
 }

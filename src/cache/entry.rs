@@ -9,22 +9,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
+use super::content::Content;
 use super::policy::freshness::initial_age;
 use crate::clock::{Moment, Wall};
 use crate::freshness::record::Record;
-use crate::freshness::words::{Generation, RecordId, RegionId, RegionSet, Version};
-use crate::origin::reply::{Outgoing, Reply, weight_of};
+use crate::freshness::words::{Epoch, Generation, RecordId, RegionId, RegionSet, Version};
+use crate::origin::reply::{Outgoing, Reply};
 
 /// A cached response.
 pub struct Entry {
     /// The region's status.
     pub status: StatusCode,
-    /// The region's headers, end-to-end ones only, without `Age`.
-    pub headers: HeaderMap,
-    /// The body, shared with every reader.
-    pub body: Bytes,
+    /// The region's headers, end-to-end ones only, without `Age`; the body, shared with every reader; and, of a routed
+    /// entry, the headers of the request that it answers.
+    pub content: Content,
     /// Who answered.
     pub region: RegionId,
     /// When its request was sent, on the suspended-time clock and on the wall clock.
@@ -43,8 +43,7 @@ impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry")
             .field("status", &self.status)
-            .field("headers", &self.headers.len())
-            .field("body_bytes", &self.body.len())
+            .field("content", &self.content)
             .field("region", &self.region)
             .field("sent", &self.sent)
             .field("age_at_receipt", &self.age_at_receipt)
@@ -59,8 +58,7 @@ impl Entry {
         let received = reply.sent_wall + reply.received.since(reply.sent);
         Self {
             status: reply.status,
-            headers: reply.headers.clone(),
-            body: reply.body.clone(),
+            content: Content::new(&reply.headers, &reply.body),
             region: reply.region,
             sent: reply.sent,
             sent_wall: reply.sent_wall,
@@ -69,21 +67,42 @@ impl Entry {
         }
     }
 
+    /// The region's headers, put together anew.
+    pub fn headers(&self) -> HeaderMap {
+        self.content.headers()
+    }
+
+    /// The first of the region's header lines with this name.
+    pub fn header(&self, name: &HeaderName) -> Option<HeaderValue> {
+        self.content.header(name)
+    }
+
+    /// The body, shared.
+    pub fn body(&self) -> Bytes {
+        self.content.body()
+    }
+
+    /// The request that a routed entry answers, to ask again with: without the sidecar's own credentials, but with the
+    /// caller's (`exact`), which live no longer than the entry and are shown nowhere. `target` is its key's
+    /// ([`super::key::KeyRef::target`]).
+    pub fn request(&self, target: &str) -> Arc<Outgoing> {
+        let (path_and_query, headers) = (target.to_owned(), self.content.request());
+        Arc::new(Outgoing { method: Method::GET, path_and_query, headers, body: Bytes::new() })
+    }
+
     /// How old it is at `now` (RFC 9111, 4.2.3): what it had when it came, and the time since its request was sent.
     pub fn age(&self, now: Moment) -> Duration {
         self.age_at_receipt + now.since(self.sent)
     }
 
-    /// The memory it takes, bytes: body, headers with their table, and what it hangs on.
+    /// The memory it takes, bytes: body, headers, and what it hangs on.
     pub fn weight(&self) -> usize {
         let hold = match &self.hold {
-            Hold::Routed(routed) => {
-                size_of_val(&*routed.shows) + size_of_val(&*routed.epochs) + routed.request.weight()
-            }
+            Hold::Routed(routed) => routed.shows.weight() + routed.digest.as_ref().map_or(0, |_| size_of::<u128>()),
             Hold::Unrouted(stored) => size_of_val(&*stored.vary),
             Hold::Passing => 0,
         };
-        size_of::<Self>() + self.body.len() + weight_of(&self.headers) + hold
+        size_of::<Self>() + self.content.weight() + hold
     }
 
     /// The records that it shows; none when it is unrouted.
@@ -92,6 +111,11 @@ impl Entry {
             Hold::Routed(routed) => &routed.shows,
             Hold::Unrouted(_) | Hold::Passing => &[],
         }
+    }
+
+    /// Whether somebody read it, or another entry of its records, in the last minute; unrouted ones do not know.
+    pub fn was_read_lately(&self, now: Moment) -> bool {
+        self.shows().iter().any(|shown| shown.record.was_read_lately(now))
     }
 
     /// Whether a reply with this status and digest ([`crate::codec::digest`]) says the same. Unrouted entries keep no
@@ -104,7 +128,7 @@ impl Entry {
     }
 
     fn digest(&self, routed: &Routed) -> u128 {
-        routed.digest.unwrap_or_else(|| crate::codec::digest(&self.body, &self.headers))
+        routed.digest().unwrap_or_else(|| crate::codec::digest(&self.body(), &self.headers()))
     }
 
     /// Whether it may take the place of `stored`, under the same key: a late fill never overwrites a newer entry (R3).
@@ -162,23 +186,65 @@ pub struct Routed {
     /// Its route, by its place in the configuration.
     pub route: u16,
     /// Each record it shows.
-    pub shows: Box<[Shown]>,
-    /// The request that it answers, to ask again with: without the sidecar's own credentials, but with the caller's
-    /// (`exact`), which live no longer than the entry and are shown nowhere.
-    pub request: Arc<Outgoing>,
+    pub shows: Shows,
     /// Digest over the decoded content, what stands for the version when there is none; `None` when a version is stated
     /// of every record, or while it is being worked out.
-    pub digest: Option<u128>,
+    pub digest: Option<Box<u128>>,
     /// CONFIRMED, PROVISIONAL or UNVERIFIED when it was stored.
     pub standing: Standing,
-    /// Regions that were LIVE when the request was sent, with their epoch then in `Horizon` order: an epoch per region.
-    pub epochs: Box<[crate::freshness::words::Epoch]>,
+    /// Regions that were LIVE when the request was sent, with their epoch then in `Horizon` order: an epoch per region,
+    /// shared by entries filled alike.
+    pub epochs: Arc<[Epoch]>,
     /// Regions LIVE at that time.
     pub live: RegionSet,
     /// When it was last confirmed by a region.
     pub confirmed: Moment,
     /// Full TTL of its route (or the negative one), counted from `sent`; jitter already taken off (R16).
     pub ttl: Duration,
+}
+
+impl Routed {
+    /// The digest, where it is kept.
+    pub fn digest(&self) -> Option<u128> {
+        self.digest.as_deref().copied()
+    }
+}
+
+/// The records that an entry shows, in the route's order. Nearly all show one, which then takes no memory of its own.
+#[derive(Debug)]
+pub enum Shows {
+    /// One.
+    One([Shown; 1]),
+    /// None or several.
+    Many(Box<[Shown]>),
+}
+
+impl Shows {
+    /// The memory it takes beside itself, bytes; a record's cell among it, as if nobody else held it.
+    fn weight(&self) -> usize {
+        let apart = match self {
+            Self::One(_) => 0,
+            Self::Many(shows) => size_of_val(&**shows),
+        };
+        apart + self.len() * size_of::<Record>()
+    }
+}
+
+impl std::ops::Deref for Shows {
+    type Target = [Shown];
+    fn deref(&self) -> &[Shown] {
+        match self {
+            Self::One(shown) => shown,
+            Self::Many(shows) => shows,
+        }
+    }
+}
+
+impl FromIterator<Shown> for Shows {
+    fn from_iter<I: IntoIterator<Item = Shown>>(shows: I) -> Self {
+        let shows: Vec<Shown> = shows.into_iter().collect();
+        shows.try_into().map_or_else(|shows: Vec<Shown>| Self::Many(shows.into()), Self::One)
+    }
 }
 
 /// One record as an entry shows it.

@@ -79,6 +79,15 @@ impl KeyRef<'_> {
         Key { hash: self.hash, bytes: self.bytes.into() }
     }
 
+    /// The path and query that it is of, as the caller wrote them.
+    pub fn target(&self) -> &str {
+        let begin = size_of::<u8>() + size_of::<u32>();
+        let length =
+            self.bytes.get(1..begin).map_or(0, |length| u32::from_le_bytes(length.try_into().unwrap_or_default()));
+        let target = self.bytes.get(begin..begin + length as usize).unwrap_or_default();
+        std::str::from_utf8(target).expect("a key's first part was a string")
+    }
+
     /// Its hash under the process's seed: for the few places that share by it.
     pub const fn hash(self) -> u64 {
         self.hash

@@ -5,7 +5,10 @@
 
 use std::io::Write;
 
+use bytesize::ByteSize;
+
 use super::{CheckArgs, CommandError, paint, settings, told, variables};
+use crate::cache::capacity::Memory;
 use crate::config::{effective, read};
 
 /// Reads the configuration as `nearside run` would, and tells what it came to.
@@ -25,7 +28,15 @@ pub(super) fn check(args: CheckArgs) -> Result<(), CommandError> {
             count(config.service.regions.len(), "region"),
             count(config.service.routes.len(), "route"),
             count(origins.warnings.len(), "warning")
-        )
+        )?;
+        let memory = Memory::of_the_machine();
+        let (whose, size) = (if memory.is_own { "the cgroup's limit" } else { "the machine's memory" }, ByteSize);
+        match config.cache.max_bytes {
+            Some(bytes) => writeln!(err, "the cache may hold {}, as cache.max_bytes says", size(bytes)),
+            None => {
+                writeln!(err, "the cache may hold {} of {whose} of {}", size(memory.capacity()), size(memory.limit))
+            }
+        }
     };
     print().map_err(|error| CommandError::Failed(format!("the settings could not be printed: {error}")))
 }

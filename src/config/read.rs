@@ -316,7 +316,7 @@ fn cache(ledger: &mut Ledger, root: &Table) -> Cache {
         ttl: scope.given(ledger, &schema::CACHE_TTL, value::duration),
         negative_ttl: scope.given(ledger, &schema::CACHE_NEGATIVE_TTL, value::duration),
         soft_ttl: scope.given(ledger, &schema::CACHE_SOFT_TTL, value::duration),
-        max_bytes: scope.given(ledger, &schema::CACHE_MAX_BYTES, value::size),
+        max_bytes: scope.optional(ledger, &schema::CACHE_MAX_BYTES, value::size),
         stale_if_error: scope.given(ledger, &schema::CACHE_STALE_IF_ERROR, value::duration),
     }
 }

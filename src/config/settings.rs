@@ -250,8 +250,8 @@ settings! {
         "How long an absence (404, 410) is kept.";
     CACHE_SOFT_TTL = Cache "soft_ttl" seconds(0, HOUR), Is("30s"),
         "How long a reply is kept while nothing proves that announcements arrive.";
-    CACHE_MAX_BYTES = Cache "max_bytes" Size(MIB, TIB), Is("256MiB"),
-        "Bodies, headers and keys together.";
+    CACHE_MAX_BYTES = Cache "max_bytes" Size(MIB, TIB), Is(""),
+        "How much memory the cache may take; by default half of the cgroup's limit, or a sixteenth of the machine's memory.";
     CACHE_STALE_IF_ERROR = Cache "stale_if_error" seconds(0, 30 * DAY), Is("24h"),
         "How long past its time a reply may be served, labelled, while every region fails.";
 

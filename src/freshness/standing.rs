@@ -8,7 +8,7 @@
 //! Invariant: an entry is [`Use::Fresh`] for its full TTL only while some region that was LIVE when its request was
 //! sent has lost nothing since and still proves that it speaks.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::event::Subscription;
@@ -63,8 +63,17 @@ impl Sent {
     }
 
     /// Every region's epoch when the request was sent, for [`Routed::epochs`].
-    pub fn epochs(&self) -> Box<[Epoch]> {
-        self.horizon.regions.iter().map(|sight| sight.epoch).collect()
+    ///
+    /// Epochs seldom move, so that nearly all entries share one list.
+    pub fn epochs(&self) -> Arc<[Epoch]> {
+        static LAST: Mutex<Option<Arc<[Epoch]>>> = Mutex::new(None);
+        let epochs = || self.horizon.regions.iter().map(|sight| sight.epoch);
+        // Replaced whole: a panic elsewhere cannot leave half of one.
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some(last) if last.iter().copied().eq(epochs()) => last.clone(),
+            _ => last.insert(epochs().collect()).clone(),
+        }
     }
 }
 
@@ -116,7 +125,7 @@ pub fn recheck_may_settle(horizon: &Horizon, now: Moment) -> bool {
 /// What `entry`, whose request was sent at `sent`, is good for at `now`: the hit path.
 pub fn judge(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_ttl: Duration) -> Use {
     let mut escaped = false;
-    for shown in &entry.shows {
+    for shown in &*entry.shows {
         let state = shown.record.snapshot();
         if !state.upholds(shown.version, shown.generation) {
             return Use::Below;
@@ -206,7 +215,7 @@ fn best_witness(entry: &Routed, horizon: &Horizon, now: Moment) -> Witness {
 
 /// The regions, LIVE when the request was sent, whose epoch has not moved since (R10).
 fn unbroken<'a>(entry: &'a Routed, horizon: &'a Horizon) -> impl Iterator<Item = &'a Sight> {
-    let epochs = (0u8..).map(RegionId).zip(horizon.regions.iter().zip(&entry.epochs));
+    let epochs = (0u8..).map(RegionId).zip(horizon.regions.iter().zip(&*entry.epochs));
     epochs
         .filter(|(region, (sight, epoch))| entry.live.contains(*region) && sight.epoch == **epoch)
         .map(|(_, (sight, _))| sight)

@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::*;
+use crate::cache::content::Content;
 use crate::cache::entry::{Entry, Hold};
 use crate::clock::{Moment, Wall};
 use crate::config::Listen;
@@ -35,8 +36,7 @@ fn at_once() -> AtOnce {
             let body = bytes.map_or_else(|| head.path().to_owned(), |bytes| "x".repeat(bytes));
             let entry = Entry {
                 status: StatusCode::OK,
-                headers: HeaderMap::new(),
-                body: body.into(),
+                content: Content::new(&HeaderMap::new(), &body.into()),
                 region: RegionId(0),
                 sent: Moment::ZERO,
                 sent_wall: Wall::from_millis(0),

@@ -50,21 +50,6 @@ pub struct Reply {
     pub received: Moment,
 }
 
-impl Outgoing {
-    /// The memory it takes, bytes.
-    pub fn weight(&self) -> usize {
-        size_of::<Self>() + self.path_and_query.len() + weight_of(&self.headers) + self.body.len()
-    }
-}
-
-/// The memory that headers take, bytes.
-pub fn weight_of(headers: &HeaderMap) -> usize {
-    // A header map holds a bucket per line (name, value, hash, links), a third of them spare, and each value has an
-    // allocation of its own. Measured with eight usual headers: within 5 %.
-    const LINE: usize = (size_of::<http::HeaderName>() + size_of::<http::HeaderValue>() + 40) * 4 / 3 + 32;
-    headers.iter().map(|(name, value)| LINE + name.as_str().len() + value.len()).sum()
-}
-
 /// Credentials, record keys and bodies are in here: what is shown is how much of each.
 impl fmt::Debug for Outgoing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

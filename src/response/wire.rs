@@ -5,26 +5,27 @@
 //! body that follows, whatever the region stated.
 
 use bytes::Bytes;
-use http::{HeaderName, StatusCode, header};
+use http::StatusCode;
 
 use super::{CACHE_STATUS, Shown, states_length};
 use crate::cache::policy::fields::belongs_in_not_modified;
-use crate::limits;
 
 /// Appends `shown` to `out`. What comes back is a body that is better sent from where it lies, right behind.
 #[must_use]
 pub fn put(shown: &Shown, names: &[String], out: &mut Vec<u8>) -> Option<Bytes> {
     let Shown { entry, age, not_modified, head, line } = shown;
     put_status(if *not_modified { StatusCode::NOT_MODIFIED } else { entry.status }, out);
-    let belongs = |name: &HeaderName| {
-        if *not_modified { belongs_in_not_modified(name) } else { *name != header::CONTENT_LENGTH }
-    };
-    for (name, value) in entry.headers.iter().filter(|(name, _)| belongs(name)) {
-        put_line(name.as_str(), value.as_bytes(), out);
+    let content = &entry.content;
+    if *not_modified {
+        for (name, value) in content.lines().filter(|(name, _)| belongs_in_not_modified(name)) {
+            put_line(name, value, out);
+        }
+    } else {
+        out.extend_from_slice(content.wire());
     }
     let silent = *not_modified || !states_length(entry.status);
     if !silent {
-        put_line("content-length", itoa::Buffer::new().format(entry.body.len()).as_bytes(), out);
+        put_line("content-length", itoa::Buffer::new().format(content.body_len()).as_bytes(), out);
     }
     if let Some(age) = age {
         put_line("age", itoa::Buffer::new().format(*age).as_bytes(), out);
@@ -36,11 +37,13 @@ pub fn put(shown: &Shown, names: &[String], out: &mut Vec<u8>) -> Option<Bytes> 
     if silent || *head {
         return None;
     }
-    if entry.body.len() > limits::COPIED_BODY_BYTES {
-        return Some(entry.body.clone());
+    match content.to_copy() {
+        Ok(body) => {
+            out.extend_from_slice(body);
+            None
+        }
+        Err(apart) => Some(apart.clone()),
     }
-    out.extend_from_slice(&entry.body);
-    None
 }
 
 fn put_status(status: StatusCode, out: &mut Vec<u8>) {

@@ -5,9 +5,11 @@
 //! most the watch over a credentials file; with a simulated clock, a scripted origin, a fixed seed, one thread and
 //! `fastrand::seed` called on it before, the same requests come to the same answers.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::announce::subscription::Subscriptions;
+use crate::cache::capacity::{Memory, Pressure};
 use crate::cache::fill::Fills;
 use crate::cache::fill::audit::Auditor;
 use crate::cache::key::Seed;
@@ -37,6 +39,10 @@ pub struct Sidecar {
     pub credentials: Vec<Option<Held>>,
     /// What is kept.
     pub store: Store,
+    /// What the process may use.
+    pub memory: Memory,
+    /// Memory is short: background work is put off.
+    pub sheds: AtomicBool,
     /// Who asks for what.
     pub fills: Fills,
     /// The protocol.
@@ -76,6 +82,28 @@ pub struct Parts {
 }
 
 impl Sidecar {
+    /// Gives up what can be spared when the process holds `resident` bytes: background work first, then entries. To be
+    /// called about once a second.
+    pub fn mind_memory(&self, resident: u64) {
+        let pressure = self.memory.pressure(resident);
+        let sheds = pressure > Pressure::None;
+        if self.sheds.swap(sheds, Ordering::Relaxed) != sheds {
+            let (limit, entries) = (self.memory.limit, self.store.entries());
+            match sheds {
+                true => tracing::warn!(
+                    resident,
+                    limit,
+                    entries,
+                    "memory is short: nothing is asked for in the background"
+                ),
+                false => tracing::info!(resident, limit, entries, "memory is no longer short"),
+            }
+        }
+        if pressure == Pressure::Evict {
+            self.store.give_up(self.clock.now());
+        }
+    }
+
     /// Everything a request needs.
     ///
     /// # Errors
@@ -87,7 +115,9 @@ impl Sidecar {
         let regions = Regions::new(&config, origin, clock.clone(), metrics.clone());
         let freshness = Arc::new(Freshness::new(&config.freshness, names.len(), floor_slots, clock.now()));
         let released = freshness.clone();
-        let store = Store::new(config.cache.max_bytes, move |record| released.release(record));
+        let memory = Memory::of_the_machine();
+        let capacity = config.cache.max_bytes.unwrap_or_else(|| memory.capacity());
+        let store = Store::new(capacity, move |record| released.release(record));
         let held = |route: &Route| match &route.identity {
             IdentityMode::Exact(_) => Ok(None),
             IdentityMode::Sidecar(credentials) => {
@@ -103,6 +133,8 @@ impl Sidecar {
             seed,
             credentials,
             store,
+            memory,
+            sheds: AtomicBool::new(false),
             fills: Fills::default(),
             freshness,
             audits: Auditor::default(),

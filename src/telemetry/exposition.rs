@@ -41,7 +41,7 @@ pub struct Gauges {
     pub cache_entries: u64,
     /// Bodies, headers and keys together, bytes.
     pub cache_bytes: u64,
-    /// `cache.max_bytes`
+    /// `cache.max_bytes`, else the cache's share of the memory there is.
     pub cache_capacity: u64,
     /// Connections open to the listeners of the service.
     pub connections: usize,

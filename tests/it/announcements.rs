@@ -221,7 +221,7 @@ fn config(service: &str, topics: &[TopicArn], transport: Transport) -> Config {
             ttl: second,
             negative_ttl: second,
             soft_ttl: second,
-            max_bytes: 1,
+            max_bytes: Some(1),
             stale_if_error: second,
         },
         race: config::Race { mode: config::RaceMode::All, deadline: second, primary: 0, permits: 1 },

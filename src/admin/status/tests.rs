@@ -47,7 +47,7 @@ pub(in crate::admin) fn config() -> Config {
             ttl: 3600 * SECOND,
             negative_ttl: 30 * SECOND,
             soft_ttl: 30 * SECOND,
-            max_bytes: 1 << 28,
+            max_bytes: Some(1 << 28),
             stale_if_error: 86_400 * SECOND,
         },
         race: config::Race { mode: config::RaceMode::All, deadline: 2 * SECOND, primary: 0, permits: 64 },

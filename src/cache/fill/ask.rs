@@ -105,16 +105,13 @@ impl Ask {
     }
 }
 
-/// What an entry keeps of the request it answers: all but what describes that one request.
-pub fn kept(request: &Arc<Outgoing>) -> Arc<Outgoing> {
-    if !ALONG.iter().any(|name| request.headers.contains_key(name)) {
-        return request.clone();
-    }
-    let mut kept = Outgoing::clone(request);
+/// What an entry keeps of the headers of the request it answers: all but what describes that one request.
+pub fn kept(request: &Outgoing) -> HeaderMap {
+    let mut kept = request.headers.clone();
     for name in &ALONG {
-        kept.headers.remove(name);
+        kept.remove(name);
     }
-    Arc::new(kept)
+    kept
 }
 
 /// Headers that describe the request, not what is asked for: they go along from the fill's first reader.

@@ -8,6 +8,7 @@
 //! takes: 26 s at the least budget. An audit sends nothing beyond its share of the background legs.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -77,7 +78,7 @@ async fn run(sidecar: &Arc<Sidecar>, period: Duration) {
     let mut backlog = VecDeque::new();
     loop {
         tokio::time::sleep(step).await;
-        if switch::is_on(Rule::R17) {
+        if switch::is_on(Rule::R17) && !sidecar.sheds.load(Ordering::Relaxed) {
             look(sidecar, &mut backlog);
             gather(sidecar, &mut walk, &mut backlog);
             send(sidecar, &mut backlog);
@@ -127,8 +128,8 @@ async fn audit(sidecar: &Arc<Sidecar>, key: Key) {
     };
     let Some(routed) = entry.hold.routed() else { return };
     let ask = Ask {
+        request: entry.request(key.as_ref().target()),
         key,
-        request: routed.request.clone(),
         of: Of::Route(routing.clone()),
         previous: None,
         purpose: Purpose::Background,
@@ -215,7 +216,7 @@ fn credible(versions: impl Iterator<Item = Version>, records: usize) -> Box<[Ver
 async fn judge(entry: &Arc<Entry>, routed: &Routed, seen: &[(RegionId, Shows)]) -> (Shows, Verdict) {
     let versions = credible(routed.shows.iter().map(|shown| shown.version), routed.shows.len());
     let compared = versions.is_empty() || seen.iter().any(|(_, shows)| shows.versions.is_empty());
-    let digest = match routed.digest {
+    let digest = match routed.digest() {
         None if compared => digest_of(entry).await,
         known => known,
     };
@@ -226,11 +227,11 @@ async fn judge(entry: &Arc<Entry>, routed: &Routed, seen: &[(RegionId, Shows)]) 
 
 /// A large body takes milliseconds, which nobody else should wait for.
 async fn digest_of(entry: &Arc<Entry>) -> Option<u128> {
-    if entry.body.len() <= limits::INLINE_DIGEST_BYTES {
-        return Some(crate::codec::digest(&entry.body, &entry.headers));
+    if entry.content.body_len() <= limits::INLINE_DIGEST_BYTES {
+        return Some(crate::codec::digest(&entry.body(), &entry.headers()));
     }
     let entry = entry.clone();
-    compute(move || crate::codec::digest(&entry.body, &entry.headers)).await
+    compute(move || crate::codec::digest(&entry.body(), &entry.headers())).await
 }
 
 fn suspicion(

@@ -6,6 +6,7 @@
 //! that brought nothing asks for himself.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -100,6 +101,9 @@ pub(super) fn recheck(sidecar: &Arc<Sidecar>, ask: Ask) {
     if ask.purpose == Purpose::Background || ask.alone || !is_provisional(sidecar, &ask) || !settles() {
         return;
     }
+    if sidecar.sheds.load(Ordering::Relaxed) {
+        return;
+    }
     // What was stored before is not held until the next recheck, which looks anew.
     let ask = Ask { previous: None, ..ask };
     let generation = ask.generation();
@@ -150,7 +154,7 @@ pub fn recheck_found(sidecar: &Arc<Sidecar>, key: KeyRef<'_>, entry: &Entry, now
         return;
     }
     let Some(routing) = sidecar.routing_of(entry) else { return };
-    let request = routed.request.clone();
+    let request = entry.request(key.as_ref().target());
     let of = Of::Route(routing);
     let purpose = Purpose::Foreground;
     recheck(sidecar, Ask { key, request, of, previous: None, purpose, no_cache: false, alone: false });
@@ -164,6 +168,9 @@ fn is_provisional(sidecar: &Sidecar, ask: &Ask) -> bool {
 /// Refetches what is stored of a record that an announcement named: at once but for a jitter, within the budget. What
 /// there is no room for waits for a reader.
 pub fn refetch(sidecar: &Arc<Sidecar>, record: RecordId) {
+    if sidecar.sheds.load(Ordering::Relaxed) {
+        return;
+    }
     let stored = sidecar.store.entries_of(record);
     let outdated = stored.into_iter().filter(|(_, entry)| is_outdated(sidecar, entry));
     for (key, _) in outdated.take(REFETCHES_PER_RECORD) {
@@ -195,7 +202,7 @@ fn is_outdated(sidecar: &Sidecar, entry: &Entry) -> bool {
 fn asked_again(sidecar: &Sidecar, key: Key) -> Option<Ask> {
     let previous = sidecar.store.get(key.as_ref()).filter(|entry| is_outdated(sidecar, entry))?;
     let routing = sidecar.routing_of(&previous)?;
-    let request = previous.hold.routed()?.request.clone();
+    let request = previous.request(key.as_ref().target());
     Some(Ask {
         key,
         request,

@@ -113,6 +113,7 @@ mod tests {
     use http::{HeaderMap, StatusCode};
 
     use super::*;
+    use crate::cache::content::Content;
     use crate::cache::entry::{Entry, Hold};
     use crate::cache::key::{KeyBuffer, Seed};
     use crate::clock::Wall;
@@ -131,8 +132,7 @@ mod tests {
     fn failed(body: usize) -> Filled {
         let error = Entry {
             status: StatusCode::SERVICE_UNAVAILABLE,
-            headers: HeaderMap::new(),
-            body: Bytes::from(vec![0; body]),
+            content: Content::new(&HeaderMap::new(), &Bytes::from(vec![0; body])),
             region: RegionId(0),
             sent: at(0),
             sent_wall: Wall::default(),

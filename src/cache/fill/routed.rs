@@ -13,6 +13,7 @@ use http::{HeaderValue, StatusCode, header};
 
 use super::ask::kept;
 use super::{Ask, BELOW_FLOOR, Failed, Filled, Got, Pilot, Routing};
+use crate::cache::content::Content;
 use crate::cache::entry::{Entry, Hold, Routed, Shown, Standing};
 use crate::cache::policy::directives::Said;
 use crate::cache::policy::fields;
@@ -109,29 +110,29 @@ pub(super) fn learn(sidecar: &Arc<Sidecar>, ask: &Ask, routing: &Routing, asked:
 fn known(ask: &Ask, routing: &Routing, sent: &Sent) -> Option<Known> {
     let previous = ask.previous.as_ref()?;
     let Hold::Routed(routed) = &previous.hold else { return None };
-    if !previous.headers.contains_key(header::ETAG) || routed.shows.len() != routing.records().len() {
+    if previous.header(&header::ETAG).is_none() || routed.shows.len() != routing.records().len() {
         return None;
     }
     let current = |(shown, now): (&Shown, &Snapshot)| now.upholds(shown.version, shown.generation);
     if !is_on(Rule::R7) {
         // Whatever is not modified is taken for the newest that was heard of.
         let floors = sent.fence.iter().map(|now| now.floor).filter(|floor| *floor != Version::NONE);
-        return Some(Known { versions: floors.collect(), digest: routed.digest });
+        return Some(Known { versions: floors.collect(), digest: routed.digest() });
     }
     let usable = routed.shows.iter().zip(&sent.fence).all(current);
     // A record without a version keeps its place among those that have one.
     let versions = || routed.shows.iter().map(|shown| shown.version);
     let stated = if versions().all(|version| version == Version::NONE) { Vec::new() } else { versions().collect() };
-    usable.then_some(Known { versions: stated, digest: routed.digest })
+    usable.then_some(Known { versions: stated, digest: routed.digest() })
 }
 
 /// The request as it goes out: validators, `no-cache` after an announcement (R8), the sidecar's own credentials.
 /// `None` when those cannot be read.
 fn dressed(sidecar: &Sidecar, ask: &Ask, routing: &Routing, sent: &Sent, conditional: bool) -> Option<Arc<Outgoing>> {
     let mut request = Outgoing::clone(&ask.request);
-    let tag = ask.previous.as_ref().and_then(|previous| previous.headers.get(header::ETAG));
+    let tag = ask.previous.as_ref().and_then(|previous| previous.header(&header::ETAG));
     if let (true, Some(tag)) = (conditional, tag) {
-        request.headers.insert(header::IF_NONE_MATCH, tag.clone());
+        request.headers.insert(header::IF_NONE_MATCH, tag);
     }
     if ask.no_cache || is_on(Rule::R8) && sent.fence.iter().any(|record| record.marker.is_some()) {
         request.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -243,7 +244,7 @@ impl RoutedFill<'_> {
     }
 
     fn got(&self, entry: Arc<Entry>, winner: &Winner, stored: bool) -> Got {
-        let private = Said::of(&entry.headers).no_store && !self.route().store_no_store;
+        let private = Said::of(&entry.headers()).no_store && !self.route().store_no_store;
         let label = match winner.label {
             Some(Label::BelowFloor) => Some(BELOW_FLOOR),
             None => self.is_doubted().then_some("floor-escaped"),
@@ -288,8 +289,11 @@ impl RoutedFill<'_> {
         let digest = digests.iter().find(|(region, _)| *region == reply.region).map(|(_, digest)| *digest);
         Entry {
             status: reply.status,
-            headers: fields::whole(&reply.headers, received(reply)),
-            body: reply.body.clone(),
+            content: Content::answering(
+                &fields::whole(&reply.headers, received(reply)),
+                &reply.body,
+                &kept(&self.ask.request),
+            ),
             region: reply.region,
             sent: self.sent.at,
             sent_wall: reply.sent_wall,
@@ -301,11 +305,13 @@ impl RoutedFill<'_> {
     /// R7: the stored body with the 304's headers (RFC 9111, 3.2), counted from this request.
     fn refreshed(&self, previous: &Entry, reply: &Reply, versions: &[Version], standing: Standing) -> Entry {
         let absent = is_absent(previous.status);
-        let digest = previous.hold.routed().and_then(|routed| routed.digest);
+        let digest = previous.hold.routed().and_then(Routed::digest);
         Entry {
             status: previous.status,
-            headers: fields::updated_whole(&previous.headers, &reply.headers, received(reply)),
-            body: previous.body.clone(),
+            content: previous.content.under(
+                &fields::updated_whole(&previous.headers(), &reply.headers, received(reply)),
+                &kept(&self.ask.request),
+            ),
             region: reply.region,
             sent: self.sent.at,
             sent_wall: reply.sent_wall,
@@ -326,8 +332,7 @@ impl RoutedFill<'_> {
         Routed {
             route: self.routing.route as u16,
             shows: self.routing.records().iter().enumerate().zip(versions).map(shown).collect(),
-            request: kept(&self.ask.request),
-            digest,
+            digest: digest.map(Box::new),
             standing,
             epochs: self.sent.epochs(),
             live: self.sent.live(),

@@ -271,7 +271,7 @@ async fn an_entry_keeps_the_callers_credentials_but_not_what_describes_one_reque
     gate.notify_one();
     reader.await.unwrap().unwrap();
     let (_, entry) = world.sidecar.store.entries_of(world.record("secret-key")).swap_remove(0);
-    let kept = &entry.hold.routed().unwrap().request;
+    let kept = entry.request("/v1/contexts/secret-key/full");
     assert_eq!(kept.headers["authorization"], "Bearer secret-token");
     assert!(!kept.headers.contains_key("traceparent"));
     for shown in [format!("{entry:?}"), format!("{request:?}"), format!("{kept:#?}")] {

@@ -9,6 +9,7 @@ use http::{Method, StatusCode};
 
 use super::ask::ALONG;
 use super::{Ask, Failed, Filled, Got, Pilot};
+use crate::cache::content::Content;
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::KeyBuffer;
 use crate::cache::policy::{self, HeadEffect, Renewal, Stored, fields};
@@ -56,7 +57,7 @@ fn dressed(ask: &Ask) -> Arc<Outgoing> {
         return ask.request.clone();
     };
     let mut request = Outgoing::clone(&ask.request);
-    policy::validators::validate(&mut request.headers, &previous.headers);
+    policy::validators::validate(&mut request.headers, &previous.headers());
     Arc::new(request)
 }
 
@@ -123,5 +124,6 @@ fn put(sidecar: &Sidecar, ask: &Ask, entry: Arc<Entry>) -> bool {
 
 fn entry(reply: &Reply, facts: Stored) -> Entry {
     let received = reply.sent_wall + reply.received.since(reply.sent);
-    Entry { headers: fields::kept(&reply.headers, received), hold: Hold::Unrouted(facts), ..Entry::passing(reply) }
+    let content = Content::new(&fields::kept(&reply.headers, received), &reply.body);
+    Entry { content, hold: Hold::Unrouted(facts), ..Entry::passing(reply) }
 }

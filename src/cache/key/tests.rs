@@ -158,3 +158,10 @@ proptest! {
         prop_assert_eq!(key(&left) == key(&right), selected(&left) == selected(&right));
     }
 }
+
+#[test]
+fn a_key_gives_back_the_target_that_it_is_of() {
+    let key = routed("/v1/contexts/caf\u{e9}?b=c", &[("accept", "text/html")], &["x-tenant"], 7);
+    assert_eq!(key.as_ref().target(), "/v1/contexts/caf\u{e9}?b=c");
+    assert_eq!(KeyBuffer::new(SEED).primary("").target(), "");
+}

@@ -40,7 +40,12 @@ pub fn stated_age(headers: &HeaderMap) -> Duration {
 
 /// The HTTP date of a header field; `None` when it is missing or is none, `0` for instance (5.3).
 pub fn date(headers: &HeaderMap, name: &HeaderName) -> Option<Wall> {
-    let text = headers.get(name)?.to_str().ok()?;
+    date_of(headers.get(name)?.as_bytes())
+}
+
+/// The date that a header's value states.
+pub(super) fn date_of(value: &[u8]) -> Option<Wall> {
+    let text = std::str::from_utf8(value).ok()?;
     httpdate::parse_http_date(text.trim()).ok().map(Wall::from_system_time)
 }
 

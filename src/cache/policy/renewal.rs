@@ -6,6 +6,7 @@ use http::{HeaderMap, Method, StatusCode, header};
 
 use super::validators::speaks_of;
 use super::{fields, freshness, storable};
+use crate::cache::content::Content;
 use crate::cache::entry::{Entry, Hold};
 use crate::origin::reply::Reply;
 
@@ -22,7 +23,7 @@ pub enum Renewal {
 
 /// `entry` with what the 304 `reply` says, for a request with `headers`.
 pub fn refreshed(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> Renewal {
-    if !speaks_of(&reply.headers, &entry.headers) {
+    if !speaks_of(&reply.headers, &entry.headers()) {
         return Renewal::Mismatch;
     }
     renewed(entry, headers, reply)
@@ -30,15 +31,14 @@ pub fn refreshed(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> Renewal {
 
 fn renewed(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> Renewal {
     let received = reply.sent_wall + reply.received.since(reply.sent);
-    let merged = fields::updated(&entry.headers, &reply.headers, received);
+    let merged = fields::updated(&entry.headers(), &reply.headers, received);
     // A whole reply as the region would have sent it, so that the same rules decide about it as about any other.
-    let whole = Reply { status: entry.status, headers: merged, body: entry.body.clone(), ..reply.clone() };
+    let whole = Reply { status: entry.status, headers: merged, body: entry.body(), ..reply.clone() };
     let stored = storable(&Method::GET, headers, &whole);
     let keep = stored.is_some();
     let entry = Arc::new(Entry {
         status: whole.status,
-        headers: whole.headers,
-        body: whole.body,
+        content: Content::new(&whole.headers, &whole.body),
         region: reply.region,
         sent: reply.sent,
         sent_wall: reply.sent_wall,
@@ -65,13 +65,13 @@ pub fn after_head(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> HeadEffe
     if reply.status != StatusCode::OK || entry.status != StatusCode::OK {
         return HeadEffect::Nothing;
     }
-    let differs = |name| match (reply.headers.get(&name), entry.headers.get(&name)) {
-        (Some(new), Some(old)) => new != old,
+    let differs = |name| match (reply.headers.get(&name), entry.header(&name)) {
+        (Some(new), Some(old)) => old != new,
         (Some(_), None) => name != header::CONTENT_LENGTH,
         (None, _) => false,
     };
     let length = reply.headers.get(header::CONTENT_LENGTH).and_then(|line| line.to_str().ok()?.trim().parse().ok());
-    let other_length = length.is_some_and(|length: u64| length != entry.body.len() as u64);
+    let other_length = length.is_some_and(|length: u64| length != entry.content.body_len() as u64);
     if differs(header::ETAG) || differs(header::LAST_MODIFIED) || differs(header::CONTENT_LENGTH) || other_length {
         return HeadEffect::Remove;
     }

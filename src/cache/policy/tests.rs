@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::*;
+use crate::cache::content::Content;
 use crate::cache::entry::{Entry, Hold};
 use crate::clock::{Moment, Wall};
 use crate::freshness::words::RegionId;
@@ -60,8 +61,7 @@ fn entry(pairs: &[(&str, &str)]) -> Entry {
     let reply = reply(200, pairs);
     Entry {
         status: reply.status,
-        headers: fields::kept(&reply.headers, DATE),
-        body: reply.body,
+        content: Content::new(&fields::kept(&reply.headers, DATE), &reply.body),
         region: reply.region,
         sent: reply.sent,
         sent_wall: reply.sent_wall,

@@ -4,7 +4,7 @@
 
 use http::{HeaderMap, header};
 
-use super::freshness::date;
+use super::freshness::{date, date_of};
 use crate::cache::entry::Entry;
 use crate::limits;
 
@@ -20,7 +20,11 @@ pub struct EntityTag<'a> {
 impl<'a> EntityTag<'a> {
     /// The one of a reply's `ETag`. Without quotes it is taken as it stands: servers that forget them mean it so.
     pub fn of(headers: &'a HeaderMap) -> Option<Self> {
-        EntityTags { rest: headers.get(header::ETAG)?.as_bytes() }.next()
+        Self::first(headers.get(header::ETAG)?.as_bytes())
+    }
+
+    fn first(rest: &'a [u8]) -> Option<Self> {
+        EntityTags { rest }.next()
     }
 
     /// Equal byte for byte, neither weak (RFC 9110, 8.8.3.2).
@@ -92,7 +96,7 @@ pub fn not_modified(request: &HeaderMap, entry: &Entry) -> bool {
         return false;
     }
     if request.contains_key(header::IF_NONE_MATCH) {
-        let stored = EntityTag::of(&entry.headers);
+        let stored = entry.content.value(&header::ETAG).and_then(EntityTag::first);
         let lines = request.get_all(header::IF_NONE_MATCH).into_iter().map(|line| line.as_bytes().trim_ascii());
         return lines.take(limits::ENTITY_TAGS).any(|line| {
             let mut tags = EntityTags { rest: line }.take(limits::ENTITY_TAGS);
@@ -100,11 +104,8 @@ pub fn not_modified(request: &HeaderMap, entry: &Entry) -> bool {
         });
     }
     let Some(since) = date(request, &header::IF_MODIFIED_SINCE) else { return false };
-    let modified = match entry.headers.contains_key(header::LAST_MODIFIED) {
-        true => date(&entry.headers, &header::LAST_MODIFIED),
-        false => date(&entry.headers, &header::DATE),
-    };
-    modified.is_some_and(|modified| modified <= since)
+    let modified = entry.content.value(&header::LAST_MODIFIED).or_else(|| entry.content.value(&header::DATE));
+    modified.and_then(date_of).is_some_and(|modified| modified <= since)
 }
 
 /// Whether a 304 speaks of this stored reply (4.3.4): by a strong tag, else by a weak one, else by `Last-Modified`. One

@@ -4,7 +4,8 @@
 //! gone. After it: an announcement finds what to refetch. Invariants: counts, since a key's old and new entry overlap
 //! for a moment; every lock is a leaf, taken under moka's and never the other way round.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::cache::entry::Shown;
@@ -13,9 +14,67 @@ use crate::freshness::audit::Slice;
 use crate::freshness::words::{RecordId, TypeId};
 use crate::limits;
 
-/// Keys, and how many stored entries under each show the record.
-type Counted = Vec<(Key, u32)>;
-type Shard = Mutex<HashMap<RecordId, Counted>>;
+/// A key, and how many stored entries under it show the record.
+type Counted = (Key, u32);
+
+/// A tree, because it has at most a third of its room to spare, and the walk of an audit in order.
+type Shard = Mutex<BTreeMap<RecordId, Keys>>;
+
+/// The keys of one record. Nearly all records have one, counted once, which then takes no memory of its own.
+#[derive(Debug)]
+enum Keys {
+    One(Key),
+    Several(Box<Several>),
+}
+
+#[derive(Debug)]
+struct Several(Vec<Counted>);
+
+impl Keys {
+    /// Adds one count of `key`; false when there are as many keys as there may be.
+    fn add(&mut self, key: &Key) -> bool {
+        match self {
+            Self::One(one) if one == key => *self = Self::several(vec![(key.clone(), 2)]),
+            Self::One(one) => *self = Self::several(vec![(one.clone(), 1), (key.clone(), 1)]),
+            Self::Several(several) => match several.0.iter().position(|(known, _)| known == key) {
+                Some(place) => several.0[place].1 += 1,
+                None if several.0.len() >= limits::ENTRIES_PER_RECORD => return false,
+                None => several.0.push((key.clone(), 1)),
+            },
+        }
+        true
+    }
+
+    /// Takes one count off `key`; false when no key is left.
+    fn take(&mut self, key: &Key) -> bool {
+        let keys = match self {
+            Self::One(one) => return one != key,
+            Self::Several(several) => &mut several.0,
+        };
+        let Some(place) = keys.iter().position(|(known, _)| known == key) else { return true };
+        keys[place].1 -= 1;
+        if keys[place].1 == 0 {
+            keys.swap_remove(place);
+        }
+        if let [(last, 1)] = &keys[..] {
+            *self = Self::One(last.clone());
+        }
+        true
+    }
+
+    fn several(keys: Vec<Counted>) -> Self {
+        Self::Several(Box::new(Several(keys)))
+    }
+
+    fn cloned(&self) -> Vec<Key> {
+        match self {
+            Self::One(key) => vec![key.clone()],
+            Self::Several(several) => several.0.iter().map(|(key, _)| key.clone()).collect(),
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Keys>() == size_of::<Key>(), "one key takes no more");
 
 /// From records to the keys of entries that show them.
 #[derive(Debug)]
@@ -42,7 +101,7 @@ impl Default for Index {
 }
 
 impl Index {
-    fn shard(&self, id: RecordId) -> MutexGuard<'_, HashMap<RecordId, Counted>> {
+    fn shard(&self, id: RecordId) -> MutexGuard<'_, BTreeMap<RecordId, Keys>> {
         lock(&self.shards[shard_of(id.hash)])
     }
 
@@ -50,15 +109,17 @@ impl Index {
     pub(super) fn add(&self, key: &Key, shows: &[Shown]) -> bool {
         for (place, shown) in shows.iter().enumerate() {
             let mut shard = self.shard(shown.id);
-            let keys = shard.entry(shown.id).or_default();
-            match keys.iter().position(|(known, _)| known == key) {
-                Some(known) => keys[known].1 += 1,
-                None if keys.len() < limits::ENTRIES_PER_RECORD => keys.push((key.clone(), 1)),
-                None => {
-                    drop(shard);
-                    self.remove(key, &shows[..place]);
-                    return false;
+            let added = match shard.entry(shown.id) {
+                Entry::Occupied(mut keys) => keys.get_mut().add(key),
+                Entry::Vacant(place) => {
+                    place.insert(Keys::One(key.clone()));
+                    true
                 }
+            };
+            if !added {
+                drop(shard);
+                self.remove(key, &shows[..place]);
+                return false;
             }
         }
         true
@@ -69,12 +130,7 @@ impl Index {
         for shown in shows {
             let mut shard = self.shard(shown.id);
             let Some(keys) = shard.get_mut(&shown.id) else { continue };
-            let Some(place) = keys.iter().position(|(known, _)| known == key) else { continue };
-            keys[place].1 -= 1;
-            if keys[place].1 == 0 {
-                keys.swap_remove(place);
-            }
-            if keys.is_empty() {
+            if !keys.take(key) {
                 shard.remove(&shown.id);
                 drop(shard);
                 let mut departed = lock(&self.departed);
@@ -102,7 +158,7 @@ impl Index {
     }
 
     pub(super) fn keys(&self, id: RecordId) -> Vec<Key> {
-        self.shard(id).get(&id).map_or_else(Vec::new, |keys| keys.iter().map(|(key, _)| key.clone()).collect())
+        self.shard(id).get(&id).map_or_else(Vec::new, Keys::cloned)
     }
 
     /// The records whose hashes lie in `slice`, with their keys, in the order of the walk.
@@ -119,7 +175,7 @@ impl Index {
         for shard in (first..first + shards).map(|shard| shard % limits::INDEX_SHARDS) {
             let shard = lock(&self.shards[shard]);
             let due = shard.iter().filter(|(id, _)| slice.contains(id.hash));
-            found.extend(due.map(|(id, keys)| (*id, keys.iter().map(|(key, _)| key.clone()).collect())));
+            found.extend(due.map(|(id, keys)| (*id, keys.cloned())));
         }
         // The same order in every run, whatever the hash seed.
         found.sort_unstable_by_key(|(id, _): &(RecordId, _)| (id.hash.wrapping_sub(slice.from), id.record_type));

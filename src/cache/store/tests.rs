@@ -7,10 +7,13 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 
 use super::*;
+use crate::cache::content::Content;
 use crate::cache::entry::{Routed, Shown, Standing};
 use crate::cache::key::Seed;
 use crate::cache::policy::Stored;
 use crate::clock::Wall;
+use crate::config::read;
+use crate::freshness::Freshness;
 use crate::freshness::record::Record;
 use crate::freshness::words::{Generation, RegionId, RegionSet, Version};
 use crate::tasks::Tasks;
@@ -28,8 +31,7 @@ fn record(hash: u64) -> RecordId {
 fn entry(sent: Moment, body: &[u8], hold: Hold) -> Arc<Entry> {
     Arc::new(Entry {
         status: StatusCode::OK,
-        headers: HeaderMap::new(),
-        body: Bytes::copy_from_slice(body),
+        content: Content::new(&HeaderMap::new(), &Bytes::copy_from_slice(body)),
         region: RegionId(0),
         sent,
         sent_wall: Wall::from_millis(0),
@@ -49,10 +51,9 @@ fn routed(sent: u64, shows: &[(u64, u64, u64)]) -> Arc<Entry> {
     let routed = Routed {
         route: 0,
         shows: shows.collect(),
-        request: Arc::default(),
-        digest: Some(0),
+        digest: None,
         standing: Standing::Confirmed,
-        epochs: Box::default(),
+        epochs: [].into(),
         live: RegionSet::EMPTY,
         confirmed: at(sent),
         ttl: Duration::from_secs(3_600),
@@ -71,6 +72,12 @@ fn store(capacity: u64) -> (Store, Arc<Mutex<Vec<RecordId>>>) {
     (Store::new(capacity, move |id| told.lock().unwrap().push(id)), released)
 }
 
+fn freshness() -> Freshness {
+    let text = "service.name = \"a\"\n[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n\
+                [announcements]\ntransport = \"off\"\n";
+    Freshness::new(&read::from_toml(text).unwrap().freshness, 1, 64, at(0))
+}
+
 fn buffer() -> KeyBuffer {
     KeyBuffer::new(Seed::fixed(1))
 }
@@ -85,7 +92,7 @@ fn language(language: &str) -> HeaderMap {
 
 fn selected(store: &Store, headers: &HeaderMap) -> Option<String> {
     let entry = store.select(&mut buffer(), "/a", headers)?;
-    Some(String::from_utf8(entry.body.to_vec()).unwrap())
+    Some(String::from_utf8(entry.body().to_vec()).unwrap())
 }
 
 #[test]
@@ -202,6 +209,42 @@ fn large_bodies_do_not_wait_for_their_eviction() {
     }
     let unswept = (limits::UNSWEPT_BYTES / MIB) as usize;
     assert!(most <= 8 + unswept, "{most} MiB were held at once");
+}
+
+#[test]
+fn what_is_given_up_leaves_the_index_and_makes_room_for_others() {
+    let (store, released) = store(MIB);
+    let put = |number: u64| store.put(key(&format!("/{number}")).as_ref(), &routed(1, &[(number, 1, 1)]));
+    (0..1_000).for_each(|number| drop(put(number)));
+    store.sweep();
+    let (entries, bytes) = (store.entries(), store.bytes());
+    store.give_up(at(1));
+    assert!(store.bytes() <= bytes - bytes / limits::GIVEN_UP && store.entries() > entries / 2, "{store:?}");
+    assert_eq!(store.records_of(None).len() as u64, store.entries());
+    assert_eq!(released.lock().unwrap().len() as u64, 1_000 - store.entries());
+    assert!(matches!(put(2_000), Put::Stored));
+    assert!(store.get(key("/2000").as_ref()).is_some());
+}
+
+#[test]
+fn what_nobody_read_lately_is_given_up_first() {
+    let (store, _) = store(MIB);
+    let now = at(1_000);
+    for number in 0..600 {
+        let entry = routed(1, &[(number, 1, 1)]);
+        if number % 4 > 0 {
+            freshness().read(&entry.shows()[0].record, now);
+        }
+        store.put(key(&format!("/{number}")).as_ref(), &entry);
+    }
+    store.sweep();
+    let read = |store: &Store| (0..600).filter(|number| number % 4 > 0 && store.index.has(record(*number))).count();
+    let (before, entries) = (read(&store), store.entries());
+    store.give_up(now);
+    assert_eq!(read(&store), before, "every one of them");
+    assert!(store.entries() < entries);
+    (0..30).for_each(|_| store.give_up(now));
+    assert!(read(&store) < before && store.bytes() < MIB / 4, "{store:?}");
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn the_defaults_are_those_of_the_design() {
     assert_eq!(config.admin.listen.to_string(), "127.0.0.1:8701");
     assert_eq!((config.cache.ttl, config.cache.negative_ttl), (seconds(3600), seconds(30)));
     assert_eq!((config.cache.soft_ttl, config.cache.stale_if_error), (seconds(30), seconds(86_400)));
-    assert_eq!(config.cache.max_bytes, 256 << 20);
+    assert_eq!(config.cache.max_bytes, None, "as the cgroup says");
     assert_eq!((config.freshness.worst_lag, config.freshness.grace), (seconds(60), Duration::ZERO));
     assert_eq!(config.freshness.audit_period, seconds(600));
     assert_eq!((config.drain.linger, config.drain.deadline), (seconds(5), seconds(10)));

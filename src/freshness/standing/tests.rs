@@ -3,7 +3,7 @@
 use super::super::event::Grade;
 use super::super::words::Generation;
 use super::*;
-use crate::cache::entry::Shown;
+use crate::cache::entry::{Shown, Shows};
 use crate::clock::Wall;
 use crate::freshness::words::{RecordId, TypeId};
 
@@ -58,11 +58,10 @@ fn entry(state: Snapshot) -> Routed {
     let record = Arc::new(Record::new(state, Moment::ZERO));
     Routed {
         route: 0,
-        shows: Box::new([Shown { id: ID, record, version: Version(5), generation: Generation(1) }]),
-        request: Arc::default(),
-        digest: Some(0),
+        shows: Shows::One([Shown { id: ID, record, version: Version(5), generation: Generation(1) }]),
+        digest: None,
         standing: Standing::Confirmed,
-        epochs: Box::new([Epoch(3), Epoch(3)]),
+        epochs: [Epoch(3), Epoch(3)].into(),
         live: RegionSet::first(2),
         confirmed: at(100),
         ttl: Duration::from_secs(3_600),
@@ -147,7 +146,8 @@ fn an_entry_below_the_floor_or_before_an_announcement_without_a_version_is_never
     let unversioned = Snapshot { unversioned: Generation(2), ..state(5, 2) };
     assert_eq!(judged(&entry(unversioned), regions, 200), Use::Below);
     let mut without = entry(state(0, 2));
-    without.shows[0].version = Version::NONE;
+    let Shows::One([shown]) = &mut without.shows else { unreachable!("it shows one") };
+    shown.version = Version::NONE;
     assert_eq!(judged(&without, regions, 200), Use::Below);
 }
 

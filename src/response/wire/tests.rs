@@ -4,16 +4,18 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderValue, Request};
+use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
+use crate::cache::content::Content;
 use crate::cache::entry::{Entry, Hold};
 use crate::clock::{Moment, Wall};
 use crate::freshness::words::RegionId;
+use crate::limits;
 use crate::response::{Bound, CacheLine, Detail, show};
 
 fn entry(status: u16, lines: &[(&'static str, &'static str)], body: &str) -> Arc<Entry> {
@@ -24,8 +26,7 @@ fn entry(status: u16, lines: &[(&'static str, &'static str)], body: &str) -> Arc
     });
     Arc::new(Entry {
         status: StatusCode::from_u16(status).unwrap(),
-        headers,
-        body: Bytes::from(body.to_owned()),
+        content: Content::new(&headers, &Bytes::from(body.to_owned())),
         region: RegionId(0),
         sent: Moment::ZERO,
         sent_wall: Wall::from_millis(0),

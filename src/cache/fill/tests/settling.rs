@@ -117,7 +117,7 @@ fn never_older_unlabelled(answer: &Answer) {
 /// CONFIRMED, and what was announced.
 fn is_settled(world: &World) -> bool {
     let stored = world.sidecar.store.entries_of(world.record("x"));
-    let entry = stored.first().map(|(_, entry)| entry).filter(|entry| &entry.body[..] == b"2");
+    let entry = stored.first().map(|(_, entry)| entry).filter(|entry| &entry.body()[..] == b"2");
     entry.and_then(|entry| entry.hold.routed()).is_some_and(|routed| routed.standing == Standing::Confirmed)
 }
 

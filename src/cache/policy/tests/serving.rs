@@ -20,7 +20,7 @@ fn rfc9111_5_2_2_4_no_cache_is_asked_about_each_time() {
     );
     let some = [("cache-control", "max-age=60, no-cache=\"x-who\""), ("x-who", "1")];
     assert!(is_fresh(&[], &some, 0), "the qualified form only keeps fields out");
-    assert!(!entry(&some).headers.contains_key("x-who"));
+    assert!(!entry(&some).headers().contains_key("x-who"));
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn rfc9110_13_2_1_conditions_are_only_for_what_would_be_a_success() {
 
 #[test]
 fn rfc9110_15_4_5_a_304_carries_validators_and_what_caches_need() {
-    let stays = |name: &'static str| fields::belongs_in_not_modified(&HeaderName::from_static(name));
+    let stays = fields::belongs_in_not_modified;
     for name in ["etag", "date", "cache-control", "expires", "vary", "content-location", "last-modified"] {
         assert!(stays(name), "{name}");
     }

@@ -49,6 +49,15 @@ impl Kept {
         self.0.invalidate(&key);
     }
 
+    /// Shows what is kept, in no order, until `visit` has seen enough.
+    pub(in crate::cache::store) fn each(&self, mut visit: impl FnMut(&Key, &Held) -> bool) {
+        for (key, held) in &self.0 {
+            if !visit(&key, &held) {
+                break;
+            }
+        }
+    }
+
     /// Evicts what is over capacity.
     pub(in crate::cache::store) fn run_pending_tasks(&self) {
         self.0.run_pending_tasks();

@@ -92,6 +92,16 @@ impl Kept {
         self.left(&key, gone, false);
     }
 
+    /// Shows what is kept, in no order, until `visit` has seen enough.
+    pub(in crate::cache::store) fn each(&self, mut visit: impl FnMut(&Key, &Held) -> bool) {
+        let slots = self.slots();
+        for (key, slot) in &slots.under {
+            if !visit(key, &slot.held) {
+                break;
+            }
+        }
+    }
+
     /// Evicts what is over capacity.
     pub(in crate::cache::store) fn run_pending_tasks(&self) {
         loop {

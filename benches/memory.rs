@@ -1,0 +1,310 @@
+//! What an entry takes beyond what it holds, and what a hit costs among a thousand of them and among a million.
+//!
+//! A sidecar without sockets is filled through its real fill path, with regions that answer at once. A reply comes as
+//! hyper brings it: lines and body are slices of a read buffer of 8 KiB that several replies of one connection share.
+//!
+//! Counted as held, and taken off what is measured:
+//! * key: the bytes of the key under which the entry is stored: the path and query, 16 bytes for whose reply it is, the
+//!   codings and `Accept` of the request, the route, and four bytes per part for its length;
+//! * headers: of each stored line its name, its value and the four bytes around them in HTTP/1.1;
+//! * body: its bytes.
+//!
+//! What is left is the entry's own: places in tables, links, times, versions, the record's state, the request to ask
+//! again with, and what the allocator adds. By allocator count it is what was asked for and not given back, by RSS what
+//! the process grew by. Every entry is hit once before that, since the first hit makes its bytes shared.
+//!
+//! Weighed is what the store counts of it against its capacity; it should be what it takes by RSS. The last lines say where
+//! the bytes are, by count: each part is made by itself, the index from records to keys is what remains.
+//!
+//! `NEARSIDE_ENTRIES=N` takes one size alone, `NEARSIDE_HITS=M` does so many hits after it and no timing, for whoever
+//! counts instructions.
+
+use std::alloc::System;
+use std::any::Any;
+use std::hint::black_box;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use cap::Cap;
+use futures_util::future::{BoxFuture, FutureExt};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use nearside::cache::content::Content;
+use nearside::cache::entry::Entry;
+use nearside::cache::key::{Hashed, Key, KeyBuffer, Representation, Seed};
+use nearside::clock::Clock;
+use nearside::config::read;
+use nearside::freshness::Freshness;
+use nearside::freshness::event::{Event, Says};
+use nearside::freshness::words::{RecordId, RegionId, TypeId, Version};
+use nearside::limits;
+use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
+use nearside::request::Admitted;
+use nearside::response::respond;
+use nearside::serve::{self, Parts, Sidecar};
+use nearside::tasks::Tasks;
+
+#[global_allocator]
+static COUNTED: Cap<System> = Cap::new(System, usize::MAX);
+
+const CONFIG: &str = r#"
+service.name = "contexts"
+[[service.region]]
+name = "a"
+url = "http://127.0.0.1:1"
+[[service.route]]
+path = "/v1/contexts/{key}/{view}"
+records = ["context:{key}"]
+[cache]
+max_bytes = "8GiB"
+[announcements]
+transport = "off"
+"#;
+const BODY: usize = 1024;
+const READ_BUFFER: usize = 8192;
+/// Hits that are timed, and how often.
+const HITS: (usize, usize) = (200_000, 7);
+
+/// A region that answers at once, over one connection.
+struct Ready {
+    clock: Clock,
+    buffer: Mutex<BytesMut>,
+}
+
+impl Ready {
+    /// The next so many bytes of what the connection brings.
+    fn read(&self, text: &[u8]) -> Bytes {
+        let mut buffer = self.buffer.lock().expect("nobody panics under it");
+        if buffer.capacity() < text.len() {
+            *buffer = BytesMut::with_capacity(READ_BUFFER);
+        }
+        buffer.extend_from_slice(text);
+        buffer.split().freeze()
+    }
+}
+
+fn lines(number: u64) -> [(HeaderName, String); 6] {
+    [
+        (header::CONTENT_TYPE, "application/json".to_owned()),
+        (header::ETAG, format!("\"{number:016x}\"")),
+        (header::CACHE_CONTROL, "max-age=60".to_owned()),
+        (header::DATE, "Fri, 15 Jan 2027 08:00:00 GMT".to_owned()),
+        (HeaderName::from_static("x-record-version"), (number + 1).to_string()),
+        (header::CONTENT_LENGTH, BODY.to_string()),
+    ]
+}
+
+impl Origin for Ready {
+    fn ask(&self, region: RegionId, asked: Arc<Outgoing>, _: Duration) -> BoxFuture<'static, Result<Reply, Failure>> {
+        let (now, wall) = (self.clock.now(), self.clock.wall());
+        let number = asked
+            .path_and_query
+            .bytes()
+            .filter(u8::is_ascii_digit)
+            .skip(1)
+            .fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
+        let line = |(name, value): (HeaderName, String)| {
+            let value = HeaderValue::from_maybe_shared(self.read(value.as_bytes())).expect("a header's value");
+            // A name that is not a standard one is made anew for each reply.
+            (HeaderName::from_bytes(name.as_str().as_bytes()).expect("a header's name"), value)
+        };
+        let reply = Reply {
+            region,
+            status: StatusCode::OK,
+            headers: lines(number).map(line).into_iter().collect(),
+            body: self.read(&[b'x'; BODY]),
+            versions: vec![Version(number + 1)],
+            sent: now,
+            sent_wall: wall,
+            received: now,
+        };
+        async move { Ok(reply) }.boxed()
+    }
+}
+
+fn target(number: usize) -> String {
+    format!("/v1/contexts/tenant-{number}/full")
+}
+
+fn admitted(number: usize) -> Admitted {
+    let lines = [
+        (header::HOST, "127.0.0.1:8700"),
+        (header::ACCEPT, "application/json"),
+        (header::ACCEPT_ENCODING, "gzip, deflate, br"),
+        (header::USER_AGENT, "python-requests/2.32"),
+    ];
+    let headers: HeaderMap = lines.map(|(name, value)| (name, HeaderValue::from_static(value))).into_iter().collect();
+    let path_and_query = target(number);
+    Admitted { method: Method::GET, path_len: path_and_query.len(), path_and_query, headers, body: Bytes::new() }
+}
+
+/// A sidecar whose one region is LIVE.
+fn sidecar() -> Arc<Sidecar> {
+    let clock = Clock::System;
+    let config = read::from_toml(CONFIG).expect("the settings above are valid");
+    let origin = Arc::new(Ready { clock: clock.clone(), buffer: Mutex::default() });
+    let floor_slots = limits::FLOOR_SLOTS;
+    let parts = Parts { clock, origin, tasks: Tasks::new(), seed: Seed::fixed(7), floor_slots };
+    let sidecar = Sidecar::new(config, parts).expect("there are no credentials to read");
+    let step = |event| sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), event);
+    step(Event::Subscribing(RegionId(0)));
+    step(Event::Subscribed(RegionId(0)));
+    speak(&sidecar);
+    sidecar
+}
+
+/// Any message renews the lease.
+fn speak(sidecar: &Sidecar) {
+    let (region, published) = (RegionId(0), sidecar.clock.wall());
+    let message = Event::Message { region, published, queued: None, numbered: None, says: Says::Unrouted };
+    sidecar.freshness.step(sidecar.clock.now(), published, message);
+}
+
+/// Resident memory that is the process's own, bytes.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find(|line| line.starts_with("RssAnon")).expect("it says");
+    let kib = line.split_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok());
+    kib.expect("a number") * 1024
+}
+
+/// What one entry holds: key, header lines, body.
+fn held(sidecar: &Sidecar, number: usize) -> u64 {
+    let admitted = admitted(number);
+    let matched = sidecar.router.find(&admitted.path_and_query).expect("it is routed");
+    let identity = sidecar.keyring.identity(&matched.route.identity, &admitted.headers).0;
+    let mut buffer = KeyBuffer::new(sidecar.seed);
+    let key = buffer.routed(Representation {
+        route: matched.index,
+        path_and_query: &admitted.path_and_query,
+        headers: &admitted.headers,
+        forward: &[],
+        identity,
+    });
+    let lines: usize = lines(number as u64).iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    (key.to_key().len() + lines + BODY) as u64
+}
+
+struct Measured {
+    entries: usize,
+    held: f64,
+    by_count: f64,
+    by_rss: f64,
+    weighed: f64,
+    hit: f64,
+}
+
+async fn measure(entries: usize, hits: Option<usize>) -> Measured {
+    let sidecar = sidecar();
+    // Tables of the process, and whatever else the first fill makes.
+    serve::serve(&sidecar, admitted(entries)).await;
+    let (allocated, grown) = (COUNTED.allocated(), resident());
+    for number in 0..entries {
+        if number % 1000 == 0 {
+            speak(&sidecar);
+        }
+        let response = respond(serve::serve(&sidecar, admitted(number)).await, &sidecar.names);
+        assert_eq!(response.status(), StatusCode::OK);
+    }
+    while sidecar.fills.under_way() > 0 {
+        tokio::task::yield_now().await;
+    }
+    sidecar.store.sweep();
+    assert_eq!(sidecar.store.entries(), entries as u64 + 1, "all of them are stored");
+    speak(&sidecar);
+    (0..entries).for_each(|number| hit(&sidecar, number));
+    let total = (0..entries).step_by(997).map(|number| held(&sidecar, number)).sum::<u64>();
+    let held = total as f64 / (0..entries).step_by(997).count() as f64;
+    let beyond = |bytes: f64| bytes / entries as f64 - held;
+    let by_count = beyond(COUNTED.allocated() as f64 - allocated as f64);
+    let by_rss = beyond(resident() as f64 - grown as f64);
+    let weighed = beyond(sidecar.store.bytes() as f64);
+    let mut random = fastrand::Rng::with_seed(1);
+    if let Some(hits) = hits {
+        (0..hits).for_each(|_| hit(&sidecar, random.usize(..entries)));
+        return Measured { entries, held, by_count, by_rss, weighed, hit: f64::NAN };
+    }
+    let mut rounds: Vec<f64> = (0..HITS.1)
+        .map(|_| {
+            speak(&sidecar);
+            let wanted: Vec<usize> = (0..HITS.0).map(|_| random.usize(..entries)).collect();
+            let started = sidecar.clock.now();
+            wanted.iter().for_each(|number| hit(&sidecar, *number));
+            sidecar.clock.now().since(started).as_nanos() as f64 / HITS.0 as f64
+        })
+        .collect();
+    rounds.sort_by(f64::total_cmp);
+    Measured { entries, held, by_count, by_rss, weighed, hit: rounds[HITS.1 / 2] }
+}
+
+/// What one of `entries` takes of each part, bytes by count, beyond what it holds.
+fn parts(entries: usize) -> [(&'static str, f64); 5] {
+    let mut buffer = KeyBuffer::new(Seed::fixed(7));
+    let mut key = |number: usize| buffer.primary(&target(number)).to_key();
+    let counted = |make: &mut dyn FnMut() -> Box<dyn Any>| {
+        let before = COUNTED.allocated();
+        let made = make();
+        let taken = COUNTED.allocated() as f64 - before as f64;
+        drop(made);
+        taken / entries as f64
+    };
+    let keys: Vec<Key> = (0..entries).map(&mut key).collect();
+    let bytes = keys.iter().map(Key::len).sum::<usize>() as f64 / entries as f64;
+    let keys_alone = counted(&mut || Box::new((0..entries).map(&mut key).collect::<Vec<Key>>()));
+    let shared = Arc::new(());
+    let moka = counted(&mut || {
+        let cache = moka::sync::Cache::builder().max_capacity(8 << 30).weigher(|_: &Key, _: &(usize, Arc<()>)| 1500);
+        let cache = cache.build_with_hasher(Hashed);
+        keys.iter().for_each(|key| cache.insert(key.clone(), (0, shared.clone())));
+        cache.run_pending_tasks();
+        Box::new(cache)
+    });
+    let records = counted(&mut || {
+        let text = CONFIG;
+        let settings = read::from_toml(text).expect("the settings above are valid").freshness;
+        let freshness = Freshness::new(&settings, 1, limits::FLOOR_SLOTS, Clock::System.now());
+        let id = |number: usize| RecordId { record_type: TypeId(0), hash: keys[number].as_ref().hash() };
+        let pinned: Box<[_]> = (0..entries).map(|number| freshness.pin(id(number))).collect();
+        Box::new((freshness, pinned))
+    });
+    let request: HeaderMap = [(header::ACCEPT, "application/json"), (header::ACCEPT_ENCODING, "br, gzip")]
+        .map(|(name, value)| (name, HeaderValue::from_static(value)))
+        .into_iter()
+        .collect();
+    let content = Content::answering(&HeaderMap::new(), &Bytes::new(), &request).weight();
+    [
+        ("the key's head", keys_alone - size_of::<Key>() as f64 - bytes),
+        ("moka", moka),
+        ("the record", records - size_of::<usize>() as f64),
+        ("the entry", (size_of::<Entry>() + 2 * size_of::<usize>()) as f64),
+        ("the request's lines and their block's head", content as f64),
+    ]
+}
+
+/// A request made, served from the store, its response dropped.
+fn hit(sidecar: &Arc<Sidecar>, number: usize) {
+    let outcome = serve::serve(sidecar, admitted(number)).now_or_never().expect("a hit waits for nothing");
+    black_box(respond(outcome, &sidecar.names));
+}
+
+#[allow(clippy::print_stdout, reason = "what it is for")]
+fn main() {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
+    let hits = number("NEARSIDE_HITS");
+    let sizes = number("NEARSIDE_ENTRIES").map_or_else(|| vec![1_000, 100_000, 1_000_000], |size| vec![size]);
+    println!(
+        "{:>9}  {:>10}  {:>13}  {:>11}  {:>7}  {:>9}",
+        "entries", "held each", "beyond: count", "beyond: RSS", "weighed", "hit, ns"
+    );
+    for size in sizes {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let Measured { entries, held, by_count, by_rss, weighed, hit } = runtime.block_on(measure(size, hits));
+        println!("{entries:>9}  {held:>10.0}  {by_count:>13.0}  {by_rss:>11.0}  {weighed:>7.0}  {hit:>9.0}");
+        if hits.is_none() {
+            let parts = parts(size);
+            let rest = by_count - parts.iter().map(|(_, bytes)| bytes).sum::<f64>();
+            let parts: Vec<String> = parts.iter().map(|(part, bytes)| format!("{part} {bytes:.0}")).collect();
+            println!("{:>9}  of it: {}, the index {rest:.0}", "", parts.join(", "));
+        }
+    }
+}

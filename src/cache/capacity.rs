@@ -1,0 +1,167 @@
+//! Owns how much the cache may hold where the settings do not say, and what is given up when memory runs short.
+//!
+//! Before it: the kernel says what the process may use: its cgroup's limit (v2, else v1), else what the machine has.
+//! After it: [`super::store`] gets its capacity; once a second [`Memory::pressure`] says whether background work is put
+//! off, and then whether entries go. Invariant: requests are never refused and the process never ends for want of
+//! memory as long as the cache has something to give; the decisions are pure, the reading of files is apart.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::limits;
+
+/// What this process may use, and what it uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes; of the cgroup, or of the machine.
+    pub limit: u64,
+    /// A cgroup's: it is the process's own, and going over it ends the process.
+    pub is_own: bool,
+}
+
+/// How short memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pressure {
+    /// Not at all.
+    None,
+    /// Refetches, rechecks and audits are put off: readers ask for themselves.
+    Shed,
+    /// Entries go as well.
+    Evict,
+}
+
+impl Memory {
+    /// As this machine has it; the least that anything can do with when it does not say.
+    pub fn of_the_machine() -> Self {
+        let total = fs::read_to_string("/proc/meminfo").ok().and_then(|text| field(&text, "MemTotal:"));
+        let total = total.unwrap_or(limits::LEAST_MEMORY);
+        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let limit = limit_of(&groups, Path::new("/sys/fs/cgroup"), |file| fs::read_to_string(file).ok());
+        Self::of(limit, total)
+    }
+
+    fn of(cgroup: Option<u64>, total: u64) -> Self {
+        // A limit beyond what there is limits nothing; v1 states none as a very large number.
+        match cgroup.filter(|limit| *limit < total) {
+            Some(limit) => Self { limit, is_own: true },
+            None => Self { limit: total, is_own: false },
+        }
+    }
+
+    /// What the cache may hold where the settings do not say, bytes: half of a cgroup's limit, a sixteenth of a machine
+    /// that others use too; at least 16 MiB.
+    pub fn capacity(self) -> u64 {
+        let (of_a_group, of_a_machine) = limits::CACHE_SHARE;
+        let share = if self.is_own { of_a_group } else { of_a_machine };
+        (self.limit / share).max(limits::LEAST_CAPACITY)
+    }
+
+    /// What is given up while the process holds `resident` bytes. Without a limit of its own nothing is.
+    pub fn pressure(self, resident: u64) -> Pressure {
+        let (shed, evict) = limits::MEMORY_PRESSURE;
+        match resident as f64 / self.limit as f64 {
+            _ if !self.is_own => Pressure::None,
+            share if share >= evict => Pressure::Evict,
+            share if share >= shed => Pressure::Shed,
+            _ => Pressure::None,
+        }
+    }
+}
+
+/// What the process holds now, bytes; zero when the system does not say.
+pub fn resident() -> u64 {
+    fs::read_to_string("/proc/self/status").ok().and_then(|text| field(&text, "VmRSS:")).unwrap_or(0)
+}
+
+/// The smallest limit of the process's cgroup and those above it.
+fn limit_of(groups: &str, root: &Path, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
+    let mut smallest: Option<u64> = None;
+    for line in groups.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(group)) = (parts.next(), parts.next()) else { continue };
+        let (root, file) = if controllers.is_empty() {
+            (root.to_owned(), "memory.max")
+        } else if controllers.split(',').any(|name| name == "memory") {
+            (root.join("memory"), "memory.limit_in_bytes")
+        } else {
+            continue;
+        };
+        // In a container the file system often begins at the group itself, whatever its name outside is.
+        let mut at = root.join(group.trim_start_matches('/'));
+        loop {
+            let limit = read(&at.join(file)).and_then(|text| text.trim().parse().ok());
+            smallest = smallest.into_iter().chain(limit).min();
+            if at == root || !up(&mut at, &root) {
+                break;
+            }
+        }
+    }
+    smallest
+}
+
+fn up(at: &mut PathBuf, root: &Path) -> bool {
+    at.pop() && at.starts_with(root)
+}
+
+/// A field of a file under `/proc` that states KiB, in bytes.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1 << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const GIB: u64 = 1 << 30;
+
+    fn found(groups: &str, files: &[(&str, &str)]) -> Option<u64> {
+        let read =
+            |file: &Path| files.iter().find(|(path, _)| Path::new(path) == file).map(|(_, text)| (*text).into());
+        limit_of(groups, Path::new("/c"), read)
+    }
+
+    #[test]
+    fn the_smallest_limit_on_the_way_up_holds() {
+        let files =
+            [("/c/pod/memory.max", "536870912\n"), ("/c/pod/own/memory.max", "max\n"), ("/c/memory.max", "max\n")];
+        assert_eq!(found("0::/pod/own\n", &files), Some(512 * MIB));
+        assert_eq!(found("0::/\n", &[("/c/memory.max", "268435456\n")]), Some(256 * MIB), "a namespace of its own");
+        assert_eq!(found("0::/\n", &[]), None);
+        assert_eq!(found("nonsense", &files), None);
+    }
+
+    #[test]
+    fn version_one_is_read_too() {
+        let groups = "12:cpu,cpuacct:/a\n4:memory:/docker/1\n1:name=systemd:/a\n";
+        let inside = [("/c/memory/memory.limit_in_bytes", "134217728\n")];
+        assert_eq!(found(groups, &inside), Some(128 * MIB), "a container sees its own group as the root");
+        let outside = [("/c/memory/docker/1/memory.limit_in_bytes", "67108864\n"), inside[0]];
+        assert_eq!(found(groups, &outside), Some(64 * MIB));
+    }
+
+    #[test]
+    fn the_share_is_half_of_a_group_and_a_sixteenth_of_a_machine() {
+        assert_eq!(Memory::of(Some(512 * MIB), 64 * GIB).capacity(), 256 * MIB);
+        assert_eq!(Memory::of(None, 64 * GIB).capacity(), 4 * GIB);
+        assert_eq!(Memory::of(Some(9_223_372_036_854_771_712), 64 * GIB).capacity(), 4 * GIB, "v1's way to say none");
+        assert_eq!(Memory::of(Some(20 * MIB), 64 * GIB).capacity(), limits::LEAST_CAPACITY);
+    }
+
+    #[test]
+    fn background_work_is_shed_first_then_entries_and_never_for_other_peoples_sake() {
+        let own = Memory::of(Some(100 * MIB), GIB);
+        let told = [50, 84, 85, 91, 92, 120].map(|used| own.pressure(used * MIB));
+        assert_eq!(told[..2], [Pressure::None; 2]);
+        assert_eq!(told[2..4], [Pressure::Shed; 2]);
+        assert_eq!(told[4..], [Pressure::Evict; 2]);
+        assert_eq!(Memory::of(None, GIB).pressure(2 * GIB), Pressure::None);
+    }
+
+    #[test]
+    fn this_machine_says_what_it_has() {
+        let memory = Memory::of_the_machine();
+        assert!(memory.limit >= limits::LEAST_MEMORY && resident() > MIB, "{memory:?}");
+    }
+}

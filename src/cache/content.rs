@@ -1,0 +1,267 @@
+//! Owns what a stored reply says, in as little memory as it takes: its header lines, its body, and the header lines of
+//! the request that it answers, in one allocation of their own.
+//!
+//! Before it: a fill has a reply whose lines and body are slices of a connection's read buffer, which they would keep
+//! alive. After it: a hit copies lines and body onto the wire as they lie here; whoever needs a `HeaderMap` (HTTP/2, what
+//! is asked for again) gets one whose values share the allocation. A `HeaderMap` of its own would take 104 bytes per line,
+//! half of them spare, where the line's text takes thirty.
+//!
+//! Invariant: what comes out is what went in: every line, in its order, byte for byte.
+
+use std::iter::repeat_n;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+use crate::limits;
+
+/// A reply's headers and body, and its request's headers.
+pub struct Content {
+    /// Lines as HTTP/1.1 has them (`name: value`, CR, LF): the reply's without its length, its length, the request's.
+    /// Then the body, unless it is apart.
+    block: Arc<[u8]>,
+    /// A body that is better sent from where it lies than copied.
+    apart: Option<Box<Bytes>>,
+    /// Before which byte of the reply's lines its length was stated.
+    length_at: u32,
+    ends: Ends,
+}
+
+/// Where each part of the block ends. A part begins where the one before it ends.
+#[derive(Clone, Copy)]
+struct Ends {
+    lines: u32,
+    length: u32,
+    request: u32,
+}
+
+impl Content {
+    /// A reply's lines and body.
+    pub fn new(headers: &HeaderMap, body: &Bytes) -> Self {
+        Self::answering(headers, body, &HeaderMap::new())
+    }
+
+    /// The same, with the lines of the request that is to be sent when it is asked for again.
+    pub fn answering(headers: &HeaderMap, body: &Bytes, request: &HeaderMap) -> Self {
+        let is_length = |name: &HeaderName| *name == header::CONTENT_LENGTH;
+        let own = || headers.iter().filter(|(name, _)| !is_length(name));
+        let length = || headers.iter().filter(|(name, _)| is_length(name));
+        let before = headers.iter().take_while(|(name, _)| !is_length(name));
+        let lines = size(own());
+        let stated = lines + size(length());
+        let asked = stated + size(request.iter());
+        let inside: &[u8] = if body.len() <= limits::COPIED_BODY_BYTES { body } else { &[] };
+        let mut block: Arc<[u8]> = repeat_n(0, asked as usize + inside.len()).collect();
+        let mut rest = Arc::get_mut(&mut block).expect("nobody else has it yet");
+        for (name, value) in own().chain(length()).chain(request) {
+            for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+                rest.put_slice(part);
+            }
+        }
+        rest.put_slice(inside);
+        Self {
+            block,
+            apart: (inside.len() < body.len()).then(|| Box::new(kept(body))),
+            length_at: size(before),
+            ends: Ends { lines, length: stated, request: asked },
+        }
+    }
+
+    /// The same body under other headers and as the answer to another request.
+    #[must_use]
+    pub fn under(&self, headers: &HeaderMap, request: &HeaderMap) -> Self {
+        Self::answering(headers, &self.body(), request)
+    }
+
+    /// The reply's lines as they stand on the wire, without its length.
+    pub fn wire(&self) -> &[u8] {
+        &self.block[..self.ends.lines as usize]
+    }
+
+    /// The reply's lines: names and values.
+    pub fn lines(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.reply().into_iter().flat_map(|part| lines(&self.block[part]))
+    }
+
+    /// Appends those of the reply's lines whose names are `wanted`.
+    pub fn put(&self, headers: &mut HeaderMap, wanted: impl Fn(&str) -> bool) {
+        let shared = Bytes::from_owner(self.block.clone());
+        for part in self.reply() {
+            append(&shared.slice(part), headers, &wanted);
+        }
+    }
+
+    /// The reply's headers.
+    pub fn headers(&self) -> HeaderMap {
+        let mut map = HeaderMap::with_capacity(self.lines().count());
+        self.put(&mut map, |_| true);
+        map
+    }
+
+    /// The first value of the reply's lines with this name.
+    pub fn value(&self, wanted: &HeaderName) -> Option<&[u8]> {
+        self.lines().find(|(name, _)| *name == wanted.as_str()).map(|(_, value)| value)
+    }
+
+    /// The same, to be kept.
+    pub fn header(&self, wanted: &HeaderName) -> Option<HeaderValue> {
+        self.value(wanted).map(|value| HeaderValue::from_bytes(value).expect(WAS_A_VALUE))
+    }
+
+    /// The request's headers.
+    pub fn request(&self) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        let part = self.ends.length as usize..self.ends.request as usize;
+        append(&Bytes::from_owner(self.block.clone()).slice(part), &mut map, &|_| true);
+        map
+    }
+
+    /// The body, sharing its bytes.
+    pub fn body(&self) -> Bytes {
+        match &self.apart {
+            Some(body) => (**body).clone(),
+            None => Bytes::from_owner(self.block.clone()).slice(self.ends.request as usize..),
+        }
+    }
+
+    /// The body, to be copied; what is apart is better sent from where it lies.
+    pub fn to_copy(&self) -> Result<&[u8], &Bytes> {
+        self.apart.as_deref().map_or_else(|| Ok(&self.block[self.ends.request as usize..]), Err)
+    }
+
+    /// The body's length, bytes.
+    pub fn body_len(&self) -> usize {
+        self.to_copy().map_or_else(Bytes::len, <[u8]>::len)
+    }
+
+    /// The memory it takes beside itself, bytes.
+    pub fn weight(&self) -> usize {
+        /// What counts the sharers of an `Arc`, and of `Bytes`.
+        const SHARED: (usize, usize) = (16, 24);
+        let apart = self.apart.as_ref().map_or(0, |body| size_of::<Bytes>() + SHARED.1 + body.len());
+        SHARED.0 + self.block.len() + apart
+    }
+
+    /// Where the reply's lines are, in their order.
+    fn reply(&self) -> [Range<usize>; 3] {
+        let Ends { lines, length, .. } = self.ends;
+        let range = |from: u32, to: u32| from as usize..to as usize;
+        [range(0, self.length_at), range(lines, length), range(self.length_at, lines)]
+    }
+}
+
+/// No value and nothing of the body is shown: they hold credentials.
+impl std::fmt::Debug for Content {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Content({} headers, body {} bytes)", self.lines().count(), self.body_len())
+    }
+}
+
+const WAS_A_VALUE: &str = "it was a header's value before";
+const WAS_A_LINE: &str = "it was written as a header's line";
+
+/// Bytes that the lines take.
+fn size<'a>(lines: impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)>) -> u32 {
+    let all: usize = lines.map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    u32::try_from(all).expect("heads are bounded far below")
+}
+
+/// A large body, without a read buffer that it may share with others.
+fn kept(body: &Bytes) -> Bytes {
+    if body.len() <= limits::READ_BODY_BYTES { Bytes::copy_from_slice(body) } else { body.clone() }
+}
+
+/// The lines of a text: names and values.
+fn lines(mut text: &[u8]) -> impl Iterator<Item = (&str, &[u8])> {
+    std::iter::from_fn(move || {
+        let colon = text.iter().position(|byte| *byte == b':')?;
+        let (name, rest) = text.split_at(colon);
+        // A value holds neither CR nor LF.
+        let end = rest.iter().position(|byte| *byte == b'\r').expect(WAS_A_LINE);
+        text = &rest[end + 2..];
+        Some((std::str::from_utf8(name).expect("a name is ASCII"), &rest[2..end]))
+    })
+}
+
+fn append(text: &Bytes, headers: &mut HeaderMap, wanted: &dyn Fn(&str) -> bool) {
+    for (name, value) in lines(text).filter(|(name, _)| wanted(name)) {
+        let value = HeaderValue::from_maybe_shared(text.slice_ref(value)).expect(WAS_A_VALUE);
+        headers.append(HeaderName::from_bytes(name.as_bytes()).expect(WAS_A_LINE), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn map(lines: &[(String, Vec<u8>)]) -> HeaderMap {
+        let line = |(name, value): &(String, Vec<u8>)| {
+            Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_bytes(value).ok()?))
+        };
+        let mut map = HeaderMap::new();
+        lines.iter().filter_map(line).for_each(|(name, value)| {
+            map.append(name, value);
+        });
+        map
+    }
+
+    fn lines() -> impl Strategy<Value = Vec<(String, Vec<u8>)>> {
+        let names = prop_oneof!["[a-z][a-z-]{0,20}", Just("etag".to_owned()), Just("content-length".to_owned())];
+        let visible = prop_oneof![Just(b'\t'), 0x20_u8..0x7f, 0x80_u8..=0xff];
+        prop::collection::vec((names, prop::collection::vec(visible, 0..300)), 0..12)
+    }
+
+    proptest! {
+        #[test]
+        fn what_goes_in_comes_out(
+            reply in lines(),
+            request in lines(),
+            body in prop_oneof![
+                0_usize..2000,
+                Just(limits::COPIED_BODY_BYTES),
+                Just(limits::COPIED_BODY_BYTES + 1),
+                Just(limits::READ_BODY_BYTES + 1),
+            ],
+        ) {
+            let (reply, request, body) = (map(&reply), map(&request), Bytes::from(vec![b'x'; body]));
+            let content = Content::answering(&reply, &body, &request);
+            prop_assert_eq!(content.headers(), reply.clone());
+            prop_assert_eq!(content.request(), request.clone());
+            prop_assert_eq!(content.body(), body.clone());
+            prop_assert_eq!(content.body_len(), body.len());
+            prop_assert!(content.headers().iter().eq(reply.iter()), "in the same order");
+            prop_assert!(content.lines().eq(reply.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))));
+            let mut wire = Vec::new();
+            for (name, value) in reply.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {
+                let parts = [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"];
+                parts.iter().for_each(|part| wire.extend_from_slice(part));
+            }
+            prop_assert_eq!(content.wire(), &wire[..]);
+            for name in reply.keys().chain(request.keys()) {
+                let found = content.header(name);
+                prop_assert_eq!(found.as_ref(), reply.get(name));
+            }
+            let again = content.under(&request, &reply);
+            prop_assert_eq!((again.headers(), again.request(), again.body()), (request, reply, body));
+        }
+    }
+
+    #[test]
+    fn a_read_buffer_is_not_kept_for_a_small_body_in_it() {
+        let buffer = Bytes::from(vec![b'x'; 8192]);
+        let value = HeaderValue::from_maybe_shared(buffer.slice(..10)).unwrap();
+        let headers = HeaderMap::from_iter([(header::ETAG, value)]);
+        let content = Content::new(&headers, &buffer.slice(100..1124));
+        drop(headers);
+        assert!(buffer.try_into_mut().is_ok(), "nobody else holds it");
+        assert_eq!((content.body_len(), content.lines().count()), (1024, 1));
+        let buffer = Bytes::from(vec![b'x'; limits::READ_BODY_BYTES + 1]);
+        let large = Content::new(&HeaderMap::new(), &buffer.slice(1..));
+        assert!(buffer.try_into_mut().is_ok(), "nor for a larger one");
+        assert_eq!((large.body_len(), large.to_copy().is_err()), (limits::READ_BODY_BYTES, true));
+    }
+}
