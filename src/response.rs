@@ -8,7 +8,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_util::Stream;
@@ -108,7 +108,7 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
     match outcome {
         Outcome::Shown(shown) => show(shown, HeaderMap::new(), names),
         Outcome::Streamed { status, headers, body, line } => {
-            let mut response = Response::new(Body::Streamed(body));
+            let mut response = Response::new(Body::Streamed(body, None));
             *response.status_mut() = status;
             *response.headers_mut() = headers;
             response.headers_mut().append(CACHE_STATUS, line.value(names));
@@ -245,8 +245,8 @@ impl<'a> Problem<'a> {
 pub enum Body {
     /// All of it is here; `None` once it was given out.
     Whole(Option<Bytes>),
-    /// As it arrives from a region.
-    Streamed(Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>),
+    /// As it arrives from a region; and how it broke off, which is told one poll later.
+    Streamed(Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>, Option<Failure>),
 }
 
 impl Body {
@@ -268,9 +268,17 @@ impl http_body::Body for Body {
             Self::Whole(whole) => {
                 Poll::Ready(whole.take().filter(|bytes| !bytes.is_empty()).map(|b| Ok(Frame::data(b))))
             }
-            Self::Streamed(stream) => {
-                stream.as_mut().poll_next(cx).map(|next| next.map(|chunk| chunk.map(Frame::data)))
-            }
+            Self::Streamed(_, broken @ Some(_)) => Poll::Ready(broken.take().map(Err)),
+            Self::Streamed(stream, broken) => match ready!(stream.as_mut().poll_next(cx)) {
+                // hyper drops what it has not sent yet when a body breaks off: it may send that first, so that the caller
+                // sees an answer that was cut off, and not none.
+                Some(Err(failure)) => {
+                    *broken = Some(failure);
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                chunk => Poll::Ready(chunk.map(|chunk| chunk.map(Frame::data))),
+            },
         }
     }
 
@@ -281,7 +289,7 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(whole) => SizeHint::with_exact(whole.as_ref().map_or(0, |bytes| bytes.len() as u64)),
-            Self::Streamed(_) => SizeHint::default(),
+            Self::Streamed(..) => SizeHint::default(),
         }
     }
 }
