@@ -160,13 +160,19 @@ fn field(line: &[u8], proof: &Proof, reply: &mut Reply, body: &mut Option<Body>)
 pub fn proves(proof: &Proof, name: &[u8], value: &[u8]) -> bool {
     match proof {
         Proof::Header { name: wanted, contains } => {
-            let mut windows = value.windows(contains.len().max(1));
-            name.eq_ignore_ascii_case(wanted.as_bytes())
-                && windows.any(|window| window.eq_ignore_ascii_case(contains.as_bytes()))
+            name.eq_ignore_ascii_case(wanted.as_bytes()) && is_in(value, contains)
+        }
+        Proof::HeaderWithout { name: wanted, contains, lacks } => {
+            name.eq_ignore_ascii_case(wanted.as_bytes()) && is_in(value, contains) && !is_in(value, lacks)
         }
         Proof::HeaderPresent(wanted) => name.eq_ignore_ascii_case(wanted.as_bytes()),
         Proof::Always => true,
     }
+}
+
+/// Whether `text` is somewhere in `value`, without regard to case.
+fn is_in(value: &[u8], text: &str) -> bool {
+    value.windows(text.len().max(1)).any(|window| window.eq_ignore_ascii_case(text.as_bytes()))
 }
 
 fn number(digits: &[u8], radix: u32) -> Option<u64> {
