@@ -13,7 +13,7 @@ fn announcements_arrive_while_hits_are_measured_and_every_hit_is_fresh() {
     assert!(done.status.success(), "{}", text(&done.stderr));
     let report: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let rows = report["scenarios"][0]["rows"].as_array().unwrap();
-    let [idle, quiet, told] = &rows[..] else { panic!("{rows:?}") };
+    let [quiet, told, idle] = &rows[..] else { panic!("{rows:?}") };
     assert!(idle["rounds"][0]["rss_bytes"].as_u64().unwrap() > 1 << 20, "{idle}");
     for row in [quiet, told] {
         let proof = row["proof"].as_str().unwrap();
