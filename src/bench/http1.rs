@@ -253,6 +253,16 @@ mod tests {
     }
 
     #[test]
+    fn a_hit_that_is_called_provisional_does_not_prove_a_fresh_one() {
+        let (name, contains) = ("cache-status".to_owned(), "; hit".to_owned());
+        let fresh = Proof::HeaderWithout { name, contains, lacks: "provisional".to_owned() };
+        let line = |value: &str| proves(&fresh, b"Cache-Status", value.as_bytes());
+        assert!(line("nearside; hit; ttl=3599; bound=2"));
+        assert!(!line("nearside; hit; ttl=29; detail=provisional") && !line("nearside; fwd=uri-miss"));
+        assert!(!proves(&fresh, b"x-cache", b"; hit"));
+    }
+
+    #[test]
     fn nonsense_is_an_error() {
         let read = |text: &str| Reader::default().read(text.as_bytes(), &Proof::Always);
         assert_eq!(read("SSH-2.0\r\n"), Err(Broken::Malformed));
