@@ -347,6 +347,10 @@ pub const BENCH_ANSWER_WAIT: Duration = Duration::from_secs(10);
 pub const BENCH_CONNECTIONS: usize = 4096;
 /// The largest body that the harness's regions send, KiB.
 pub const BENCH_BODY_KIB: usize = 8 * KIB;
+/// The longest page that the harness fetches beside its load: metrics, bytes.
+pub const BENCH_PAGE_BYTES: u64 = MIB as u64;
+/// Records that the harness's announcer changes, in turn.
+pub const BENCH_ANNOUNCED: u64 = 10_000;
 // -- the protocol (FRESHNESS.md) --
 /// How long a strong proof (a message) carries full-length entries (R9).
 pub const STRONG_LEASE: Duration = Duration::from_secs(15);

@@ -160,13 +160,19 @@ fn field(line: &[u8], proof: &Proof, reply: &mut Reply, body: &mut Option<Body>)
 pub fn proves(proof: &Proof, name: &[u8], value: &[u8]) -> bool {
     match proof {
         Proof::Header { name: wanted, contains } => {
-            let mut windows = value.windows(contains.len().max(1));
-            name.eq_ignore_ascii_case(wanted.as_bytes())
-                && windows.any(|window| window.eq_ignore_ascii_case(contains.as_bytes()))
+            name.eq_ignore_ascii_case(wanted.as_bytes()) && is_in(value, contains)
+        }
+        Proof::HeaderWithout { name: wanted, contains, lacks } => {
+            name.eq_ignore_ascii_case(wanted.as_bytes()) && is_in(value, contains) && !is_in(value, lacks)
         }
         Proof::HeaderPresent(wanted) => name.eq_ignore_ascii_case(wanted.as_bytes()),
         Proof::Always => true,
     }
+}
+
+/// Whether `text` is somewhere in `value`, without regard to case.
+fn is_in(value: &[u8], text: &str) -> bool {
+    value.windows(text.len().max(1)).any(|window| window.eq_ignore_ascii_case(text.as_bytes()))
 }
 
 fn number(digits: &[u8], radix: u32) -> Option<u64> {
@@ -244,6 +250,16 @@ mod tests {
         assert!(reader.read(miss.as_bytes(), &present).unwrap().unwrap().proven);
         let none = reader.read(b"HTTP/1.1 304 Not Modified\r\nconnection: close\r\n\r\n", &Proof::Always);
         assert_eq!(none.unwrap().unwrap(), Reply { status: 304, body_bytes: 0, proven: true, closes: true });
+    }
+
+    #[test]
+    fn a_hit_that_is_called_provisional_does_not_prove_a_fresh_one() {
+        let (name, contains) = ("cache-status".to_owned(), "; hit".to_owned());
+        let fresh = Proof::HeaderWithout { name, contains, lacks: "provisional".to_owned() };
+        let line = |value: &str| proves(&fresh, b"Cache-Status", value.as_bytes());
+        assert!(line("nearside; hit; ttl=3599; bound=2"));
+        assert!(!line("nearside; hit; ttl=29; detail=provisional") && !line("nearside; fwd=uri-miss"));
+        assert!(!proves(&fresh, b"x-cache", b"; hit"));
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub mod target;
 pub mod progress;
 
 // Who is measured, and where.
+pub mod announcer;
+pub mod fetch;
 pub mod floor;
 pub mod ground;
 pub mod peers;

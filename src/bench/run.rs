@@ -125,6 +125,18 @@ impl Entrant {
         Ok(Self { subject, load, row, proven: (0, 0) })
     }
 
+    /// Sees that all replies carry the proof by now; for a subject of which a mere majority would hide something.
+    pub fn prove(&mut self) -> Result<(), RunError> {
+        let counted = self.load.run(Pace::Closed, End::Requests(64))?;
+        if counted.proven == 64 {
+            return Ok(());
+        }
+        let why = counted
+            .first_failure
+            .unwrap_or_else(|| format!("{} on {} of 64 replies", self.subject.proof.in_words(), counted.proven));
+        Err(RunError::Wrong { subject: self.subject.name.clone(), why })
+    }
+
     /// Asks for other paths from now on.
     pub fn ask_for(&mut self, paths: Paths) {
         self.load.ask_for(paths);

@@ -7,12 +7,10 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::ground;
-use super::load::{Ask, Load};
-use super::pace::{End, Pace};
-use super::paths::Paths;
-use super::process;
+use super::announcer::Announcing;
+use super::process::{self, ProcessError, Running};
 use super::subject::{Address, Proof, StartError, Subject, Wish};
+use super::{fetch, ground};
 
 /// Its name in reports.
 pub const NEARSIDE: &str = "nearside";
@@ -24,6 +22,8 @@ pub struct Extra {
     pub cache: String,
     /// In `[race]`.
     pub race: String,
+    /// The topics that it subscribes to over SQS, one per region; announcements are off without.
+    pub live: Option<Announcing>,
 }
 
 /// A running sidecar, and where its admin port is.
@@ -35,7 +35,7 @@ pub struct Started {
     pub admin: SocketAddr,
 }
 
-/// Starts one and waits until `/readyz` says 200.
+/// Starts one and waits until `/readyz` says 200, and until every region is live when it subscribes.
 pub fn start(program: &Path, wish: &Wish, extra: &Extra) -> Result<Started, StartError> {
     let admin = process::free_port()?;
     let address = if wish.unix { Address::Unix(wish.socket()) } else { Address::Tcp(process::free_port()?) };
@@ -44,21 +44,42 @@ pub fn start(program: &Path, wish: &Wish, extra: &Extra) -> Result<Started, Star
     let arguments = ["run".as_ref(), "--config".as_ref(), file.as_os_str()];
     let mut running = process::start(program, arguments, wish.core, &wish.folder)?;
     running.wait_until(|| ready(admin).then_some(()))?;
+    if let Some(announcing) = &extra.live {
+        wait_until_live(&mut running, admin, announcing)?;
+    }
     let regions = wish.upstreams.len();
     let settings = format!("{regions} region{}, defaults{}", if regions == 1 { "" } else { "s" }, in_words(extra));
+    let (name, contains) = ("cache-status".to_owned(), "; hit".to_owned());
+    let proof = match extra.live {
+        Some(_) => Proof::HeaderWithout { name, contains, lacks: "provisional".to_owned() },
+        None => Proof::Header { name, contains },
+    };
     let subject = Subject {
         name: NEARSIDE.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         settings,
-        proof: Proof::Header { name: "cache-status".to_owned(), contains: "; hit".to_owned() },
+        proof,
         address,
         process: Some(running),
     };
     Ok(Started { subject, admin })
 }
 
+/// The regions' leases hold when a heartbeat has come through each subscription.
+fn wait_until_live(running: &mut Running, admin: SocketAddr, announcing: &Announcing) -> Result<(), ProcessError> {
+    running.wait_until(|| announcing.welcomes().then_some(()))?;
+    running.wait_until(|| fetch::page(admin, "/readyz").is_ok_and(|page| is_live(&page)).then_some(()))
+}
+
+/// Whether `/readyz` says fresh, and of no region why it is not.
+fn is_live(readyz: &str) -> bool {
+    let said: serde_json::Value = serde_json::from_str(readyz).unwrap_or_default();
+    said["state"] == "fresh" && said["reasons"].as_array().is_some_and(Vec::is_empty)
+}
+
 fn in_words(extra: &Extra) -> String {
-    let lines = extra.cache.lines().chain(extra.race.lines());
+    let live = extra.live.iter().map(|_| "live over SQS");
+    let lines = extra.cache.lines().chain(extra.race.lines()).chain(live);
     lines.fold(String::new(), |words, line| words + ", " + line)
 }
 
@@ -67,6 +88,9 @@ fn configuration(wish: &Wish, extra: &Extra, address: &Address, admin: SocketAdd
     for (index, upstream) in wish.upstreams.iter().enumerate() {
         // A String takes everything.
         let _ = write!(text, "[[service.region]]\nname = \"region-{index}\"\nurl = \"http://{upstream}\"\n");
+        if let Some(topic) = extra.live.as_ref().and_then(|announcing| announcing.topics.get(index)) {
+            let _ = writeln!(text, "topic = \"{topic}\"");
+        }
     }
     text += "[[service.route]]\npath = \"/v1/contexts/{key}/{view}\"\nrecords = [\"context:{key}\"]\n[listen]\n";
     text += &match address {
@@ -77,41 +101,60 @@ fn configuration(wish: &Wish, extra: &Extra, address: &Address, admin: SocketAdd
     let _ = write!(
         text,
         "[admin]\nlisten = \"{admin}\"\n[cache]\nmax_bytes = \"{bytes}B\"\n{cache}\n[race]\n{race}\n\
-         [announcements]\ntransport = \"off\"\n[drain]\nlinger = \"0s\"\n"
+         [drain]\nlinger = \"0s\"\n[announcements]\n"
+    );
+    text += &extra.live.as_ref().map_or_else(
+        || "transport = \"off\"\n".to_owned(),
+        |Announcing { endpoint, .. }| {
+            format!("transport = \"sqs\"\nendpoint_url = \"{endpoint}\"\ninsecure_sns_signer = \"{endpoint}\"\n")
+        },
     );
     text
 }
 
 /// Whether the admin port says that it is ready.
 pub fn ready(admin: SocketAddr) -> bool {
-    let address = Address::Tcp(admin);
-    let ask = Ask {
-        paths: Paths::Fixed("/readyz".to_owned()),
-        headers: String::new(),
-        host: admin.to_string(),
-        body_bytes: None,
-        proof: Proof::Always,
-    };
-    let asked = Load::open(&address, 1, ask).and_then(|mut load| load.run(Pace::Closed, End::Requests(1)));
-    asked.is_ok_and(|counted| counted.answered == 1)
+    fetch::page(admin, "/readyz").is_ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::read;
+    use crate::config::{Transport, read};
 
     #[test]
     fn the_generated_configuration_is_one() {
         let upstreams = vec!["127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap()];
         let folder = std::path::PathBuf::from("/tmp/bench");
         let wish = Wish { upstreams, core: None, folder, unix: false, cache_bytes: 1 << 30 };
-        let extra = Extra { cache: "soft_ttl = \"1h\"".into(), race: "mode = \"all\"".into() };
+        let extra = Extra { cache: "soft_ttl = \"1h\"".into(), race: "mode = \"all\"".into(), live: None };
         for address in [Address::Tcp("127.0.0.1:3".parse().unwrap()), Address::Unix(wish.socket())] {
             let text = configuration(&wish, &extra, &address, "127.0.0.1:4".parse().unwrap());
             let config = read::from_toml(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));
             assert_eq!(config.service.regions.len(), 2);
             assert_eq!(config.cache.max_bytes, Some(1 << 30));
         }
+    }
+
+    #[test]
+    fn with_topics_it_subscribes_to_each_and_trusts_their_signer() {
+        let (upstreams, folder) = (vec!["127.0.0.1:1".parse().unwrap()], std::path::PathBuf::from("/tmp/bench"));
+        let wish = Wish { upstreams, core: None, folder, unix: false, cache_bytes: 1 << 30 };
+        let endpoint = "http://127.0.0.1:5".to_owned();
+        let topics = vec!["arn:aws:sns:eu-west-1:000000000000:context-changes".to_owned()];
+        let live = Some(Announcing { orders: "127.0.0.1:6".parse().unwrap(), endpoint, topics });
+        let extra = Extra { live, ..Extra::default() };
+        let address = Address::Tcp("127.0.0.1:3".parse().unwrap());
+        let text = configuration(&wish, &extra, &address, "127.0.0.1:4".parse().unwrap());
+        let config = read::from_toml(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));
+        assert_eq!(config.announcements.transport, Transport::Sqs);
+        assert_eq!(config.service.regions[0].topic.as_ref().map(|topic| topic.region.as_str()), Some("eu-west-1"));
+    }
+
+    #[test]
+    fn it_is_live_when_no_region_has_a_reason_not_to_be() {
+        assert!(is_live(r#"{"state":"fresh","reasons":[]}"#));
+        assert!(!is_live(r#"{"state":"fresh","reasons":["region-1: subscribing"]}"#));
+        assert!(!is_live(r#"{"state":"warming","reasons":[]}"#) && !is_live("fresh"));
     }
 }

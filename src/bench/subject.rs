@@ -54,6 +54,15 @@ pub enum Proof {
         /// What is somewhere in its value.
         contains: String,
     },
+    /// The same, and another text is nowhere in the value: `; hit` without `provisional`.
+    HeaderWithout {
+        /// Its name.
+        name: String,
+        /// What is somewhere in its value.
+        contains: String,
+        /// What is nowhere in it.
+        lacks: String,
+    },
     /// A header, whatever it says: `age`.
     HeaderPresent(String),
     /// Nothing is to be shown: it cannot do anything else.
@@ -65,6 +74,7 @@ impl Proof {
     pub fn in_words(&self) -> String {
         match self {
             Self::Header { name, contains } => format!("{name}: {contains}"),
+            Self::HeaderWithout { name, contains, lacks } => format!("{name}: {contains}, not {lacks},"),
             Self::HeaderPresent(name) => format!("{name} is there"),
             Self::Always => "it has nothing else".to_owned(),
         }

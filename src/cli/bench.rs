@@ -12,6 +12,8 @@ use clap::{Args, Subcommand};
 use url::Url;
 
 use super::CommandError;
+use crate::app::process;
+use crate::bench::announcer;
 use crate::bench::floor;
 use crate::bench::progress::Progress;
 use crate::bench::regions::{self, Delay};
@@ -95,6 +97,15 @@ pub enum BenchCommand {
         #[arg(required = true, num_args = 1..=limits::REGIONS)]
         addresses: Vec<SocketAddr>,
     },
+    /// Announce as the topics of a service
+    #[command(hide = true)]
+    Announcer {
+        /// How many regions have a topic
+        #[arg(long, value_parser = clap::value_parser!(u16).range(1..=limits::REGIONS as i64))]
+        regions: u16,
+        /// Where orders are taken
+        orders: SocketAddr,
+    },
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -129,6 +140,11 @@ pub(super) fn bench(args: BenchArgs) -> Result<(), CommandError> {
         Some(BenchCommand::Regions { delay, addresses }) => {
             end_with_the_harness();
             regions::serve(&addresses, delay).map_err(failed)
+        }
+        Some(BenchCommand::Announcer { regions, orders }) => {
+            end_with_the_harness();
+            let Err(error) = process::block_on(announcer::serve(usize::from(regions), orders)).map_err(failed)?;
+            Err(failed(error))
         }
     }
 }

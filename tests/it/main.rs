@@ -11,6 +11,8 @@ mod announcements;
 #[cfg(test)]
 mod audited;
 #[cfg(test)]
+mod bench;
+#[cfg(test)]
 mod check;
 #[cfg(test)]
 mod demo;

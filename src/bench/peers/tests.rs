@@ -82,6 +82,7 @@ fn shows(proof: &Proof, head: &str) -> bool {
             let contains = contains.to_ascii_lowercase();
             head.lines().any(|line| line.split_once(": ").is_some_and(|(n, v)| n == name && v.contains(&contains)))
         }
+        Proof::HeaderWithout { .. } => unreachable!("no peer has that proof"),
         Proof::HeaderPresent(name) => head.lines().any(|line| line.split(':').next() == Some(name)),
         Proof::Always => true,
     }

@@ -6,6 +6,7 @@
 use fastrand::Rng;
 
 use super::ratio;
+use crate::bench::announcer::Announcer;
 use crate::bench::ground::{FLOOR, Regions};
 use crate::bench::load::Ask;
 use crate::bench::pace::{End, Pace};
@@ -38,12 +39,14 @@ struct Shape {
     keys: usize,
     /// A constant rate; a closed loop without.
     per_second: Option<f64>,
+    /// nearside has a live subscription, so that its hits are fresh and not provisional.
+    live: bool,
 }
 
 /// 1 KiB, 16 connections.
 pub fn one_kib(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
-    let shape =
-        Shape { name: "hit-1k", title: "A hit of 1 KiB", view: "1k", connections: CONNECTIONS, ..Shape::default() };
+    let (name, title, connections) = ("hit-1k", "A hit of 1 KiB", CONNECTIONS);
+    let shape = Shape { name, title, view: "1k", connections, live: true, ..Shape::default() };
     let mut scenario = measure(bench, shape)?;
     for (other, limit) in [(FLOOR, 1.15), (haproxy::NAME, 1.0), (nginx::NAME, 0.55)] {
         scenario.goals.extend(ratio(&scenario, "CPU per request", other, limit, cpu));
@@ -60,6 +63,7 @@ pub fn at_one_rate(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
         view: "1k",
         connections: CONNECTIONS,
         per_second: Some(RATE),
+        live: true,
         ..Shape::default()
     };
     let mut scenario = measure(bench, shape)?;
@@ -72,7 +76,7 @@ pub fn at_one_rate(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
 /// 1 KiB, one connection.
 pub fn one_connection(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     let title = "A hit of 1 KiB on one connection";
-    let shape = Shape { name: "hit-1k-one", title, view: "1k", connections: 1, ..Shape::default() };
+    let shape = Shape { name: "hit-1k-one", title, view: "1k", connections: 1, live: true, ..Shape::default() };
     let mut scenario = measure(bench, shape)?;
     scenario.goals.extend(ratio(&scenario, "p50", FLOOR, 1.15, p50));
     scenario.goals.extend(ratio(&scenario, "p99", FLOOR, 1.3, |row| row.median(|round| round.latency.p99_us)));
@@ -110,12 +114,16 @@ fn measure(bench: &mut Bench<'_>, shape: Shape) -> Result<Scenario, RunError> {
     let regions = bench.ground.regions(1, Delay::None)?;
     let body_bytes = regions::body_bytes(shape.view);
     let mut entrants = Vec::new();
+    let announcer = shape.live.then(|| Announcer::start(bench.ground, 1)).transpose()?;
+    let extra = Extra { live: announcer.as_ref().map(|one| one.announcing.clone()), ..Extra::default() };
     let nearside = |unix| {
         let mut wish = bench.ground.wish(NEARSIDE, &regions)?;
         wish.unix = unix;
-        sidecar::start(&bench.ground.program, &wish, &Extra::default()).map_err(RunError::from)
+        sidecar::start(&bench.ground.program, &wish, &extra).map_err(RunError::from)
     };
-    entrants.push(entrant(nearside(shape.unix)?.subject, shape, bench.settings.seed)?);
+    let mut own = entrant(nearside(shape.unix)?.subject, shape, bench.settings.seed)?;
+    own.prove()?;
+    entrants.push(own);
     if shape.unix {
         let subject = Subject { name: OVER_TCP.to_owned(), ..nearside(false)?.subject };
         entrants.push(entrant(subject, shape, bench.settings.seed)?);

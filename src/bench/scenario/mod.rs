@@ -9,6 +9,7 @@ use super::run::{Bench, RunError};
 use super::sidecar::NEARSIDE;
 
 pub mod hit;
+pub mod live;
 pub mod million;
 pub mod miss;
 pub mod start;
@@ -18,7 +19,7 @@ pub mod trouble;
 pub type Measure = fn(&mut Bench<'_>) -> Result<Scenario, RunError>;
 
 /// All, in the order of the report.
-pub const ALL: [(&str, Measure); 12] = [
+pub const ALL: [(&str, Measure); 13] = [
     ("hit-1k", hit::one_kib),
     ("hit-1k-rate", hit::at_one_rate),
     ("hit-1k-one", hit::one_connection),
@@ -28,6 +29,7 @@ pub const ALL: [(&str, Measure); 12] = [
     ("miss", miss::fastest),
     ("miss-tail", miss::tail),
     ("start", start::start),
+    ("live", live::live),
     ("million", million::entries),
     ("dying", trouble::dying),
     ("stampede", trouble::stampede),

@@ -46,7 +46,8 @@ pub fn start(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     Ok(scenario)
 }
 
-fn once(took: Duration) -> Counted {
+/// A start as a round of one request.
+pub fn once(took: Duration) -> Counted {
     let mut latencies = Latencies::default();
     latencies.record(took);
     Counted { took, answered: 1, latencies, ..Counted::default() }
