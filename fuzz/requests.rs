@@ -14,6 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri, Version, header};
 use hyper::body::Incoming;
+use nearside::cache::content::Content;
 use nearside::cache::entry::{Entry, Hold};
 use nearside::cache::policy::end_to_end;
 use nearside::clock::{Clock, Moment, Wall};
@@ -103,8 +104,7 @@ fn at_once(door: &Arc<Door>, log: Log) -> AtOnce {
         note(&log, head.method, head.path_and_query, head.headers);
         let entry = Entry {
             status: StatusCode::OK,
-            headers: HeaderMap::new(),
-            body: Bytes::from_static(b"admitted"),
+            content: Content::new(&HeaderMap::new(), &Bytes::from_static(b"admitted")),
             region: RegionId(0),
             sent: Moment::ZERO,
             sent_wall: Wall::from_millis(0),
