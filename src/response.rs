@@ -270,8 +270,8 @@ impl http_body::Body for Body {
             }
             Self::Streamed(_, broken @ Some(_)) => Poll::Ready(broken.take().map(Err)),
             Self::Streamed(stream, broken) => match ready!(stream.as_mut().poll_next(cx)) {
-                // hyper drops what it has not sent yet when a body breaks off: it may send that first, so that the caller
-                // sees an answer that was cut off, and not none.
+                // hyper drops what it has not sent yet when a body breaks off: it may send that first, as far as the socket
+                // takes it at once, so that the caller sees an answer that was cut off, and not none.
                 Some(Err(failure)) => {
                     *broken = Some(failure);
                     cx.waker().wake_by_ref();

@@ -2,8 +2,9 @@
 //!
 //! Before it: the kernel says what the process may use: its cgroup's limit (v2, else v1), else what the machine has.
 //! After it: [`super::store`] gets its capacity; once a second [`Memory::pressure`] says whether background work is put
-//! off, and then whether entries go. Invariant: requests are never refused and the process never ends for want of
-//! memory as long as the cache has something to give; the decisions are pure, the reading of files is apart.
+//! off, and then whether entries go. Invariant: requests are never refused for want of memory, and the
+//! process stays within a limit of its own as long as the cache has something to give (what siblings take of a common one is
+//! not seen); the decisions are pure, the reading of files is apart.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -79,18 +80,19 @@ fn limit_of(groups: &str, root: &Path, read: impl Fn(&Path) -> Option<String>) -
     for line in groups.lines() {
         let mut parts = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(group)) = (parts.next(), parts.next()) else { continue };
-        let (root, file) = if controllers.is_empty() {
-            (root.to_owned(), "memory.max")
+        // Beyond `memory.high` nothing ends, but the process is throttled.
+        let (root, files): (_, &[_]) = if controllers.is_empty() {
+            (root.to_owned(), &["memory.max", "memory.high"])
         } else if controllers.split(',').any(|name| name == "memory") {
-            (root.join("memory"), "memory.limit_in_bytes")
+            (root.join("memory"), &["memory.limit_in_bytes"])
         } else {
             continue;
         };
         // In a container the file system often begins at the group itself, whatever its name outside is.
         let mut at = root.join(group.trim_start_matches('/'));
         loop {
-            let limit = read(&at.join(file)).and_then(|text| text.trim().parse().ok());
-            smallest = smallest.into_iter().chain(limit).min();
+            let limits = files.iter().filter_map(|file| read(&at.join(file))?.trim().parse().ok());
+            smallest = smallest.into_iter().chain(limits).min();
             if at == root || !up(&mut at, &root) {
                 break;
             }
@@ -127,6 +129,8 @@ mod tests {
         let files =
             [("/c/pod/memory.max", "536870912\n"), ("/c/pod/own/memory.max", "max\n"), ("/c/memory.max", "max\n")];
         assert_eq!(found("0::/pod/own\n", &files), Some(512 * MIB));
+        let throttled = [files[0], ("/c/pod/memory.high", "268435456\n")];
+        assert_eq!(found("0::/pod\n", &throttled), Some(256 * MIB));
         assert_eq!(found("0::/\n", &[("/c/memory.max", "268435456\n")]), Some(256 * MIB), "a namespace of its own");
         assert_eq!(found("0::/\n", &[]), None);
         assert_eq!(found("nonsense", &files), None);

@@ -129,6 +129,20 @@ async fn a_head_that_drips_is_cut_off_before_an_idle_connection_is() {
     assert!(waited >= limits::IDLE_WAIT && waited <= limits::IDLE_WAIT + limits::HEADER_WAIT, "{waited:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_reads_slowly_is_not_taken_for_one_who_drips_a_head() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    let [large, last] = ["/stored/x?16777216", "/stored/last"].map(|path| GET.replace("/one", path));
+    send(&mut stream, &(large + &last)).await;
+    // As long as nothing is read, the second request waits behind the first one's answer.
+    tokio::time::sleep(limits::HEADER_WAIT * 3).await;
+    let mut text = Vec::new();
+    while !text.ends_with(b"/stored/last") {
+        assert_ne!(stream.read_buf(&mut text).await.unwrap(), 0, "cut off after {} bytes", text.len());
+    }
+}
+
 #[tokio::test]
 async fn pipelined_requests_are_answered_in_order() {
     let door = open(8);

@@ -72,6 +72,8 @@ impl<S: AsyncRead + Unpin> Wire<S> {
     /// Reads more behind what there is; false at the end of the stream, or when the linger is over. To be called while
     /// there is room ([`Wire::is_full`]). A connection that waits holds no memory for what may come.
     pub(super) async fn fill(&mut self) -> io::Result<bool> {
+        // A head is begun once we wait for its rest, and not while the answers before it are on their way.
+        self.pulse.head.store(self.from < self.to, Ordering::Relaxed);
         poll_fn(|cx| {
             if self.pulse.closes() {
                 return Poll::Ready(Ok(false));
@@ -118,7 +120,7 @@ impl<S> Wire<S> {
     /// The request whose head is the first `len` unread bytes was answered.
     pub(super) fn answered(&mut self, len: usize) {
         self.from += len;
-        self.pulse.answered_one(self.from < self.to);
+        self.pulse.answered_one();
     }
 
     /// What the connection is in the middle of.
@@ -252,13 +254,13 @@ impl Pulse {
         self.closing.load(Ordering::Relaxed)
     }
 
-    /// A request was answered without hyper; whether another one has begun to come. Only the connection's own task says
-    /// so, so that counting needs no atomic addition.
-    fn answered_one(&self, another: bool) {
+    /// A request was answered without hyper. Only the connection's own task says so, so that counting needs no atomic
+    /// addition.
+    fn answered_one(&self) {
         self.stirred.store(true, Ordering::Relaxed);
         self.answered.store(true, Ordering::Relaxed);
         self.heads.store(self.heads.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        self.head.store(another, Ordering::Relaxed);
+        self.head.store(false, Ordering::Relaxed);
     }
 
     fn heard(&self) {

@@ -65,12 +65,16 @@ pub(super) fn detached(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
-/// A body's chunks as they come, each within [`STREAM_CHUNK_WAIT`]. At its end the line that it came over is `freed`.
+/// A body's chunks as they come, each within [`STREAM_CHUNK_WAIT`]. At its end the line that it came over is `freed`; that
+/// is with the last chunk where the length is known: who has all of it does not come back for the end.
 pub(super) fn chunks(
     body: Incoming,
-    line: Option<Line>,
+    mut line: Option<Line>,
     freed: impl Fn(Line) + Send + 'static,
 ) -> impl futures_util::Stream<Item = Result<Bytes, Failure>> + Send + 'static {
+    if body.is_end_stream() {
+        line.take().into_iter().for_each(&freed);
+    }
     stream::unfold(Some((body, line, freed)), |source| async move {
         let (mut body, mut line, freed) = source?;
         loop {
@@ -85,6 +89,9 @@ pub(super) fn chunks(
                 Ok(Some(Ok(frame))) => frame,
             };
             if let Ok(data) = frame.into_data() {
+                if body.is_end_stream() {
+                    line.take().into_iter().for_each(&freed);
+                }
                 return Some((Ok(data), Some((body, line, freed))));
             }
         }

@@ -35,9 +35,8 @@ pub(super) struct Lines {
 /// An open connection, for one request at a time.
 pub(super) struct Line {
     requests: SendRequest<Full<Bytes>>,
-    /// Boxed: a line moves to who uses it and back.
-    connection: Box<Connection<TokioIo<Link>, Full<Bytes>>>,
-    ended: bool,
+    /// `None` once it has ended. Boxed: a line moves to who uses it and back.
+    connection: Option<Box<Connection<TokioIo<Link>, Full<Bytes>>>>,
     birth: Arc<Birth>,
     idle_since: Moment,
 }
@@ -118,7 +117,7 @@ impl Line {
         let mut builder = http1::Builder::new();
         builder.max_buf_size(REPLY_HEAD_BYTES);
         let (requests, connection) = builder.handshake(TokioIo::new(link)).await.map_err(io::Error::other)?;
-        Ok(Self { requests, connection: Box::new(connection), ended: false, birth, idle_since: now })
+        Ok(Self { requests, connection: Some(Box::new(connection)), birth, idle_since: now })
     }
 
     /// Takes the request; it goes out, and its reply's head comes in, while the line is [`driven`].
@@ -140,14 +139,17 @@ impl Line {
     }
 
     fn step(&mut self, cx: &mut Context<'_>) {
-        // How it ended is told to who waits for the reply.
-        self.ended = self.ended || Pin::new(&mut *self.connection).poll(cx).is_ready();
+        if self.connection.as_mut().is_some_and(|connection| Pin::new(&mut **connection).poll(cx).is_ready()) {
+            // How it ended is told to who waits for the reply. A request that it had not taken yet is told by its being
+            // dropped, and by nothing else.
+            self.connection = None;
+        }
     }
 
     /// Whether it may carry another request, as far as has been heard from the other side.
     fn is_open(&mut self) -> bool {
         self.step(&mut Context::from_waker(Waker::noop()));
-        !self.ended && self.requests.is_ready()
+        self.connection.is_some() && self.requests.is_ready()
     }
 
     fn is_usable(&mut self, now: Moment) -> bool {

@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
+use futures_util::StreamExt;
 use http::{HeaderMap, Method, StatusCode};
+use http_body_util::Full;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -235,6 +237,46 @@ async fn a_safe_request_survives_a_connection_that_its_server_closed_as_idle() {
     let unsafe_one = origin.ask(RegionId(0), Arc::new(post), WITHIN).await;
     assert_eq!(unsafe_one.unwrap_err(), Failure::Truncated, "never sent twice");
     assert_eq!(closing.connections(), 3);
+}
+
+#[tokio::test]
+async fn a_request_on_a_line_that_has_just_ended_is_told_so_at_once() {
+    let (close, closed) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
+    let (told, tells) = (close.clone(), closed.clone());
+    let closing = server(move |stream| {
+        let (told, tells) = (told.clone(), tells.clone());
+        async move {
+            told.notified().await;
+            drop(stream);
+            tells.notify_one();
+        }
+    })
+    .await;
+    let origin = origin(&closing);
+    let mut line = origin.sites[0].lines.take().await.unwrap();
+    let request = http::Request::get("/").header("host", "a").body(Full::new(Bytes::new())).unwrap();
+    let reply = line.as_mut().unwrap().send(request);
+    close.notify_one();
+    closed.notified().await;
+    let replied = tokio::time::timeout(SHORT, super::super::line::driven(&mut line, reply)).await;
+    assert!(replied.expect("nothing is waited for").is_err());
+}
+
+#[tokio::test]
+async fn a_reply_that_was_passed_on_to_its_known_end_leaves_its_line_for_the_next() {
+    const EMPTY: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    for (reply, chunks) in [(OK, 1), (EMPTY, 0)] {
+        let server = answering(reply, usize::MAX).await;
+        let origin = origin(&server);
+        for _ in 0..3 {
+            let mut streamed = origin.open(RegionId(0), get("/"), WITHIN).await.unwrap();
+            for _ in 0..chunks {
+                // Nobody asks for what comes after the last byte.
+                streamed.body.next().await.unwrap().unwrap();
+            }
+        }
+        assert_eq!(server.connections(), 1);
+    }
 }
 
 #[tokio::test]
