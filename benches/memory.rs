@@ -33,34 +33,21 @@ use nearside::cache::content::Content;
 use nearside::cache::entry::Entry;
 use nearside::cache::key::{Hashed, Key, KeyBuffer, Representation, Seed};
 use nearside::clock::Clock;
-use nearside::config::read;
 use nearside::freshness::Freshness;
-use nearside::freshness::event::{Event, Says};
 use nearside::freshness::words::{RecordId, RegionId, TypeId, Version};
 use nearside::limits;
 use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
 use nearside::request::Admitted;
 use nearside::response::respond;
-use nearside::serve::{self, Parts, Sidecar};
-use nearside::tasks::Tasks;
+use nearside::serve::{self, Sidecar};
+
+#[expect(dead_code, reason = "regions that answer as the other benchmarks want it")]
+mod live_sidecar;
+use live_sidecar::{BODY_BYTES as BODY, config, speak};
 
 #[global_allocator]
 static COUNTED: Cap<System> = Cap::new(System, usize::MAX);
 
-const CONFIG: &str = r#"
-service.name = "contexts"
-[[service.region]]
-name = "a"
-url = "http://127.0.0.1:1"
-[[service.route]]
-path = "/v1/contexts/{key}/{view}"
-records = ["context:{key}"]
-[cache]
-max_bytes = "8GiB"
-[announcements]
-transport = "off"
-"#;
-const BODY: usize = 1024;
 const READ_BUFFER: usize = 8192;
 /// Hits that are timed, and how often.
 const HITS: (usize, usize) = (200_000, 7);
@@ -138,26 +125,10 @@ fn admitted(number: usize) -> Admitted {
     Admitted { method: Method::GET, path_len: path_and_query.len(), path_and_query, headers, body: Bytes::new() }
 }
 
-/// A sidecar whose one region is LIVE.
+/// A sidecar with room for all of it.
 fn sidecar() -> Arc<Sidecar> {
-    let clock = Clock::System;
-    let config = read::from_toml(CONFIG).expect("the settings above are valid");
-    let origin = Arc::new(Ready { clock: clock.clone(), buffer: Mutex::default() });
-    let floor_slots = limits::FLOOR_SLOTS;
-    let parts = Parts { clock, origin, tasks: Tasks::new(), seed: Seed::fixed(7), floor_slots };
-    let sidecar = Sidecar::new(config, parts).expect("there are no credentials to read");
-    let step = |event| sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), event);
-    step(Event::Subscribing(RegionId(0)));
-    step(Event::Subscribed(RegionId(0)));
-    speak(&sidecar);
-    sidecar
-}
-
-/// Any message renews the lease.
-fn speak(sidecar: &Sidecar) {
-    let (region, published) = (RegionId(0), sidecar.clock.wall());
-    let message = Event::Message { region, published, queued: None, numbered: None, says: Says::Unrouted };
-    sidecar.freshness.step(sidecar.clock.now(), published, message);
+    let origin = Ready { clock: Clock::System, buffer: Mutex::default() };
+    live_sidecar::over(config(1, "[cache]\nmax_bytes = \"8GiB\"\n"), Arc::new(origin))
 }
 
 /// Resident memory that is the process's own, bytes.
@@ -260,8 +231,7 @@ fn parts(entries: usize) -> [(&'static str, f64); 5] {
         Box::new(cache)
     });
     let records = counted(&mut || {
-        let text = CONFIG;
-        let settings = read::from_toml(text).expect("the settings above are valid").freshness;
+        let settings = config(1, "").freshness;
         let freshness = Freshness::new(&settings, 1, limits::FLOOR_SLOTS, Clock::System.now());
         let id = |number: usize| RecordId { record_type: TypeId(0), hash: keys[number].as_ref().hash() };
         let pinned: Box<[_]> = (0..entries).map(|number| freshness.pin(id(number))).collect();

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, Ready, ready};
-use http::Request;
+use http::{Request, Version};
 use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 
@@ -22,7 +22,7 @@ use crate::announce::aws::Sdk;
 use crate::announce::certificate::fetch::Fetcher;
 use crate::announce::intake::Announcements;
 use crate::announce::subscription::{self, CannotListen, Pace, Subscriptions};
-use crate::cache::capacity;
+use crate::cache::capacity::{self, Memory};
 use crate::cache::fill::audit;
 use crate::cache::key::Seed;
 use crate::clock::Clock;
@@ -168,7 +168,8 @@ fn build(config: Config, instead: &Instead) -> Result<Arc<Sidecar>, StartError> 
             origin as Arc<dyn Origin>
         }
     };
-    let parts = Parts { clock, origin, tasks, seed: Seed::random(), floor_slots: limits::FLOOR_SLOTS };
+    let (memory, floor_slots) = (Memory::of_the_machine(), limits::FLOOR_SLOTS);
+    let parts = Parts { clock, origin, tasks, seed: Seed::random(), floor_slots, memory };
     Ok(Sidecar::new(config, parts)?)
 }
 
@@ -216,7 +217,7 @@ fn open(sockets: Sockets, door: Door, sidecar: Arc<Sidecar>) -> App {
     App { tcp, unix, admin, sidecar, ending }
 }
 
-/// An answer: at once when it is a hit or a refusal, later when somebody must be asked. Only the latter costs a future.
+/// An answer: at once when it is a hit or a refusal, later when somebody must be asked. Only the latter costs a large future.
 type Answer = Either<Ready<http::Response<response::Body>>, BoxFuture<'static, http::Response<response::Body>>>;
 
 /// One request, from the door to the answer.
@@ -225,12 +226,14 @@ fn answer(sidecar: &Arc<Sidecar>, door: &Door, request: Request<Incoming>, via: 
         sidecar.metrics.refused(refusal.word());
         response::respond(Outcome::Refused(refusal), &sidecar.names)
     };
+    // On HTTP/1.1 the connection has looked already, or the request is none that it could read (`listener::hits`).
+    let looked = request.version() < Version::HTTP_2;
     let entered = match door.enter(request, via) {
         Ok(entered) => entered,
         Err(refusal) => return Either::Left(ready(refused(sidecar, refusal))),
     };
     let stored = |head: Head<'_>| serve::stored(sidecar, head, &mut Asking::of(head.headers));
-    if let Some(shown) = entered.head().and_then(stored) {
+    if let Some(shown) = entered.head().filter(|_| !looked).and_then(stored) {
         return Either::Left(ready(response::show(shown, entered.into_headers(), &sidecar.names)));
     }
     let sidecar = sidecar.clone();

@@ -349,4 +349,4 @@ async fn collect(body: Incoming) -> Result<Bytes, Refusal> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 mod live_sidecar;
 use live_sidecar::{BODY_BYTES, Ready, config, go_live};
 
-/// Allocations of a hundred hits: one each, and what comes once in a while.
+/// Allocations of a hundred hits: what comes once in a while; a hit makes none.
 const PER_HUNDRED_HITS: u64 = 2;
 
 /// Both doors wherever there is room, and nothing to wait for in the end.

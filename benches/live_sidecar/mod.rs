@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use nearside::cache::capacity::Memory;
 use nearside::cache::key::Seed;
 use nearside::clock::Clock;
 use nearside::config::Config;
@@ -86,8 +87,14 @@ impl Origin for Ready {
 
 /// A sidecar of these settings, LIVE.
 pub(crate) fn sidecar(config: Config) -> Arc<Sidecar> {
-    let (clock, origin) = (Clock::System, Arc::new(Ready::new()));
-    let parts = Parts { clock, origin, tasks: Tasks::new(), seed: Seed::fixed(7), floor_slots: limits::FLOOR_SLOTS };
+    over(config, Arc::new(Ready::new()))
+}
+
+/// The same over other regions.
+pub(crate) fn over(config: Config, origin: Arc<dyn Origin>) -> Arc<Sidecar> {
+    let clock = Clock::System;
+    let (seed, floor_slots, memory) = (Seed::fixed(7), limits::FLOOR_SLOTS, Memory::AMPLE);
+    let parts = Parts { clock, origin, tasks: Tasks::new(), seed, floor_slots, memory };
     let sidecar = Sidecar::new(config, parts).expect("there are no credentials to read");
     go_live(&sidecar);
     sidecar

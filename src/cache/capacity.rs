@@ -32,6 +32,9 @@ pub enum Pressure {
 }
 
 impl Memory {
+    /// More than anything here needs, and nobody's own: for simulations, which must not depend on where they run.
+    pub const AMPLE: Self = Self { limit: 1 << 40, is_own: false };
+
     /// As this machine has it; the least that anything can do with when it does not say.
     pub fn of_the_machine() -> Self {
         let total = fs::read_to_string("/proc/meminfo").ok().and_then(|text| field(&text, "MemTotal:"));

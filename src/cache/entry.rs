@@ -55,15 +55,20 @@ impl fmt::Debug for Entry {
 impl Entry {
     /// A reply that is passed on and never stored.
     pub fn passing(reply: &Reply) -> Self {
+        Self::of(reply, Content::new(&reply.headers, &reply.body), Hold::Passing)
+    }
+
+    /// A reply, as `content` has it.
+    pub fn of(reply: &Reply, content: Content, hold: Hold) -> Self {
         let received = reply.sent_wall + reply.received.since(reply.sent);
         Self {
             status: reply.status,
-            content: Content::new(&reply.headers, &reply.body),
+            content,
             region: reply.region,
             sent: reply.sent,
             sent_wall: reply.sent_wall,
             age_at_receipt: initial_age(&reply.headers, reply.sent, reply.received, received),
-            hold: Hold::Passing,
+            hold,
         }
     }
 

@@ -11,7 +11,6 @@ use super::*;
 use crate::cache::content::Content;
 use crate::cache::entry::{Entry, Hold};
 use crate::clock::{Moment, Wall};
-use crate::config::Listen;
 use crate::freshness::words::RegionId;
 use crate::request::Head;
 use crate::response::{CacheLine, Shown};
@@ -47,14 +46,7 @@ fn at_once() -> AtOnce {
             Shown { entry: Arc::new(entry), age: None, not_modified: false, head: false, line }
         })
     };
-    let listen = Listen {
-        tcp: None,
-        unix: None,
-        allowed_hosts: Vec::new(),
-        refuse_forwarded: false,
-        token_file: None,
-        max_connections: 1,
-    };
+    let listen = crate::request::tests::listen(|_| {});
     let door = Arc::new(crate::request::Door::new(&listen, None));
     AtOnce { door, stored: Arc::new(stored), names: Arc::new([]) }
 }

@@ -336,7 +336,7 @@ impl Site {
         Ok(Reply {
             region: self.region,
             status: head.status,
-            headers: incoming::detached(end_to_end(&head.headers)),
+            headers: end_to_end(&head.headers),
             body,
             versions,
             sent: opened.sent,

@@ -5,7 +5,7 @@
 
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper_util::client::legacy;
@@ -14,10 +14,6 @@ use super::line::{self, Line};
 use super::reply::Failure;
 use crate::freshness::words::Version;
 use crate::limits::{RECORDS_PER_ROUTE, REPLY_HEAD_BYTES, STREAM_CHUNK_WAIT};
-
-/// A body that came in one read is a slice of the connection's read buffer, 8 KiB at least, and an entry would hold all of
-/// that: up to here it is copied out, and the buffer serves again.
-const SMALL_BODY_BYTES: usize = 4 << 10;
 
 /// The whole body; `Content-Length` beyond the limit is refused before anything is read.
 pub(super) async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, Failure> {
@@ -42,27 +38,7 @@ pub(super) async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, Fai
         }
         joined.extend_from_slice(&data);
     }
-    Ok(match joined.is_empty() {
-        true if first.len() <= SMALL_BODY_BYTES => Bytes::copy_from_slice(&first),
-        true => first,
-        false => joined.freeze(),
-    })
-}
-
-/// The same headers with their values in memory of their own: as they came they are slices of the read buffer.
-pub(super) fn detached(mut headers: HeaderMap) -> HeaderMap {
-    let mut together = BytesMut::with_capacity(headers.values().map(HeaderValue::len).sum());
-    headers.values().for_each(|value| together.extend_from_slice(value.as_bytes()));
-    let mut rest = together.freeze();
-    for value in headers.values_mut() {
-        let own = HeaderValue::from_maybe_shared(rest.split_to(value.len()));
-        // The bytes were a value before: they are one now.
-        if let Ok(mut own) = own {
-            own.set_sensitive(value.is_sensitive());
-            *value = own;
-        }
-    }
-    headers
+    Ok(if joined.is_empty() { first } else { joined.freeze() })
 }
 
 /// A body's chunks as they come, each within [`STREAM_CHUNK_WAIT`]. At its end the line that it came over is `freed`; that
@@ -132,22 +108,6 @@ pub(super) fn versions(headers: &HeaderMap, name: &HeaderName) -> Vec<Version> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn detached_headers_are_the_same_and_share_nothing_with_the_buffer_they_came_in() {
-        let buffer = Bytes::from("one two".to_owned());
-        let value = |range| HeaderValue::from_maybe_shared(buffer.slice(range)).unwrap();
-        let mut headers = HeaderMap::new();
-        headers.append("a", value(0..3));
-        headers.append("b", value(0..7));
-        headers.append("a", value(4..7));
-        headers.get_mut("b").unwrap().set_sensitive(true);
-        let own = detached(headers.clone());
-        assert_eq!(own, headers);
-        assert!(own["b"].is_sensitive());
-        drop((headers, value));
-        assert!(buffer.is_unique(), "nothing holds it any more");
-    }
 
     #[test]
     fn versions_are_numbers_in_the_order_of_the_records_or_nothing() {

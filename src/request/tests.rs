@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn listen(json: impl FnOnce(&mut Listen)) -> Listen {
+pub(crate) fn listen(json: impl FnOnce(&mut Listen)) -> Listen {
     let mut listen = Listen {
         tcp: None,
         unix: None,

@@ -62,12 +62,7 @@ impl Asking {
 
     /// `entry` for the sender of these lines, asked for with `head`.
     pub(super) fn shown(&self, head: Head<'_>, entry: &Arc<Entry>, age: Option<u64>, line: CacheLine) -> Shown {
-        match self.is_conditional {
-            true => super::shown(head, entry, age, line),
-            false => {
-                let head = *head.method == Method::HEAD;
-                Shown { entry: entry.clone(), age, not_modified: false, head, line }
-            }
-        }
+        let not_modified = self.is_conditional && policy::not_modified(head.headers, entry);
+        Shown { entry: entry.clone(), age, not_modified, head: *head.method == Method::HEAD, line }
     }
 }

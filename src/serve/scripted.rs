@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::{Parts, Sidecar, serve};
+use crate::cache::capacity::Memory;
 use crate::cache::key::Seed;
 use crate::clock::{Clock, Moment, Wall};
 use crate::config::read;
@@ -201,7 +202,8 @@ impl World {
         }
         let config = read::from_toml(&(text + settings)).unwrap();
         let (tasks, floor_slots) = (Tasks::new(), crate::limits::FLOOR_SLOTS);
-        let parts = Parts { clock, origin: script.clone(), tasks, seed: Seed::fixed(7), floor_slots };
+        let parts =
+            Parts { clock, origin: script.clone(), tasks, seed: Seed::fixed(7), floor_slots, memory: Memory::AMPLE };
         Self { sidecar: Sidecar::new(config, parts).unwrap(), script }
     }
 

@@ -79,6 +79,8 @@ pub struct Parts {
     pub seed: Seed,
     /// Records without an entry that are remembered: [`crate::limits::FLOOR_SLOTS`], but for a simulation.
     pub floor_slots: usize,
+    /// What the process may use: this machine's, but for a simulation.
+    pub memory: Memory,
 }
 
 impl Sidecar {
@@ -109,13 +111,12 @@ impl Sidecar {
     /// # Errors
     /// When the credentials of a route cannot be read.
     pub fn new(config: Config, parts: Parts) -> Result<Arc<Self>, CredentialsError> {
-        let Parts { clock, origin, tasks, seed, floor_slots } = parts;
+        let Parts { clock, origin, tasks, seed, floor_slots, memory } = parts;
         let names: Vec<String> = config.service.regions.iter().map(|region| region.name.clone()).collect();
         let metrics = Arc::new(Metrics::new(&names));
         let regions = Regions::new(&config, origin, clock.clone(), metrics.clone());
         let freshness = Arc::new(Freshness::new(&config.freshness, names.len(), floor_slots, clock.now()));
         let released = freshness.clone();
-        let memory = Memory::of_the_machine();
         let capacity = config.cache.max_bytes.unwrap_or_else(|| memory.capacity());
         let store = Store::new(capacity, move |record| released.release(record));
         let held = |route: &Route| match &route.identity {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, Method};
 use nearside::announce::Receipt;
+use nearside::cache::capacity::Memory;
 use nearside::cache::fill::audit;
 use nearside::cache::key::Seed;
 use nearside::clock::Wall;
@@ -90,6 +91,7 @@ impl Subject {
             tasks: Tasks::new(),
             seed: Seed::fixed(world.plan.seed),
             floor_slots: FLOOR_SLOTS,
+            memory: Memory::AMPLE,
         };
         let sidecar = Sidecar::new(config, parts).expect("no credentials are read");
         audit::start(&sidecar);

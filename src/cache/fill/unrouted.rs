@@ -125,5 +125,5 @@ fn put(sidecar: &Sidecar, ask: &Ask, entry: Arc<Entry>) -> bool {
 fn entry(reply: &Reply, facts: Stored) -> Entry {
     let received = reply.sent_wall + reply.received.since(reply.sent);
     let content = Content::new(&fields::kept(&reply.headers, received), &reply.body);
-    Entry { content, hold: Hold::Unrouted(facts), ..Entry::passing(reply) }
+    Entry::of(reply, content, Hold::Unrouted(facts))
 }

@@ -18,7 +18,10 @@ fn routed(path_and_query: &str, pairs: &[(&str, &str)], forward: &[&str], identi
     let forward: Vec<_> = forward.iter().map(|name| HeaderName::from_bytes(name.as_bytes()).unwrap()).collect();
     let headers = headers(pairs);
     let parts = Representation { route: 1, path_and_query, headers: &headers, forward: &forward, identity };
-    KeyBuffer::new(SEED).routed(parts).to_key()
+    let (mut buffer, tail) = (KeyBuffer::new(SEED), KeyBuffer::new(SEED).tail(parts).to_vec());
+    let key = buffer.routed(parts).to_key();
+    assert_eq!(buffer.routed_with(path_and_query, &tail).to_key(), key, "put together as a connection does");
+    key
 }
 
 #[test]
