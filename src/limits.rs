@@ -59,7 +59,9 @@ pub const WIRE_BYTES: usize = 8 * KIB;
 pub const PLAIN_HEADERS: usize = 64;
 /// Answers that are written together when their requests came together, bytes, before they are sent.
 pub const ANSWERS_BYTES: usize = 64 * KIB;
-/// Memory that a thread keeps for its next answers, bytes.
+/// Pieces of memory that a thread keeps for requests to come, and as many for their answers.
+pub const SPARES: usize = 16;
+/// The largest of them, bytes.
 pub const SPARE_BYTES: usize = 2 * ANSWERS_BYTES;
 /// Largest body that is stored and sent as one with its head; a larger one is sent from where it lies, bytes.
 pub const COPIED_BODY_BYTES: usize = 16 * KIB;

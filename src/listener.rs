@@ -121,6 +121,10 @@ pub fn bind_tcp(addr: SocketAddr, what: &'static str, setting: &'static str) -> 
         let socket = socket2::Socket::new(socket2::Domain::for_address(addr), socket2::Type::STREAM, None)?;
         socket.set_reuse_address(true)?;
         socket.set_nonblocking(true)?;
+        if addr.ip().is_loopback() {
+            // Nothing on the way can be congested, so the cheapest is good enough. Where it cannot be had, nothing is lost.
+            let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "reno");
+        }
         socket.bind(&addr.into())?;
         socket.listen(1024)?;
         TcpListener::from_std(socket.into())

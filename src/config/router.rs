@@ -4,7 +4,7 @@
 //! and which records it shows. Invariant: the first route in the order of the file that matches is taken; finding it
 //! allocates nothing.
 
-use super::template::{Captures, is_plain};
+use super::template::is_plain;
 use super::{RecordTemplate, Route, Service};
 use crate::limits;
 
@@ -25,14 +25,14 @@ pub struct Matched<'p> {
     pub index: usize,
     /// The route itself.
     pub route: &'p Route,
-    /// What its named segments were.
-    pub captures: Captures<'p>,
+    /// The path itself, which fits it.
+    path: &'p str,
 }
 
 impl<'p> Matched<'p> {
     /// The records that the path shows: type and key, in the order of the route.
     pub fn records(&self) -> impl Iterator<Item = (&'p str, std::borrow::Cow<'p, str>)> {
-        let captures = self.captures;
+        let captures = self.route.path.captures(self.path).expect("what fits can be captured");
         self.route.records.iter().map(move |record| (record.record_type.as_str(), record.key_of(&captures)))
     }
 }
@@ -57,11 +57,9 @@ impl Router {
     pub fn find<'p>(&'p self, path: &'p str) -> Option<Matched<'p>> {
         let length = path.strip_prefix('/')?.bytes().filter(|byte| *byte == b'/').count() + 1;
         let places = self.by_length.get(length)?;
-        let (place, captures) =
-            places.iter().find_map(|place| Some((*place, self.routes[usize::from(*place)].path.captures(path)?)))?;
-        let index = usize::from(place);
+        let index = places.iter().map(|place| usize::from(*place)).find(|at| self.routes[*at].path.fits(path))?;
         let announceable = path.len() + self.longest_literal <= limits::RECORD_KEY_BYTES;
-        (announceable && is_plain(path)).then(|| Matched { index, route: &self.routes[index], captures })
+        (announceable && is_plain(path)).then(|| Matched { index, route: &self.routes[index], path })
     }
 
     /// All routes, in order.

@@ -88,16 +88,32 @@ impl PathTemplate {
     pub(super) fn captures<'p>(&'p self, path: &'p str) -> Option<Captures<'p>> {
         let mut captures = Captures { template: self, values: [""; limits::NAMES_PER_PATH] };
         let mut free = captures.values.iter_mut();
-        let mut written = path.strip_prefix('/')?.split('/');
+        self.walk(path, |value| free.next().map(|place| *place = value))?;
+        Some(captures)
+    }
+
+    /// Whether [`PathTemplate::captures`] finds anything; what, is not noted.
+    pub(super) fn fits(&self, path: &str) -> bool {
+        self.walk(path, |_| Some(())).is_some()
+    }
+
+    /// Goes along `path`, which is plain, and shows what stands in each named segment.
+    fn walk<'p>(&self, path: &'p str, mut named: impl FnMut(&'p str) -> Option<()>) -> Option<()> {
+        let mut rest = path;
         for segment in &self.segments {
-            let value = written.next()?;
-            match segment {
-                Segment::Literal(literal) if literal == value => {}
-                Segment::Named(_) if !value.is_empty() => *free.next()? = value,
-                _ => return None,
-            }
+            rest = rest.strip_prefix('/')?;
+            rest = match segment {
+                // What follows it is a slash or the end, or the next turn finds that it is neither.
+                Segment::Literal(literal) => rest.strip_prefix(literal.as_str())?,
+                Segment::Named(_) => {
+                    let end = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
+                    let (value, after) = rest.split_at(end);
+                    (!value.is_empty()).then(|| named(value))??;
+                    after
+                }
+            };
         }
-        written.next().is_none().then_some(captures)
+        rest.is_empty().then_some(())
     }
 
     /// Whether every path of `other` is one of this template's too.

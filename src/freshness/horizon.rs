@@ -48,7 +48,7 @@ impl Sight {
 
 /// Rounded up: a bound is never understated.
 pub(super) const fn whole_seconds(span: Duration) -> u64 {
-    span.as_nanos().div_ceil(1_000_000_000) as u64
+    span.as_secs() + (span.subsec_nanos() > 0) as u64
 }
 
 impl Horizon {

@@ -158,7 +158,7 @@ pub fn judge(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_
 /// Whole seconds, rounded down, for which `entry` still holds as things are: its TTL (R16) while a region vouches for it,
 /// else the soft TTL (R9); negative once that is over.
 pub fn seconds_left(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_ttl: Duration) -> i64 {
-    let left = |ttl: Duration, since: Moment| ttl.as_secs() as i64 - now.since(since).as_secs_f64().ceil() as i64;
+    let left = |ttl: Duration, since: Moment| ttl.as_secs() as i64 - whole_seconds(now.since(since)) as i64;
     let vouched = entry.standing == Standing::Confirmed && matches!(best_witness(entry, horizon, now), Witness::Live);
     let hard = left(entry.ttl, sent);
     if vouched { hard } else { hard.min(left(soft_ttl, entry.confirmed)) }

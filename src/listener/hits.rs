@@ -7,6 +7,7 @@
 //!
 //! Invariant: what is not answered here is left in the wire, untouched, from its first byte; answers go out in order.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -18,7 +19,7 @@ use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Via;
-use super::wire::{Spare, Wire};
+use super::wire::{Pulse, Spare, Wire};
 use crate::limits;
 use crate::request::plain::{Found, Plain};
 use crate::request::{Door, Head};
@@ -83,6 +84,7 @@ impl Hits {
             let mut out = Spare::to_write();
             let taken = self.take(wire, &mut out);
             if !out.is_empty() {
+                after_the_others(wire.pulse()).await;
                 let body = if let Taken::Enough(Some(body)) = &taken { &body[..] } else { &[] };
                 send(wire, &out, body).await?;
             }
@@ -127,6 +129,28 @@ impl Hits {
         }
         Taken::Enough(None)
     }
+}
+
+thread_local! {
+    /// Which connection this thread answered last, by its pulse's address.
+    static LAST: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Lets every connection whose request came at the same time be read first. Then their answers go out one right behind
+/// the other, and a caller who waits for them is woken once, not for each: that is a tenth of what a hit costs. A caller
+/// who is alone does not wait.
+async fn after_the_others(pulse: &Pulse) {
+    let me = std::ptr::from_ref(pulse).addr();
+    let mut waits = LAST.replace(me) != me;
+    poll_fn(|cx| {
+        if !std::mem::take(&mut waits) {
+            return Poll::Ready(());
+        }
+        // To the end of the queue of those that are ready.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await
 }
 
 /// Sends `head` and `body` whole, one behind the other.

@@ -1,10 +1,12 @@
 //! Tests of connections on real sockets: protocols, patience, bounds, goodbyes.
 
 use std::net::Ipv4Addr;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http::HeaderMap;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::*;
@@ -157,6 +159,78 @@ async fn hits_and_misses_on_one_connection_are_answered_in_order_and_byte_for_by
     assert!(places.is_sorted(), "{text}");
     assert_eq!(text.matches("nearside; hit").count(), 4, "{text}");
     assert!(!text.contains("connection: close"), "{text}");
+}
+
+#[tokio::test]
+async fn answers_to_requests_that_come_together_go_out_together() {
+    let log = Log::default();
+    let mut callers = ["a", "b"].map(|name| {
+        let (caller, ours) = tokio::io::duplex(65_536);
+        tokio::spawn(connection(Noted(ours, name, log.clone()), Via::Tcp, reception(8), answer));
+        caller
+    });
+    for round in 0..2 {
+        log.lock().unwrap().clear();
+        for caller in &mut callers {
+            let request = GET.replace("/one", "/stored/x");
+            caller.write_all(request.as_bytes()).now_or_never().expect("there is room for it").unwrap();
+        }
+        for caller in &mut callers {
+            read_until(caller, "/stored/x").await;
+        }
+        assert_eq!(log.lock().unwrap().join(", "), "a read, b read, a written, b written", "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn a_caller_who_is_alone_waits_for_nobody() {
+    let (mut caller, ours) = tokio::io::duplex(65_536);
+    let mut connection = pin!(connection(ours, Via::Tcp, reception(8), answer));
+    for round in 0..3 {
+        caller.write_all(GET.replace("/one", "/stored/x").as_bytes()).await.unwrap();
+        assert!(futures_util::poll!(&mut connection).is_pending());
+        let answered = read_until(&mut caller, "/stored/x").now_or_never();
+        // Before the first one, somebody else may have been answered.
+        assert!(round == 0 || answered.is_some());
+        assert!(futures_util::poll!(&mut connection).is_pending());
+        assert!(answered.is_some() || read_until(&mut caller, "/stored/x").now_or_never().is_some());
+    }
+}
+
+type Log = Arc<std::sync::Mutex<Vec<String>>>;
+
+/// A stream that notes what happens to it.
+struct Noted<S>(S, &'static str, Log);
+
+impl<S> Noted<S> {
+    fn note(&self, what: &str) {
+        self.2.lock().unwrap().push(format!("{} {what}", self.1));
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        let polled = Pin::new(&mut self.0).poll_read(cx, buf);
+        if polled.is_ready() {
+            self.note("read");
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+        self.note("written");
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
 }
 
 #[tokio::test]

@@ -320,17 +320,20 @@ impl Pulse {
 const LOOK_EVERY: Duration = limits::HEADER_WAIT.checked_div(2).expect("two is not zero");
 
 thread_local! {
-    /// What this thread's connections read into, in turn. Of its whole length, so that nothing is cleared for the next.
-    static READ: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    /// What this thread's connections read into, in turn. Of their whole length, so that nothing is cleared for the next.
+    static READ: Cell<Vec<Vec<u8>>> = const { Cell::new(Vec::new()) };
     /// What their answers are written into.
-    static WRITTEN: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static WRITTEN: Cell<Vec<Vec<u8>>> = const { Cell::new(Vec::new()) };
 }
+
+/// Where a thread keeps what nobody uses.
+type Home = &'static LocalKey<Cell<Vec<Vec<u8>>>>;
 
 /// Bytes in memory that serves this thread's connections in turn: who is in the middle of something has it, and who waits
 /// has none.
 pub(super) struct Spare {
     bytes: Vec<u8>,
-    home: &'static LocalKey<Cell<Vec<u8>>>,
+    home: Home,
 }
 
 impl Spare {
@@ -341,24 +344,37 @@ impl Spare {
 
     /// To be read into.
     fn to_read() -> Self {
-        let mut bytes = READ.take();
+        let mut bytes = taken_from(&READ);
         bytes.resize(limits::WIRE_BYTES, 0);
         Self { bytes, home: &READ }
     }
 
     /// To be written into: empty.
     pub(super) fn to_write() -> Self {
-        let mut bytes = WRITTEN.take();
+        let mut bytes = taken_from(&WRITTEN);
         bytes.clear();
         Self { bytes, home: &WRITTEN }
     }
+}
+
+fn taken_from(home: Home) -> Vec<u8> {
+    let mut spares = home.take();
+    let bytes = spares.pop().unwrap_or_default();
+    home.set(spares);
+    bytes
 }
 
 impl Drop for Spare {
     fn drop(&mut self) {
         if (1..=limits::SPARE_BYTES).contains(&self.bytes.capacity()) {
             // A thread that ends has no use for it.
-            let _ = self.home.try_with(|home| home.set(std::mem::take(&mut self.bytes)));
+            let _ = self.home.try_with(|home| {
+                let mut spares = home.take();
+                if spares.len() < limits::SPARES {
+                    spares.push(std::mem::take(&mut self.bytes));
+                }
+                home.set(spares);
+            });
         }
     }
 }

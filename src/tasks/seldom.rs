@@ -4,21 +4,19 @@
 //! poll those with every request costs locks that all connections share. [`Seldom`] has a waker of its own and polls
 //! only after that one was woken; [`unless`] puts such a future beside the one that matters.
 //!
-//! Invariant: a wake-up is never lost: the bell is rung before the task is woken, and every poll says whom to wake before
-//! it looks whether it rang.
+//! Invariant: a wake-up is never lost: the bell is rung before the task is woken, and whom to wake is known, and stays so,
+//! before a poll looks whether it rang.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-
-use futures_util::task::AtomicWaker;
 
 /// What the future's own waker does: rings, and wakes the task.
 struct Bell {
     rung: AtomicBool,
-    task: AtomicWaker,
+    task: Mutex<Waker>,
 }
 
 impl Wake for Bell {
@@ -28,7 +26,8 @@ impl Wake for Bell {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.rung.store(true, Ordering::Release);
-        self.task.wake();
+        // It is left where it is, so that polls need not put it there again.
+        self.task.lock().unwrap_or_else(PoisonError::into_inner).wake_by_ref();
     }
 }
 
@@ -37,13 +36,16 @@ pub(crate) struct Seldom<F> {
     future: F,
     bell: Arc<Bell>,
     waker: Waker,
+    /// The one that the bell wakes.
+    task: Waker,
 }
 
 impl<F: Future + Unpin> Seldom<F> {
     /// Not polled yet: the first poll looks at it.
     pub(crate) fn new(future: F) -> Self {
-        let bell = Arc::new(Bell { rung: AtomicBool::new(true), task: AtomicWaker::new() });
-        Self { future, waker: bell.clone().into(), bell }
+        let task = Waker::noop();
+        let bell = Arc::new(Bell { rung: AtomicBool::new(true), task: Mutex::new(task.clone()) });
+        Self { future, waker: bell.clone().into(), bell, task: task.clone() }
     }
 }
 
@@ -52,8 +54,10 @@ impl<F: Future + Unpin> Future for Seldom<F> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
-        // In every poll: a ring takes the waker out, and may do so between any two lines of the poll before.
-        this.bell.task.register(cx.waker());
+        if !this.task.will_wake(cx.waker()) {
+            this.task.clone_from(cx.waker());
+            this.bell.task.lock().unwrap_or_else(PoisonError::into_inner).clone_from(cx.waker());
+        }
         // Read before it is written: most polls write nothing.
         if !this.bell.rung.load(Ordering::Acquire) {
             return Poll::Pending;
