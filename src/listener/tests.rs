@@ -166,7 +166,9 @@ async fn answers_to_requests_that_come_together_go_out_together() {
     let log = Log::default();
     let mut callers = ["a", "b"].map(|name| {
         let (caller, ours) = tokio::io::duplex(65_536);
-        tokio::spawn(connection(Noted(ours, name, log.clone()), Via::Tcp, reception(8), answer));
+        let reception = reception(8);
+        let tasks = reception.tasks.clone();
+        tasks.spawn("caller", connection(Noted(ours, name, log.clone()), Via::Tcp, reception, answer));
         caller
     });
     for round in 0..2 {
