@@ -1,7 +1,7 @@
 //! Target of a request's way in: bytes on a connection, through hyper and the listener, to what the door admits.
 //!
-//! Each connection is served twice, by hyper alone and as it is in the product, with a store that answers some of it
-//! without hyper: both must read the same requests. The connection is a real one in memory: sniffed, HTTP/1.1 or HTTP/2, in
+//! Each connection is served twice, by hyper alone and as it is in the product, where some of it is answered without hyper:
+//! both must read the same requests. The connection is a real one in memory: sniffed, HTTP/1.1 or HTTP/2, in
 //! pieces of any size. Time is paused and moves by itself when everything waits, so nobody waits.
 
 use std::io;
@@ -12,11 +12,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri, Version, header};
 use hyper::body::Incoming;
 use nearside::cache::content::Content;
 use nearside::cache::entry::{Entry, Hold};
-use nearside::cache::policy::end_to_end;
+use nearside::cache::policy::{Stored, end_to_end};
 use nearside::clock::{Clock, Moment, Wall};
 use nearside::config::Listen;
 use nearside::freshness::words::RegionId;
@@ -24,7 +25,7 @@ use nearside::limits;
 use nearside::listener::hits::AtOnce;
 use nearside::listener::{self, Ending, Reception, Via};
 use nearside::request::{Admitted, Door, Entered, Head, TOKEN};
-use nearside::response::{Body, CacheLine, Shown};
+use nearside::response::{Body, CacheLine, Outcome, Shown};
 use nearside::serve::Asking;
 use nearside::tasks::Tasks;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -95,27 +96,44 @@ fn note(log: &Log, method: &Method, target: &str, headers: &HeaderMap) {
     log.lock().expect("nobody panics").push(format!("{method} {target} {lines:?}"));
 }
 
-/// A store that has what has an even number of bytes to its name.
+/// A store that has what has an even number of bytes to its name; somebody is asked for the rest, and half of what comes
+/// of that is like a stored reply, half is for hyper to write.
 fn at_once(door: &Arc<Door>, log: Log) -> AtOnce {
+    let noted = log.clone();
     let stored = move |head: Head<'_>, _: &mut Option<Asking>| {
-        if head.path_and_query.len() % 2 == 1 {
-            return None;
-        }
-        note(&log, head.method, head.path_and_query, head.headers);
-        let entry = Entry {
-            status: StatusCode::OK,
-            content: Content::new(&HeaderMap::new(), &Bytes::from_static(b"admitted")),
-            region: RegionId(0),
-            sent: Moment::ZERO,
-            sent_wall: Wall::from_millis(0),
-            age_at_receipt: Duration::ZERO,
-            hold: Hold::Passing,
-        };
-        let line = CacheLine { hit: true, ..CacheLine::default() };
-        let head = *head.method == Method::HEAD;
-        Some(Shown { entry: Arc::new(entry), age: None, not_modified: false, head, line })
+        let is_stored = head.path_and_query.len() % 2 == 0;
+        is_stored.then(|| {
+            note(&log, head.method, head.path_and_query, head.headers);
+            shown(head, Hold::Passing)
+        })
     };
-    AtOnce { door: door.clone(), stored: Arc::new(stored), names: Arc::new([]) }
+    let asked = move |head: Head<'_>| {
+        let admitted = head.admitted();
+        note(&noted, &admitted.method, &admitted.path_and_query, &admitted.headers);
+        let kept = head.path_and_query.len() % 4 == 1;
+        let shown = shown(head, if kept { Hold::Unrouted(Stored::default()) } else { Hold::Passing });
+        async move {
+            tokio::task::yield_now().await;
+            Outcome::Shown(shown)
+        }
+        .boxed()
+    };
+    AtOnce { door: door.clone(), stored: Arc::new(stored), asked: Arc::new(asked), names: Arc::new([]) }
+}
+
+fn shown(head: Head<'_>, hold: Hold) -> Shown {
+    let entry = Entry {
+        status: StatusCode::OK,
+        content: Content::new(&HeaderMap::new(), &Bytes::from_static(b"admitted")),
+        region: RegionId(0),
+        sent: Moment::ZERO,
+        sent_wall: Wall::from_millis(0),
+        age_at_receipt: Duration::ZERO,
+        hold,
+    };
+    let line = CacheLine { hit: true, ..CacheLine::default() };
+    let head = *head.method == Method::HEAD;
+    Shown { entry: Arc::new(entry), age: None, not_modified: false, head, line }
 }
 
 /// What the assertions compare with.

@@ -186,6 +186,13 @@ fn open(sockets: Sockets, door: Door, sidecar: Arc<Sidecar>) -> App {
                 serve::stored(&sidecar, head, asking.get_or_insert_with(|| Asking::of(head.headers)))
             })
         },
+        asked: {
+            let sidecar = sidecar.clone();
+            Arc::new(move |head| {
+                let (sidecar, admitted) = (sidecar.clone(), head.admitted());
+                async move { serve::serve(&sidecar, admitted).await }.boxed()
+            })
+        },
         names: sidecar.names.clone().into(),
     };
     let reception = Reception {

@@ -13,11 +13,11 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Either, ready};
 use http::{HeaderValue, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
@@ -253,7 +253,7 @@ where
         () = reception.ending.closing.cancelled() => return,
     };
     let Ok(Ok((protocol, wire))) = sniffed else { return };
-    let answering = Answering { handler, via, pulse: pulse.clone() };
+    let answering = Answering { handler, via, pulse: pulse.clone(), ready: Ready::default() };
     let ended = match protocol {
         Protocol::Http1 => {
             let driven = http1::serve(wire, reception.at_once.as_ref(), answering);
@@ -316,6 +316,21 @@ struct Answering<H> {
     handler: H,
     via: Via,
     pulse: Arc<Pulse>,
+    ready: Ready,
+}
+
+/// The answer to the request that hyper reads next, where it is there already ([`hits`]).
+#[derive(Clone, Default)]
+struct Ready(Arc<Mutex<Option<Box<Response<Body>>>>>);
+
+impl Ready {
+    fn put(&self, answer: Option<Box<Response<Body>>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = answer;
+    }
+
+    fn take(&self) -> Option<Box<Response<Body>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 impl<H, F> Service<Request<Incoming>> for Answering<H>
@@ -332,7 +347,10 @@ where
         // Hyper does not tell whether a length came with the chunks: then the connection must end (RFC 9112, 6.1).
         let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
         let under_way = self.pulse.begin();
-        let answer = (self.handler)(request, self.via);
+        let answer = match self.ready.take() {
+            Some(answer) => Either::Left(ready(*answer)),
+            None => Either::Right((self.handler)(request, self.via)),
+        };
         let answered = async move {
             let mut response = answer.await;
             let unread = matches!(response.status(), StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE);

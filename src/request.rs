@@ -79,6 +79,17 @@ impl<'a> Head<'a> {
     pub fn path(&self) -> &'a str {
         &self.path_and_query[..self.path_len]
     }
+
+    /// The whole request, where the door let it in and nothing follows its head.
+    pub fn admitted(&self) -> Admitted {
+        Admitted {
+            method: self.method.clone(),
+            path_and_query: self.path_and_query.to_owned(),
+            path_len: self.path_len,
+            headers: self.headers.clone(),
+            body: Bytes::new(),
+        }
+    }
 }
 
 /// A request whose head was admitted and whose body may still be on its way.

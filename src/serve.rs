@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use http::{Method, StatusCode};
 
 use crate::cache::entry::{Entry, Hold};
@@ -36,12 +37,12 @@ mod unrouted;
 pub use asking::Asking;
 pub use sidecar::{Parts, Sidecar};
 
-/// Decides one request.
+/// Decides one request. What passes a request on has its room on the heap: most do not need it.
 pub async fn serve(sidecar: &Arc<Sidecar>, admitted: Admitted) -> Outcome {
     let matched = sidecar.router.find(admitted.path());
     let way = policy::way(&admitted.method, &admitted.headers);
     if way != Way::Cached || !admitted.body.is_empty() {
-        return pass::pass(sidecar, &admitted, matched.as_ref()).await;
+        return pass::pass(sidecar, &admitted, matched.as_ref()).boxed().await;
     }
     match matched {
         Some(matched) => routed(sidecar, &admitted, &matched).await,
@@ -119,7 +120,7 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'
     let (filled, share) = sidecar.filled(ask).await;
     let outcome = match filled {
         Filled::Got(got) => sidecar.shown(admitted, &got, share, fwd),
-        Filled::TooLarge => pass::pass(sidecar, admitted, Some(matched)).await,
+        Filled::TooLarge => pass::pass(sidecar, admitted, Some(matched)).boxed().await,
         Filled::Busy => Outcome::Busy,
         Filled::Failed(failed) => {
             // Another fill may have stored something in the meantime.

@@ -13,6 +13,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::FutureExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -192,7 +193,7 @@ impl Fills {
             return (Filled::Busy, Share::Began);
         };
         // A task like any other fill: the reader gets its reply when there is one, not when the slowest leg has ended.
-        sidecar.tasks.spawn("fill", run(pilot, ask));
+        sidecar.tasks.spawn("fill", run(pilot, ask).boxed());
         let landed = landing.wait_for(Option::is_some).await.ok().and_then(|landed| landed.clone());
         (landed.map_or_else(Filled::broken, |landed| landed.filled), Share::Began)
     }
@@ -218,7 +219,8 @@ impl Fills {
         let (pilot, landing) = self.take_off(sidecar, &ask, Some(wanted.clone()))?;
         shard.insert(flight, Flying { landing: landing.clone(), wanted });
         drop(shard);
-        sidecar.tasks.spawn("fill", run(pilot, ask));
+        // On the heap before it is handed around: it is large.
+        sidecar.tasks.spawn("fill", run(pilot, ask).boxed());
         Some((landing, Share::Began))
     }
 

@@ -1,9 +1,11 @@
-//! Owns how a connection's plain requests are answered from the store, without hyper: read, look up, write.
+//! Owns how a connection's plain requests are answered without hyper: read, look up, write; and, where the store has
+//! nothing, wait for what is asked for, and write that.
 //!
 //! Before it: [`super::http1`] has a connection between two requests. After it: either the connection is at its end, or a
-//! request that the store does not answer is next, and hyper's. A hit then costs a read, a look-up and a write: no table of
-//! headers is filled, for the request or for the answer ([`crate::request::plain`], [`crate::response::wire`]). Why it is
-//! worth a way of its own: `docs/decisions/0008-hits-without-hyper.md`.
+//! request is next that is not plain, or whose answer is none that could have been stored: both are hyper's. A hit then
+//! costs a read, a look-up and a write: no table of headers is filled, for the request or for the answer
+//! ([`crate::request::plain`], [`crate::response::wire`]). Why it is worth a way of its own:
+//! `docs/decisions/0008-hits-without-hyper.md`.
 //!
 //! Invariant: what is not answered here is left in the wire, untouched, from its first byte; answers go out in order.
 
@@ -15,24 +17,28 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, Response};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Via;
 use super::wire::{Pulse, Spare, Wire};
+use crate::cache::entry::Hold;
 use crate::limits;
 use crate::request::plain::{Found, Plain};
 use crate::request::{Door, Head};
-use crate::response::{Shown, wire};
+use crate::response::{Body, Outcome, Shown, respond, wire};
 use crate::serve::Asking;
 
-/// Who is let in, and what is stored: all that it takes to answer a hit.
+/// Who is let in, what is stored, and who is asked for the rest: all that it takes to answer a plain request.
 #[derive(Clone)]
 pub struct AtOnce {
     /// The door that hyper's requests pass too.
     pub door: Arc<Door>,
     /// What is stored and may be served as it is.
     pub stored: Arc<Stored>,
+    /// What becomes of a request that the store does not answer.
+    pub asked: Arc<Asked>,
     /// The regions' names.
     pub names: Arc<[String]>,
 }
@@ -40,13 +46,16 @@ pub struct AtOnce {
 /// Looks a request up. What its lines ask for is kept beside them for the next one with the same lines.
 pub type Stored = dyn Fn(Head<'_>, &mut Option<Asking>) -> Option<Shown> + Send + Sync;
 
+/// Serves a request, from its beginning: somebody has to be asked. Dropping what it waits for cancels no fill.
+pub type Asked = dyn Fn(Head<'_>) -> BoxFuture<'static, Outcome> + Send + Sync;
+
 /// What is to be done with the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Nothing: the caller left.
     Gone,
-    /// A plain request of so many bytes is to be answered by somebody else; then the connection comes back here.
-    One(usize),
+    /// A plain request of so many bytes is next, and this answer to it is for hyper to write; then the connection comes
+    /// back here.
+    One(usize, Box<Response<Body>>),
     /// Somebody else has it from here on.
     All,
 }
@@ -57,11 +66,13 @@ enum Taken {
     Short,
     /// So far that they are to be sent first, with this body behind them.
     Enough(Option<Bytes>),
+    /// To a request of so many bytes that the store does not answer; what will.
+    Asked(usize, BoxFuture<'static, Outcome>),
     /// To something else.
     Left(Next),
 }
 
-/// One connection's hits.
+/// One connection's plain requests.
 pub(super) struct Hits {
     at_once: AtOnce,
     via: Via,
@@ -91,6 +102,11 @@ impl Hits {
             drop(out);
             match taken {
                 Taken::Enough(_) => {}
+                Taken::Asked(len, outcome) => {
+                    if let Some(next) = self.ask(wire, len, outcome).await? {
+                        return Ok(next);
+                    }
+                }
                 Taken::Left(next) => return Ok(next),
                 Taken::Short if wire.is_full() => return Ok(Next::All),
                 Taken::Short => {
@@ -100,6 +116,33 @@ impl Hits {
                 }
             }
         }
+    }
+
+    /// Answers a request of `len` bytes when its outcome has come. A caller who hangs up meanwhile is noticed when the
+    /// answer is sent, as by hyper, which reads nothing before that (`half_close`).
+    async fn ask<S>(
+        &self,
+        wire: &mut Wire<S>,
+        len: usize,
+        outcome: BoxFuture<'static, Outcome>,
+    ) -> io::Result<Option<Next>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let names = &self.at_once.names;
+        let under_way = wire.begin();
+        let outcome = outcome.await;
+        let shown = match outcome {
+            // What may not be stored is as the region sent it, perhaps without a date: that, and a goodbye, are hyper's.
+            Outcome::Shown(shown) if !matches!(shown.entry.hold, Hold::Passing) && !under_way.lingers() => shown,
+            outcome => return Ok(Some(Next::One(len, Box::new(respond(outcome, names))))),
+        };
+        drop(under_way);
+        let mut out = Spare::to_write();
+        let body = wire::put(&shown, names, &mut out);
+        wire.answered(len);
+        send(wire, &out, body.as_deref().unwrap_or_default()).await?;
+        Ok(None)
     }
 
     /// Appends the answers to what has come to `out`, as far as they fit.
@@ -120,7 +163,9 @@ impl Hits {
                 Found::Part => return Taken::Short,
                 Found::Other => return Taken::Left(Next::All),
             };
-            let Some(shown) = (at_once.stored)(head, asking) else { return Taken::Left(Next::One(len)) };
+            let Some(shown) = (at_once.stored)(head, asking) else {
+                return Taken::Asked(len, (at_once.asked)(head));
+            };
             let body = wire::put(&shown, &at_once.names, out);
             wire.answered(len);
             if body.is_some() {

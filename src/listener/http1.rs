@@ -1,8 +1,9 @@
-//! Owns an HTTP/1.1 connection: hits are answered by [`super::hits`], everything else by hyper.
+//! Owns an HTTP/1.1 connection: plain requests are answered by [`super::hits`], everything else by hyper.
 //!
-//! Before it: [`super`] sniffed the protocol. A request that the store does not answer is given to hyper alone, byte for
-//! byte: it reads that one head, answers it, comes back for more, finds the end, and gives the connection back. Whatever is
-//! not a plain request (a body, an old version, rubbish) ends that: from there on the connection is hyper's.
+//! Before it: [`super`] sniffed the protocol. A plain request with an answer that is not like a stored reply is given to
+//! hyper alone, byte for byte: it reads that one head, writes the answer, comes back for more, finds the end, and gives the
+//! connection back. Whatever is not a plain request (a body, an old version, rubbish) ends that: from there on the
+//! connection is hyper's.
 //!
 //! Invariant: where one request ends and the next begins is decided by one reader at a time, and only a head without a body
 //! is ever cut off for hyper.
@@ -46,11 +47,13 @@ where
             Some(hits) => hits.answer(&mut wire).await.unwrap_or(Next::Gone),
             None => Next::All,
         };
-        wire.allow(match next {
+        let (allowance, ready) = match next {
             Next::Gone => return Ok(()),
-            Next::One(len) => Some(len),
-            Next::All => None,
-        });
+            Next::One(len, ready) => (Some(len), Some(ready)),
+            Next::All => (None, None),
+        };
+        wire.allow(allowance);
+        answering.ready.put(ready);
         // On the heap: a connection that only ever hits carries no room for it.
         let mut connection = Box::new(http.serve_connection(TokioIo::new(wire), answering.clone()));
         let mut said = false;
@@ -59,9 +62,9 @@ where
                 said = true;
                 Pin::new(&mut *connection).graceful_shutdown();
             }
-            match next {
-                Next::One(_) => connection.poll_without_shutdown(cx),
-                Next::All | Next::Gone => Pin::new(&mut *connection).poll(cx),
+            match allowance {
+                Some(_) => connection.poll_without_shutdown(cx),
+                None => Pin::new(&mut *connection).poll(cx),
             }
         })
         .await?;

@@ -12,10 +12,11 @@ use tokio::net::{TcpStream, UnixStream};
 use super::*;
 use crate::cache::content::Content;
 use crate::cache::entry::{Entry, Hold};
+use crate::cache::policy::Stored;
 use crate::clock::{Moment, Wall};
 use crate::freshness::words::RegionId;
 use crate::request::Head;
-use crate::response::{CacheLine, Shown};
+use crate::response::{CacheLine, Outcome, Shown};
 use crate::serve::Asking;
 
 struct Door {
@@ -31,26 +32,36 @@ fn reception(permits: usize) -> Reception {
 
 /// What a path under `/stored/` has in the store: its own name, or as many bytes as its query says.
 fn at_once() -> AtOnce {
-    let stored = |head: Head<'_>, _: &mut Option<Asking>| {
-        head.path().starts_with("/stored/").then(|| {
-            let bytes = head.path_and_query.split_once('?').map(|(_, bytes)| bytes.parse().unwrap());
-            let body = bytes.map_or_else(|| head.path().to_owned(), |bytes| "x".repeat(bytes));
-            let entry = Entry {
-                status: StatusCode::OK,
-                content: Content::new(&HeaderMap::new(), &body.into()),
-                region: RegionId(0),
-                sent: Moment::ZERO,
-                sent_wall: Wall::from_millis(0),
-                age_at_receipt: Duration::ZERO,
-                hold: Hold::Passing,
-            };
-            let line = CacheLine { hit: true, ..CacheLine::default() };
-            Shown { entry: Arc::new(entry), age: None, not_modified: false, head: false, line }
-        })
+    let stored =
+        |head: Head<'_>, _: &mut Option<Asking>| head.path().starts_with("/stored/").then(|| shown(head, true));
+    let asked = |head: Head<'_>| {
+        let takes = Duration::from_secs(u64::from(head.path().starts_with("/slow/")));
+        let shown = shown(head, !head.path().starts_with("/passing/"));
+        async move {
+            tokio::time::sleep(takes).await;
+            Outcome::Shown(shown)
+        }
+        .boxed()
     };
     let listen = crate::request::tests::listen(|_| {});
     let door = Arc::new(crate::request::Door::new(&listen, None));
-    AtOnce { door, stored: Arc::new(stored), names: Arc::new([]) }
+    AtOnce { door, stored: Arc::new(stored), asked: Arc::new(asked), names: Arc::new([]) }
+}
+
+fn shown(head: Head<'_>, kept: bool) -> Shown {
+    let bytes = head.path_and_query.split_once('?').map(|(_, bytes)| bytes.parse().unwrap());
+    let body = bytes.map_or_else(|| head.path().to_owned(), |bytes| "x".repeat(bytes));
+    let entry = Entry {
+        status: StatusCode::OK,
+        content: Content::new(&HeaderMap::new(), &body.into()),
+        region: RegionId(0),
+        sent: Moment::ZERO,
+        sent_wall: Wall::from_millis(0),
+        age_at_receipt: Duration::ZERO,
+        hold: if kept { Hold::Unrouted(Stored::default()) } else { Hold::Passing },
+    };
+    let line = CacheLine { hit: head.path().starts_with("/stored/"), ..CacheLine::default() };
+    Shown { entry: Arc::new(entry), age: None, not_modified: false, head: false, line }
 }
 
 async fn answer(request: Request<Incoming>, _via: Via) -> Response<Body> {
@@ -152,13 +163,42 @@ async fn pipelined_requests_are_answered_in_order() {
 async fn hits_and_misses_on_one_connection_are_answered_in_order_and_byte_for_byte() {
     let door = open(8);
     let mut stream = TcpStream::connect(door.addr).await.unwrap();
-    let paths = ["/stored/1", "/a", "/stored/2", "/stored/3", "/b", "/c", "/stored/last"];
+    let paths = ["/stored/1", "/a", "/stored/2", "/stored/3", "/b", "/passing/c", "/d", "/stored/last"];
     send(&mut stream, &paths.map(|path| GET.replace("/one", path)).concat()).await;
     let text = read_until(&mut stream, "\r\n/stored/last").await;
     let places: Vec<_> = paths.iter().map(|path| text.find(&format!("\r\n\r\n{path}")).unwrap()).collect();
     assert!(places.is_sorted(), "{text}");
     assert_eq!(text.matches("nearside; hit").count(), 4, "{text}");
+    assert_eq!(text.matches("date: ").count(), 1, "hyper wrote what is not like a stored reply: {text}");
     assert!(!text.contains("connection: close"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_was_waited_for_when_the_linger_began_says_goodbye() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut stream, &GET.replace("/one", "/slow/1")).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    door.reception.ending.lingering.cancel();
+    let text = read_until(&mut stream, "\r\n/slow/1").await;
+    assert!(text.contains("connection: close") && text.ends_with("/slow/1"), "{text}");
+    assert_eq!(stream.read(&mut [0; 8]).await.unwrap(), 0);
+}
+
+/// The caller shuts down its side, which is allowed, and the answer still comes; one that is gone is let go of.
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_hangs_up_while_somebody_is_asked_holds_no_connection() {
+    let door = open(1);
+    let mut half = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut half, &GET.replace("/one", "/slow/1")).await;
+    half.shutdown().await.unwrap();
+    assert!(read_until(&mut half, "\r\n/slow/1").await.contains("200 OK"));
+    let mut gone = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut gone, &GET.replace("/one", "/slow/2")).await;
+    drop(gone);
+    let mut next = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut next, GET).await;
+    assert!(read_until(&mut next, "\r\n/one").await.contains("200 OK"));
 }
 
 #[tokio::test]

@@ -123,6 +123,11 @@ impl<S> Wire<S> {
         self.pulse.answered_one();
     }
 
+    /// A request whose head has come begins, and is answered later.
+    pub(super) fn begin(&self) -> UnderWay {
+        self.pulse.begin()
+    }
+
     /// What the connection is in the middle of.
     pub(super) fn pulse(&self) -> &Pulse {
         &self.pulse

@@ -23,7 +23,7 @@ use super::incoming;
 use super::line::{self, Line, Lines};
 use super::reply::{Failure, Origin, Outgoing, Reply, Streamed};
 use super::two::Two;
-use crate::cache::policy::fields::end_to_end;
+use crate::cache::policy::fields::{end_to_end, into_end_to_end};
 use crate::clock::{Clock, Moment, Wall};
 use crate::config::{self, Config};
 use crate::freshness::words::RegionId;
@@ -195,7 +195,8 @@ impl Site {
     /// carried replies ends before this one's first byte: its server closed it as idle.
     async fn open(&self, outgoing: &Outgoing) -> Result<Opened, Failure> {
         if self.connector.protocol() == Protocol::Unknown {
-            self.meet().await?;
+            // What seldom happens has its room on the heap, so that every leg need not carry and move it.
+            self.meet().boxed().await?;
         }
         match self.send(outgoing).await {
             Err((Failure::Truncated, true)) if outgoing.method.is_safe() => self.send(outgoing).await,
@@ -245,7 +246,7 @@ impl Site {
         };
         let (response, line) = match opened {
             Some((response, line)) => (response, Some(line)),
-            None => (self.send_over_two(outgoing).await?, None),
+            None => (self.send_over_two(outgoing).boxed().await?, None),
         };
         Ok(Opened { response, line, sent, sent_wall })
     }
@@ -256,11 +257,17 @@ impl Site {
         outgoing: &Outgoing,
     ) -> Result<Option<(Response<Incoming>, Line)>, (Failure, bool)> {
         let request = self.request(&self.prefix, outgoing, self.host.clone()).ok_or((Failure::Target, false))?;
-        let taken = self.lines.take().await.map_err(|error| {
-            tracing::debug!(region = self.name, error = %chain(&error), "a try could not connect");
-            (Failure::Connect, false)
-        })?;
-        let Some(mut line) = taken else { return Ok(None) };
+        let mut line = match self.lines.take_idle() {
+            Some(line) => line,
+            None => match self.lines.take().boxed().await {
+                Ok(Some(line)) => line,
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    tracing::debug!(region = self.name, error = %chain(&error), "a try could not connect");
+                    return Err((Failure::Connect, false));
+                }
+            },
+        };
         let reply = line.send(request);
         let mut line = Some(line);
         let result = line::driven(&mut line, reply).await;
@@ -336,7 +343,7 @@ impl Site {
         Ok(Reply {
             region: self.region,
             status: head.status,
-            headers: end_to_end(&head.headers),
+            headers: into_end_to_end(head.headers),
             body,
             versions,
             sent: opened.sent,

@@ -94,8 +94,8 @@ impl Lines {
         self.idle().retain_mut(|line| line.is_usable(now));
     }
 
-    /// The latest that came back: what is not needed ages at the other end.
-    fn take_idle(&self) -> Option<Line> {
+    /// An idle line, the latest that came back: what is not needed ages at the other end.
+    pub(super) fn take_idle(&self) -> Option<Line> {
         let now = self.clock.now();
         loop {
             let mut line = self.idle().pop()?;

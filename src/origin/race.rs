@@ -155,6 +155,11 @@ impl Race {
                 Step::Serve(winner) => self.decided = Some(First::Good(winner)),
                 Step::Nothing => self.decided = Some(First::Nothing),
                 Step::Ask(regions) => self.ask(&regions),
+                // Every leg ends at the deadline by itself.
+                Step::Wait(until) if until == self.deadline => {
+                    let ended = self.legs.next().await;
+                    self.note(ended);
+                }
                 Step::Wait(until) => {
                     let wait = until - self.regions.clock.now();
                     // An elapsed wait is not an error: the next step looks at the time itself.

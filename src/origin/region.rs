@@ -189,8 +189,9 @@ impl Regions {
         regions.iter().map(|region| self.region(region).state().health.patience()).max().unwrap_or_default()
     }
 
-    /// Sends one leg. It ends `within` the given time, whatever the region does, and then gives its permit back; a
-    /// region whose permits are all taken (by legs that hang, say) fails at once.
+    /// Sends one leg. It ends `within` the given time, whatever the region does (that is [`Origin::ask`]'s to keep: it
+    /// knows how far the reply came), and then gives its permit back; a region whose permits are all taken (by legs that
+    /// hang, say) fails at once.
     pub(super) fn leg(
         self: &Arc<Self>,
         region: RegionId,
@@ -203,11 +204,7 @@ impl Regions {
         let regions = self.clone();
         async move {
             let outcome = match permit {
-                Ok(_held) => {
-                    let reply = regions.origin.ask(region, request, within);
-                    let timed = tokio::time::timeout(within, reply).await;
-                    timed.unwrap_or(Err(Failure::Deadline { within, head: false })).map(Arc::new)
-                }
+                Ok(_held) => regions.origin.ask(region, request, within).await.map(Arc::new),
                 Err(saturated) => Err(saturated),
             };
             let took = regions.clock.now() - started;

@@ -52,11 +52,16 @@ pub(super) struct Script {
 }
 
 impl Origin for Script {
-    fn ask(&self, region: RegionId, _: Arc<Outgoing>, _: Duration) -> BoxFuture<'static, Result<Reply, Failure>> {
+    fn ask(
+        &self,
+        region: RegionId,
+        _: Arc<Outgoing>,
+        within: Duration,
+    ) -> BoxFuture<'static, Result<Reply, Failure>> {
         self.asked.lock().unwrap().push(region);
         let (after, act) = self.acts.lock().unwrap()[region.index()].clone();
         let clock = self.clock.clone();
-        async move {
+        let reply = async move {
             let (sent, sent_wall) = (clock.now(), clock.wall());
             tokio::time::sleep(after).await;
             match act {
@@ -73,8 +78,9 @@ impl Origin for Script {
                     received: clock.now(),
                 }),
             }
-        }
-        .boxed()
+        };
+        let late = Err(Failure::Deadline { within, head: false });
+        tokio::time::timeout(within, reply).map(|reply| reply.unwrap_or(late)).boxed()
     }
 }
 

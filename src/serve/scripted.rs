@@ -106,7 +106,7 @@ impl Origin for Script {
         &self,
         region: RegionId,
         request: Arc<Outgoing>,
-        _: Duration,
+        within: Duration,
     ) -> BoxFuture<'static, Result<Reply, Failure>> {
         // No two legs are sent at the same moment.
         self.clock.suspend(Duration::from_nanos(100));
@@ -114,7 +114,7 @@ impl Origin for Script {
         let (after, act) = self.acts.lock().unwrap()[region.index()].clone();
         let clock = self.clock.clone();
         let (sent, sent_wall) = (clock.now(), clock.wall());
-        async move {
+        let reply = async move {
             tokio::time::sleep(after).await;
             let say = match act {
                 Act::Say(say) => say,
@@ -141,8 +141,9 @@ impl Origin for Script {
                 sent_wall,
                 received: clock.now(),
             })
-        }
-        .boxed()
+        };
+        let late = Err(Failure::Deadline { within, head: false });
+        tokio::time::timeout(within, reply).map(|reply| reply.unwrap_or(late)).boxed()
     }
 }
 

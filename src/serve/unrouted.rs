@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
+
 use super::{Asking, Sidecar, pass, shown};
 use crate::cache::entry::Entry;
 use crate::cache::fill::{self, Ask, Failed, Filled, Of};
@@ -48,7 +50,7 @@ pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted) -> Outcom
     let (filled, share) = sidecar.filled(ask).await;
     let outcome = match filled {
         Filled::Got(got) => sidecar.shown(admitted, &got, share, fwd),
-        Filled::TooLarge => pass::pass(sidecar, admitted, None).await,
+        Filled::TooLarge => pass::pass(sidecar, admitted, None).boxed().await,
         Filled::Busy => Outcome::Busy,
         Filled::Failed(failed) => {
             let trouble =

@@ -244,7 +244,12 @@ impl RoutedFill<'_> {
     }
 
     fn got(&self, entry: Arc<Entry>, winner: &Winner, stored: bool) -> Got {
-        let private = Said::of(&entry.headers()).no_store && !self.route().store_no_store;
+        // What a 304 refreshed says what was stored, and what the 304 says; else the two say the same.
+        let says = || match winner.reply.status {
+            StatusCode::NOT_MODIFIED => Said::of(&entry.headers()),
+            _ => Said::of(&winner.reply.headers),
+        };
+        let private = !self.route().store_no_store && says().no_store;
         let label = match winner.label {
             Some(Label::BelowFloor) => Some(BELOW_FLOOR),
             None => self.is_doubted().then_some("floor-escaped"),

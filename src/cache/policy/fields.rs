@@ -28,18 +28,18 @@ const OF_THE_BODY: [HeaderName; 3] = [header::CONTENT_LENGTH, header::CONTENT_EN
 
 /// `headers` without those for this hop only and those that `Connection` names.
 pub fn end_to_end(headers: &HeaderMap) -> HeaderMap {
-    let mut kept = headers.clone();
-    for line in headers.get_all(header::CONNECTION) {
-        for name in line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
-            if let Ok(name) = HeaderName::from_bytes(name) {
-                kept.remove(name);
-            }
-        }
+    into_end_to_end(headers.clone())
+}
+
+/// The same of headers that nobody else needs.
+pub fn into_end_to_end(mut headers: HeaderMap) -> HeaderMap {
+    let lines = headers.get_all(header::CONNECTION).iter();
+    let named = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii));
+    let named: Vec<_> = named.filter_map(|name| HeaderName::from_bytes(name).ok()).collect();
+    for name in named.iter().chain(&HOP_BY_HOP).chain([&PROXY_AUTHENTICATION_INFO, &HTTP2_SETTINGS]) {
+        headers.remove(name);
     }
-    for name in HOP_BY_HOP.iter().chain([&PROXY_AUTHENTICATION_INFO, &HTTP2_SETTINGS]) {
-        kept.remove(name);
-    }
-    kept
+    headers
 }
 
 /// A reply's headers as an entry for one identity has them: end-to-end ones, without `Age` (the entry counts it), with

@@ -5,6 +5,7 @@
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::task::Poll;
 
 use futures_util::future::{BoxFuture, FutureExt};
@@ -22,12 +23,15 @@ pub(super) struct Legs {
 impl Legs {
     /// Adds one; it begins with the next wait.
     pub(super) fn start(&mut self, leg: impl Future<Output = Leg> + Send + 'static) {
-        let mut leg = Box::pin(leg);
-        // What a leg that panics leaves behind are its region's counters, each of them changed whole.
-        let unwinding = poll_fn(move |cx| match catch_unwind(AssertUnwindSafe(|| leg.as_mut().poll(cx))) {
-            Ok(polled) => polled.map(Some),
-            Err(_) => Poll::Ready(None),
-        });
+        let unwinding = async move {
+            let mut leg = pin!(leg);
+            // What a leg that panics leaves behind are its region's counters, each of them changed whole.
+            poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| leg.as_mut().poll(cx))) {
+                Ok(polled) => polled.map(Some),
+                Err(_) => Poll::Ready(None),
+            })
+            .await
+        };
         self.under_way.push(unwinding.boxed());
     }
 
