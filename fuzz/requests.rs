@@ -107,7 +107,7 @@ fn at_once(door: &Arc<Door>, log: Log) -> AtOnce {
             shown(head, Hold::Passing)
         })
     };
-    let asked = move |head: Head<'_>| {
+    let asked = move |head: Head<'_>, _: &Option<Asking>| {
         let admitted = head.admitted();
         note(&noted, &admitted.method, &admitted.path_and_query, &admitted.headers);
         let kept = head.path_and_query.len() % 4 == 1;

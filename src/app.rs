@@ -188,9 +188,10 @@ fn open(sockets: Sockets, door: Door, sidecar: Arc<Sidecar>) -> App {
         },
         asked: {
             let sidecar = sidecar.clone();
-            Arc::new(move |head| {
+            Arc::new(move |head: Head<'_>, asking: &Option<Asking>| {
+                let asking = asking.clone().unwrap_or_else(|| Asking::of(head.headers));
                 let (sidecar, admitted) = (sidecar.clone(), head.admitted());
-                async move { serve::serve(&sidecar, admitted).await }.boxed()
+                async move { serve::decide(&sidecar, admitted, asking).await }.boxed()
             })
         },
         names: sidecar.names.clone().into(),

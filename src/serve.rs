@@ -14,7 +14,7 @@ use http::{Method, StatusCode};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::fill::{self, Ask, Failed, Filled, Got, Of, Routing, Share};
 use crate::cache::key::{KeyBuffer, KeyRef};
-use crate::cache::policy::{self, Way};
+use crate::cache::policy;
 use crate::clock::Moment;
 use crate::config::router::Matched;
 use crate::freshness::horizon::Horizon;
@@ -37,16 +37,22 @@ mod unrouted;
 pub use asking::Asking;
 pub use sidecar::{Parts, Sidecar};
 
-/// Decides one request. What passes a request on has its room on the heap: most do not need it.
+/// Decides one request.
 pub async fn serve(sidecar: &Arc<Sidecar>, admitted: Admitted) -> Outcome {
+    let asking = Asking::of(&admitted.headers);
+    decide(sidecar, admitted, asking).await
+}
+
+/// The same; `asking` is what its lines ask for. What passes a request on has its room on the heap: most do not need it.
+pub async fn decide(sidecar: &Arc<Sidecar>, admitted: Admitted, asking: Asking) -> Outcome {
     let matched = sidecar.router.find(admitted.path());
-    let way = policy::way(&admitted.method, &admitted.headers);
-    if way != Way::Cached || !admitted.body.is_empty() {
+    let is_cached = asking.is_cached && matches!(admitted.method, Method::GET | Method::HEAD);
+    if !is_cached || !admitted.body.is_empty() {
         return pass::pass(sidecar, &admitted, matched.as_ref()).boxed().await;
     }
     match matched {
-        Some(matched) => routed(sidecar, &admitted, &matched).await,
-        None => unrouted::serve(sidecar, &admitted).await,
+        Some(matched) => routed(sidecar, &admitted, asking, &matched).await,
+        None => unrouted::serve(sidecar, &admitted, asking).await,
     }
 }
 
@@ -73,10 +79,9 @@ pub fn stored(sidecar: &Arc<Sidecar>, head: Head<'_>, asking: &mut Asking) -> Op
 }
 
 /// A routed path: announcements keep it fresh.
-async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: &Matched<'_>) -> Outcome {
+async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, mut asking: Asking, matched: &Matched<'_>) -> Outcome {
     let started = sidecar.clock.now();
     let route = matched.route;
-    let mut asking = Asking::of(&admitted.headers);
     let wish = asking.wish;
     let mut buffer = KeyBuffer::new(sidecar.seed);
     let key = asking.key(sidecar, &mut buffer, admitted.head(), matched);

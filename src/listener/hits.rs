@@ -47,7 +47,7 @@ pub struct AtOnce {
 pub type Stored = dyn Fn(Head<'_>, &mut Option<Asking>) -> Option<Shown> + Send + Sync;
 
 /// Serves a request, from its beginning: somebody has to be asked. Dropping what it waits for cancels no fill.
-pub type Asked = dyn Fn(Head<'_>) -> BoxFuture<'static, Outcome> + Send + Sync;
+pub type Asked = dyn Fn(Head<'_>, &Option<Asking>) -> BoxFuture<'static, Outcome> + Send + Sync;
 
 /// What is to be done with the connection.
 pub(super) enum Next {
@@ -164,7 +164,7 @@ impl Hits {
                 Found::Other => return Taken::Left(Next::All),
             };
             let Some(shown) = (at_once.stored)(head, asking) else {
-                return Taken::Asked(len, (at_once.asked)(head));
+                return Taken::Asked(len, (at_once.asked)(head, asking));
             };
             let body = wire::put(&shown, &at_once.names, out);
             wire.answered(len);

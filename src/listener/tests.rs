@@ -34,7 +34,7 @@ fn reception(permits: usize) -> Reception {
 fn at_once() -> AtOnce {
     let stored =
         |head: Head<'_>, _: &mut Option<Asking>| head.path().starts_with("/stored/").then(|| shown(head, true));
-    let asked = |head: Head<'_>| {
+    let asked = |head: Head<'_>, _: &Option<Asking>| {
         let takes = Duration::from_secs(u64::from(head.path().starts_with("/slow/")));
         let shown = shown(head, !head.path().starts_with("/passing/"));
         async move {

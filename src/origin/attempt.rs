@@ -221,7 +221,7 @@ impl Site {
             Ok(()) if before => tracing::info!(region = self.name, "the region can be reached again"),
             Ok(()) => {}
             Err(error) => {
-                let error = chain(&error);
+                let error = incoming::chain(&error);
                 if before {
                     tracing::debug!(region = self.name, error, "could not connect");
                 } else {
@@ -263,7 +263,7 @@ impl Site {
                 Ok(Some(line)) => line,
                 Ok(None) => return Ok(None),
                 Err(error) => {
-                    tracing::debug!(region = self.name, error = %chain(&error), "a try could not connect");
+                    tracing::debug!(region = self.name, error = %incoming::chain(&error), "a try could not connect");
                     return Err((Failure::Connect, false));
                 }
             },
@@ -275,7 +275,7 @@ impl Site {
         match result {
             Ok(response) => Ok(line.map(|line| (response, line))),
             Err(error) => {
-                tracing::debug!(region = self.name, error = %chain(&error), "a try failed");
+                tracing::debug!(region = self.name, error = %incoming::chain(&error), "a try failed");
                 Err((incoming::failure_in(&error), used))
             }
         }
@@ -289,7 +289,7 @@ impl Site {
             carrier.retire();
         }
         result.map_err(|error| {
-            tracing::debug!(region = self.name, error = %chain(&error), "a try failed");
+            tracing::debug!(region = self.name, error = %incoming::chain(&error), "a try failed");
             (if error.is_connect() { Failure::Connect } else { incoming::failure_of(&error) }, used)
         })
     }
@@ -388,18 +388,6 @@ fn authority(url: &Url) -> Option<Uri> {
     let host = url.host_str()?;
     let port = url.port_or_known_default()?;
     format!("{}://{host}:{port}/", url.scheme()).parse().ok()
-}
-
-/// An error with its causes, for the log.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

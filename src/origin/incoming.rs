@@ -90,6 +90,18 @@ pub(super) fn failure_in(error: &hyper::Error) -> Failure {
     }
 }
 
+/// An error with its causes, for the log.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
 /// The versions that a reply states: one number, or several separated by commas in the order of the route's records.
 /// Nothing when any of it is not a number.
 pub(super) fn versions(headers: &HeaderMap, name: &HeaderName) -> Vec<Version> {

@@ -16,7 +16,7 @@ use super::verdict::{self, Judged, Known, Label, Verdict, Winner};
 use crate::clock::Moment;
 use crate::codec;
 use crate::freshness::record::{Record, Snapshot};
-use crate::freshness::vote::{self, Ballot, Rank, Votes};
+use crate::freshness::vote::{self, Rank, Votes};
 use crate::freshness::words::{RegionId, RegionSet};
 use crate::limits;
 use crate::tasks::compute;
@@ -320,7 +320,7 @@ impl Race {
         let place = match &self.standard {
             Standard::Unrouted => first(Verdict::Good),
             Standard::Routed { known, .. } => {
-                let (places, ballots) = ballots(judged.iter().map(|(reply, _)| *reply), known.as_ref());
+                let (places, ballots) = verdict::ballots(judged.iter().map(|(reply, _)| *reply), known.as_ref());
                 let best = vote::best(&ballots, floors).map(|place| places[place]);
                 let usable = best.filter(|place| judged[*place].1.rank > Rank::Below);
                 // One region that refuses does not make a failure of what the others can still tell, labelled.
@@ -343,7 +343,7 @@ impl Race {
             Standard::Unrouted => Votes::default(),
             Standard::Routed { known, .. } => {
                 let replies: Vec<_> = self.replies().collect();
-                let (places, ballots) = ballots(replies.iter().copied(), known.as_ref());
+                let (places, ballots) = verdict::ballots(replies.iter().copied(), known.as_ref());
                 let digest = |ballot: usize| match replies[places[ballot]] {
                     reply if reply.status == http::StatusCode::NOT_MODIFIED => known.as_ref()?.digest,
                     reply => digests.iter().find(|(region, _)| *region == reply.region).map(|(_, digest)| *digest),
@@ -378,15 +378,6 @@ async fn digest_of(reply: &Arc<Reply>) -> Option<u128> {
     }
     let reply = reply.clone();
     compute(move || codec::digest(&reply.body, &reply.headers)).await
-}
-
-/// The ballots among replies, and the place of each one's reply.
-fn ballots<'a>(
-    replies: impl Iterator<Item = &'a Arc<Reply>>,
-    known: Option<&'a Known>,
-) -> (Vec<usize>, Vec<Ballot<'a>>) {
-    let cast = replies.enumerate().filter_map(|(place, reply)| Some((place, verdict::ballot(reply, known)?)));
-    cast.unzip()
 }
 
 impl Tally {

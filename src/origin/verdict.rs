@@ -145,6 +145,15 @@ pub fn ballot<'a>(reply: &'a Reply, known: Option<&'a Known>) -> Option<Ballot<'
     Some(Ballot { region: reply.region, said, versions, sent: reply.sent, generated })
 }
 
+/// The ballots among replies, and the place of each one's reply.
+pub fn ballots<'a>(
+    replies: impl Iterator<Item = &'a Arc<Reply>>,
+    known: Option<&'a Known>,
+) -> (Vec<usize>, Vec<Ballot<'a>>) {
+    let cast = replies.enumerate().filter_map(|(place, reply)| Some((place, ballot(reply, known)?)));
+    cast.unzip()
+}
+
 fn age(reply: &Reply) -> Option<Duration> {
     let seconds = reply.headers.get(header::AGE)?.to_str().ok()?.trim().parse().ok()?;
     Some(Duration::from_secs(seconds))

@@ -19,6 +19,7 @@ use crate::request::Head;
 use crate::response::{CacheLine, Shown};
 
 /// What some header lines ask for.
+#[derive(Clone)]
 pub struct Asking {
     /// A GET or HEAD with these may be answered from the store.
     pub(super) is_cached: bool,

@@ -18,9 +18,8 @@ use crate::request::{Admitted, Head};
 use crate::response::{CacheLine, Detail, Fwd, Outcome, Shown};
 
 /// Serves GET and HEAD on a path that no route names.
-pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted) -> Outcome {
+pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted, asking: Asking) -> Outcome {
     let started = sidecar.clock.now();
-    let asking = Asking::of(&admitted.headers);
     let asked = asking.wish;
     let mut buffer = KeyBuffer::new(sidecar.seed);
     let stored = sidecar.store.select(&mut buffer, &admitted.path_and_query, &admitted.headers);

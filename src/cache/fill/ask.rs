@@ -15,11 +15,13 @@ use crate::cache::policy;
 use crate::config::{IdentityMode, Route};
 use crate::freshness::Freshness;
 use crate::freshness::record::{Record, Snapshot};
+use crate::freshness::standing::Sent;
 use crate::freshness::switch::{Rule, is_on};
 use crate::freshness::words::{Generation, RecordId};
 use crate::origin::region::Purpose;
 use crate::origin::reply::Outgoing;
 use crate::request::Admitted;
+use crate::serve::Sidecar;
 
 /// One representation to be asked for.
 #[derive(Clone)]
@@ -103,6 +105,34 @@ impl Ask {
             Of::Route(_) | Of::Path => Generation::default(),
         }
     }
+}
+
+/// The request as it goes out: validators, `no-cache` after an announcement (R8), the sidecar's own credentials; as it was
+/// asked for where there is none of them. `None` when the credentials cannot be read.
+pub fn dressed(
+    sidecar: &Sidecar,
+    ask: &Ask,
+    routing: &Routing,
+    sent: &Sent,
+    conditional: bool,
+) -> Option<Arc<Outgoing>> {
+    let tag = ask.previous.as_ref().filter(|_| conditional).and_then(|previous| previous.header(&header::ETAG));
+    let no_cache = ask.no_cache || is_on(Rule::R8) && sent.fence.iter().any(|record| record.marker.is_some());
+    let credentials = sidecar.credentials[routing.route].as_ref();
+    if tag.is_none() && !no_cache && credentials.is_none() {
+        return Some(ask.request.clone());
+    }
+    let mut request = Outgoing::clone(&ask.request);
+    if let Some(tag) = tag {
+        request.headers.insert(header::IF_NONE_MATCH, tag);
+    }
+    if no_cache {
+        request.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    }
+    if let Some(credentials) = credentials {
+        request.headers.insert(credentials.header.clone(), credentials.value()?);
+    }
+    Some(Arc::new(request))
 }
 
 /// What an entry keeps of the headers of the request it answers: all but what describes that one request.

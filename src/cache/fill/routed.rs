@@ -9,9 +9,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderValue, StatusCode, header};
+use http::{StatusCode, header};
 
-use super::ask::kept;
+use super::ask::{dressed, kept};
 use super::{Ask, BELOW_FLOOR, Failed, Filled, Got, Pilot, Routing};
 use crate::cache::content::Content;
 use crate::cache::entry::{Entry, Hold, Routed, Shown, Standing};
@@ -26,7 +26,7 @@ use crate::freshness::switch::{Rule, is_on};
 use crate::freshness::vote::Rank;
 use crate::freshness::words::{RecordId, Version};
 use crate::origin::race::{First, Question, Race, Tally, Terms};
-use crate::origin::reply::{Failure, Outgoing, Reply};
+use crate::origin::reply::{Failure, Reply};
 use crate::origin::verdict::{Known, Label, Verdict, Winner};
 use crate::response::{Attempted, Blame};
 use crate::serve::Sidecar;
@@ -124,23 +124,6 @@ fn known(ask: &Ask, routing: &Routing, sent: &Sent) -> Option<Known> {
     let versions = || routed.shows.iter().map(|shown| shown.version);
     let stated = if versions().all(|version| version == Version::NONE) { Vec::new() } else { versions().collect() };
     usable.then_some(Known { versions: stated, digest: routed.digest() })
-}
-
-/// The request as it goes out: validators, `no-cache` after an announcement (R8), the sidecar's own credentials.
-/// `None` when those cannot be read.
-fn dressed(sidecar: &Sidecar, ask: &Ask, routing: &Routing, sent: &Sent, conditional: bool) -> Option<Arc<Outgoing>> {
-    let mut request = Outgoing::clone(&ask.request);
-    let tag = ask.previous.as_ref().and_then(|previous| previous.header(&header::ETAG));
-    if let (true, Some(tag)) = (conditional, tag) {
-        request.headers.insert(header::IF_NONE_MATCH, tag);
-    }
-    if ask.no_cache || is_on(Rule::R8) && sent.fence.iter().any(|record| record.marker.is_some()) {
-        request.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    }
-    if let Some(credentials) = &sidecar.credentials[routing.route] {
-        request.headers.insert(credentials.header.clone(), credentials.value()?);
-    }
-    Some(Arc::new(request))
 }
 
 struct RoutedFill<'a> {
