@@ -339,6 +339,8 @@ pub const BENCH_STOP_WAIT: Duration = Duration::from_secs(3);
 pub const BENCH_OUTPUT_BYTES: usize = KIB;
 /// What is read from a socket at once, bytes.
 pub const BENCH_READ_BYTES: usize = 64 * KIB;
+/// What a server may send over HTTP/2 before the load generator has said that it took it, bytes.
+pub const BENCH_WINDOW_BYTES: u32 = 8 << 20;
 /// Sockets that one look at the kernel tells of.
 pub const BENCH_EVENTS: usize = 256;
 /// Requests of an open loop that are due and wait for a connection; what more comes due has failed.

@@ -77,8 +77,9 @@ impl Regions {
 impl Ground {
     /// Looks at the machine, and holds this thread on its first core when there are two.
     pub fn new() -> Result<Self, StartError> {
-        let name = format!("nearside-bench-{}", std::process::id());
-        let folder = Folder(std::env::temp_dir().join(name));
+        let place = std::env::temp_dir();
+        sweep(&place);
+        let folder = Folder(place.join(format!("{FOLDERS}{}", std::process::id())));
         fs::create_dir_all(&folder.0).map_err(|error| unwritable(&folder.0, error))?;
         let program = std::env::current_exe().map_err(|error| unwritable(Path::new("/proc/self/exe"), error))?;
         process::raise_open_files();
@@ -101,7 +102,16 @@ impl Ground {
     /// A wish for a server in front of `regions`.
     pub fn wish(&self, name: &str, regions: &Regions) -> Result<Wish, StartError> {
         let (upstreams, core) = (regions.addresses.clone(), self.core);
-        Ok(Wish { upstreams, core, folder: self.folder(name)?, unix: false, cache_bytes: 256 << 20 })
+        let keeper = Some(self.program.clone());
+        Ok(Wish {
+            upstreams,
+            core,
+            folder: self.folder(name)?,
+            unix: false,
+            h2c: false,
+            keeper,
+            cache_bytes: 256 << 20,
+        })
     }
 
     /// Starts regions, on the harness's core: they are not what is measured.
@@ -142,6 +152,21 @@ impl Ground {
     }
 }
 
+/// Removes what harnesses left behind that were killed: what ran in their folders has ended with them.
+fn sweep(place: &Path) {
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix(FOLDERS)?.parse::<u32>().ok());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            // Somebody else's is theirs to remove.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// How the folders of all harnesses begin; then comes the id of the process.
+const FOLDERS: &str = "nearside-bench-";
+
 /// The floor's name in reports.
 pub const FLOOR: &str = "bare responder";
 
@@ -170,4 +195,27 @@ pub fn rfc3339_now() -> String {
 
 fn rfc3339(wall: Wall) -> String {
     humantime::format_rfc3339_seconds(wall.to_system_time()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_harness_left_is_removed_and_a_living_one_keeps_its_own() {
+        let place = tempfile::tempdir().unwrap();
+        let gone = std::process::Command::new("/bin/true").spawn().and_then(|mut child| {
+            child.wait()?;
+            Ok(child.id())
+        });
+        let folder = |name: String| {
+            let folder = place.path().join(name);
+            fs::create_dir_all(folder.join("0-nginx")).unwrap();
+            folder
+        };
+        let left = folder(format!("{FOLDERS}{}", gone.unwrap()));
+        let kept = [folder(format!("{FOLDERS}{}", std::process::id())), folder(format!("{FOLDERS}notes"))];
+        sweep(place.path());
+        assert!(!left.exists() && kept.iter().all(|folder| folder.exists()));
+    }
 }

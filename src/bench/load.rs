@@ -266,7 +266,8 @@ impl Ask {
         Self { paths, headers, host, body_bytes: Some(body_bytes), proof: Proof::Always }
     }
 
-    fn write(&mut self, out: &mut Vec<u8>) {
+    /// The next request's bytes, instead of what `out` held.
+    pub fn write(&mut self, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(b"GET ");
         self.paths.write(out);

@@ -28,6 +28,9 @@ pub mod sidecar;
 pub mod subject;
 
 // Load.
+pub mod client;
+pub mod failover;
+pub mod h2c;
 pub mod http1;
 pub mod load;
 pub mod pace;
@@ -36,5 +39,6 @@ pub mod wire;
 
 // What came of it.
 pub mod histogram;
+pub mod promises;
 pub mod report;
 pub mod result;

@@ -78,12 +78,27 @@ pub fn start<A: AsRef<OsStr>>(
     core: Option<usize>,
     folder: &Path,
 ) -> Result<Running, ProcessError> {
+    start_held(None, program, arguments, core, folder)
+}
+
+/// The same, by way of `keeper`: this executable, whose `bench hold` becomes the program and asks the kernel before to end
+/// it with the harness, however that ends. A stranger's program does not ask that by itself.
+pub fn start_held<A: AsRef<OsStr>>(
+    keeper: Option<&Path>,
+    program: &Path,
+    arguments: impl IntoIterator<Item = A>,
+    core: Option<usize>,
+    folder: &Path,
+) -> Result<Running, ProcessError> {
     let name = program.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let log = folder.join(format!("{name}.log"));
     let prepare = |error| ProcessError::Prepare { what: format!("{} could not be written", log.display()), error };
     let out = File::options().create(true).append(true).open(&log).map_err(prepare)?;
     let err = out.try_clone().map_err(prepare)?;
-    let mut command = Command::new(program);
+    let mut command = Command::new(keeper.unwrap_or(program));
+    if keeper.is_some() {
+        command.args(["bench", "hold"]).arg(program);
+    }
     command.args(arguments).current_dir(folder).env_clear();
     command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
     command.stdin(Stdio::null()).stdout(out).stderr(err);

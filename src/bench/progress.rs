@@ -30,6 +30,14 @@ impl Progress {
         if std::io::stderr().is_terminal() { Self::Bar } else { Self::Lines }
     }
 
+    /// A scenario is done.
+    pub fn took(self, name: &str, seconds: f64) {
+        if self != Self::Hidden {
+            // Nobody is left to tell when standard error is closed.
+            let _ = writeln!(std::io::stderr().lock(), "{name}: {seconds:.0} s");
+        }
+    }
+
     /// A scenario of so many steps begins.
     pub fn scenario(self, name: &str, steps: usize) -> Bar {
         if self == Self::Lines {

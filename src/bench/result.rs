@@ -18,6 +18,28 @@ pub struct Report {
     pub scenarios: Vec<Scenario>,
     /// Who was to be measured too and was not there.
     pub missing: Vec<Missing>,
+    /// The figures that were promised, and which of them this run can judge.
+    #[serde(default)]
+    pub promises: Vec<Promise>,
+}
+
+/// A figure that was promised.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Promise {
+    /// Its place in the list of promises; several figures share one.
+    pub number: u8,
+    /// In words.
+    pub text: String,
+    /// Who measures it.
+    pub scenario: String,
+    /// What was seen; `None` when this run cannot tell.
+    pub seen: Option<f64>,
+    /// What was to be reached, where it was measured.
+    pub limit: Option<f64>,
+    /// Whether it was; `None` when this run cannot tell.
+    pub met: Option<bool>,
+    /// Why it cannot.
+    pub why: String,
 }
 
 /// The machine.
@@ -51,6 +73,9 @@ pub struct Scenario {
     pub title: String,
     /// How it was done: connections, rate, bodies, what is compared.
     pub how: String,
+    /// How long all of it took, with what was started for it, seconds.
+    #[serde(default)]
+    pub took_s: f64,
     /// One per subject, in the order of the report.
     pub rows: Vec<Row>,
     /// Figures that are no requests: memory by entries, announcements applied a second.

@@ -6,11 +6,13 @@
 
 use std::time::Duration;
 
+use super::client::{Client, Speaks};
 use super::ground::{self, Ground};
-use super::load::{Ask, Counted, Load, LoadError};
+use super::load::{Ask, Counted, LoadError};
 use super::pace::{End, Pace};
 use super::paths::Paths;
 use super::progress::Progress;
+use super::promises;
 use super::result::{Missing, Report, Round, Row, Scenario};
 use super::scenario;
 use super::subject::{StartError, Subject};
@@ -81,10 +83,14 @@ pub fn run(settings: &Settings, progress: &Progress) -> Result<Report, RunError>
     for (name, measure) in known {
         if settings.only.is_empty() || settings.only.iter().any(|only| only == name) {
             let mut bench = Bench { settings, ground: &ground, progress, missing: &mut report.missing };
-            let measured = measure(&mut bench)?;
+            let began = Clock::System.now();
+            let mut measured = measure(&mut bench)?;
+            measured.took_s = (Clock::System.now() - began).as_secs_f64();
+            progress.took(name, measured.took_s);
             report.scenarios.push(measured);
         }
     }
+    report.promises = promises::judged(&report);
     report.took_s = (Clock::System.now() - began).as_secs_f64();
     Ok(report)
 }
@@ -105,29 +111,34 @@ pub struct Bench<'a> {
 /// A subject and the load that it gets.
 pub struct Entrant {
     subject: Subject,
-    load: Load,
+    client: Client,
     row: Row,
     proven: (u64, u64),
 }
 
 impl Entrant {
-    /// Opens `connections` to a subject that is to answer `ask`, and proves that it does.
+    /// Opens `connections` to a subject that is to answer `ask` over HTTP/1.1, and sees that it does.
     pub fn new(subject: Subject, connections: usize, ask: Ask) -> Result<Self, RunError> {
-        let mut load = Load::open(&subject.address, connections, Ask { proof: subject.proof.clone(), ..ask })?;
+        Self::over(subject, &Speaks::Http1 { connections }, ask)
+    }
+
+    /// The same, however requests travel.
+    pub fn over(subject: Subject, speaks: &Speaks, ask: Ask) -> Result<Self, RunError> {
+        let mut client = Client::open(&subject.address, speaks, Ask { proof: subject.proof.clone(), ..ask })?;
         // The first fills, the second shall be a hit; some caches store after answering.
-        let first = load.run(Pace::Closed, End::Requests(64))?;
+        let first = client.run(Pace::Closed, End::Requests(64))?;
         if let Some(why) = first.first_failure {
             return Err(RunError::Wrong { subject: subject.name, why });
         }
         let Subject { name, version, settings, .. } = &subject;
         let row =
             Row { subject: name.clone(), version: version.clone(), settings: settings.clone(), ..Row::default() };
-        Ok(Self { subject, load, row, proven: (0, 0) })
+        Ok(Self { subject, client, row, proven: (0, 0) })
     }
 
     /// Sees that all replies carry the proof by now; for a subject of which a mere majority would hide something.
     pub fn prove(&mut self) -> Result<(), RunError> {
-        let counted = self.load.run(Pace::Closed, End::Requests(64))?;
+        let counted = self.client.run(Pace::Closed, End::Requests(64))?;
         if counted.proven == 64 {
             return Ok(());
         }
@@ -139,7 +150,7 @@ impl Entrant {
 
     /// Asks for other paths from now on.
     pub fn ask_for(&mut self, paths: Paths) {
-        self.load.ask_for(paths);
+        self.client.ask_for(paths);
     }
 
     /// Its process's memory, bytes; 0 when it is not ours to look at.
@@ -154,14 +165,14 @@ impl Entrant {
 
     /// Puts load that is not measured.
     pub fn warm(&mut self, pace: Pace, end: End) -> Result<Counted, RunError> {
-        Ok(self.load.run(pace, end)?)
+        Ok(self.client.run(pace, end)?)
     }
 
     /// One round; what was counted, besides the row that it goes into.
     pub fn measure(&mut self, pace: Pace, end: End) -> Result<Counted, RunError> {
         let cpu = || self.subject.process.as_ref().map(super::process::Running::cpu);
         let before = cpu();
-        let counted = self.load.run(pace, end)?;
+        let counted = self.client.run(pace, end)?;
         let spent = before.zip(cpu()).map(|(before, after)| after.saturating_sub(before));
         self.proven.0 += counted.proven;
         self.proven.1 += counted.answered;

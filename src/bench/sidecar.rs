@@ -41,7 +41,8 @@ pub fn start(program: &Path, wish: &Wish, extra: &Extra) -> Result<Started, Star
     let address = if wish.unix { Address::Unix(wish.socket()) } else { Address::Tcp(process::free_port()?) };
     let file = wish.folder.join("nearside.toml");
     ground::write(&file, &configuration(wish, extra, &address, admin))?;
-    let arguments = ["run".as_ref(), "--config".as_ref(), file.as_os_str()];
+    // `run`, but that it ends with the harness.
+    let arguments = ["bench".as_ref(), "sidecar".as_ref(), "--config".as_ref(), file.as_os_str()];
     let mut running = process::start(program, arguments, wish.core, &wish.folder)?;
     running.wait_until(|| ready(admin).then_some(()))?;
     if let Some(announcing) = &extra.live {
@@ -126,7 +127,8 @@ mod tests {
     fn the_generated_configuration_is_one() {
         let upstreams = vec!["127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap()];
         let folder = std::path::PathBuf::from("/tmp/bench");
-        let wish = Wish { upstreams, core: None, folder, unix: false, cache_bytes: 1 << 30 };
+        let wish =
+            Wish { upstreams, core: None, folder, unix: false, h2c: false, keeper: None, cache_bytes: 1 << 30 };
         let extra = Extra { cache: "soft_ttl = \"1h\"".into(), race: "mode = \"all\"".into(), live: None };
         for address in [Address::Tcp("127.0.0.1:3".parse().unwrap()), Address::Unix(wish.socket())] {
             let text = configuration(&wish, &extra, &address, "127.0.0.1:4".parse().unwrap());
@@ -139,7 +141,8 @@ mod tests {
     #[test]
     fn with_topics_it_subscribes_to_each_and_trusts_their_signer() {
         let (upstreams, folder) = (vec!["127.0.0.1:1".parse().unwrap()], std::path::PathBuf::from("/tmp/bench"));
-        let wish = Wish { upstreams, core: None, folder, unix: false, cache_bytes: 1 << 30 };
+        let wish =
+            Wish { upstreams, core: None, folder, unix: false, h2c: false, keeper: None, cache_bytes: 1 << 30 };
         let endpoint = "http://127.0.0.1:5".to_owned();
         let topics = vec!["arn:aws:sns:eu-west-1:000000000000:context-changes".to_owned()];
         let live = Some(Announcing { orders: "127.0.0.1:6".parse().unwrap(), endpoint, topics });

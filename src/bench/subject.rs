@@ -92,6 +92,10 @@ pub struct Wish {
     pub folder: PathBuf,
     /// Whether it listens on a Unix socket (`folder/listen.sock`) instead of a port.
     pub unix: bool,
+    /// Whether it speaks HTTP/2 with prior knowledge there, in place of HTTP/1.1 where it cannot do both.
+    pub h2c: bool,
+    /// Who starts it so that it ends with the harness ([`super::process::start_held`]); it is started as it is without.
+    pub keeper: Option<PathBuf>,
     /// How much it may keep, bytes; a million replies of 1 KiB fit when it is 4 GiB.
     pub cache_bytes: u64,
 }

@@ -3,8 +3,10 @@
 //! Before it: the command line. After it: a table on standard output, and files where they are asked for. Invariant:
 //! the exit code is 0 when everything was measured, whatever came of the goals; they are in the report.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,6 +23,7 @@ use crate::bench::report::{json, page, picture, table};
 use crate::bench::run::{self, RunError, Settings};
 use crate::bench::subject::Address;
 use crate::bench::target::{self, Own};
+use crate::config::read;
 use crate::limits;
 
 /// `nearside bench`
@@ -97,6 +100,16 @@ pub enum BenchCommand {
         #[arg(required = true, num_args = 1..=limits::REGIONS)]
         addresses: Vec<SocketAddr>,
     },
+    /// Run a sidecar that ends with the harness
+    #[command(hide = true)]
+    Sidecar(super::ConfigArgs),
+    /// Become another program, which ends with the harness
+    #[command(hide = true)]
+    Hold {
+        /// The program and its arguments
+        #[arg(required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<OsString>,
+    },
     /// Announce as the topics of a service
     #[command(hide = true)]
     Announcer {
@@ -140,6 +153,16 @@ pub(super) fn bench(args: BenchArgs) -> Result<(), CommandError> {
         Some(BenchCommand::Regions { delay, addresses }) => {
             end_with_the_harness();
             regions::serve(&addresses, delay).map_err(failed)
+        }
+        Some(BenchCommand::Sidecar(args)) => {
+            end_with_the_harness();
+            let (config, origins) = super::told(read::load(args.config.as_deref(), super::variables()))?;
+            super::run_sidecar(config, origins)
+        }
+        Some(BenchCommand::Hold { command }) => {
+            end_with_the_harness();
+            let (program, arguments) = command.split_first().expect("clap requires one");
+            Err(failed(std::process::Command::new(program).args(arguments).exec()))
         }
         Some(BenchCommand::Announcer { regions, orders }) => {
             end_with_the_harness();

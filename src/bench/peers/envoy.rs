@@ -33,6 +33,7 @@ fn configuration(front: &Front) -> String {
         }
         Address::Unix(path) => format!("{{pipe: {{path: {}}}}}", path.display()),
     };
+    let codec = if front.h2c { "HTTP2" } else { "HTTP1" };
     let (host, port) = (front.upstream.ip(), front.upstream.port());
     format!(
         "static_resources:
@@ -45,7 +46,7 @@ fn configuration(front: &Front) -> String {
         typed_config:
           \"@type\": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
           stat_prefix: front
-          codec_type: HTTP1
+          codec_type: {codec}
           generate_request_id: false
           server_header_transformation: PASS_THROUGH
           route_config:

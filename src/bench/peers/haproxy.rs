@@ -29,6 +29,7 @@ pub fn start(wish: &Wish) -> Result<Subject, StartError> {
 
 fn configuration(front: &Front, wish: &Wish) -> String {
     let (listen, upstream) = (front.listen("unix@"), front.upstream);
+    let proto = if front.h2c { " proto h2" } else { "" };
     // An object may take half of the cache at most, and a mebibyte is enough.
     let mebibytes = mebibytes(wish.cache_bytes).clamp(4, MOST_MEBIBYTES);
     // Each takes two files on a miss.
@@ -50,7 +51,7 @@ cache kept
     max-object-size 1048576
     max-age {TTL_S}
 listen front
-    bind {listen} backlog 4096
+    bind {listen} backlog 4096{proto}
     http-request cache-use kept
     http-response cache-store kept
     http-after-response set-header X-Cache HIT if {{ res.cache_hit }}

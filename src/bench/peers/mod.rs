@@ -56,6 +56,8 @@ struct Found {
 #[derive(Clone, Debug)]
 struct Front {
     listen: Address,
+    /// HTTP/2 with prior knowledge, and nothing else.
+    h2c: bool,
     upstream: SocketAddr,
 }
 
@@ -103,7 +105,7 @@ impl Front {
             return Err(StartError::Unable { program: name.to_owned(), why: "it was given no upstream".to_owned() });
         };
         let listen = if wish.unix { Address::Unix(wish.socket()) } else { Address::Tcp(process::free_port()?) };
-        Ok(Self { listen, upstream })
+        Ok(Self { listen, h2c: wish.h2c, upstream })
     }
 
     /// Where it listens, as text, with `prefix` before a socket's path.
@@ -132,8 +134,9 @@ impl Found {
         front: &Front,
         arguments: impl IntoIterator<Item = A>,
     ) -> Result<Running, StartError> {
-        let mut running = process::start(&self.program, arguments, wish.core, &wish.folder)?;
-        running.wait_until(|| answers(&front.listen).then_some(()))?;
+        let mut running =
+            process::start_held(wish.keeper.as_deref(), &self.program, arguments, wish.core, &wish.folder)?;
+        running.wait_until(|| answers(&front.listen, front.h2c).then_some(()))?;
         Ok(running)
     }
 
@@ -143,28 +146,37 @@ impl Found {
     }
 }
 
-/// Whether an HTTP server is there. It is sent what all of them refuse by themselves (Varnish and HAProxy pass on more
-/// than one would think): the upstream is not asked, and nothing is kept.
-fn answers(at: &Address) -> bool {
+/// What HTTP/2 begins with, and settings that set nothing; the server's own settings are its first frame.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// Whether an HTTP server is there. It is sent what all of them refuse or answer by themselves (Varnish and HAProxy pass on
+/// more than one would think): the upstream is not asked, and nothing is kept.
+fn answers(at: &Address, h2c: bool) -> bool {
     let wait = Some(limits::BENCH_READY_WAIT);
     let start = match at {
         Address::Tcp(address) => TcpStream::connect(address).and_then(|stream| {
             stream.set_read_timeout(wait)?;
-            refused(stream)
+            begun(stream, h2c)
         }),
         Address::Unix(path) => UnixStream::connect(path).and_then(|stream| {
             stream.set_read_timeout(wait)?;
-            refused(stream)
+            begun(stream, h2c)
         }),
     };
-    start.is_ok_and(|start| start == *b"HTTP/1.1 400")
+    start.unwrap_or(false)
 }
 
-fn refused(mut stream: impl Read + Write) -> std::io::Result<[u8; 12]> {
+fn begun(mut stream: impl Read + Write, h2c: bool) -> std::io::Result<bool> {
+    if h2c {
+        let mut frame = [0; 9];
+        stream.write_all(PREFACE)?;
+        stream.read_exact(&mut frame)?;
+        return Ok(frame[3] == 4);
+    }
     let mut start = [0; 12];
     stream.write_all(b"BAD\r\n\r\n")?;
     stream.read_exact(&mut start)?;
-    Ok(start)
+    Ok(start == *b"HTTP/1.1 400")
 }
 
 /// Bytes as whole mebibytes, at least one.

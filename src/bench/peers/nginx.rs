@@ -41,6 +41,7 @@ fn start_with(name: &str, words: &str, sending: &str, wish: &Wish) -> Result<Sub
 /// `user root` is for root alone, who owns the wish's folder; for anyone else it is a warning in the log.
 fn configuration(front: &Front, wish: &Wish, sending: &str) -> String {
     let (listen, upstream) = (front.listen("unix:"), front.upstream);
+    let proto = if front.h2c { " http2" } else { "" };
     // A file takes whole pages of 4 KiB: with a quarter more, a million small replies fit into 4 GiB here too.
     let mebibytes = mebibytes(wish.cache_bytes + wish.cache_bytes / 4);
     // Half of the files may be kept open, for their hits; an eighth is for connections, which cost two on a miss.
@@ -80,7 +81,7 @@ http {{
         keepalive_requests 1000000000;
     }}
     server {{
-        listen {listen} backlog=4096;
+        listen {listen} backlog=4096{proto};
         location / {{
             proxy_pass http://service;
             proxy_http_version 1.1;

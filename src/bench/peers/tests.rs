@@ -9,14 +9,23 @@ use super::*;
 
 /// What a peer is wished, with names instead of places.
 pub(super) fn wish(unix: bool) -> Wish {
-    Wish { upstreams: vec![upstream()], core: None, folder: "/folder".into(), unix, cache_bytes: 64 << 20 }
+    Wish {
+        upstreams: vec![upstream()],
+        core: None,
+        folder: "/folder".into(),
+        unix,
+        h2c: false,
+        keeper: None,
+        cache_bytes: 64 << 20,
+    }
 }
 
 /// Where a peer listens for [`wish`].
 pub(super) fn front(unix: bool) -> Front {
     let wish = wish(unix);
     let tcp = Address::Tcp((Ipv4Addr::LOCALHOST, 7001).into());
-    Front { listen: if unix { Address::Unix(wish.socket()) } else { tcp }, upstream: upstream() }
+    let listen = if unix { Address::Unix(wish.socket()) } else { tcp };
+    Front { listen, h2c: false, upstream: upstream() }
 }
 
 fn upstream() -> SocketAddr {
@@ -112,7 +121,7 @@ fn tried(candidate: Candidate) {
         }
         let address = subject.address.clone();
         drop(subject);
-        assert!(!answers(&address));
+        assert!(!answers(&address, false));
     }
 }
 

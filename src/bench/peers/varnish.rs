@@ -26,7 +26,8 @@ fn arguments(front: &Front, wish: &Wish, program: &str) -> Vec<String> {
     let (listen, state) = (front.listen(""), shown(&wish.folder.join("varnish")));
     let fixed = ["-F", "-j", "none", "-a", &listen, "-f", program, "-n", &state, "-s", &storage];
     let parameters = ["thread_pools=1", "thread_pool_min=100", "timeout_idle=3600", "listen_depth=4096"];
-    let parameters = parameters.into_iter().flat_map(|parameter| ["-p", parameter]);
+    let http2 = front.h2c.then_some("feature=+http2");
+    let parameters = parameters.into_iter().chain(http2).flat_map(|parameter| ["-p", parameter]);
     fixed.into_iter().chain(parameters).map(str::to_owned).collect()
 }
 

@@ -13,6 +13,7 @@ use super::summary::{LATENCIES, Summary, is_ours, summaries};
 use crate::bench::result::{Goal, Report, Scenario};
 
 mod charts;
+mod promises;
 
 const STYLE: &str = include_str!("page/style.css");
 
@@ -32,6 +33,7 @@ pub fn page(report: &Report) -> String {
     );
     html += &head(report);
     html += "<main>\n";
+    html += &promises::promises(report);
     html += &goals(report);
     report.scenarios.iter().for_each(|scenario| html += &section(scenario, &inks));
     html + "</main>\n</body>\n</html>\n"
@@ -140,9 +142,10 @@ fn section(scenario: &Scenario, inks: &Inks) -> String {
         escaped(&scenario.title),
         escaped(&scenario.name)
     );
+    let took = if scenario.took_s > 0.0 { format!(" Took {} s.", figure(scenario.took_s)) } else { String::new() };
     // Writing to a String cannot fail.
     if !scenario.how.is_empty() {
-        let _ = writeln!(html, "<p class=\"how\">{}</p>", escaped(&scenario.how));
+        let _ = writeln!(html, "<p class=\"how\">{}.{took}</p>", escaped(&scenario.how));
     }
     if !scenario.goals.is_empty() {
         html += "<ul class=\"verdicts\">\n";

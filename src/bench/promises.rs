@@ -1,0 +1,144 @@
+//! Owns the account: every figure that was promised, and whether this run saw it reached.
+//!
+//! Before it: scenarios with their goals. After it: [`Promise`]s, which the reports show first. Invariant: every promise is
+//! in every account; one that this run cannot judge says why, and is never counted as met.
+
+use super::result::{Promise, Report};
+
+/// A promised figure, and the goal of a scenario that judges it.
+struct Figure {
+    number: u8,
+    text: &'static str,
+    scenario: &'static str,
+    /// How the goal begins.
+    goal: &'static str,
+}
+
+const fn figure(number: u8, text: &'static str, scenario: &'static str, goal: &'static str) -> Figure {
+    Figure { number, text, scenario, goal }
+}
+
+/// No scenario measures it; what does is said in its place.
+const ELSEWHERE: &str = "";
+
+/// All of them, in the order in which they were promised.
+const FIGURES: [Figure; 22] = [
+    figure(1, "hit: CPU <= 1.15 x the bare responder", "hit-1k", "CPU per request <= 1.15 x the bare responder"),
+    figure(1, "hit: CPU <= 1.0 x HAProxy", "hit-1k", "CPU per request <= 1 x haproxy"),
+    figure(1, "hit: CPU <= 0.55 x nginx", "hit-1k", "CPU per request <= 0.55 x nginx"),
+    figure(2, "one connection: p50 <= 1.15 x the bare responder", "hit-1k-one", "p50 <= 1.15 x the bare responder"),
+    figure(2, "one connection: p99 <= 1.3 x the bare responder", "hit-1k-one", "p99 <= 1.3 x the bare responder"),
+    figure(2, "Unix socket: p50 below TCP's", "hit-unix", "p50 <= 1 x nearside, TCP"),
+    figure(3, "100 KiB: CPU <= 1.2 x nginx", "hit-100k", "CPU per request <= 1.2 x nginx"),
+    figure(4, "a miss adds <= 150 us to the fastest region", "miss", "p50 adds"),
+    figure(4, "three regions: p99 <= 1.1 x their exact minimum", "miss-tail", "p99 <= 1.1 x exact minimum"),
+    figure(4, "three regions: p99 below sequential failover's", "miss-tail", "p99 <= 1 x sequential failover"),
+    figure(5, "an entry beyond its content <= 400 bytes by RSS", "million", "memory per entry"),
+    figure(
+        5,
+        "an entry beyond its content <= 250 bytes by count",
+        ELSEWHERE,
+        "an allocator that counts is not the one that is shipped: `cargo bench --bench memory` counts them",
+    ),
+    figure(5, "CPU per hit at a million <= 1.3 x a thousand", "million", "CPU per hit at a million"),
+    figure(5, "idle <= 12 MiB", "start", "idle"),
+    figure(5, "idle with three live subscriptions <= 24 MiB", "live", "idle"),
+    figure(5, "exec to /readyz <= 50 ms", "start", "exec to /readyz"),
+    figure(6, ">= 50,000 announcements applied a second", "announced", "applied a second"),
+    figure(6, ">= 20,000 announcements verified a second", "announced", "verified and applied a second"),
+    figure(6, "500 verified a second: CPU per hit <= 1.03 x", "live", "CPU per hit"),
+    figure(7, "1,000,000 requests at half of the maximum rate", "dying", "requests in one run"),
+    figure(7, "a region dies: no failure", "dying", "no failures"),
+    figure(7, "a region dies: p99.9 <= 2 x the quiet run's", "dying", "p99.9"),
+];
+
+/// The account of a run.
+pub fn judged(report: &Report) -> Vec<Promise> {
+    FIGURES.iter().map(|figure| figure.judged(report)).collect()
+}
+
+impl Figure {
+    fn judged(&self, report: &Report) -> Promise {
+        let (text, scenario) = (self.text.to_owned(), self.scenario.to_owned());
+        let promise = Promise { number: self.number, text, scenario, ..Promise::default() };
+        if self.scenario == ELSEWHERE {
+            return Promise { why: self.goal.to_owned(), ..promise };
+        }
+        let Some(scenario) = report.scenarios.iter().find(|scenario| scenario.name == self.scenario) else {
+            return Promise { why: format!("{} was not asked for", self.scenario), ..promise };
+        };
+        // The worst of several: a promise holds against each of those it is made against.
+        let goals = scenario.goals.iter().filter(|goal| goal.text.starts_with(self.goal));
+        let worst = goals.min_by(|one, other| {
+            one.met.cmp(&other.met).then((other.seen / other.limit).total_cmp(&(one.seen / one.limit)))
+        });
+        match worst {
+            Some(goal) => Promise { seen: Some(goal.seen), limit: Some(goal.limit), met: Some(goal.met), ..promise },
+            None => Promise { why: self.nobody(report), ..promise },
+        }
+    }
+
+    /// Why there is nothing to compare with.
+    fn nobody(&self, report: &Report) -> String {
+        let named = report.missing.iter().find(|missing| self.goal.contains(&missing.name));
+        named.map_or_else(
+            || format!("{} did not measure it", self.scenario),
+            |missing| format!("{} was not measured: {}", missing.name, missing.why),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::result::{Goal, Missing, Scenario};
+    use super::super::scenario;
+    use super::*;
+
+    fn report(name: &str, goals: Vec<Goal>) -> Report {
+        let scenario = Scenario { name: name.to_owned(), goals, ..Scenario::default() };
+        Report { scenarios: vec![scenario], ..Report::default() }
+    }
+
+    fn one<'a>(promises: &'a [Promise], words: &str) -> &'a Promise {
+        promises.iter().find(|promise| promise.text.contains(words)).unwrap()
+    }
+
+    #[test]
+    fn a_promise_whose_scenario_did_not_run_is_not_met_and_says_why() {
+        let promises = judged(&Report::default());
+        assert!(promises.iter().all(|promise| promise.met.is_none() && !promise.why.is_empty()));
+        assert_eq!(promises.iter().map(|promise| promise.number).max(), Some(7));
+        assert_eq!(one(&promises, "HAProxy").why, "hit-1k was not asked for");
+        assert!(one(&promises, "by count").why.contains("cargo bench --bench memory"));
+    }
+
+    #[test]
+    fn a_promise_is_judged_by_the_goal_of_its_scenario() {
+        let goal = Goal::at_most("CPU per request <= 1 x haproxy", 0.65, 1.0);
+        let promises = judged(&report("hit-1k", vec![goal]));
+        let haproxy = one(&promises, "HAProxy");
+        assert_eq!((haproxy.seen, haproxy.met), (Some(0.65), Some(true)));
+        assert_eq!(one(&promises, "nginx").why, "hit-1k did not measure it");
+    }
+
+    #[test]
+    fn a_peer_that_is_missing_is_named_where_it_would_be_compared_with() {
+        let mut report = report("hit-1k", Vec::new());
+        report.missing.push(Missing { name: "haproxy".into(), why: "not on PATH".into() });
+        assert_eq!(one(&judged(&report), "HAProxy").why, "haproxy was not measured: not on PATH");
+    }
+
+    #[test]
+    fn of_several_goals_of_one_kind_the_worst_is_told() {
+        let goal = |seen| Goal::at_most(format!("p99 <= 1 x sequential failover, {seen}"), seen, 1.0);
+        let promises = judged(&report("miss-tail", vec![goal(0.2), goal(1.4), goal(0.7)]));
+        let failover = one(&promises, "failover");
+        assert_eq!((failover.seen, failover.met), (Some(1.4), Some(false)));
+    }
+
+    #[test]
+    fn every_promise_is_of_a_scenario_that_there_is() {
+        let known = |name: &str| name == ELSEWHERE || scenario::ALL.iter().any(|(known, _)| *known == name);
+        assert!(FIGURES.iter().all(|figure| known(figure.scenario)));
+    }
+}
