@@ -329,8 +329,8 @@ pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 /// What an endless body may grow to before the region gives up, bytes.
 pub const ENDLESS_BYTES: usize = 256 * MIB;
 // -- `nearside bench` --
-/// How long a server that is measured may take until it answers.
-pub const BENCH_READY_WAIT: Duration = Duration::from_secs(20);
+/// How long a server that is measured may take until it answers: Varnish has its program compiled first.
+pub const BENCH_READY_WAIT: Duration = Duration::from_secs(60);
 /// How often it is looked whether a server answers.
 pub const BENCH_READY_STEP: Duration = Duration::from_millis(2);
 /// How long a server may take to stop before it is killed.

@@ -38,7 +38,7 @@ const FIGURES: [Figure; 22] = [
         5,
         "an entry beyond its content <= 250 bytes by count",
         ELSEWHERE,
-        "an allocator that counts is not the one that is shipped: `cargo bench --bench memory` counts them",
+        "an allocator that counts is not the one that is shipped: cargo bench --bench memory counts them",
     ),
     figure(5, "CPU per hit at a million <= 1.3 x a thousand", "million", "CPU per hit at a million"),
     figure(5, "idle <= 12 MiB", "start", "idle"),

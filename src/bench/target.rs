@@ -7,6 +7,7 @@ use std::net::ToSocketAddrs;
 
 use url::{Position, Url};
 
+use super::client::Speaks;
 use super::ground;
 use super::load::Ask;
 use super::pace::Pace;
@@ -26,6 +27,8 @@ pub struct Own {
     pub path: Option<String>,
     /// Kept open to each.
     pub connections: usize,
+    /// HTTP/2 with prior knowledge: one connection, as many requests under way on it.
+    pub h2c: bool,
     /// An open loop's rate; a closed loop without it.
     pub per_second: Option<u32>,
     /// `name: value`.
@@ -46,7 +49,7 @@ pub fn run(settings: &Settings, own: &Own, progress: &Progress) -> Result<Report
     let mut scenario = Scenario {
         name: "target".to_owned(),
         title: "Services of your own".to_owned(),
-        how: format!("HTTP/1.1, {} connections kept alive, {how}", own.connections),
+        how: format!("{}, {how}", own.travels()),
         ..Scenario::default()
     };
     let entrants = own.urls.iter().map(|url| entrant(url, own)).collect::<Result<Vec<_>, _>>()?;
@@ -56,6 +59,24 @@ pub fn run(settings: &Settings, own: &Own, progress: &Progress) -> Result<Report
     report.scenarios.push(scenario);
     report.took_s = (Clock::System.now() - began).as_secs_f64();
     Ok(report)
+}
+
+impl Own {
+    /// How requests travel.
+    fn speaks(&self) -> Speaks {
+        if self.h2c {
+            Speaks::H2c { streams: self.connections }
+        } else {
+            Speaks::Http1 { connections: self.connections }
+        }
+    }
+
+    fn travels(&self) -> String {
+        match self.h2c {
+            true => format!("HTTP/2 with prior knowledge, one connection, {} requests at once", self.connections),
+            false => format!("HTTP/1.1, {} connections kept alive", self.connections),
+        }
+    }
 }
 
 fn entrant(url: &Url, own: &Own) -> Result<Entrant, RunError> {
@@ -82,5 +103,5 @@ fn entrant(url: &Url, own: &Own) -> Result<Entrant, RunError> {
         body_bytes: None,
         proof: Proof::Always,
     };
-    Entrant::new(subject, own.connections, ask)
+    Entrant::over(subject, &own.speaks(), ask)
 }

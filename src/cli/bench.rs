@@ -63,6 +63,9 @@ pub struct BenchArgs {
     /// With --target: connections kept open
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=limits::BENCH_CONNECTIONS as i64))]
     pub connections: u16,
+    /// With --target: HTTP/2 in plain text, one connection on which as many requests as --connections are under way
+    #[arg(long, requires = "target")]
+    pub h2c: bool,
     /// With --target: requests a second, whatever is answered; without it each connection asks when it was answered
     #[arg(long, value_name = "PER_SECOND", requires = "target")]
     pub rate: Option<u32>,
@@ -189,6 +192,7 @@ fn measure(args: &BenchArgs) -> Result<(), CommandError> {
                 urls: std::iter::once(target).chain(&args.against).cloned().collect(),
                 path: args.path.clone(),
                 connections: usize::from(args.connections),
+                h2c: args.h2c,
                 per_second: args.rate,
                 headers: args.header.clone(),
             };

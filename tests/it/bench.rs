@@ -1,8 +1,12 @@
 //! `nearside bench` end to end where it is more than load: subscriptions that are live while it measures.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use nearside::clock::Clock;
 use serde_json::Value;
 
-use super::program::{run, text};
+use super::program::{PATIENCE, run, text};
 
 #[test]
 fn announcements_arrive_while_hits_are_measured_and_every_hit_is_fresh() {
@@ -24,4 +28,30 @@ fn announcements_arrive_while_hits_are_measured_and_every_hit_is_fresh() {
     let proof = told["proof"].as_str().unwrap();
     let applied = proof.rsplit("; ").next().unwrap().split(' ').next().unwrap().parse::<u64>().unwrap();
     assert!(applied > 0, "{proof}");
+}
+
+#[test]
+fn what_the_harness_holds_ends_with_it_even_when_it_is_killed() {
+    let nearside = assert_cmd::cargo::cargo_bin!("nearside");
+    let mut harness = Command::new("sh")
+        .args(["-c", "\"$0\" bench hold sleep 600 & echo $!; wait"])
+        .arg(nearside)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(harness.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    // The first word is its name: `sleep` once it has become that, nothing when it is gone.
+    let runs = || std::fs::read_to_string(format!("/proc/{}/cmdline", line.trim())).unwrap_or_default();
+    let within = |done: &dyn Fn() -> bool| {
+        let began = Clock::System.now();
+        while !done() {
+            assert!(Clock::System.now() - began < PATIENCE, "{:?}", runs());
+            std::thread::yield_now();
+        }
+    };
+    within(&|| runs().starts_with("sleep"));
+    harness.kill().unwrap();
+    harness.wait().unwrap();
+    within(&|| !runs().starts_with("sleep"));
 }

@@ -94,6 +94,7 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} in:\n{text}");
         }
+        assert!(configuration(&Front { h2c: true, ..front(false) }).contains("codec_type: HTTP2\n"));
         assert!(configuration(&front(true)).contains("address: {pipe: {path: /folder/listen.sock}}\n"));
     }
 

@@ -78,6 +78,8 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} in:\n{text}");
         }
+        let h2c = Front { h2c: true, ..front(false) };
+        assert!(configuration(&h2c, &wish(false)).contains("bind 127.0.0.1:7001 backlog 4096 proto h2\n"));
         assert!(configuration(&front(true), &wish(true)).contains("bind unix@/folder/listen.sock "));
     }
 

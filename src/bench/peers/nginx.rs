@@ -124,6 +124,8 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} in:\n{text}");
         }
+        let h2c = Front { h2c: true, ..front(false) };
+        assert!(configuration(&h2c, &wish(false), "").contains("listen 127.0.0.1:7001 backlog=4096 http2;"));
         assert!(configuration(&front(true), &wish(true), "").contains("listen unix:/folder/listen.sock backlog"));
     }
 }

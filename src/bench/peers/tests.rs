@@ -6,6 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
+use crate::bench::h2c::Streams;
+use crate::bench::load::Ask;
+use crate::bench::pace::{End, Pace};
+use crate::bench::paths::Paths;
 
 /// What a peer is wished, with names instead of places.
 pub(super) fn wish(unix: bool) -> Wish {
@@ -175,4 +179,24 @@ fn a_file_that_cannot_be_run_is_passed_over() {
     std::fs::write(&program, "").unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(look("server", places()), Some(program));
+}
+
+#[test]
+fn every_peer_that_is_installed_shows_its_hits_over_http2_in_plain_text() {
+    for candidate in PEERS {
+        let folder = tempfile::tempdir().unwrap();
+        let (address, asked) = service();
+        let wish = Wish { upstreams: vec![address], folder: folder.path().to_owned(), h2c: true, ..wish(false) };
+        let subject = match (candidate.start)(&wish) {
+            Err(StartError::Missing { .. }) => continue,
+            started => started.unwrap(),
+        };
+        assert_eq!(asked.load(Ordering::SeqCst), 0, "waiting for {} asked the service", subject.name);
+        let ask = Ask { proof: subject.proof.clone(), ..Ask::new(Paths::Fixed("/a/1024".to_owned()), 1024) };
+        let mut streams = Streams::open(&subject.address, 4, ask).unwrap();
+        let fill = streams.run(Pace::Closed, End::Requests(16)).unwrap();
+        assert_eq!((fill.answered, fill.failures), (16, 0), "{}: {:?}", subject.name, fill.first_failure);
+        let hits = streams.run(Pace::Closed, End::Requests(16)).unwrap();
+        assert_eq!((hits.proven, hits.failures), (16, 0), "{}: {:?}", subject.name, hits.first_failure);
+    }
 }

@@ -64,6 +64,8 @@ mod tests {
         for words in ["-F ", "-a 127.0.0.1:7001 ", "-f p.vcl ", "-s malloc,64m", "-p thread_pools=1"] {
             assert!(line.contains(words), "{words} in: {line}");
         }
+        let h2c = Front { h2c: true, ..front(false) };
+        assert!(arguments(&h2c, &wish(false), "p.vcl").join(" ").ends_with("-p feature=+http2"));
         let text = program(&front(false));
         for line in [".host = \"127.0.0.1\";", ".port = \"7002\";", "set beresp.ttl = 3600s;", "obj.hits > 0"] {
             assert!(text.contains(line), "{line} in:\n{text}");

@@ -103,8 +103,16 @@ fn goals(report: &Report) -> String {
     if count == 0 {
         return String::new();
     }
+    // Below what was promised it repeats much of it.
+    let (before, behind) = match report.promises.is_empty() {
+        true => (format!("<section id=\"goals\">\n<h2>{met} of {count} goals met</h2>\n"), "</section>\n"),
+        false => (
+            format!("<details id=\"goals\"><summary>All goals of all scenarios: {met} of {count} met</summary>\n"),
+            "</details>\n",
+        ),
+    };
     let mut html = format!(
-        "<section id=\"goals\">\n<h2>{met} of {count} goals met</h2>\n<div class=\"box\"><table class=\"goals\">\n\
+        "{before}<div class=\"box\"><table class=\"goals\">\n\
          <thead><tr><th></th><th>Goal</th><th class=\"n\">Seen</th><th class=\"n\">Limit</th><th>By how much</th>\
          <th>Scenario</th></tr></thead>\n<tbody>\n"
     );
@@ -124,7 +132,7 @@ fn goals(report: &Report) -> String {
             );
         }
     }
-    html + "</tbody>\n</table></div>\n</section>\n"
+    html + "</tbody>\n</table></div>\n" + behind
 }
 
 fn mark(goal: &Goal) -> &'static str {
