@@ -246,6 +246,11 @@ pub const POLL_WAIT: Duration = Duration::from_secs(20);
 pub const POLL_ANSWER_WAIT: Duration = Duration::from_secs(25);
 /// Messages per poll and per deletion: SQS allows no more.
 pub const MESSAGES_PER_POLL: i32 = 10;
+/// How long messages may gather in a queue that just brought some before it is polled again: at 200 a second they fill
+/// a poll.
+pub const GATHER: Duration = Duration::from_millis(50);
+/// How long a message that is done with may wait for others to be deleted with.
+pub const DELETE_WITHIN: Duration = Duration::from_millis(500);
 /// Deletions under way at once, per region.
 pub const DELETIONS: usize = 16;
 /// How long a received message stays hidden: after it, one that could not be applied comes again.
@@ -355,6 +360,8 @@ pub const BENCH_BODY_KIB: usize = 8 * KIB;
 pub const BENCH_PAGE_BYTES: u64 = MIB as u64;
 /// Records that the harness's announcer changes, in turn.
 pub const BENCH_ANNOUNCED: u64 = 10_000;
+/// Changes that the harness's announcer keeps signed, and how many it signs for one order.
+pub const BENCH_SIGNED: (usize, usize) = (20_000, 250);
 // -- the protocol (FRESHNESS.md) --
 /// How long a strong proof (a message) carries full-length entries (R9).
 pub const STRONG_LEASE: Duration = Duration::from_secs(15);
@@ -415,6 +422,8 @@ const _: () = assert!((FLOOD_RECORDS as usize) < FLOOR_SLOTS, "a flood is told b
 const _: () = assert!(POLL_WAIT.as_secs() <= 20 && MESSAGES_PER_POLL <= 10, "SQS's own bounds");
 const _: () = assert!(POLL_WAIT.as_millis() < POLL_ANSWER_WAIT.as_millis());
 const _: () = assert!(CERTIFICATE_WAIT.as_millis() < VISIBILITY.as_millis(), "applied before it comes again");
+const _: () = assert!(GATHER.as_millis() <= 50, "half of what promise 3 of FRESHNESS.md allows beside the lag");
+const _: () = assert!(DELETE_WITHIN.as_millis() + AWS_CALL_WAIT.0.as_millis() < VISIBILITY.as_millis());
 const _: () = assert!(VISIBILITY.as_millis() < RETENTION.as_millis(), "a message that failed comes again");
 const _: () = assert!(ATTEST_EVERY.as_secs() + ATTEST_AGAIN.as_secs() < 75, "weak proof outlives one failed look");
 const _: () = assert!(TAG_EVERY.as_secs() * 12 < ABANDONED.as_secs(), "no janitor takes a queue that lives");

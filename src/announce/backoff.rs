@@ -1,6 +1,6 @@
 //! Owns how long to wait before something that failed is tried again: doubling, bounded, jittered.
 //!
-//! Used by [`super::lifecycle`] (subscribing) and [`super::sqs`] (polling). Invariant: no wait exceeds one and a half
+//! Used by [`super::lifecycle`] (subscribing) and [`super::poll`] (polling). Invariant: no wait exceeds one and a half
 //! times the bound, and a thousand sidecars that failed together do not try again together.
 
 use std::time::Duration;

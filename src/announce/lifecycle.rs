@@ -14,6 +14,7 @@ use super::attest::{self, Look};
 use super::aws::{self, Clients, Failure, Fault};
 use super::backoff::{Backoff, jittered, shortened};
 use super::http::Notice;
+use super::poll;
 use super::sqs::{self, Queue};
 use super::subscription::{Edges, Left, Pace, Stage, Status};
 use crate::clock::Wall;
@@ -210,7 +211,7 @@ impl Lifecycle {
             (Way::Queue, Some(queue)) => tokio::select! {
                 () = self.stopping.cancelled() => End::Stopping,
                 () = wanted(asked) => End::Asked,
-                () = sqs::poll(clients, queue, self.region, &self.edges) => End::Lost("queue"),
+                () = poll::poll(clients, queue, self.region, &self.edges) => End::Lost("queue"),
                 why = self.attest(clients, subscription, &queue.arn) => End::Lost(why),
                 () = self.tag(clients, queue) => End::Lost("queue"),
             },

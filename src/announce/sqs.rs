@@ -1,26 +1,17 @@
-//! Owns the sqs transport: this process's queue in a topic's region, and what arrives in it.
+//! Owns the queue of the sqs transport: how this process's queue in a topic's region is made, tagged, found and removed.
 //!
-//! Before it: [`super::lifecycle`] makes a queue and subscribes it. After it: every message goes to
-//! [`super::Intake`], and only what it acknowledges or refuses is deleted (R12); what it could not apply comes again
-//! after the queue's visibility timeout. Invariant: nothing but the one topic may write to the queue, from the moment it
-//! exists, and a queue that we made can be told from all others by its tags.
+//! Before it: [`super::lifecycle`] decides that there is to be one. After it: [`super::poll`] reads it, and
+//! [`super::janitor`] removes those that were left behind. Invariant: nothing but the one topic may write to the queue,
+//! from the moment it exists, and a queue that we made can be told from all others by its tags.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName, QueueAttributeName};
-use bytes::Bytes;
-use futures_util::StreamExt;
-use futures_util::future::join_all;
-use futures_util::stream::FuturesUnordered;
+use aws_sdk_sqs::types::QueueAttributeName;
 
-use super::aws::{Clients, Failure, Fault};
-use super::backoff::Backoff;
-use super::subscription::Edges;
+use super::aws::{Failure, Fault};
 use crate::clock::Wall;
 use crate::config::TopicArn;
-use crate::freshness::event::Event;
-use crate::freshness::words::RegionId;
 use crate::limits;
 
 /// How the names of all our queues begin.
@@ -142,93 +133,6 @@ pub(super) async fn find(
             failure if failure.is_gone() => Ok(None),
             failure => Err(failure),
         },
-    }
-}
-
-/// Polls `queue` for as long as it exists, each message through the intake.
-///
-/// `Event::Polled` follows a poll once all it brought is applied: it is half of a proof that nothing waits unseen.
-pub(super) async fn poll(clients: &Clients, queue: &Queue, region: RegionId, edges: &Edges) {
-    let mut backoff = Backoff::new(limits::POLL_AGAIN);
-    let mut deletions = FuturesUnordered::new();
-    loop {
-        // Deleting goes on beside the next poll: an acknowledgement must not delay the next announcement.
-        let mut receiving = std::pin::pin!(receive(&clients.polling, queue));
-        let received = loop {
-            tokio::select! {
-                received = &mut receiving => break received,
-                Some(()) = deletions.next(), if !deletions.is_empty() => {}
-            }
-        };
-        match received {
-            Ok(messages) => {
-                backoff.worked();
-                let (done, all) = take(messages, region, edges).await;
-                if all {
-                    (edges.events)(Event::Polled(region));
-                }
-                if !done.is_empty() {
-                    deletions.push(acknowledge(&clients.sqs, queue, done));
-                }
-            }
-            Err(failure) if failure.is_gone() => return,
-            Err(failure) => {
-                let wait = backoff.wait();
-                tracing::warn!(%failure, ?wait, advice = failure.fault.advice(), "a poll failed");
-                tokio::time::sleep(wait).await;
-            }
-        }
-        while deletions.len() >= limits::DELETIONS {
-            deletions.next().await;
-        }
-    }
-}
-
-async fn receive(sqs: &aws_sdk_sqs::Client, queue: &Queue) -> Result<Vec<Message>, Failure> {
-    let asked = sqs
-        .receive_message()
-        .queue_url(&queue.url)
-        .max_number_of_messages(limits::MESSAGES_PER_POLL)
-        .wait_time_seconds(limits::POLL_WAIT.as_secs() as i32)
-        .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp);
-    let answer = asked.send().await.map_err(|error| Failure::of("ReceiveMessage", &error))?;
-    Ok(answer.messages.unwrap_or_default())
-}
-
-/// Hands a poll's messages to the intake, all at once: their order means nothing (R13). Returns the receipt handles of
-/// those that must not come again, and whether that is all of them.
-async fn take(messages: Vec<Message>, region: RegionId, edges: &Edges) -> (Vec<String>, bool) {
-    let received = messages.len();
-    let taken = join_all(messages.into_iter().map(|message| async move {
-        let queued = sent_at(&message);
-        let raw = Bytes::from(message.body.unwrap_or_default());
-        // SNS confirms a queue by itself: receipts about the subscription have no meaning here.
-        let receipt = edges.intake.take(region, raw, queued).await;
-        message.receipt_handle.filter(|_| receipt.may_be_deleted())
-    }));
-    let done: Vec<String> = taken.await.into_iter().flatten().collect();
-    let all = done.len() == received;
-    (done, all)
-}
-
-fn sent_at(message: &Message) -> Option<Wall> {
-    let stated = message.attributes.as_ref()?.get(&MessageSystemAttributeName::SentTimestamp)?;
-    stated.parse().ok().map(Wall::from_millis)
-}
-
-/// What cannot be deleted comes again and changes nothing (R13).
-async fn acknowledge(sqs: &aws_sdk_sqs::Client, queue: &Queue, handles: Vec<String>) {
-    let entries = handles.into_iter().enumerate().filter_map(|(place, handle)| {
-        DeleteMessageBatchRequestEntry::builder().id(place.to_string()).receipt_handle(handle).build().ok()
-    });
-    let deleted = sqs.delete_message_batch().queue_url(&queue.url).set_entries(Some(entries.collect())).send().await;
-    match deleted {
-        Ok(answer) if answer.failed().is_empty() => {}
-        Ok(answer) => tracing::debug!(failed = answer.failed().len(), "messages were not deleted and come again"),
-        Err(error) => {
-            let failure = Failure::of("DeleteMessageBatch", &error);
-            tracing::debug!(%failure, "messages were not deleted and come again");
-        }
     }
 }
 

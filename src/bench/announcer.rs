@@ -5,14 +5,20 @@
 //! they were ordered. Invariant: a change is announced once in each region, numbered without gaps; the records that it
 //! announces are never those that are asked for.
 //!
+//! Signing takes half a millisecond of the core that the load runs on, so what is sent while something is measured is
+//! signed before: an old Timestamp is no reason to drop an announcement (R13); what proves is the heartbeats, which are
+//! signed when they are sent.
+//!
 //! Orders, each a GET: `/bench/endpoint` says where SNS and SQS are; `/bench/welcome` sends a heartbeat on every topic
-//! once each is subscribed to, and says whether it did; `/bench/rate/N` announces N times a second, over all regions;
+//! once each is subscribed to, and says whether it did; `/bench/sign/N` signs ahead, some of what is missing to N
+//! announcements, and says how many there are; `/bench/rate/N` announces N times a second, over all regions;
 //! `/bench/published` says how often it has.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -30,6 +36,8 @@ use super::regions::ORDERS;
 use super::subject::StartError;
 use crate::limits;
 use crate::tasks::Tasks;
+use crate::world::catalogue::Stored;
+use crate::world::publisher::Ahead;
 use crate::world::queue::ACCOUNT;
 use crate::world::{REGION_NAMES, TOPIC, World, WorldError, ingest, port};
 
@@ -53,20 +61,21 @@ pub async fn serve(regions: usize, orders: SocketAddr) -> Result<Infallible, Ser
     let listener = TcpListener::bind(orders).await?;
     let rate = watch::Sender::new(0);
     let wanted = rate.subscribe();
-    let desk = Desk { world: world.clone(), rate: Arc::new(rate) };
+    let stock = Arc::new(Stock::default());
+    let desk = Desk { world: world.clone(), rate: Arc::new(rate), stock: stock.clone() };
     let tasks = Tasks::new();
     let answering = tasks.clone();
     tasks.spawn("orders", async move {
         port::serve(listener, answering, "order", move |request| desk.clone().answer(request)).await;
     });
-    Ok(announce(&world, wanted).await)
+    Ok(announce(&world, &stock, wanted).await)
 }
 
 /// Changes records for ever, as fast as is wanted.
-async fn announce(world: &World, mut wanted: watch::Receiver<u32>) -> Infallible {
+async fn announce(world: &World, stock: &Stock, mut wanted: watch::Receiver<u32>) -> Infallible {
     let mut steps = tokio::time::interval(STEP);
     steps.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let (mut began, mut rate, mut made, mut next) = (world.clock.now(), 0, 0, 0_u64);
+    let (mut began, mut rate, mut made) = (world.clock.now(), 0, 0);
     loop {
         steps.tick().await;
         if wanted.has_changed().unwrap_or(false) {
@@ -74,10 +83,64 @@ async fn announce(world: &World, mut wanted: watch::Receiver<u32>) -> Infallible
         }
         let due = due(world.clock.now() - began, rate, world.regions.len());
         while made < due {
-            // Each region announces it; a catalogue of these few records is never full.
-            let _ = world.catalogue.put(&format!("other-{}", next % limits::BENCH_ANNOUNCED), "{}");
-            (made, next) = (made + 1, next + 1);
+            stock.publish(world);
+            made += 1;
         }
+    }
+}
+
+/// Changes whose announcements are signed, the next first.
+#[derive(Debug, Default)]
+struct Stock {
+    signed: Mutex<Signed>,
+}
+
+#[derive(Debug, Default)]
+struct Signed {
+    /// By every region, in their order.
+    changes: VecDeque<Vec<Ahead>>,
+    /// The number of the last change, which is also its version.
+    last: u64,
+}
+
+impl Stock {
+    /// Has every region announce a change: the next that is signed, or one that is signed now.
+    fn publish(&self, world: &World) {
+        let mut signed = self.locked();
+        if signed.changes.is_empty() {
+            signed.sign(world);
+        }
+        let announcements = signed.changes.pop_front().unwrap_or_default();
+        for (region, ahead) in world.regions.iter().zip(&announcements) {
+            // Nobody else has these publishers announce anything, so their numbers are the next.
+            region.publisher.publish_ahead(ahead);
+        }
+    }
+
+    /// Signs some of what is missing to so many changes; how many there are now.
+    fn fill(&self, world: &World, wanted: usize) -> usize {
+        let (most, at_once) = limits::BENCH_SIGNED;
+        let mut signed = self.locked();
+        for _ in signed.changes.len()..wanted.min(most).min(signed.changes.len() + at_once) {
+            signed.sign(world);
+        }
+        signed.changes.len()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Signed> {
+        // A panic while it is held cannot leave it half-written.
+        self.signed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Signed {
+    fn sign(&mut self, world: &World) {
+        self.last += 1;
+        let between = self.changes.len() as u64;
+        let key = format!("other-{}", self.last % limits::BENCH_ANNOUNCED);
+        let stored = Stored { version: self.last, value: Some(Bytes::from_static(b"{}")) };
+        let ahead = world.regions.iter().map(|region| region.publisher.sign_ahead(between, &key, &stored));
+        self.changes.push_back(ahead.collect());
     }
 }
 
@@ -90,6 +153,7 @@ fn due(span: Duration, per_second: u32, regions: usize) -> u64 {
 struct Desk {
     world: Arc<World>,
     rate: Arc<watch::Sender<u32>>,
+    stock: Arc<Stock>,
 }
 
 impl Desk {
@@ -99,6 +163,11 @@ impl Desk {
             ("endpoint", _) => self.world.aws.base.to_string(),
             ("welcome", _) => self.welcome().to_string(),
             ("rate", rate) => self.rate.send_replace(rate.parse().unwrap_or(0)).to_string(),
+            ("sign", wanted) => {
+                let regions = self.world.regions.len().max(1);
+                let wanted = wanted.parse::<usize>().unwrap_or(0).div_ceil(regions);
+                (self.stock.fill(&self.world, wanted) * regions).to_string()
+            }
             ("published", _) => {
                 self.world.regions.iter().map(|region| region.publisher.sequence()).sum::<u64>().to_string()
             }
@@ -153,6 +222,19 @@ impl Announcer {
         let topic = |name: &&str| format!("arn:aws:sns:{name}:{ACCOUNT}:{TOPIC}");
         let topics = REGION_NAMES.iter().take(regions).map(topic).collect();
         Ok(Self { announcing: Announcing { orders, endpoint, topics }, _process: process })
+    }
+
+    /// Signs ahead until so many announcements are ready to be sent, or as many as may be.
+    pub fn sign(&self, wanted: u64) -> Result<(), StartError> {
+        let mut ready = 0;
+        while ready < wanted {
+            let now = self.announcing.order(&format!("sign/{wanted}"))?.parse().unwrap_or(0);
+            if now <= ready {
+                break;
+            }
+            ready = now;
+        }
+        Ok(())
     }
 
     /// Announces so often a second from now on, over all regions.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::catalogue::Stored;
 use super::reply::RECORD_TYPE;
-use super::topic::Topics;
+use super::topic::{Signed, Topics};
 use crate::clock::{Clock, Wall};
 
 /// A region's one announcing process.
@@ -20,6 +20,13 @@ pub struct Publisher {
     topics: Arc<Topics>,
     clock: Clock,
     last: Mutex<u64>,
+}
+
+/// An announcement that is numbered and signed, and not published yet.
+#[derive(Debug)]
+pub struct Ahead {
+    number: u64,
+    signed: Signed,
 }
 
 impl Publisher {
@@ -40,10 +47,25 @@ impl Publisher {
 
     /// Announces that this region now has `key` so.
     pub fn record(&self, key: &str, stored: &Stored) {
-        let kind = if stored.value.is_some() { "CHANGED" } else { "DELETED" };
-        self.numbered(json!({
-            "recordType": RECORD_TYPE, "key": key, "version": stored.version.to_string(), "kind": kind,
-        }));
+        self.numbered(now_has(key, stored));
+    }
+
+    /// Signs what [`record`](Self::record) would announce after `between` others that are not published yet.
+    pub fn sign_ahead(&self, between: u64, key: &str, stored: &Stored) -> Ahead {
+        let number = self.sequence() + 1 + between;
+        let signed = self.topics.sign(&self.topic, None, &self.with_number(now_has(key, stored), number));
+        Ahead { number, signed }
+    }
+
+    /// Publishes what was signed ahead; false when its number is not the next.
+    pub fn publish_ahead(&self, ahead: &Ahead) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = ahead.number == *last + 1;
+        if next {
+            *last += 1;
+            self.topics.announce_signed(&self.topic, &ahead.signed);
+        }
+        next
     }
 
     /// Announces that anything may have changed.
@@ -61,14 +83,23 @@ impl Publisher {
     }
 
     /// Publishes `says` with the next number; the lock keeps numbers in the order of publication.
-    fn numbered(&self, mut says: Value) {
+    fn numbered(&self, says: Value) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         *last += 1;
-        says["publisher"] = Value::from(self.name.as_str());
-        says["sequence"] = Value::from(last.to_string());
-        says["ingestedAt"] = Value::from(stamp(self.clock.wall()));
-        self.topics.announce(&self.topic, &says.to_string());
+        self.topics.announce(&self.topic, &self.with_number(says, *last));
     }
+
+    fn with_number(&self, mut says: Value, number: u64) -> String {
+        says["publisher"] = Value::from(self.name.as_str());
+        says["sequence"] = Value::from(number.to_string());
+        says["ingestedAt"] = Value::from(stamp(self.clock.wall()));
+        says.to_string()
+    }
+}
+
+fn now_has(key: &str, stored: &Stored) -> Value {
+    let kind = if stored.value.is_some() { "CHANGED" } else { "DELETED" };
+    json!({ "recordType": RECORD_TYPE, "key": key, "version": stored.version.to_string(), "kind": kind })
 }
 
 /// RFC 3339 with milliseconds, as SNS and proto3 JSON write it.

@@ -5,6 +5,7 @@
 //! saving: the goal is missed with fewer than [`APPLIED_SHARE`] of it.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::hit::{self, CONNECTIONS};
 use super::start::once;
@@ -101,6 +102,7 @@ fn hits(
         quiet.push(entrant.take_row(QUIET.to_owned()));
         bar.done_one();
         bar.doing(&format!("{TOLD}, round {number}"));
+        announcer.sign(signed_ahead(bench.settings.warm_up + bench.settings.round))?;
         announcer.rate(RATE)?;
         // What is still under way when it begins is made up for by what is when it ends.
         entrant.warm(Pace::Closed, warm_up)?;
@@ -120,8 +122,14 @@ fn hits(
     Ok(())
 }
 
-/// What announcements cost in words. The announcer signs on the harness's core, which slows a closed loop: fewer hits
-/// share the cost, so it is also given for as many hits as were answered while it was quiet.
+/// Announcements that are signed before so long a round, so that the announcer only sends in it; with a second more for
+/// what comes before and after.
+fn signed_ahead(span: Duration) -> u64 {
+    ((span + Duration::from_secs(1)).as_secs_f64() * f64::from(RATE)).ceil() as u64
+}
+
+/// What announcements cost in words. Sending and queueing them takes some of the harness's core, which slows a closed
+/// loop: fewer hits share the cost, so it is also given for as many hits as were answered while it was quiet.
 fn cost(quiet: &Row, told: &Row, came: &Came) -> String {
     let (quiet_us, more_us) = (hit::cpu(quiet), hit::cpu(told) - hit::cpu(quiet));
     let more_a_second_us = more_us * told.rate();
