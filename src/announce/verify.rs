@@ -10,6 +10,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use url::Url;
 
 use super::certificate::fetch::{Certificates, Fetcher, Unfetched, Without};
@@ -106,9 +107,28 @@ impl From<Without> for Rejected {
     }
 }
 
+/// One region's topic.
+struct Trusted {
+    topic: TopicArn,
+    trust: Trust,
+    /// The URL that was admitted last: SNS changes its certificate about once a year, and parsing a URL is dear.
+    latest: ArcSwapOption<Admitted>,
+}
+
+impl Trusted {
+    fn admit(&self, url: &str) -> Result<Arc<Admitted>, Refused> {
+        if let Some(latest) = self.latest.load_full().filter(|latest| latest.url.as_str() == url) {
+            return Ok(latest);
+        }
+        let admitted = Arc::new(self.trust.admit(url)?);
+        self.latest.store(Some(admitted.clone()));
+        Ok(admitted)
+    }
+}
+
 /// Decides for all regions of the process.
 pub struct Verifier {
-    topics: Vec<Option<(TopicArn, Trust)>>,
+    topics: Vec<Option<Trusted>>,
     certificates: Certificates,
     remembered: Arc<Remembered>,
 }
@@ -117,7 +137,11 @@ impl Verifier {
     /// For the topics of `regions`, in the order of the configuration. `insecure_signer` relaxes where a certificate
     /// may come from, for exactly that origin.
     pub fn new(regions: &[Region], insecure_signer: Option<&Url>, clock: Clock, fetcher: Fetcher) -> Self {
-        let trusted = |topic: &TopicArn| (topic.clone(), Trust::new(topic, insecure_signer));
+        let trusted = |topic: &TopicArn| Trusted {
+            topic: topic.clone(),
+            trust: Trust::new(topic, insecure_signer),
+            latest: ArcSwapOption::empty(),
+        };
         Self {
             topics: regions.iter().map(|region| region.topic.as_ref().map(trusted)).collect(),
             certificates: Certificates::new(fetcher, clock),
@@ -133,17 +157,17 @@ impl Verifier {
     /// Decides what `raw`, delivered for `region`, is.
     pub async fn verify(&self, region: RegionId, raw: &[u8]) -> Result<Verified, Rejected> {
         let envelope = Envelope::parse(raw)?;
-        let (topic, trust) = self.topics.get(region.index()).and_then(Option::as_ref).ok_or(Rejected::Topic)?;
-        if envelope.topic_arn != topic.arn {
+        let trusted = self.topics.get(region.index()).and_then(Option::as_ref).ok_or(Rejected::Topic)?;
+        if envelope.topic_arn != trusted.topic.arn {
             return Err(Rejected::Topic);
         }
         if envelope.kind == Kind::Notification && self.remembered.contains(region, &envelope.message_id) {
             return Ok(Verified::Copy);
         }
-        self.signature(trust, &envelope).await?;
+        self.signature(trusted, &envelope).await?;
         Ok(match (envelope.kind, envelope.confirmation) {
             (Kind::SubscriptionConfirmation, Some(confirmation)) => {
-                Verified::Confirmation { token: confirmation.token, topic: topic.clone() }
+                Verified::Confirmation { token: confirmation.token, topic: trusted.topic.clone() }
             }
             (Kind::UnsubscribeConfirmation, _) => Verified::Unsubscribed { published: envelope.published },
             _ => Verified::Notification {
@@ -154,8 +178,8 @@ impl Verifier {
         })
     }
 
-    async fn signature(&self, trust: &Trust, envelope: &Envelope) -> Result<(), Rejected> {
-        let admitted: Admitted = trust.admit(&envelope.certificate_url)?;
+    async fn signature(&self, trusted: &Trusted, envelope: &Envelope) -> Result<(), Rejected> {
+        let (trust, admitted) = (&trusted.trust, trusted.admit(&envelope.certificate_url)?);
         let text = envelope.string_to_sign();
         let fits =
             |certificate: &Certificate| certificate.signed(envelope.signature_version, &text, &envelope.signature);

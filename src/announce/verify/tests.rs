@@ -422,3 +422,15 @@ proptest::proptest! {
         }
     }
 }
+
+#[tokio::test]
+async fn a_url_that_was_admitted_admits_no_other() {
+    let world = World::new();
+    world.verify(&genuine(SignatureVersion::Two)).await.unwrap();
+    let elsewhere =
+        "https://sns.eu-west-1.amazonaws.com.example/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem";
+    assert_eq!(world.verify(&at(elsewhere)).await, Err(Rejected::CertificateUrl(Refused::Host)));
+    let fetched = world.fetches();
+    world.verify(&genuine(SignatureVersion::Two)).await.unwrap();
+    assert_eq!(world.fetches(), fetched);
+}
