@@ -14,7 +14,7 @@
 //! the process grew by. Every entry is hit once before that, since the first hit makes its bytes shared.
 //!
 //! Weighed is what the store counts of it against its capacity; it should be what it takes by RSS. The last lines say where
-//! the bytes are, by count: each part is made by itself, the index from records to keys is what remains.
+//! the bytes are, by count: each part is made by itself; the store's own and the index from records to keys are what remains.
 //!
 //! `NEARSIDE_ENTRIES=N` takes one size alone, `NEARSIDE_HITS=M` does so many hits after it and no timing, for whoever
 //! counts instructions.
@@ -30,8 +30,9 @@ use cap::Cap;
 use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use nearside::cache::content::Content;
+use nearside::cache::content::request_lines::RequestLines;
 use nearside::cache::entry::Entry;
-use nearside::cache::key::{Hashed, Key, KeyBuffer, Representation, Seed};
+use nearside::cache::key::{Key, KeyBuffer, Representation, Seed};
 use nearside::clock::Clock;
 use nearside::freshness::Freshness;
 use nearside::freshness::words::{RecordId, RegionId, TypeId, Version};
@@ -180,7 +181,6 @@ async fn measure(entries: usize, hits: Option<usize>) -> Measured {
     while sidecar.fills.under_way() > 0 {
         tokio::task::yield_now().await;
     }
-    sidecar.store.sweep();
     assert_eq!(sidecar.store.entries(), entries as u64 + 1, "all of them are stored");
     speak(&sidecar);
     (0..entries).for_each(|number| hit(&sidecar, number));
@@ -209,7 +209,7 @@ async fn measure(entries: usize, hits: Option<usize>) -> Measured {
 }
 
 /// What one of `entries` takes of each part, bytes by count, beyond what it holds.
-fn parts(entries: usize) -> [(&'static str, f64); 5] {
+fn parts(entries: usize) -> [(&'static str, f64); 4] {
     let mut buffer = KeyBuffer::new(Seed::fixed(7));
     let mut key = |number: usize| buffer.primary(&target(number)).to_key();
     let counted = |make: &mut dyn FnMut() -> Box<dyn Any>| {
@@ -222,14 +222,6 @@ fn parts(entries: usize) -> [(&'static str, f64); 5] {
     let keys: Vec<Key> = (0..entries).map(&mut key).collect();
     let bytes = keys.iter().map(Key::len).sum::<usize>() as f64 / entries as f64;
     let keys_alone = counted(&mut || Box::new((0..entries).map(&mut key).collect::<Vec<Key>>()));
-    let shared = Arc::new(());
-    let moka = counted(&mut || {
-        let cache = moka::sync::Cache::builder().max_capacity(8 << 30).weigher(|_: &Key, _: &(usize, Arc<()>)| 1500);
-        let cache = cache.build_with_hasher(Hashed);
-        keys.iter().for_each(|key| cache.insert(key.clone(), (0, shared.clone())));
-        cache.run_pending_tasks();
-        Box::new(cache)
-    });
     let records = counted(&mut || {
         let settings = config(1, "").freshness;
         let freshness = Freshness::new(&settings, 1, limits::FLOOR_SLOTS, Clock::System.now());
@@ -237,17 +229,12 @@ fn parts(entries: usize) -> [(&'static str, f64); 5] {
         let pinned: Box<[_]> = (0..entries).map(|number| freshness.pin(id(number))).collect();
         Box::new((freshness, pinned))
     });
-    let request: HeaderMap = [(header::ACCEPT, "application/json"), (header::ACCEPT_ENCODING, "br, gzip")]
-        .map(|(name, value)| (name, HeaderValue::from_static(value)))
-        .into_iter()
-        .collect();
-    let content = Content::answering(&HeaderMap::new(), &Bytes::new(), &request).weight();
+    let content = Content::answering(&HeaderMap::new(), &Bytes::new(), RequestLines::default()).weight();
     [
         ("the key's head", keys_alone - size_of::<Key>() as f64 - bytes),
-        ("moka", moka),
         ("the record", records - size_of::<usize>() as f64),
         ("the entry", (size_of::<Entry>() + 2 * size_of::<usize>()) as f64),
-        ("the request's lines and their block's head", content as f64),
+        ("the block's head", content as f64),
     ]
 }
 
@@ -274,7 +261,7 @@ fn main() {
             let parts = parts(size);
             let rest = by_count - parts.iter().map(|(_, bytes)| bytes).sum::<f64>();
             let parts: Vec<String> = parts.iter().map(|(part, bytes)| format!("{part} {bytes:.0}")).collect();
-            println!("{:>9}  of it: {}, the index {rest:.0}", "", parts.join(", "));
+            println!("{:>9}  of it: {}, the store's places and the index {rest:.0}", "", parts.join(", "));
         }
     }
 }

@@ -18,7 +18,7 @@ use hyper::body::Incoming;
 use nearside::cache::content::Content;
 use nearside::cache::entry::{Entry, Hold};
 use nearside::cache::policy::{Stored, end_to_end};
-use nearside::clock::{Clock, Moment, Wall};
+use nearside::clock::{Clock, Moment, Span, Wall};
 use nearside::config::Listen;
 use nearside::freshness::words::RegionId;
 use nearside::limits;
@@ -127,8 +127,7 @@ fn shown(head: Head<'_>, hold: Hold) -> Shown {
         content: Content::new(&HeaderMap::new(), &Bytes::from_static(b"admitted")),
         region: RegionId(0),
         sent: Moment::ZERO,
-        sent_wall: Wall::from_millis(0),
-        age_at_receipt: Duration::ZERO,
+        age_at_receipt: Span::default(),
         hold,
     };
     let line = CacheLine { hit: true, ..CacheLine::default() };

@@ -285,7 +285,6 @@ fn subscribe(sidecar: &Arc<Sidecar>, pace: Pace) -> Result<(), StartError> {
                 tokio::time::sleep(TICK).await;
                 let (now, wall) = (ticking.clock.now(), ticking.clock.wall());
                 ticking.carry_out(ticking.freshness.step(now, wall, Event::Tick));
-                ticking.store.sweep();
                 if ticking.memory.is_own {
                     ticking.mind_memory(capacity::resident());
                 }

@@ -59,6 +59,23 @@ const fn saturating_nanos(span: Duration) -> u64 {
     if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 }
 }
 
+/// A `Duration` as it is kept a million times: nanoseconds in half of the memory, at most five centuries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(u64);
+
+impl From<Duration> for Span {
+    fn from(span: Duration) -> Self {
+        Self(saturating_nanos(span))
+    }
+}
+
+impl Span {
+    /// As it is reckoned with.
+    pub const fn get(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+}
+
 /// Milliseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Wall(u64);

@@ -91,8 +91,16 @@ pub const VARY_SETS_PER_URI: usize = 4;
 pub const VARY_NAMES: usize = 16;
 /// Largest body that is copied out of the buffer it was read into, bytes: what one read of a connection brings at most.
 pub const READ_BODY_BYTES: usize = 64 * KIB;
-/// Bytes put into the store before its pending evictions are run, so that it cannot outgrow its capacity by more.
-pub const UNSWEPT_BYTES: u64 = 4 * MIB as u64;
+/// Places that remember the header lines of requests, for entries that ask alike to share; and the longest that are, bytes.
+pub const SHARED_REQUESTS: usize = 64;
+/// See [`SHARED_REQUESTS`].
+pub const SHARED_REQUEST_BYTES: usize = 4 * KIB;
+/// Locks over which what is kept is spread.
+pub const STORE_SHARDS: usize = 64;
+/// Slots that the hand of one shard looks at, at most, before another's moves.
+pub const STORE_HAND: usize = 16;
+/// What came lately may take one in so many bytes of the capacity before it pushes out what is established.
+pub const PROBATION: u64 = 5;
 /// Places that remember when an unrouted URI was last invalidated; two that share one cost a stored reply, no more.
 pub const INVALIDATIONS: usize = 4096;
 /// The cache's part of the memory there is, where the settings do not say: one in so many bytes of a cgroup's limit, and of
@@ -106,8 +114,8 @@ pub const LEAST_MEMORY: u64 = 64 * MIB as u64;
 pub const MEMORY_PRESSURE: (f64, f64) = (0.85, 0.92);
 /// What is given up each second while entries go, as a share of what is kept: one in so many bytes.
 pub const GIVEN_UP: u64 = 10;
-/// Entries that are looked at for it, so that it takes milliseconds.
-pub const GIVEN_UP_OF: usize = 200_000;
+/// Bytes of it between which the records are told of that have lost their last entry: fewer than [`UNTOLD_RELEASES`].
+pub const GIVEN_UP_STEP: u64 = MIB as u64;
 /// Locks over which the index from records to keys is spread.
 pub const INDEX_SHARDS: usize = 64;
 /// Entries whose removal is not yet told; beyond it the store stops to tell them.

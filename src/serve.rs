@@ -218,7 +218,7 @@ impl Sidecar {
     /// What to ask again for a stored entry.
     pub fn routing_of(&self, entry: &Entry) -> Option<Routing> {
         let routed = entry.hold.routed()?;
-        let records = routed.shows.iter().map(|shown| (shown.id, shown.record.clone())).collect();
+        let records = routed.shows.iter().map(|shown| (shown.id(), shown.record.clone())).collect();
         Some(Routing::new(&self.freshness, usize::from(routed.route), records))
     }
 
@@ -234,7 +234,7 @@ impl Sidecar {
             let recent = state.marker.is_some_and(|marker| now.since(marker.at) <= grace);
             recent || state.upholds(shown.version, shown.generation)
         };
-        now.since(entry.sent) < routed.ttl && routed.shows.iter().all(moved_just_now)
+        now.since(entry.sent) < routed.ttl.get() && routed.shows.iter().all(moved_just_now)
     }
 
     fn note_churn(&self, routing: &Routing, identity: Identity, path: &str, now: Moment) {
@@ -312,7 +312,7 @@ impl Sidecar {
         if let Some(entry) = stored
             && let Hold::Routed(routed) = &entry.hold
             && !strict
-            && now.since(entry.sent) <= routed.ttl + self.config.cache.stale_if_error
+            && now.since(entry.sent) <= routed.ttl.get() + self.config.cache.stale_if_error
         {
             self.metrics.stale("stale-if-error");
             let line = CacheLine {

@@ -1,5 +1,5 @@
-//! Owns what a stored reply says, in as little memory as it takes: its header lines, its body, and the header lines of
-//! the request that it answers, in one allocation of their own.
+//! Owns what a stored reply says, in as little memory as it takes: its header lines and its body in one allocation of their
+//! own, and the header lines of the request that it answers, shared ([`request_lines`]).
 //!
 //! Before it: a fill has a reply whose lines and body are slices of a connection's read buffer, which they would keep
 //! alive. After it: a hit copies lines and body onto the wire as they lie here; whoever needs a `HeaderMap` (HTTP/2, what
@@ -15,13 +15,17 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
+use self::request_lines::RequestLines;
 use crate::limits;
+
+pub mod request_lines;
 
 /// A reply's headers and body, and its request's headers.
 pub struct Content {
-    /// Lines as HTTP/1.1 has them (`name: value`, CR, LF): the reply's without its length, its length, the request's.
-    /// Then the body, unless it is apart.
+    /// Lines as HTTP/1.1 has them (`name: value`, CR, LF): the reply's without its length, its length. Then the body,
+    /// unless it is apart.
     block: Arc<[u8]>,
+    request: RequestLines,
     /// A body that is better sent from where it lies than copied.
     apart: Option<Box<Bytes>>,
     /// Before which byte of the reply's lines its length was stated.
@@ -34,44 +38,39 @@ pub struct Content {
 struct Ends {
     lines: u32,
     length: u32,
-    request: u32,
 }
 
 impl Content {
     /// A reply's lines and body.
     pub fn new(headers: &HeaderMap, body: &Bytes) -> Self {
-        Self::answering(headers, body, &HeaderMap::new())
+        Self::answering(headers, body, RequestLines::default())
     }
 
     /// The same, with the lines of the request that is to be sent when it is asked for again.
-    pub fn answering(headers: &HeaderMap, body: &Bytes, request: &HeaderMap) -> Self {
+    pub fn answering(headers: &HeaderMap, body: &Bytes, request: RequestLines) -> Self {
         let is_length = |name: &HeaderName| *name == header::CONTENT_LENGTH;
         let own = || headers.iter().filter(|(name, _)| !is_length(name));
         let length = || headers.iter().filter(|(name, _)| is_length(name));
         let before = headers.iter().take_while(|(name, _)| !is_length(name));
         let lines = size(own());
         let stated = lines + size(length());
-        let asked = stated + size(request.iter());
         let inside: &[u8] = if body.len() <= limits::COPIED_BODY_BYTES { body } else { &[] };
-        let mut block: Arc<[u8]> = repeat_n(0, asked as usize + inside.len()).collect();
+        let mut block: Arc<[u8]> = repeat_n(0, stated as usize + inside.len()).collect();
         let mut rest = Arc::get_mut(&mut block).expect("nobody else has it yet");
-        for (name, value) in own().chain(length()).chain(request) {
-            for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-                rest.put_slice(part);
-            }
-        }
+        write(own().chain(length()), &mut rest);
         rest.put_slice(inside);
         Self {
             block,
+            request,
             apart: (inside.len() < body.len()).then(|| Box::new(kept(body))),
             length_at: size(before),
-            ends: Ends { lines, length: stated, request: asked },
+            ends: Ends { lines, length: stated },
         }
     }
 
     /// The same body under other headers and as the answer to another request.
     #[must_use]
-    pub fn under(&self, headers: &HeaderMap, request: &HeaderMap) -> Self {
+    pub fn under(&self, headers: &HeaderMap, request: RequestLines) -> Self {
         Self::answering(headers, &self.body(), request)
     }
 
@@ -113,8 +112,7 @@ impl Content {
     /// The request's headers.
     pub fn request(&self) -> HeaderMap {
         let mut map = HeaderMap::new();
-        let part = self.ends.length as usize..self.ends.request as usize;
-        append(&Bytes::from_owner(self.block.clone()).slice(part), &mut map, &|_| true);
+        append(&Bytes::from_owner(self.request.lines.clone()), &mut map, &|_| true);
         map
     }
 
@@ -122,13 +120,13 @@ impl Content {
     pub fn body(&self) -> Bytes {
         match &self.apart {
             Some(body) => (**body).clone(),
-            None => Bytes::from_owner(self.block.clone()).slice(self.ends.request as usize..),
+            None => Bytes::from_owner(self.block.clone()).slice(self.ends.length as usize..),
         }
     }
 
     /// The body, to be copied; what is apart is better sent from where it lies.
     pub fn to_copy(&self) -> Result<&[u8], &Bytes> {
-        self.apart.as_deref().map_or_else(|| Ok(&self.block[self.ends.request as usize..]), Err)
+        self.apart.as_deref().map_or_else(|| Ok(&self.block[self.ends.length as usize..]), Err)
     }
 
     /// The body's length, bytes.
@@ -141,12 +139,12 @@ impl Content {
         /// What counts the sharers of an `Arc`, and of `Bytes`.
         const SHARED: (usize, usize) = (16, 24);
         let apart = self.apart.as_ref().map_or(0, |body| size_of::<Bytes>() + SHARED.1 + body.len());
-        SHARED.0 + self.block.len() + apart
+        SHARED.0 + self.block.len() + apart + self.request.weight as usize
     }
 
     /// Where the reply's lines are, in their order.
     fn reply(&self) -> [Range<usize>; 3] {
-        let Ends { lines, length, .. } = self.ends;
+        let Ends { lines, length } = self.ends;
         let range = |from: u32, to: u32| from as usize..to as usize;
         [range(0, self.length_at), range(lines, length), range(self.length_at, lines)]
     }
@@ -166,6 +164,14 @@ const WAS_A_LINE: &str = "it was written as a header's line";
 fn size<'a>(lines: impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)>) -> u32 {
     let all: usize = lines.map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     u32::try_from(all).expect("heads are bounded far below")
+}
+
+fn write<'a>(lines: impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)>, to: &mut impl BufMut) {
+    for (name, value) in lines {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            to.put_slice(part);
+        }
+    }
 }
 
 /// A large body, without a read buffer that it may share with others.
@@ -228,7 +234,7 @@ mod tests {
             ],
         ) {
             let (reply, request, body) = (map(&reply), map(&request), Bytes::from(vec![b'x'; body]));
-            let content = Content::answering(&reply, &body, &request);
+            let content = Content::answering(&reply, &body, RequestLines::alone(&request));
             prop_assert_eq!(content.headers(), reply.clone());
             prop_assert_eq!(content.request(), request.clone());
             prop_assert_eq!(content.body(), body.clone());
@@ -245,7 +251,7 @@ mod tests {
                 let found = content.header(name);
                 prop_assert_eq!(found.as_ref(), reply.get(name));
             }
-            let again = content.under(&request, &reply);
+            let again = content.under(&request, RequestLines::alone(&reply));
             prop_assert_eq!((again.headers(), again.request(), again.body()), (request, reply, body));
         }
     }

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::content::Content;
 use super::policy::freshness::initial_age;
-use crate::clock::{Moment, Wall};
+use crate::clock::{Moment, Span};
 use crate::freshness::record::Record;
 use crate::freshness::words::{Epoch, Generation, RecordId, RegionId, RegionSet, Version};
 use crate::origin::reply::{Outgoing, Reply};
@@ -27,13 +27,11 @@ pub struct Entry {
     pub content: Content,
     /// Who answered.
     pub region: RegionId,
-    /// When its request was sent, on the suspended-time clock and on the wall clock.
+    /// When its request was sent.
     pub sent: Moment,
-    /// The same on the wall clock.
-    pub sent_wall: Wall,
     /// The age that the reply already had when it arrived, its own way here not counted
     /// ([`super::policy::freshness::initial_age`]).
-    pub age_at_receipt: Duration,
+    pub age_at_receipt: Span,
     /// What it hangs on.
     pub hold: Hold,
 }
@@ -66,8 +64,7 @@ impl Entry {
             content,
             region: reply.region,
             sent: reply.sent,
-            sent_wall: reply.sent_wall,
-            age_at_receipt: initial_age(&reply.headers, reply.sent, reply.received, received),
+            age_at_receipt: initial_age(&reply.headers, reply.sent, reply.received, received).into(),
             hold,
         }
     }
@@ -97,7 +94,7 @@ impl Entry {
 
     /// How old it is at `now` (RFC 9111, 4.2.3): what it had when it came, and the time since its request was sent.
     pub fn age(&self, now: Moment) -> Duration {
-        self.age_at_receipt + now.since(self.sent)
+        self.age_at_receipt.get() + now.since(self.sent)
     }
 
     /// The memory it takes, bytes: body, headers, and what it hangs on.
@@ -116,11 +113,6 @@ impl Entry {
             Hold::Routed(routed) => &routed.shows,
             Hold::Unrouted(_) | Hold::Passing => &[],
         }
-    }
-
-    /// Whether somebody read it, or another entry of its records, in the last minute; unrouted ones do not know.
-    pub fn was_read_lately(&self, now: Moment) -> bool {
-        self.shows().iter().any(|shown| shown.record.was_read_lately(now))
     }
 
     /// Whether a reply with this status and digest ([`crate::codec::digest`]) says the same. Unrouted entries keep no
@@ -145,7 +137,7 @@ impl Entry {
         let both = || {
             self.shows()
                 .iter()
-                .flat_map(|new| stored.shows().iter().filter(|old| old.id == new.id).map(move |old| (new, old)))
+                .flat_map(|new| stored.shows().iter().filter(|old| old.id() == new.id()).map(move |old| (new, old)))
         };
         if both().any(|(new, old)| new.generation < old.generation) {
             return false;
@@ -205,7 +197,7 @@ pub struct Routed {
     /// When it was last confirmed by a region.
     pub confirmed: Moment,
     /// Full TTL of its route (or the negative one), counted from `sent`; jitter already taken off (R16).
-    pub ttl: Duration,
+    pub ttl: Span,
 }
 
 impl Routed {
@@ -255,14 +247,19 @@ impl FromIterator<Shown> for Shows {
 /// One record as an entry shows it.
 #[derive(Debug)]
 pub struct Shown {
-    /// Which record: what the index and the floors are asked by.
-    pub id: RecordId,
-    /// Its live state, shared.
+    /// The record's live state, shared.
     pub record: Arc<Record>,
     /// The version shown; `Version::NONE` when the reply stated none.
     pub version: Version,
     /// The record's generation when the request was sent.
     pub generation: Generation,
+}
+
+impl Shown {
+    /// Which record: what the index and the floors are asked by.
+    pub fn id(&self) -> RecordId {
+        self.record.id()
+    }
 }
 
 /// How much an entry counts.

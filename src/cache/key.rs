@@ -11,7 +11,6 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
-use moka::Equivalent;
 use siphasher::sip::SipHasher13;
 
 use crate::limits;
@@ -100,18 +99,6 @@ impl Hash for Key {
     }
 }
 
-impl Hash for KeyRef<'_> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.hash);
-    }
-}
-
-impl Equivalent<Key> for KeyRef<'_> {
-    fn equivalent(&self, key: &Key) -> bool {
-        *self == key.as_ref()
-    }
-}
-
 /// Keys hold what callers asked for: neither a log nor an error shows one.
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -122,38 +109,6 @@ impl fmt::Debug for Key {
 impl fmt::Debug for KeyRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key({:016x})", self.hash)
-    }
-}
-
-/// For maps over [`Key`]s: passes the hash that the key carries on.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Hashed;
-
-/// The hasher of [`Hashed`].
-#[derive(Debug, Default)]
-pub struct CarriedHash(u64);
-
-impl BuildHasher for Hashed {
-    type Hasher = CarriedHash;
-    fn build_hasher(&self) -> CarriedHash {
-        CarriedHash(0)
-    }
-}
-
-impl Hasher for CarriedHash {
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    /// Not called for keys; still a hash (FNV-1a) should someone hash anything else.
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
 

@@ -1,10 +1,9 @@
 //! Owns what is kept: entries under their keys, and the index from records to keys. [`kept`] holds the bytes and does
-//! capacity: it is moka, and in the simulator a map that does the same in every run.
+//! capacity.
 //!
-//! Before it: a fill puts an entry; after an announcement, the keys of a record are asked for. After it: serve reads
-//! without a lock of ours. Invariants: a late fill never overwrites a newer entry, nor does it undo an invalidation; the
-//! index names every stored entry of a record (for a moment it may name one that has just gone); nobody is called back
-//! while a lock is held, moka's and the map's among them.
+//! Before it: a fill puts an entry; after an announcement, the keys of a record are asked for. After it: serve reads.
+//! Invariants: a late fill never overwrites a newer entry, nor does it undo an invalidation; the index names every stored
+//! entry of a record (for a moment it may name one that has just gone); nobody is called back while a lock is held.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use http::{HeaderMap, HeaderName};
 
 use self::index::{Departed, Index};
 use self::kept::{Change, Kept};
+use super::content::request_lines::{RequestLines, Requests};
 use super::entry::{Entry, Hold};
 use super::key::{Key, KeyBuffer, KeyRef};
 use crate::clock::Moment;
@@ -47,8 +47,8 @@ impl Held {
         AROUND + size_of::<Key>() + key.len() + held
     }
 
-    /// It is under `key` no more: replaced, removed or `evicted`. Only notes it, since moka may hold a lock; what follows
-    /// is done in [`Store::settle`].
+    /// It is under `key` no more: replaced, removed or `evicted`. Only notes it; what follows is done in
+    /// [`Store::settle`], when what made it leave is done.
     fn leave(&self, key: &Key, evicted: bool, index: &Index) {
         match self {
             Self::Entry(entry) => index.remove(key, entry.shows()),
@@ -111,10 +111,10 @@ pub struct Store {
     capacity: u64,
     index: Arc<Index>,
     released: Box<dyn Fn(RecordId) + Send + Sync>,
+    requests: Requests,
     /// By a URI's hash: when it was last invalidated, nanoseconds since boot. Two URIs that share a place cost a stored
     /// reply at times, no more.
     invalidated: Box<[AtomicU64]>,
-    unswept: AtomicU64,
 }
 
 impl fmt::Debug for Store {
@@ -128,12 +128,17 @@ impl fmt::Debug for Store {
 
 impl Store {
     /// An empty store for `capacity` bytes of bodies, headers and keys. `released` is called for each record of which
-    /// the last entry went: from [`Store::put`], [`Store::remove`] and [`Store::sweep`], with no lock held.
+    /// the last entry went, by the call that made it go, with no lock held.
     pub fn new(capacity: u64, released: impl Fn(RecordId) + Send + Sync + 'static) -> Self {
         let index = Arc::new(Index::default());
         let kept = Kept::new(capacity, Arc::clone(&index));
         let invalidated = (0..limits::INVALIDATIONS).map(|_| AtomicU64::new(0)).collect();
-        Self { kept, capacity, index, released: Box::new(released), invalidated, unswept: AtomicU64::new(0) }
+        Self { kept, capacity, index, released: Box::new(released), requests: Requests::default(), invalidated }
+    }
+
+    /// The header lines of a request that an entry answers, to be kept with it.
+    pub fn request_lines(&self, headers: &HeaderMap) -> RequestLines {
+        self.requests.share(headers)
     }
 
     /// The entry under a routed key.
@@ -210,9 +215,6 @@ impl Store {
             };
             Change::Keep
         });
-        if matches!(put, Some(Put::Stored)) {
-            self.grew(entry.weight() + key.len());
-        }
         put
     }
 
@@ -272,20 +274,28 @@ impl Store {
 
     /// The entries that show a record, with their keys: to refetch them after an announcement.
     pub fn entries_of(&self, id: RecordId) -> Vec<(Key, Arc<Entry>)> {
-        let keys = self.index.keys(id);
-        keys.into_iter().filter_map(|key| self.get(key.as_ref()).map(|entry| (key, entry))).collect()
+        let shows = |entry: &Entry| entry.shows().iter().any(|shown| shown.id() == id);
+        self.index.keys(id).into_iter().flat_map(|hash| self.under(hash)).filter(|(_, entry)| shows(entry)).collect()
     }
 
     /// The keys of the entries whose first record's hash lies in `slice`: what is due for an audit (R17). An entry is in
     /// exactly one of the slices of a way around.
     pub fn due(&self, slice: Slice) -> Vec<Key> {
-        let of = |(id, keys): (RecordId, Vec<Key>)| {
-            keys.into_iter().filter(move |key| {
-                let first = |entry: &Arc<Entry>| entry.shows().first().is_some_and(|shown| shown.id == id);
-                self.get(key.as_ref()).as_ref().is_some_and(first)
-            })
+        let of = |(id, keys): (RecordId, Vec<u64>)| {
+            let first = move |entry: &Entry| entry.shows().first().is_some_and(|shown| shown.id() == id);
+            let under = keys.into_iter().flat_map(|hash| self.under(hash));
+            under.filter_map(move |(key, entry)| first(&entry).then_some(key))
         };
         self.index.slice(slice).into_iter().flat_map(of).collect()
+    }
+
+    /// The entries under keys with this hash: one, as good as always.
+    fn under(&self, hash: u64) -> Vec<(Key, Arc<Entry>)> {
+        let entry = |(key, held)| match held {
+            Held::Entry(entry) => Some((key, entry)),
+            Held::Variants(_) => None,
+        };
+        self.kept.under(hash).into_iter().filter_map(entry).collect()
     }
 
     /// The records of a type, or all, that some entry shows: what a RELOAD covers (R18).
@@ -293,14 +303,14 @@ impl Store {
         self.index.records(record_type)
     }
 
-    /// Bytes kept, as of the last maintenance: bodies, headers, keys.
+    /// Bytes kept: bodies, headers, keys, and what is around them.
     pub fn bytes(&self) -> u64 {
-        self.kept.weighted_size()
+        self.kept.weight()
     }
 
-    /// Entries kept, as of the last maintenance.
+    /// Entries kept.
     pub fn entries(&self) -> u64 {
-        self.kept.entry_count()
+        self.kept.count() as u64
     }
 
     /// What it may hold, bytes.
@@ -308,57 +318,23 @@ impl Store {
         self.capacity
     }
 
-    /// Gives up one in [`limits::GIVEN_UP`] of the bytes that are kept, unless less than a quarter of the capacity is
-    /// used. What nobody read lately goes first; which of it is chance, since moka tells nobody what it finds worth least.
-    pub fn give_up(&self, now: Moment) {
-        self.sweep();
+    /// Gives up one in [`limits::GIVEN_UP`] of the bytes that are kept, what is worth least first, unless less than a
+    /// quarter of the capacity is used.
+    pub fn give_up(&self) {
         let kept = self.bytes();
         if kept < self.capacity / 4 {
             // It is not the cache that memory is short of.
             return;
         }
-        let mut left = kept / limits::GIVEN_UP;
-        let (mut unread, mut read) = (Vec::new(), Vec::new());
-        self.kept.each(|key, held| {
-            // A list's variants are among the rest of what is kept.
-            let Held::Entry(entry) = held else { return true };
-            let weight = held.weight(key) as u64;
-            if entry.was_read_lately(now) {
-                read.push((key.clone(), weight));
-            } else {
-                unread.push(key.clone());
-                left = left.saturating_sub(weight);
-            }
-            left > 0 && unread.len() + read.len() < limits::GIVEN_UP_OF
-        });
-        let enough = |(_, weight): &(Key, u64)| {
-            let wanted = left > 0;
-            left = left.saturating_sub(*weight);
-            wanted
-        };
-        for key in unread.into_iter().chain(read.into_iter().take_while(enough).map(|(key, _)| key)) {
-            self.kept.remove(key.as_ref());
-        }
-        self.sweep();
-    }
-
-    /// Evicts what is over capacity, and tells of the records that went. To be called about once a second; moka evicts
-    /// on its own too, but only as the store is used.
-    pub fn sweep(&self) {
-        self.unswept.store(0, Ordering::Relaxed);
-        self.kept.run_pending_tasks();
-        self.settle();
-    }
-
-    /// Keeps what is not yet evicted within bounds: moka works its writes off by their number, whatever their size.
-    fn grew(&self, bytes: usize) {
-        if self.unswept.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64 >= limits::UNSWEPT_BYTES {
-            self.unswept.store(0, Ordering::Relaxed);
-            self.kept.run_pending_tasks();
+        let wanted = kept - kept / limits::GIVEN_UP;
+        let steps = (kept - wanted) / limits::GIVEN_UP_STEP;
+        for left in (0..=steps).rev() {
+            self.kept.make_room(wanted + left * limits::GIVEN_UP_STEP);
+            self.settle();
         }
     }
 
-    /// Does what [`Held::leave`] may not do under moka's locks.
+    /// Tells of what [`Held::leave`] noted.
     fn settle(&self) {
         let Departed { records, orphans } = self.index.departed();
         for key in orphans {

@@ -4,7 +4,7 @@
 //! shard. After it: hits and votes read it through [`Record::snapshot`].
 //!
 //! Why a sequence lock over atomics rather than a swapped `Arc`: a hit reads six words of one cache line and writes
-//! nothing, a change allocates nothing, and a million cells cost 56 bytes each instead of two allocations. Writers
+//! nothing, a change allocates nothing, and a million cells cost 64 bytes each instead of two allocations. Writers
 //! exclude one another by the shard's lock and are rare; a reader retries only while one of them is between its
 //! first and last store.
 //!
@@ -14,13 +14,16 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use super::switch::{Rule, is_on};
-use super::words::{Generation, RegionSet, Version};
+use super::words::{Generation, RecordId, RegionSet, TypeId, Version};
 use crate::clock::Moment;
 use crate::limits;
 
 /// A record's state, shared by the entries that show it. Read without a lock.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Record {
+    /// Which record: [`Record::id`].
+    hash: u64,
+    record_type: TypeId,
     /// Even when whole, odd while being written.
     sequence: AtomicU32,
     /// The marker's regions in the low half, flags above.
@@ -134,10 +137,31 @@ impl Snapshot {
 
 impl Record {
     /// A cell in this state; see `may_have_missed` for `lost_until`.
-    pub(super) fn new(state: Snapshot, lost_until: Moment) -> Self {
-        let record = Self { lost_until, ..Self::default() };
+    pub(super) fn new(id: RecordId, state: Snapshot, lost_until: Moment) -> Self {
+        let record = Self { lost_until, ..Self::unheard(id) };
         record.store(state);
         record
+    }
+
+    /// The cell of a record that nobody has spoken of.
+    pub(crate) fn unheard(id: RecordId) -> Self {
+        Self {
+            hash: id.hash,
+            record_type: id.record_type,
+            sequence: AtomicU32::new(0),
+            bits: AtomicU32::new(0),
+            floor: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+            unversioned: AtomicU64::new(0),
+            marked_at: AtomicU64::new(0),
+            read_at: AtomicU32::new(0),
+            lost_until: Moment::ZERO,
+        }
+    }
+
+    /// Which record it is.
+    pub const fn id(&self) -> RecordId {
+        RecordId { record_type: self.record_type, hash: self.hash }
     }
 
     /// Floor, generation and marker, consistent with each other.
@@ -212,6 +236,8 @@ mod tests {
     use super::super::words::RegionId;
     use super::*;
 
+    const ID: RecordId = RecordId { record_type: TypeId(1), hash: 2 };
+
     fn full(number: u64) -> Snapshot {
         Snapshot {
             floor: Version(number),
@@ -231,14 +257,14 @@ mod tests {
     #[test]
     fn a_cell_gives_back_what_was_stored() {
         for number in 0..300 {
-            assert_eq!(Record::new(full(number), Moment::ZERO).snapshot(), full(number));
+            assert_eq!(Record::new(ID, full(number), Moment::ZERO).snapshot(), full(number));
         }
-        assert_eq!(Record::default().snapshot(), Snapshot::default());
+        assert_eq!((Record::unheard(ID).snapshot(), Record::unheard(ID).id()), (Snapshot::default(), ID));
     }
 
     #[test]
     fn a_reader_never_sees_half_of_a_change() {
-        let record = Record::new(full(1), Moment::ZERO);
+        let record = Record::new(ID, full(1), Moment::ZERO);
         std::thread::scope(|scope| {
             scope.spawn(|| (1..200_000).for_each(|number| record.store(full(number))));
             for _ in 0..2 {
@@ -257,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_read_counts_for_a_minute() {
-        let record = Record::default();
+        let record = Record::unheard(ID);
         let start = Moment::ZERO + Duration::from_secs(1_000);
         assert!(!record.was_read_lately(start));
         record.note_read(start);

@@ -8,11 +8,11 @@
 //! cell: no floor is lost on the way. A slot that is lost leaves its shard's `lost_at` and generation behind (R2).
 //! Reading a cell takes no lock.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use hashbrown::HashTable;
 
 use super::doubts::Doubts;
 use super::event::{Action, Scope};
@@ -21,7 +21,7 @@ use super::merge::{self, Announced, Effect, Rules};
 use super::record::{Record, Snapshot};
 use super::switch::{Rule, is_on};
 use super::table::Table;
-use super::words::{Generation, RecordId, RegionId, RegionSet, TypeId, Version};
+use super::words::{Generation, RecordId, RegionId, RegionSet, Version};
 use crate::clock::Moment;
 use crate::limits;
 
@@ -40,19 +40,14 @@ pub(super) struct Records {
 
 #[derive(Debug)]
 struct Shard {
-    cells: HashMap<u64, Cell, BuildHasherDefault<Hashed>>,
+    /// By the records' hashes, which are keyed already.
+    cells: HashTable<Arc<Record>>,
     table: Table,
     doubts: Doubts,
     /// R2: what was sent before this may have missed an announcement whose slot was lost.
     lost_until: Moment,
     /// What an absent record's generation reads as.
     lost: Generation,
-}
-
-#[derive(Debug)]
-struct Cell {
-    record_type: TypeId,
-    record: Arc<Record>,
 }
 
 /// Where a state went.
@@ -64,29 +59,11 @@ enum Kept {
     },
 }
 
-/// Keys are keyed hashes already.
-#[derive(Clone, Copy, Debug, Default)]
-struct Hashed(u64);
-
-impl Hasher for Hashed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-}
-
 impl Records {
     /// Nothing is known of any record; `slots` in all for those without an entry.
     pub(super) fn new(slots: usize, worst_lag: Duration, max_jump: u64, now: Moment) -> Self {
         let shard = || Shard {
-            cells: HashMap::default(),
+            cells: HashTable::new(),
             table: Table::new(slots / limits::RECORD_SHARDS),
             doubts: Doubts::default(),
             lost_until: Moment::ZERO,
@@ -106,16 +83,16 @@ impl Records {
     /// The live cell of a record: from its slot if it has one, as the shard's last loss if not.
     pub(super) fn pin(&self, id: RecordId) -> Arc<Record> {
         let mut shard = self.shard(id);
-        if let Some(cell) = shard.cells.get(&id.hash) {
-            return cell.record.clone();
+        if let Some(record) = shard.cell(id.hash) {
+            return record.clone();
         }
         let (state, lost_until) = match shard.table.take(id.hash) {
             Some(state) => (state.marked_by(Moment::from_nanos(self.latest.load(Ordering::Relaxed))), Moment::ZERO),
             None => (shard.absent(), shard.lost_until),
         };
         let escaped = shard.doubts.is_open(id.hash);
-        let record = Arc::new(Record::new(Snapshot { escaped, ..state }, lost_until));
-        shard.cells.insert(id.hash, Cell { record_type: id.record_type, record: record.clone() });
+        let record = Arc::new(Record::new(id, Snapshot { escaped, ..state }, lost_until));
+        shard.cells.insert_unique(id.hash, record.clone(), hash_of);
         record
     }
 
@@ -123,7 +100,7 @@ impl Records {
     pub(super) fn release(&self, id: RecordId) {
         let lost_at = Moment::from_nanos(self.latest.load(Ordering::Relaxed));
         let mut shard = self.shard(id);
-        if shard.cells.get(&id.hash).is_some_and(Cell::is_unheld) {
+        if shard.cell(id.hash).is_some_and(is_unheld) {
             shard.fold(id.hash, lost_at, self.worst_lag);
         }
     }
@@ -133,8 +110,7 @@ impl Records {
         self.note(now);
         let turn = self.sweeps.fetch_add(1, Ordering::Relaxed) as usize % self.shards.len();
         let mut shard = lock(&self.shards[turn]);
-        let unheld = shard.cells.iter().filter(|(_, cell)| cell.is_unheld());
-        let mut unheld: Vec<u64> = unheld.map(|(key, _)| *key).collect();
+        let mut unheld: Vec<u64> = shard.cells.iter().filter(|record| is_unheld(record)).map(hash_of).collect();
         unheld.sort_unstable();
         for key in unheld {
             shard.fold(key, now, self.worst_lag);
@@ -168,7 +144,7 @@ impl Records {
             actions.extend(flood.map(|why| Action::Alarm(said.region, why)));
         }
         let moved = matches!(effect, Effect::Moved | Effect::Jumped | Effect::Undercut);
-        if moved && shard.cells.get(&id.hash).is_some_and(|cell| cell.record.was_read_lately(now)) {
+        if moved && shard.cell(id.hash).is_some_and(|record| record.was_read_lately(now)) {
             actions.push(Action::Refetch(id));
         }
     }
@@ -186,7 +162,7 @@ impl Records {
             let mut state = shard.state(id.hash);
             merge::reload(&mut state, region, now, next);
             shard.keep(id.hash, state, now, self.worst_lag);
-            if shard.cells.get(&id.hash).is_some_and(|cell| cell.record.was_read_lately(now)) {
+            if shard.cell(id.hash).is_some_and(|record| record.was_read_lately(now)) {
                 actions.push(Action::Refetch(id));
             }
             return;
@@ -197,13 +173,13 @@ impl Records {
         };
         let mut refetches = Vec::new();
         for shard in &self.shards {
-            for (hash, cell) in &lock(shard).cells {
-                if covered(cell.record_type) {
-                    let mut state = cell.record.snapshot();
+            for record in &lock(shard).cells {
+                if covered(record.id().record_type) {
+                    let mut state = record.snapshot();
                     merge::reload(&mut state, region, now, next);
-                    cell.record.store(state);
-                    if refetches.len() < limits::REFETCHES_PER_STEP && cell.record.was_read_lately(now) {
-                        refetches.push(RecordId { record_type: cell.record_type, hash: *hash });
+                    record.store(state);
+                    if refetches.len() < limits::REFETCHES_PER_STEP && record.was_read_lately(now) {
+                        refetches.push(record.id());
                     }
                 }
             }
@@ -291,8 +267,8 @@ impl Records {
     /// R2: whether a request for this record, sent at `sent`, may have missed an announcement whose slot was lost.
     pub(super) fn may_have_missed(&self, id: RecordId, sent: Moment) -> bool {
         let shard = self.shard(id);
-        match shard.cells.get(&id.hash) {
-            Some(cell) => cell.record.may_have_missed(sent),
+        match shard.cell(id.hash) {
+            Some(record) => record.may_have_missed(sent),
             None => shard.table.find(id.hash).is_none() && sent < shard.lost_until,
         }
     }
@@ -325,21 +301,27 @@ fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Cell {
-    /// Only the shard's own handle is left. Exact under the shard's lock: new ones are made under it.
-    fn is_unheld(&self) -> bool {
-        Arc::strong_count(&self.record) == 1
-    }
+/// Only the shard's own handle is left. Exact under the shard's lock: new ones are made under it.
+fn is_unheld(record: &Arc<Record>) -> bool {
+    Arc::strong_count(record) == 1
+}
+
+fn hash_of(record: &Arc<Record>) -> u64 {
+    record.id().hash
 }
 
 impl Shard {
+    fn cell(&self, hash: u64) -> Option<&Arc<Record>> {
+        self.cells.find(hash, |record| hash_of(record) == hash)
+    }
+
     fn absent(&self) -> Snapshot {
         Snapshot { generation: self.lost, unversioned: self.lost, ..Snapshot::default() }
     }
 
     fn state(&self, hash: u64) -> Snapshot {
-        if let Some(cell) = self.cells.get(&hash) {
-            return cell.record.snapshot();
+        if let Some(record) = self.cell(hash) {
+            return record.snapshot();
         }
         let escaped = self.doubts.is_open(hash);
         Snapshot { escaped, ..self.table.find(hash).unwrap_or_else(|| self.absent()) }
@@ -347,8 +329,8 @@ impl Shard {
 
     /// Stores a record's state where it belongs.
     fn keep(&mut self, hash: u64, state: Snapshot, now: Moment, worst_lag: Duration) -> Kept {
-        if let Some(cell) = self.cells.get(&hash) {
-            cell.record.store(state);
+        if let Some(record) = self.cell(hash) {
+            record.store(state);
             return Kept::Cell;
         }
         if !is_on(Rule::R2) {
@@ -362,8 +344,8 @@ impl Shard {
     }
 
     fn fold(&mut self, hash: u64, now: Moment, worst_lag: Duration) {
-        let Some(cell) = self.cells.remove(&hash) else { return };
-        let state = cell.record.snapshot();
+        let Ok(found) = self.cells.find_entry(hash, |record| hash_of(record) == hash) else { return };
+        let state = found.remove().0.snapshot();
         if state.is_worth_keeping() {
             self.keep(hash, state, now, worst_lag);
         } else {

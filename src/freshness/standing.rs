@@ -133,7 +133,7 @@ pub fn judge(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_
         escaped |= state.escaped;
     }
     // R16: from when it was sent, never from when it arrived.
-    if is_on(Rule::R16) && now.since(sent) >= entry.ttl {
+    if is_on(Rule::R16) && now.since(sent) >= entry.ttl.get() {
         return Use::Expired;
     }
     if entry.standing == Standing::Unverified {
@@ -160,7 +160,7 @@ pub fn judge(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_
 pub fn seconds_left(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_ttl: Duration) -> i64 {
     let left = |ttl: Duration, since: Moment| ttl.as_secs() as i64 - whole_seconds(now.since(since)) as i64;
     let vouched = entry.standing == Standing::Confirmed && matches!(best_witness(entry, horizon, now), Witness::Live);
-    let hard = left(entry.ttl, sent);
+    let hard = left(entry.ttl.get(), sent);
     if vouched { hard } else { hard.min(left(soft_ttl, entry.confirmed)) }
 }
 

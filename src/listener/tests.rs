@@ -13,7 +13,7 @@ use super::*;
 use crate::cache::content::Content;
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::policy::Stored;
-use crate::clock::{Moment, Wall};
+use crate::clock::{Moment, Span, Wall};
 use crate::freshness::words::RegionId;
 use crate::request::Head;
 use crate::response::{CacheLine, Outcome, Shown};
@@ -56,8 +56,7 @@ fn shown(head: Head<'_>, kept: bool) -> Shown {
         content: Content::new(&HeaderMap::new(), &body.into()),
         region: RegionId(0),
         sent: Moment::ZERO,
-        sent_wall: Wall::from_millis(0),
-        age_at_receipt: Duration::ZERO,
+        age_at_receipt: Span::default(),
         hold: if kept { Hold::Unrouted(Stored::default()) } else { Hold::Passing },
     };
     let line = CacheLine { hit: head.path().starts_with("/stored/"), ..CacheLine::default() };

@@ -102,7 +102,7 @@ impl Sidecar {
             }
         }
         if pressure == Pressure::Evict {
-            self.store.give_up(self.clock.now());
+            self.store.give_up();
         }
     }
 

@@ -117,10 +117,7 @@ async fn a_queue_and_then_all_topics_die_while_serving_and_what_changed_meanwhil
     .await;
     // Nobody can announce this.
     announced.put("changed", 2);
-    let entries = |announced: &Announced| {
-        announced.app.sidecar.store.sweep();
-        announced.app.sidecar.store.entries()
-    };
+    let entries = |announced: &Announced| announced.app.sidecar.store.entries();
     let (stored, same) = (entries(&announced), announced.asked("same"));
 
     // Recovery.

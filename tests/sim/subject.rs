@@ -223,7 +223,6 @@ impl Subject {
                 drop(entry);
             }
         }
-        sidecar.store.sweep();
     }
 
     /// R12: whether a transport acknowledges what could not be applied.

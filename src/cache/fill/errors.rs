@@ -116,7 +116,7 @@ mod tests {
     use crate::cache::content::Content;
     use crate::cache::entry::{Entry, Hold};
     use crate::cache::key::{KeyBuffer, Seed};
-    use crate::clock::Wall;
+    use crate::clock::Span;
     use crate::freshness::words::RegionId;
 
     const G: Generation = Generation(0);
@@ -135,8 +135,7 @@ mod tests {
             content: Content::new(&HeaderMap::new(), &Bytes::from(vec![0; body])),
             region: RegionId(0),
             sent: at(0),
-            sent_wall: Wall::default(),
-            age_at_receipt: Duration::ZERO,
+            age_at_receipt: Span::default(),
             hold: Hold::Passing,
         };
         let best_error = Some(Arc::new(error));

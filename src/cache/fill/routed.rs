@@ -14,6 +14,7 @@ use http::{StatusCode, header};
 use super::ask::{dressed, kept};
 use super::{Ask, BELOW_FLOOR, Failed, Filled, Got, Pilot, Routing};
 use crate::cache::content::Content;
+use crate::cache::content::request_lines::RequestLines;
 use crate::cache::entry::{Entry, Hold, Routed, Shown, Standing};
 use crate::cache::policy::directives::Said;
 use crate::cache::policy::fields;
@@ -280,12 +281,11 @@ impl RoutedFill<'_> {
             content: Content::answering(
                 &fields::whole(&reply.headers, received(reply)),
                 &reply.body,
-                &kept(&self.ask.request),
+                self.request_lines(),
             ),
             region: reply.region,
             sent: self.sent.at,
-            sent_wall: reply.sent_wall,
-            age_at_receipt: initial_age(&reply.headers, self.sent.at, reply.received, received(reply)),
+            age_at_receipt: initial_age(&reply.headers, self.sent.at, reply.received, received(reply)).into(),
             hold: Hold::Routed(self.routed(versions, standing, absent, digest)),
         }
     }
@@ -298,21 +298,24 @@ impl RoutedFill<'_> {
             status: previous.status,
             content: previous.content.under(
                 &fields::updated_whole(&previous.headers(), &reply.headers, received(reply)),
-                &kept(&self.ask.request),
+                self.request_lines(),
             ),
             region: reply.region,
             sent: self.sent.at,
-            sent_wall: reply.sent_wall,
-            age_at_receipt: initial_age(&reply.headers, self.sent.at, reply.received, received(reply)),
+            age_at_receipt: initial_age(&reply.headers, self.sent.at, reply.received, received(reply)).into(),
             hold: Hold::Routed(self.routed(versions, standing, absent, digest)),
         }
+    }
+
+    /// What is asked for again, shared with entries that ask the same.
+    fn request_lines(&self) -> RequestLines {
+        self.sidecar.store.request_lines(&kept(&self.ask.request))
     }
 
     /// All replies of a fill count from when it captured its fence, just before its first leg was sent (R3, R16): which of
     /// them is kept makes no difference to how long.
     fn routed(&self, versions: &[Version], standing: Standing, absent: bool, digest: Option<u128>) -> Routed {
-        let shown = |((place, (id, record)), version): ((usize, &(RecordId, Arc<Record>)), &Version)| Shown {
-            id: *id,
+        let shown = |((place, (_, record)), version): ((usize, &(RecordId, Arc<Record>)), &Version)| Shown {
             record: record.clone(),
             version: *version,
             generation: if is_on(Rule::R3) { self.sent.fence[place] } else { record.snapshot() }.generation,
@@ -325,7 +328,7 @@ impl RoutedFill<'_> {
             epochs: self.sent.epochs(),
             live: self.sent.live(),
             confirmed: self.sent.at,
-            ttl: self.ttl(absent, standing),
+            ttl: self.ttl(absent, standing).into(),
         }
     }
 

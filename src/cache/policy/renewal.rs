@@ -41,8 +41,7 @@ fn renewed(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> Renewal {
         content: Content::new(&whole.headers, &whole.body),
         region: reply.region,
         sent: reply.sent,
-        sent_wall: reply.sent_wall,
-        age_at_receipt: freshness::initial_age(&reply.headers, reply.sent, reply.received, received),
+        age_at_receipt: freshness::initial_age(&reply.headers, reply.sent, reply.received, received).into(),
         hold: Hold::Unrouted(stored.unwrap_or_default()),
     });
     if keep { Renewal::Store(entry) } else { Renewal::ServeOnly(entry) }

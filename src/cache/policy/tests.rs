@@ -64,8 +64,7 @@ fn entry(pairs: &[(&str, &str)]) -> Entry {
         content: Content::new(&fields::kept(&reply.headers, DATE), &reply.body),
         region: reply.region,
         sent: reply.sent,
-        sent_wall: reply.sent_wall,
-        age_at_receipt: freshness::initial_age(&reply.headers, START, START, DATE),
+        age_at_receipt: freshness::initial_age(&reply.headers, START, START, DATE).into(),
         hold: Hold::Unrouted(storable(&Method::GET, &HeaderMap::new(), &self::reply(200, pairs)).unwrap_or_default()),
     }
 }

@@ -1,29 +1,42 @@
-//! Owns the way from a record to the keys of the entries that show it, and what has departed and is still to be told.
+//! Owns the way from a record to the entries that show it, by the hashes of their keys, and what has departed and is still
+//! to be told.
 //!
 //! Before it: [`super::Store`] counts an entry before it goes in, and [`super::Held::leave`] discounts it when it has
 //! gone. After it: an announcement finds what to refetch. Invariants: counts, since a key's old and new entry overlap
-//! for a moment; every lock is a leaf, taken under moka's and never the other way round.
+//! for a moment, and keys whose hashes are the same count as one; every lock is a leaf.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::cache::entry::Shown;
+use crate::cache::entry;
 use crate::cache::key::Key;
 use crate::freshness::audit::Slice;
 use crate::freshness::words::{RecordId, TypeId};
 use crate::limits;
 
-/// A key, and how many stored entries under it show the record.
-type Counted = (Key, u32);
+/// A key's hash, and how many stored entries under it show the record.
+type Counted = (u64, u32);
 
-/// A tree, because it has at most a third of its room to spare, and the walk of an audit in order.
-type Shard = Mutex<BTreeMap<RecordId, Keys>>;
+/// By the records' hashes, which cover their types. A tree, because it has at most a third of its room to spare.
+type Shard = BTreeMap<u64, Shown>;
 
-/// The keys of one record. Nearly all records have one, counted once, which then takes no memory of its own.
+/// Where one record is shown. Nearly all are under one key, counted once, which then takes no memory of its own.
+#[derive(Debug)]
+struct Shown {
+    record_type: TypeId,
+    keys: Keys,
+}
+
+impl Shown {
+    const fn of(&self, hash: u64) -> RecordId {
+        RecordId { record_type: self.record_type, hash }
+    }
+}
+
 #[derive(Debug)]
 enum Keys {
-    One(Key),
+    One(u64),
     Several(Box<Several>),
 }
 
@@ -32,32 +45,32 @@ struct Several(Vec<Counted>);
 
 impl Keys {
     /// Adds one count of `key`; false when there are as many keys as there may be.
-    fn add(&mut self, key: &Key) -> bool {
+    fn add(&mut self, key: u64) -> bool {
         match self {
-            Self::One(one) if one == key => *self = Self::several(vec![(key.clone(), 2)]),
-            Self::One(one) => *self = Self::several(vec![(one.clone(), 1), (key.clone(), 1)]),
-            Self::Several(several) => match several.0.iter().position(|(known, _)| known == key) {
+            Self::One(one) if *one == key => *self = Self::several(vec![(key, 2)]),
+            Self::One(one) => *self = Self::several(vec![(*one, 1), (key, 1)]),
+            Self::Several(several) => match several.0.iter().position(|(known, _)| *known == key) {
                 Some(place) => several.0[place].1 += 1,
                 None if several.0.len() >= limits::ENTRIES_PER_RECORD => return false,
-                None => several.0.push((key.clone(), 1)),
+                None => several.0.push((key, 1)),
             },
         }
         true
     }
 
     /// Takes one count off `key`; false when no key is left.
-    fn take(&mut self, key: &Key) -> bool {
+    fn take(&mut self, key: u64) -> bool {
         let keys = match self {
-            Self::One(one) => return one != key,
+            Self::One(one) => return *one != key,
             Self::Several(several) => &mut several.0,
         };
-        let Some(place) = keys.iter().position(|(known, _)| known == key) else { return true };
+        let Some(place) = keys.iter().position(|(known, _)| *known == key) else { return true };
         keys[place].1 -= 1;
         if keys[place].1 == 0 {
             keys.swap_remove(place);
         }
         if let [(last, 1)] = &keys[..] {
-            *self = Self::One(last.clone());
+            *self = Self::One(*last);
         }
         true
     }
@@ -66,21 +79,19 @@ impl Keys {
         Self::Several(Box::new(Several(keys)))
     }
 
-    fn cloned(&self) -> Vec<Key> {
+    fn hashes(&self) -> Vec<u64> {
         match self {
-            Self::One(key) => vec![key.clone()],
-            Self::Several(several) => several.0.iter().map(|(key, _)| key.clone()).collect(),
+            Self::One(key) => vec![*key],
+            Self::Several(several) => several.0.iter().map(|(key, _)| *key).collect(),
         }
     }
 }
-
-const _: () = assert!(size_of::<Keys>() == size_of::<Key>(), "one key takes no more");
 
 /// From records to the keys of entries that show them.
 #[derive(Debug)]
 pub(super) struct Index {
     /// By the highest bits of the record's hash, so that neighbours lie together.
-    shards: Box<[Shard]>,
+    shards: Box<[Mutex<Shard>]>,
     departed: Mutex<Departed>,
 }
 
@@ -101,18 +112,20 @@ impl Default for Index {
 }
 
 impl Index {
-    fn shard(&self, id: RecordId) -> MutexGuard<'_, BTreeMap<RecordId, Keys>> {
+    fn shard(&self, id: RecordId) -> MutexGuard<'_, Shard> {
         lock(&self.shards[shard_of(id.hash)])
     }
 
     /// Counts `key` under each record; false, with nothing counted, when one has as many keys as it may.
-    pub(super) fn add(&self, key: &Key, shows: &[Shown]) -> bool {
+    pub(super) fn add(&self, key: &Key, shows: &[entry::Shown]) -> bool {
+        let hash = key.as_ref().hash();
         for (place, shown) in shows.iter().enumerate() {
-            let mut shard = self.shard(shown.id);
-            let added = match shard.entry(shown.id) {
-                Entry::Occupied(mut keys) => keys.get_mut().add(key),
+            let id = shown.id();
+            let mut shard = self.shard(id);
+            let added = match shard.entry(id.hash) {
+                Entry::Occupied(mut shown) => shown.get_mut().keys.add(hash),
                 Entry::Vacant(place) => {
-                    place.insert(Keys::One(key.clone()));
+                    place.insert(Shown { record_type: id.record_type, keys: Keys::One(hash) });
                     true
                 }
             };
@@ -126,16 +139,16 @@ impl Index {
     }
 
     /// Takes one count of `key` off each record.
-    pub(super) fn remove(&self, key: &Key, shows: &[Shown]) {
-        for shown in shows {
-            let mut shard = self.shard(shown.id);
-            let Some(keys) = shard.get_mut(&shown.id) else { continue };
-            if !keys.take(key) {
-                shard.remove(&shown.id);
+    pub(super) fn remove(&self, key: &Key, shows: &[entry::Shown]) {
+        for id in shows.iter().map(entry::Shown::id) {
+            let mut shard = self.shard(id);
+            let Some(shown) = shard.get_mut(&id.hash) else { continue };
+            if !shown.keys.take(key.as_ref().hash()) {
+                shard.remove(&id.hash);
                 drop(shard);
                 let mut departed = lock(&self.departed);
                 if departed.records.len() < limits::UNTOLD_RELEASES {
-                    departed.records.push(shown.id);
+                    departed.records.push(id);
                 }
             }
         }
@@ -154,15 +167,16 @@ impl Index {
     }
 
     pub(super) fn has(&self, id: RecordId) -> bool {
-        self.shard(id).contains_key(&id)
+        self.shard(id).contains_key(&id.hash)
     }
 
-    pub(super) fn keys(&self, id: RecordId) -> Vec<Key> {
-        self.shard(id).get(&id).map_or_else(Vec::new, Keys::cloned)
+    /// The hashes of the keys of the entries that show a record.
+    pub(super) fn keys(&self, id: RecordId) -> Vec<u64> {
+        self.shard(id).get(&id.hash).map_or_else(Vec::new, |shown| shown.keys.hashes())
     }
 
-    /// The records whose hashes lie in `slice`, with their keys, in the order of the walk.
-    pub(super) fn slice(&self, slice: Slice) -> Vec<(RecordId, Vec<Key>)> {
+    /// The records whose hashes lie in `slice`, with their keys' hashes, in the order of the walk.
+    pub(super) fn slice(&self, slice: Slice) -> Vec<(RecordId, Vec<u64>)> {
         let (first, last) = (shard_of(slice.from), shard_of(slice.from.wrapping_add(slice.span)));
         // The way around may begin and end in one shard, which then is looked at once.
         let around = slice.span > u64::MAX / limits::INDEX_SHARDS as u64;
@@ -174,8 +188,8 @@ impl Index {
         let mut found = Vec::new();
         for shard in (first..first + shards).map(|shard| shard % limits::INDEX_SHARDS) {
             let shard = lock(&self.shards[shard]);
-            let due = shard.iter().filter(|(id, _)| slice.contains(id.hash));
-            found.extend(due.map(|(id, keys)| (*id, keys.cloned())));
+            let due = shard.iter().filter(|(hash, _)| slice.contains(**hash));
+            found.extend(due.map(|(hash, shown)| (shown.of(*hash), shown.keys.hashes())));
         }
         // The same order in every run, whatever the hash seed.
         found.sort_unstable_by_key(|(id, _): &(RecordId, _)| (id.hash.wrapping_sub(slice.from), id.record_type));
@@ -183,8 +197,10 @@ impl Index {
     }
 
     pub(super) fn records(&self, record_type: Option<TypeId>) -> Vec<RecordId> {
-        let wanted = |id: &&RecordId| record_type.is_none_or(|record_type| id.record_type == record_type);
-        let of = |shard: &Shard| -> Vec<RecordId> { lock(shard).keys().filter(wanted).copied().collect() };
+        let wanted = |id: &RecordId| record_type.is_none_or(|record_type| id.record_type == record_type);
+        let of = |shard: &Mutex<Shard>| -> Vec<RecordId> {
+            lock(shard).iter().map(|(hash, shown)| shown.of(*hash)).filter(wanted).collect()
+        };
         let mut records: Vec<RecordId> = self.shards.iter().flat_map(of).collect();
         // The same order in every run, whatever the hash seed.
         records.sort_unstable();

@@ -1,20 +1,26 @@
-//! Owns what is under each key, up to a capacity: [`Kept`], in two forms that promise the same. [`moka`] is what the
-//! program runs on; [`plain`] is built for the simulator (the feature `switches`), whose runs must repeat, and cheaply.
+//! Owns what is under each key, up to a capacity, and what makes room for what.
 //!
-//! Before it: [`super::Store`] decides what goes in and out. After it: the index hears of what left. Invariants:
-//! [`Kept::change`] is atomic for its key; whatever leaves is told once ([`Held::leave`]), what was replaced or removed
-//! before the call returns, what is over capacity in `run_pending_tasks` at the latest.
+//! Before it: [`super::Store`] decides what goes in and out. After it: the index hears of what left. A shard is a list of
+//! slots without gaps and a table of their places: a slot that goes is filled by the last one. A hand goes around each
+//! shard. What came lately is on probation: read until the hand came by for the second time it is established, otherwise it
+//! goes. What is established is looked at only while it has more than its share, so that a scan of however many keys turns
+//! over what is on probation and nothing else; it goes when the hand finds it unread.
+//!
+//! Invariants: [`Kept::change`] is atomic for its key; whatever leaves is told once ([`Held::leave`]), before the call that
+//! made it leave returns, and with no lock held; nothing is above the capacity when a call has returned.
 
-#[cfg(not(feature = "switches"))]
-mod moka;
-#[cfg(feature = "switches")]
-mod plain;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-#[cfg(not(feature = "switches"))]
-pub(super) use self::moka::Kept;
-#[cfg(feature = "switches")]
-pub(super) use self::plain::Kept;
+use hashbrown::HashTable;
+
 use super::Held;
+use super::index::Index;
+use crate::cache::key::{Key, KeyRef};
+use crate::limits;
+
+#[cfg(test)]
+mod tests;
 
 /// What becomes of what is under a key.
 pub(super) enum Change {
@@ -24,4 +30,241 @@ pub(super) enum Change {
     Put(Held),
     /// It goes.
     Remove,
+}
+
+/// Entries and lists of variants under their keys.
+pub(super) struct Kept {
+    shards: Box<[RwLock<Shard>]>,
+    capacity: u64,
+    /// Bytes of all, and of what is established among it; changed under the lock of the shard that they are in.
+    weight: AtomicU64,
+    established: AtomicU64,
+    /// Where the next shard is that makes room.
+    turn: AtomicUsize,
+    index: Arc<Index>,
+}
+
+/// Some of the keys, by their hash.
+#[derive(Default)]
+struct Shard {
+    /// Places in `slots`.
+    table: HashTable<u32>,
+    slots: Vec<Slot>,
+    /// Of each slot: whether it is established, and how often it was read since the hand came by.
+    states: Vec<AtomicU8>,
+    hand: usize,
+}
+
+struct Slot {
+    key: Key,
+    held: Held,
+}
+
+/// The part of a state that counts reads, and how many are told apart.
+const READS: u8 = 0b11;
+/// The hand has not yet come by.
+const NEW: u8 = 1 << 2;
+const ESTABLISHED: u8 = 1 << 3;
+
+impl Kept {
+    /// Nothing yet, and at most `capacity` bytes by [`Held::weight`]; `index` hears of what leaves.
+    pub(super) fn new(capacity: u64, index: Arc<Index>) -> Self {
+        Self {
+            shards: (0..limits::STORE_SHARDS).map(|_| RwLock::default()).collect(),
+            capacity,
+            weight: AtomicU64::new(0),
+            established: AtomicU64::new(0),
+            turn: AtomicUsize::new(0),
+            index,
+        }
+    }
+
+    /// What is under `key`.
+    #[inline]
+    pub(super) fn get(&self, key: KeyRef<'_>) -> Option<Held> {
+        let shard = read(self.shard(key.hash()));
+        let place = shard.find(key)?;
+        let state = &shard.states[place];
+        let before = state.load(Ordering::Relaxed);
+        if before & READS < READS {
+            // Of two readers at once one may not be counted. What is read often is not written to, so that its cache line
+            // stays shared.
+            state.store(before + 1, Ordering::Relaxed);
+        }
+        Some(shard.slots[place].held.clone())
+    }
+
+    /// What is under keys with this hash. It does not count as read.
+    pub(super) fn under(&self, hash: u64) -> Vec<(Key, Held)> {
+        let shard = read(self.shard(hash));
+        let slots = shard.table.iter_hash(hash).map(|place| &shard.slots[*place as usize]);
+        let found = slots.filter(|slot| slot.key.as_ref().hash() == hash);
+        found.map(|slot| (slot.key.clone(), slot.held.clone())).collect()
+    }
+
+    /// Does what `decide` says of what is under `key`, while nobody else changes it. `decide` may not come back here.
+    pub(super) fn change(&self, key: &Key, decide: impl FnOnce(Option<&Held>) -> Change) {
+        let mut shard = write(self.shard(key.as_ref().hash()));
+        let place = shard.find(key.as_ref());
+        let (gone, refused) = match decide(place.map(|place| &shard.slots[place].held)) {
+            Change::Keep => return,
+            Change::Remove => (place.map(|place| self.take(&mut shard, place).held), None),
+            // It would push out all the rest, and then itself.
+            Change::Put(held) if held.weight(key) as u64 > self.capacity => {
+                (place.map(|place| self.take(&mut shard, place).held), Some(held))
+            }
+            Change::Put(held) => (self.put(&mut shard, place, key, held), None),
+        };
+        drop(shard);
+        self.left(key, gone, false);
+        self.left(key, refused, true);
+        self.make_room(self.capacity);
+    }
+
+    /// Removes what is under `key`.
+    pub(super) fn remove(&self, key: KeyRef<'_>) {
+        let mut shard = write(self.shard(key.hash()));
+        let gone = shard.find(key).map(|place| self.take(&mut shard, place));
+        drop(shard);
+        if let Some(Slot { key, held }) = gone {
+            self.left(&key, Some(held), false);
+        }
+    }
+
+    /// Lets go of what is worth least until no more than `wanted` bytes are kept.
+    pub(super) fn make_room(&self, wanted: u64) {
+        // Each time that the hand comes by takes a read off or lets something go, unless others read as fast.
+        while self.weight() > wanted {
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.shards.len();
+            let gone = self.come_by(&mut write(&self.shards[turn]), wanted);
+            if let Some(Slot { key, held }) = gone {
+                self.left(&key, Some(held), true);
+            }
+        }
+    }
+
+    /// Bytes kept.
+    pub(super) fn weight(&self) -> u64 {
+        self.weight.load(Ordering::Relaxed)
+    }
+
+    /// How many are kept.
+    pub(super) fn count(&self) -> usize {
+        self.shards.iter().map(|shard| read(shard).slots.len()).sum()
+    }
+
+    fn left(&self, key: &Key, gone: Option<Held>, evicted: bool) {
+        if let Some(held) = gone {
+            held.leave(key, evicted, &self.index);
+        }
+    }
+
+    /// Returns what it takes the place of. That was read as often as this will be.
+    fn put(&self, shard: &mut Shard, place: Option<usize>, key: &Key, held: Held) -> Option<Held> {
+        let weight = held.weight(key) as u64;
+        self.weight.fetch_add(weight, Ordering::Relaxed);
+        let Some(place) = place else {
+            shard.push(Slot { key: key.clone(), held });
+            return None;
+        };
+        let gone = std::mem::replace(&mut shard.slots[place].held, held);
+        let before = gone.weight(key) as u64;
+        self.weight.fetch_sub(before, Ordering::Relaxed);
+        if *shard.states[place].get_mut() & ESTABLISHED != 0 {
+            self.established.fetch_add(weight, Ordering::Relaxed);
+            self.established.fetch_sub(before, Ordering::Relaxed);
+        }
+        Some(gone)
+    }
+
+    fn take(&self, shard: &mut Shard, place: usize) -> Slot {
+        let (slot, state) = shard.remove(place);
+        let weight = slot.held.weight(&slot.key) as u64;
+        self.weight.fetch_sub(weight, Ordering::Relaxed);
+        if state & ESTABLISHED != 0 {
+            self.established.fetch_sub(weight, Ordering::Relaxed);
+        }
+        slot
+    }
+
+    /// Moves the hand on by a few slots, or to the first that is to go.
+    fn come_by(&self, shard: &mut Shard, wanted: u64) -> Option<Slot> {
+        let share = wanted - wanted / limits::PROBATION;
+        for _ in 0..limits::STORE_HAND {
+            if shard.hand >= shard.slots.len() {
+                shard.hand = 0;
+            }
+            let place = shard.hand;
+            let state = shard.states.get_mut(place)?.get_mut();
+            match *state {
+                kept if kept & ESTABLISHED != 0 => {
+                    if self.established.load(Ordering::Relaxed) > share {
+                        if kept & READS == 0 {
+                            return Some(self.take(shard, place));
+                        }
+                        *state -= 1;
+                    }
+                }
+                new if new & NEW != 0 => *state = new & READS,
+                0 => return Some(self.take(shard, place)),
+                _ => {
+                    *state = ESTABLISHED;
+                    let Slot { key, held } = &shard.slots[place];
+                    self.established.fetch_add(held.weight(key) as u64, Ordering::Relaxed);
+                }
+            }
+            shard.hand += 1;
+        }
+        None
+    }
+
+    /// By bits that do not choose the place in a table.
+    fn shard(&self, hash: u64) -> &RwLock<Shard> {
+        &self.shards[(hash >> 32) as usize % limits::STORE_SHARDS]
+    }
+}
+
+impl Shard {
+    fn find(&self, key: KeyRef<'_>) -> Option<usize> {
+        let place = self.table.find(key.hash(), |place| self.slots[*place as usize].key.as_ref() == key);
+        place.map(|place| *place as usize)
+    }
+
+    fn push(&mut self, slot: Slot) {
+        // Doubled, a list would be a quarter empty on average.
+        if self.slots.len() == self.slots.capacity() {
+            let more = self.slots.len() / 8 + 4;
+            self.slots.reserve_exact(more);
+            self.states.reserve_exact(more);
+        }
+        let place = u32::try_from(self.slots.len()).expect("that many do not fit into memory");
+        let hash = slot.key.as_ref().hash();
+        self.slots.push(slot);
+        self.states.push(AtomicU8::new(NEW));
+        let slots = &self.slots;
+        self.table.insert_unique(hash, place, |place| slots[*place as usize].key.as_ref().hash());
+    }
+
+    /// Takes out the slot at `place`, and puts the last one there.
+    fn remove(&mut self, place: usize) -> (Slot, u8) {
+        let hash = |shard: &Self, place: usize| shard.slots[place].key.as_ref().hash();
+        let last = self.slots.len() - 1;
+        let (this, moved) = (hash(self, place), hash(self, last));
+        let found = self.table.find_entry(this, |found| *found as usize == place);
+        found.expect("each slot's place is in the table").remove();
+        if place != last {
+            let found = self.table.find_mut(moved, |found| *found as usize == last);
+            *found.expect("each slot's place is in the table") = place as u32;
+        }
+        (self.slots.swap_remove(place), self.states.swap_remove(place).into_inner())
+    }
+}
+
+/// A panic elsewhere leaves a shard whole: nothing that changes it can fail half way.
+fn read(shard: &RwLock<Shard>) -> RwLockReadGuard<'_, Shard> {
+    shard.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write(shard: &RwLock<Shard>) -> RwLockWriteGuard<'_, Shard> {
+    shard.write().unwrap_or_else(PoisonError::into_inner)
 }

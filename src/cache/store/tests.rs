@@ -11,9 +11,7 @@ use crate::cache::content::Content;
 use crate::cache::entry::{Routed, Shown, Standing};
 use crate::cache::key::Seed;
 use crate::cache::policy::Stored;
-use crate::clock::Wall;
-use crate::config::read;
-use crate::freshness::Freshness;
+use crate::clock::Span;
 use crate::freshness::record::Record;
 use crate::freshness::words::{Generation, RegionId, RegionSet, Version};
 use crate::tasks::Tasks;
@@ -34,8 +32,7 @@ fn entry(sent: Moment, body: &[u8], hold: Hold) -> Arc<Entry> {
         content: Content::new(&HeaderMap::new(), &Bytes::copy_from_slice(body)),
         region: RegionId(0),
         sent,
-        sent_wall: Wall::from_millis(0),
-        age_at_receipt: Duration::ZERO,
+        age_at_receipt: Span::default(),
         hold,
     })
 }
@@ -43,8 +40,7 @@ fn entry(sent: Moment, body: &[u8], hold: Hold) -> Arc<Entry> {
 /// An entry that shows these records, each at a version and a generation.
 fn routed(sent: u64, shows: &[(u64, u64, u64)]) -> Arc<Entry> {
     let shows = shows.iter().map(|(hash, version, generation)| Shown {
-        id: record(*hash),
-        record: Arc::new(Record::default()),
+        record: Arc::new(Record::unheard(record(*hash))),
         version: Version(*version),
         generation: Generation(*generation),
     });
@@ -56,7 +52,7 @@ fn routed(sent: u64, shows: &[(u64, u64, u64)]) -> Arc<Entry> {
         epochs: [].into(),
         live: RegionSet::EMPTY,
         confirmed: at(sent),
-        ttl: Duration::from_secs(3_600),
+        ttl: Duration::from_secs(3_600).into(),
     };
     entry(at(sent), b"routed", Hold::Routed(routed))
 }
@@ -70,12 +66,6 @@ fn store(capacity: u64) -> (Store, Arc<Mutex<Vec<RecordId>>>) {
     let released = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&released);
     (Store::new(capacity, move |id| told.lock().unwrap().push(id)), released)
-}
-
-fn freshness() -> Freshness {
-    let text = "service.name = \"a\"\n[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n\
-                [announcements]\ntransport = \"off\"\n";
-    Freshness::new(&read::from_toml(text).unwrap().freshness, 1, 64, at(0))
 }
 
 fn buffer() -> KeyBuffer {
@@ -188,7 +178,6 @@ fn eviction_keeps_to_the_capacity_and_the_index_true() {
         let Hold::Routed(hold) = Arc::into_inner(routed(1, &[(number, 1, 1)])).unwrap().hold else { unreachable!() };
         store.put(key(&format!("/{number}")).as_ref(), &entry(at(1), &body, Hold::Routed(hold)));
     }
-    store.sweep();
     assert!(store.bytes() <= MIB && store.bytes() > MIB / 2, "{store:?}");
     assert!(store.entries() > 30, "{store:?}");
     let kept = (0..400).filter(|number| store.get(key(&format!("/{number}")).as_ref()).is_some()).count();
@@ -198,17 +187,14 @@ fn eviction_keeps_to_the_capacity_and_the_index_true() {
 }
 
 #[test]
-fn large_bodies_do_not_wait_for_their_eviction() {
+fn the_capacity_is_never_exceeded_however_large_the_bodies() {
     let (store, _) = store(8 * MIB);
     let body = vec![0; MIB as usize];
-    let mut most = 0;
     for number in 0..40 {
         let entry = entry(at(1), &body, Hold::Unrouted(Stored::default()));
         store.put_unrouted(&mut buffer(), &format!("/{number}"), &HeaderMap::new(), &entry);
-        most = most.max(store.kept.counted());
+        assert!(store.bytes() <= 8 * MIB && store.entries() >= 7.min(number + 1), "{store:?}");
     }
-    let unswept = (limits::UNSWEPT_BYTES / MIB) as usize;
-    assert!(most <= 8 + unswept, "{most} MiB were held at once");
 }
 
 #[test]
@@ -216,9 +202,8 @@ fn what_is_given_up_leaves_the_index_and_makes_room_for_others() {
     let (store, released) = store(MIB);
     let put = |number: u64| store.put(key(&format!("/{number}")).as_ref(), &routed(1, &[(number, 1, 1)]));
     (0..1_000).for_each(|number| drop(put(number)));
-    store.sweep();
     let (entries, bytes) = (store.entries(), store.bytes());
-    store.give_up(at(1));
+    store.give_up();
     assert!(store.bytes() <= bytes - bytes / limits::GIVEN_UP && store.entries() > entries / 2, "{store:?}");
     assert_eq!(store.records_of(None).len() as u64, store.entries());
     assert_eq!(released.lock().unwrap().len() as u64, 1_000 - store.entries());
@@ -227,24 +212,23 @@ fn what_is_given_up_leaves_the_index_and_makes_room_for_others() {
 }
 
 #[test]
-fn what_nobody_read_lately_is_given_up_first() {
+fn what_nobody_read_is_given_up_first() {
     let (store, _) = store(MIB);
-    let now = at(1_000);
-    for number in 0..600 {
-        let entry = routed(1, &[(number, 1, 1)]);
-        if number % 4 > 0 {
-            freshness().read(&entry.shows()[0].record, now);
-        }
-        store.put(key(&format!("/{number}")).as_ref(), &entry);
+    let paths: Vec<Key> = (0..600).map(|number| key(&format!("/{number}"))).collect();
+    for (number, path) in (0..).zip(&paths) {
+        store.put(path.as_ref(), &routed(1, &[(number, 1, 1)]));
     }
-    store.sweep();
-    let read = |store: &Store| (0..600).filter(|number| number % 4 > 0 && store.index.has(record(*number))).count();
-    let (before, entries) = (read(&store), store.entries());
-    store.give_up(now);
-    assert_eq!(read(&store), before, "every one of them");
+    let is_read = |(number, path): (usize, &Key)| (number % 4 > 0).then(|| path.clone());
+    let read: Vec<Key> = paths.iter().enumerate().filter_map(is_read).collect();
+    assert!(read.iter().all(|path| store.get(path.as_ref()).is_some()));
+    let (entries, stay) = (store.entries(), |store: &Store| {
+        (0..600).filter(|number| number % 4 > 0 && store.index.has(record(*number))).count()
+    });
+    store.give_up();
+    assert_eq!(stay(&store), read.len(), "every one of them");
     assert!(store.entries() < entries);
-    (0..30).for_each(|_| store.give_up(now));
-    assert!(read(&store) < before && store.bytes() < MIB / 4, "{store:?}");
+    (0..30).for_each(|_| store.give_up());
+    assert!(stay(&store) < read.len() && store.bytes() < MIB / 4, "{store:?}");
 }
 
 #[test]
@@ -272,7 +256,7 @@ fn variants_whose_list_was_evicted_go_too() {
     let (store, _) = store(MIB);
     store.put_unrouted(&mut buffer(), "/a", &language("en"), &unrouted(1, &["accept-language"], "hello"));
     store.index.orphan(&[buffer().variant("/a", &[header::ACCEPT_LANGUAGE], &language("en")).to_key()]);
-    store.sweep();
+    store.settle();
     assert_eq!(selected(&store, &language("en")), None);
 }
 
@@ -281,7 +265,6 @@ fn an_entry_larger_than_the_store_is_not_kept() {
     let (store, released) = store(1 << 10);
     let Hold::Routed(hold) = Arc::into_inner(routed(1, &[(1, 1, 1)])).unwrap().hold else { unreachable!() };
     store.put(key("/a").as_ref(), &entry(at(1), &[0; 4096], Hold::Routed(hold)));
-    store.sweep();
     assert!(store.get(key("/a").as_ref()).is_none());
     assert!(store.records_of(None).is_empty());
     assert_eq!(*released.lock().unwrap(), [record(1)]);
@@ -321,7 +304,6 @@ fn variants_of_one_uri_are_bounded_and_the_oldest_goes_first() {
         let entry = unrouted(1, &["accept-language"], &number.to_string());
         store.put_unrouted(&mut buffer(), "/a", &language(&format!("l{number}")), &entry);
     }
-    store.sweep();
     assert_eq!(store.entries() as usize, limits::VARIANTS_PER_URI + 1, "the variants and their list");
     assert_eq!(selected(&store, &language("l2")), None);
     assert_eq!(selected(&store, &language("l3")).as_deref(), Some("3"));
@@ -335,7 +317,6 @@ fn rfc9111_4_4_invalidation_takes_all_variants_and_refuses_late_replies() {
     put(&language("fr"), unrouted(1, &["accept-language"], "bonjour"));
     store.invalidate(&mut buffer(), "/a", at(5));
     assert_eq!(selected(&store, &language("en")), None);
-    store.sweep();
     assert_eq!(store.entries(), 0);
     assert!(matches!(put(&language("en"), unrouted(5, &["accept-language"], "late")), Put::Invalidated));
     assert!(matches!(put(&language("en"), unrouted(4, &[], "late")), Put::Invalidated));
@@ -373,7 +354,6 @@ async fn racing_puts_leave_the_newest_and_a_true_index() {
     for _ in 0..8 {
         finished.recv().await.unwrap();
     }
-    store.sweep();
     for path in 0..3 {
         assert_eq!(store.get(key(&format!("/{path}")).as_ref()).unwrap().sent, at(1_000));
         assert_eq!(store.entries_of(record(path)).len(), 1);

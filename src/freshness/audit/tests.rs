@@ -32,9 +32,10 @@ fn key(name: &str) -> Key {
 /// Seen at second 0; its record is in generation 1.
 fn suspicion(name: &str, certain: bool) -> (Suspicion, Arc<Record>) {
     let generation = Generation(1);
-    let record = Arc::new(Record::new(Snapshot { generation, ..Snapshot::default() }, Moment::ZERO));
+    let id = RecordId { record_type: TypeId(0), hash: 9 };
+    let record = Arc::new(Record::new(id, Snapshot { generation, ..Snapshot::default() }, Moment::ZERO));
     let timeline = Timeline {
-        record: RecordId { record_type: TypeId(0), hash: 9 },
+        record: id,
         answered: A,
         standing: Standing::Confirmed,
         held: Version(4),

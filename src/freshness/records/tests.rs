@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::freshness::words::TypeId;
 
 const A: RegionId = RegionId(0);
 const B: RegionId = RegionId(1);

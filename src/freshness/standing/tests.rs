@@ -55,16 +55,16 @@ const ID: RecordId = RecordId { record_type: TypeId(0), hash: 1 };
 
 /// CONFIRMED, shows version 5 in generation 1, requested at 100 while both regions were LIVE with epoch 3.
 fn entry(state: Snapshot) -> Routed {
-    let record = Arc::new(Record::new(state, Moment::ZERO));
+    let record = Arc::new(Record::new(ID, state, Moment::ZERO));
     Routed {
         route: 0,
-        shows: Shows::One([Shown { id: ID, record, version: Version(5), generation: Generation(1) }]),
+        shows: Shows::One([Shown { record, version: Version(5), generation: Generation(1) }]),
         digest: None,
         standing: Standing::Confirmed,
         epochs: [Epoch(3), Epoch(3)].into(),
         live: RegionSet::first(2),
         confirmed: at(100),
-        ttl: Duration::from_secs(3_600),
+        ttl: Duration::from_secs(3_600).into(),
     }
 }
 
@@ -79,7 +79,7 @@ fn earned(sent: &Sent, now: impl Into<Vec<Sight>>, votes: Votes) -> Standing {
 /// R3.
 #[test]
 fn a_reply_of_an_older_generation_is_stored_only_at_or_above_the_floor() {
-    let record = Record::new(state(5, 1), Moment::ZERO);
+    let record = Record::new(ID, state(5, 1), Moment::ZERO);
     let fenced = Sent { fence: vec![record.snapshot()], ..sent(0, []) };
     assert!(admits(&fenced, &[(&record, Version(5))]));
     assert!(admits(&fenced, &[(&record, Version::NONE)]));
@@ -94,7 +94,7 @@ fn a_reply_of_an_older_generation_is_stored_only_at_or_above_the_floor() {
 /// R3: one URL over many records.
 #[test]
 fn every_record_of_a_reply_must_be_admitted() {
-    let (first, second) = (Record::new(state(5, 1), Moment::ZERO), Record::new(state(8, 1), Moment::ZERO));
+    let (first, second) = (Record::new(ID, state(5, 1), Moment::ZERO), Record::new(ID, state(8, 1), Moment::ZERO));
     let fenced = Sent { fence: vec![first.snapshot(), second.snapshot()], ..sent(0, []) };
     assert!(admits(&fenced, &[(&first, Version(5)), (&second, Version(8))]));
     assert!(!admits(&fenced, &[(&first, Version(5)), (&second, Version(7))]));

@@ -1,19 +1,17 @@
 //! That a stored reply looks on the wire as hyper would have written it.
 
-use std::convert::Infallible;
-use std::sync::Arc;
-use std::time::Duration;
-
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use std::convert::Infallible;
+use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 use crate::cache::content::Content;
 use crate::cache::entry::{Entry, Hold};
-use crate::clock::{Moment, Wall};
+use crate::clock::{Moment, Span};
 use crate::freshness::words::RegionId;
 use crate::limits;
 use crate::response::{Bound, CacheLine, Detail, show};
@@ -29,8 +27,7 @@ fn entry(status: u16, lines: &[(&'static str, &'static str)], body: &str) -> Arc
         content: Content::new(&headers, &Bytes::from(body.to_owned())),
         region: RegionId(0),
         sent: Moment::ZERO,
-        sent_wall: Wall::from_millis(0),
-        age_at_receipt: Duration::ZERO,
+        age_at_receipt: Span::default(),
         hold: Hold::Passing,
     })
 }

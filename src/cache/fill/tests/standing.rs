@@ -304,7 +304,7 @@ async fn an_entry_holds_for_its_time_from_when_it_was_asked_for_and_jitter_only_
         world.get(&format!("/v1/contexts/{key}/full")).await;
         let (_, entry) = world.sidecar.store.entries_of(world.record(&key.to_string())).swap_remove(0);
         assert_eq!(entry.sent, asked);
-        ttls.push(entry.hold.routed().unwrap().ttl);
+        ttls.push(entry.hold.routed().unwrap().ttl.get());
         world.hear(A, crate::freshness::event::Says::Unrouted);
     }
     let hour = Duration::from_secs(3_600);

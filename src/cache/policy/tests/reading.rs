@@ -76,7 +76,7 @@ fn rfc9111_4_2_3_age_is_the_larger_of_stated_and_apparent_age_and_counts_from_th
     assert_eq!(age(&[("date", "Sun, 06 Nov 1994 08:49:37 GMT")]), Duration::ZERO, "the delay is not counted twice");
     assert_eq!(age(&[("date", "Sun, 06 Nov 1994 10:00:00 GMT")]), Duration::ZERO, "a clock ahead of ours");
     let mut aged = entry(&[("cache-control", "max-age=60")]);
-    aged.age_at_receipt = seconds(10);
+    aged.age_at_receipt = seconds(10).into();
     assert_eq!(aged.age(START + seconds(7)), seconds(17));
 }
 

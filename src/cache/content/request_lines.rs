@@ -1,0 +1,104 @@
+//! Owns the header lines of the requests that entries answer: one copy for all entries that ask alike, which nearly all of
+//! a route do.
+//!
+//! Before it: a fill knows what its request keeps ([`crate::cache::fill::ask::kept`]). After it: [`super::Content`] holds
+//! the lines. Invariant: the table holds nobody's lines longer than an entry does, and has as many places as it began with.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use http::HeaderMap;
+use siphasher::sip::SipHasher13;
+
+use super::{size, write};
+use crate::limits;
+
+/// Lines as HTTP/1.1 has them (`name: value`, CR, LF).
+#[derive(Clone, Default)]
+pub struct RequestLines {
+    pub(super) lines: Arc<[u8]>,
+    /// The memory they take, bytes; none when another entry brought them.
+    pub(super) weight: u32,
+}
+
+impl RequestLines {
+    /// Lines that nobody shares.
+    pub fn alone(headers: &HeaderMap) -> Self {
+        let mut lines = Vec::with_capacity(size(headers.iter()) as usize);
+        write(headers.iter(), &mut lines);
+        Self::counted(lines.into())
+    }
+
+    fn counted(lines: Arc<[u8]>) -> Self {
+        /// What counts the sharers.
+        const SHARED: u32 = 16;
+        let weight = SHARED + u32::try_from(lines.len()).expect("heads are bounded far below");
+        Self { lines, weight }
+    }
+}
+
+/// No line is shown: they hold credentials.
+impl std::fmt::Debug for RequestLines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RequestLines({} bytes)", self.lines.len())
+    }
+}
+
+/// Where lines are found that some entry has already: by a hash of them, one for each place.
+#[derive(Debug)]
+pub struct Requests(Mutex<Box<[Place]>>);
+
+type Place = Option<Weak<[u8]>>;
+
+impl Default for Requests {
+    fn default() -> Self {
+        Self(Mutex::new(vec![None; limits::SHARED_REQUESTS].into()))
+    }
+}
+
+impl Requests {
+    /// These lines, those of another entry if they are found.
+    pub fn share(&self, headers: &HeaderMap) -> RequestLines {
+        let own = RequestLines::alone(headers);
+        if own.lines.len() > limits::SHARED_REQUEST_BYTES {
+            return own;
+        }
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = SipHasher13::new().hash(&own.lines) as usize % places.len();
+        match places[place].as_ref().and_then(Weak::upgrade).filter(|known| **known == *own.lines) {
+            Some(lines) => RequestLines { lines, weight: 0 },
+            None => {
+                places[place] = Some(Arc::downgrade(&own.lines));
+                own
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderValue, header};
+
+    use super::*;
+
+    fn accepting(what: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(what))])
+    }
+
+    #[test]
+    fn lines_that_are_the_same_are_kept_and_weighed_once() {
+        let requests = Requests::default();
+        let [first, second, other] =
+            ["text/html", "text/html", "text/plain"].map(|what| requests.share(&accepting(what)));
+        assert!(Arc::ptr_eq(&first.lines, &second.lines) && !Arc::ptr_eq(&first.lines, &other.lines));
+        assert_eq!((&*first.lines, first.weight, second.weight), (&b"accept: text/html\r\n"[..], 35, 0));
+        assert_eq!(&*other.lines, b"accept: text/plain\r\n");
+    }
+
+    #[test]
+    fn the_table_holds_nobodys_lines_by_itself() {
+        let requests = Requests::default();
+        let lines = Arc::downgrade(&requests.share(&accepting("text/html")).lines);
+        assert!(lines.upgrade().is_none());
+        assert_eq!(requests.share(&accepting("text/html")).weight, 35, "whoever brings them again weighs them");
+    }
+}

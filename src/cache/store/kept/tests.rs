@@ -1,0 +1,165 @@
+//! What `kept` promises, tried.
+
+use std::sync::atomic::AtomicBool;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+
+use super::*;
+use crate::cache::content::Content;
+use crate::cache::entry::{Entry, Hold};
+use crate::cache::key::{KeyBuffer, Seed};
+use crate::clock::{Moment, Span};
+use crate::freshness::words::RegionId;
+
+fn key(number: usize) -> Key {
+    KeyBuffer::new(Seed::fixed(1)).primary(&format!("/{number:08}")).to_key()
+}
+
+fn held(body: usize) -> Held {
+    Held::Entry(Arc::new(Entry {
+        status: StatusCode::OK,
+        content: Content::new(&HeaderMap::new(), &Bytes::from(vec![0; body])),
+        region: RegionId(0),
+        sent: Moment::ZERO,
+        age_at_receipt: Span::default(),
+        hold: Hold::Passing,
+    }))
+}
+
+/// Room for so many of `held(0)`.
+fn room_for(entries: usize) -> Kept {
+    Kept::new((entries * held(0).weight(&key(0))) as u64, Arc::default())
+}
+
+fn put(kept: &Kept, number: usize, held: &Held) {
+    kept.change(&key(number), |_| Change::Put(held.clone()));
+}
+
+/// As a cache is used: what is not there is put.
+fn ask(kept: &Kept, number: usize, held: &Held) -> bool {
+    let hit = kept.get(key(number).as_ref()).is_some();
+    if !hit {
+        put(kept, number, held);
+    }
+    hit
+}
+
+#[test]
+fn a_scan_does_not_flush_what_is_hot() {
+    let (kept, held) = (room_for(1_000), held(0));
+    for _ in 0..4 {
+        for hot in 0..500 {
+            ask(&kept, hot, &held);
+        }
+    }
+    for number in 0..100_000 {
+        ask(&kept, 1_000 + number, &held);
+    }
+    let stay = (0..500).filter(|hot| kept.get(key(*hot).as_ref()).is_some()).count();
+    assert_eq!(stay, 500, "though none of them was read meanwhile");
+}
+
+#[test]
+fn what_was_hot_once_makes_room_for_what_is_hot_now() {
+    let (kept, held) = (room_for(1_000), held(0));
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut hits = |from: usize| {
+        let asked = 20_000;
+        let mut hits = || (0..asked).filter(|_| ask(&kept, from + random.usize(..800), &held)).count();
+        hits();
+        hits() as f64 / f64::from(asked)
+    };
+    assert!(hits(0) > 0.95);
+    assert!(hits(10_000) > 0.95, "though nothing of the old was removed");
+}
+
+#[test]
+fn popular_keys_are_hit_as_often_as_the_best_choice_would_have_it_but_for_a_tenth() {
+    let (kept, held) = (room_for(1_000), held(0));
+    let mut random = fastrand::Rng::with_seed(1);
+    // One key in a hundred is asked for half of the time, evenly; the rest once in a while.
+    let mut draw = || if random.bool() { random.usize(..500) } else { random.usize(500..50_000) };
+    let mut hits = || (0..50_000).filter(|_| ask(&kept, draw(), &held)).count();
+    hits();
+    let hits = hits();
+    assert!(hits > 22_500, "{hits} of 50,000; with the 500 always there, some 25,500");
+}
+
+#[test]
+fn what_weighs_more_than_all_there_is_room_for_pushes_nothing_out() {
+    let (kept, small) = (room_for(10), held(0));
+    (0..10).for_each(|number| put(&kept, number, &small));
+    put(&kept, 3, &held(1 << 20));
+    assert!(kept.get(key(3).as_ref()).is_none(), "nor does the older one stay");
+    assert_eq!((kept.count(), kept.weight()), (9, 9 * small.weight(&key(0)) as u64));
+}
+
+#[test]
+fn a_list_without_gaps_stays_true_whatever_comes_and_goes() {
+    let kept = room_for(2_000);
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut there = std::collections::HashMap::new();
+    for _ in 0..50_000 {
+        let (number, body) = (random.usize(..300), random.usize(..500));
+        match random.u8(..3) {
+            0 => {
+                kept.remove(key(number).as_ref());
+                there.remove(&number);
+            }
+            1 => {
+                put(&kept, number, &held(body));
+                there.insert(number, body);
+            }
+            _ => {
+                let found = kept.get(key(number).as_ref()).map(|held| match held {
+                    Held::Entry(entry) => entry.content.body_len(),
+                    Held::Variants(_) => unreachable!(),
+                });
+                assert_eq!(found, there.get(&number).copied());
+            }
+        }
+    }
+    let weight = |(number, body): (&usize, &usize)| held(*body).weight(&key(*number)) as u64;
+    assert_eq!((kept.count(), kept.weight()), (there.len(), there.iter().map(weight).sum()));
+    kept.make_room(0);
+    let established = kept.established.load(Ordering::Relaxed);
+    assert_eq!((kept.count(), kept.weight(), established), (0, 0, 0));
+}
+
+#[test]
+fn a_change_is_one_step_to_all_others_while_room_is_made() {
+    let kept = room_for(20);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for thread in 0..3 {
+            let kept = &kept;
+            threads.push(scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(thread);
+                for round in 0..5_000 {
+                    let number = random.usize(..40);
+                    match round % 4 {
+                        0 => kept.remove(key(number).as_ref()),
+                        _ => kept.change(&key(number), |current| match current {
+                            Some(Held::Entry(entry)) if entry.content.body_len() == 40 => Change::Remove,
+                            Some(Held::Entry(entry)) => Change::Put(held(entry.content.body_len() + 1)),
+                            _ => Change::Put(held(0)),
+                        }),
+                    }
+                }
+            }));
+        }
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                (0..40).for_each(|number| drop(kept.get(key(number).as_ref())));
+            }
+        });
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(kept.weight() <= kept.capacity);
+    kept.make_room(0);
+    let established = kept.established.load(Ordering::Relaxed);
+    assert_eq!((kept.count(), kept.weight(), established), (0, 0, 0), "each was weighed once in and once out");
+}
