@@ -182,8 +182,12 @@ async fn measure(entries: usize, hits: Option<usize>) -> Measured {
         tokio::task::yield_now().await;
     }
     assert_eq!(sidecar.store.entries(), entries as u64 + 1, "all of them are stored");
-    speak(&sidecar);
-    (0..entries).for_each(|number| hit(&sidecar, number));
+    for number in 0..entries {
+        if number % 1000 == 0 {
+            speak(&sidecar);
+        }
+        hit(&sidecar, number);
+    }
     let total = (0..entries).step_by(997).map(|number| held(&sidecar, number)).sum::<u64>();
     let held = total as f64 / (0..entries).step_by(997).count() as f64;
     let beyond = |bytes: f64| bytes / entries as f64 - held;
@@ -209,7 +213,7 @@ async fn measure(entries: usize, hits: Option<usize>) -> Measured {
 }
 
 /// What one of `entries` takes of each part, bytes by count, beyond what it holds.
-fn parts(entries: usize) -> [(&'static str, f64); 4] {
+fn parts(entries: usize) -> [(&'static str, f64); 3] {
     let mut buffer = KeyBuffer::new(Seed::fixed(7));
     let mut key = |number: usize| buffer.primary(&target(number)).to_key();
     let counted = |make: &mut dyn FnMut() -> Box<dyn Any>| {
@@ -220,8 +224,6 @@ fn parts(entries: usize) -> [(&'static str, f64); 4] {
         taken / entries as f64
     };
     let keys: Vec<Key> = (0..entries).map(&mut key).collect();
-    let bytes = keys.iter().map(Key::len).sum::<usize>() as f64 / entries as f64;
-    let keys_alone = counted(&mut || Box::new((0..entries).map(&mut key).collect::<Vec<Key>>()));
     let records = counted(&mut || {
         let settings = config(1, "").freshness;
         let freshness = Freshness::new(&settings, 1, limits::FLOOR_SLOTS, Clock::System.now());
@@ -231,7 +233,6 @@ fn parts(entries: usize) -> [(&'static str, f64); 4] {
     });
     let content = Content::answering(&HeaderMap::new(), &Bytes::new(), RequestLines::default()).weight();
     [
-        ("the key's head", keys_alone - size_of::<Key>() as f64 - bytes),
         ("the record", records - size_of::<usize>() as f64),
         ("the entry", (size_of::<Entry>() + 2 * size_of::<usize>()) as f64),
         ("the block's head", content as f64),

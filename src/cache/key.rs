@@ -48,6 +48,19 @@ pub struct Key {
     bytes: Arc<[u8]>,
 }
 
+/// A key as it is kept where nobody shares it, a million times.
+pub(super) struct KeyBytes {
+    hash: u64,
+    bytes: Box<[u8]>,
+}
+
+impl KeyBytes {
+    /// What to look it up by.
+    pub(super) fn as_ref(&self) -> KeyRef<'_> {
+        KeyRef { hash: self.hash, bytes: &self.bytes }
+    }
+}
+
 /// A key as it is looked up: borrowed from a [`KeyBuffer`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyRef<'a> {
@@ -76,6 +89,16 @@ impl KeyRef<'_> {
     /// The key to keep.
     pub fn to_key(self) -> Key {
         Key { hash: self.hash, bytes: self.bytes.into() }
+    }
+
+    /// The key to keep alone.
+    pub(super) fn to_bytes(self) -> KeyBytes {
+        KeyBytes { hash: self.hash, bytes: self.bytes.into() }
+    }
+
+    /// The memory its bytes take.
+    pub(super) const fn len(self) -> usize {
+        self.bytes.len()
     }
 
     /// The path and query that it is of, as the caller wrote them.

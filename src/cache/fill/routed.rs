@@ -13,12 +13,9 @@ use http::{StatusCode, header};
 
 use super::ask::{dressed, kept};
 use super::{Ask, BELOW_FLOOR, Failed, Filled, Got, Pilot, Routing};
-use crate::cache::content::Content;
-use crate::cache::content::request_lines::RequestLines;
+use crate::cache::content::{Content, request_lines::RequestLines};
 use crate::cache::entry::{Entry, Hold, Routed, Shown, Standing};
-use crate::cache::policy::directives::Said;
-use crate::cache::policy::fields;
-use crate::cache::policy::freshness::initial_age;
+use crate::cache::policy::{directives::Said, fields, freshness::initial_age};
 use crate::cache::store::Put;
 use crate::clock::Wall;
 use crate::freshness::record::{Record, Snapshot};
@@ -307,7 +304,7 @@ impl RoutedFill<'_> {
         }
     }
 
-    /// What is asked for again, shared with entries that ask the same.
+    /// What is to be asked again.
     fn request_lines(&self) -> RequestLines {
         self.sidecar.store.request_lines(&kept(&self.ask.request))
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::cache::entry;
+use crate::cache::entry::Shown;
 use crate::cache::key::Key;
 use crate::freshness::audit::Slice;
 use crate::freshness::words::{RecordId, TypeId};
@@ -19,25 +19,14 @@ use crate::limits;
 type Counted = (u64, u32);
 
 /// By the records' hashes, which cover their types. A tree, because it has at most a third of its room to spare.
-type Shard = BTreeMap<u64, Shown>;
+type Shard = BTreeMap<u64, Keys>;
 
-/// Where one record is shown. Nearly all are under one key, counted once, which then takes no memory of its own.
-#[derive(Debug)]
-struct Shown {
-    record_type: TypeId,
-    keys: Keys,
-}
-
-impl Shown {
-    const fn of(&self, hash: u64) -> RecordId {
-        RecordId { record_type: self.record_type, hash }
-    }
-}
-
+/// The keys of one record, of which its hash does not say the type. Nearly all records have one, counted once, which then
+/// takes no memory of its own.
 #[derive(Debug)]
 enum Keys {
-    One(u64),
-    Several(Box<Several>),
+    One(TypeId, u64),
+    Several(TypeId, Box<Several>),
 }
 
 #[derive(Debug)]
@@ -47,9 +36,9 @@ impl Keys {
     /// Adds one count of `key`; false when there are as many keys as there may be.
     fn add(&mut self, key: u64) -> bool {
         match self {
-            Self::One(one) if *one == key => *self = Self::several(vec![(key, 2)]),
-            Self::One(one) => *self = Self::several(vec![(*one, 1), (key, 1)]),
-            Self::Several(several) => match several.0.iter().position(|(known, _)| *known == key) {
+            Self::One(of, one) if *one == key => *self = Self::several(*of, vec![(key, 2)]),
+            Self::One(of, one) => *self = Self::several(*of, vec![(*one, 1), (key, 1)]),
+            Self::Several(_, several) => match several.0.iter().position(|(known, _)| *known == key) {
                 Some(place) => several.0[place].1 += 1,
                 None if several.0.len() >= limits::ENTRIES_PER_RECORD => return false,
                 None => several.0.push((key, 1)),
@@ -60,9 +49,9 @@ impl Keys {
 
     /// Takes one count off `key`; false when no key is left.
     fn take(&mut self, key: u64) -> bool {
-        let keys = match self {
-            Self::One(one) => return *one != key,
-            Self::Several(several) => &mut several.0,
+        let (of, keys) = match self {
+            Self::One(_, one) => return *one != key,
+            Self::Several(of, several) => (*of, &mut several.0),
         };
         let Some(place) = keys.iter().position(|(known, _)| *known == key) else { return true };
         keys[place].1 -= 1;
@@ -70,22 +59,30 @@ impl Keys {
             keys.swap_remove(place);
         }
         if let [(last, 1)] = &keys[..] {
-            *self = Self::One(*last);
+            *self = Self::One(of, *last);
         }
         true
     }
 
-    fn several(keys: Vec<Counted>) -> Self {
-        Self::Several(Box::new(Several(keys)))
+    fn several(of: TypeId, keys: Vec<Counted>) -> Self {
+        Self::Several(of, Box::new(Several(keys)))
     }
 
     fn hashes(&self) -> Vec<u64> {
         match self {
-            Self::One(key) => vec![*key],
-            Self::Several(several) => several.0.iter().map(|(key, _)| *key).collect(),
+            Self::One(_, key) => vec![*key],
+            Self::Several(_, several) => several.0.iter().map(|(key, _)| *key).collect(),
         }
     }
+
+    /// The record with this hash.
+    const fn of(&self, hash: u64) -> RecordId {
+        let (Self::One(record_type, _) | Self::Several(record_type, _)) = self;
+        RecordId { record_type: *record_type, hash }
+    }
 }
+
+const _: () = assert!(size_of::<Keys>() == 2 * size_of::<u64>(), "type and key take no more");
 
 /// From records to the keys of entries that show them.
 #[derive(Debug)]
@@ -116,16 +113,15 @@ impl Index {
         lock(&self.shards[shard_of(id.hash)])
     }
 
-    /// Counts `key` under each record; false, with nothing counted, when one has as many keys as it may.
-    pub(super) fn add(&self, key: &Key, shows: &[entry::Shown]) -> bool {
-        let hash = key.as_ref().hash();
+    /// Counts the key with this hash under each record; false, with nothing counted, when one has as many keys as it may.
+    pub(super) fn add(&self, key: u64, shows: &[Shown]) -> bool {
         for (place, shown) in shows.iter().enumerate() {
             let id = shown.id();
             let mut shard = self.shard(id);
             let added = match shard.entry(id.hash) {
-                Entry::Occupied(mut shown) => shown.get_mut().keys.add(hash),
+                Entry::Occupied(mut keys) => keys.get_mut().add(key),
                 Entry::Vacant(place) => {
-                    place.insert(Shown { record_type: id.record_type, keys: Keys::One(hash) });
+                    place.insert(Keys::One(id.record_type, key));
                     true
                 }
             };
@@ -139,11 +135,11 @@ impl Index {
     }
 
     /// Takes one count of `key` off each record.
-    pub(super) fn remove(&self, key: &Key, shows: &[entry::Shown]) {
-        for id in shows.iter().map(entry::Shown::id) {
+    pub(super) fn remove(&self, key: u64, shows: &[Shown]) {
+        for id in shows.iter().map(Shown::id) {
             let mut shard = self.shard(id);
-            let Some(shown) = shard.get_mut(&id.hash) else { continue };
-            if !shown.keys.take(key.as_ref().hash()) {
+            let Some(keys) = shard.get_mut(&id.hash) else { continue };
+            if !keys.take(key) {
                 shard.remove(&id.hash);
                 drop(shard);
                 let mut departed = lock(&self.departed);
@@ -172,7 +168,7 @@ impl Index {
 
     /// The hashes of the keys of the entries that show a record.
     pub(super) fn keys(&self, id: RecordId) -> Vec<u64> {
-        self.shard(id).get(&id.hash).map_or_else(Vec::new, |shown| shown.keys.hashes())
+        self.shard(id).get(&id.hash).map_or_else(Vec::new, Keys::hashes)
     }
 
     /// The records whose hashes lie in `slice`, with their keys' hashes, in the order of the walk.
@@ -189,7 +185,7 @@ impl Index {
         for shard in (first..first + shards).map(|shard| shard % limits::INDEX_SHARDS) {
             let shard = lock(&self.shards[shard]);
             let due = shard.iter().filter(|(hash, _)| slice.contains(**hash));
-            found.extend(due.map(|(hash, shown)| (shown.of(*hash), shown.keys.hashes())));
+            found.extend(due.map(|(hash, keys)| (keys.of(*hash), keys.hashes())));
         }
         // The same order in every run, whatever the hash seed.
         found.sort_unstable_by_key(|(id, _): &(RecordId, _)| (id.hash.wrapping_sub(slice.from), id.record_type));
@@ -199,7 +195,7 @@ impl Index {
     pub(super) fn records(&self, record_type: Option<TypeId>) -> Vec<RecordId> {
         let wanted = |id: &RecordId| record_type.is_none_or(|record_type| id.record_type == record_type);
         let of = |shard: &Mutex<Shard>| -> Vec<RecordId> {
-            lock(shard).iter().map(|(hash, shown)| shown.of(*hash)).filter(wanted).collect()
+            lock(shard).iter().map(|(hash, keys)| keys.of(*hash)).filter(wanted).collect()
         };
         let mut records: Vec<RecordId> = self.shards.iter().flat_map(of).collect();
         // The same order in every run, whatever the hash seed.

@@ -16,7 +16,7 @@ use hashbrown::HashTable;
 
 use super::Held;
 use super::index::Index;
-use crate::cache::key::{Key, KeyRef};
+use crate::cache::key::{Key, KeyBytes, KeyRef};
 use crate::limits;
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ struct Shard {
 }
 
 struct Slot {
-    key: Key,
+    key: KeyBytes,
     held: Held,
 }
 
@@ -99,13 +99,13 @@ impl Kept {
         let shard = read(self.shard(hash));
         let slots = shard.table.iter_hash(hash).map(|place| &shard.slots[*place as usize]);
         let found = slots.filter(|slot| slot.key.as_ref().hash() == hash);
-        found.map(|slot| (slot.key.clone(), slot.held.clone())).collect()
+        found.map(|slot| (slot.key.as_ref().to_key(), slot.held.clone())).collect()
     }
 
     /// Does what `decide` says of what is under `key`, while nobody else changes it. `decide` may not come back here.
-    pub(super) fn change(&self, key: &Key, decide: impl FnOnce(Option<&Held>) -> Change) {
-        let mut shard = write(self.shard(key.as_ref().hash()));
-        let place = shard.find(key.as_ref());
+    pub(super) fn change(&self, key: KeyRef<'_>, decide: impl FnOnce(Option<&Held>) -> Change) {
+        let mut shard = write(self.shard(key.hash()));
+        let place = shard.find(key);
         let (gone, refused) = match decide(place.map(|place| &shard.slots[place].held)) {
             Change::Keep => return,
             Change::Remove => (place.map(|place| self.take(&mut shard, place).held), None),
@@ -127,7 +127,7 @@ impl Kept {
         let gone = shard.find(key).map(|place| self.take(&mut shard, place));
         drop(shard);
         if let Some(Slot { key, held }) = gone {
-            self.left(&key, Some(held), false);
+            self.left(key.as_ref(), Some(held), false);
         }
     }
 
@@ -138,7 +138,7 @@ impl Kept {
             let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.shards.len();
             let gone = self.come_by(&mut write(&self.shards[turn]), wanted);
             if let Some(Slot { key, held }) = gone {
-                self.left(&key, Some(held), true);
+                self.left(key.as_ref(), Some(held), true);
             }
         }
     }
@@ -153,18 +153,18 @@ impl Kept {
         self.shards.iter().map(|shard| read(shard).slots.len()).sum()
     }
 
-    fn left(&self, key: &Key, gone: Option<Held>, evicted: bool) {
+    fn left(&self, key: KeyRef<'_>, gone: Option<Held>, evicted: bool) {
         if let Some(held) = gone {
             held.leave(key, evicted, &self.index);
         }
     }
 
     /// Returns what it takes the place of. That was read as often as this will be.
-    fn put(&self, shard: &mut Shard, place: Option<usize>, key: &Key, held: Held) -> Option<Held> {
+    fn put(&self, shard: &mut Shard, place: Option<usize>, key: KeyRef<'_>, held: Held) -> Option<Held> {
         let weight = held.weight(key) as u64;
         self.weight.fetch_add(weight, Ordering::Relaxed);
         let Some(place) = place else {
-            shard.push(Slot { key: key.clone(), held });
+            shard.push(Slot { key: key.to_bytes(), held });
             return None;
         };
         let gone = std::mem::replace(&mut shard.slots[place].held, held);
@@ -179,7 +179,7 @@ impl Kept {
 
     fn take(&self, shard: &mut Shard, place: usize) -> Slot {
         let (slot, state) = shard.remove(place);
-        let weight = slot.held.weight(&slot.key) as u64;
+        let weight = slot.held.weight(slot.key.as_ref()) as u64;
         self.weight.fetch_sub(weight, Ordering::Relaxed);
         if state & ESTABLISHED != 0 {
             self.established.fetch_sub(weight, Ordering::Relaxed);
@@ -210,7 +210,7 @@ impl Kept {
                 _ => {
                     *state = ESTABLISHED;
                     let Slot { key, held } = &shard.slots[place];
-                    self.established.fetch_add(held.weight(key) as u64, Ordering::Relaxed);
+                    self.established.fetch_add(held.weight(key.as_ref()) as u64, Ordering::Relaxed);
                 }
             }
             shard.hand += 1;

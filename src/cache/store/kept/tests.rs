@@ -29,11 +29,11 @@ fn held(body: usize) -> Held {
 
 /// Room for so many of `held(0)`.
 fn room_for(entries: usize) -> Kept {
-    Kept::new((entries * held(0).weight(&key(0))) as u64, Arc::default())
+    Kept::new((entries * held(0).weight(key(0).as_ref())) as u64, Arc::default())
 }
 
 fn put(kept: &Kept, number: usize, held: &Held) {
-    kept.change(&key(number), |_| Change::Put(held.clone()));
+    kept.change(key(number).as_ref(), |_| Change::Put(held.clone()));
 }
 
 /// As a cache is used: what is not there is put.
@@ -92,7 +92,7 @@ fn what_weighs_more_than_all_there_is_room_for_pushes_nothing_out() {
     (0..10).for_each(|number| put(&kept, number, &small));
     put(&kept, 3, &held(1 << 20));
     assert!(kept.get(key(3).as_ref()).is_none(), "nor does the older one stay");
-    assert_eq!((kept.count(), kept.weight()), (9, 9 * small.weight(&key(0)) as u64));
+    assert_eq!((kept.count(), kept.weight()), (9, 9 * small.weight(key(0).as_ref()) as u64));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_list_without_gaps_stays_true_whatever_comes_and_goes() {
             }
         }
     }
-    let weight = |(number, body): (&usize, &usize)| held(*body).weight(&key(*number)) as u64;
+    let weight = |(number, body): (&usize, &usize)| held(*body).weight(key(*number).as_ref()) as u64;
     assert_eq!((kept.count(), kept.weight()), (there.len(), there.iter().map(weight).sum()));
     kept.make_room(0);
     let established = kept.established.load(Ordering::Relaxed);
@@ -141,7 +141,7 @@ fn a_change_is_one_step_to_all_others_while_room_is_made() {
                     let number = random.usize(..40);
                     match round % 4 {
                         0 => kept.remove(key(number).as_ref()),
-                        _ => kept.change(&key(number), |current| match current {
+                        _ => kept.change(key(number).as_ref(), |current| match current {
                             Some(Held::Entry(entry)) if entry.content.body_len() == 40 => Change::Remove,
                             Some(Held::Entry(entry)) => Change::Put(held(entry.content.body_len() + 1)),
                             _ => Change::Put(held(0)),
