@@ -258,7 +258,7 @@ pub const MESSAGES_PER_POLL: i32 = 10;
 /// a poll.
 pub const GATHER: Duration = Duration::from_millis(50);
 /// How long a message that is done with may wait for others to be deleted with.
-pub const DELETE_WITHIN: Duration = Duration::from_millis(500);
+pub const DELETE_WITHIN: Duration = Duration::from_millis(150);
 /// Deletions under way at once, per region.
 pub const DELETIONS: usize = 16;
 /// How long a received message stays hidden: after it, one that could not be applied comes again.

@@ -6,7 +6,7 @@
 //! nothing (R13).
 //!
 //! A call costs many times what a message does, so that calls are to be full
-//! ([decision 0009](../../docs/decisions/0009-fuller-polls.md)). Invariant: a message that arrives while nothing else
+//! (`docs/decisions/0010-fuller-polls.md`). Invariant: a message that arrives while nothing else
 //! does is taken at once; no other waits longer than [`limits::GATHER`] for the next poll, whatever came before.
 
 use std::collections::VecDeque;
