@@ -124,8 +124,9 @@ pub const GIVEN_UP: u64 = 10;
 pub const GIVEN_UP_STEP: u64 = MIB as u64;
 /// Locks over which the index from records to keys is spread.
 pub const INDEX_SHARDS: usize = 64;
-/// Entries whose removal is not yet told; beyond it the store stops to tell them.
-pub const UNTOLD_RELEASES: usize = 4096;
+/// Records whose last entry has gone and that are not yet told of; beyond it the store stops to tell them. More than the
+/// smallest entries that make room for the largest body.
+pub const UNTOLD_RELEASES: usize = 32_768;
 /// Longest freshness lifetime that is told apart, seconds (RFC 9111, 1.2.2).
 pub const DELTA_SECONDS: u64 = 1 << 31;
 /// Entity tags of a caller's `If-None-Match` that are compared.

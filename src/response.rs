@@ -1,6 +1,6 @@
 //! Stage 6 of a request: an outcome to HTTP. The only place where a status is chosen.
 //!
-//! Before it: [`crate::serve`] decided. After it: hyper writes. A region's own reply keeps its status, headers and
+//! Before it: [`crate::serve`] decided. After it: hyper writes, or [`wire`] over HTTP/1.1. A region's own reply keeps its status, headers and
 //! bytes; the sidecar adds `Age` and `Cache-Status` (RFC 9211). Where it must speak itself it says so in
 //! `application/problem+json` (RFC 9457) with a stable `type`.
 //!

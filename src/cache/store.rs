@@ -40,6 +40,7 @@ impl Held {
         // What is around it: its slot, the record's place in its table, the index's place, what counts sharers, what the
         // allocator rounds up. Measured at 20,000 entries, as memory of the process.
         const AROUND: usize = 270;
+        const _: () = assert!(limits::REPLY_BODY_BYTES / AROUND < limits::UNTOLD_RELEASES);
         let held = match self {
             Self::Entry(entry) => entry.weight(),
             Self::Variants(variants) => variants.weight(),

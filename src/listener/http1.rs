@@ -58,7 +58,8 @@ where
         let mut connection = Box::new(http.serve_connection(TokioIo::new(wire), answering.clone()));
         let mut said = false;
         poll_fn(|cx| {
-            if !said && answering.pulse.closes() {
+            // One request whose answer is there is finished in any case, and then says goodbye by itself.
+            if !said && allowance.is_none() && answering.pulse.closes() {
                 said = true;
                 Pin::new(&mut *connection).graceful_shutdown();
             }

@@ -26,8 +26,9 @@ impl Wake for Bell {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.rung.store(true, Ordering::Release);
-        // It is left where it is, so that polls need not put it there again.
-        self.task.lock().unwrap_or_else(PoisonError::into_inner).wake_by_ref();
+        // It is left where it is, so that polls need not put it there again, and woken with no lock held.
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        task.wake();
     }
 }
 

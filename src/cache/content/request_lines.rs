@@ -2,7 +2,8 @@
 //! a route do.
 //!
 //! Before it: a fill knows what its request keeps ([`crate::cache::fill::ask::kept`]). After it: [`super::Content`] holds
-//! the lines. Invariant: the table holds nobody's lines longer than an entry does, and has as many places as it began with.
+//! the lines. Invariant: what no entry holds is not given out, and its memory stays only until its place in the table, which
+//! has as many as it began with, is used again.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -16,7 +17,7 @@ use crate::limits;
 #[derive(Clone, Default)]
 pub struct RequestLines {
     pub(super) lines: Arc<[u8]>,
-    /// The memory they take, bytes; none when another entry brought them.
+    /// The memory they take, bytes; none when others hold them too.
     pub(super) weight: u32,
 }
 
@@ -65,6 +66,8 @@ impl Requests {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let place = SipHasher13::new().hash(&own.lines) as usize % places.len();
         match places[place].as_ref().and_then(Weak::upgrade).filter(|known| **known == *own.lines) {
+            // Who takes the place of the only one that held them weighs them from now on.
+            Some(lines) if Arc::strong_count(&lines) <= 2 => RequestLines { lines, weight: own.weight },
             Some(lines) => RequestLines { lines, weight: 0 },
             None => {
                 places[place] = Some(Arc::downgrade(&own.lines));
@@ -87,11 +90,23 @@ mod tests {
     #[test]
     fn lines_that_are_the_same_are_kept_and_weighed_once() {
         let requests = Requests::default();
-        let [first, second, other] =
-            ["text/html", "text/html", "text/plain"].map(|what| requests.share(&accepting(what)));
+        let [first, second, third, other] =
+            ["text/html", "text/html", "text/html", "text/plain"].map(|what| requests.share(&accepting(what)));
         assert!(Arc::ptr_eq(&first.lines, &second.lines) && !Arc::ptr_eq(&first.lines, &other.lines));
-        assert_eq!((&*first.lines, first.weight, second.weight), (&b"accept: text/html\r\n"[..], 35, 0));
+        assert_eq!((&*first.lines, first.weight, third.weight), (&b"accept: text/html\r\n"[..], 35, 0));
         assert_eq!(&*other.lines, b"accept: text/plain\r\n");
+    }
+
+    /// A fill puts its entry again when all regions have answered.
+    #[test]
+    fn who_takes_the_place_of_the_only_holder_weighs_them() {
+        let requests = Requests::default();
+        let mut only = requests.share(&accepting("text/html"));
+        for _ in 0..3 {
+            only = requests.share(&accepting("text/html"));
+            assert_eq!(only.weight, 35);
+        }
+        drop(only);
     }
 
     #[test]

@@ -106,6 +106,7 @@ impl Kept {
     pub(super) fn change(&self, key: KeyRef<'_>, decide: impl FnOnce(Option<&Held>) -> Change) {
         let mut shard = write(self.shard(key.hash()));
         let place = shard.find(key);
+        let mut came = 0;
         let (gone, refused) = match decide(place.map(|place| &shard.slots[place].held)) {
             Change::Keep => return,
             Change::Remove => (place.map(|place| self.take(&mut shard, place).held), None),
@@ -113,12 +114,15 @@ impl Kept {
             Change::Put(held) if held.weight(key) as u64 > self.capacity => {
                 (place.map(|place| self.take(&mut shard, place).held), Some(held))
             }
-            Change::Put(held) => (self.put(&mut shard, place, key, held), None),
+            Change::Put(held) => {
+                came = held.weight(key) as u64;
+                (self.put(&mut shard, place, key, held), None)
+            }
         };
         drop(shard);
         self.left(key, gone, false);
         self.left(key, refused, true);
-        self.make_room(self.capacity);
+        self.clear(self.capacity, (came > 0).then_some((key.hash(), came)));
     }
 
     /// Removes what is under `key`.
@@ -133,10 +137,18 @@ impl Kept {
 
     /// Lets go of what is worth least until no more than `wanted` bytes are kept.
     pub(super) fn make_room(&self, wanted: u64) {
+        self.clear(wanted, None);
+    }
+
+    /// The same; `newcomer` (its hash and its bytes) just came, and is not what makes room for itself: nobody could have read
+    /// it yet. What is established gives way to one that needs more than all that is on probation.
+    fn clear(&self, wanted: u64, newcomer: Option<(u64, u64)>) {
+        let needed = newcomer.map_or(0, |(_, bytes)| bytes);
+        let share = wanted.saturating_sub(needed.max(wanted / limits::PROBATION));
         // Each time that the hand comes by takes a read off or lets something go, unless others read as fast.
         while self.weight() > wanted {
             let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.shards.len();
-            let gone = self.come_by(&mut write(&self.shards[turn]), wanted);
+            let gone = self.come_by(&mut write(&self.shards[turn]), share, newcomer.map(|(hash, _)| hash));
             if let Some(Slot { key, held }) = gone {
                 self.left(key.as_ref(), Some(held), true);
             }
@@ -162,17 +174,17 @@ impl Kept {
     /// Returns what it takes the place of. That was read as often as this will be.
     fn put(&self, shard: &mut Shard, place: Option<usize>, key: KeyRef<'_>, held: Held) -> Option<Held> {
         let weight = held.weight(key) as u64;
-        self.weight.fetch_add(weight, Ordering::Relaxed);
         let Some(place) = place else {
+            self.weight.fetch_add(weight, Ordering::Relaxed);
             shard.push(Slot { key: key.to_bytes(), held });
             return None;
         };
         let gone = std::mem::replace(&mut shard.slots[place].held, held);
-        let before = gone.weight(key) as u64;
-        self.weight.fetch_sub(before, Ordering::Relaxed);
+        // In one step: nobody is to make room for both. Less than nothing wraps, and so does the sum.
+        let more = weight.wrapping_sub(gone.weight(key) as u64);
+        self.weight.fetch_add(more, Ordering::Relaxed);
         if *shard.states[place].get_mut() & ESTABLISHED != 0 {
-            self.established.fetch_add(weight, Ordering::Relaxed);
-            self.established.fetch_sub(before, Ordering::Relaxed);
+            self.established.fetch_add(more, Ordering::Relaxed);
         }
         Some(gone)
     }
@@ -187,9 +199,8 @@ impl Kept {
         slot
     }
 
-    /// Moves the hand on by a few slots, or to the first that is to go.
-    fn come_by(&self, shard: &mut Shard, wanted: u64) -> Option<Slot> {
-        let share = wanted - wanted / limits::PROBATION;
+    /// Moves the hand on by a few slots, or to the first that is to go; what is established may have its `share`.
+    fn come_by(&self, shard: &mut Shard, share: u64, newcomer: Option<u64>) -> Option<Slot> {
         for _ in 0..limits::STORE_HAND {
             if shard.hand >= shard.slots.len() {
                 shard.hand = 0;
@@ -206,6 +217,7 @@ impl Kept {
                     }
                 }
                 new if new & NEW != 0 => *state = new & READS,
+                0 if newcomer == Some(shard.slots[place].key.as_ref().hash()) => {}
                 0 => return Some(self.take(shard, place)),
                 _ => {
                     *state = ESTABLISHED;
@@ -256,7 +268,20 @@ impl Shard {
             let found = self.table.find_mut(moved, |found| *found as usize == last);
             *found.expect("each slot's place is in the table") = place as u32;
         }
-        (self.slots.swap_remove(place), self.states.swap_remove(place).into_inner())
+        let removed = (self.slots.swap_remove(place), self.states.swap_remove(place).into_inner());
+        self.give_back();
+        removed
+    }
+
+    /// Gives memory back when three quarters of it are spare: somebody else may be short of it.
+    fn give_back(&mut self) {
+        let Self { table, slots, states, .. } = self;
+        if slots.capacity() > 4 * slots.len().max(limits::STORE_HAND) {
+            let room = 2 * slots.len();
+            slots.shrink_to(room);
+            states.shrink_to(room);
+            table.shrink_to(room, |place| slots[*place as usize].key.as_ref().hash());
+        }
     }
 }
 

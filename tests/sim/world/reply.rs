@@ -145,7 +145,7 @@ impl Origin for Regions {
         let at = sent.at - world.start;
         world.noticed().legs[region].push(at);
         let latency = world.latency(region, at);
-        async move {
+        let reply = async move {
             let path = request.path_and_query.as_str();
             let no_cache = request.headers.contains_key(header::CACHE_CONTROL);
             let keys = world.records(path);
@@ -189,8 +189,9 @@ impl Origin for Regions {
                 format!("region {region} answers {path}, asked at {:.3}: {what}", at.as_secs_f64())
             });
             outcome
-        }
-        .boxed()
+        };
+        let late = Err(Failure::Deadline { within, head: false });
+        tokio::time::timeout(within, reply).map(|reply| reply.unwrap_or(late)).boxed()
     }
 }
 

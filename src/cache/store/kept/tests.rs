@@ -61,6 +61,38 @@ fn a_scan_does_not_flush_what_is_hot() {
 }
 
 #[test]
+fn a_large_body_takes_the_place_of_small_ones_that_are_established() {
+    let (kept, small, large) = (room_for(1_000), held(0), held(100 * held(0).weight(key(0).as_ref())));
+    for _ in 0..4 {
+        for hot in 0..995 {
+            ask(&kept, hot, &small);
+        }
+    }
+    for unread in 10_000..10_300 {
+        ask(&kept, unread, &small);
+    }
+    put(&kept, 20_000, &large);
+    assert!(kept.get(key(20_000).as_ref()).is_some(), "nobody could have read it yet");
+    assert!(kept.weight() <= kept.capacity);
+    let most = held(995 * held(0).weight(key(0).as_ref()) - 1_000);
+    put(&kept, 20_001, &most);
+    assert!(kept.get(key(20_001).as_ref()).is_some());
+    assert!(kept.weight() <= kept.capacity);
+}
+
+#[test]
+fn memory_is_given_back_when_most_of_what_was_kept_has_gone() {
+    let (kept, held) = (room_for(20_000), held(0));
+    (0..20_000).for_each(|number| put(&kept, number, &held));
+    let slots = |kept: &Kept| kept.shards.iter().map(|shard| read(shard).slots.capacity()).sum::<usize>();
+    assert!(slots(&kept) >= 20_000);
+    kept.make_room(kept.weight() / 100);
+    assert!(slots(&kept) < 4_000, "{}", slots(&kept));
+    let there = (0..20_000).filter(|number| kept.get(key(*number).as_ref()).is_some()).count();
+    assert_eq!(there, kept.count());
+}
+
+#[test]
 fn what_was_hot_once_makes_room_for_what_is_hot_now() {
     let (kept, held) = (room_for(1_000), held(0));
     let mut random = fastrand::Rng::with_seed(1);
