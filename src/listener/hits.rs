@@ -182,8 +182,7 @@ thread_local! {
 }
 
 /// Lets every connection whose request came at the same time be read first. Then their answers go out one right behind
-/// the other, and a caller who waits for them is woken once, not for each: that is a tenth of what a hit costs. A caller
-/// who is alone does not wait.
+/// the other, and a caller who waits for them is woken once, not for each. A caller who is alone does not wait.
 async fn after_the_others(pulse: &Pulse) {
     let me = std::ptr::from_ref(pulse).addr();
     let mut waits = LAST.replace(me) != me;

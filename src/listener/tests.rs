@@ -173,28 +173,20 @@ async fn hits_and_misses_on_one_connection_are_answered_in_order_and_byte_for_by
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_was_waited_for_when_the_linger_began_says_goodbye() {
-    let door = open(8);
-    let mut stream = TcpStream::connect(door.addr).await.unwrap();
-    send(&mut stream, &GET.replace("/one", "/slow/1")).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    door.reception.ending.lingering.cancel();
-    let text = read_until(&mut stream, "\r\n/slow/1").await;
-    assert!(text.contains("connection: close") && text.ends_with("/slow/1"), "{text}");
-    assert_eq!(stream.read(&mut [0; 8]).await.unwrap(), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_answer_that_was_waited_for_when_the_linger_ended_is_given_all_the_same() {
-    let door = open(8);
-    let mut stream = TcpStream::connect(door.addr).await.unwrap();
-    send(&mut stream, &GET.replace("/one", "/slow/1")).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    door.reception.ending.lingering.cancel();
-    door.reception.ending.closing.cancel();
-    let text = read_until(&mut stream, "\r\n/slow/1").await;
-    assert!(text.contains("connection: close") && text.ends_with("/slow/1"), "{text}");
-    assert_eq!(stream.read(&mut [0; 8]).await.unwrap(), 0);
+async fn an_answer_that_was_waited_for_when_the_linger_began_or_ended_is_given_and_says_goodbye() {
+    for ended in [false, true] {
+        let door = open(8);
+        let mut stream = TcpStream::connect(door.addr).await.unwrap();
+        send(&mut stream, &GET.replace("/one", "/slow/1")).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        door.reception.ending.lingering.cancel();
+        if ended {
+            door.reception.ending.closing.cancel();
+        }
+        let text = read_until(&mut stream, "\r\n/slow/1").await;
+        assert!(text.contains("connection: close") && text.ends_with("/slow/1"), "ended: {ended}, {text}");
+        assert_eq!(stream.read(&mut [0; 8]).await.unwrap(), 0);
+    }
 }
 
 /// The caller shuts down its side, which is allowed, and the answer still comes; one that is gone is let go of.
