@@ -6,8 +6,8 @@
 //! nothing (R13).
 //!
 //! A call costs many times what a message does, so that calls are to be full
-//! (`docs/decisions/0010-fuller-polls.md`). Invariant: a message that arrives while nothing else
-//! does is taken at once; no other waits longer than [`limits::GATHER`] for the next poll, whatever came before.
+//! (`docs/decisions/0010-fuller-polls.md`). Invariant: a message that comes alone, and the one after it, are taken at
+//! once; no other waits longer than [`limits::GATHER`] for the next poll, whatever came before.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -62,12 +62,12 @@ pub(super) async fn poll(clients: &Clients, queue: &Queue, region: RegionId, edg
                     (edges.events)(Event::Polled(region));
                 }
                 aside.put(done, now);
-                // Who had to be waited for comes alone: nothing is saved by keeping it.
+                // Who had to be waited for comes alone: nothing is saved by keeping it, or by letting others gather.
                 let alone = now - asked >= limits::GATHER;
                 while aside.is_full() || (alone && !aside.is_empty()) {
                     deletions.push(acknowledge(&clients.sqs, queue, aside.take()));
                 }
-                pause.after(brought)
+                pause.after(brought, alone)
             }
             Err(failure) if failure.is_gone() => return,
             Err(failure) => {
@@ -87,11 +87,12 @@ pub(super) async fn poll(clients: &Clients, queue: &Queue, region: RegionId, edg
 struct Pause(Duration);
 
 impl Pause {
-    /// After a poll that brought so many messages. None came: the next is waited for at the queue. Some came: more may
-    /// gather. A full poll says that the pause was too long; full ones in a row leave none, so that a backlog is
-    /// emptied as fast as it can be.
-    fn after(&mut self, brought: usize) -> Duration {
+    /// After a poll that brought so many messages. None came, or what came was alone: the next is waited for at the
+    /// queue. Some came: more may gather. A full poll says that the pause was too long; full ones in a row leave none,
+    /// so that a backlog is emptied as fast as it can be.
+    fn after(&mut self, brought: usize, alone: bool) -> Duration {
         self.0 = match brought {
+            _ if alone => Duration::ZERO,
             0 => Duration::ZERO,
             FULL.. => Duration::from_millis(self.0.as_millis() as u64 / 2),
             _ => limits::GATHER,
@@ -205,11 +206,13 @@ mod tests {
         let mut longest = Duration::ZERO;
         while now < span {
             // A long poll waits for the first.
+            let asked = now;
             now = (now + call).max(arrival(taken));
+            let alone = now - asked >= limits::GATHER;
             let brought = (taken..).take(FULL).take_while(|number| arrival(*number) <= now).count() as u64;
             longest = longest.max(now - arrival(taken));
             (taken, polls) = (taken + brought, polls + 1);
-            now += pause.after(brought as usize);
+            now += pause.after(brought as usize, alone);
         }
         (taken as f64 / polls as f64, longest)
     }
@@ -224,20 +227,23 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_comes_alone_is_not_waited_for() {
-        let (each, longest) = polled(1, MS(1), MS(60_000));
-        assert!((each - 1.0).abs() < 1e-9 && longest <= MS(1), "{each} {longest:?}");
+    fn a_message_that_comes_alone_is_taken_at_once_and_so_is_the_one_after_it() {
+        for per_second in [1, 10, 19] {
+            let (each, longest) = polled(per_second, MS(1), MS(60_000));
+            assert!((each - 1.0).abs() < 1e-9 && longest <= MS(1), "{each} {longest:?}");
+        }
+        assert_eq!(Pause::default().after(1, true), Duration::ZERO);
     }
 
     #[test]
     fn a_backlog_is_emptied_without_a_pause() {
         let mut pause = Pause::default();
-        assert_eq!(pause.after(FULL), Duration::ZERO, "the first is full: there is more");
-        assert_eq!(pause.after(FULL - 1), limits::GATHER);
-        let pauses: Vec<_> = (0..7).map(|_| pause.after(FULL).as_millis()).collect();
+        assert_eq!(pause.after(FULL, false), Duration::ZERO, "the first is full: there is more");
+        assert_eq!(pause.after(FULL - 1, false), limits::GATHER);
+        let pauses: Vec<_> = (0..7).map(|_| pause.after(FULL, false).as_millis()).collect();
         assert_eq!(pauses, [25, 12, 6, 3, 1, 0, 0]);
-        assert_eq!(pause.after(1), limits::GATHER);
-        assert_eq!(pause.after(0), Duration::ZERO, "the queue is empty: the next message is waited for there");
+        assert_eq!(pause.after(1, false), limits::GATHER);
+        assert_eq!(pause.after(0, false), Duration::ZERO, "the queue is empty: the next message is waited for there");
     }
 
     fn handles(numbers: std::ops::Range<u32>) -> Vec<String> {
