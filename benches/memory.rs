@@ -29,8 +29,6 @@ use bytes::{Bytes, BytesMut};
 use cap::Cap;
 use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use nearside::cache::content::Content;
-use nearside::cache::content::request_lines::RequestLines;
 use nearside::cache::entry::Entry;
 use nearside::cache::key::{Key, KeyBuffer, Representation, Seed};
 use nearside::clock::Clock;
@@ -213,7 +211,7 @@ async fn measure(entries: usize, hits: Option<usize>) -> Measured {
 }
 
 /// What one of `entries` takes of each part, bytes by count, beyond what it holds.
-fn parts(entries: usize) -> [(&'static str, f64); 3] {
+fn parts(entries: usize) -> [(&'static str, f64); 2] {
     let mut buffer = KeyBuffer::new(Seed::fixed(7));
     let mut key = |number: usize| buffer.primary(&target(number)).to_key();
     let counted = |make: &mut dyn FnMut() -> Box<dyn Any>| {
@@ -231,11 +229,9 @@ fn parts(entries: usize) -> [(&'static str, f64); 3] {
         let pinned: Box<[_]> = (0..entries).map(|number| freshness.pin(id(number))).collect();
         Box::new((freshness, pinned))
     });
-    let content = Content::answering(&HeaderMap::new(), &Bytes::new(), RequestLines::default()).weight();
     [
         ("the record", records - size_of::<usize>() as f64),
         ("the entry", (size_of::<Entry>() + 2 * size_of::<usize>()) as f64),
-        ("the block's head", content as f64),
     ]
 }
 

@@ -172,7 +172,8 @@ pub fn show(shown: Shown, mut headers: HeaderMap, names: &[String]) -> Response<
     headers.clear();
     // With `Age`, `Cache-Status`, and `Content-Length` or `Connection`: no second table is made while it is filled.
     headers.reserve(entry.content.lines().count() + 4);
-    entry.content.put(&mut headers, |name| !not_modified || belongs_in_not_modified(name));
+    let block = entry.share();
+    entry.content.put(&block, &mut headers, |name| !not_modified || belongs_in_not_modified(name));
     let empty = not_modified || head;
     if head && !not_modified && states_length(entry.status) && !headers.contains_key(header::CONTENT_LENGTH) {
         headers.insert(header::CONTENT_LENGTH, entry.content.body_len().into());
@@ -181,7 +182,8 @@ pub fn show(shown: Shown, mut headers: HeaderMap, names: &[String]) -> Response<
         headers.insert(header::AGE, text::decimal(age));
     }
     headers.append(CACHE_STATUS, line.value(names));
-    let mut response = Response::new(if empty { Body::empty() } else { Body::Whole(Some(entry.body())) });
+    let mut response =
+        Response::new(if empty { Body::empty() } else { Body::Whole(Some(entry.content.cut(&block))) });
     *response.status_mut() = if not_modified { StatusCode::NOT_MODIFIED } else { entry.status };
     *response.headers_mut() = headers;
     response

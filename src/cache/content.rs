@@ -1,14 +1,13 @@
-//! Owns what a stored reply says, in as little memory as it takes: its header lines and its body in one allocation of their
-//! own, and the header lines of the request that it answers, shared ([`request_lines`]).
+//! Owns what a stored reply says, in as little memory as it takes: its header lines, its body and its key in one allocation
+//! of their own, and the header lines of the request that it answers, shared ([`request_lines`]).
 //!
 //! Before it: a fill has a reply whose lines and body are slices of a connection's read buffer, which they would keep
-//! alive. After it: a hit copies lines and body onto the wire as they lie here; whoever needs a `HeaderMap` (HTTP/2, what
-//! is asked for again) gets one whose values share the allocation. A `HeaderMap` of its own would take 104 bytes per line,
-//! half of them spare, where the line's text takes thirty.
+//! alive. After it: a hit copies lines and body onto the wire as they lie here; HTTP/2 gets a `HeaderMap` and a body that
+//! share the entry ([`super::entry::Entry::share`]). A `HeaderMap` of its own would take 104 bytes per line, half of them
+//! spare, where the line's text takes thirty.
 //!
 //! Invariant: what comes out is what went in: every line, in its order, byte for byte.
 
-use std::iter::repeat_n;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -23,9 +22,14 @@ pub mod request_lines;
 /// A reply's headers and body, and its request's headers.
 pub struct Content {
     /// Lines as HTTP/1.1 has them (`name: value`, CR, LF): the reply's without its length, its length. Then the body,
-    /// unless it is apart.
-    block: Arc<[u8]>,
-    request: RequestLines,
+    /// unless it is apart; then the key's bytes.
+    block: Box<[u8]>,
+    /// The request's lines.
+    request: Arc<Vec<u8>>,
+    /// The memory that they count for here, bytes.
+    request_weight: u16,
+    /// Of the key: the last bytes of the block.
+    key_len: u16,
     /// A body that is better sent from where it lies than copied.
     apart: Option<Box<Bytes>>,
     /// Before which byte of the reply's lines its length was stated.
@@ -43,11 +47,12 @@ struct Ends {
 impl Content {
     /// A reply's lines and body.
     pub fn new(headers: &HeaderMap, body: &Bytes) -> Self {
-        Self::answering(headers, body, RequestLines::default())
+        Self::answering(headers, body, RequestLines::default(), &[])
     }
 
-    /// The same, with the lines of the request that is to be sent when it is asked for again.
-    pub fn answering(headers: &HeaderMap, body: &Bytes, request: RequestLines) -> Self {
+    /// The same with the lines of the request that is to be sent when it is asked for again, and the bytes of the key under
+    /// which it is to be kept.
+    pub fn answering(headers: &HeaderMap, body: &Bytes, request: RequestLines, key: &[u8]) -> Self {
         let is_length = |name: &HeaderName| *name == header::CONTENT_LENGTH;
         let own = || headers.iter().filter(|(name, _)| !is_length(name));
         let length = || headers.iter().filter(|(name, _)| is_length(name));
@@ -55,23 +60,34 @@ impl Content {
         let lines = size(own());
         let stated = lines + size(length());
         let inside: &[u8] = if body.len() <= limits::COPIED_BODY_BYTES { body } else { &[] };
-        let mut block: Arc<[u8]> = repeat_n(0, stated as usize + inside.len()).collect();
-        let mut rest = Arc::get_mut(&mut block).expect("nobody else has it yet");
-        write(own().chain(length()), &mut rest);
-        rest.put_slice(inside);
+        let mut block = Vec::with_capacity(stated as usize + inside.len() + key.len());
+        write(own().chain(length()), &mut block);
+        block.put_slice(inside);
+        block.put_slice(key);
         Self {
-            block,
-            request,
+            block: block.into(),
+            request: request.lines,
+            request_weight: request.weight,
+            key_len: u16::try_from(key.len()).expect("it is made of a request's head, which is bounded far below"),
             apart: (inside.len() < body.len()).then(|| Box::new(kept(body))),
             length_at: size(before),
             ends: Ends { lines, length: stated },
         }
     }
 
-    /// The same body under other headers and as the answer to another request.
+    /// The same body under other headers and as the answer to another request for the same key.
     #[must_use]
     pub fn under(&self, headers: &HeaderMap, request: RequestLines) -> Self {
-        Self::answering(headers, &self.body(), request)
+        Self::answering(headers, &self.body(), request, self.key())
+    }
+
+    /// The bytes of its key; none of what is not kept under one, or beside it.
+    pub fn key(&self) -> &[u8] {
+        &self.block[self.key_at()..]
+    }
+
+    fn key_at(&self) -> usize {
+        self.block.len() - usize::from(self.key_len)
     }
 
     /// The reply's lines as they stand on the wire, without its length.
@@ -84,18 +100,27 @@ impl Content {
         self.reply().into_iter().flat_map(|part| lines(&self.block[part]))
     }
 
-    /// Appends those of the reply's lines whose names are `wanted`.
-    pub fn put(&self, headers: &mut HeaderMap, wanted: impl Fn(&str) -> bool) {
-        let shared = Bytes::from_owner(self.block.clone());
+    /// All that lies here: what [`Content::put`] and [`Content::cut`] take slices of, once it is shared.
+    pub fn block(&self) -> &[u8] {
+        &self.block
+    }
+
+    /// Appends those of the reply's lines whose names are `wanted`, as slices of the `block`.
+    pub fn put(&self, block: &Bytes, headers: &mut HeaderMap, wanted: impl Fn(&str) -> bool) {
         for part in self.reply() {
-            append(&shared.slice(part), headers, &wanted);
+            append(&block.slice(part), headers, &wanted);
         }
     }
 
-    /// The reply's headers.
+    /// The body, a slice of the `block`.
+    pub fn cut(&self, block: &Bytes) -> Bytes {
+        self.apart.as_deref().map_or_else(|| block.slice(self.ends.length as usize..self.key_at()), Bytes::clone)
+    }
+
+    /// The reply's headers, a copy.
     pub fn headers(&self) -> HeaderMap {
         let mut map = HeaderMap::with_capacity(self.lines().count());
-        self.put(&mut map, |_| true);
+        self.put(&Bytes::copy_from_slice(&self.block[..self.ends.length as usize]), &mut map, |_| true);
         map
     }
 
@@ -112,21 +137,18 @@ impl Content {
     /// The request's headers.
     pub fn request(&self) -> HeaderMap {
         let mut map = HeaderMap::new();
-        append(&Bytes::from_owner(self.request.lines.clone()), &mut map, &|_| true);
+        append(&Bytes::copy_from_slice(&self.request), &mut map, &|_| true);
         map
     }
 
-    /// The body, sharing its bytes.
+    /// The body: a copy, unless it is apart.
     pub fn body(&self) -> Bytes {
-        match &self.apart {
-            Some(body) => (**body).clone(),
-            None => Bytes::from_owner(self.block.clone()).slice(self.ends.length as usize..),
-        }
+        self.to_copy().map_or_else(Bytes::clone, Bytes::copy_from_slice)
     }
 
     /// The body, to be copied; what is apart is better sent from where it lies.
     pub fn to_copy(&self) -> Result<&[u8], &Bytes> {
-        self.apart.as_deref().map_or_else(|| Ok(&self.block[self.ends.length as usize..]), Err)
+        self.apart.as_deref().map_or_else(|| Ok(&self.block[self.ends.length as usize..self.key_at()]), Err)
     }
 
     /// The body's length, bytes.
@@ -136,10 +158,10 @@ impl Content {
 
     /// The memory it takes beside itself, bytes.
     pub fn weight(&self) -> usize {
-        /// What counts the sharers of an `Arc`, and of `Bytes`.
-        const SHARED: (usize, usize) = (16, 24);
-        let apart = self.apart.as_ref().map_or(0, |body| size_of::<Bytes>() + SHARED.1 + body.len());
-        SHARED.0 + self.block.len() + apart + self.request.weight as usize
+        /// What counts the sharers of `Bytes`.
+        const SHARED: usize = 24;
+        let apart = self.apart.as_ref().map_or(0, |body| size_of::<Bytes>() + SHARED + body.len());
+        self.block.len() + apart + self.request_weight as usize
     }
 
     /// Where the reply's lines are, in their order.
@@ -234,12 +256,16 @@ mod tests {
             ],
         ) {
             let (reply, request, body) = (map(&reply), map(&request), Bytes::from(vec![b'x'; body]));
-            let content = Content::answering(&reply, &body, RequestLines::alone(&request));
+            let content = Content::answering(&reply, &body, RequestLines::alone(&request), b"key");
+            prop_assert_eq!(content.key(), b"key");
             prop_assert_eq!(content.headers(), reply.clone());
             prop_assert_eq!(content.request(), request.clone());
             prop_assert_eq!(content.body(), body.clone());
             prop_assert_eq!(content.body_len(), body.len());
             prop_assert!(content.headers().iter().eq(reply.iter()), "in the same order");
+            let (block, mut shared) = (Bytes::copy_from_slice(content.block()), HeaderMap::new());
+            content.put(&block, &mut shared, |_| true);
+            prop_assert_eq!((shared, content.cut(&block)), (reply.clone(), body.clone()));
             prop_assert!(content.lines().eq(reply.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))));
             let mut wire = Vec::new();
             for (name, value) in reply.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH) {
@@ -253,6 +279,7 @@ mod tests {
             }
             let again = content.under(&request, RequestLines::alone(&reply));
             prop_assert_eq!((again.headers(), again.request(), again.body()), (request, reply, body));
+            prop_assert_eq!(again.key(), b"key");
         }
     }
 

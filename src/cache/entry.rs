@@ -22,7 +22,7 @@ use crate::origin::reply::{Outgoing, Reply};
 pub struct Entry {
     /// The region's status.
     pub status: StatusCode,
-    /// The region's headers, end-to-end ones only, without `Age`; the body, shared with every reader; and, of a routed
+    /// The region's headers, end-to-end ones only, without `Age`; the body; and, of a routed
     /// entry, the headers of the request that it answers.
     pub content: Content,
     /// Who answered.
@@ -69,7 +69,7 @@ impl Entry {
         }
     }
 
-    /// The region's headers, put together anew.
+    /// The region's headers, a copy.
     pub fn headers(&self) -> HeaderMap {
         self.content.headers()
     }
@@ -79,7 +79,19 @@ impl Entry {
         self.content.header(name)
     }
 
-    /// The body, shared.
+    /// Its lines and its body where they lie, which stay as long as what is cut from this ([`Content::put`],
+    /// [`Content::cut`]).
+    pub fn share(self: &Arc<Self>) -> Bytes {
+        struct Shared(Arc<Entry>);
+        impl AsRef<[u8]> for Shared {
+            fn as_ref(&self) -> &[u8] {
+                self.0.content.block()
+            }
+        }
+        Bytes::from_owner(Shared(Arc::clone(self)))
+    }
+
+    /// The body: a copy of what is small.
     pub fn body(&self) -> Bytes {
         self.content.body()
     }
@@ -97,7 +109,7 @@ impl Entry {
         self.age_at_receipt.get() + now.since(self.sent)
     }
 
-    /// The memory it takes, bytes: body, headers, and what it hangs on.
+    /// The memory it takes, bytes: body, headers, the key if it holds it, and what it hangs on.
     pub fn weight(&self) -> usize {
         let hold = match &self.hold {
             Hold::Routed(routed) => routed.shows.weight() + routed.digest.as_ref().map_or(0, |_| size_of::<u128>()),
@@ -191,7 +203,7 @@ pub struct Routed {
     pub standing: Standing,
     /// Regions that were LIVE when the request was sent, with their epoch then in `Horizon` order: an epoch per region,
     /// shared by entries filled alike.
-    pub epochs: Arc<[Epoch]>,
+    pub epochs: Arc<Vec<Epoch>>,
     /// Regions LIVE at that time.
     pub live: RegionSet,
     /// When it was last confirmed by a region.

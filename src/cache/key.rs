@@ -48,20 +48,7 @@ pub struct Key {
     bytes: Arc<[u8]>,
 }
 
-/// A key as it is kept where nobody shares it, a million times.
-pub(super) struct KeyBytes {
-    hash: u64,
-    bytes: Box<[u8]>,
-}
-
-impl KeyBytes {
-    /// What to look it up by.
-    pub(super) fn as_ref(&self) -> KeyRef<'_> {
-        KeyRef { hash: self.hash, bytes: &self.bytes }
-    }
-}
-
-/// A key as it is looked up: borrowed from a [`KeyBuffer`].
+/// A key as it is looked up: borrowed from a [`KeyBuffer`], or from what is kept under it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyRef<'a> {
     hash: u64,
@@ -85,20 +72,20 @@ impl Key {
     }
 }
 
-impl KeyRef<'_> {
+impl<'a> KeyRef<'a> {
+    /// The key with this hash and these bytes, which lie with what is kept under it.
+    pub(super) const fn kept(hash: u64, bytes: &'a [u8]) -> Self {
+        Self { hash, bytes }
+    }
+
+    /// What is to lie with what is kept under it.
+    pub(super) const fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// The key to keep.
     pub fn to_key(self) -> Key {
         Key { hash: self.hash, bytes: self.bytes.into() }
-    }
-
-    /// The key to keep alone.
-    pub(super) fn to_bytes(self) -> KeyBytes {
-        KeyBytes { hash: self.hash, bytes: self.bytes.into() }
-    }
-
-    /// The memory its bytes take.
-    pub(super) const fn len(self) -> usize {
-        self.bytes.len()
     }
 
     /// The path and query that it is of, as the caller wrote them.

@@ -26,35 +26,88 @@ mod kept;
 #[cfg(test)]
 mod tests;
 
-/// What one key holds.
+/// What one key holds, and the key's bytes.
 #[derive(Clone, Debug)]
 enum Held {
+    /// An entry that holds its key itself ([`Content::key`]): a routed one.
+    Entry(Arc<Entry>),
+    /// Anything else.
+    Apart(Arc<Apart>),
+}
+
+#[derive(Debug)]
+struct Apart {
+    key: Key,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
     Entry(Arc<Entry>),
     /// Under a primary key: where the replies that vary are (RFC 9111, 4.1).
-    Variants(Arc<Variants>),
+    Variants(Variants),
 }
 
 impl Held {
+    fn entry_under(key: KeyRef<'_>, entry: &Arc<Entry>) -> Self {
+        let entry = Arc::clone(entry);
+        if entry.content.key() == key.bytes() { Self::Entry(entry) } else { Self::apart(key, What::Entry(entry)) }
+    }
+
+    fn apart(key: KeyRef<'_>, what: What) -> Self {
+        Self::Apart(Arc::new(Apart { key: key.to_key(), what }))
+    }
+
+    /// The bytes of its key.
+    fn key(&self) -> &[u8] {
+        match self {
+            Self::Entry(entry) => entry.content.key(),
+            Self::Apart(apart) => apart.key.as_ref().bytes(),
+        }
+    }
+
+    fn entry(&self) -> Option<&Arc<Entry>> {
+        match self {
+            Self::Entry(entry) => Some(entry),
+            Self::Apart(apart) => match &apart.what {
+                What::Entry(entry) => Some(entry),
+                What::Variants(_) => None,
+            },
+        }
+    }
+
+    fn variants(&self) -> Option<&Variants> {
+        match self {
+            Self::Apart(apart) => match &apart.what {
+                What::Variants(variants) => Some(variants),
+                What::Entry(_) => None,
+            },
+            Self::Entry(_) => None,
+        }
+    }
+
     /// The memory it takes with its key, bytes.
-    fn weight(&self, key: KeyRef<'_>) -> usize {
+    fn weight(&self) -> usize {
         // What is around it: its slot, the record's place in its table, the index's place, what counts sharers, what the
         // allocator rounds up. Measured at 20,000 entries, as memory of the process.
         const AROUND: usize = 270;
         const _: () = assert!(limits::REPLY_BODY_BYTES / AROUND < limits::UNTOLD_RELEASES);
-        let held = match self {
-            Self::Entry(entry) => entry.weight(),
-            Self::Variants(variants) => variants.weight(),
+        let held = self.entry().map_or(0, |entry| entry.weight()) + self.variants().map_or(0, Variants::weight);
+        let apart = match self {
+            Self::Entry(_) => 0,
+            Self::Apart(apart) => size_of::<Apart>() + apart.key.len(),
         };
-        AROUND + key.len() + held
+        AROUND + held + apart
     }
 
-    /// It is under `key` no more: replaced, removed or `evicted`. Only notes it; what follows is done in
+    /// It is under the key with this hash no more: replaced, removed or `evicted`. Only notes it; what follows is done in
     /// [`Store::settle`], when what made it leave is done.
-    fn leave(&self, key: KeyRef<'_>, evicted: bool, index: &Index) {
-        match self {
-            Self::Entry(entry) => index.remove(key.hash(), entry.shows()),
-            Self::Variants(variants) if evicted => index.orphan(&variants.keys),
-            Self::Variants(_) => {}
+    fn leave(&self, key: u64, evicted: bool, index: &Index) {
+        if let Some(entry) = self.entry() {
+            index.remove(key, entry.shows());
+        }
+        if let Some(variants) = self.variants().filter(|_| evicted) {
+            index.orphan(&variants.keys);
         }
     }
 }
@@ -146,20 +199,17 @@ impl Store {
     pub fn get(&self, key: KeyRef<'_>) -> Option<Arc<Entry>> {
         match self.kept.get(key)? {
             Held::Entry(entry) => Some(entry),
-            Held::Variants(_) => None,
+            held @ Held::Apart(_) => held.entry().cloned(),
         }
     }
 
     /// The stored reply of an unrouted URI that a request with `headers` selects, the newest if several match (RFC 9111,
     /// 4.1).
     pub fn select(&self, buffer: &mut KeyBuffer, path_and_query: &str, headers: &HeaderMap) -> Option<Arc<Entry>> {
-        match self.kept.get(buffer.primary(path_and_query))? {
-            Held::Entry(entry) => Some(entry),
-            Held::Variants(variants) => {
-                let mut select = |names: &[HeaderName]| self.get(buffer.variant(path_and_query, names, headers));
-                variants.sets.iter().filter_map(|names| select(names)).max_by_key(|entry| entry.sent)
-            }
-        }
+        let held = self.kept.get(buffer.primary(path_and_query))?;
+        let Some(variants) = held.variants() else { return held.entry().cloned() };
+        let mut select = |names: &[HeaderName]| self.get(buffer.variant(path_and_query, names, headers));
+        variants.sets.iter().filter_map(|names| select(names)).max_by_key(|entry| entry.sent)
     }
 
     /// Puts a routed entry, unless one that it does not supersede is there ([`Entry::supersedes`]). Atomic for its key.
@@ -207,11 +257,11 @@ impl Store {
     fn put_if(&self, key: KeyRef<'_>, entry: &Arc<Entry>, allowed: impl Fn() -> bool) -> Option<Put> {
         let mut put = Some(Put::Stored);
         self.kept.change(key, |current| {
-            put = match current {
+            put = match current.map(Held::entry) {
                 _ if !allowed() => Some(Put::Invalidated),
-                Some(Held::Variants(_)) => None,
-                Some(Held::Entry(stored)) if !entry.supersedes(stored) => Some(Put::Outdated(Arc::clone(stored))),
-                _ => return Change::Put(Held::Entry(Arc::clone(entry))),
+                Some(None) => None,
+                Some(Some(stored)) if !entry.supersedes(stored) => Some(Put::Outdated(Arc::clone(stored))),
+                _ => return Change::Put(Held::entry_under(key, entry)),
             };
             Change::Keep
         });
@@ -224,14 +274,14 @@ impl Store {
         let (mut gone, mut invalidated) = (Vec::new(), false);
         self.kept.change(primary.as_ref(), |current| {
             invalidated = !allowed();
-            let listed = match current {
+            let listed = match current.and_then(Held::variants) {
                 _ if invalidated => None,
-                Some(Held::Variants(variants)) => variants.with(names, variant),
-                _ => Variants::default().with(names, variant),
+                Some(variants) => variants.with(names, variant),
+                None => Variants::default().with(names, variant),
             };
             listed.map_or(Change::Keep, |(variants, spare)| {
                 gone = spare;
-                Change::Put(Held::Variants(Arc::new(variants)))
+                Change::Put(Held::apart(primary.as_ref(), What::Variants(variants)))
             })
         });
         if invalidated {
@@ -254,15 +304,15 @@ impl Store {
     pub fn invalidate(&self, buffer: &mut KeyBuffer, path_and_query: &str, now: Moment) {
         let primary = buffer.primary(path_and_query).to_key();
         self.invalidation(primary.as_ref()).fetch_max(now.as_nanos(), Ordering::SeqCst);
-        let mut variants = None;
+        let mut variants = Vec::new();
         // Under the key's own lock, so that a fill that is putting is either done, and removed, or sees the moment above.
         self.kept.change(primary.as_ref(), |current| {
-            if let Some(Held::Variants(listed)) = current {
-                variants = Some(Arc::clone(listed));
+            if let Some(listed) = current.and_then(Held::variants) {
+                variants.clone_from(&listed.keys);
             }
             Change::Remove
         });
-        for key in variants.iter().flat_map(|variants| &variants.keys) {
+        for key in &variants {
             self.kept.remove(key.as_ref());
         }
         self.settle();
@@ -291,10 +341,7 @@ impl Store {
 
     /// The entries under keys with this hash: one, as good as always.
     fn under(&self, hash: u64) -> Vec<(Key, Arc<Entry>)> {
-        let entry = |(key, held)| match held {
-            Held::Entry(entry) => Some((key, entry)),
-            Held::Variants(_) => None,
-        };
+        let entry = |(key, held): (Key, Held)| held.entry().map(|entry| (key, Arc::clone(entry)));
         self.kept.under(hash).into_iter().filter_map(entry).collect()
     }
 

@@ -34,9 +34,12 @@ pub struct Record {
     marked_at: AtomicU64,
     /// Seconds since boot of the latest read; not part of the snapshot.
     read_at: AtomicU32,
-    /// R2: what was sent before this may have missed an announcement whose slot was lost; `ZERO` if none was.
-    lost_until: Moment,
+    /// R2: what was sent before this, seconds since boot rounded up, may have missed an announcement whose slot was lost;
+    /// zero if none was.
+    lost_until: u32,
 }
+
+const _: () = assert!(size_of::<Record>() == 64, "a cache line, and with what counts its holders 80 bytes");
 
 /// A record's state at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,7 +141,8 @@ impl Snapshot {
 impl Record {
     /// A cell in this state; see `may_have_missed` for `lost_until`.
     pub(super) fn new(id: RecordId, state: Snapshot, lost_until: Moment) -> Self {
-        let record = Self { lost_until, ..Self::unheard(id) };
+        let lost_until = u32::try_from(lost_until.since(Moment::ZERO).as_nanos().div_ceil(1_000_000_000));
+        let record = Self { lost_until: lost_until.unwrap_or(u32::MAX), ..Self::unheard(id) };
         record.store(state);
         record
     }
@@ -155,7 +159,7 @@ impl Record {
             unversioned: AtomicU64::new(0),
             marked_at: AtomicU64::new(0),
             read_at: AtomicU32::new(0),
-            lost_until: Moment::ZERO,
+            lost_until: 0,
         }
     }
 
@@ -220,7 +224,7 @@ impl Record {
     /// R2: the cell began from nothing while an evicted slot might have been this record's, and a request sent at
     /// `sent` is too early to be sure of a region that lags.
     pub(super) fn may_have_missed(&self, sent: Moment) -> bool {
-        sent < self.lost_until
+        sent < Moment::ZERO + Duration::from_secs(self.lost_until.into())
     }
 }
 
@@ -279,6 +283,16 @@ mod tests {
                 });
             }
         });
+    }
+
+    /// R2. Rounded the other way, what was sent in the last second would count as sure.
+    #[test]
+    fn what_was_sent_before_a_slot_was_lost_may_have_missed_it_for_up_to_a_second_longer() {
+        let after = |millis| Moment::ZERO + Duration::from_millis(millis);
+        let record = Record::new(ID, Snapshot::default(), after(7_001));
+        assert!(record.may_have_missed(after(7_000)) && record.may_have_missed(after(7_999)));
+        assert!(!record.may_have_missed(after(8_000)));
+        assert!(!Record::unheard(ID).may_have_missed(Moment::ZERO));
     }
 
     #[test]

@@ -65,14 +65,14 @@ impl Sent {
     /// Every region's epoch when the request was sent, for [`Routed::epochs`].
     ///
     /// Epochs seldom move, so that nearly all entries share one list.
-    pub fn epochs(&self) -> Arc<[Epoch]> {
-        static LAST: Mutex<Option<Arc<[Epoch]>>> = Mutex::new(None);
+    pub fn epochs(&self) -> Arc<Vec<Epoch>> {
+        static LAST: Mutex<Option<Arc<Vec<Epoch>>>> = Mutex::new(None);
         let epochs = || self.horizon.regions.iter().map(|sight| sight.epoch);
         // Replaced whole: a panic elsewhere cannot leave half of one.
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
             Some(last) if last.iter().copied().eq(epochs()) => last.clone(),
-            _ => last.insert(epochs().collect()).clone(),
+            _ => last.insert(Arc::new(epochs().collect())).clone(),
         }
     }
 }
@@ -215,7 +215,7 @@ fn best_witness(entry: &Routed, horizon: &Horizon, now: Moment) -> Witness {
 
 /// The regions, LIVE when the request was sent, whose epoch has not moved since (R10).
 fn unbroken<'a>(entry: &'a Routed, horizon: &'a Horizon) -> impl Iterator<Item = &'a Sight> {
-    let epochs = (0u8..).map(RegionId).zip(horizon.regions.iter().zip(&*entry.epochs));
+    let epochs = (0u8..).map(RegionId).zip(horizon.regions.iter().zip(entry.epochs.iter()));
     epochs
         .filter(|(region, (sight, epoch))| entry.live.contains(*region) && sight.epoch == **epoch)
         .map(|(_, (sight, _))| sight)

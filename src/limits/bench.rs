@@ -20,8 +20,9 @@ pub const BENCH_READ_BYTES: usize = 64 * KIB;
 pub const BENCH_WINDOW_BYTES: u32 = 8 << 20;
 /// Sockets that one look at the kernel tells of.
 pub const BENCH_EVENTS: usize = 256;
-/// Requests of an open loop that are due and wait for a connection; what more comes due has failed.
-pub const BENCH_BACKLOG: u64 = 10_000;
+/// Requests of an open loop that are due and wait for a connection; what more comes due has failed. At 100,000 a second
+/// they are as patient as [`BENCH_ANSWER_WAIT`]: a pause is told by the latencies of those whom it kept waiting.
+pub const BENCH_BACKLOG: u64 = 1_000_000;
 /// How long nothing may be answered before everything under way has failed.
 pub const BENCH_ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// Connections of the load generator.

@@ -16,9 +16,9 @@ use crate::limits;
 /// Lines as HTTP/1.1 has them (`name: value`, CR, LF).
 #[derive(Clone, Default)]
 pub struct RequestLines {
-    pub(super) lines: Arc<[u8]>,
+    pub(super) lines: Arc<Vec<u8>>,
     /// The memory they take, bytes; none when others hold them too.
-    pub(super) weight: u32,
+    pub(super) weight: u16,
 }
 
 impl RequestLines {
@@ -26,13 +26,13 @@ impl RequestLines {
     pub fn alone(headers: &HeaderMap) -> Self {
         let mut lines = Vec::with_capacity(size(headers.iter()) as usize);
         write(headers.iter(), &mut lines);
-        Self::counted(lines.into())
+        Self::counted(Arc::new(lines))
     }
 
-    fn counted(lines: Arc<[u8]>) -> Self {
-        /// What counts the sharers.
-        const SHARED: u32 = 16;
-        let weight = SHARED + u32::try_from(lines.len()).expect("heads are bounded far below");
+    fn counted(lines: Arc<Vec<u8>>) -> Self {
+        /// The list, and what counts the sharers.
+        const SHARED: u16 = 24 + 16;
+        let weight = SHARED + u16::try_from(lines.len()).expect("heads are bounded far below");
         Self { lines, weight }
     }
 }
@@ -48,7 +48,7 @@ impl std::fmt::Debug for RequestLines {
 #[derive(Debug)]
 pub struct Requests(Mutex<Box<[Place]>>);
 
-type Place = Option<Weak<[u8]>>;
+type Place = Option<Weak<Vec<u8>>>;
 
 impl Default for Requests {
     fn default() -> Self {
@@ -93,8 +93,8 @@ mod tests {
         let [first, second, third, other] =
             ["text/html", "text/html", "text/html", "text/plain"].map(|what| requests.share(&accepting(what)));
         assert!(Arc::ptr_eq(&first.lines, &second.lines) && !Arc::ptr_eq(&first.lines, &other.lines));
-        assert_eq!((&*first.lines, first.weight, third.weight), (&b"accept: text/html\r\n"[..], 35, 0));
-        assert_eq!(&*other.lines, b"accept: text/plain\r\n");
+        assert_eq!((&first.lines[..], first.weight, third.weight), (&b"accept: text/html\r\n"[..], 59, 0));
+        assert_eq!(&other.lines[..], b"accept: text/plain\r\n");
     }
 
     /// A fill puts its entry again when all regions have answered.
@@ -104,7 +104,7 @@ mod tests {
         let mut only = requests.share(&accepting("text/html"));
         for _ in 0..3 {
             only = requests.share(&accepting("text/html"));
-            assert_eq!(only.weight, 35);
+            assert_eq!(only.weight, 59);
         }
         drop(only);
     }
@@ -114,6 +114,6 @@ mod tests {
         let requests = Requests::default();
         let lines = Arc::downgrade(&requests.share(&accepting("text/html")).lines);
         assert!(lines.upgrade().is_none());
-        assert_eq!(requests.share(&accepting("text/html")).weight, 35, "whoever brings them again weighs them");
+        assert_eq!(requests.share(&accepting("text/html")).weight, 59, "whoever brings them again weighs them");
     }
 }

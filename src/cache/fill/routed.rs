@@ -279,6 +279,7 @@ impl RoutedFill<'_> {
                 &fields::whole(&reply.headers, received(reply)),
                 &reply.body,
                 self.request_lines(),
+                self.ask.key.as_ref().bytes(),
             ),
             region: reply.region,
             sent: self.sent.at,

@@ -16,7 +16,7 @@ use hashbrown::HashTable;
 
 use super::Held;
 use super::index::Index;
-use crate::cache::key::{Key, KeyBytes, KeyRef};
+use crate::cache::key::{Key, KeyRef};
 use crate::limits;
 
 #[cfg(test)]
@@ -55,9 +55,21 @@ struct Shard {
     hand: usize,
 }
 
+/// What is kept, which knows its key, and the key's hash.
 struct Slot {
-    key: KeyBytes,
+    hash: u64,
     held: Held,
+}
+
+impl Slot {
+    /// What is kept is only looked at when the hashes agree.
+    fn is_under(&self, key: KeyRef<'_>) -> bool {
+        self.hash == key.hash() && self.held.key() == key.bytes()
+    }
+
+    fn key(&self) -> KeyRef<'_> {
+        KeyRef::kept(self.hash, self.held.key())
+    }
 }
 
 /// The part of a state that counts reads, and how many are told apart.
@@ -98,8 +110,8 @@ impl Kept {
     pub(super) fn under(&self, hash: u64) -> Vec<(Key, Held)> {
         let shard = read(self.shard(hash));
         let slots = shard.table.iter_hash(hash).map(|place| &shard.slots[*place as usize]);
-        let found = slots.filter(|slot| slot.key.as_ref().hash() == hash);
-        found.map(|slot| (slot.key.as_ref().to_key(), slot.held.clone())).collect()
+        let found = slots.filter(|slot| slot.hash == hash);
+        found.map(|slot| (slot.key().to_key(), slot.held.clone())).collect()
     }
 
     /// Does what `decide` says of what is under `key`, while nobody else changes it. `decide` may not come back here.
@@ -111,17 +123,17 @@ impl Kept {
             Change::Keep => return,
             Change::Remove => (place.map(|place| self.take(&mut shard, place).held), None),
             // It would push out all the rest, and then itself.
-            Change::Put(held) if held.weight(key) as u64 > self.capacity => {
+            Change::Put(held) if held.weight() as u64 > self.capacity => {
                 (place.map(|place| self.take(&mut shard, place).held), Some(held))
             }
             Change::Put(held) => {
-                came = held.weight(key) as u64;
-                (self.put(&mut shard, place, key, held), None)
+                came = held.weight() as u64;
+                (self.put(&mut shard, place, key.hash(), held), None)
             }
         };
         drop(shard);
-        self.left(key, gone, false);
-        self.left(key, refused, true);
+        self.left(key.hash(), gone, false);
+        self.left(key.hash(), refused, true);
         self.clear(self.capacity, (came > 0).then_some((key.hash(), came)));
     }
 
@@ -130,9 +142,7 @@ impl Kept {
         let mut shard = write(self.shard(key.hash()));
         let gone = shard.find(key).map(|place| self.take(&mut shard, place));
         drop(shard);
-        if let Some(Slot { key, held }) = gone {
-            self.left(key.as_ref(), Some(held), false);
-        }
+        self.left(key.hash(), gone.map(|slot| slot.held), false);
     }
 
     /// Lets go of what is worth least until no more than `wanted` bytes are kept.
@@ -149,8 +159,8 @@ impl Kept {
         while self.weight() > wanted {
             let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.shards.len();
             let gone = self.come_by(&mut write(&self.shards[turn]), share, newcomer.map(|(hash, _)| hash));
-            if let Some(Slot { key, held }) = gone {
-                self.left(key.as_ref(), Some(held), true);
+            if let Some(Slot { hash, held }) = gone {
+                self.left(hash, Some(held), true);
             }
         }
     }
@@ -165,23 +175,23 @@ impl Kept {
         self.shards.iter().map(|shard| read(shard).slots.len()).sum()
     }
 
-    fn left(&self, key: KeyRef<'_>, gone: Option<Held>, evicted: bool) {
+    fn left(&self, key: u64, gone: Option<Held>, evicted: bool) {
         if let Some(held) = gone {
             held.leave(key, evicted, &self.index);
         }
     }
 
     /// Returns what it takes the place of. That was read as often as this will be.
-    fn put(&self, shard: &mut Shard, place: Option<usize>, key: KeyRef<'_>, held: Held) -> Option<Held> {
-        let weight = held.weight(key) as u64;
+    fn put(&self, shard: &mut Shard, place: Option<usize>, hash: u64, held: Held) -> Option<Held> {
+        let weight = held.weight() as u64;
         let Some(place) = place else {
             self.weight.fetch_add(weight, Ordering::Relaxed);
-            shard.push(Slot { key: key.to_bytes(), held });
+            shard.push(Slot { hash, held });
             return None;
         };
         let gone = std::mem::replace(&mut shard.slots[place].held, held);
         // In one step: nobody is to make room for both. Less than nothing wraps, and so does the sum.
-        let more = weight.wrapping_sub(gone.weight(key) as u64);
+        let more = weight.wrapping_sub(gone.weight() as u64);
         self.weight.fetch_add(more, Ordering::Relaxed);
         if *shard.states[place].get_mut() & ESTABLISHED != 0 {
             self.established.fetch_add(more, Ordering::Relaxed);
@@ -191,7 +201,7 @@ impl Kept {
 
     fn take(&self, shard: &mut Shard, place: usize) -> Slot {
         let (slot, state) = shard.remove(place);
-        let weight = slot.held.weight(slot.key.as_ref()) as u64;
+        let weight = slot.held.weight() as u64;
         self.weight.fetch_sub(weight, Ordering::Relaxed);
         if state & ESTABLISHED != 0 {
             self.established.fetch_sub(weight, Ordering::Relaxed);
@@ -217,12 +227,11 @@ impl Kept {
                     }
                 }
                 new if new & NEW != 0 => *state = new & READS,
-                0 if newcomer == Some(shard.slots[place].key.as_ref().hash()) => {}
+                0 if newcomer == Some(shard.slots[place].hash) => {}
                 0 => return Some(self.take(shard, place)),
                 _ => {
                     *state = ESTABLISHED;
-                    let Slot { key, held } = &shard.slots[place];
-                    self.established.fetch_add(held.weight(key.as_ref()) as u64, Ordering::Relaxed);
+                    self.established.fetch_add(shard.slots[place].held.weight() as u64, Ordering::Relaxed);
                 }
             }
             shard.hand += 1;
@@ -238,7 +247,7 @@ impl Kept {
 
 impl Shard {
     fn find(&self, key: KeyRef<'_>) -> Option<usize> {
-        let place = self.table.find(key.hash(), |place| self.slots[*place as usize].key.as_ref() == key);
+        let place = self.table.find(key.hash(), |place| self.slots[*place as usize].is_under(key));
         place.map(|place| *place as usize)
     }
 
@@ -250,16 +259,16 @@ impl Shard {
             self.states.reserve_exact(more);
         }
         let place = u32::try_from(self.slots.len()).expect("that many do not fit into memory");
-        let hash = slot.key.as_ref().hash();
+        let hash = slot.hash;
         self.slots.push(slot);
         self.states.push(AtomicU8::new(NEW));
         let slots = &self.slots;
-        self.table.insert_unique(hash, place, |place| slots[*place as usize].key.as_ref().hash());
+        self.table.insert_unique(hash, place, |place| slots[*place as usize].hash);
     }
 
     /// Takes out the slot at `place`, and puts the last one there.
     fn remove(&mut self, place: usize) -> (Slot, u8) {
-        let hash = |shard: &Self, place: usize| shard.slots[place].key.as_ref().hash();
+        let hash = |shard: &Self, place: usize| shard.slots[place].hash;
         let last = self.slots.len() - 1;
         let (this, moved) = (hash(self, place), hash(self, last));
         let found = self.table.find_entry(this, |found| *found as usize == place);
@@ -280,7 +289,7 @@ impl Shard {
             let room = 2 * slots.len();
             slots.shrink_to(room);
             states.shrink_to(room);
-            table.shrink_to(room, |place| slots[*place as usize].key.as_ref().hash());
+            table.shrink_to(room, |place| slots[*place as usize].hash);
         }
     }
 }

@@ -49,7 +49,7 @@ fn routed(sent: u64, shows: &[(u64, u64, u64)]) -> Arc<Entry> {
         shows: shows.collect(),
         digest: None,
         standing: Standing::Confirmed,
-        epochs: [].into(),
+        epochs: vec![].into(),
         live: RegionSet::EMPTY,
         confirmed: at(sent),
         ttl: Duration::from_secs(3_600).into(),

@@ -61,7 +61,7 @@ fn entry(state: Snapshot) -> Routed {
         shows: Shows::One([Shown { record, version: Version(5), generation: Generation(1) }]),
         digest: None,
         standing: Standing::Confirmed,
-        epochs: [Epoch(3), Epoch(3)].into(),
+        epochs: vec![Epoch(3), Epoch(3)].into(),
         live: RegionSet::first(2),
         confirmed: at(100),
         ttl: Duration::from_secs(3_600).into(),

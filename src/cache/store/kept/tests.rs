@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
 use super::*;
-use crate::cache::content::Content;
+use crate::cache::content::{Content, request_lines::RequestLines};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::{KeyBuffer, Seed};
 use crate::clock::{Moment, Span};
@@ -16,38 +16,55 @@ fn key(number: usize) -> Key {
     KeyBuffer::new(Seed::fixed(1)).primary(&format!("/{number:08}")).to_key()
 }
 
-fn held(body: usize) -> Held {
-    Held::Entry(Arc::new(Entry {
+/// An entry that can be kept under any key.
+fn entry(body: usize) -> Arc<Entry> {
+    keyed(body, &[])
+}
+
+/// One that holds its key, as routed ones do.
+fn own(number: usize, body: usize) -> Arc<Entry> {
+    keyed(body, key(number).as_ref().bytes())
+}
+
+fn keyed(body: usize, key: &[u8]) -> Arc<Entry> {
+    let body = Bytes::from(vec![0; body]);
+    Arc::new(Entry {
         status: StatusCode::OK,
-        content: Content::new(&HeaderMap::new(), &Bytes::from(vec![0; body])),
+        content: Content::answering(&HeaderMap::new(), &body, RequestLines::default(), key),
         region: RegionId(0),
         sent: Moment::ZERO,
         age_at_receipt: Span::default(),
         hold: Hold::Passing,
-    }))
+    })
 }
 
-/// Room for so many of `held(0)`.
+/// What that many bytes weigh under any key.
+fn weight(body: usize) -> usize {
+    Held::entry_under(key(0).as_ref(), &entry(body)).weight()
+}
+
+/// Room for so many of `entry(0)`.
 fn room_for(entries: usize) -> Kept {
-    Kept::new((entries * held(0).weight(key(0).as_ref())) as u64, Arc::default())
+    Kept::new((entries * weight(0)) as u64, Arc::default())
 }
 
-fn put(kept: &Kept, number: usize, held: &Held) {
-    kept.change(key(number).as_ref(), |_| Change::Put(held.clone()));
+fn put(kept: &Kept, number: usize, entry: &Arc<Entry>) {
+    let key = key(number);
+    kept.change(key.as_ref(), |_| Change::Put(Held::entry_under(key.as_ref(), entry)));
 }
 
 /// As a cache is used: what is not there is put.
-fn ask(kept: &Kept, number: usize, held: &Held) -> bool {
+fn ask(kept: &Kept, number: usize, entry: &Arc<Entry>) -> bool {
     let hit = kept.get(key(number).as_ref()).is_some();
     if !hit {
-        put(kept, number, held);
+        put(kept, number, entry);
     }
     hit
 }
 
 #[test]
 fn a_scan_does_not_flush_what_is_hot() {
-    let (kept, held) = (room_for(1_000), held(0));
+    let (kept, held) = (room_for(1_000), entry(0));
     for _ in 0..4 {
         for hot in 0..500 {
             ask(&kept, hot, &held);
@@ -62,7 +79,7 @@ fn a_scan_does_not_flush_what_is_hot() {
 
 #[test]
 fn a_large_body_takes_the_place_of_small_ones_that_are_established() {
-    let (kept, small, large) = (room_for(1_000), held(0), held(100 * held(0).weight(key(0).as_ref())));
+    let (kept, small, large) = (room_for(1_000), entry(0), entry(100 * weight(0)));
     for _ in 0..4 {
         for hot in 0..995 {
             ask(&kept, hot, &small);
@@ -74,7 +91,7 @@ fn a_large_body_takes_the_place_of_small_ones_that_are_established() {
     put(&kept, 20_000, &large);
     assert!(kept.get(key(20_000).as_ref()).is_some(), "nobody could have read it yet");
     assert!(kept.weight() <= kept.capacity);
-    let most = held(995 * held(0).weight(key(0).as_ref()) - 1_000);
+    let most = entry(995 * weight(0) - 1_000);
     put(&kept, 20_001, &most);
     assert!(kept.get(key(20_001).as_ref()).is_some());
     assert!(kept.weight() <= kept.capacity);
@@ -82,7 +99,7 @@ fn a_large_body_takes_the_place_of_small_ones_that_are_established() {
 
 #[test]
 fn memory_is_given_back_when_most_of_what_was_kept_has_gone() {
-    let (kept, held) = (room_for(20_000), held(0));
+    let (kept, held) = (room_for(20_000), entry(0));
     (0..20_000).for_each(|number| put(&kept, number, &held));
     let slots = |kept: &Kept| kept.shards.iter().map(|shard| read(shard).slots.capacity()).sum::<usize>();
     assert!(slots(&kept) >= 20_000);
@@ -94,7 +111,7 @@ fn memory_is_given_back_when_most_of_what_was_kept_has_gone() {
 
 #[test]
 fn what_was_hot_once_makes_room_for_what_is_hot_now() {
-    let (kept, held) = (room_for(1_000), held(0));
+    let (kept, held) = (room_for(1_000), entry(0));
     let mut random = fastrand::Rng::with_seed(1);
     let mut hits = |from: usize| {
         let asked = 20_000;
@@ -108,7 +125,7 @@ fn what_was_hot_once_makes_room_for_what_is_hot_now() {
 
 #[test]
 fn popular_keys_are_hit_as_often_as_the_best_choice_would_have_it_but_for_a_tenth() {
-    let (kept, held) = (room_for(1_000), held(0));
+    let (kept, held) = (room_for(1_000), entry(0));
     let mut random = fastrand::Rng::with_seed(1);
     // One key in a hundred is asked for half of the time, evenly; the rest once in a while.
     let mut draw = || if random.bool() { random.usize(..500) } else { random.usize(500..50_000) };
@@ -120,11 +137,11 @@ fn popular_keys_are_hit_as_often_as_the_best_choice_would_have_it_but_for_a_tent
 
 #[test]
 fn what_weighs_more_than_all_there_is_room_for_pushes_nothing_out() {
-    let (kept, small) = (room_for(10), held(0));
+    let (kept, small) = (room_for(10), entry(0));
     (0..10).for_each(|number| put(&kept, number, &small));
-    put(&kept, 3, &held(1 << 20));
+    put(&kept, 3, &entry(1 << 20));
     assert!(kept.get(key(3).as_ref()).is_none(), "nor does the older one stay");
-    assert_eq!((kept.count(), kept.weight()), (9, 9 * small.weight(key(0).as_ref()) as u64));
+    assert_eq!((kept.count(), kept.weight()), (9, 9 * weight(0) as u64));
 }
 
 #[test]
@@ -140,19 +157,20 @@ fn a_list_without_gaps_stays_true_whatever_comes_and_goes() {
                 there.remove(&number);
             }
             1 => {
-                put(&kept, number, &held(body));
+                put(&kept, number, &if body % 2 == 0 { own(number, body) } else { entry(body) });
                 there.insert(number, body);
             }
             _ => {
-                let found = kept.get(key(number).as_ref()).map(|held| match held {
-                    Held::Entry(entry) => entry.content.body_len(),
-                    Held::Variants(_) => unreachable!(),
-                });
+                let found = kept.get(key(number).as_ref());
+                let found = found.map(|held| held.entry().expect("no list was put").content.body_len());
                 assert_eq!(found, there.get(&number).copied());
             }
         }
     }
-    let weight = |(number, body): (&usize, &usize)| held(*body).weight(key(*number).as_ref()) as u64;
+    let weight = |(number, body): (&usize, &usize)| match body % 2 {
+        0 => Held::entry_under(key(*number).as_ref(), &own(*number, *body)).weight() as u64,
+        _ => weight(*body) as u64,
+    };
     assert_eq!((kept.count(), kept.weight()), (there.len(), there.iter().map(weight).sum()));
     kept.make_room(0);
     let established = kept.established.load(Ordering::Relaxed);
@@ -171,12 +189,13 @@ fn a_change_is_one_step_to_all_others_while_room_is_made() {
                 let mut random = fastrand::Rng::with_seed(thread);
                 for round in 0..5_000 {
                     let number = random.usize(..40);
+                    let under = |body| Change::Put(Held::entry_under(key(number).as_ref(), &own(number, body)));
                     match round % 4 {
                         0 => kept.remove(key(number).as_ref()),
-                        _ => kept.change(key(number).as_ref(), |current| match current {
-                            Some(Held::Entry(entry)) if entry.content.body_len() == 40 => Change::Remove,
-                            Some(Held::Entry(entry)) => Change::Put(held(entry.content.body_len() + 1)),
-                            _ => Change::Put(held(0)),
+                        _ => kept.change(key(number).as_ref(), |current| match current.and_then(Held::entry) {
+                            Some(entry) if entry.content.body_len() == 40 => Change::Remove,
+                            Some(entry) => under(entry.content.body_len() + 1),
+                            None => under(0),
                         }),
                     }
                 }
