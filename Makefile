@@ -10,9 +10,7 @@ run:
 test:
 	tests/emulator/setup.sh
 	tests/clients/setup.sh
-	@# Unit tests are not optimised, which their build would take longer for than they do.
-	CARGO_PROFILE_TEST_OPT_LEVEL=0 cargo test --locked --lib
-	cargo test --locked --bins --test allocations --test it -- --skip faults:: --skip propagation::
+	cargo test --locked -- --skip faults:: --skip propagation::
 	@# What is measured has the machine to itself, and shows its figures.
 	cargo test --locked --test it -- faults:: propagation:: --nocapture --test-threads 1
 	$(MAKE) --no-print-directory sim

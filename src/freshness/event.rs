@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use super::switch::{Rule, is_on};
 use super::words::{Epoch, RecordId, RegionId, TypeId, Version};
-use crate::clock::Wall;
+use crate::clock::{Moment, Wall};
 
 /// Something that happened, with its time handed to `step` beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,5 +147,27 @@ impl Grade {
             Self::Path => "path",
             Self::Watermark => "watermark",
         }
+    }
+}
+
+/// A verified message, less its region and what it says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Envelope {
+    /// SNS `Timestamp`.
+    pub(super) published: Wall,
+    /// SQS `SentTimestamp`.
+    pub(super) queued: Option<Wall>,
+    /// Who numbers it, and its number.
+    pub(super) numbered: Option<(u64, u64)>,
+}
+
+impl Envelope {
+    /// R9: when it was published, on our clock: by the older of SNS's word and SQS's, never after its receipt.
+    pub(super) fn published_at(self, now: Moment, wall: Wall) -> Moment {
+        if !is_on(Rule::R9) {
+            return now;
+        }
+        let older = self.queued.map_or(self.published, |queued| queued.min(self.published));
+        now.before(wall.since(older))
     }
 }

@@ -33,12 +33,12 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 
-use self::event::{Action, Event, Says};
+use self::event::{Action, Envelope, Event, Says};
 use self::horizon::Horizon;
 use self::merge::Announced;
 use self::record::Record;
 use self::records::Records;
-use self::region::{Envelope, Region};
+use self::region::Region;
 use self::words::{RecordId, RegionId, RegionSet, Version};
 use crate::clock::{Moment, Wall};
 use crate::config::{self, Heartbeats};

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::event::{Action, Grade, Says, Subscription};
+use super::event::{Action, Envelope, Grade, Says, Subscription};
 use super::horizon::Sight;
 use super::publisher::{Numbers, Publisher, Through};
 use super::switch::{Rule, is_on};
@@ -50,17 +50,6 @@ pub(super) struct Region {
 struct Undecodable {
     window_until: Option<Moment>,
     pending: bool,
-}
-
-/// A verified message, less its region and what it says.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Envelope {
-    /// SNS `Timestamp`.
-    pub(super) published: Wall,
-    /// SQS `SentTimestamp`.
-    pub(super) queued: Option<Wall>,
-    /// Who numbers it, and its number.
-    pub(super) numbered: Option<(u64, u64)>,
 }
 
 /// The proof with the longest lease.
@@ -193,7 +182,7 @@ impl Region {
             // A copy whose clock runs ahead proves nothing.
             return;
         }
-        let at = published_at(envelope, now, wall);
+        let at = envelope.published_at(now, wall);
         if let Says::Heartbeat { .. } = says {
             self.weak_refused = true;
             if !std::mem::replace(&mut self.heartbeat_seen, true) {
@@ -387,15 +376,6 @@ impl Region {
 /// R9: how long a proof of `at` holds.
 fn lease_until(at: Moment, length: Duration) -> Moment {
     if is_on(Rule::R9) { at + length } else { Moment::from_nanos(u64::MAX) }
-}
-
-/// R9: when a message was published, on our clock: by the older of SNS's word and SQS's, never after its receipt.
-fn published_at(envelope: Envelope, now: Moment, wall: Wall) -> Moment {
-    if !is_on(Rule::R9) {
-        return now;
-    }
-    let older = envelope.queued.map_or(envelope.published, |queued| queued.min(envelope.published));
-    now.before(wall.since(older))
 }
 
 /// The newest slot that a path heartbeat received at `wall` may claim.

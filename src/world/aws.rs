@@ -14,7 +14,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 
 use super::queue::Queues;
-use super::topic::{Topics, region_of};
+use super::topic::Topics;
 use super::{sns, sqs};
 use crate::limits;
 
@@ -97,6 +97,11 @@ fn reply(status: StatusCode, kind: HeaderValue, text: String) -> Response<Full<B
     let id = HeaderValue::try_from(super::deliver::uuid()).expect("hex and hyphens are valid in a header");
     response.headers_mut().insert("x-amzn-requestid", id);
     response
+}
+
+/// The region in an ARN.
+pub fn region_of(arn: &str) -> Option<&str> {
+    arn.split(':').nth(3)
 }
 
 #[cfg(test)]

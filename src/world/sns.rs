@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
+use super::aws::region_of;
 use super::subscription::{Endpoint, Subscription};
-use super::topic::{Fault, Topics, region_of};
+use super::topic::{Fault, Topics};
 use crate::limits;
 
 /// A call's parameters as they came.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::Semaphore;
 
+use super::aws::region_of;
 use super::chaos::Delivery;
 use super::deliver::{self, Post};
 use super::queue::{ACCOUNT, Queues, Taken};
@@ -400,9 +401,4 @@ impl fmt::Debug for Topics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Topics").finish_non_exhaustive()
     }
-}
-
-/// The region in an ARN.
-pub fn region_of(arn: &str) -> Option<&str> {
-    arn.split(':').nth(3)
 }
