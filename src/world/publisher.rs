@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::catalogue::Stored;
 use super::reply::RECORD_TYPE;
-use super::topic::{Signed, Topics};
+use super::seal::Signed;
+use super::topic::Topics;
 use crate::clock::{Clock, Wall};
 
 /// A region's one announcing process.

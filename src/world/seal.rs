@@ -37,6 +37,14 @@ pub struct Seal {
     path: String,
 }
 
+/// A message that is signed and not sent yet: signing costs twenty times what sending does.
+#[derive(Debug)]
+pub struct Signed {
+    pub(super) id: String,
+    pub(super) message: String,
+    pub(super) sealed: Sealed,
+}
+
 /// A signed notification that lacks only what differs between subscribers.
 #[derive(Debug)]
 pub struct Sealed(Value);

@@ -14,7 +14,7 @@ use super::aws::region_of;
 use super::chaos::Delivery;
 use super::deliver::{self, Post};
 use super::queue::{ACCOUNT, Queues, Taken};
-use super::seal::{Letter, Seal, Sealed};
+use super::seal::{Letter, Seal, Signed};
 use super::subscription::{Endpoint, Subscription};
 use crate::clock::{Clock, Moment};
 use crate::limits;
@@ -71,14 +71,6 @@ pub struct Sent {
     pub published: Moment,
     /// When its reader had applied and acknowledged it.
     pub taken: Taken,
-}
-
-/// A message that is signed and not sent yet: signing costs twenty times what sending does.
-#[derive(Debug)]
-pub struct Signed {
-    id: String,
-    message: String,
-    sealed: Sealed,
 }
 
 /// How a topic stands, for `/state` and the story.
