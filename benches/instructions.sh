@@ -3,14 +3,15 @@
 # run, also on a busy machine. Two runs of different length tell each apart from the start-up. One line each, `name
 # count`, as in baseline.txt.
 #
-# The programs are built at opt-level 1, with the dependencies of the tests: at opt-level 3, the library takes minutes. The
-# counts tell what a change costs, not what a release takes.
+# The programs are built with the library that the simulator was built with (optimised, and each rule with its switch), so
+# that after the tests only they are left to build. The counts tell what a change costs, not what a release takes.
 set -eu
 cd "$(dirname "$0")/.."
 
 command -v valgrind >/dev/null || { echo 'instructions: valgrind is not installed; they are NOT counted' >&2; exit 0; }
 
-programs=$(CARGO_PROFILE_TEST_OPT_LEVEL=1 cargo test --locked --bench hit --bench race --bench announcements --no-run 2>&1) ||
+programs=$(CARGO_INCREMENTAL=0 CARGO_PROFILE_TEST_OPT_LEVEL=3 cargo test --locked --features switches --bench hit \
+    --bench race --bench announcements --no-run 2>&1) ||
     { echo "$programs" >&2; exit 1; }
 program() {
     echo "$programs" | sed -n "s|.*Executable benches/$1\.rs (\(.*\)).*|\1|p"
