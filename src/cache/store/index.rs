@@ -18,71 +18,78 @@ use crate::limits;
 /// A key's hash, and how many stored entries under it show the record.
 type Counted = (u64, u32);
 
-/// By the records' hashes, which cover their types. A tree, because it has at most a third of its room to spare.
-type Shard = BTreeMap<u64, Keys>;
+/// Some of the records, by their types.
+type Shard = Vec<OfType>;
 
-/// The keys of one record, of which its hash does not say the type. Nearly all records have one, counted once, which then
-/// takes no memory of its own.
-#[derive(Debug)]
-enum Keys {
-    One(TypeId, u64),
-    Several(TypeId, Box<Several>),
+/// The keys of records of one type, by the records' hashes. Trees, because they have at most a third of their room to spare.
+#[derive(Debug, Default)]
+struct OfType {
+    /// Nearly all records have one key, counted once: sixteen bytes, a million times.
+    one: BTreeMap<u64, u64>,
+    /// The others.
+    several: BTreeMap<u64, Vec<Counted>>,
 }
 
-#[derive(Debug)]
-struct Several(Vec<Counted>);
-
-impl Keys {
-    /// Adds one count of `key`; false when there are as many keys as there may be.
-    fn add(&mut self, key: u64) -> bool {
-        match self {
-            Self::One(of, one) if *one == key => *self = Self::several(*of, vec![(key, 2)]),
-            Self::One(of, one) => *self = Self::several(*of, vec![(*one, 1), (key, 1)]),
-            Self::Several(_, several) => match several.0.iter().position(|(known, _)| *known == key) {
-                Some(place) => several.0[place].1 += 1,
-                None if several.0.len() >= limits::ENTRIES_PER_RECORD => return false,
-                None => several.0.push((key, 1)),
-            },
+impl OfType {
+    /// Adds one count of `key` to a record; false when it has as many keys as it may.
+    fn add(&mut self, record: u64, key: u64) -> bool {
+        if let Some(several) = self.several.get_mut(&record) {
+            match several.iter().position(|(known, _)| *known == key) {
+                Some(place) => several[place].1 += 1,
+                None if several.len() >= limits::ENTRIES_PER_RECORD => return false,
+                None => several.push((key, 1)),
+            }
+            return true;
+        }
+        match self.one.entry(record) {
+            Entry::Vacant(place) => {
+                place.insert(key);
+            }
+            Entry::Occupied(place) => {
+                let one = place.remove();
+                let several = if one == key { vec![(key, 2)] } else { vec![(one, 1), (key, 1)] };
+                self.several.insert(record, several);
+            }
         }
         true
     }
 
-    /// Takes one count off `key`; false when no key is left.
-    fn take(&mut self, key: u64) -> bool {
-        let (of, keys) = match self {
-            Self::One(_, one) => return *one != key,
-            Self::Several(of, several) => (*of, &mut several.0),
+    /// Takes one count of `key` off a record; true when that was its last.
+    fn take(&mut self, record: u64, key: u64) -> bool {
+        let Some(several) = self.several.get_mut(&record) else {
+            return self.one.get(&record) == Some(&key) && self.one.remove(&record).is_some();
         };
-        let Some(place) = keys.iter().position(|(known, _)| *known == key) else { return true };
-        keys[place].1 -= 1;
-        if keys[place].1 == 0 {
-            keys.swap_remove(place);
+        let Some(place) = several.iter().position(|(known, _)| *known == key) else { return false };
+        several[place].1 -= 1;
+        if several[place].1 == 0 {
+            several.swap_remove(place);
         }
-        if let [(last, 1)] = &keys[..] {
-            *self = Self::One(of, *last);
+        if let [(last, 1)] = several[..] {
+            self.several.remove(&record);
+            self.one.insert(record, last);
         }
-        true
+        false
     }
 
-    fn several(of: TypeId, keys: Vec<Counted>) -> Self {
-        Self::Several(of, Box::new(Several(keys)))
+    fn has(&self, record: u64) -> bool {
+        self.one.contains_key(&record) || self.several.contains_key(&record)
     }
 
-    fn hashes(&self) -> Vec<u64> {
-        match self {
-            Self::One(_, key) => vec![*key],
-            Self::Several(_, several) => several.0.iter().map(|(key, _)| *key).collect(),
-        }
+    fn keys(&self, record: u64) -> Vec<u64> {
+        let several = || self.several.get(&record).map_or_else(Vec::new, |several| hashes(several));
+        self.one.get(&record).map_or_else(several, |key| vec![*key])
     }
 
-    /// The record with this hash.
-    const fn of(&self, hash: u64) -> RecordId {
-        let (Self::One(record_type, _) | Self::Several(record_type, _)) = self;
-        RecordId { record_type: *record_type, hash }
+    /// All records, with their keys.
+    fn all(&self) -> impl Iterator<Item = (u64, Vec<u64>)> {
+        let one = self.one.iter().map(|(record, key)| (*record, vec![*key]));
+        one.chain(self.several.iter().map(|(record, several)| (*record, hashes(several))))
     }
 }
 
-const _: () = assert!(size_of::<Keys>() == 2 * size_of::<u64>(), "type and key take no more");
+fn hashes(several: &[Counted]) -> Vec<u64> {
+    several.iter().map(|(key, _)| *key).collect()
+}
 
 /// From records to the keys of entries that show them.
 #[derive(Debug)]
@@ -115,17 +122,12 @@ impl Index {
 
     /// Counts the key with this hash under each record; false, with nothing counted, when one has as many keys as it may.
     pub(super) fn add(&self, key: u64, shows: &[Shown]) -> bool {
-        for (place, shown) in shows.iter().enumerate() {
-            let id = shown.id();
+        for (place, id) in shows.iter().map(Shown::id).enumerate() {
             let mut shard = self.shard(id);
-            let added = match shard.entry(id.hash) {
-                Entry::Occupied(mut keys) => keys.get_mut().add(key),
-                Entry::Vacant(place) => {
-                    place.insert(Keys::One(id.record_type, key));
-                    true
-                }
-            };
-            if !added {
+            let (of, types) = (place_of(id.record_type), shard.len());
+            // Types are numbered as they are configured: there is no more of them than that.
+            shard.resize_with(types.max(of + 1), OfType::default);
+            if !shard[of].add(id.hash, key) {
                 drop(shard);
                 self.remove(key, &shows[..place]);
                 return false;
@@ -137,11 +139,8 @@ impl Index {
     /// Takes one count of `key` off each record.
     pub(super) fn remove(&self, key: u64, shows: &[Shown]) {
         for id in shows.iter().map(Shown::id) {
-            let mut shard = self.shard(id);
-            let Some(keys) = shard.get_mut(&id.hash) else { continue };
-            if !keys.take(key) {
-                shard.remove(&id.hash);
-                drop(shard);
+            let gone = self.shard(id).get_mut(place_of(id.record_type)).is_some_and(|of| of.take(id.hash, key));
+            if gone {
                 let mut departed = lock(&self.departed);
                 if departed.records.len() < limits::UNTOLD_RELEASES {
                     departed.records.push(id);
@@ -163,12 +162,12 @@ impl Index {
     }
 
     pub(super) fn has(&self, id: RecordId) -> bool {
-        self.shard(id).contains_key(&id.hash)
+        self.shard(id).get(place_of(id.record_type)).is_some_and(|of| of.has(id.hash))
     }
 
     /// The hashes of the keys of the entries that show a record.
     pub(super) fn keys(&self, id: RecordId) -> Vec<u64> {
-        self.shard(id).get(&id.hash).map_or_else(Vec::new, Keys::hashes)
+        self.shard(id).get(place_of(id.record_type)).map_or_else(Vec::new, |of| of.keys(id.hash))
     }
 
     /// The records whose hashes lie in `slice`, with their keys' hashes, in the order of the walk.
@@ -183,9 +182,10 @@ impl Index {
         };
         let mut found = Vec::new();
         for shard in (first..first + shards).map(|shard| shard % limits::INDEX_SHARDS) {
-            let shard = lock(&self.shards[shard]);
-            let due = shard.iter().filter(|(hash, _)| slice.contains(**hash));
-            found.extend(due.map(|(hash, keys)| (keys.of(*hash), keys.hashes())));
+            for (record_type, of) in types(&lock(&self.shards[shard])) {
+                let due = of.all().filter(|(hash, _)| slice.contains(*hash));
+                found.extend(due.map(|(hash, keys)| (RecordId { record_type, hash }, keys)));
+            }
         }
         // The same order in every run, whatever the hash seed.
         found.sort_unstable_by_key(|(id, _): &(RecordId, _)| (id.hash.wrapping_sub(slice.from), id.record_type));
@@ -193,15 +193,26 @@ impl Index {
     }
 
     pub(super) fn records(&self, record_type: Option<TypeId>) -> Vec<RecordId> {
-        let wanted = |id: &RecordId| record_type.is_none_or(|record_type| id.record_type == record_type);
-        let of = |shard: &Mutex<Shard>| -> Vec<RecordId> {
-            lock(shard).iter().map(|(hash, keys)| keys.of(*hash)).filter(wanted).collect()
-        };
-        let mut records: Vec<RecordId> = self.shards.iter().flat_map(of).collect();
+        let mut records = Vec::new();
+        for shard in &self.shards {
+            for (of_type, of) in
+                types(&lock(shard)).filter(|(of_type, _)| record_type.is_none_or(|it| it == *of_type))
+            {
+                records.extend(of.all().map(|(hash, _)| RecordId { record_type: of_type, hash }));
+            }
+        }
         // The same order in every run, whatever the hash seed.
         records.sort_unstable();
         records
     }
+}
+
+const fn place_of(record_type: TypeId) -> usize {
+    record_type.0 as usize
+}
+
+fn types(shard: &Shard) -> impl Iterator<Item = (TypeId, &OfType)> {
+    (0..).map(TypeId).zip(shard)
 }
 
 /// Hashes of records are keyed, so that nobody can aim at one shard.
