@@ -60,6 +60,8 @@ impl Content {
         let lines = size(own());
         let stated = lines + size(length());
         let inside: &[u8] = if body.len() <= limits::COPIED_BODY_BYTES { body } else { &[] };
+        // One that is longer than its length can say lies beside what is kept, as other kinds' do.
+        let (key, key_len) = u16::try_from(key.len()).map_or((&[][..], 0), |length| (key, length));
         let mut block = Vec::with_capacity(stated as usize + inside.len() + key.len());
         write(own().chain(length()), &mut block);
         block.put_slice(inside);
@@ -68,7 +70,7 @@ impl Content {
             block: block.into(),
             request: request.lines,
             request_weight: request.weight,
-            key_len: u16::try_from(key.len()).expect("it is made of a request's head, which is bounded far below"),
+            key_len,
             apart: (inside.len() < body.len()).then(|| Box::new(kept(body))),
             length_at: size(before),
             ends: Ends { lines, length: stated },
@@ -281,6 +283,16 @@ mod tests {
             prop_assert_eq!((again.headers(), again.request(), again.body()), (request, reply, body));
             prop_assert_eq!(again.key(), b"key");
         }
+    }
+
+    #[test]
+    fn a_key_that_is_too_long_is_not_kept_in_the_block() {
+        let body = Bytes::from_static(b"body");
+        let of = |key: &[u8]| Content::answering(&HeaderMap::new(), &body, RequestLines::default(), key);
+        let longest = vec![b'k'; usize::from(u16::MAX)];
+        assert_eq!((of(&longest).key(), of(&longest).body()), (&longest[..], body.clone()));
+        let longer = of(&[&longest[..], b"k"].concat());
+        assert_eq!((longer.key(), longer.body()), (&[][..], body.clone()));
     }
 
     #[test]

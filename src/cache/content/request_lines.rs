@@ -17,7 +17,7 @@ use crate::limits;
 #[derive(Clone, Default)]
 pub struct RequestLines {
     pub(super) lines: Arc<Vec<u8>>,
-    /// The memory they take, bytes; none when others hold them too.
+    /// The memory they take, bytes, as far as two bytes can say; none when others hold them too.
     pub(super) weight: u16,
 }
 
@@ -32,7 +32,7 @@ impl RequestLines {
     fn counted(lines: Arc<Vec<u8>>) -> Self {
         /// The list, and what counts the sharers.
         const SHARED: u16 = 24 + 16;
-        let weight = SHARED + u16::try_from(lines.len()).expect("heads are bounded far below");
+        let weight = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(SHARED);
         Self { lines, weight }
     }
 }
