@@ -53,13 +53,32 @@ impl Content {
     /// The same with the lines of the request that is to be sent when it is asked for again, and the bytes of the key under
     /// which it is to be kept.
     pub fn answering(headers: &HeaderMap, body: &Bytes, request: RequestLines, key: &[u8]) -> Self {
+        if body.len() <= limits::COPIED_BODY_BYTES {
+            Self::of(headers, (body, None), request, key)
+        } else {
+            Self::of(headers, (&[], Some(Box::new(kept(body)))), request, key)
+        }
+    }
+
+    /// The same body under other headers and as the answer to another request for the same key.
+    #[must_use]
+    pub fn under(&self, headers: &HeaderMap, request: RequestLines) -> Self {
+        Self::of(headers, (self.to_copy().unwrap_or_default(), self.apart.clone()), request, self.key())
+    }
+
+    /// A body lies in the block or apart.
+    fn of(
+        headers: &HeaderMap,
+        (inside, apart): (&[u8], Option<Box<Bytes>>),
+        request: RequestLines,
+        key: &[u8],
+    ) -> Self {
         let is_length = |name: &HeaderName| *name == header::CONTENT_LENGTH;
         let own = || headers.iter().filter(|(name, _)| !is_length(name));
         let length = || headers.iter().filter(|(name, _)| is_length(name));
         let before = headers.iter().take_while(|(name, _)| !is_length(name));
         let lines = size(own());
         let stated = lines + size(length());
-        let inside: &[u8] = if body.len() <= limits::COPIED_BODY_BYTES { body } else { &[] };
         // One that is longer than its length can say lies beside what is kept, as other kinds' do.
         let (key, key_len) = u16::try_from(key.len()).map_or((&[][..], 0), |length| (key, length));
         let mut block = Vec::with_capacity(stated as usize + inside.len() + key.len());
@@ -71,16 +90,10 @@ impl Content {
             request: request.lines,
             request_weight: request.weight,
             key_len,
-            apart: (inside.len() < body.len()).then(|| Box::new(kept(body))),
+            apart,
             length_at: size(before),
             ends: Ends { lines, length: stated },
         }
-    }
-
-    /// The same body under other headers and as the answer to another request for the same key.
-    #[must_use]
-    pub fn under(&self, headers: &HeaderMap, request: RequestLines) -> Self {
-        Self::answering(headers, &self.body(), request, self.key())
     }
 
     /// The bytes of its key; none of what is not kept under one, or beside it.

@@ -49,17 +49,18 @@ pub fn entries(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     let ask = Ask::new(Paths::Fixed(paths::path(0, VIEW)), regions::body_bytes(VIEW) as u64);
     let mut entrant = Entrant::new(subject, FILLERS, ask)?;
     let bar = bench.progress.scenario(&scenario.name, SIZES.len());
-    fill(&mut entrant, 0, FIRST, &bar)?;
+    let mut failures = fill(&mut entrant, 0, FIRST, &bar)?;
     let before = entrant.memory();
     let (mut memory, mut over, mut costs) = (Vec::new(), Vec::new(), Vec::new());
     let (mut filled, mut filling_s) = (FIRST, 0.0);
     for size in SIZES {
         bar.doing(&format!("{size} entries"));
         let began = Clock::System.now();
-        let failures = fill(&mut entrant, filled, size, &bar)?;
+        failures += fill(&mut entrant, filled, size, &bar)?;
         filling_s += (Clock::System.now() - began).as_secs_f64();
         if failures > 0 {
             scenario.notes.push(format!("{failures} requests failed while it was filled to {size}"));
+            failures = 0;
         }
         filled = size;
         let (keys, rng) = (size, Rng::with_seed(bench.settings.seed));

@@ -76,19 +76,14 @@ impl OfType {
     }
 
     fn keys(&self, record: u64) -> Vec<u64> {
-        let several = || self.several.get(&record).map_or_else(Vec::new, |several| hashes(several));
+        let several = || self.several.get(&record).into_iter().flatten().map(|(key, _)| *key).collect();
         self.one.get(&record).map_or_else(several, |key| vec![*key])
     }
 
-    /// All records, with their keys.
-    fn all(&self) -> impl Iterator<Item = (u64, Vec<u64>)> {
-        let one = self.one.iter().map(|(record, key)| (*record, vec![*key]));
-        one.chain(self.several.iter().map(|(record, several)| (*record, hashes(several))))
+    /// The hashes of all records.
+    fn records(&self) -> impl Iterator<Item = u64> {
+        self.one.keys().chain(self.several.keys()).copied()
     }
-}
-
-fn hashes(several: &[Counted]) -> Vec<u64> {
-    several.iter().map(|(key, _)| *key).collect()
 }
 
 /// From records to the keys of entries that show them.
@@ -183,8 +178,8 @@ impl Index {
         let mut found = Vec::new();
         for shard in (first..first + shards).map(|shard| shard % limits::INDEX_SHARDS) {
             for (record_type, of) in types(&lock(&self.shards[shard])) {
-                let due = of.all().filter(|(hash, _)| slice.contains(*hash));
-                found.extend(due.map(|(hash, keys)| (RecordId { record_type, hash }, keys)));
+                let due = of.records().filter(|hash| slice.contains(*hash));
+                found.extend(due.map(|hash| (RecordId { record_type, hash }, of.keys(hash))));
             }
         }
         // The same order in every run, whatever the hash seed.
@@ -195,10 +190,9 @@ impl Index {
     pub(super) fn records(&self, record_type: Option<TypeId>) -> Vec<RecordId> {
         let mut records = Vec::new();
         for shard in &self.shards {
-            for (of_type, of) in
-                types(&lock(shard)).filter(|(of_type, _)| record_type.is_none_or(|it| it == *of_type))
-            {
-                records.extend(of.all().map(|(hash, _)| RecordId { record_type: of_type, hash }));
+            let shard = lock(shard);
+            for (of_type, of) in types(&shard).filter(|(of_type, _)| record_type.is_none_or(|it| it == *of_type)) {
+                records.extend(of.records().map(|hash| RecordId { record_type: of_type, hash }));
             }
         }
         // The same order in every run, whatever the hash seed.
