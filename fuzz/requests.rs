@@ -22,7 +22,7 @@ use nearside::clock::{Clock, Moment, Span, Wall};
 use nearside::config::Listen;
 use nearside::freshness::words::RegionId;
 use nearside::limits;
-use nearside::listener::hits::AtOnce;
+use nearside::listener::hits::{AtOnce, Newest};
 use nearside::listener::{self, Ending, Reception, Via};
 use nearside::request::{Admitted, Door, Entered, Head, TOKEN};
 use nearside::response::{Body, CacheLine, Outcome, Shown};
@@ -77,7 +77,7 @@ fn connect(door: &Arc<Door>, seen: Arc<Seen>, piece: usize, at_once: Option<AtOn
             clock: Clock::simulated(Wall::from_millis(0)),
             permits: Arc::new(Semaphore::new(1)),
             ending: Ending::default(),
-            at_once,
+            at_once: at_once.map(|at_once| Arc::new(Newest::new(at_once))),
         };
         let (raw, via) = (seen.raw.clone(), seen.via);
         let handler = move |request: Request<Incoming>, _| answer(door.clone(), seen.clone(), request);

@@ -28,15 +28,14 @@ use crate::cache::key::Seed;
 use crate::clock::Clock;
 use crate::config::{Config, Transport};
 use crate::freshness::event::Event;
-use crate::identity::CredentialsError;
 use crate::limits;
-use crate::listener::hits::AtOnce;
+use crate::listener::hits::{AtOnce, Newest};
 use crate::listener::{self, Ending, ListenError, Reception, Via};
 use crate::origin::attempt::HttpOrigin;
 use crate::origin::reply::Origin;
-use crate::request::{Door, Head, Refusal};
+use crate::request::{Head, Refusal};
 use crate::response::{self, Outcome};
-use crate::serve::{self, Asking, Parts, Sidecar};
+use crate::serve::{self, Asking, Current, Parts, Sidecar, SidecarError};
 use crate::tasks::Tasks;
 
 mod actions;
@@ -53,15 +52,9 @@ pub enum StartError {
     /// The endpoint that SNS posts to.
     #[error(transparent)]
     Announcements(#[from] CannotListen),
-    /// A route's credentials.
+    /// A route's credentials, or the port's token.
     #[error(transparent)]
-    Credentials(#[from] CredentialsError),
-    /// The port's token.
-    #[error("listen.token_file: {0} cannot be read: {1}; create it, or take the setting out")]
-    Token(PathBuf, std::io::Error),
-    /// The port's token is not one.
-    #[error("listen.token_file: {0} is empty or larger than {1} bytes; put one line with the token in it")]
-    TokenSize(PathBuf, u64),
+    Sidecar(#[from] SidecarError),
     /// The client that speaks to regions.
     #[error("the HTTP client for the regions could not be built: {0}")]
     Client(#[from] crate::origin::attempt::Unusable),
@@ -91,6 +84,7 @@ pub struct App {
     pub admin: SocketAddr,
     /// What its requests share.
     pub sidecar: Arc<Sidecar>,
+    current: Arc<Current>,
     ending: Ending,
 }
 
@@ -111,9 +105,8 @@ pub async fn start(config: Config) -> Result<App, StartError> {
 /// Starts a sidecar with something of a test's or a demonstration's own.
 pub async fn start_with(config: Config, instead: Instead) -> Result<App, StartError> {
     let sockets = Sockets::bind(&config).await?;
-    let door = Door::new(&config.listen, token(&config)?);
     let sidecar = build(config, &instead)?;
-    let app = open(sockets, door, sidecar);
+    let app = open(sockets, sidecar);
     if let Err(error) = subscribe(&app.sidecar, instead.pace.unwrap_or_default()) {
         // Nothing of a sidecar that did not start goes on.
         app.sidecar.tasks.drain(Duration::ZERO).await;
@@ -146,16 +139,6 @@ impl Sockets {
     }
 }
 
-fn token(config: &Config) -> Result<Option<Vec<u8>>, StartError> {
-    let Some(file) = &config.listen.token_file else { return Ok(None) };
-    let text = std::fs::read(file).map_err(|error| StartError::Token(file.clone(), error))?;
-    let token = text.trim_ascii().to_vec();
-    if token.is_empty() || token.len() as u64 > limits::TOKEN_BYTES {
-        return Err(StartError::TokenSize(file.clone(), limits::TOKEN_BYTES));
-    }
-    Ok(Some(token))
-}
-
 /// Everything a request needs, and nothing that runs yet.
 fn build(config: Config, instead: &Instead) -> Result<Arc<Sidecar>, StartError> {
     let (clock, tasks) = (instead.clock.clone(), Tasks::new());
@@ -174,36 +157,20 @@ fn build(config: Config, instead: &Instead) -> Result<Arc<Sidecar>, StartError> 
 }
 
 /// Begins to accept.
-fn open(sockets: Sockets, door: Door, sidecar: Arc<Sidecar>) -> App {
+fn open(sockets: Sockets, sidecar: Arc<Sidecar>) -> App {
     let ending = Ending::default();
     let tasks = &sidecar.tasks;
-    let (shared, door) = (sidecar.clone(), Arc::new(door));
-    let at_once = AtOnce {
-        door: door.clone(),
-        stored: {
-            let sidecar = sidecar.clone();
-            Arc::new(move |head, asking| {
-                serve::stored(&sidecar, head, asking.get_or_insert_with(|| Asking::of(head.headers)))
-            })
-        },
-        asked: {
-            let sidecar = sidecar.clone();
-            Arc::new(move |head: Head<'_>, asking: &Option<Asking>| {
-                let asking = asking.clone().unwrap_or_else(|| Asking::of(head.headers));
-                let (sidecar, admitted) = (sidecar.clone(), head.admitted());
-                async move { serve::decide(&sidecar, admitted, asking).await }.boxed()
-            })
-        },
-        names: sidecar.names.clone().into(),
-    };
+    let current = sidecar.clone().into_current();
+    let at_once = Newest::new(at_once(&sidecar));
     let reception = Reception {
         tasks: tasks.clone(),
         clock: sidecar.clock.clone(),
         permits: Arc::new(Semaphore::new(sidecar.config.listen.max_connections)),
         ending: ending.clone(),
-        at_once: Some(at_once),
+        at_once: Some(Arc::new(at_once)),
     };
-    let handler = move |request: Request<Incoming>, via: Via| answer(&shared, &door, request, via);
+    let newest = current.clone();
+    let handler = move |request: Request<Incoming>, via: Via| answer(&newest.load(), request, via);
     // A listener that was bound has an address.
     let addr = |listener: &tokio::net::TcpListener| listener.local_addr().ok();
     let tcp = sockets.tcp.as_ref().and_then(addr);
@@ -222,21 +189,38 @@ fn open(sockets: Sockets, door: Door, sidecar: Arc<Sidecar>) -> App {
         allowed_hosts: sidecar.config.listen.allowed_hosts.clone().into(),
     };
     tasks.spawn("admin", admin::serve(sockets.admin, pages, tasks.clone()));
-    App { tcp, unix, admin, sidecar, ending }
+    App { tcp, unix, admin, sidecar, current, ending }
+}
+
+/// What `sidecar` answers without hyper.
+fn at_once(sidecar: &Arc<Sidecar>) -> AtOnce {
+    let (looked_up, asked) = (sidecar.clone(), sidecar.clone());
+    AtOnce {
+        door: sidecar.door.clone(),
+        stored: Arc::new(move |head, asking| {
+            serve::stored(&looked_up, head, asking.get_or_insert_with(|| Asking::of(head.headers)))
+        }),
+        asked: Arc::new(move |head: Head<'_>, asking: &Option<Asking>| {
+            let asking = asking.clone().unwrap_or_else(|| Asking::of(head.headers));
+            let (sidecar, admitted) = (asked.clone(), head.admitted());
+            async move { serve::decide(&sidecar, admitted, asking).await }.boxed()
+        }),
+        names: sidecar.names.clone().into(),
+    }
 }
 
 /// An answer: at once when it is a hit or a refusal, later when somebody must be asked. Only the latter costs a large future.
 type Answer = Either<Ready<http::Response<response::Body>>, BoxFuture<'static, http::Response<response::Body>>>;
 
 /// One request, from the door to the answer.
-fn answer(sidecar: &Arc<Sidecar>, door: &Door, request: Request<Incoming>, via: Via) -> Answer {
+fn answer(sidecar: &Arc<Sidecar>, request: Request<Incoming>, via: Via) -> Answer {
     let refused = |sidecar: &Sidecar, refusal: Refusal| {
         sidecar.metrics.refused(refusal.word());
         response::respond(Outcome::Refused(refusal), &sidecar.names)
     };
     // On HTTP/1.1 the connection has looked already, or the request is none that it could read (`listener::hits`).
     let looked = request.version() < Version::HTTP_2;
-    let entered = match door.enter(request, via) {
+    let entered = match sidecar.door.enter(request, via) {
         Ok(entered) => entered,
         Err(refusal) => return Either::Left(ready(refused(sidecar, refusal))),
     };
@@ -264,7 +248,7 @@ fn subscribe(sidecar: &Arc<Sidecar>, pace: Pace) -> Result<(), StartError> {
     let listener = sidecar.clone();
     let step = move |event: Event| {
         let actions = listener.freshness.step(listener.clock.now(), listener.clock.wall(), event);
-        listener.carry_out(actions);
+        listener.newest().carry_out(actions);
     };
     let fetcher =
         Fetcher::network(config.announcements.insecure_sns_signer.is_some()).map_err(StartError::Fetcher)?;
@@ -284,7 +268,7 @@ fn subscribe(sidecar: &Arc<Sidecar>, pace: Pace) -> Result<(), StartError> {
             loop {
                 tokio::time::sleep(TICK).await;
                 let (now, wall) = (ticking.clock.now(), ticking.clock.wall());
-                ticking.carry_out(ticking.freshness.step(now, wall, Event::Tick));
+                ticking.newest().carry_out(ticking.freshness.step(now, wall, Event::Tick));
                 if ticking.memory.is_own {
                     ticking.mind_memory(capacity::resident());
                 }
@@ -310,7 +294,7 @@ impl App {
 
     /// Lingers, closes, unsubscribes and drains (DESIGN.md, section 2): after it nothing runs.
     pub async fn stop(self) -> Stopped {
-        let drain = self.sidecar.config.drain;
+        let drain = self.current.load().config.drain;
         self.ending.lingering.cancel();
         tracing::info!(linger = ?drain.linger, "stopping: everything is still answered until the linger ends");
         tokio::time::sleep(drain.linger).await;

@@ -38,7 +38,7 @@ use crate::tasks::seldom::Seldom;
 pub mod hits;
 mod http1;
 pub mod wire;
-use hits::AtOnce;
+use hits::Newest;
 use wire::{Protocol, Pulse, Wire};
 
 /// Why a listener could not be set up: the operator's to mend; a retry helps once the cause is gone.
@@ -112,7 +112,7 @@ pub struct Reception {
     /// When to stop.
     pub ending: Ending,
     /// What is answered without asking the handler.
-    pub at_once: Option<AtOnce>,
+    pub at_once: Option<Arc<Newest>>,
 }
 
 /// Binds a TCP port; port 0 picks one.

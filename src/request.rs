@@ -21,6 +21,7 @@ use crate::limits;
 use crate::listener::Via;
 
 pub mod plain;
+pub mod token;
 
 /// The header that carries the port's token (`listen.token_file`).
 pub const TOKEN: HeaderName = HeaderName::from_static("x-nearside-token");

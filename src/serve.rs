@@ -35,7 +35,7 @@ pub mod sidecar;
 mod unrouted;
 
 pub use asking::Asking;
-pub use sidecar::{Parts, Sidecar};
+pub use sidecar::{Current, Parts, Sidecar, SidecarError};
 
 /// Decides one request.
 pub async fn serve(sidecar: &Arc<Sidecar>, admitted: Admitted) -> Outcome {

@@ -44,7 +44,7 @@ impl Announcements {
         let freshness = sidecar.freshness.clone();
         let step: Step = Box::new(move |now, wall, event| freshness.step(now, wall, event));
         let acting = sidecar.clone();
-        let sink: ActionSink = Box::new(move |actions| acting.carry_out(actions));
+        let sink: ActionSink = Box::new(move |actions| acting.newest().carry_out(actions));
         let (keyring, remembered) = (sidecar.keyring.clone(), verifier.remembered());
         let metrics = sidecar.metrics.clone();
         let applier = Applier::new(step, keyring, remembered, sidecar.clock.clone(), metrics.clone(), sink);

@@ -25,6 +25,7 @@ pub(super) fn source(
     let (sidecar, ending, permits) = (sidecar.clone(), ending.clone(), permits.clone());
     let started = sidecar.clock.now();
     Arc::new(move || {
+        let sidecar = sidecar.newest();
         let horizon = sidecar.freshness.horizon();
         let now = sidecar.clock.now();
         Status::of(&Facts {

@@ -14,8 +14,10 @@ use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Response};
@@ -41,6 +43,26 @@ pub struct AtOnce {
     pub asked: Arc<Asked>,
     /// The regions' names.
     pub names: Arc<[String]>,
+}
+
+/// [`AtOnce`] as the newest configuration has it, for all connections.
+pub struct Newest {
+    at_once: ArcSwap<AtOnce>,
+    /// How often it was replaced: all that a request looks at.
+    replaced: AtomicU64,
+}
+
+impl Newest {
+    /// The first.
+    pub fn new(at_once: AtOnce) -> Self {
+        Self { at_once: ArcSwap::from_pointee(at_once), replaced: AtomicU64::new(0) }
+    }
+
+    /// Every request that is read from now on is answered by this.
+    pub fn replace(&self, at_once: AtOnce) {
+        self.at_once.store(Arc::new(at_once));
+        self.replaced.fetch_add(1, Ordering::Release);
+    }
 }
 
 /// Looks a request up. What its lines ask for is kept beside them for the next one with the same lines.
@@ -74,7 +96,10 @@ enum Taken {
 
 /// One connection's plain requests.
 pub(super) struct Hits {
-    at_once: AtOnce,
+    newest: Arc<Newest>,
+    at_once: Arc<AtOnce>,
+    /// How often [`Newest`] had been replaced when it was taken.
+    replaced: u64,
     via: Via,
     plain: Plain,
     asking: Option<Asking>,
@@ -82,8 +107,21 @@ pub(super) struct Hits {
 
 impl Hits {
     /// None answered yet.
-    pub(super) fn new(at_once: AtOnce, via: Via) -> Self {
-        Self { at_once, via, plain: Plain::default(), asking: None }
+    pub(super) fn new(newest: Arc<Newest>, via: Via) -> Self {
+        let replaced = newest.replaced.load(Ordering::Acquire);
+        let at_once = newest.at_once.load_full();
+        Self { newest, at_once, replaced, via, plain: Plain::default(), asking: None }
+    }
+
+    /// Takes what the newest configuration has. Lines that were let in before it are checked again.
+    fn renew(&mut self) {
+        let replaced = self.newest.replaced.load(Ordering::Acquire);
+        if self.replaced != replaced {
+            self.replaced = replaced;
+            self.at_once = self.newest.at_once.load_full();
+            self.plain = Plain::default();
+            self.asking = None;
+        }
     }
 
     /// Answers until a request comes that is not for here.
@@ -147,8 +185,9 @@ impl Hits {
 
     /// Appends the answers to what has come to `out`, as far as they fit.
     fn take<S>(&mut self, wire: &mut Wire<S>, out: &mut Vec<u8>) -> Taken {
-        let Self { at_once, via, plain, asking } = self;
         while out.len() < limits::ANSWERS_BYTES {
+            self.renew();
+            let Self { at_once, via, plain, asking, .. } = self;
             // A goodbye is said by hyper, with an answer.
             if wire.pulse().lingers() {
                 return Taken::Left(Next::All);

@@ -10,6 +10,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -18,7 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::Answering;
-use super::hits::{AtOnce, Hits, Next};
+use super::hits::{Hits, Newest, Next};
 use super::wire::Wire;
 use crate::limits;
 use crate::response::Body;
@@ -26,7 +27,7 @@ use crate::response::Body;
 /// Serves a connection to its end.
 pub(super) async fn serve<S, H, F>(
     mut wire: Wire<S>,
-    at_once: Option<&AtOnce>,
+    at_once: Option<&Arc<Newest>>,
     answering: Answering<H>,
 ) -> hyper::Result<()>
 where

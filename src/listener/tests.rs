@@ -15,6 +15,7 @@ use crate::cache::entry::{Entry, Hold};
 use crate::cache::policy::Stored;
 use crate::clock::{Moment, Span, Wall};
 use crate::freshness::words::RegionId;
+use crate::listener::hits::AtOnce;
 use crate::request::Head;
 use crate::response::{CacheLine, Outcome, Shown};
 use crate::serve::Asking;
@@ -27,7 +28,13 @@ struct Door {
 fn reception(permits: usize) -> Reception {
     let clock = Clock::simulated(Wall::from_millis(0));
     let permits = Arc::new(Semaphore::new(permits));
-    Reception { tasks: Tasks::new(), clock, permits, ending: Ending::default(), at_once: Some(at_once()) }
+    Reception {
+        tasks: Tasks::new(),
+        clock,
+        permits,
+        ending: Ending::default(),
+        at_once: Some(Arc::new(Newest::new(at_once()))),
+    }
 }
 
 /// What a path under `/stored/` has in the store: its own name, or as many bytes as its query says.

@@ -1,4 +1,7 @@
-//! Owns what every request shares: a sidecar without its sockets.
+//! Owns what every request shares: a sidecar without its sockets, as one reading of its configuration has it.
+//!
+//! A reload makes another one, which shares everything but what the settings say: a request that began with one ends with
+//! it, and sees nothing of the other. What lives longer than a request asks for the [`Sidecar::newest`].
 //!
 //! Before it: [`crate::app`] (or a simulation) chooses the parts that touch the world. After it: [`super::serve`]
 //! answers from it, announcements step its freshness. Invariant: building one binds nothing, asks nobody and starts at
@@ -6,7 +9,9 @@
 //! `fastrand::seed` called on it before, the same requests come to the same answers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
+
+use arc_swap::ArcSwap;
 
 use crate::announce::subscription::Subscriptions;
 use crate::cache::capacity::{Memory, Pressure};
@@ -21,14 +26,21 @@ use crate::freshness::Freshness;
 use crate::identity::{Churn, CredentialsError, Held, Keyring};
 use crate::origin::region::Regions;
 use crate::origin::reply::Origin;
+use crate::request::Door;
+use crate::request::token::{self, TokenError};
 use crate::tasks::Tasks;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::ration::Ration;
+
+/// The sidecar as the newest configuration has it; `app` keeps it.
+pub type Current = ArcSwap<Sidecar>;
 
 /// What every request shares.
 pub struct Sidecar {
     /// The settings.
     pub config: Config,
+    /// Who is let in.
+    pub door: Arc<Door>,
     /// Which path is which route's.
     pub router: Router,
     /// The process's hash keys.
@@ -38,33 +50,45 @@ pub struct Sidecar {
     /// Per route, the sidecar's own credentials.
     pub credentials: Vec<Option<Held>>,
     /// What is kept.
-    pub store: Store,
+    pub store: Arc<Store>,
     /// What the process may use.
     pub memory: Memory,
     /// Memory is short: background work is put off.
-    pub sheds: AtomicBool,
+    pub sheds: Arc<AtomicBool>,
     /// Who asks for what.
-    pub fills: Fills,
+    pub fills: Arc<Fills>,
     /// The protocol.
     pub freshness: Arc<Freshness>,
     /// What is stored is compared with the regions now and then (R17).
-    pub audits: Auditor,
+    pub audits: Arc<Auditor>,
     /// Who is asked.
     pub regions: Arc<Regions>,
     /// Callers that mint a token per request.
-    pub churn: Churn,
+    pub churn: Arc<Churn>,
     /// What time it is.
     pub clock: Clock,
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// How many alarms are logged: every publisher can raise them.
-    pub alarm_lines: Ration,
+    pub alarm_lines: Arc<Ration>,
     /// Where fills run.
     pub tasks: Tasks,
     /// The regions' names.
     pub names: Vec<String>,
     /// Carries out what freshness asks of subscriptions; set by `app`.
-    pub subscriptions: OnceLock<Subscriptions>,
+    pub subscriptions: Arc<OnceLock<Subscriptions>>,
+    current: Arc<OnceLock<Weak<Current>>>,
+}
+
+/// Why a sidecar could not be made: the operator's to mend.
+#[derive(Debug, thiserror::Error)]
+pub enum SidecarError {
+    /// A route's credentials.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// The port's token.
+    #[error(transparent)]
+    Token(#[from] TokenError),
 }
 
 /// What a sidecar is given of the world around it.
@@ -109,8 +133,8 @@ impl Sidecar {
     /// Everything a request needs.
     ///
     /// # Errors
-    /// When the credentials of a route cannot be read.
-    pub fn new(config: Config, parts: Parts) -> Result<Arc<Self>, CredentialsError> {
+    /// When the credentials of a route, or the port's token, cannot be read.
+    pub fn new(config: Config, parts: Parts) -> Result<Arc<Self>, SidecarError> {
         let Parts { clock, origin, tasks, seed, floor_slots, memory } = parts;
         let names: Vec<String> = config.service.regions.iter().map(|region| region.name.clone()).collect();
         let metrics = Arc::new(Metrics::new(&names));
@@ -118,7 +142,7 @@ impl Sidecar {
         let freshness = Arc::new(Freshness::new(&config.freshness, names.len(), floor_slots, clock.now()));
         let released = freshness.clone();
         let capacity = config.cache.max_bytes.unwrap_or_else(|| memory.capacity());
-        let store = Store::new(capacity, move |record| released.release(record));
+        let store = Arc::new(Store::new(capacity, move |record| released.release(record)));
         let held = |route: &Route| match &route.identity {
             IdentityMode::Exact(_) => Ok(None),
             IdentityMode::Sidecar(credentials) => {
@@ -127,27 +151,44 @@ impl Sidecar {
                 Ok(Some(held))
             }
         };
-        let credentials = config.service.routes.iter().map(held).collect::<Result<_, _>>()?;
+        let credentials = config.service.routes.iter().map(held).collect::<Result<_, CredentialsError>>()?;
+        let door = Arc::new(Door::new(&config.listen, token::read(config.listen.token_file.as_deref())?));
         Ok(Arc::new(Self {
+            door,
             router: Router::new(&config.service),
             keyring: Arc::new(Keyring::new(&config.service)),
             seed,
             credentials,
             store,
             memory,
-            sheds: AtomicBool::new(false),
-            fills: Fills::default(),
+            sheds: Arc::default(),
+            fills: Arc::default(),
             freshness,
-            audits: Auditor::default(),
+            audits: Arc::default(),
             regions,
-            churn: Churn::default(),
+            churn: Arc::default(),
             clock,
             metrics,
-            alarm_lines: Ration::new(),
+            alarm_lines: Arc::new(Ration::new()),
             tasks,
             names,
-            subscriptions: OnceLock::new(),
+            subscriptions: Arc::default(),
+            current: Arc::default(),
             config,
         }))
+    }
+
+    /// Keeps it as the newest.
+    pub fn into_current(self: Arc<Self>) -> Arc<Current> {
+        let known = self.current.clone();
+        let current = Arc::new(Current::new(self));
+        // Set once: a sidecar is the newest of one process.
+        let _ = known.set(Arc::downgrade(&current));
+        current
+    }
+
+    /// The sidecar as the newest configuration has it; itself where nobody keeps one.
+    pub fn newest(self: &Arc<Self>) -> Arc<Self> {
+        self.current.get().and_then(Weak::upgrade).map_or_else(|| self.clone(), |current| current.load_full())
     }
 }

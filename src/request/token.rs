@@ -1,0 +1,30 @@
+//! Reads the token that callers of the port must send (`listen.token_file`).
+
+use std::path::{Path, PathBuf};
+
+use crate::limits;
+
+/// The port's token could not be read: the operator's to mend.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// The file is missing or unreadable.
+    #[error("listen.token_file: {0} cannot be read: {1}; create it, or take the setting out")]
+    Unreadable(PathBuf, std::io::Error),
+    /// The file does not hold a token.
+    #[error("listen.token_file: {0} is empty or larger than {1} bytes; put one line with the token in it")]
+    Size(PathBuf, u64),
+}
+
+/// The trimmed content of `file`; `None` without one.
+///
+/// # Errors
+/// When the file cannot be read, is empty or too large.
+pub fn read(file: Option<&Path>) -> Result<Option<Vec<u8>>, TokenError> {
+    let Some(file) = file else { return Ok(None) };
+    let text = std::fs::read(file).map_err(|error| TokenError::Unreadable(file.to_owned(), error))?;
+    let token = text.trim_ascii().to_vec();
+    if token.is_empty() || token.len() as u64 > limits::TOKEN_BYTES {
+        return Err(TokenError::Size(file.to_owned(), limits::TOKEN_BYTES));
+    }
+    Ok(Some(token))
+}
