@@ -149,6 +149,8 @@ pub const REMEMBERED_ERRORS: usize = 65_536;
 pub const REMEMBERED_ERROR_BYTES: usize = 32 * MIB;
 /// How long a failed fill is remembered: doubling from the first to the second.
 pub const ERROR_MEMORY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
+/// A stored reply that was this old when it came is asked for end to end the next time.
+pub const AGED: Duration = Duration::from_secs(2);
 /// Rechecks that wait for their time at once; beyond it a provisional entry is rechecked by its next reader.
 pub const PENDING_RECHECKS: usize = 1024;
 /// Refetches after announcements, waiting out their jitter or under way; beyond it a changed entry waits for its reader.
@@ -298,6 +300,8 @@ pub const NOTICES: usize = 8;
 pub const JANITOR_PAGES: usize = 1000;
 /// Publishers remembered per region.
 pub const PUBLISHERS_PER_REGION: usize = 256;
+/// RESETs remembered per region, so that a copy of one is told from another.
+pub const RESETS_PER_REGION: usize = 256;
 /// Holes remembered per publisher; beyond it the epoch moves at once.
 pub const HOLES_PER_PUBLISHER: usize = 64;
 

@@ -33,6 +33,7 @@ mod pass;
 pub(crate) mod scripted;
 pub mod sidecar;
 mod unrouted;
+mod write;
 
 pub use asking::Asking;
 pub use sidecar::{Current, Parts, Sidecar, SidecarError};
@@ -65,10 +66,9 @@ pub fn stored(sidecar: &Arc<Sidecar>, head: Head<'_>, asking: &mut Asking) -> Op
     let now = sidecar.clock.now();
     let mut buffer = KeyBuffer::new(sidecar.seed);
     match sidecar.router.find(head.path()) {
-        Some(_) if asking.wish.no_cache => None,
         Some(matched) => {
             let key = asking.key(sidecar, &mut buffer, head, &matched);
-            let entry = sidecar.store.get(key)?;
+            let entry = sidecar.store.get(key).filter(|entry| sidecar.suits(asking, entry, now))?;
             sidecar.hit(head, asking, key, &entry, now).ok()
         }
         None => {
@@ -87,16 +87,19 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, mut asking: Asking,
     let key = asking.key(sidecar, &mut buffer, admitted.head(), matched);
     let stored = sidecar.store.get(key);
     let now = started;
+    // A limit on the age holds for what comes from an intermediary as well.
+    let no_cache = wish.no_cache || wish.max_age.is_some();
+    let suits = stored.as_ref().is_none_or(|entry| sidecar.suits(&asking, entry, now));
     let ask = |stored: Option<Arc<Entry>>| Ask {
         key: key.to_key(),
         request: Arc::new(fill::ask::routed_request(admitted, route)),
         of: Of::Route(sidecar.routing(matched, now)),
         previous: stored,
         purpose: Purpose::Foreground,
-        no_cache: wish.no_cache,
+        no_cache,
         alone: wish.no_store,
     };
-    if let (Some(entry), false) = (&stored, wish.no_cache) {
+    if let (Some(entry), true) = (&stored, suits) {
         match sidecar.hit(admitted.head(), &asking, key, entry, now) {
             Ok(shown) => return Outcome::Shown(shown),
             Err(Some(Use::Below)) if sidecar.is_in_grace(entry, now) => {
@@ -112,10 +115,11 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, mut asking: Asking,
     if wish.only_if_cached {
         return Outcome::NotStored;
     }
-    let fwd = match (&stored, wish.no_cache) {
-        (_, true) => Fwd::Request,
-        (Some(_), _) => Fwd::Stale,
-        (None, _) => Fwd::UriMiss,
+    let fwd = match &stored {
+        _ if wish.no_cache => Fwd::Request,
+        Some(_) if !suits => Fwd::Request,
+        Some(_) => Fwd::Stale,
+        None => Fwd::UriMiss,
     };
     let ask = ask(stored.clone());
     if let Of::Route(routing) = &ask.of {
@@ -145,6 +149,15 @@ impl Sidecar {
         Some(standing::judge(routed, entry.sent, horizon, now, self.config.cache.soft_ttl))
     }
 
+    /// Whether a stored routed entry is what the request's `no-cache`, `max-age` and `min-fresh` allow (RFC 9111, 5.2.1).
+    fn suits(&self, asking: &Asking, entry: &Entry, now: Moment) -> bool {
+        let wish = &asking.wish;
+        let left = || self.seconds_left(entry, &self.freshness.horizon(), now).unwrap_or_default();
+        !wish.no_cache
+            && wish.max_age.is_none_or(|most| entry.age(now) <= most)
+            && wish.min_fresh.is_none_or(|least| left() >= least.as_secs() as i64)
+    }
+
     /// A stored routed entry, if it may be served without asking; else what it is good for.
     fn hit(
         self: &Arc<Self>,
@@ -161,6 +174,11 @@ impl Sidecar {
             Some(Use::Provisional) => {
                 fill::background::recheck_found(self, key, entry, now);
                 Some("provisional")
+            }
+            Some(Use::Doubted) => {
+                fill::background::recheck_found(self, key, entry, now);
+                self.metrics.stale(fill::FLOOR_ESCAPED);
+                Some(fill::FLOOR_ESCAPED)
             }
             other => return Err(other),
         };

@@ -124,7 +124,7 @@ impl Applier {
             }
         };
         let applied = match read.says {
-            Says::Changed(..) | Says::Deleted(..) | Says::Reload(_) => Applied::Announced,
+            Says::Changed(..) | Says::Deleted(..) | Says::Reload(_) | Says::Reset(_) => Applied::Announced,
             Says::Heartbeat { .. } => Applied::Heartbeat,
             Says::Unrouted => Applied::Unrouted,
             Says::Undecodable => Applied::Undecodable,
@@ -145,15 +145,17 @@ impl Applier {
     fn read(&self, announcement: &Announcement) -> Read {
         let Announcement { record_type, key, kind, numbered, ingested_at } = announcement;
         let record = || self.keyring.record(record_type, key);
+        let scope = || match (record_type.is_empty(), key.is_empty()) {
+            (true, _) => Some(Scope::All),
+            (false, true) => self.keyring.type_id(record_type).map(Scope::Type),
+            (false, false) => record().map(Scope::Record),
+        };
         let path = numbered.as_ref().is_some_and(|numbered| numbered.publisher.starts_with(PATH_PUBLISHER));
         let says = match *kind {
             Kind::Changed { version } => record().map(|record| Says::Changed(record, version.map(Version))),
             Kind::Deleted { version } => record().map(|record| Says::Deleted(record, version.map(Version))),
-            Kind::Reload if record_type.is_empty() => Some(Says::Reload(Scope::All)),
-            Kind::Reload if key.is_empty() => {
-                self.keyring.type_id(record_type).map(|record_type| Says::Reload(Scope::Type(record_type)))
-            }
-            Kind::Reload => record().map(|record| Says::Reload(Scope::Record(record))),
+            Kind::Reload => scope().map(Says::Reload),
+            Kind::Reset => scope().map(Says::Reset),
             // A path knows nothing of what a region has ingested, and no single copy signs off for the others.
             Kind::Heartbeat { .. } if path => {
                 Some(Says::Heartbeat { path, ingested_through: None, signing_off: false })

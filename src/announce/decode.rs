@@ -47,7 +47,7 @@ pub enum Undecodable {
     /// A record type, a key or a publisher's name is too long.
     #[error("a record type, key or publisher beyond its bound")]
     TooLong,
-    /// A negative version other than -1 and -2.
+    /// A negative version other than -1, -2 and -3.
     #[error("a negative version")]
     NegativeVersion,
     /// A negative sequence.
@@ -61,6 +61,7 @@ pub enum Undecodable {
 /// Versions that are read as kinds (DESIGN.md section 4).
 const DELETED_VERSION: i64 = -1;
 const RELOAD_VERSION: i64 = -2;
+const RESET_VERSION: i64 = -3;
 
 /// Reads the text of a verified message.
 pub fn decode(text: &str) -> Result<Announcement, Undecodable> {
@@ -119,7 +120,7 @@ fn complete(wire: wire::Announcement) -> Result<Announcement, Undecodable> {
     let named = match kind {
         Kind::Changed { .. } | Kind::Deleted { .. } => !wire.record_type.is_empty() && !wire.key.is_empty(),
         // A key without a type could only be guessed at.
-        Kind::Reload => !wire.record_type.is_empty() || wire.key.is_empty(),
+        Kind::Reload | Kind::Reset => !wire.record_type.is_empty() || wire.key.is_empty(),
         Kind::Heartbeat { .. } => true,
     };
     if !named {
@@ -141,12 +142,14 @@ fn kind(wire: &wire::Announcement) -> Result<Kind, Undecodable> {
     let version = match wire.version {
         DELETED_VERSION => return Ok(Kind::Deleted { version: None }),
         RELOAD_VERSION => return Ok(Kind::Reload),
+        RESET_VERSION => return Ok(Kind::Reset),
         0 => None,
         version => Some(u64::try_from(version).map_err(|_| Undecodable::NegativeVersion)?),
     };
     Ok(match said {
         wire::Kind::Deleted => Kind::Deleted { version },
         wire::Kind::Reload => Kind::Reload,
+        wire::Kind::Reset => Kind::Reset,
         _ => Kind::Changed { version },
     })
 }
@@ -176,6 +179,7 @@ fn to_wire(announcement: &Announcement) -> wire::Announcement {
             wire::Kind::Deleted
         }
         Kind::Reload => wire::Kind::Reload,
+        Kind::Reset => wire::Kind::Reset,
         Kind::Heartbeat { ingested_through, signing_off } => {
             wire.ingested_through = ingested_through.map(timestamp);
             wire.signing_off = signing_off;

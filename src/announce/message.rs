@@ -10,9 +10,9 @@ use crate::clock::Wall;
 /// A decoded announcement. The region is not in it: it is the one whose topic carried the message.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Announcement {
-    /// The record type; empty only with RELOAD and HEARTBEAT.
+    /// The record type; empty only with RELOAD, RESET and HEARTBEAT.
     pub record_type: String,
-    /// The record's key; empty only with RELOAD and HEARTBEAT.
+    /// The record's key; empty only with RELOAD, RESET and HEARTBEAT.
     pub key: String,
     /// What happened.
     pub kind: Kind,
@@ -50,6 +50,8 @@ pub enum Kind {
     },
     /// The region may have changed this record, all of its type, or all, without saying how.
     Reload,
+    /// The versions of this record, of all of its type, or of all went back: a restore.
+    Reset,
     /// The publisher lives; its last number is the message's.
     Heartbeat {
         /// All that it ingested through this time has been announced.

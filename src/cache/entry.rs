@@ -204,7 +204,7 @@ pub struct Routed {
     /// Regions that were LIVE when the request was sent, with their epoch then in `Horizon` order: an epoch per region,
     /// shared by entries filled alike.
     pub epochs: Arc<Vec<Epoch>>,
-    /// Regions LIVE at that time.
+    /// Those of them that it hangs on ([`crate::freshness::standing::Earned`]).
     pub live: RegionSet,
     /// When it was last confirmed by a region.
     pub confirmed: Moment,

@@ -1,16 +1,15 @@
-//! Stage 4 of a request, when asking is needed: the one fill per (representation, generation), shared by all who
-//! want it.
+//! Stage 4 of a request, when asking is needed: one fill per (representation, generation), shared by all who want it.
 //!
 //! Before it: [`crate::serve`]. After it: [`crate::origin::race`] asks, the store keeps, and every reader gets the
 //! same reply. A fill is a task of the process, not of the caller who began it: a caller who hangs up cancels
 //! nothing. [`routed`] and [`unrouted`] say what a fill does; here is who shares it.
 //!
-//! Invariant: for a key and a generation there is at most one fill under way, and a reader who arrives after an
-//! announcement never joins an older one (R3).
+//! Invariant: for a key and a generation at most two fills are under way, one of them end to end; a reader who arrives
+//! after an announcement never joins an older one (R3), and one who said `no-cache` joins none that began before he came.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt;
@@ -36,6 +35,9 @@ pub use ask::{Ask, Of, Routing};
 
 /// The label of an answer below its record's floor (R1).
 pub const BELOW_FLOOR: &str = "below-floor";
+
+/// The label of an answer about a record whose floor was dropped, or whose version jumped (R15).
+pub const FLOOR_ESCAPED: &str = "floor-escaped";
 
 /// What a fill comes to, for each of its readers.
 #[derive(Clone)]
@@ -97,11 +99,13 @@ impl Filled {
 struct Flight {
     key: Key,
     generation: Generation,
+    /// Regions are asked past any cache before them.
+    end_to_end: bool,
 }
 
 impl Flight {
     fn of(ask: &Ask) -> Self {
-        Self { key: ask.key.clone(), generation: ask.generation() }
+        Self { key: ask.key.clone(), generation: ask.generation(), end_to_end: ask.is_end_to_end() }
     }
 }
 
@@ -118,8 +122,21 @@ type Shard = HashMap<Flight, Flying>;
 /// A fill under way, as those who join it see it.
 struct Flying {
     landing: Landing,
+    /// Its place among all arrivals of readers and beginnings of fills.
+    began: u64,
     /// Of a background fill: cancelled when a reader comes to wait for it.
     wanted: Option<CancellationToken>,
+}
+
+/// What a reader finds when he comes to be served by a fill.
+enum Boarding {
+    /// His fill is under way.
+    Aboard(Landing, Share),
+    /// One is under way that began before he came, and he asked for a later one: he waits for it and comes again. All who
+    /// wait so share the next.
+    Next(Landing),
+    /// The bound on fills is reached.
+    Full,
 }
 
 /// The fills under way, and the failures of the last seconds.
@@ -127,6 +144,8 @@ pub struct Fills {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
     under_way: AtomicUsize,
+    /// Counts arrivals of readers and beginnings of fills, so that one can be told to be before the other.
+    arrivals: AtomicU64,
     errors: errors::Errors,
     pending: background::Pending,
 }
@@ -137,6 +156,7 @@ impl Default for Fills {
             shards: (0..64).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
             under_way: AtomicUsize::new(0),
+            arrivals: AtomicU64::new(0),
             errors: errors::Errors::default(),
             pending: background::Pending::default(),
         }
@@ -145,7 +165,8 @@ impl Default for Fills {
 
 impl Fills {
     fn shard(&self, flight: &Flight) -> MutexGuard<'_, Shard> {
-        let shard = self.hasher.hash_one(flight) as usize % self.shards.len();
+        // Both fills of a key and a generation lie in one shard.
+        let shard = self.hasher.hash_one((&flight.key, flight.generation)) as usize % self.shards.len();
         // A flight is inserted or removed whole: a panic elsewhere cannot leave half of one.
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -167,10 +188,16 @@ impl Fills {
         if let Some(failed) = self.errors.of(&ask.key, ask.generation(), sidecar.clock.now()) {
             return (failed, Share::Remembered);
         }
+        let arrived = self.arrivals.fetch_add(1, Ordering::Relaxed);
         loop {
-            let (mut landing, share) = match self.board(sidecar, ask.clone()) {
-                Some(boarded) => boarded,
-                None => return (Filled::Busy, Share::Began),
+            let (mut landing, share) = match self.board(sidecar, ask.clone(), arrived) {
+                Boarding::Aboard(landing, share) => (landing, share),
+                Boarding::Next(mut before) => {
+                    // Landed or broken, it is over.
+                    let _ = before.wait_for(Option::is_some).await;
+                    continue;
+                }
+                Boarding::Full => return (Filled::Busy, Share::Began),
             };
             // The sender sends before it goes, unless the fill itself broke.
             let landed = landing.wait_for(Option::is_some).await.ok().and_then(|landed| landed.clone());
@@ -201,27 +228,34 @@ impl Fills {
     /// Begins the fill that `ask` wants, unless it is under way, and waits for nothing.
     pub fn begin(&self, sidecar: &Arc<Sidecar>, ask: Ask) {
         if self.errors.of(&ask.key, ask.generation(), sidecar.clock.now()).is_none() {
-            self.board(sidecar, ask);
+            self.board(sidecar, ask, self.arrivals.load(Ordering::Relaxed));
         }
     }
 
-    /// Joins or begins, without waiting; `None` when the bound on fills is reached.
-    fn board(&self, sidecar: &Arc<Sidecar>, ask: Ask) -> Option<(Landing, Share)> {
+    /// Joins or begins for a reader who `arrived` then, without waiting.
+    fn board(&self, sidecar: &Arc<Sidecar>, ask: Ask, arrived: u64) -> Boarding {
         let flight = Flight::of(&ask);
         let mut shard = self.shard(&flight);
-        if let Some(flying) = shard.get(&flight) {
+        // What is asked end to end is as good for who did not ask for that.
+        let better = Flight { end_to_end: true, ..flight.clone() };
+        if let Some(flying) = shard.get(&flight).or_else(|| shard.get(&better)) {
             if let (Purpose::Foreground, Some(wanted)) = (ask.purpose, &flying.wanted) {
                 wanted.cancel();
             }
-            return Some((flying.landing.clone(), Share::Joined));
+            let insists = ask.no_cache && ask.purpose == Purpose::Foreground;
+            return match insists && flying.began < arrived {
+                true => Boarding::Next(flying.landing.clone()),
+                false => Boarding::Aboard(flying.landing.clone(), Share::Joined),
+            };
         }
         let wanted = (ask.purpose == Purpose::Background).then(CancellationToken::new);
-        let (pilot, landing) = self.take_off(sidecar, &ask, Some(wanted.clone()))?;
-        shard.insert(flight, Flying { landing: landing.clone(), wanted });
+        let Some((pilot, landing)) = self.take_off(sidecar, &ask, Some(wanted.clone())) else { return Boarding::Full };
+        let began = self.arrivals.fetch_add(1, Ordering::Relaxed);
+        shard.insert(flight, Flying { landing: landing.clone(), began, wanted });
         drop(shard);
         // On the heap before it is handed around: it is large.
         sidecar.tasks.spawn("fill", run(pilot, ask).boxed());
-        Some((landing, Share::Began))
+        Boarding::Aboard(landing, Share::Began)
     }
 
     /// `shared` is `None` for a fill that nobody else joins.

@@ -143,6 +143,11 @@ impl Doubts {
         true
     }
 
+    /// Versions begin anew (R19).
+    pub(super) fn clear(&mut self) {
+        self.known.clear();
+    }
+
     fn of(&mut self, hash: u64, now: Moment) -> &mut Doubt {
         if self.known.len() >= limits::DOUBTS_PER_SHARD && !self.known.contains_key(&hash) {
             let oldest = self.known.iter().min_by_key(|(_, doubt)| doubt.since).map(|(key, _)| *key);

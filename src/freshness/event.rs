@@ -37,8 +37,19 @@ pub enum Event {
     Attested(RegionId),
     /// An earlier process saw heartbeats from this region (`freshness.state_file`): weak proof is over.
     HeartbeatRemembered(RegionId),
+    /// An operator's order.
+    Ordered(Order),
     /// Time passed. Sent about every second, and after a pause.
     Tick,
+}
+
+/// What an operator may order of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Ask anew, keep the floors (R18).
+    Reload(Scope),
+    /// Ask anew and forget the floors (R19).
+    Reset(Scope),
 }
 
 /// What a verified message says.
@@ -50,6 +61,8 @@ pub enum Says {
     Deleted(RecordId, Option<Version>),
     /// R18.
     Reload(Scope),
+    /// R19.
+    Reset(Scope),
     /// The publisher lives. The message's number is its last, not one more.
     Heartbeat {
         /// It comes from `nearside heartbeat` (a publisher named `path:...`): its number is the slot
@@ -66,7 +79,7 @@ pub enum Says {
     Undecodable,
 }
 
-/// What a RELOAD covers.
+/// What a RELOAD or RESET covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// One record.

@@ -1,4 +1,4 @@
-//! Owns what an announcement, a served version or an unreachable floor does to a record's state (R1, R13, R15, R18).
+//! Owns what an announcement, a served version or an unreachable floor does to a record's state (R1, R13, R15, R18, R19).
 //!
 //! Before it: [`super::records`] finds the state. After it: `records` stores what came out. Pure: a state goes in, a
 //! state comes out.
@@ -135,13 +135,27 @@ fn change_unversioned(state: &mut Snapshot, said: Announced, rules: Rules, now: 
 }
 
 /// R18: the generation moves, the floor stays; what was announced last still is.
-pub(super) fn reload(state: &mut Snapshot, region: RegionId, now: Moment, next: Generation) {
+pub(super) fn reload(state: &mut Snapshot, regions: RegionSet, now: Moment, next: Generation) {
     state.generation = next;
     state.unversioned = next;
     match &mut state.marker {
         Some(marker) => marker.at = now,
-        none => *none = Some(Marker { regions: RegionSet::EMPTY.with(region), at: now, deleted: false }),
+        none => *none = Some(Marker { regions, at: now, deleted: false }),
     }
+}
+
+/// R19: versions went back, so that nothing said or served before may be compared with what comes now. The record begins
+/// anew, as of a generation that puts out what is stored. Regions that say so soon after each other speak of one restore.
+pub(super) fn reset(state: &mut Snapshot, regions: RegionSet, now: Moment, next: Generation, worst_lag: Duration) {
+    let blank = state.floor == Version::NONE && !state.at_floor;
+    let before = state.marker.filter(|marker| blank && now.since(marker.at) <= worst_lag);
+    let regions = RegionSet(regions.0 | before.map_or(RegionSet::EMPTY, |marker| marker.regions).0);
+    *state = Snapshot {
+        generation: next,
+        unversioned: next,
+        marker: Some(Marker { regions, at: now, deleted: false }),
+        ..Snapshot::default()
+    };
 }
 
 /// R15: every configured region says the same, at or above the floor: there is nothing left to doubt.
@@ -332,11 +346,26 @@ mod tests {
         let mut world = World::default();
         world.changed(A, 5);
         let before = world.state;
-        reload(&mut world.state, B, Moment::from_nanos(99), Generation(50));
+        reload(&mut world.state, RegionSet::EMPTY.with(B), Moment::from_nanos(99), Generation(50));
         assert_eq!(world.state.floor, before.floor);
         assert!(!world.state.upholds(Version(5), before.generation));
         assert_eq!(world.regions(), RegionSet::EMPTY.with(A));
         assert_eq!(world.changed(B, 5), Effect::Joined);
+    }
+
+    /// R19.
+    #[test]
+    fn a_reset_forgets_the_floor_and_puts_out_whatever_was_stored() {
+        let mut world = World::default();
+        world.changed(A, 9);
+        let before = world.state.generation;
+        let from = RegionSet::EMPTY.with(A);
+        reset(&mut world.state, from, Moment::from_nanos(99), Generation(50), EASY.worst_lag);
+        assert_eq!((world.state.floor, world.regions()), (Version::NONE, from));
+        assert!(!world.state.upholds(Version(9), before), "from before the restore");
+        assert!(world.state.upholds(Version(4), Generation(50)));
+        reset(&mut world.state, RegionSet::EMPTY.with(B), Moment::from_nanos(100), Generation(51), EASY.worst_lag);
+        assert_eq!(world.regions(), RegionSet::first(2), "the same restore, in the next region");
     }
 
     /// R15.

@@ -22,7 +22,8 @@
 //! | R15 escape | `merge` and `doubts`; `standing` keeps what is doubted PROVISIONAL |
 //! | R16 hard TTL | `standing::judge` |
 //! | R17 audit | `audit` judges and measures; [`crate::cache::fill::audit`] asks the regions, in the background |
-//! | R18 RELOAD | `merge::reload`, `records::reload` |
+//! | R18 RELOAD, R19 RESET | `merge::reload`, `merge::reset`, `records::recall`; `recalls` for what nothing holds |
+//! | R20 own writes | [`Freshness::wrote`]; `serve::write` says when |
 //! | bound | `publisher` (watermark), `region` (oldest of them), `standing::bound` |
 //!
 //! Invariant: floors and generations are stored before the horizon that vouches for them is published, and both
@@ -33,12 +34,13 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 
-use self::event::{Action, Envelope, Event, Says};
+use self::event::{Action, Envelope, Event, Order, Says, Scope};
 use self::horizon::Horizon;
 use self::merge::Announced;
 use self::record::Record;
 use self::records::Records;
 use self::region::Region;
+use self::switch::{Rule, is_on};
 use self::words::{RecordId, RegionId, RegionSet, Version};
 use crate::clock::{Moment, Wall};
 use crate::config::{self, Heartbeats};
@@ -50,6 +52,7 @@ mod flood;
 pub mod horizon;
 mod merge;
 mod publisher;
+mod recalls;
 pub mod record;
 mod records;
 mod region;
@@ -99,10 +102,18 @@ impl Freshness {
         match &event {
             Event::Message { region, published, queued, numbered, says } => {
                 if let Some(state) = regions.get_mut(at(*region)) {
-                    self.apply(*region, says, now, &mut actions);
+                    let copied = matches!(says, Says::Reset(scope) if !state.is_new_reset(*published, *scope));
+                    self.apply(*region, says, copied, now, &mut actions);
                     let envelope = Envelope { published: *published, queued: *queued, numbered: *numbered };
                     state.heard(envelope, says, now, wall, &mut actions);
                 }
+            }
+            Event::Ordered(order) => {
+                let (scope, forgets) = match *order {
+                    Order::Reload(scope) => (scope, false),
+                    Order::Reset(scope) => (scope, true),
+                };
+                self.records.recall(scope, forgets, RegionSet::ALL, now, &mut actions);
             }
             Event::Tick => self.records.sweep(now),
             Event::Subscribing(id) => with(&mut regions, *id, |region| region.subscribing(now, &mut actions)),
@@ -150,6 +161,28 @@ impl Freshness {
         self.records.served(id, record, version, region, now)
     }
 
+    /// R20: a write of this record was passed on and not refused. `by` is the region that took it, `None` when nobody knows
+    /// whether one did. It counts like that region's announcement of the change: no reply that was asked for before serves
+    /// a reader who comes now.
+    pub fn wrote(
+        &self,
+        id: RecordId,
+        by: Option<RegionId>,
+        version: Option<Version>,
+        deleted: bool,
+        now: Moment,
+    ) -> Vec<Action> {
+        let mut actions = Vec::new();
+        match by {
+            _ if !is_on(Rule::R20) => {}
+            Some(region) => {
+                self.records.announce(id, Announced { region, version, deleted }, now, &mut actions);
+            }
+            None => self.records.recall(Scope::Record(id), false, RegionSet::EMPTY, now, &mut actions),
+        }
+        actions
+    }
+
     /// R15: all configured regions answered a race with the same, at or above this record's floor.
     pub fn agreed(&self, id: RecordId, record: &Record) {
         if record.snapshot().escaped {
@@ -180,7 +213,9 @@ impl Freshness {
         self.records.held()
     }
 
-    fn apply(&self, region: RegionId, says: &Says, now: Moment, actions: &mut Vec<Action>) {
+    /// A RESET that is `copied` is one that came before: it asks anew, and leaves the floors that have risen since (R13).
+    fn apply(&self, region: RegionId, says: &Says, copied: bool, now: Moment, actions: &mut Vec<Action>) {
+        let regions = RegionSet::EMPTY.with(region);
         match says {
             Says::Changed(id, version) => {
                 let said = Announced { region, version: *version, deleted: false };
@@ -190,7 +225,8 @@ impl Freshness {
                 let said = Announced { region, version: *version, deleted: true };
                 self.records.announce(*id, said, now, actions);
             }
-            Says::Reload(scope) => self.records.reload(*scope, region, now, actions),
+            Says::Reload(scope) => self.records.recall(*scope, false, regions, now, actions),
+            Says::Reset(scope) => self.records.recall(*scope, !copied, regions, now, actions),
             Says::Heartbeat { .. } | Says::Unrouted | Says::Undecodable => {}
         }
     }

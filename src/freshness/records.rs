@@ -1,4 +1,4 @@
-//! Owns all records: cells beside entries, slots for the rest, doubts (R1, R2, R13, R15, R18).
+//! Owns all records: cells beside entries, slots for the rest, doubts (R1, R2, R13, R15, R18, R19).
 //!
 //! Before it: announcements and served versions, through [`super::Freshness`]. After it: [`super::merge`] says what
 //! they do to a state. A record's state lies in exactly one place: in a cell while anything holds it (an entry, a
@@ -18,6 +18,7 @@ use super::doubts::Doubts;
 use super::event::{Action, Scope};
 use super::flood::Flood;
 use super::merge::{self, Announced, Effect, Rules};
+use super::recalls::{self, Order, Recalls};
 use super::record::{Record, Snapshot};
 use super::switch::{Rule, is_on};
 use super::table::Table;
@@ -34,6 +35,7 @@ pub(super) struct Records {
     latest: AtomicU64,
     sweeps: AtomicU64,
     flood: Mutex<Flood>,
+    recalls: Recalls,
     worst_lag: Duration,
     max_jump: u64,
 }
@@ -75,6 +77,7 @@ impl Records {
             latest: AtomicU64::new(now.as_nanos()),
             sweeps: AtomicU64::new(0),
             flood: Mutex::default(),
+            recalls: Recalls::default(),
             worst_lag,
             max_jump,
         }
@@ -86,10 +89,10 @@ impl Records {
         if let Some(record) = shard.cell(id.hash) {
             return record.clone();
         }
-        let (state, lost_until) = match shard.table.take(id.hash) {
-            Some(state) => (state.marked_by(Moment::from_nanos(self.latest.load(Ordering::Relaxed))), Moment::ZERO),
-            None => (shard.absent(), shard.lost_until),
-        };
+        let latest = self.latest();
+        let slot = shard.table.take(id.hash).map(|state| state.marked_by(latest));
+        let lost_until = if slot.is_some() { Moment::ZERO } else { shard.lost_until };
+        let state = self.recalls.apply(id.record_type, slot, shard.absent(), latest, self.worst_lag);
         let escaped = shard.doubts.is_open(id.hash);
         let record = Arc::new(Record::new(id, Snapshot { escaped, ..state }, lost_until));
         shard.cells.insert_unique(id.hash, record.clone(), hash_of);
@@ -98,10 +101,9 @@ impl Records {
 
     /// Folds the record's cell back into the table, unless somebody still holds it.
     pub(super) fn release(&self, id: RecordId) {
-        let lost_at = Moment::from_nanos(self.latest.load(Ordering::Relaxed));
         let mut shard = self.shard(id);
         if shard.cell(id.hash).is_some_and(is_unheld) {
-            shard.fold(id.hash, lost_at, self.worst_lag);
+            self.fold(&mut shard, id, self.latest());
         }
     }
 
@@ -110,10 +112,11 @@ impl Records {
         self.note(now);
         let turn = self.sweeps.fetch_add(1, Ordering::Relaxed) as usize % self.shards.len();
         let mut shard = lock(&self.shards[turn]);
-        let mut unheld: Vec<u64> = shard.cells.iter().filter(|record| is_unheld(record)).map(hash_of).collect();
-        unheld.sort_unstable();
-        for key in unheld {
-            shard.fold(key, now, self.worst_lag);
+        let unheld = shard.cells.iter().filter(|record| is_unheld(record));
+        let mut unheld: Vec<RecordId> = unheld.map(|record| record.id()).collect();
+        unheld.sort_unstable_by_key(|id| id.hash);
+        for id in unheld {
+            self.fold(&mut shard, id, now);
         }
     }
 
@@ -122,7 +125,7 @@ impl Records {
         self.note(now);
         let mut shard = self.shard(id);
         let rules = self.rules(&shard, id);
-        let mut state = shard.state(id.hash);
+        let mut state = self.state(&shard, id, now);
         let floor = state.floor;
         let unheard = state.floor == Version::NONE && state.marker.is_none();
         let effect = merge::announce(&mut state, said, rules, now, || self.next_generation());
@@ -149,34 +152,47 @@ impl Records {
         }
     }
 
-    /// R18. Only what an entry or a fill holds can be older than the RELOAD, and all of that has a cell; one record
-    /// without a cell gets its marker all the same (R2).
-    pub(super) fn reload(&self, scope: Scope, region: RegionId, now: Moment, actions: &mut Vec<Action>) {
+    /// R18, R19: a RELOAD (or RESET, where `forgets`) by `regions`. Cells are marked now; what has none is marked when it
+    /// is next looked at.
+    pub(super) fn recall(
+        &self,
+        scope: Scope,
+        forgets: bool,
+        regions: RegionSet,
+        now: Moment,
+        actions: &mut Vec<Action>,
+    ) {
         self.note(now);
-        if !is_on(Rule::R18) {
+        let order = Order { forgets, regions, at: now, generation: self.next_generation() };
+        if !order.is_on() {
             return;
         }
-        let next = self.next_generation();
-        if let Scope::Record(id) = scope {
+        let Some(covered) = recalls::covered(scope) else {
+            let Scope::Record(id) = scope else { return };
             let mut shard = self.shard(id);
-            let mut state = shard.state(id.hash);
-            merge::reload(&mut state, region, now, next);
+            let mut state = self.state(&shard, id, now);
+            order.apply(&mut state, self.worst_lag);
+            if forgets {
+                shard.doubts.dismiss(id.hash);
+            }
             shard.keep(id.hash, state, now, self.worst_lag);
             if shard.cell(id.hash).is_some_and(|record| record.was_read_lately(now)) {
                 actions.push(Action::Refetch(id));
             }
             return;
-        }
-        let covered = |record_type| match scope {
-            Scope::Type(only) => only == record_type,
-            _ => true,
         };
+        // First what has no cell: a cell that is made meanwhile has the order already.
+        self.recalls.note(covered, order, self.worst_lag);
         let mut refetches = Vec::new();
         for shard in &self.shards {
-            for record in &lock(shard).cells {
-                if covered(record.id().record_type) {
+            let mut shard = lock(shard);
+            if forgets {
+                shard.doubts.clear();
+            }
+            for record in &shard.cells {
+                if covered.is_none_or(|only| only == record.id().record_type) {
                     let mut state = record.snapshot();
-                    merge::reload(&mut state, region, now, next);
+                    order.apply(&mut state, self.worst_lag);
                     record.store(state);
                     if refetches.len() < limits::REFETCHES_PER_STEP && record.was_read_lately(now) {
                         refetches.push(record.id());
@@ -278,6 +294,38 @@ impl Records {
         self.shards.iter().map(|shard| lock(shard).cells.len()).sum()
     }
 
+    /// What is known of a record, wherever it lies.
+    fn state(&self, shard: &Shard, id: RecordId, now: Moment) -> Snapshot {
+        if let Some(record) = shard.cell(id.hash) {
+            return record.snapshot();
+        }
+        let slot = shard.table.find(id.hash);
+        let state = self.recalls.apply(id.record_type, slot, shard.absent(), now, self.worst_lag);
+        Snapshot { escaped: shard.doubts.is_open(id.hash), ..state }
+    }
+
+    /// Takes a record's cell away; its state goes to the table, unless a blank slot says as much.
+    fn fold(&self, shard: &mut Shard, id: RecordId, now: Moment) {
+        let Ok(found) = shard.cells.find_entry(id.hash, |record| hash_of(record) == id.hash) else { return };
+        let state = found.remove().0.snapshot();
+        let recalled = state.floor == Version::NONE
+            && !self.recalls.is_empty()
+            && state.generation <= self.recalls.generation(id.record_type);
+        if recalled {
+            return;
+        }
+        if state.is_worth_keeping() {
+            shard.keep(id.hash, state, now, self.worst_lag);
+        } else {
+            // Nothing was announced of it; a fill that comes later must not find an older generation.
+            shard.lost = shard.lost.max(state.generation);
+        }
+    }
+
+    fn latest(&self) -> Moment {
+        Moment::from_nanos(self.latest.load(Ordering::Relaxed))
+    }
+
     fn rules(&self, shard: &Shard, id: RecordId) -> Rules {
         Rules { max_jump: self.max_jump, worst_lag: self.worst_lag, doubted: shard.doubts.version(id.hash) }
     }
@@ -319,14 +367,6 @@ impl Shard {
         Snapshot { generation: self.lost, unversioned: self.lost, ..Snapshot::default() }
     }
 
-    fn state(&self, hash: u64) -> Snapshot {
-        if let Some(record) = self.cell(hash) {
-            return record.snapshot();
-        }
-        let escaped = self.doubts.is_open(hash);
-        Snapshot { escaped, ..self.table.find(hash).unwrap_or_else(|| self.absent()) }
-    }
-
     /// Stores a record's state where it belongs.
     fn keep(&mut self, hash: u64, state: Snapshot, now: Moment, worst_lag: Duration) -> Kept {
         if let Some(record) = self.cell(hash) {
@@ -341,17 +381,6 @@ impl Shard {
             self.lose(lost, now, worst_lag);
         }
         Kept::Slot { lost: lost.is_some() }
-    }
-
-    fn fold(&mut self, hash: u64, now: Moment, worst_lag: Duration) {
-        let Ok(found) = self.cells.find_entry(hash, |record| hash_of(record) == hash) else { return };
-        let state = found.remove().0.snapshot();
-        if state.is_worth_keeping() {
-            self.keep(hash, state, now, worst_lag);
-        } else {
-            // Nothing was announced of it; a fill that comes later must not find an older generation.
-            self.lost = self.lost.max(state.generation);
-        }
     }
 
     fn lose(&mut self, lost: Snapshot, now: Moment, worst_lag: Duration) {

@@ -7,10 +7,10 @@
 //! Invariants: a region is LIVE only while it is subscribed and a proof's lease holds; whatever may have lost a message
 //! moves the epoch before anything else is decided, and so does turning LIVE again; a proof dates from publication.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::event::{Action, Envelope, Grade, Says, Subscription};
+use super::event::{Action, Envelope, Grade, Says, Scope, Subscription};
 use super::horizon::Sight;
 use super::publisher::{Numbers, Publisher, Through};
 use super::switch::{Rule, is_on};
@@ -38,6 +38,8 @@ pub(super) struct Region {
     /// A publisher that was active was forgotten: no watermark until then.
     crowded_until: Moment,
     undecodable: Undecodable,
+    /// The last RESETs: when each was published, and what it covered.
+    resets: VecDeque<(Wall, Scope)>,
     /// Subscriptions that died one after the other without turning LIVE.
     deaths: u32,
     stepped: Moment,
@@ -76,6 +78,7 @@ impl Region {
             publishers: BTreeMap::new(),
             crowded_until: Moment::ZERO,
             undecodable: Undecodable::default(),
+            resets: VecDeque::new(),
             deaths: 0,
             stepped: now,
             awake_since: now,
@@ -204,6 +207,23 @@ impl Region {
         // R13: an old timestamp is no proof.
         self.strong = self.strong.max(Some(at));
         self.prove(now, actions);
+    }
+
+    /// R13: whether a RESET is no copy of one that came before. A copy that forgot the floors once more would let a region
+    /// that lags win. What was published before all that are remembered counts as a copy.
+    pub(super) fn is_new_reset(&mut self, published: Wall, scope: Scope) -> bool {
+        let full = self.resets.len() >= limits::RESETS_PER_REGION;
+        let oldest = self.resets.front().map(|(published, _)| *published);
+        let known = self.resets.contains(&(published, scope));
+        if known || full && oldest.is_some_and(|oldest| published <= oldest) {
+            return false;
+        }
+        if full {
+            self.resets.pop_front();
+        }
+        let place = self.resets.partition_point(|(known, _)| *known <= published);
+        self.resets.insert(place, (published, scope));
+        true
     }
 
     /// As the read path sees it.

@@ -30,6 +30,24 @@ pub struct Sent {
     pub fence: Vec<Snapshot>,
 }
 
+/// When what regions said came into being, as far as `Age` tells: never after the request was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// The reply that is to be stored.
+    pub reply: Moment,
+    /// The oldest of all that agree.
+    pub oldest: Moment,
+}
+
+/// What a stored reply earned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Earned {
+    /// How much it counts.
+    pub standing: Standing,
+    /// The regions that it hangs on: those that vouch for a CONFIRMED one, for any other those that were LIVE.
+    pub witnesses: RegionSet,
+}
+
 /// What a race found, as far as R5 asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Votes {
@@ -46,8 +64,10 @@ pub enum Use {
     Fresh,
     /// Serve it, labelled: it was fresh, and nobody's lease shows that it still is (R9).
     Unproven,
-    /// Serve it within its short TTL; it is being rechecked. Labelled when a record is `escaped` (R15).
+    /// Serve it within its short TTL; it is being rechecked.
     Provisional,
+    /// The same, and a record's floor was dropped or its version jumped (R15): labelled as doubtful.
+    Doubted,
     /// Messages may have been lost since its request: ask before serving it (R10).
     Unverified,
     /// Its TTL (R16), its soft TTL (R9) or its short one is over.
@@ -91,29 +111,36 @@ pub fn admits(sent: &Sent, shows: &[(&Record, Version)]) -> bool {
             .all(|((record, version), fence)| record.snapshot().upholds(*version, fence.generation))
 }
 
-/// R5, R2, R15: what a stored reply earns. `may_have_missed` is [`super::Freshness::slot_lost_since`] of any of its
-/// records; `escaped` is whether any of them is ([`Snapshot::escaped`]).
+/// R5, R2, R15: what a stored reply earns. `doubtful` is whether an announcement of any of its records may have been missed
+/// ([`super::Freshness::slot_lost_since`]), or any of them is `escaped` ([`Snapshot::escaped`]).
 ///
-/// CONFIRMED takes a region that has been LIVE, its epoch unbroken, since before the request was sent, and either
-/// the agreement of all, or versions at or above the floor while that region had been unbroken for `worst_lag`
-/// before the request: what another region may lag behind with, this one has told us of.
+/// CONFIRMED takes a region that has been LIVE, its epoch unbroken, since before the reply came into being, and either
+/// the agreement of all, or versions at or above the floor while that region had been unbroken for `worst_lag` before:
+/// what another region may lag behind with, this one has told us of. A reply out of an intermediary's cache came into
+/// being when it went in there (`Age`), not when it was asked for; and where all agree, the oldest of them counts: its
+/// region's change may have been announced before anybody here listened.
 pub fn earn(
     sent: &Sent,
+    made: Made,
     now: &Horizon,
     votes: &Votes,
-    may_have_missed: bool,
-    escaped: bool,
+    doubtful: bool,
     worst_lag: Duration,
-) -> Standing {
+) -> Earned {
     let live = sent.live();
-    let vouches = |region: RegionId| {
+    let vouches = |region: &RegionId| {
         let (then, since) = (&sent.horizon.regions[region.index()], now.regions.get(region.index()));
         let unbroken = since.is_some_and(|since| since.epoch == then.epoch);
-        let long = then.unbroken_since + worst_lag <= sent.at;
-        unbroken && (votes.all_agree || votes.versions_at_floor && long)
+        let agreed = votes.all_agree && then.unbroken_since <= made.oldest;
+        let long = then.unbroken_since + worst_lag <= made.reply;
+        unbroken && (agreed || votes.versions_at_floor && long)
     };
-    let vouched = live.iter().any(vouches) || !is_on(Rule::R5);
-    if vouched && !may_have_missed && !escaped { Standing::Confirmed } else { Standing::Provisional }
+    let vouching: RegionSet = live.iter().filter(vouches).collect();
+    if doubtful || vouching.is_empty() && is_on(Rule::R5) {
+        return Earned { standing: Standing::Provisional, witnesses: live };
+    }
+    let witnesses = if vouching.is_empty() { live } else { vouching };
+    Earned { standing: Standing::Confirmed, witnesses }
 }
 
 /// Whether a recheck could settle anything: with no LIVE region nothing can become CONFIRMED (R5), and the soft TTL
@@ -148,7 +175,9 @@ pub fn judge(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_
     }
     if now.since(entry.confirmed) >= soft_ttl {
         Use::Expired
-    } else if entry.standing == Standing::Confirmed && !escaped {
+    } else if escaped {
+        Use::Doubted
+    } else if entry.standing == Standing::Confirmed {
         Use::Unproven
     } else {
         Use::Provisional

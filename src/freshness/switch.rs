@@ -26,7 +26,9 @@
 //! | R15 | any version raises the floor, and a floor that no region reaches stays (`merge`, `records::below_floor`) |
 //! | R16 | the hard TTL is not looked at: an entry lives while a lease holds (`standing::judge`) |
 //! | R17 | no entry is audited |
-//! | R18 | RELOAD does nothing to a record (`records::reload`) |
+//! | R18 | RELOAD does nothing to a record (`records::recall`) |
+//! | R19 | RESET does nothing to a record (`records::recall`) |
+//! | R20 | a write is passed on and forgotten (`Freshness::wrote`) |
 //!
 //! | rule | the property it protects | the profile and the fault in which it alone does |
 //! | --- | --- | --- |
@@ -48,6 +50,8 @@
 //! | R16 | nothing is served beyond its TTL | path proof, no numbers; every copy of an announcement lost without trace |
 //! | R17 | no stale entry stays unsampled beyond the audit period | the same, by the audit's own metric |
 //! | R18 | what an operator reloads is asked for anew | any; the regions' data replaced without announcements, then RELOAD |
+//! | R20 | who writes through a sidecar reads what he wrote | any; a write, then a read that a lagging region answers first, or that joins a fill from before |
+//! | R19 | a restore ends with a RESET, not with a minute of labels per record | versions; every region restored from a backup, then RESET. Seen by the cap on labels |
 
 /// The rules of the protocol, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,6 +75,8 @@ pub enum Rule {
     R16,
     R17,
     R18,
+    R19,
+    R20,
 }
 
 /// Whether `rule` is carried out on this thread.

@@ -23,6 +23,8 @@ pub struct RegionSet(pub u16);
 impl RegionSet {
     /// No region.
     pub const EMPTY: Self = Self(0);
+    /// Every region there can be.
+    pub const ALL: Self = Self(u16::MAX);
 
     /// The first `count` regions: all that are configured.
     pub const fn first(count: usize) -> Self {

@@ -6,9 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{StatusCode, header};
+use http::{HeaderMap, StatusCode, header};
 
 use super::reply::Reply;
+use crate::cache::policy::freshness::stated_age;
+use crate::clock::Moment;
 use crate::freshness::record::Snapshot;
 use crate::freshness::vote::{self, Ballot, Rank, Said};
 use crate::freshness::words::Version;
@@ -141,8 +143,13 @@ pub fn ballot<'a>(reply: &'a Reply, known: Option<&'a Known>) -> Option<Ballot<'
         }
         _ => return None,
     };
-    let generated = age(reply).map(|age| vote::generated(reply.received, age));
+    let generated = age(&reply.headers).map(|age| vote::generated(reply.received, age));
     Some(Ballot { region: reply.region, said, versions, sent: reply.sent, generated })
+}
+
+/// When a reply came into being, by its `Age` (R8); when it arrived, where it states none.
+pub fn made(reply: &Reply) -> Moment {
+    age(&reply.headers).map_or(reply.received, |age| vote::generated(reply.received, age))
 }
 
 /// The ballots among replies, and the place of each one's reply.
@@ -154,9 +161,9 @@ pub fn ballots<'a>(
     cast.unzip()
 }
 
-fn age(reply: &Reply) -> Option<Duration> {
-    let seconds = reply.headers.get(header::AGE)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds))
+/// What `Age` says; `None` where there is none.
+pub fn age(headers: &HeaderMap) -> Option<Duration> {
+    headers.contains_key(header::AGE).then(|| stated_age(headers))
 }
 
 /// Of the worthless replies, the one to pass on when there is nothing else: one that says when to come back, else the
@@ -170,10 +177,10 @@ pub fn best_error<'a>(replies: impl Iterator<Item = &'a Arc<Reply>> + Clone) -> 
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use http::{HeaderMap, HeaderValue};
+    use http::HeaderValue;
 
     use super::*;
-    use crate::clock::{Moment, Wall};
+    use crate::clock::Wall;
     use crate::freshness::words::RegionId;
 
     fn reply(status: u16) -> Reply {

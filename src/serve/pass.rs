@@ -8,15 +8,18 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
 use super::Sidecar;
+use super::write::{self, Write};
 use crate::cache::fill::ask;
 use crate::cache::key::KeyBuffer;
-use crate::cache::policy::{self, Way};
+use crate::cache::policy::{self, Asked, Way};
 use crate::clock::Moment;
 use crate::config::router::Matched;
-use crate::freshness::record::Record;
+use crate::freshness::record::{Record, Snapshot};
 use crate::freshness::switch::{Rule, is_on};
+use crate::freshness::vote::{self, Ballot, Rank, Said};
 use crate::freshness::words::{RecordId, RegionId, RegionSet, Version};
 use crate::origin::reply::{Failure, Outgoing, Streamed};
+use crate::origin::verdict;
 use crate::request::Admitted;
 use crate::response::{Attempted, Blame, CacheLine, Detail, Fwd, Outcome};
 
@@ -24,6 +27,7 @@ use crate::response::{Attempted, Blame, CacheLine, Detail, Fwd, Outcome};
 pub(super) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: Option<&Matched<'_>>) -> Outcome {
     let started = sidecar.clock.now();
     let safe = policy::way(&admitted.method, &admitted.headers) != Way::Unsafe;
+    let write = matched.filter(|_| !safe).map(|matched| Write::begin(sidecar, &admitted.method, matched));
     let read = matched.filter(|_| matches!(admitted.method, Method::GET | Method::HEAD));
     let passed = match read {
         Some(matched) => match read_through(sidecar, admitted, matched, started).await {
@@ -37,7 +41,12 @@ pub(super) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: O
             let region = sidecar.names[region.index()].clone();
             Outcome::BelowFloor(vec![Attempted { region, outcome: "too-old".into(), blame: Blame::Unusable }])
         }
-        Ok((Streamed { region, status, headers, body, .. }, below)) => {
+        Ok((head, below)) => {
+            // Before the caller learns of it: what he asks next must not be answered from before.
+            if let Some(write) = write {
+                write.answered(&head);
+            }
+            let Streamed { region, status, headers, body, .. } = head;
             invalidate(sidecar, admitted, region, Some(status), &headers);
             if below {
                 sidecar.metrics.stale("below-floor");
@@ -51,6 +60,9 @@ pub(super) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: O
             Outcome::Streamed { status, headers, body, line }
         }
         Err(failure) => {
+            if let Some(write) = write {
+                write.failed(&failure);
+            }
             // Nobody knows whether the region did what was asked, unless it never heard of it.
             if !matches!(failure, Failure::Connect | Failure::Saturated) {
                 invalidate(sidecar, admitted, RegionId(0), None, &HeaderMap::new());
@@ -79,39 +91,68 @@ async fn read_through(
     if let Some(held) = &sidecar.credentials[matched.index] {
         request.headers.insert(held.header.clone(), held.value()?);
     }
-    if records.iter().any(|(_, record)| record.snapshot().marker.is_some()) {
+    if Asked::of(&admitted.headers).no_cache || records.iter().any(|(_, record)| record.snapshot().marker.is_some()) {
         // R8.
         request.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
     Some(at_the_floor(sidecar, request, records, started).await)
 }
 
-/// Asks one region after the other until one is not below the floor, within one race's deadline.
+/// Asks one region after the other until one may speak for the records at once, within one race's deadline; else what the
+/// last one said, and whether that is below the floor.
 async fn at_the_floor(
     sidecar: &Arc<Sidecar>,
     request: Outgoing,
     records: &[(RecordId, Arc<Record>)],
     started: Moment,
 ) -> Result<(Streamed, bool), Failure> {
-    let mut behind = RegionSet::EMPTY;
+    let mut heard = RegionSet::EMPTY;
     loop {
-        let head = sidecar.regions.pass(request.clone(), behind).await?;
+        let sent = sidecar.clock.now();
+        let states = || records.iter().map(|(_, record)| record.snapshot());
+        let head = sidecar.regions.pass(request.clone(), heard_or_behind(heard, states())).await?;
         let now = sidecar.clock.now();
-        let stated = || records.iter().zip(&head.versions).filter(|_| head.versions.len() == records.len());
-        let below = is_on(Rule::R1) && stated().any(|((_, record), version)| *version < record.snapshot().floor);
-        if !below {
-            let shown = stated().filter(|(_, version)| **version != Version::NONE && head.status.is_success());
+        let rank = rank(&head, &states().collect::<Vec<_>>(), sent, now);
+        if rank == Rank::Now {
+            let stated = records.iter().zip(&head.versions).filter(|_| head.versions.len() == records.len());
+            let shown = stated.filter(|(_, version)| **version != Version::NONE && head.status.is_success());
             for ((id, record), version) in shown {
                 sidecar.carry_out(sidecar.freshness.served(*id, record, *version, head.region, now));
             }
             return Ok((head, false));
         }
-        let asked_before = behind.contains(head.region);
-        behind = behind.with(head.region);
-        if asked_before || behind.len() == sidecar.names.len() || now.since(started) >= sidecar.regions.deadline() {
-            return Ok((head, true));
+        let asked_before = heard.contains(head.region);
+        heard = heard.with(head.region);
+        if asked_before || heard.len() == sidecar.names.len() || now.since(started) >= sidecar.regions.deadline() {
+            return Ok((head, rank == Rank::Below));
         }
     }
+}
+
+/// Whom to ask last: who was heard, and who has not announced the newest change (R4).
+fn heard_or_behind(heard: RegionSet, records: impl Iterator<Item = Snapshot>) -> RegionSet {
+    let announcers = records.filter_map(|record| record.marker).map(|marker| marker.regions).reduce(|one, other| RegionSet(one.0 & other.0));
+    match announcers.filter(|announcers| is_on(Rule::R4) && !heard.covers(*announcers)) {
+        Some(announcers) => RegionSet(heard.0 | !announcers.0),
+        None => heard,
+    }
+}
+
+/// What a streamed reply counts for, by its head (R1, R4, R6, R8). One that says nothing of the records is passed on.
+fn rank(head: &Streamed, records: &[Snapshot], sent: Moment, now: Moment) -> Rank {
+    let said = match head.status {
+        StatusCode::NOT_FOUND | StatusCode::GONE => Said::Absent,
+        StatusCode::NOT_MODIFIED | StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => {
+            Said::Present
+        }
+        status if status.is_success() => Said::Present,
+        _ => return Rank::Now,
+    };
+    let generated = verdict::age(&head.headers).map(|age| vote::generated(now, age));
+    let rank = vote::rank(&Ballot { region: head.region, said, versions: &head.versions, sent, generated }, records);
+    // A part that states no version, of a record that nobody has announced: asking more regions would tell no more.
+    let unannounced = said == Said::Present && records.iter().all(|record| record.marker.is_none());
+    if rank == Rank::Waits && unannounced { Rank::Now } else { rank }
 }
 
 fn no_credentials() -> Outcome {
@@ -122,7 +163,7 @@ fn no_credentials() -> Outcome {
 /// RFC 9111, 4.4: the target, and what Location and Content-Location name on the same origin; nothing after a safe
 /// request.
 fn invalidate(
-    sidecar: &Sidecar,
+    sidecar: &Arc<Sidecar>,
     admitted: &Admitted,
     region: RegionId,
     outcome: Option<StatusCode>,
@@ -134,5 +175,8 @@ fn invalidate(
     let mut buffer = KeyBuffer::new(sidecar.seed);
     for target in policy::invalidates(&admitted.method, outcome, target, host, base, reply) {
         sidecar.store.invalidate(&mut buffer, &target, sidecar.clock.now());
+        if target != admitted.path_and_query {
+            write::touched(sidecar, &target, region, outcome);
+        }
     }
 }

@@ -286,6 +286,10 @@ impl World {
         get_from(self.sidecar.clone(), path.to_owned(), HeaderMap::new()).await
     }
 
+    pub(crate) async fn send(&self, method: Method, path: &str) -> Answer {
+        send_from(self.sidecar.clone(), method, path.to_owned(), HeaderMap::new()).await
+    }
+
     pub(crate) async fn get_with(&self, path: &str, name: &'static str, value: &'static str) -> Answer {
         let headers = HeaderMap::from_iter([(HeaderName::from_static(name), HeaderValue::from_static(value))]);
         get_from(self.sidecar.clone(), path.to_owned(), headers).await
@@ -313,8 +317,12 @@ impl World {
 }
 
 async fn get_from(sidecar: Arc<Sidecar>, path_and_query: String, headers: HeaderMap) -> Answer {
+    send_from(sidecar, Method::GET, path_and_query, headers).await
+}
+
+async fn send_from(sidecar: Arc<Sidecar>, method: Method, path_and_query: String, headers: HeaderMap) -> Answer {
     let path_len = path_and_query.find('?').unwrap_or(path_and_query.len());
-    let admitted = Admitted { method: Method::GET, path_and_query, path_len, headers, body: Bytes::new() };
+    let admitted = Admitted { method, path_and_query, path_len, headers, body: Bytes::new() };
     let outcome = serve(&sidecar, admitted).await;
     let response = respond(outcome, &sidecar.names);
     let line = response.headers()[CACHE_STATUS].to_str().unwrap().to_owned();

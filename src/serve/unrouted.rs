@@ -43,7 +43,7 @@ pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted, asking: A
         of: Of::Path,
         previous: stored.clone(),
         purpose: Purpose::Foreground,
-        no_cache: false,
+        no_cache: asked.no_cache,
         alone: asked.no_store,
     };
     let (filled, share) = sidecar.filled(ask).await;

@@ -44,11 +44,12 @@ fn null_is_the_default_of_every_field() {
 }
 
 #[test]
-fn versions_minus_one_and_minus_two_are_read_as_deleted_and_reload() {
+fn versions_minus_one_to_minus_three_are_read_as_deleted_reload_and_reset() {
     let of = |version: i64| decode(&format!(r#"{{"recordType":"context","key":"acme","version":{version}}}"#));
     assert_eq!(of(-1).unwrap().kind, Kind::Deleted { version: None });
     assert_eq!(of(-2).unwrap().kind, Kind::Reload);
-    assert_eq!(of(-3), Err(Undecodable::NegativeVersion));
+    assert_eq!(of(-3).unwrap().kind, Kind::Reset);
+    assert_eq!(of(-4), Err(Undecodable::NegativeVersion));
 }
 
 #[test]

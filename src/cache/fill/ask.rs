@@ -18,6 +18,7 @@ use crate::freshness::record::{Record, Snapshot};
 use crate::freshness::standing::Sent;
 use crate::freshness::switch::{Rule, is_on};
 use crate::freshness::words::{Generation, RecordId};
+use crate::limits;
 use crate::origin::region::Purpose;
 use crate::origin::reply::Outgoing;
 use crate::request::Admitted;
@@ -36,7 +37,7 @@ pub struct Ask {
     pub previous: Option<Arc<Entry>>,
     /// Whether a reader waits for it.
     pub purpose: Purpose,
-    /// Ask end to end: the caller said `no-cache`.
+    /// Ask end to end, in a fill that begins after the reader came: he said `no-cache`.
     pub no_cache: bool,
     /// Share with nobody and store nothing: the caller said `no-store`.
     pub alone: bool,
@@ -107,6 +108,14 @@ impl Ask {
     }
 }
 
+impl Ask {
+    /// Whether regions are asked past any cache before them: the caller wants it, or something was announced (R8).
+    pub fn is_end_to_end(&self) -> bool {
+        let announced = |routing: &Routing| routing.records().iter().any(|(_, it)| it.snapshot().marker.is_some());
+        self.no_cache || matches!(&self.of, Of::Route(routing) if is_on(Rule::R8) && announced(routing))
+    }
+}
+
 /// The request as it goes out: validators, `no-cache` after an announcement (R8), the sidecar's own credentials; as it was
 /// asked for where there is none of them. `None` when the credentials cannot be read.
 pub fn dressed(
@@ -117,7 +126,10 @@ pub fn dressed(
     conditional: bool,
 ) -> Option<Arc<Outgoing>> {
     let tag = ask.previous.as_ref().filter(|_| conditional).and_then(|previous| previous.header(&header::ETAG));
-    let no_cache = ask.no_cache || is_on(Rule::R8) && sent.fence.iter().any(|record| record.marker.is_some());
+    // What came out of an intermediary's cache is not asked for there again: it earns little (R5).
+    let aged = ask.previous.as_ref().is_some_and(|previous| previous.age_at_receipt.get() >= limits::AGED);
+    let marked = sent.fence.iter().any(|record| record.marker.is_some());
+    let no_cache = ask.no_cache || is_on(Rule::R8) && (marked || aged);
     let credentials = sidecar.credentials[routing.route].as_ref();
     if tag.is_none() && !no_cache && credentials.is_none() {
         return Some(ask.request.clone());

@@ -177,7 +177,7 @@ fn is_held(sidecar: &Sidecar, entry: &Entry) -> bool {
     let Hold::Routed(routed) = &entry.hold else { return false };
     let (horizon, now) = (sidecar.freshness.horizon(), sidecar.clock.now());
     let good_for = standing::judge(routed, entry.sent, &horizon, now, sidecar.config.cache.soft_ttl);
-    matches!(good_for, Use::Fresh | Use::Provisional)
+    matches!(good_for, Use::Fresh | Use::Provisional | Use::Doubted)
 }
 
 /// A second look at the entry, if this was one.

@@ -12,20 +12,21 @@ use std::time::Duration;
 use http::{StatusCode, header};
 
 use super::ask::{dressed, kept};
-use super::{Ask, BELOW_FLOOR, Failed, Filled, Got, Pilot, Routing};
+use super::{Ask, BELOW_FLOOR, FLOOR_ESCAPED, Failed, Filled, Got, Pilot, Routing};
 use crate::cache::content::{Content, request_lines::RequestLines};
 use crate::cache::entry::{Entry, Hold, Routed, Shown, Standing};
 use crate::cache::policy::{directives::Said, fields, freshness::initial_age};
 use crate::cache::store::Put;
 use crate::clock::Wall;
 use crate::freshness::record::{Record, Snapshot};
-use crate::freshness::standing::{self, Sent, Use};
+use crate::freshness::standing::{self, Earned, Made, Sent, Use};
 use crate::freshness::switch::{Rule, is_on};
 use crate::freshness::vote::Rank;
 use crate::freshness::words::{RecordId, Version};
 use crate::origin::race::{First, Question, Race, Tally, Terms};
 use crate::origin::reply::{Failure, Reply};
-use crate::origin::verdict::{Known, Label, Verdict, Winner};
+use crate::origin::region::Leg;
+use crate::origin::verdict::{self, Known, Label, Verdict, Winner};
 use crate::response::{Attempted, Blame};
 use crate::serve::Sidecar;
 
@@ -152,7 +153,7 @@ impl RoutedFill<'_> {
             let (horizon, soft_ttl) = (sidecar.freshness.horizon(), sidecar.config.cache.soft_ttl);
             standing::judge(routed, previous.sent, &horizon, now, soft_ttl)
         };
-        matches!(previous.hold.routed().map(judged), Some(Use::Fresh | Use::Provisional))
+        matches!(previous.hold.routed().map(judged), Some(Use::Fresh | Use::Provisional | Use::Doubted))
     }
 
     fn note_reach(&self, tally: &Tally) {
@@ -188,10 +189,11 @@ impl RoutedFill<'_> {
         // R1: what is served raises the floor, labelled or not.
         self.note_versions(reply, &versions);
         let versions = self.believed(versions);
-        let standing = self.standing(winner, &versions, tally.is_some_and(|tally| tally.votes.unanimous));
+        let made = self.made(reply, tally);
+        let earned = self.earned(winner, made, &versions, tally.is_some_and(|tally| tally.votes.unanimous));
         let entry = Arc::new(match (&self.ask.previous, confirmed) {
-            (Some(previous), true) => self.refreshed(previous, reply, &versions, standing),
-            _ => self.entry(reply, &versions, standing, tally),
+            (Some(previous), true) => self.refreshed(previous, reply, &versions, (earned, made)),
+            _ => self.entry(reply, &versions, (earned, made), tally),
         });
         let Hold::Routed(routed) = &entry.hold else { return self.got(entry, winner, false) };
         let shows: Vec<_> = routed.shows.iter().map(|shown| (&*shown.record, shown.version)).collect();
@@ -201,22 +203,32 @@ impl RoutedFill<'_> {
         self.got(entry, winner, stored)
     }
 
+    /// R5: when the reply, and the oldest of those heard so far, came into being. `Age` may put that long before they were
+    /// asked for.
+    fn made(&self, reply: &Reply, tally: Option<&Tally>) -> Made {
+        let says = |leg: &&Leg| matches!(leg.verdict, Some(Verdict::Good | Verdict::Absent));
+        let voters = tally.into_iter().flat_map(|tally| tally.legs.iter().filter(says));
+        let oldest = voters.filter_map(|leg| leg.outcome.as_ref().ok()).map(|reply| verdict::made(reply)).min();
+        let reply = verdict::made(reply).min(self.sent.at);
+        Made { reply, oldest: oldest.map_or(reply, |oldest| oldest.min(reply)) }
+    }
+
     /// R5, as far as the race is known now.
-    fn standing(&self, winner: &Winner, versions: &[Version], all_agree: bool) -> Standing {
+    fn earned(&self, winner: &Winner, made: Made, versions: &[Version], all_agree: bool) -> Earned {
         if winner.label.is_some() {
-            return Standing::Provisional;
+            return Earned { standing: Standing::Provisional, witnesses: self.sent.live() };
         }
         let freshness = &self.sidecar.freshness;
         let records = || self.routing.records().iter().zip(versions);
-        let missed = records().any(|((id, _), _)| freshness.slot_lost_since(*id, self.sent.at));
+        let missed = records().any(|((id, _), _)| freshness.slot_lost_since(*id, made.reply));
         let worst_lag = self.sidecar.config.freshness.worst_lag;
         let stated = |((_, record), version): (&(RecordId, Arc<Record>), &Version)| {
             let state = record.snapshot();
             let at_floor = *version >= state.floor || !is_on(Rule::R1);
-            version.is_credible() && at_floor && state.floor_speaks(self.sent.at, worst_lag)
+            version.is_credible() && at_floor && state.floor_speaks(made.reply, worst_lag)
         };
         let votes = standing::Votes { all_agree, versions_at_floor: records().all(stated) };
-        standing::earn(self.sent, &freshness.horizon(), &votes, missed, self.is_doubted(), worst_lag)
+        standing::earn(self.sent, made, &freshness.horizon(), &votes, missed || self.is_doubted(), worst_lag)
     }
 
     /// R15: a version jumped, or a floor was dropped: answers say so.
@@ -233,7 +245,7 @@ impl RoutedFill<'_> {
         let private = !self.route().store_no_store && says().no_store;
         let label = match winner.label {
             Some(Label::BelowFloor) => Some(BELOW_FLOOR),
-            None => self.is_doubted().then_some("floor-escaped"),
+            None => self.is_doubted().then_some(FLOOR_ESCAPED),
         };
         Got { entry, fwd_status: winner.reply.status.as_u16(), stored, shareable: !private, label }
     }
@@ -269,7 +281,7 @@ impl RoutedFill<'_> {
         versions
     }
 
-    fn entry(&self, reply: &Reply, versions: &[Version], standing: Standing, tally: Option<&Tally>) -> Entry {
+    fn entry(&self, reply: &Reply, versions: &[Version], counts: (Earned, Made), tally: Option<&Tally>) -> Entry {
         let absent = is_absent(reply.status);
         let digests = tally.map_or(&[][..], |tally| &tally.digests);
         let digest = digests.iter().find(|(region, _)| *region == reply.region).map(|(_, digest)| *digest);
@@ -284,12 +296,12 @@ impl RoutedFill<'_> {
             region: reply.region,
             sent: self.sent.at,
             age_at_receipt: initial_age(&reply.headers, self.sent.at, reply.received, received(reply)).into(),
-            hold: Hold::Routed(self.routed(versions, standing, absent, digest)),
+            hold: Hold::Routed(self.routed(versions, counts, absent, digest)),
         }
     }
 
     /// R7: the stored body with the 304's headers (RFC 9111, 3.2), counted from this request.
-    fn refreshed(&self, previous: &Entry, reply: &Reply, versions: &[Version], standing: Standing) -> Entry {
+    fn refreshed(&self, previous: &Entry, reply: &Reply, versions: &[Version], counts: (Earned, Made)) -> Entry {
         let absent = is_absent(previous.status);
         let digest = previous.hold.routed().and_then(Routed::digest);
         Entry {
@@ -301,7 +313,7 @@ impl RoutedFill<'_> {
             region: reply.region,
             sent: self.sent.at,
             age_at_receipt: initial_age(&reply.headers, self.sent.at, reply.received, received(reply)).into(),
-            hold: Hold::Routed(self.routed(versions, standing, absent, digest)),
+            hold: Hold::Routed(self.routed(versions, counts, absent, digest)),
         }
     }
 
@@ -312,7 +324,15 @@ impl RoutedFill<'_> {
 
     /// All replies of a fill count from when it captured its fence, just before its first leg was sent (R3, R16): which of
     /// them is kept makes no difference to how long.
-    fn routed(&self, versions: &[Version], standing: Standing, absent: bool, digest: Option<u128>) -> Routed {
+    ///
+    /// What an intermediary's cache had kept for a while is kept here for that much less.
+    fn routed(
+        &self,
+        versions: &[Version],
+        (earned, made): (Earned, Made),
+        absent: bool,
+        digest: Option<u128>,
+    ) -> Routed {
         let shown = |((place, (_, record)), version): ((usize, &(RecordId, Arc<Record>)), &Version)| Shown {
             record: record.clone(),
             version: *version,
@@ -322,11 +342,11 @@ impl RoutedFill<'_> {
             route: self.routing.route as u16,
             shows: self.routing.records().iter().enumerate().zip(versions).map(shown).collect(),
             digest: digest.map(Box::new),
-            standing,
+            standing: earned.standing,
             epochs: self.sent.epochs(),
-            live: self.sent.live(),
+            live: earned.witnesses,
             confirmed: self.sent.at,
-            ttl: self.ttl(absent, standing).into(),
+            ttl: self.ttl(absent, earned.standing).saturating_sub(self.sent.at.since(made.reply)).into(),
         }
     }
 

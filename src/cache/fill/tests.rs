@@ -10,12 +10,14 @@ use crate::serve::scripted::{
     A, Act, Answer, B, C, DEADLINE, REGIONS, SECOND, Say, World, body, ms, shows, status, token,
 };
 
+mod aged;
 mod flood;
 mod freshness;
 mod nonsense;
 mod settling;
 mod silence;
 mod standing;
+mod writes;
 
 const X: &str = "/v1/contexts/x/full";
 

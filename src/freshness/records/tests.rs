@@ -17,6 +17,10 @@ fn id(hash: u64) -> RecordId {
     RecordId { record_type: TypeId((hash % 2) as u16), hash }
 }
 
+fn only(region: RegionId) -> RegionSet {
+    RegionSet::EMPTY.with(region)
+}
+
 fn records(slots: usize) -> Records {
     Records::new(slots, LAG, 1_000_000, at(0))
 }
@@ -315,16 +319,55 @@ fn a_reload_of_a_type_moves_the_generations_of_that_type_and_keeps_floors() {
     let (even_before, odd_before) = (even.snapshot(), odd.snapshot());
     even.note_read(at(1));
     let mut actions = Vec::new();
-    records.reload(Scope::Type(TypeId(0)), A, at(2), &mut actions);
+    records.recall(Scope::Type(TypeId(0)), false, only(A), at(2), &mut actions);
     assert_eq!(actions, [Action::Refetch(id(2))]);
     assert!(!even.snapshot().upholds(Version(5), even_before.generation));
     assert_eq!(even.snapshot().floor, Version(5));
     assert_eq!(odd.snapshot(), odd_before);
-    records.reload(Scope::All, A, at(3), &mut actions);
+    records.recall(Scope::All, false, only(A), at(3), &mut actions);
     assert!(!odd.snapshot().upholds(Version(5), odd_before.generation));
     let before = odd.snapshot().generation;
-    records.reload(Scope::Record(id(3)), A, at(4), &mut actions);
+    records.recall(Scope::Record(id(3)), false, only(A), at(4), &mut actions);
     assert!(!odd.snapshot().upholds(Version(5), before));
+}
+
+/// R18, R8: an intermediary's copy from before the RELOAD must not pass, though nothing held the record when it came.
+#[test]
+fn a_reload_of_a_type_or_of_all_marks_what_nothing_held_when_it_came() {
+    for scope in [Scope::Type(TypeId(1)), Scope::All] {
+        let records = records(1 << 12);
+        change(&records, 7, A, 5, at(0));
+        records.recall(scope, false, only(B), at(9), &mut Vec::new());
+        let marker = |hash: u64| records.pin(id(hash)).snapshot().marker;
+        assert_eq!(marker(9).map(|marker| (marker.at, marker.regions)), Some((at(9), only(B))), "nobody spoke of it");
+        assert_eq!(marker(7).map(|marker| (marker.at, marker.regions)), Some((at(9), only(A))), "it lay in a slot");
+        assert_eq!(marker(8).is_some(), scope == Scope::All, "of another type");
+        records.note(at(9) + LAG + Duration::from_secs(1));
+        assert_eq!(marker(11).map(|marker| marker.regions), Some(RegionSet::ALL), "nobody lags behind any more");
+    }
+}
+
+/// R19.
+#[test]
+fn a_reset_forgets_the_floors_of_cells_and_of_slots() {
+    for scope in [Scope::Record(id(7)), Scope::Type(TypeId(1)), Scope::All] {
+        for held in [false, true] {
+            let records = records(1 << 12);
+            change(&records, 7, A, 9, at(0));
+            change(&records, 6, A, 9, at(0));
+            let cell = held.then(|| records.pin(id(7)));
+            let before = records.pin(id(7)).snapshot();
+            records.recall(scope, true, only(A), at(1), &mut Vec::new());
+            let after = records.pin(id(7)).snapshot();
+            assert_eq!(after.floor, Version::NONE, "{scope:?}, held: {held}");
+            assert!(!after.upholds(Version(9), before.generation), "what is stored is from before");
+            assert_eq!(floor(&records, 6), if scope == Scope::All { 0 } else { 9 });
+            served(&records, 7, 4, B, at(2));
+            drop(cell);
+            records.release(id(7));
+            assert_eq!(floor(&records, 7), 4, "the floor rises anew, and no order is applied twice");
+        }
+    }
 }
 
 /// R3: a change of what is being read is refetched at once.

@@ -72,8 +72,13 @@ fn judged(entry: &Routed, regions: impl Into<Vec<Sight>>, now: u64) -> Use {
     judge(entry, at(100), &horizon(regions), at(now), SOFT)
 }
 
+/// A reply that was made for its request.
+fn end_to_end(sent: &Sent) -> Made {
+    Made { reply: sent.at, oldest: sent.at }
+}
+
 fn earned(sent: &Sent, now: impl Into<Vec<Sight>>, votes: Votes) -> Standing {
-    earn(sent, &horizon(now), &votes, false, false, LAG)
+    earn(sent, end_to_end(sent), &horizon(now), &votes, false, LAG).standing
 }
 
 /// R3.
@@ -130,10 +135,10 @@ fn a_version_earns_the_full_ttl_only_from_a_region_unbroken_for_the_worst_lag() 
 #[test]
 fn a_lost_slot_or_an_escaped_version_keeps_a_reply_provisional() {
     let long = [live(0, 99)];
-    let earn = |lost, escaped| earn(&sent(100, long), &horizon(long), &AGREE, lost, escaped, LAG);
-    assert_eq!(earn(false, false), Standing::Confirmed);
-    assert_eq!(earn(true, false), Standing::Provisional);
-    assert_eq!(earn(false, true), Standing::Provisional);
+    let sent = sent(100, long);
+    let earn = |doubtful| earn(&sent, end_to_end(&sent), &horizon(long), &AGREE, doubtful, LAG).standing;
+    assert_eq!(earn(false), Standing::Confirmed);
+    assert_eq!(earn(true), Standing::Provisional);
 }
 
 /// R1, R3.
@@ -214,10 +219,10 @@ fn without_any_live_region_an_entry_has_the_soft_ttl() {
 
 /// R15.
 #[test]
-fn what_was_confirmed_before_a_floor_was_dropped_is_provisional_after() {
+fn what_was_confirmed_before_a_floor_was_dropped_is_doubted_after() {
     let escaped = entry(Snapshot { escaped: true, ..state(4, 1) });
     let regions = [live(0, 120), live(0, 120)];
-    assert_eq!(judged(&escaped, regions, 120), Use::Provisional);
+    assert_eq!(judged(&escaped, regions, 120), Use::Doubted);
     assert_eq!(judged(&escaped, regions, 130), Use::Expired);
     let marked = horizon([watermark(118, live(0, 120)), watermark(118, live(0, 120))]);
     assert_eq!(bound_of(&escaped, &marked, at(120)), None);

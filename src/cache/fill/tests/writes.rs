@@ -1,0 +1,123 @@
+//! R20: who writes through a sidecar reads what he wrote; and `no-cache` gets what was asked for after it came.
+
+use http::{HeaderMap, HeaderValue, Method, header};
+
+use super::*;
+
+/// Region `a` is asked first and takes the write; the others lag.
+fn written(before: u64, after: u64) -> [(u64, Act); 3] {
+    [(20, shows(after).into()), (1, shows(before).into()), (1, shows(before).into())]
+}
+
+/// R1, R20.
+#[tokio::test(start_paused = true)]
+async fn a_read_after_a_write_through_the_sidecar_is_never_below_the_version_that_the_write_stated() {
+    let world = World::new(at_five());
+    world.live().await;
+    world.get(X).await;
+    tokio::time::sleep(SECOND).await;
+    assert!(world.get(X).await.is_hit());
+    for (place, act) in [A, B, C].into_iter().zip(written(5, 6)) {
+        world.set(place, act.0, act.1);
+    }
+    let put = world.send(Method::PUT, X).await;
+    assert_eq!(put.body, "6");
+    let answer = world.get(X).await;
+    assert_eq!((answer.body.as_str(), answer.label()), ("6", None), "{answer:?}");
+    world.stop().await;
+}
+
+/// R4, R20: the region that took it speaks first.
+#[tokio::test(start_paused = true)]
+async fn a_read_after_a_write_that_states_no_version_is_answered_by_the_region_that_took_it() {
+    for method in [Method::PUT, Method::POST, Method::PATCH, Method::DELETE] {
+        let world = World::new([(5, body("old").into()), (6, body("old").into()), (7, Act::from(body("old")))]);
+        world.live().await;
+        world.get(X).await;
+        tokio::time::sleep(SECOND).await;
+        world.set(A, 20, body("new"));
+        world.send(method.clone(), X).await;
+        let answer = world.get(X).await;
+        assert_eq!((answer.body.as_str(), answer.is_hit()), ("new", false), "{method}: {answer:?}");
+        world.stop().await;
+    }
+}
+
+/// R3, R20.
+#[tokio::test(start_paused = true)]
+async fn a_read_after_a_write_does_not_join_a_fill_from_before_it() {
+    let gate = Arc::new(Notify::new());
+    let world = World::new([(1, Act::Gate(gate.clone(), shows(5))), (0, Act::Hang), (0, Act::Hang)]);
+    let before = world.begin(X);
+    tokio::time::sleep(ms(5)).await;
+    world.set_all(1, shows(6));
+    world.send(Method::PUT, X).await;
+    assert_eq!(world.get(X).await.body, "6");
+    gate.notify_waiters();
+    before.await.unwrap();
+    world.stop().await;
+}
+
+/// R20: nobody knows whether it was done.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_fails_or_whose_caller_hangs_up_puts_out_what_is_stored_and_one_that_is_refused_does_not() {
+    let acts: [(Act, bool); 6] = [
+        (Act::Fail(Failure::Truncated), false),
+        (Act::Fail(Failure::Connect), true),
+        (status(500).into(), false),
+        (status(412).into(), true),
+        (status(303).into(), false),
+        (Act::Hang, false),
+    ];
+    for (place, (act, kept)) in acts.into_iter().enumerate() {
+        let world = World::new(at_five());
+        world.live().await;
+        world.get(X).await;
+        tokio::time::sleep(SECOND).await;
+        world.set_all(1, act);
+        let write = world.send(Method::PUT, X);
+        // The caller hangs up in the middle of the one that hangs.
+        let _ = tokio::time::timeout(SECOND, write).await;
+        world.set_all(1, shows(5));
+        assert_eq!(world.get(X).await.is_hit(), kept, "{place}");
+        world.stop().await;
+    }
+}
+
+/// R20: RFC 9110, 10.2.2 and 8.7: the write says what it made.
+#[tokio::test(start_paused = true)]
+async fn a_write_elsewhere_that_names_a_routed_path_moves_its_records() {
+    let world = World::new(at_five());
+    world.live().await;
+    world.get(X).await;
+    world.set_all(1, status(201).with("location", X));
+    world.send(Method::POST, "/v1/contexts").await;
+    world.set_all(1, shows(6));
+    let answer = world.get(X).await;
+    assert_eq!((answer.body.as_str(), answer.is_hit()), ("6", false));
+    world.stop().await;
+}
+
+/// RFC 9111, 5.2.1.4.
+#[tokio::test(start_paused = true)]
+async fn no_cache_joins_no_fill_that_began_before_it_came_and_all_who_wait_share_the_next() {
+    for path in [X, "/elsewhere"] {
+        let says = |version: u64| shows(version).with("cache-control", "max-age=60");
+        let world = World::new([(50, says(5).into()), (50, says(5).into()), (50, says(5).into())]);
+        let no_cache = HeaderMap::from_iter([(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))]);
+        let plain = world.begin(path);
+        tokio::time::sleep(ms(10)).await;
+        let first = world.begin_with(path, no_cache.clone());
+        tokio::time::sleep(ms(10)).await;
+        // A write, made elsewhere.
+        world.set_all(50, says(6));
+        let later: Vec<_> = (0..100).map(|_| world.begin_with(path, no_cache.clone())).collect();
+        assert_eq!(plain.await.unwrap().unwrap().body, "5");
+        assert_eq!(first.await.unwrap().unwrap().body, "5");
+        for reader in later {
+            assert_eq!(reader.await.unwrap().unwrap().body, "6", "{path}");
+        }
+        assert_eq!(world.asked().len(), 3 * REGIONS, "{path}: a hundred readers share one fill");
+        world.stop().await;
+    }
+}
