@@ -249,7 +249,9 @@ impl Fills {
             };
         }
         let wanted = (ask.purpose == Purpose::Background).then(CancellationToken::new);
-        let Some((pilot, landing)) = self.take_off(sidecar, &ask, Some(wanted.clone())) else { return Boarding::Full };
+        let Some((pilot, landing)) = self.take_off(sidecar, &ask, Some(wanted.clone())) else {
+            return Boarding::Full;
+        };
         let began = self.arrivals.fetch_add(1, Ordering::Relaxed);
         shard.insert(flight, Flying { landing: landing.clone(), began, wanted });
         drop(shard);

@@ -119,14 +119,7 @@ pub fn admits(sent: &Sent, shows: &[(&Record, Version)]) -> bool {
 /// what another region may lag behind with, this one has told us of. A reply out of an intermediary's cache came into
 /// being when it went in there (`Age`), not when it was asked for; and where all agree, the oldest of them counts: its
 /// region's change may have been announced before anybody here listened.
-pub fn earn(
-    sent: &Sent,
-    made: Made,
-    now: &Horizon,
-    votes: &Votes,
-    doubtful: bool,
-    worst_lag: Duration,
-) -> Earned {
+pub fn earn(sent: &Sent, made: Made, now: &Horizon, votes: &Votes, doubtful: bool, worst_lag: Duration) -> Earned {
     let live = sent.live();
     let vouches = |region: &RegionId| {
         let (then, since) = (&sent.horizon.regions[region.index()], now.regions.get(region.index()));

@@ -131,7 +131,10 @@ async fn at_the_floor(
 
 /// Whom to ask last: who was heard, and who has not announced the newest change (R4).
 fn heard_or_behind(heard: RegionSet, records: impl Iterator<Item = Snapshot>) -> RegionSet {
-    let announcers = records.filter_map(|record| record.marker).map(|marker| marker.regions).reduce(|one, other| RegionSet(one.0 & other.0));
+    let announcers = records
+        .filter_map(|record| record.marker)
+        .map(|marker| marker.regions)
+        .reduce(|one, other| RegionSet(one.0 & other.0));
     match announcers.filter(|announcers| is_on(Rule::R4) && !heard.covers(*announcers)) {
         Some(announcers) => RegionSet(heard.0 | !announcers.0),
         None => heard,

@@ -6,8 +6,8 @@ use http::Method;
 
 use super::*;
 use crate::cache::entry::Standing;
-use crate::freshness::event::{Event, Says, Scope};
 use crate::clock::Wall;
+use crate::freshness::event::{Event, Says, Scope};
 
 /// Version 5 out of a cache in which it has lain for so long.
 fn aged(seconds: u64) -> Say {
@@ -77,7 +77,10 @@ async fn a_reply_that_an_intermediary_kept_while_we_listened_counts_as_it_did_wh
 /// R16.
 #[tokio::test(start_paused = true)]
 async fn the_hard_ttl_counts_from_when_an_intermediary_took_its_copy() {
-    let world = World::with("[cache]\nttl = \"400s\"\n", [(1, aged(300).into()), (2, aged(300).into()), (3, aged(300).into())]);
+    let world = World::with(
+        "[cache]\nttl = \"400s\"\n",
+        [(1, aged(300).into()), (2, aged(300).into()), (3, aged(300).into())],
+    );
     world.beating_for(500 * SECOND).await;
     world.get(X).await;
     world.beat_for(60 * SECOND).await;
@@ -86,7 +89,10 @@ async fn the_hard_ttl_counts_from_when_an_intermediary_took_its_copy() {
     world.requests();
     assert!(!world.get(X).await.is_hit(), "400 s after it was made");
     let asked = world.requests();
-    assert!(asked.iter().all(|(.., request)| request.headers["cache-control"] == "no-cache"), "past the intermediary");
+    assert!(
+        asked.iter().all(|(.., request)| request.headers["cache-control"] == "no-cache"),
+        "past the intermediary"
+    );
     world.stop().await;
 }
 
@@ -131,9 +137,13 @@ async fn a_request_on_a_route_may_limit_the_age_and_ask_for_time_left() {
     world.live().await;
     world.get(X).await;
     world.pass(10 * SECOND).await;
-    for (directive, hit) in
-        [("max-age=60", true), ("max-age=5", false), ("max-age=0", false), ("min-fresh=60", true), ("min-fresh=7200", false)]
-    {
+    for (directive, hit) in [
+        ("max-age=60", true),
+        ("max-age=5", false),
+        ("max-age=0", false),
+        ("min-fresh=60", true),
+        ("min-fresh=7200", false),
+    ] {
         world.pass(10 * SECOND).await;
         assert_eq!(world.get_with(X, "cache-control", directive).await.is_hit(), hit, "{directive}");
     }

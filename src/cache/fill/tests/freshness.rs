@@ -406,7 +406,7 @@ async fn in_grace_the_previous_value_is_served_labelled_while_its_refetch_runs()
     assert_eq!(world.get(X).await.label(), Some("grace"));
     let insistent = world.get_with(X, "cache-control", "no-cache").await;
     assert_eq!(said(&insistent), ("6", None), "who says no-cache gets no previous value");
-    assert_eq!(world.asked().len(), 2 * REGIONS, "one refetch for each announcement");
+    assert_eq!(world.asked().len(), 3 * REGIONS, "one refetch for each announcement, and one for who insists");
     world.set_all(0, Act::Hang);
     world.announce(A, "x", 7);
     world.pass(3 * SECOND).await;
