@@ -1,6 +1,6 @@
 # Each target sets up what it needs. `make test` and `make run` are the two to begin with.
 
-.PHONY: run test bench micro instructions sim designs chaos fuzz fuzz-check lint fmt deny image check-promises
+.PHONY: run test bench micro instructions sim designs chaos fuzz fuzz-check lint fmt deny image image-check check-promises
 
 # The world in one process: three regions, their topics, the sidecar; it tells the story and stays up.
 run:
@@ -73,6 +73,10 @@ deny:
 image:
 	deploy/image.sh
 	deploy/image-test.sh
+
+# In seconds, without buildah: whether the Dockerfile's steps build from what it brings. Part of `.ci/run`.
+image-check:
+	deploy/image-check.sh
 
 # That every promise in tests/README.md names tests that exist.
 check-promises:
