@@ -2,7 +2,9 @@
 //!
 //! Everything that decides takes a [`Moment`] or a [`Wall`] as an argument; the edges ask a [`Clock`]. A
 //! `Moment` counts suspended time (`CLOCK_BOOTTIME`), so a laptop lid, a SIGSTOP or a frozen container cannot
-//! make an old answer look young. A `Wall` is only for what came with a calendar time: HTTP dates, SNS timestamps.
+//! make an old answer look young. A virtual machine that its host paused may not count that on any clock of its own; it
+//! shows when somebody sets the calendar right again, and a [`Watch`] adds it then. A `Wall` is only for what came with
+//! a calendar time: HTTP dates, SNS timestamps.
 //!
 //! Invariant: a `Moment` never goes backwards; a `Wall` may, and no lease or deadline hangs on one alone.
 
@@ -10,6 +12,8 @@ use std::ops::{Add, Sub};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::limits;
 
 /// Nanoseconds since boot, suspended time included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,8 +134,14 @@ pub struct Simulated {
     origin: tokio::time::Instant,
     wall_at_origin: u64,
     suspended_ns: AtomicU64,
+    /// What a [`Watch`] made up for.
+    uncounted_ns: AtomicU64,
     wall_ahead_ms: AtomicI64,
 }
+
+/// Nanoseconds that passed while the machine's clocks stood still, as far as is known. The machine's, and so the
+/// process's: every copy of [`Clock::System`] must tell the same time.
+static UNCOUNTED: AtomicU64 = AtomicU64::new(0);
 
 impl Clock {
     /// A clock that starts at `wall` and at a moment one day after boot, and follows tokio's timer.
@@ -140,6 +150,7 @@ impl Clock {
             origin: tokio::time::Instant::now(),
             wall_at_origin: wall.as_millis(),
             suspended_ns: AtomicU64::new(0),
+            uncounted_ns: AtomicU64::new(0),
             wall_ahead_ms: AtomicI64::new(0),
         }))
     }
@@ -149,9 +160,13 @@ impl Clock {
         match self {
             Self::System => {
                 let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-                Moment(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+                let counted = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+                Moment(counted + UNCOUNTED.load(Ordering::Relaxed))
             }
-            Self::Simulated(clock) => Moment::ZERO + DAY + clock.elapsed(),
+            Self::Simulated(clock) => {
+                let uncounted = Duration::from_nanos(clock.uncounted_ns.load(Ordering::Relaxed));
+                Moment::ZERO + DAY + clock.elapsed() + uncounted
+            }
         }
     }
 
@@ -174,6 +189,21 @@ impl Clock {
         }
     }
 
+    /// Simulated only: passes `span` that the clock since boot does not count, as a paused virtual machine does. The
+    /// calendar is right again at once, as if the host had set it.
+    pub fn pause(&self, span: Duration) {
+        self.step_wall(i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
+    }
+
+    /// From now on every moment is this much later.
+    fn make_up(&self, span: Duration) {
+        let uncounted = match self {
+            Self::System => &UNCOUNTED,
+            Self::Simulated(clock) => &clock.uncounted_ns,
+        };
+        uncounted.fetch_add(saturating_nanos(span), Ordering::Relaxed);
+    }
+
     /// Simulated only: steps the wall clock by so many milliseconds, backwards if negative.
     pub fn step_wall(&self, by_ms: i64) {
         if let Self::Simulated(clock) = self {
@@ -183,6 +213,50 @@ impl Clock {
 }
 
 const DAY: Duration = Duration::from_secs(86_400);
+
+/// Compares the calendar with the time since boot, so that a pause which the latter did not count is made up for (R9).
+///
+/// A calendar that was set forward looks just like that pause. It is taken for one every time, also when it only undoes
+/// a step back: then leases end and entries age too early, while the other mistake would make old answers look young.
+/// So nothing is remembered but by how much the calendar was ahead at the least.
+#[derive(Debug)]
+pub struct Watch {
+    clock: Clock,
+    /// The calendar less the time since boot, milliseconds: the least since it was last made equal.
+    least: i64,
+}
+
+impl Watch {
+    /// From now on.
+    pub fn new(clock: Clock) -> Self {
+        let least = ahead(clock.now(), clock.wall());
+        Self { clock, least }
+    }
+
+    /// Makes up for what the clock since boot did not count since the last look; returns it, if there was any.
+    pub fn look(&mut self) -> Option<Duration> {
+        let (before, wall, after) = (self.clock.now(), self.clock.wall(), self.clock.now());
+        if after - before > limits::WATCH_PRECISION {
+            // Interrupted between the two: the next look tells.
+            return None;
+        }
+        let uncounted = self.compare(after, wall)?;
+        self.clock.make_up(uncounted);
+        Some(uncounted)
+    }
+
+    fn compare(&mut self, now: Moment, wall: Wall) -> Option<Duration> {
+        let ahead = ahead(now, wall);
+        self.least = self.least.min(ahead);
+        let uncounted = Duration::from_millis(u64::try_from(ahead.saturating_sub(self.least)).unwrap_or(0));
+        (uncounted >= limits::UNCOUNTED_PAUSE).then_some(uncounted)
+    }
+}
+
+/// By how many milliseconds the calendar is ahead of the time since boot.
+fn ahead(now: Moment, wall: Wall) -> i64 {
+    (wall.0 as i64).saturating_sub((now.0 / 1_000_000) as i64)
+}
 
 impl Simulated {
     fn elapsed(&self) -> Duration {
@@ -202,6 +276,46 @@ mod tests {
         clock.suspend(Duration::from_secs(90));
         assert_eq!(clock.now() - start, Duration::from_secs(93));
         assert_eq!(clock.wall(), Wall::from_millis(94_000));
+    }
+
+    /// R9.
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_that_the_clock_since_boot_did_not_count_is_made_up_for_once() {
+        let clock = Clock::simulated(Wall::from_millis(1_000));
+        let mut watch = Watch::new(clock.clone());
+        let start = clock.now();
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(watch.look(), None);
+        clock.pause(Duration::from_secs(300));
+        assert_eq!(clock.now() - start, Duration::from_secs(3), "not counted");
+        assert_eq!(watch.look(), Some(Duration::from_secs(300)));
+        assert_eq!(clock.now() - start, Duration::from_secs(303));
+        assert_eq!(clock.wall(), Wall::from_millis(304_000), "the calendar was right already");
+        clock.suspend(Duration::from_secs(90));
+        assert_eq!(watch.look(), None, "counted by both");
+    }
+
+    /// R9: time never goes backwards, and small steps add up.
+    #[tokio::test(start_paused = true)]
+    async fn a_calendar_set_back_changes_nothing_and_one_set_forward_is_taken_for_a_pause() {
+        let clock = Clock::simulated(Wall::from_millis(3_600_000));
+        let mut watch = Watch::new(clock.clone());
+        let start = clock.now();
+        for round in 1..=3 {
+            clock.step_wall(-60_000);
+            assert_eq!(watch.look(), None);
+            clock.step_wall(60_000);
+            assert_eq!(watch.look(), Some(Duration::from_secs(60)), "it may as well have been a pause");
+            assert_eq!(clock.now() - start, Duration::from_secs(60 * round));
+        }
+        for _ in 0..3 {
+            clock.step_wall(400);
+        }
+        assert_eq!(watch.look(), Some(Duration::from_millis(1_200)));
+        clock.step_wall(999);
+        assert_eq!(watch.look(), None);
+        clock.step_wall(1);
+        assert_eq!(watch.look(), Some(Duration::from_secs(1)));
     }
 
     #[test]

@@ -335,14 +335,20 @@ pub const PROBING_WAIT: Duration = Duration::from_secs(60);
 pub const RESUBSCRIBE_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 /// No step for this long: the process was paused, and the silence is its own rather than a region's.
 pub const PAUSE: Duration = Duration::from_secs(10);
+/// By how much the calendar must have run ahead of the clock since boot to be taken for a pause that the latter did not
+/// count (R9): more than a leap second's worth of noise would be too much, and less is no lease's concern.
+pub const UNCOUNTED_PAUSE: Duration = Duration::from_secs(1);
+/// The two are compared only when they could be read within this of each other.
+pub const WATCH_PRECISION: Duration = Duration::from_millis(100);
 /// How long a hole in a publisher's numbers may stay open before the region's epoch moves (R10).
 pub const HOLE_WINDOW: Duration = Duration::from_secs(10);
-/// Undecodable messages move a region's epoch at most once in this (R14), the last at its end.
-pub const UNDECODABLE_WINDOW: Duration = Duration::from_secs(10);
+/// What cannot be decoded, or verified, moves a region's epoch at most once in this (R14), the last at its end.
+pub const UNREAD_WINDOW: Duration = Duration::from_secs(10);
 /// A publisher counts for its region's watermark when it was heard in this.
 pub const ACTIVE_PUBLISHER: Duration = Duration::from_secs(60);
-/// A publisher first heard this long after subscribing is a new one, which numbers from 1.
-pub const NEW_PUBLISHER_AFTER: Duration = Duration::from_secs(30);
+/// How long what a publisher said before it was first heard may be missing: its own messages may have overtaken each
+/// other, and after a (re)start every other publisher is heard within a heartbeat (R10).
+pub const PAST_WINDOW: Duration = Duration::from_secs(5);
 /// Heartbeats per publisher that wait for a hole before them to close.
 pub const WAITING_HEARTBEATS: usize = 8;
 /// The slot in which copies of a path heartbeat share one number.
@@ -396,4 +402,5 @@ const _: () =
 const _: () = assert!(BACKGROUND_LEGS_PER_SECOND as u64 * AUDIT_WINDOWS[2].as_secs() / 2 < AUDIT_SUSPICIONS as u64);
 const _: () = assert!(RECORD_SHARDS.is_power_of_two() && RECORD_SHARDS < FLOOR_SLOTS / 4);
 const _: () = assert!(HOLE_WINDOW.as_millis() < STRONG_LEASE.as_millis());
+const _: () = assert!(PAST_WINDOW.as_millis() < HOLE_WINDOW.as_millis());
 const _: () = assert!(STRONG_LEASE.as_millis() + SUSPECT_FOR.as_millis() == 60_000);

@@ -181,9 +181,10 @@ impl Endpoint {
         let receipt = self.edges.intake.take(door.region, raw, None).await;
         let done = receipt.may_be_deleted();
         match receipt {
-            Receipt::Retry if !done => Answer::Again,
+            Receipt::Retry | Receipt::Unverified(_) if !done => Answer::Again,
             Receipt::Acknowledge | Receipt::Retry => Answer::Done,
-            Receipt::Refuse => Answer::Never(StatusCode::FORBIDDEN),
+            // Anybody can post here: it says nothing of the topic (R14 is for what came through a queue).
+            Receipt::Unverified(_) => Answer::Never(StatusCode::FORBIDDEN),
             Receipt::Confirm { token } => self.confirm(door, &token).await,
             Receipt::Unsubscribed { published } => tell(door, Notice::Unsubscribed(published)),
         }

@@ -71,7 +71,7 @@ impl Path {
                     let (name, retry) = (&self.names[region.index()], rejected.retry());
                     tracing::warn!(region = %name, why = %rejected, retry, left_out, "an announcement was rejected");
                 }
-                return if rejected.retry() { Receipt::Retry } else { Receipt::Refuse };
+                return Receipt::Unverified(rejected);
             }
         };
         let receipt = match &verified {

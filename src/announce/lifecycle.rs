@@ -211,7 +211,7 @@ impl Lifecycle {
             (Way::Queue, Some(queue)) => tokio::select! {
                 () = self.stopping.cancelled() => End::Stopping,
                 () = wanted(asked) => End::Asked,
-                () = poll::poll(clients, queue, self.region, &self.edges) => End::Lost("queue"),
+                () = poll::poll(clients, queue, self.region, &self.edges, &self.status) => End::Lost("queue"),
                 why = self.attest(clients, subscription, &queue.arn) => End::Lost(why),
                 () = self.tag(clients, queue) => End::Lost("queue"),
             },

@@ -10,6 +10,7 @@
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
+use self::verify::Rejected;
 use crate::clock::Wall;
 use crate::freshness::switch::{Rule, is_on};
 use crate::freshness::words::RegionId;
@@ -49,10 +50,10 @@ pub trait Intake: Send + Sync {
 pub enum Receipt {
     /// Applied, or known already: acknowledge.
     Acknowledge,
-    /// Genuine perhaps, but not applied: let it come again.
+    /// Genuine, but not applied: let it come again.
     Retry,
-    /// Not from this region's topic, or not from SNS at all: it must not come again.
-    Refuse,
+    /// It could not be verified; the reason says whether it may come again ([`Rejected::retry`]).
+    Unverified(Rejected),
     /// A verified SubscriptionConfirmation: call ConfirmSubscription with this token.
     Confirm {
         /// Worth a subscription: never logged.
@@ -68,7 +69,12 @@ pub enum Receipt {
 impl Receipt {
     /// R12: whether the transport may let the envelope go for good (delete it, answer 2xx): all but what must come again.
     pub fn may_be_deleted(&self) -> bool {
-        !matches!(self, Self::Retry) || !is_on(Rule::R12)
+        let again = match self {
+            Self::Retry => true,
+            Self::Unverified(why) => why.retry(),
+            _ => false,
+        };
+        !again || !is_on(Rule::R12)
     }
 }
 
@@ -77,7 +83,7 @@ impl std::fmt::Debug for Receipt {
         f.write_str(match self {
             Self::Acknowledge => "Acknowledge",
             Self::Retry => "Retry",
-            Self::Refuse => "Refuse",
+            Self::Unverified(why) => return f.debug_tuple("Unverified").field(why).finish(),
             Self::Confirm { .. } => "Confirm",
             Self::Unsubscribed { .. } => "Unsubscribed",
         })

@@ -17,11 +17,13 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
+use tokio::sync::watch;
 
+use super::Receipt;
 use super::aws::{Clients, Failure};
 use super::backoff::Backoff;
 use super::sqs::Queue;
-use super::subscription::Edges;
+use super::subscription::{Edges, Status};
 use crate::clock::{Clock, Moment, Wall};
 use crate::freshness::event::Event;
 use crate::freshness::words::RegionId;
@@ -33,8 +35,14 @@ const FULL: usize = limits::MESSAGES_PER_POLL as usize;
 /// Polls `queue` for as long as it exists, each message through the intake.
 ///
 /// `Event::Polled` follows a poll once all it brought is applied: it is half of a proof that nothing waits unseen. A full
-/// poll proves no such thing; what it brought does.
-pub(super) async fn poll(clients: &Clients, queue: &Queue, region: RegionId, edges: &Edges) {
+/// poll, or one with a message that could not be verified or applied, proves no such thing.
+pub(super) async fn poll(
+    clients: &Clients,
+    queue: &Queue,
+    region: RegionId,
+    edges: &Edges,
+    status: &watch::Sender<Status>,
+) {
     let mut backoff = Backoff::new(limits::POLL_AGAIN);
     let mut pause = Pause::default();
     let mut aside = Aside::default();
@@ -57,7 +65,7 @@ pub(super) async fn poll(clients: &Clients, queue: &Queue, region: RegionId, edg
             Ok(messages) => {
                 backoff.worked();
                 let brought = messages.len();
-                let (done, all) = take(messages, region, edges).await;
+                let (done, all) = take(messages, region, edges, status).await;
                 if all && brought < FULL {
                     (edges.events)(Event::Polled(region));
                 }
@@ -156,18 +164,31 @@ async fn receive(sqs: &aws_sdk_sqs::Client, queue: &Queue) -> Result<Vec<Message
 }
 
 /// Hands a poll's messages to the intake, all at once: their order means nothing (R13). Returns the receipt handles of
-/// those that must not come again, and whether that is all of them.
-async fn take(messages: Vec<Message>, region: RegionId, edges: &Edges) -> (Vec<String>, bool) {
+/// those that must not come again, and whether all were verified and applied.
+///
+/// The queue's policy admits the topic alone, so that what cannot be verified is news of it all the same (R14).
+async fn take(
+    messages: Vec<Message>,
+    region: RegionId,
+    edges: &Edges,
+    status: &watch::Sender<Status>,
+) -> (Vec<String>, bool) {
     let received = messages.len();
     let taken = join_all(messages.into_iter().map(|message| async move {
         let queued = sent_at(&message);
         let raw = Bytes::from(message.body.unwrap_or_default());
         // SNS confirms a queue by itself: receipts about the subscription have no meaning here.
         let receipt = edges.intake.take(region, raw, queued).await;
-        message.receipt_handle.filter(|_| receipt.may_be_deleted())
+        if let Receipt::Unverified(why) = receipt {
+            status.send_modify(|status| status.unverified = Some(why));
+            (edges.events)(Event::Unverified(region));
+        }
+        let verified = !matches!(receipt, Receipt::Unverified(_));
+        (message.receipt_handle.filter(|_| receipt.may_be_deleted()), verified)
     }));
-    let done: Vec<String> = taken.await.into_iter().flatten().collect();
-    let all = done.len() == received;
+    let (done, verified): (Vec<_>, Vec<bool>) = taken.await.into_iter().unzip();
+    let done: Vec<String> = done.into_iter().flatten().collect();
+    let all = done.len() == received && verified.into_iter().all(|verified| verified);
     (done, all)
 }
 
@@ -194,7 +215,15 @@ async fn acknowledge(sqs: &aws_sdk_sqs::Client, queue: &Queue, handles: Vec<Stri
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use futures_util::future::BoxFuture;
+
     use super::*;
+    use crate::announce::Intake;
+    use crate::announce::aws::tests::nowhere;
+    use crate::announce::certificate::fetch::Unfetched;
+    use crate::announce::verify::Rejected;
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -244,6 +273,55 @@ mod tests {
         assert_eq!(pauses, [25, 12, 6, 3, 1, 0, 0]);
         assert_eq!(pause.after(1, false), limits::GATHER);
         assert_eq!(pause.after(0, false), Duration::ZERO, "the queue is empty: the next message is waited for there");
+    }
+
+    /// What a poll's messages lead to: events, handles to delete, whether all were applied, and what the status says.
+    async fn taken(bodies: &[&str]) -> (Vec<Event>, Vec<String>, bool, Option<Rejected>) {
+        let (emit, mut events) = tokio::sync::mpsc::unbounded_channel();
+        let edges = Edges {
+            tasks: crate::tasks::Tasks::new(),
+            clock: Clock::System,
+            events: Arc::new(move |event| emit.send(event).unwrap()),
+            intake: Arc::new(Scripted),
+            metrics: Arc::default(),
+            sdk: nowhere(),
+        };
+        let message = |body: &&str| Message::builder().body(*body).receipt_handle(*body).build();
+        let status = watch::Sender::new(Status::new(RegionId(1), "r", "arn", Moment::ZERO));
+        let (done, all) = take(bodies.iter().map(message).collect(), RegionId(1), &edges, &status).await;
+        drop(edges);
+        let mut emitted = Vec::new();
+        while let Some(event) = events.recv().await {
+            emitted.push(event);
+        }
+        (emitted, done, all, status.borrow().unverified)
+    }
+
+    /// Gives the receipt that the body names.
+    struct Scripted;
+
+    impl Intake for Scripted {
+        fn take(&self, _: RegionId, raw: Bytes, _: Option<Wall>) -> BoxFuture<'static, Receipt> {
+            Box::pin(std::future::ready(match &raw[..] {
+                b"applied" => Receipt::Acknowledge,
+                b"not applied" => Receipt::Retry,
+                b"forged" => Receipt::Unverified(Rejected::Signature),
+                _ => Receipt::Unverified(Rejected::Unfetched(Unfetched::Status(503))),
+            }))
+        }
+    }
+
+    /// R14.
+    #[tokio::test]
+    async fn what_cannot_be_verified_is_reported_and_stays_in_the_queue_only_if_it_may_be_verified_later() {
+        let unverified = Event::Unverified(RegionId(1));
+        assert_eq!(taken(&["applied"]).await, (vec![], vec!["applied".to_owned()], true, None));
+        let forged = taken(&["applied", "forged"]).await;
+        let both = vec!["applied".to_owned(), "forged".to_owned()];
+        assert_eq!(forged, (vec![unverified.clone()], both, false, Some(Rejected::Signature)));
+        let unavailable = Some(Rejected::Unfetched(Unfetched::Status(503)));
+        assert_eq!(taken(&["503"]).await, (vec![unverified], vec![], false, unavailable));
+        assert_eq!(taken(&["not applied"]).await, (vec![], vec![], false, None), "verified");
     }
 
     fn handles(numbers: std::ops::Range<u32>) -> Vec<String> {

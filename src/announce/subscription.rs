@@ -19,6 +19,7 @@ use super::Intake;
 use super::aws::Sdk;
 use super::http::{self, Door};
 use super::lifecycle::{Lifecycle, Way};
+use super::verify::Rejected;
 use crate::clock::{Clock, Moment};
 use crate::config::{Config, Transport};
 use crate::freshness::event::Event;
@@ -97,6 +98,27 @@ pub struct Status {
     pub losses: u64,
     /// The last failure while it is not subscribed, with what to do about it.
     pub failure: Option<String>,
+    /// Why the last of those that came through the queue and could not be verified was not.
+    pub unverified: Option<Rejected>,
+}
+
+impl Status {
+    /// Being made.
+    pub(super) fn new(region: RegionId, name: &str, topic: &str, since: Moment) -> Self {
+        Self {
+            region,
+            name: name.to_owned(),
+            topic: topic.to_owned(),
+            stage: Stage::Subscribing,
+            since,
+            queue: None,
+            subscription: None,
+            attested: None,
+            losses: 0,
+            failure: None,
+            unverified: None,
+        }
+    }
 }
 
 /// The stages of a subscription's life.
@@ -178,18 +200,7 @@ impl Subscriptions {
                     Way::Posted { endpoint: http::endpoint(public_url, region), notices }
                 }
             };
-            let status = Status {
-                region,
-                name: configured.name.clone(),
-                topic: topic.arn.clone(),
-                stage: Stage::Subscribing,
-                since: edges.clock.now(),
-                queue: None,
-                subscription: None,
-                attested: None,
-                losses: 0,
-                failure: None,
-            };
+            let status = Status::new(region, &configured.name, &topic.arn, edges.clock.now());
             let (standing, status) = watch::channel(status);
             let (ask, asked) = watch::channel(Duration::ZERO);
             let life = Lifecycle {

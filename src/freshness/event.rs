@@ -35,6 +35,8 @@ pub enum Event {
     Polled(RegionId),
     /// GetSubscriptionAttributes still shows our endpoint and no filter (weak proof's second half).
     Attested(RegionId),
+    /// Something that cannot be verified came through a queue that takes messages from the region's topic only (R14).
+    Unverified(RegionId),
     /// An earlier process saw heartbeats from this region (`freshness.state_file`): weak proof is over.
     HeartbeatRemembered(RegionId),
     /// An operator's order.

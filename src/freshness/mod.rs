@@ -14,17 +14,17 @@
 //! | R6 absence | `merge` ([`record::Snapshot::changed`], [`record::Marker::deleted`]), `vote` |
 //! | R7 304, R8 age | `vote`; the marker's time is `merge`'s |
 //! | R9 lease | `region` dates the proof, `standing::judge` compares with now |
-//! | R10 epoch | `region` and `publisher` move it, `standing::judge` compares |
+//! | R10 epoch | `region` moves it, `publisher` and `publishers` find holes, `standing::judge` compares |
 //! | R11 order | `region`: a subscription starts without proof, an entry from before LIVE earns nothing (`standing::earn`) |
 //! | R12 acknowledge | [`Freshness::step`] returns when the event is applied; the announce path acknowledges then |
 //! | R13 merge by maximum | `merge` |
-//! | R14 undecodable | `region` |
+//! | R14 unread | `region`, `unread` |
 //! | R15 escape | `merge` and `doubts`; `standing` keeps what is doubted PROVISIONAL |
 //! | R16 hard TTL | `standing::judge` |
 //! | R17 audit | `audit` judges and measures; [`crate::cache::fill::audit`] asks the regions, in the background |
 //! | R18 RELOAD, R19 RESET | `merge::reload`, `merge::reset`, `records::recall`; `recalls` for what nothing holds |
 //! | R20 own writes | [`Freshness::wrote`]; `serve::write` says when |
-//! | bound | `publisher` (watermark), `region` (oldest of them), `standing::bound` |
+//! | bound | `publisher` (watermark), `publishers` (oldest of them), `standing::bound` |
 //!
 //! Invariant: floors and generations are stored before the horizon that vouches for them is published, and both
 //! before `step` returns.
@@ -52,6 +52,7 @@ mod flood;
 pub mod horizon;
 mod merge;
 mod publisher;
+mod publishers;
 mod recalls;
 pub mod record;
 mod records;
@@ -59,6 +60,7 @@ mod region;
 pub mod standing;
 pub mod switch;
 mod table;
+mod unread;
 pub mod vote;
 pub mod words;
 
@@ -121,6 +123,7 @@ impl Freshness {
             Event::Lost(id) => with(&mut regions, *id, |region| region.lost(now, &mut actions)),
             Event::Polled(id) => with(&mut regions, *id, |region| region.polled(now, &mut actions)),
             Event::Attested(id) => with(&mut regions, *id, |region| region.attested(now, &mut actions)),
+            Event::Unverified(id) => with(&mut regions, *id, |region| region.unverified(now, &mut actions)),
             Event::HeartbeatRemembered(id) => with(&mut regions, *id, Region::remember_heartbeats),
         }
         self.publish(&regions, now, matches!(event, Event::Message { .. }));

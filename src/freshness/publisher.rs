@@ -42,6 +42,8 @@ struct Hole {
     first: u64,
     last: u64,
     since: Moment,
+    /// It lies before the first message that was heard of its publisher.
+    past: bool,
 }
 
 /// What a message's number shows.
@@ -53,21 +55,24 @@ pub(super) enum Numbers {
     TooManyHoles,
     /// The same name counts from the start again: what it sent last before may be lost.
     Restarted,
+    /// Too many holes in what it said before it was first heard: that past is written off.
+    PastMissed,
 }
 
 impl Publisher {
-    /// One that has not been heard before. A `new` process numbers from 1, so that what lies before its first message
-    /// is missing; of one that has been there before us nothing is missed.
-    pub(super) fn first_heard(number: u64, heartbeat: bool, new: bool, now: Moment) -> Self {
-        let young = new && number <= limits::HOLES_PER_PUBLISHER as u64;
-        let top = if young { 0 } else { number - u64::from(!heartbeat && number > 0) };
+    /// One that has not been heard before, first in a message published `at` with this number. Whether what it said
+    /// earlier was published before we listened or was lost on its way to us, no number tells: all of it is one hole,
+    /// the past, which [`super::publishers`] does not leave open for long.
+    pub(super) fn first_heard(number: u64, heartbeat: bool, at: Moment, now: Moment) -> Self {
+        let top = if heartbeat { number } else { number.saturating_sub(1) };
+        let past = (top > 0).then_some(Hole { first: 1, last: top, since: now, past: true });
         Self {
             top,
-            holes: VecDeque::new(),
+            holes: past.into_iter().collect(),
             waiting: VecDeque::new(),
             through: None,
             beat: None,
-            heard: now,
+            heard: at,
             signed_off: false,
         }
     }
@@ -154,6 +159,19 @@ impl Publisher {
         any
     }
 
+    /// Since when its past has been missing.
+    pub(super) fn past(&self) -> Option<Moment> {
+        self.holes.iter().filter(|hole| hole.past).map(|hole| hole.since).min()
+    }
+
+    /// The epoch has moved: nothing is vouched for any more that its past could contradict.
+    pub(super) fn forgive_past(&mut self) {
+        if self.past().is_some() {
+            self.holes.retain(|hole| !hole.past);
+            self.settle();
+        }
+    }
+
     /// When the oldest hole opened.
     pub(super) fn oldest_hole(&self) -> Option<Moment> {
         self.holes.iter().map(|hole| hole.since).min()
@@ -177,7 +195,7 @@ impl Publisher {
 
     fn miss(&mut self, first: u64, last: u64, now: Moment) -> Numbers {
         if first <= last {
-            self.holes.push_back(Hole { first, last, since: now });
+            self.holes.push_back(Hole { first, last, since: now, past: false });
         }
         self.bounded()
     }
@@ -185,6 +203,10 @@ impl Publisher {
     fn bounded(&mut self) -> Numbers {
         if self.holes.len() <= limits::HOLES_PER_PUBLISHER {
             return Numbers::InOrder;
+        }
+        if self.past().is_some() {
+            self.forgive_past();
+            return Numbers::PastMissed;
         }
         self.holes.clear();
         self.settle();
@@ -229,9 +251,16 @@ mod tests {
         publisher.beat(number, Wall::from_millis(seconds * 1_000), Some(through(seconds)), at(seconds))
     }
 
+    impl Publisher {
+        fn forgiven(mut self) -> Self {
+            self.forgive_past();
+            self
+        }
+    }
+
     #[test]
     fn a_watermark_waits_until_all_numbers_before_it_have_arrived() {
-        let mut publisher = Publisher::first_heard(10, false, false, at(0));
+        let mut publisher = Publisher::first_heard(10, false, at(0), at(0)).forgiven();
         publisher.announced(10, at(0));
         beat(&mut publisher, 12, 5);
         assert_eq!(publisher.through(), None);
@@ -245,7 +274,7 @@ mod tests {
     /// R10.
     #[test]
     fn a_hole_is_written_off_after_ten_seconds_and_reported_once() {
-        let mut publisher = Publisher::first_heard(1, false, false, at(0));
+        let mut publisher = Publisher::first_heard(1, false, at(0), at(0));
         publisher.announced(1, at(0));
         beat(&mut publisher, 2, 5);
         assert!(!publisher.write_off(at(14)));
@@ -258,16 +287,31 @@ mod tests {
     /// R10: a heartbeat numbers what must have arrived by now, so the loss of the last message is seen.
     #[test]
     fn a_heartbeat_shows_that_the_last_announcement_is_missing() {
-        let mut publisher = Publisher::first_heard(5, true, false, at(0));
+        let mut publisher = Publisher::first_heard(5, true, at(0), at(0)).forgiven();
         beat(&mut publisher, 5, 0);
         assert_eq!(publisher.oldest_hole(), None, "what came before us is not missing");
         beat(&mut publisher, 6, 5);
         assert_eq!(publisher.oldest_hole(), Some(at(5)));
     }
 
+    /// R10: whatever the number, the past is one interval, which copies of it may close, or split no further than any hole.
+    #[test]
+    fn what_a_publisher_said_before_it_was_first_heard_is_one_hole_and_stays_bounded() {
+        let mut publisher = Publisher::first_heard(1_000_000, false, at(3), at(4));
+        publisher.announced(1_000_000, at(4));
+        assert_eq!((publisher.past(), publisher.holes.len()), (Some(at(4)), 1));
+        assert_eq!(beat(&mut publisher, 1_000_000, 5), Numbers::InOrder);
+        assert_eq!(publisher.through(), None, "it may have said anything");
+        let numbers: Vec<Numbers> =
+            (1..=limits::HOLES_PER_PUBLISHER as u64).map(|n| publisher.announced(2 * n, at(6))).collect();
+        let (last, rest) = numbers.split_last().unwrap();
+        assert!(rest.iter().all(|numbers| *numbers == Numbers::InOrder));
+        assert_eq!((*last, publisher.past(), publisher.through()), (Numbers::PastMissed, None, Some(through(5))));
+    }
+
     #[test]
     fn a_new_publisher_is_missed_from_its_first_number() {
-        let mut publisher = Publisher::first_heard(3, false, true, at(0));
+        let mut publisher = Publisher::first_heard(3, false, at(0), at(0));
         publisher.announced(3, at(0));
         publisher.announced(1, at(1));
         assert_eq!(publisher.oldest_hole(), Some(at(0)));
@@ -277,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_name_that_counts_from_the_start_again_has_restarted() {
-        let mut publisher = Publisher::first_heard(500, true, false, at(0));
+        let mut publisher = Publisher::first_heard(500, true, at(0), at(0)).forgiven();
         assert_eq!(beat(&mut publisher, 500, 0), Numbers::InOrder);
         assert_eq!(beat(&mut publisher, 500, 5), Numbers::InOrder);
         assert_eq!(publisher.beat(400, Wall::from_millis(1_000), None, at(6)), Numbers::InOrder, "an old copy");
@@ -288,7 +332,7 @@ mod tests {
 
     #[test]
     fn more_holes_than_are_remembered_are_a_loss() {
-        let mut publisher = Publisher::first_heard(1, false, false, at(0));
+        let mut publisher = Publisher::first_heard(1, false, at(0), at(0));
         publisher.announced(1, at(0));
         let numbers: Vec<Numbers> =
             (1..=limits::HOLES_PER_PUBLISHER as u64 + 1).map(|n| publisher.announced(1 + 2 * n, at(1))).collect();
@@ -299,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_publisher_that_signed_off_is_not_missed_until_it_is_heard_again() {
-        let mut publisher = Publisher::first_heard(1, true, false, at(0));
+        let mut publisher = Publisher::first_heard(1, true, at(0), at(0));
         assert!(publisher.is_active(at(60)));
         assert!(!publisher.is_active(at(61)));
         publisher.heard(at(5));

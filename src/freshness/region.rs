@@ -7,13 +7,15 @@
 //! Invariants: a region is LIVE only while it is subscribed and a proof's lease holds; whatever may have lost a message
 //! moves the epoch before anything else is decided, and so does turning LIVE again; a proof dates from publication.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::event::{Action, Envelope, Grade, Says, Scope, Subscription};
 use super::horizon::Sight;
-use super::publisher::{Numbers, Publisher, Through};
+use super::publisher::Numbers;
+use super::publishers::{Lost, Publishers};
 use super::switch::{Rule, is_on};
+use super::unread::Unread;
 use super::words::{Epoch, RegionId};
 use crate::clock::{Moment, Wall};
 use crate::limits;
@@ -31,13 +33,16 @@ pub(super) struct Region {
     strong: Option<Moment>,
     polled: Option<Moment>,
     attested: Option<Moment>,
+    /// When something last came through this subscription, whatever it proved.
+    arrived: Option<Moment>,
     /// Strong proof is to be had here (or nothing else is accepted): no weak proof any more.
     weak_refused: bool,
     heartbeat_seen: bool,
-    publishers: BTreeMap<u64, Publisher>,
-    /// A publisher that was active was forgotten: no watermark until then.
-    crowded_until: Moment,
-    undecodable: Undecodable,
+    publishers: Publishers,
+    undecodable: Unread,
+    unverified: Unread,
+    /// Something arrived that could not be verified, and nothing that could be since (R14).
+    weak_withheld: bool,
     /// The last RESETs: when each was published, and what it covered.
     resets: VecDeque<(Wall, Scope)>,
     /// Subscriptions that died one after the other without turning LIVE.
@@ -45,13 +50,6 @@ pub(super) struct Region {
     stepped: Moment,
     /// Since when the process has been awake: silence before it is its own.
     awake_since: Moment,
-}
-
-/// R14: the rate at which undecodable messages move the epoch.
-#[derive(Debug, Default)]
-struct Undecodable {
-    window_until: Option<Moment>,
-    pending: bool,
 }
 
 /// The proof with the longest lease.
@@ -73,11 +71,13 @@ impl Region {
             strong: None,
             polled: None,
             attested: None,
+            arrived: None,
             weak_refused,
             heartbeat_seen: false,
-            publishers: BTreeMap::new(),
-            crowded_until: Moment::ZERO,
-            undecodable: Undecodable::default(),
+            publishers: Publishers::default(),
+            undecodable: Unread::default(),
+            unverified: Unread::default(),
+            weak_withheld: false,
             resets: VecDeque::new(),
             deaths: 0,
             stepped: now,
@@ -97,22 +97,18 @@ impl Region {
             self.awake_since = now;
         }
         self.stepped = self.stepped.max(now);
-        if self.undecodable.pending && self.undecodable.window_until.is_none_or(|until| now >= until) {
-            self.undecodable = Undecodable { window_until: Some(now + limits::UNDECODABLE_WINDOW), pending: false };
+        if self.undecodable.due(now) {
             self.move_epoch("undecodable", now, actions);
         }
-        let mut lost = false;
-        for publisher in self.publishers.values_mut() {
-            lost |= publisher.oldest_hole().is_some() && publisher.write_off(now);
+        if self.unverified.due(now) {
+            self.move_epoch("unverified", now, actions);
         }
-        if lost {
-            self.suspect("hole", now, actions);
+        match self.publishers.write_off(now) {
+            Some(Lost::Messages) => self.suspect("hole", now, actions),
+            Some(Lost::Past) => self.move_epoch("first-heard", now, actions),
+            None => {}
         }
-        let mut gone = false;
-        for publisher in self.publishers.values_mut() {
-            gone |= publisher.withdraw(now);
-        }
-        if gone && self.state == Subscription::Live {
+        if self.publishers.withdraw(now) && self.state == Subscription::Live {
             // It held the watermark back until now: what it ingested last may never have been announced, and the
             // watermark that goes on without it vouches only for entries from now on.
             self.move_epoch("publisher-gone", now, actions);
@@ -121,12 +117,12 @@ impl Region {
         if self.state == Subscription::Live && now > lease_until {
             self.suspect("silence", now, actions);
         }
-        let silent_since = lease_until.max(self.awake_since);
+        // What proves nothing may still arrive (unverifiable, or by a clock that is wrong): another subscription would
+        // bring no more than this one, and lose what waits in its queue.
+        let quiet_since = self.awake_since.max(self.arrived.unwrap_or(Moment::ZERO));
         let dead = match self.state {
-            Subscription::Suspect => now > silent_since + limits::SUSPECT_FOR,
-            Subscription::Probing => {
-                self.subscribed.is_some_and(|at| now > at.max(self.awake_since) + self.patience())
-            }
+            Subscription::Suspect => now > lease_until.max(quiet_since) + limits::SUSPECT_FOR,
+            Subscription::Probing => self.subscribed.is_some_and(|at| now > at.max(quiet_since) + self.patience()),
             _ => false,
         };
         if dead {
@@ -169,6 +165,22 @@ impl Region {
         self.prove(now, actions);
     }
 
+    /// R14: what nobody but the topic can have sent, and what it says is unknown. Weak proof claims that nothing
+    /// arrives unseen, so it is over until something can be verified again.
+    pub(super) fn unverified(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        self.arrived = Some(now);
+        if !is_on(Rule::R14) {
+            return;
+        }
+        self.weak_withheld = true;
+        if self.unverified.arrived(now) {
+            self.move_epoch("unverified", now, actions);
+        }
+        if self.state == Subscription::Live && !self.is_proven(now) {
+            self.turn(Subscription::Suspect, actions);
+        }
+    }
+
     /// A verified message; what it says of records has been applied.
     pub(super) fn heard(
         &mut self,
@@ -178,6 +190,8 @@ impl Region {
         wall: Wall,
         actions: &mut Vec<Action>,
     ) {
+        self.arrived = Some(now);
+        self.weak_withheld = false;
         let slot = |(_, slot): (u64, u64)| slot;
         if let Says::Heartbeat { path: true, .. } = says
             && envelope.numbered.is_none_or(|numbered| slot(numbered) > newest_slot(wall))
@@ -192,17 +206,18 @@ impl Region {
                 actions.push(Action::HeartbeatSeen(self.id));
             }
         }
-        if matches!(says, Says::Undecodable) && is_on(Rule::R14) {
-            self.undecodable(now, actions);
+        if matches!(says, Says::Undecodable) && is_on(Rule::R14) && self.undecodable.arrived(now) {
+            self.move_epoch("undecodable", now, actions);
         }
         let numbers = match (envelope.numbered, says) {
             (None, _) | (_, Says::Heartbeat { path: true, .. }) => Numbers::InOrder,
-            (Some(numbered), _) => self.number(numbered, envelope.published, says, at, now, wall),
+            (Some(numbered), _) => self.publishers.heard(numbered, envelope.published, says, at, now, wall),
         };
         match numbers {
             Numbers::InOrder => {}
             Numbers::TooManyHoles => self.suspect("hole", now, actions),
             Numbers::Restarted => self.suspect("restarted", now, actions),
+            Numbers::PastMissed => self.move_epoch("first-heard", now, actions),
         }
         // R13: an old timestamp is no proof.
         self.strong = self.strong.max(Some(at));
@@ -229,7 +244,7 @@ impl Region {
     /// As the read path sees it.
     pub(super) fn sight(&self, now: Moment) -> Sight {
         let proof = self.proof(now);
-        let watermark = self.watermark(now);
+        let watermark = self.publishers.watermark(now);
         Sight {
             state: self.state,
             grade: proof.as_ref().map_or(Grade::None, |proof| match proof.grade {
@@ -243,23 +258,6 @@ impl Region {
             watermark: watermark.map(|through| through.wall),
             watermark_at: watermark.map(|through| through.at),
         }
-    }
-
-    /// The oldest of the active publishers', and of those that signed off and whose last messages are still missing; none
-    /// while one of them has not claimed a time.
-    fn watermark(&self, now: Moment) -> Option<Through> {
-        if now < self.crowded_until {
-            return None;
-        }
-        let mut oldest = None;
-        let counts = |publisher: &&Publisher| publisher.is_active(now) || publisher.oldest_hole().is_some();
-        for publisher in self.publishers.values().filter(counts) {
-            let through = publisher.through()?;
-            if oldest.is_none_or(|oldest: Through| through.wall < oldest.wall) {
-                oldest = Some(through);
-            }
-        }
-        oldest
     }
 
     fn proof(&self, now: Moment) -> Option<Proof> {
@@ -276,73 +274,20 @@ impl Region {
     fn weak(&self, now: Moment) -> Option<Moment> {
         let begins = self.subscribed? + limits::WEAK_PROOF_AFTER;
         let at = self.polled?.min(self.attested?);
-        (!self.weak_refused && now >= begins).then_some(at)
+        (!self.weak_refused && !self.weak_withheld && now >= begins).then_some(at)
+    }
+
+    /// R9: a proof's lease holds.
+    fn is_proven(&self, now: Moment) -> bool {
+        self.proof(now).is_some_and(|proof| now <= proof.lease_until)
     }
 
     fn prove(&mut self, now: Moment, actions: &mut Vec<Action>) {
-        let holds = self.proof(now).is_some_and(|proof| now <= proof.lease_until);
-        if self.subscribed.is_some() && holds && self.state != Subscription::Live {
+        if self.subscribed.is_some() && self.is_proven(now) && self.state != Subscription::Live {
             self.deaths = 0;
             self.turn(Subscription::Live, actions);
             self.move_epoch("live", now, actions);
         }
-    }
-
-    fn number(
-        &mut self,
-        (name, number): (u64, u64),
-        published: Wall,
-        says: &Says,
-        at: Moment,
-        now: Moment,
-        wall: Wall,
-    ) -> Numbers {
-        let heartbeat = matches!(says, Says::Heartbeat { .. });
-        if !self.publishers.contains_key(&name) {
-            self.make_room(now);
-            let new = self.subscribed.is_some_and(|since| now > since + limits::NEW_PUBLISHER_AFTER);
-            self.publishers.insert(name, Publisher::first_heard(number, heartbeat, new, at));
-        }
-        let publisher = self.publishers.get_mut(&name).expect("inserted above");
-        publisher.heard(at);
-        let Says::Heartbeat { ingested_through, signing_off, .. } = says else {
-            return publisher.announced(number, now);
-        };
-        let through = ingested_through.map(|claimed| {
-            // A publisher's clock may run ahead: nothing was ingested after SNS saw the heartbeat.
-            let claimed = claimed.min(published).min(wall);
-            Through { wall: claimed, at: now.before(wall.since(claimed)).min(at) }
-        });
-        let numbers = publisher.beat(number, published, through, now);
-        if *signing_off && at >= publisher.last_heard() {
-            publisher.sign_off();
-        }
-        numbers
-    }
-
-    /// Forgets the publisher that has been silent longest. One that was still active leaves its holes unseen: the
-    /// watermark is withheld as long as it would have counted.
-    fn make_room(&mut self, now: Moment) {
-        if self.publishers.len() < limits::PUBLISHERS_PER_REGION {
-            return;
-        }
-        let silent = self.publishers.iter().min_by_key(|(name, publisher)| (publisher.last_heard(), **name));
-        if let Some((name, was_active)) = silent.map(|(name, publisher)| (*name, publisher.is_active(now))) {
-            self.publishers.remove(&name);
-            if was_active {
-                self.crowded_until = now + limits::ACTIVE_PUBLISHER;
-            }
-        }
-    }
-
-    /// R14: the first of a window moves the epoch at once, the rest together at its end.
-    fn undecodable(&mut self, now: Moment, actions: &mut Vec<Action>) {
-        if self.undecodable.window_until.is_some_and(|until| now < until) {
-            self.undecodable.pending = true;
-            return;
-        }
-        self.undecodable = Undecodable { window_until: Some(now + limits::UNDECODABLE_WINDOW), pending: false };
-        self.move_epoch("undecodable", now, actions);
     }
 
     /// Messages may have been lost: a LIVE region stops being so until it is next heard.
@@ -360,6 +305,7 @@ impl Region {
         self.strong = None;
         self.polled = None;
         self.attested = None;
+        self.arrived = None;
     }
 
     /// Asks for a new subscription, each time later while none turns LIVE.
@@ -388,6 +334,7 @@ impl Region {
         if !is_on(Rule::R10) {
             return;
         }
+        self.publishers.forgive_pasts();
         self.epoch = Epoch(self.epoch.0.wrapping_add(1));
         actions.push(Action::EpochMoved(self.id, self.epoch, why));
     }

@@ -22,7 +22,7 @@
 //! | R11 | a subscription is its own first proof: LIVE as soon as it is made (`region::subscribed`) |
 //! | R12 | acknowledged whatever came of it (`announce::Receipt::may_be_deleted`) |
 //! | R13 | the last announcement wins: an older one takes the floor down, a copy moves the generation (`merge::announce`) |
-//! | R14 | what cannot be decoded is counted, proves the path, and moves no epoch (`region::heard`) |
+//! | R14 | what cannot be decoded is counted, proves the path, and moves no epoch (`region::heard`); nor does what cannot be verified, and weak proof goes on beside it (`region::unverified`) |
 //! | R15 | any version raises the floor, and a floor that no region reaches stays (`merge`, `records::below_floor`) |
 //! | R16 | the hard TTL is not looked at: an entry lives while a lease holds (`standing::judge`) |
 //! | R17 | no entry is audited |
@@ -45,7 +45,7 @@
 //! | R11 | what was asked for before messages can arrive is not vouched for | any, at start-up; a subscription that takes effect seconds after it is made, and a change in between |
 //! | R12 | an announcement that was received is applied | no numbers, one region LIVE (or all fail); the certificate cannot be fetched while the message is first received |
 //! | R13 | promise 1 under reordering | versions; 6 announced, then 5 late; a miss that a region still at 5 answers first |
-//! | R14 | a change that cannot be read is asked about | no numbers, one region LIVE (or all garble it); a change whose body cannot be decoded |
+//! | R14 | a change that cannot be read is asked about | no numbers, one region LIVE (or all garble it); a change whose body cannot be decoded; weak proof: one that cannot be verified, over a queue |
 //! | R15 | one impossible version does not label, or freeze, a record for good | versions; 2^62 or more in a message or a reply; a restore from a backup below the floor. Seen by the cap on labels |
 //! | R16 | nothing is served beyond its TTL | path proof, no numbers; every copy of an announcement lost without trace |
 //! | R17 | no stale entry stays unsampled beyond the audit period | the same, by the audit's own metric |

@@ -7,6 +7,8 @@ use futures_util::future::BoxFuture;
 use super::*;
 use crate::announce::Intake;
 use crate::announce::aws::tests::nowhere;
+use crate::announce::certificate::fetch::Unfetched;
+use crate::announce::verify::Rejected;
 use crate::clock::{Clock, Wall};
 use crate::tasks::Tasks;
 use crate::telemetry::metrics::Metrics;
@@ -19,7 +21,8 @@ impl Intake for Scripted {
         let receipt = match &raw[..] {
             b"applied" => Receipt::Acknowledge,
             b"not applied" => Receipt::Retry,
-            b"forged" => Receipt::Refuse,
+            b"forged" => Receipt::Unverified(Rejected::Signature),
+            b"no certificate" => Receipt::Unverified(Rejected::Unfetched(Unfetched::Status(503))),
             b"confirmation" => Receipt::Confirm { token: "secret".to_owned() },
             b"unsubscribed" => Receipt::Unsubscribed { published: Wall::from_millis(7) },
             other => panic!("an unexpected body of {} bytes was taken", other.len()),

@@ -38,6 +38,25 @@ impl World {
         world
     }
 
+    /// LIVE by polls and attributes alone.
+    fn weakly_live() -> Self {
+        let mut world = Self::subscribed();
+        world.wait(60);
+        world.weak_proof();
+        assert_eq!((world.state(), world.sight().grade), (Subscription::Live, Grade::Weak));
+        world.actions.clear();
+        world
+    }
+
+    fn weak_proof(&mut self) {
+        self.region.polled(at(self.second), &mut self.actions);
+        self.region.attested(at(self.second), &mut self.actions);
+    }
+
+    fn unverified(&mut self) {
+        self.region.unverified(at(self.second), &mut self.actions);
+    }
+
     fn wall_at(&self, second: u64) -> Wall {
         Wall::from_millis((self.wall_ahead + second) * 1_000)
     }
@@ -216,6 +235,68 @@ fn a_hole_open_for_ten_seconds_moves_the_epoch_once() {
     assert_eq!(world.moves(), Vec::<&str>::new());
 }
 
+/// R10: whatever its number, and however young the subscription.
+#[test]
+fn a_publisher_first_heard_far_along_moves_the_epoch_once_within_ten_seconds_and_the_region_stays_live() {
+    for (subscribed_for, number) in [(100, 66), (100, 1_000_000), (100, 3), (5, 66), (5, 3)] {
+        let mut world = World::live();
+        for _ in 0..subscribed_for {
+            world.wait(1);
+            world.message(BEAT);
+        }
+        let before = world.sight().epoch;
+        world.numbered(7, number);
+        let mut moved = Vec::new();
+        for _ in 0..10 {
+            world.wait(1);
+            world.message(BEAT);
+            assert_eq!(world.state(), Subscription::Live, "its past is no reason to doubt what arrives");
+            moved.extend(world.moves());
+        }
+        assert_eq!(moved, ["first-heard"], "{subscribed_for} s, {number}");
+        assert_ne!(world.sight().epoch, before);
+    }
+}
+
+/// R10: at every start there are publishers that are hours old.
+#[test]
+fn the_pasts_of_all_publishers_at_a_start_cost_one_move_and_the_bound_a_few_seconds() {
+    let mut world = World::subscribed();
+    world.heartbeat(0, 70_000, 0);
+    assert_eq!(world.sight().watermark, Some(world.wall_at(0)), "nothing hangs on this region yet");
+    for publisher in 1..5 {
+        world.wait(1);
+        world.heartbeat(publisher, 80_000 + publisher, world.second);
+        assert_eq!(world.sight().watermark, None, "it may have said anything");
+    }
+    world.wait(1);
+    world.heartbeat(0, 70_000, 5);
+    assert_eq!(world.moves(), ["live"]);
+    world.wait(1);
+    assert_eq!((world.state(), world.moves()), (Subscription::Live, vec!["first-heard"]));
+    assert_eq!(world.sight().watermark, Some(world.wall_at(1)));
+    world.wait(1);
+    for second in 7..60 {
+        world.heartbeat(second % 5, if second % 5 == 0 { 70_000 } else { 80_000 + second % 5 }, second);
+        world.wait(1);
+    }
+    assert_eq!((world.state(), world.moves()), (Subscription::Live, vec![]));
+}
+
+/// R10.
+#[test]
+fn a_young_publisher_whose_first_messages_overtook_each_other_moves_nothing() {
+    let mut world = World::live();
+    world.wait(3);
+    for number in [4, 2, 1] {
+        world.numbered(7, number);
+    }
+    world.wait(4);
+    world.numbered(7, 3);
+    world.wait(8);
+    assert_eq!((world.state(), world.moves()), (Subscription::Live, vec![]));
+}
+
 /// R10, R13.
 #[test]
 fn a_message_that_only_came_late_opens_no_hole_for_long() {
@@ -246,6 +327,55 @@ fn undecodable_messages_move_the_epoch_at_a_bounded_rate_the_last_at_the_end_of_
     assert_eq!(world.moves(), Vec::<&str>::new(), "nothing was left over");
     world.message(Says::Undecodable);
     assert_eq!(world.moves(), ["undecodable"]);
+}
+
+/// R14.
+#[test]
+fn what_cannot_be_verified_moves_the_epoch_at_a_bounded_rate_the_last_at_the_end_of_the_window() {
+    let mut world = World::live();
+    for _ in 0..5 {
+        world.unverified();
+    }
+    assert_eq!((world.moves(), world.state()), (vec!["unverified"], Subscription::Live), "the lease holds");
+    world.message(Says::Undecodable);
+    assert_eq!(world.moves(), ["undecodable"], "a window of its own");
+    world.wait(9);
+    assert_eq!(world.moves(), Vec::<&str>::new());
+    world.wait(1);
+    assert_eq!(world.moves(), ["unverified"], "for those within the window");
+}
+
+/// R14: an empty queue proves nothing while what came through it could not be read.
+#[test]
+fn what_cannot_be_verified_ends_weak_proof_until_something_can() {
+    let mut world = World::weakly_live();
+    world.unverified();
+    assert_eq!((world.state(), world.moves()), (Subscription::Suspect, vec!["unverified"]));
+    for _ in 0..3 {
+        world.wait(10);
+        world.weak_proof();
+    }
+    assert_eq!(world.state(), Subscription::Suspect, "polls and attributes are as before");
+    world.message(Says::Unrouted);
+    assert_eq!((world.state(), world.moves()), (Subscription::Live, vec!["live"]));
+    world.wait(20);
+    world.weak_proof();
+    world.wait(20);
+    assert_eq!((world.state(), world.sight().grade), (Subscription::Live, Grade::Weak), "it is back");
+}
+
+/// R14: a new queue would lose what waits in the old one to be verified.
+#[test]
+fn a_subscription_is_kept_while_anything_arrives_through_it() {
+    let mut world = World::weakly_live();
+    for _ in 0..20 {
+        world.unverified();
+        world.wait(30);
+    }
+    world.wait(15);
+    assert_eq!(world.state(), Subscription::Suspect);
+    world.wait(1);
+    assert_eq!(world.state(), Subscription::Dead, "nothing arrives any more");
 }
 
 /// Weak grade.
@@ -436,7 +566,7 @@ fn a_publisher_that_starts_its_numbers_again_moves_the_epoch() {
     world.heartbeat(1, 500, 0);
     world.wait(5);
     world.heartbeat(1, 2, 5);
-    assert_eq!(world.moves(), ["restarted", "live"]);
+    assert_eq!(world.moves(), ["first-heard", "restarted", "live"]);
 }
 
 #[test]
@@ -449,7 +579,10 @@ fn a_forgotten_publisher_that_was_active_withholds_the_watermark_for_a_minute() 
     }
     assert_eq!(world.region.publishers.len(), limits::PUBLISHERS_PER_REGION);
     assert_eq!((world.sight().watermark, world.sight().grade), (None, Grade::Path));
+    world.numbered(0, 9);
+    world.wait(10);
+    assert_eq!(world.moves(), Vec::<&str>::new(), "0 was forgotten, and has no unheard past");
     world.wait(60);
-    world.heartbeat(1, 0, 61);
-    assert_eq!(world.sight().watermark, Some(world.wall_at(1)));
+    world.heartbeat(1, 0, 71);
+    assert_eq!(world.sight().watermark, Some(world.wall_at(71)));
 }

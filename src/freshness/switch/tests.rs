@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use super::{Rule, is_on, off};
 use crate::announce::Receipt;
+use crate::announce::verify::Rejected;
 use crate::freshness::event::{Event, Says, Scope};
 use crate::limits::VERSION_CEILING;
 use crate::origin::reply::Failure;
@@ -226,7 +227,7 @@ async fn r11_off_what_was_asked_for_before_the_first_proof_is_vouched_for() {
 #[test]
 fn r12_off_what_could_not_be_applied_does_not_come_again() {
     assert!(!Receipt::Retry.may_be_deleted());
-    assert!(Receipt::Acknowledge.may_be_deleted() && Receipt::Refuse.may_be_deleted());
+    assert!(Receipt::Acknowledge.may_be_deleted() && Receipt::Unverified(Rejected::Signature).may_be_deleted());
     let _off = off(Rule::R12);
     assert!(Receipt::Retry.may_be_deleted());
 }
@@ -253,6 +254,21 @@ async fn r14_off_what_cannot_be_decoded_is_passed_over() {
             world.live().await;
             world.get(X).await;
             world.hear(A, Says::Undecodable);
+            let answer = world.get(X).await;
+            ended(world, answer).await
+        })
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r14_off_what_cannot_be_verified_is_passed_over() {
+    told_apart(Rule::R14, "200 5 asked", "200 5 hit", || {
+        Box::pin(async {
+            let world = World::new([(1, shows(5).into()), (1, shows(5).into()), (1, shows(5).into())]);
+            world.live().await;
+            world.get(X).await;
+            world.step(Event::Unverified(A));
             let answer = world.get(X).await;
             ended(world, answer).await
         })

@@ -1,0 +1,31 @@
+//! R14: how often messages that say something unknown move a region's epoch.
+
+use crate::clock::Moment;
+use crate::limits;
+
+/// The first of a window moves the epoch at once, the rest together at its end.
+#[derive(Debug, Default)]
+pub(super) struct Unread {
+    window_until: Option<Moment>,
+    pending: bool,
+}
+
+impl Unread {
+    /// One arrived; whether the epoch moves for it now.
+    pub(super) fn arrived(&mut self, now: Moment) -> bool {
+        self.pending = self.window_until.is_some_and(|until| now < until);
+        if !self.pending {
+            self.window_until = Some(now + limits::UNREAD_WINDOW);
+        }
+        !self.pending
+    }
+
+    /// The window is over; whether the epoch moves for what arrived within it.
+    pub(super) fn due(&mut self, now: Moment) -> bool {
+        let due = self.pending && self.window_until.is_none_or(|until| now >= until);
+        if due {
+            *self = Self { window_until: Some(now + limits::UNREAD_WINDOW), pending: false };
+        }
+        due
+    }
+}
