@@ -17,6 +17,8 @@ use http::{Request, Version};
 use hyper::body::Incoming;
 use tokio::sync::Semaphore;
 
+use crate::admin::acts::Acts;
+use crate::admin::acts::access::Access;
 use crate::admin::{self, Pages};
 use crate::announce::aws::Sdk;
 use crate::announce::certificate::fetch::Fetcher;
@@ -55,6 +57,9 @@ pub enum StartError {
     /// A route's credentials, or the port's token.
     #[error(transparent)]
     Sidecar(#[from] SidecarError),
+    /// The operators' token.
+    #[error(transparent)]
+    AdminToken(#[from] crate::request::token::TokenError),
     /// The client that speaks to regions.
     #[error("the HTTP client for the regions could not be built: {0}")]
     Client(#[from] crate::origin::attempt::Unusable),
@@ -84,6 +89,8 @@ pub struct App {
     pub admin: SocketAddr,
     /// What its requests share.
     pub sidecar: Arc<Sidecar>,
+    /// What operators do to it.
+    pub acts: Arc<Acts>,
     current: Arc<Current>,
     ending: Ending,
 }
@@ -105,8 +112,9 @@ pub async fn start(config: Config) -> Result<App, StartError> {
 /// Starts a sidecar with something of a test's or a demonstration's own.
 pub async fn start_with(config: Config, instead: Instead) -> Result<App, StartError> {
     let sockets = Sockets::bind(&config).await?;
+    let access = Access::new(&config.admin)?;
     let sidecar = build(config, &instead)?;
-    let app = open(sockets, sidecar);
+    let app = open(sockets, access, sidecar);
     if let Err(error) = subscribe(&app.sidecar, instead.pace.unwrap_or_default()) {
         // Nothing of a sidecar that did not start goes on.
         app.sidecar.tasks.drain(Duration::ZERO).await;
@@ -128,14 +136,16 @@ struct Sockets {
     tcp: Option<tokio::net::TcpListener>,
     unix: Option<tokio::net::UnixListener>,
     admin: tokio::net::TcpListener,
+    operators: Option<tokio::net::UnixListener>,
 }
 
 impl Sockets {
     async fn bind(config: &Config) -> Result<Self, ListenError> {
         let tcp = config.listen.tcp.map(|addr| listener::bind_tcp(addr, "listen.tcp", "listen.tcp")).transpose()?;
         let admin = listener::bind_tcp(config.admin.listen, "admin.listen", "admin.listen")?;
-        let unix = config.listen.unix.as_ref().map(listener::bind_unix).transpose()?;
-        Ok(Self { tcp, unix, admin })
+        let unix = config.listen.unix.as_ref().map(|unix| listener::bind_unix(unix, "listen.unix")).transpose()?;
+        let operators = config.admin.unix.as_ref().map(|unix| listener::bind_unix(unix, "admin.unix")).transpose()?;
+        Ok(Self { tcp, unix, admin, operators })
     }
 }
 
@@ -157,7 +167,7 @@ fn build(config: Config, instead: &Instead) -> Result<Arc<Sidecar>, StartError> 
 }
 
 /// Begins to accept.
-fn open(sockets: Sockets, sidecar: Arc<Sidecar>) -> App {
+fn open(sockets: Sockets, access: Access, sidecar: Arc<Sidecar>) -> App {
     let ending = Ending::default();
     let tasks = &sidecar.tasks;
     let current = sidecar.clone().into_current();
@@ -187,9 +197,14 @@ fn open(sockets: Sockets, sidecar: Arc<Sidecar>) -> App {
         status: overview::source(&sidecar, &ending, &reception.permits),
         metrics: sidecar.metrics.clone(),
         allowed_hosts: sidecar.config.listen.allowed_hosts.clone().into(),
+        acts: Acts::new(sidecar.clone(), access),
     };
-    tasks.spawn("admin", admin::serve(sockets.admin, pages, tasks.clone()));
-    App { tcp, unix, admin, sidecar, current, ending }
+    let acts = pages.acts.clone();
+    if let Some(operators) = sockets.operators {
+        tasks.spawn("admin", admin::serve(admin::Listener::Unix(operators), pages.clone(), tasks.clone()));
+    }
+    tasks.spawn("admin", admin::serve(admin::Listener::Tcp(sockets.admin), pages, tasks.clone()));
+    App { tcp, unix, admin, sidecar, acts, current, ending }
 }
 
 /// What `sidecar` answers without hyper.
@@ -306,7 +321,8 @@ impl App {
             }
         };
         let (late, left_behind) = tokio::join!(self.sidecar.tasks.drain(drain.deadline), unsubscribed);
-        if let Some(path) = &self.unix {
+        let operators = self.sidecar.config.admin.unix.as_ref().map(|unix| &unix.path);
+        for path in self.unix.iter().chain(operators) {
             // Already gone is as good.
             let _ = std::fs::remove_file(path);
         }

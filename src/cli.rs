@@ -20,6 +20,7 @@ use crate::config::{Config, TopicArn, read};
 mod bench;
 mod check;
 mod commands;
+mod ctl;
 mod paint;
 
 use commands::{order_world, probe, publish_heartbeats, remove_abandoned, run_sidecar, run_world};
@@ -55,6 +56,13 @@ pub enum Command {
     /// Ask a running sidecar whether it is ready: exit code 0 when it is, 1 when not
     #[command(after_help = "Example (also as a container's HEALTHCHECK):\n  nearside health")]
     Health(HealthArgs),
+    /// Act on a running sidecar: purge, refresh, reset, inspect, take a region out, change the log
+    #[command(after_help = "Examples:\n  nearside ctl inspect --record context:acme --config nearside.toml\n  \
+                            nearside ctl purge --all --socket /run/nearside/admin.sock\n  \
+                            nearside ctl region drain us-east-1 --admin 127.0.0.1:8701 --token-file token\n\n\
+                            The sidecar must let operators in: admin.unix or admin.token_file. Which act helps in which \
+                            trouble: docs/operations.md")]
+    Ctl(ctl::CtlArgs),
     /// Publish heartbeats on a region's topic, for services that cannot send their own
     #[command(
         after_help = "Example:\n  nearside heartbeat --topic arn:aws:sns:eu-west-1:123456789012:context-changes"
@@ -220,6 +228,7 @@ pub fn execute(cli: Cli) -> ExitCode {
         Command::Dev(DevArgs { command: Some(command), .. }) => order_world(command),
         Command::Dev(args) => run_world(args),
         Command::Health(args) => health(args),
+        Command::Ctl(args) => ctl::ctl(args),
         Command::Heartbeat(args) => publish_heartbeats(args),
         Command::Bench(args) => bench::bench(*args),
         Command::Janitor(args) => settings(args.config.as_deref())
@@ -267,7 +276,8 @@ fn health(args: HealthArgs) -> Result<(), CommandError> {
         (Some(address), _) => address,
         (None, Some(path)) => settings(Some(&path))?.0.admin.listen,
         (None, None) => {
-            read::admin_address(variables()).map_err(|mistake| CommandError::Usage(mistake.to_string()))?
+            let told = |mistakes: Vec<Mistake>| CommandError::Usage(mistakes[0].to_string());
+            read::admin_alone(variables()).map_err(told)?.listen
         }
     };
     probe(address, args.timeout)

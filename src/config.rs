@@ -184,6 +184,10 @@ pub struct UnixSocket {
 pub struct Admin {
     /// `127.0.0.1:8701`
     pub listen: SocketAddr,
+    /// A Unix socket, where operators may act.
+    pub unix: Option<UnixSocket>,
+    /// The file holding the token with which they may act over TCP.
+    pub token_file: Option<PathBuf>,
 }
 
 /// `[cache]`

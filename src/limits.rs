@@ -6,9 +6,11 @@
 use std::time::Duration;
 
 pub use self::bench::*;
+pub use self::operator::*;
 pub use self::world::*;
 
 mod bench;
+mod operator;
 mod world;
 
 const KIB: usize = 1 << 10;

@@ -55,8 +55,8 @@ pub enum ListenError {
         setting: &'static str,
     },
     /// The Unix socket's path holds something that is not a socket.
-    #[error("listen.unix: {0} exists and is not a socket; remove it or choose another path")]
-    NotASocket(PathBuf),
+    #[error("{0}: {1} exists and is not a socket; remove it or choose another path")]
+    NotASocket(&'static str, PathBuf),
     /// Anything else the kernel said.
     #[error("{what}: cannot listen on {addr}: {source}; check {setting}")]
     Io {
@@ -132,13 +132,13 @@ pub fn bind_tcp(addr: SocketAddr, what: &'static str, setting: &'static str) -> 
     bind().map_err(|source| ListenError::new(what, addr, setting, source))
 }
 
-/// Makes the Unix socket with its mode already right when its name appears; replaces one that nobody listens on.
-pub fn bind_unix(socket: &UnixSocket) -> Result<UnixListener, ListenError> {
+/// Makes the Unix socket that `setting` asks for with its mode already right when its name appears; replaces one that nobody listens on.
+pub fn bind_unix(socket: &UnixSocket, setting: &'static str) -> Result<UnixListener, ListenError> {
     let path = &socket.path;
-    let fail = |source| ListenError::new("listen.unix", path.display(), "listen.unix", source);
+    let fail = |source| ListenError::new(setting, path.display(), setting, source);
     if let Ok(found) = std::fs::symlink_metadata(path) {
         if !found.file_type().is_socket() {
-            return Err(ListenError::NotASocket(path.clone()));
+            return Err(ListenError::NotASocket(setting, path.clone()));
         }
         if std::os::unix::net::UnixStream::connect(path).is_ok() {
             return Err(fail(std::io::ErrorKind::AddrInUse.into()));

@@ -97,7 +97,9 @@ impl Blame {
     pub const fn of(failure: &Failure) -> Self {
         match failure {
             Failure::Deadline { .. } => Self::Late,
-            Failure::Saturated | Failure::HeldOff | Failure::Credentials | Failure::Target => Self::NotAsked,
+            Failure::Saturated | Failure::HeldOff | Failure::Drained | Failure::Credentials | Failure::Target => {
+                Self::NotAsked
+            }
             Failure::Connect | Failure::Truncated | Failure::Oversized { .. } | Failure::Garbage => Self::Unusable,
         }
     }

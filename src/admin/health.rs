@@ -79,7 +79,8 @@ fn left(deadline: Moment) -> std::io::Result<Duration> {
     if left.is_zero() { Err(std::io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-fn reachable(address: SocketAddr) -> SocketAddr {
+/// Where one that listens everywhere is asked from its own machine.
+pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),

@@ -34,13 +34,17 @@ fn write_page(html: &mut String, status: &Status) -> std::fmt::Result {
         status.uptime_s,
         status.version
     )?;
-    lines(html, "Why it is not fresh", &status.reasons)?;
+    lines(html, "What is not as it should be", &status.reasons)?;
     lines(html, "Warnings", &status.warnings)?;
     lines(html, "Settings that relax a protection", &status.insecure)?;
     write!(html, "<table><tr><th>region<th>host<th>subscription<th>proof<th>epoch<th>races</tr>")?;
     for region in &status.regions {
         let proof = region.proof_age_ms.map_or("none".to_owned(), |age| format!("{} {age} ms ago", region.grade));
-        let race = if region.race.skipped { "skipped" } else { "asked" };
+        let race = match &region.race {
+            race if race.drained => "drained",
+            race if race.skipped => "skipped",
+            _ => "asked",
+        };
         let (name, host) = (escaped(&region.name), escaped(&region.host));
         write!(
             html,

@@ -1,23 +1,24 @@
-//! Owns the admin port: `/livez`, `/readyz`, `/metrics`, `/status` and an index for people.
+//! Owns the admin side: the pages (`/livez`, `/readyz`, `/metrics`, `/status`, an index for people) on a port, and the
+//! acts of operators ([`acts`]) on a Unix socket, or on the port with a token.
 //!
-//! Before it: `app` binds the address and gives it a closure that makes a [`Status`]. After it: probes, Prometheus,
-//! operators. Invariant: it only reads; connections, their heads and their lives are bounded, so that nobody on this
-//! port can starve the service's own.
+//! Connections, their heads and their lives are bounded, so that nobody here can starve the service's own; the socket has
+//! its own bound, so that a flood on the port does not lock operators out.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State as Shared};
+use axum::extract::{Extension, Path, Request, State as Shared};
 use axum::http::{HeaderValue, StatusCode, Version, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Json, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits;
@@ -25,17 +26,22 @@ use crate::tasks::Tasks;
 use crate::telemetry::exposition;
 use crate::telemetry::metrics::Metrics;
 
+pub mod acts;
 pub mod audit;
 pub mod health;
 pub mod host;
 mod index;
+mod problem;
 pub mod readiness;
 pub mod status;
 
+use acts::Acts;
+use acts::access::Peer;
+use problem::Problem;
 use readiness::State;
 use status::Status;
 
-/// What the pages are made from.
+/// What the pages are made from, and what operators act through.
 #[derive(Clone)]
 pub struct Pages {
     /// Gathers the facts as they are now.
@@ -44,11 +50,56 @@ pub struct Pages {
     pub metrics: Arc<Metrics>,
     /// Hosts accepted besides loopback and the address connected to.
     pub allowed_hosts: Arc<[String]>,
+    /// What operators do.
+    pub acts: Arc<Acts>,
+}
+
+/// Where operators connect.
+pub enum Listener {
+    /// `admin.listen`
+    Tcp(TcpListener),
+    /// `admin.unix`
+    Unix(UnixListener),
+}
+
+/// One of its connections, and who is at its other end.
+type Accepted = (Either<TcpStream, UnixStream>, Reached);
+
+/// How a connection reached us.
+#[derive(Clone, Copy)]
+struct Reached {
+    peer: Peer,
+    /// The address connected to; a socket has none, and no `Host` to be wrong about.
+    local: Option<IpAddr>,
+}
+
+impl Listener {
+    async fn accept(&self) -> Result<Accepted, std::io::Error> {
+        Ok(match self {
+            Self::Tcp(listener) => {
+                let stream = listener.accept().await?.0;
+                let local = Some(stream.local_addr()?.ip());
+                (Either::Left(stream), Reached { peer: Peer::Tcp, local })
+            }
+            Self::Unix(listener) => {
+                let stream = listener.accept().await?.0;
+                let uid = stream.peer_cred().map(|peer| peer.uid()).ok();
+                (Either::Right(stream), Reached { peer: Peer::Unix(uid), local: None })
+            }
+        })
+    }
+
+    const fn connections(&self) -> usize {
+        match self {
+            Self::Tcp(_) => limits::ADMIN_CONNECTIONS,
+            Self::Unix(_) => limits::OPERATORS,
+        }
+    }
 }
 
 /// Answers on `listener` until the process's tasks are told to stop.
-pub async fn serve(listener: TcpListener, pages: Pages, tasks: Tasks) {
-    let permits = Arc::new(Semaphore::new(limits::ADMIN_CONNECTIONS));
+pub async fn serve(listener: Listener, pages: Pages, tasks: Tasks) {
+    let permits = Arc::new(Semaphore::new(listener.connections()));
     let stopping = tasks.stopping();
     loop {
         let accepted = tokio::select! {
@@ -56,13 +107,13 @@ pub async fn serve(listener: TcpListener, pages: Pages, tasks: Tasks) {
             accepted = accept(&listener, &permits) => accepted,
         };
         match accepted {
-            Ok((stream, permit)) => {
-                let connection = connection(stream, permit, pages.clone(), stopping.clone());
+            Ok((accepted, permit)) => {
+                let connection = connection(accepted, permit, pages.clone(), stopping.clone());
                 tasks.spawn("admin-connection", connection);
             }
             Err(error) => {
                 // Out of descriptors, most likely: give those that end the time to.
-                tracing::warn!(%error, "the admin port could not accept a connection");
+                tracing::warn!(%error, "the admin side could not accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -72,17 +123,20 @@ pub async fn serve(listener: TcpListener, pages: Pages, tasks: Tasks) {
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 async fn accept(
-    listener: &TcpListener,
+    listener: &Listener,
     permits: &Arc<Semaphore>,
-) -> Result<(TcpStream, OwnedSemaphorePermit), std::io::Error> {
+) -> Result<(Accepted, OwnedSemaphorePermit), std::io::Error> {
     let permit = permits.clone().acquire_owned().await.expect("the semaphore is never closed");
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, permit))
+    Ok((listener.accept().await?, permit))
 }
 
-async fn connection(stream: TcpStream, _permit: OwnedSemaphorePermit, pages: Pages, stopping: CancellationToken) {
-    let Ok(local) = stream.local_addr() else { return };
-    let service = TowerToHyperService::new(router(pages, local.ip()));
+async fn connection(
+    (stream, reached): Accepted,
+    _permit: OwnedSemaphorePermit,
+    pages: Pages,
+    stopping: CancellationToken,
+) {
+    let service = TowerToHyperService::new(router(pages, reached));
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(limits::HEADER_WAIT)
@@ -106,34 +160,50 @@ async fn connection(stream: TcpStream, _permit: OwnedSemaphorePermit, pages: Pag
     }
 }
 
-fn router(pages: Pages, local: IpAddr) -> Router {
-    let ours = (pages.allowed_hosts.clone(), local);
+fn router(pages: Pages, reached: Reached) -> Router {
+    let ours = (pages.clone(), reached);
     Router::new()
         .route("/", get(index_page))
         .route("/livez", get(|| async { "alive\n" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .route("/status", get(status))
+        .route("/acts/{act}", post(act))
+        .layer(Extension(reached.peer))
         .layer(middleware::from_fn_with_state(ours, guard))
         .with_state(pages)
 }
 
-/// Refuses a foreign `Host`, and keeps every answer out of caches and content sniffing.
-async fn guard(Shared((allowed, local)): Shared<(Arc<[String]>, IpAddr)>, request: Request, next: Next) -> Response {
+/// Refuses a foreign `Host` and a foreign uid, and keeps every answer out of caches and content sniffing.
+async fn guard(Shared((pages, reached)): Shared<(Pages, Reached)>, request: Request, next: Next) -> Response {
     let authority = request.headers().get(header::HOST).map(|value| value.to_str().unwrap_or_default());
-    let mut response = match authority {
-        Some(authority) if !host::names_us(authority, local, &allowed) => {
+    let foreign =
+        |authority: &str| reached.local.is_some_and(|local| !host::names_us(authority, local, &pages.allowed_hosts));
+    let mut response = match (pages.acts.access.welcomes(reached.peer), authority) {
+        (Err(denied), _) => pages.acts.denied(denied).into_response(),
+        (Ok(()), Some(authority)) if foreign(authority) => {
             (StatusCode::MISDIRECTED_REQUEST, "this Host is not served here\n").into_response()
         }
-        None if request.version() > Version::HTTP_10 => {
+        (Ok(()), None) if request.version() > Version::HTTP_10 => {
             (StatusCode::BAD_REQUEST, "the request names no Host\n").into_response()
         }
-        _ => next.run(request).await,
+        (Ok(()), _) => next.run(request).await,
     };
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
+}
+
+/// What an operator asks for, carried out; or why not.
+async fn act(
+    Shared(pages): Shared<Pages>,
+    Extension(peer): Extension<Peer>,
+    Path(name): Path<String>,
+    request: Request,
+) -> Result<Json<serde_json::Value>, Problem> {
+    let (parts, body) = request.into_parts();
+    pages.acts.answer(&name, peer, &parts.headers, body).await.map(Json)
 }
 
 async fn index_page(Shared(pages): Shared<Pages>) -> Html<String> {

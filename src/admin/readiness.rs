@@ -47,7 +47,11 @@ pub enum Reason {
     NoAnnouncements,
     /// A region that announces has no lease: the state of its subscription, and how old its newest proof is.
     NoLease(RegionId, Subscription, Option<Duration>),
-    /// Every region is being skipped for its failures.
+    /// An operator does not believe the region's topic.
+    Paused(RegionId),
+    /// An operator took the region out.
+    Drained(RegionId),
+    /// Every region is being skipped for its failures, or drained.
     AllRegionsFail,
 }
 
@@ -69,7 +73,9 @@ pub struct Conditions {
     pub draining: bool,
     /// Regions that announce (they have a topic, and a transport is on).
     pub topics: RegionSet,
-    /// Every region is being skipped for its failures.
+    /// Regions that an operator took out.
+    pub drained: RegionSet,
+    /// Every region is being skipped for its failures, or drained.
     pub all_fail: bool,
 }
 
@@ -79,7 +85,11 @@ pub fn readiness(horizon: &Horizon, now: Moment, conditions: &Conditions) -> Rea
     let announcing = || conditions.topics.iter().filter_map(|id| Some((id, horizon.regions.get(id.index())?)));
     let mut reasons: Vec<_> = announcing()
         .filter(|(id, _)| !live.contains(*id))
-        .map(|(id, sight)| Reason::NoLease(id, lapsed(sight.state), proof_age(sight, now)))
+        .map(|(id, sight)| match sight.state {
+            Subscription::Paused => Reason::Paused(id),
+            state => Reason::NoLease(id, lapsed(state), proof_age(sight, now)),
+        })
+        .chain(conditions.drained.iter().map(Reason::Drained))
         .collect();
     if conditions.topics.is_empty() {
         reasons.push(Reason::NoAnnouncements);
@@ -124,17 +134,33 @@ impl Readiness {
 }
 
 impl Reason {
+    /// Whether an operator made it so, and must undo it.
+    pub const fn is_an_operators(&self) -> bool {
+        matches!(self, Self::Paused(_) | Self::Drained(_))
+    }
+
     /// As a line for an operator; `names` are the regions'.
     pub fn line(&self, names: &[String]) -> String {
+        let name = |region: &RegionId| names.get(region.index()).map_or("?", String::as_str);
         match self {
             Self::NoAnnouncements => {
                 "no region announces its changes: replies are kept for the soft TTL only".to_owned()
             }
             Self::NoLease(region, state, age) => {
-                let name = names.get(region.index()).map_or("?", String::as_str);
+                let name = name(region);
                 let age =
                     age.map_or("no proof yet".to_owned(), |age| format!("newest proof {} s ago", age.as_secs()));
                 format!("{name}: subscription {}, {age}", state.word())
+            }
+            Self::Paused(region) => {
+                let name = name(region);
+                format!(
+                    "{name}: its announcements are paused by an operator (nearside ctl announcements resume {name})"
+                )
+            }
+            Self::Drained(region) => {
+                let name = name(region);
+                format!("{name}: drained by an operator, nobody asks it (nearside ctl region restore {name})")
             }
             Self::AllRegionsFail => "every region fails: only stored replies are answered".to_owned(),
         }
@@ -165,7 +191,8 @@ mod tests {
 
     fn verdict(regions: &[Sight], change: impl FnOnce(&mut Conditions)) -> Readiness {
         let topics = RegionSet::first(regions.len());
-        let mut conditions = Conditions { up: 10 * SECOND, draining: false, topics, all_fail: false };
+        let mut conditions =
+            Conditions { up: 10 * SECOND, draining: false, topics, drained: RegionSet::EMPTY, all_fail: false };
         change(&mut conditions);
         readiness(&Horizon { regions: regions.to_vec() }, NOW, &conditions)
     }

@@ -29,6 +29,8 @@ pub struct RaceHealth {
     pub outlier: bool,
     /// It asked to be left alone for this much longer (Retry-After).
     pub held_off: Option<Duration>,
+    /// An operator took it out.
+    pub drained: bool,
 }
 
 /// What the cache holds.
@@ -145,6 +147,8 @@ pub struct RaceStatus {
     pub p95_ms: Option<f64>,
     /// Races skip it, but for probes.
     pub skipped: bool,
+    /// An operator took it out: nobody asks it.
+    pub drained: bool,
     /// It asked to be left alone for this much longer, milliseconds.
     pub held_off_ms: Option<u64>,
 }
@@ -155,12 +159,28 @@ impl Status {
         let config = facts.config;
         let names: Vec<_> = config.service.regions.iter().map(|region| region.name.clone()).collect();
         let up = facts.now.since(facts.started);
-        let conditions =
-            Conditions { up, draining: facts.draining, topics: topics(config), all_fail: all_fail(facts) };
+        let conditions = Conditions {
+            up,
+            draining: facts.draining,
+            topics: topics(config),
+            drained: (0..)
+                .map(RegionId)
+                .zip(&facts.races)
+                .filter(|(_, race)| race.drained)
+                .map(|(id, _)| id)
+                .collect(),
+            all_fail: all_fail(facts),
+        };
         let readiness = readiness(facts.horizon, facts.now, &conditions);
         let (mut reasons, mut warnings) = (readiness.lines(&names), warnings(facts));
         if readiness.state == State::Fresh {
-            warnings.append(&mut reasons);
+            // What operators did is said all the same: somebody must undo it.
+            let lines = |operators: bool| {
+                let reasons = readiness.reasons.iter().filter(move |it| it.is_an_operators() == operators);
+                reasons.map(|reason| reason.line(&names)).collect::<Vec<_>>()
+            };
+            warnings.append(&mut lines(false));
+            reasons = lines(true);
         }
         Self {
             version: env!("CARGO_PKG_VERSION"),
@@ -214,6 +234,7 @@ impl RegionStatus {
             bound: self.bound_s,
             legs_running: self.race.running,
             outlier: self.race.skipped,
+            drained: self.race.drained,
         }
     }
 }
@@ -240,6 +261,7 @@ fn region(facts: &Facts<'_>, id: RegionId, configured: &Region) -> RegionStatus 
             running: race.running,
             p95_ms: race.p95.map(|p95| p95.as_secs_f64() * 1e3),
             skipped: race.outlier,
+            drained: race.drained,
             held_off_ms: race.held_off.map(millis),
         },
     }
@@ -255,7 +277,7 @@ fn topics(config: &Config) -> RegionSet {
 }
 
 fn all_fail(facts: &Facts<'_>) -> bool {
-    !facts.races.is_empty() && facts.races.iter().all(|race| race.outlier)
+    !facts.races.is_empty() && facts.races.iter().all(|race| race.outlier || race.drained)
 }
 
 const fn transport(transport: &Transport) -> &'static str {

@@ -5,7 +5,10 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
+use crate::admin::acts::access::Access;
 use crate::admin::status::RaceHealth;
+use crate::config;
+use crate::serve::scripted::{Act, World, shows};
 
 struct Port {
     address: SocketAddr,
@@ -19,8 +22,19 @@ async fn port(change: impl FnOnce(&mut status::Facts<'_>, &Metrics)) -> Port {
     let address = listener.local_addr().unwrap();
     let status = status::tests::status(change);
     let metrics = Arc::new(Metrics::new(&["eu-west-1".to_owned(), "us-east-1".to_owned()]));
-    let pages = Pages { status: Arc::new(move || status.clone()), metrics, allowed_hosts: Arc::new([]) };
-    tasks.spawn("admin", serve(listener, pages, tasks.clone()));
+    let access = Access::new(&config::Admin { listen: address, unix: None, token_file: None }).unwrap();
+    let pages = Pages {
+        status: Arc::new(move || status.clone()),
+        metrics,
+        allowed_hosts: Arc::new([]),
+        acts: Acts::new(
+            World::new([(1, Act::from(shows(1))), (1, Act::from(shows(1))), (1, Act::from(shows(1)))])
+                .sidecar
+                .clone(),
+            access,
+        ),
+    };
+    tasks.spawn("admin", serve(Listener::Tcp(listener), pages, tasks.clone()));
     Port { address, tasks }
 }
 

@@ -36,6 +36,8 @@ pub enum Applied {
     Unrouted,
     /// Verified, but no announcement: the region's epoch moves (R14).
     Undecodable,
+    /// An operator has paused the region's announcements: nothing changed.
+    Paused,
     /// A second copy: nothing changed.
     Copy,
     /// A confirmation, of which [`super::subscription`] decides: nothing changed here.
@@ -50,6 +52,7 @@ impl Applied {
             Self::Heartbeat => "heartbeat",
             Self::Unrouted => "unrouted",
             Self::Undecodable => "undecodable",
+            Self::Paused => "paused",
             Self::Copy => "duplicate",
             Self::Lifecycle => "lifecycle",
         }
@@ -132,8 +135,12 @@ impl Applier {
         let event = Event::Message { region, published, queued, numbered: read.numbered, says: read.says };
         let wall = self.clock.wall();
         let actions = (self.step)(self.clock.now(), wall, event);
+        let paused = actions.contains(&Action::Passed(region));
         if !actions.is_empty() {
             (self.sink)(actions);
+        }
+        if paused {
+            return Applied::Paused;
         }
         if let (Applied::Announced, Some(ingested_at)) = (applied, read.ingested_at) {
             self.metrics.propagation(region, wall.since(ingested_at));

@@ -28,6 +28,8 @@ impl Sidecar {
                     tracing::info!(region = %self.names[region.index()], state = state.word(), "subscription");
                 }
                 Action::HeartbeatSeen(region) => super::memory::note(self, region),
+                // Counted where it was received.
+                Action::Passed(_) => {}
                 Action::Alarm(region, why) => {
                     if let Some(left_out) = self.alarm_lines.take(self.clock.now()) {
                         tracing::warn!(region = %self.names[region.index()], why, left_out, "freshness alarm");

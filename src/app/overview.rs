@@ -91,5 +91,6 @@ fn race_health(region: RegionStatus) -> RaceHealth {
         p95: region.p95,
         outlier: region.health == "outlier",
         held_off: region.held_off_for,
+        drained: region.drained,
     }
 }

@@ -28,6 +28,7 @@ pub mod ask;
 pub mod audit;
 pub mod background;
 mod errors;
+pub mod orders;
 mod routed;
 mod unrouted;
 

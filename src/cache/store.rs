@@ -25,6 +25,7 @@ mod index;
 mod kept;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 /// What one key holds, and the key's bytes.
 #[derive(Clone, Debug)]

@@ -15,6 +15,8 @@ use super::variables::{first_region, first_route, variable_name};
 use super::{Config, IdentityMode, Region, Route, Transport};
 use crate::limits;
 
+mod admin;
+
 /// How long ECS and Kubernetes wait after SIGTERM unless told otherwise.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -27,6 +29,7 @@ pub(super) fn check(ledger: &mut Ledger, config: &Config) {
         route_headers(ledger, route, at);
     }
     listeners(ledger, config);
+    admin::check(ledger, config);
     signer(ledger, config);
     times(ledger, config);
 }

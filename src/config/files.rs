@@ -22,6 +22,12 @@ pub(super) fn check(ledger: &mut Ledger, config: &Config) {
     if let Some(file) = &config.listen.token_file {
         secret(ledger, &schema::LISTEN_TOKEN_FILE, None, file);
     }
+    if let Some(file) = &config.admin.token_file {
+        secret(ledger, &schema::ADMIN_TOKEN_FILE, None, file);
+    }
+    if let Some(unix) = &config.admin.unix {
+        directory(ledger, &schema::ADMIN_UNIX, &unix.path);
+    }
     if let Some(unix) = &config.listen.unix {
         directory(ledger, &schema::LISTEN_UNIX, &unix.path);
     }

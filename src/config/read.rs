@@ -5,7 +5,6 @@
 //! place; no text, however broken, makes this panic.
 
 use std::io::Read as _;
-use std::net::SocketAddr;
 use std::path::Path;
 
 use url::Url;
@@ -15,10 +14,14 @@ use super::scope::{Ledger, Origins, Scope};
 use super::settings::{self as schema, Section};
 use super::tree::{self, Raw, Syntax, Table, Value};
 use super::{
-    Admin, Announcements, Cache, Config, Credentials, Drain, Freshness, Heartbeats, IdentityMode, Listen, Log,
-    PathTemplate, Race, RaceMode, Region, Route, Service, Transport, UnixSocket, checks, files, value, variables,
+    Announcements, Cache, Config, Credentials, Drain, Freshness, Heartbeats, IdentityMode, Listen, Log, PathTemplate,
+    Race, RaceMode, Region, Route, Service, Transport, UnixSocket, checks, files, value, variables,
 };
 use crate::limits;
+
+mod admin;
+
+pub use admin::admin_alone;
 
 /// Reads the file (none: the environment alone), lays the environment's variables over it, checks it all, the files
 /// that it names included.
@@ -85,22 +88,6 @@ pub fn from_toml_with_origins(text: &str) -> Result<(Config, Origins), Vec<Mista
     finish(ledger, config, syntax)
 }
 
-/// The admin address that the environment alone leads to: for a probe that is given no file.
-///
-/// # Errors
-/// When the variable holds no address.
-pub fn admin_address(env: impl Iterator<Item = (String, String)>) -> Result<SocketAddr, Mistake> {
-    let setting = &schema::ADMIN_LISTEN;
-    let mut root = variables::nowhere();
-    let name = setting.variable();
-    let strays = variables::overlay(&mut root, env.filter(|(known, _)| *known == name));
-    let mut ledger = Ledger::new(root.place.clone());
-    ledger.mistakes = strays;
-    let address =
-        ledger.table(&root, Section::Admin, Section::Admin.path()).given(&mut ledger, setting, value::address);
-    ledger.mistakes.pop().map_or(Ok(address), Err)
-}
-
 /// A configuration, or all that stands in its way.
 fn finish(ledger: Ledger, config: Config, syntax: Syntax) -> Result<(Config, Origins), Vec<Mistake>> {
     let Ledger { mut origins, mut mistakes, .. } = ledger;
@@ -154,7 +141,7 @@ fn config(ledger: &mut Ledger, root: &Table) -> Config {
     Config {
         service,
         listen: listen(ledger, root),
-        admin: admin(ledger, root),
+        admin: admin::read(ledger, root),
         cache,
         race,
         freshness: freshness(ledger, root),
@@ -298,16 +285,6 @@ fn listen(ledger: &mut Ledger, root: &Table) -> Listen {
         token_file: scope.optional(ledger, &schema::LISTEN_TOKEN_FILE, value::file),
         max_connections: usize_of(scope.given(ledger, &schema::LISTEN_MAX_CONNECTIONS, value::count)),
     }
-}
-
-fn admin(ledger: &mut Ledger, root: &Table) -> Admin {
-    let scope = ledger.table(root, Section::Admin, "admin");
-    let listen = scope.given(ledger, &schema::ADMIN_LISTEN, value::address);
-    let allow_non_loopback = scope.given(ledger, &schema::ADMIN_ALLOW_NON_LOOPBACK, value::flag);
-    if !listen.ip().is_loopback() && !allow_non_loopback {
-        checks::refuse_non_loopback(ledger, &schema::ADMIN_LISTEN, &schema::ADMIN_ALLOW_NON_LOOPBACK, listen);
-    }
-    Admin { listen }
 }
 
 fn cache(ledger: &mut Ledger, root: &Table) -> Cache {

@@ -41,6 +41,10 @@ pub enum Event {
     HeartbeatRemembered(RegionId),
     /// An operator's order.
     Ordered(Order),
+    /// An operator does not believe this region's topic from now on.
+    Paused(RegionId),
+    /// An operator believes it again.
+    Resumed(RegionId),
     /// Time passed. Sent about every second, and after a pause.
     Tick,
 }
@@ -101,6 +105,8 @@ pub enum Action {
     Resubscribe(RegionId, Duration),
     /// The region's epoch moved; why, in a stable word for logs and metrics.
     EpochMoved(RegionId, Epoch, &'static str),
+    /// The message was not applied: its region is paused. It is acknowledged all the same.
+    Passed(RegionId),
     /// The region's subscription state changed.
     StateChanged(RegionId, Subscription),
     /// First heartbeat of a region: to be remembered across restarts.
@@ -124,6 +130,8 @@ pub enum Subscription {
     Suspect,
     /// Over 60 s of silence, or unsubscribed.
     Dead,
+    /// An operator does not believe it.
+    Paused,
 }
 
 impl Subscription {
@@ -135,6 +143,7 @@ impl Subscription {
             Self::Live => "live",
             Self::Suspect => "suspect",
             Self::Dead => "dead",
+            Self::Paused => "paused",
         }
     }
 }

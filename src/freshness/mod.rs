@@ -102,6 +102,9 @@ impl Freshness {
         }
         let at = |id: RegionId| id.index();
         match &event {
+            Event::Message { region, .. } if regions.get(at(*region)).is_some_and(Region::is_paused) => {
+                actions.push(Action::Passed(*region));
+            }
             Event::Message { region, published, queued, numbered, says } => {
                 if let Some(state) = regions.get_mut(at(*region)) {
                     let copied = matches!(says, Says::Reset(scope) if !state.is_new_reset(*published, *scope));
@@ -124,6 +127,8 @@ impl Freshness {
             Event::Polled(id) => with(&mut regions, *id, |region| region.polled(now, &mut actions)),
             Event::Attested(id) => with(&mut regions, *id, |region| region.attested(now, &mut actions)),
             Event::Unverified(id) => with(&mut regions, *id, |region| region.unverified(now, &mut actions)),
+            Event::Paused(id) => with(&mut regions, *id, |region| region.pause(now, &mut actions)),
+            Event::Resumed(id) => with(&mut regions, *id, |region| region.resume(now, &mut actions)),
             Event::HeartbeatRemembered(id) => with(&mut regions, *id, Region::remember_heartbeats),
         }
         self.publish(&regions, now, matches!(event, Event::Message { .. }));

@@ -20,6 +20,8 @@ use super::words::{Epoch, RegionId};
 use crate::clock::{Moment, Wall};
 use crate::limits;
 
+mod paused;
+
 /// One region's topic, as far as it is known here.
 #[derive(Debug)]
 pub(super) struct Region {
@@ -38,6 +40,8 @@ pub(super) struct Region {
     /// Strong proof is to be had here (or nothing else is accepted): no weak proof any more.
     weak_refused: bool,
     heartbeat_seen: bool,
+    /// An operator does not believe this topic: it is subscribed to, and nothing it brings counts.
+    paused: bool,
     publishers: Publishers,
     undecodable: Unread,
     unverified: Unread,
@@ -74,6 +78,7 @@ impl Region {
             arrived: None,
             weak_refused,
             heartbeat_seen: false,
+            paused: false,
             publishers: Publishers::default(),
             undecodable: Unread::default(),
             unverified: Unread::default(),
@@ -265,6 +270,7 @@ impl Region {
         let strong = self.strong.map(|at| lease(Grade::Path, at, limits::STRONG_LEASE));
         let weak = self.weak(now).map(|at| lease(Grade::Weak, at, limits::WEAK_LEASE));
         match (strong, weak) {
+            _ if self.paused => None,
             (Some(strong), Some(weak)) if weak.lease_until > strong.lease_until => Some(weak),
             (strong, weak) => strong.or(weak),
         }
@@ -323,7 +329,7 @@ impl Region {
     }
 
     fn turn(&mut self, state: Subscription, actions: &mut Vec<Action>) {
-        if self.state != state {
+        if self.state != state && !self.paused {
             self.state = state;
             actions.push(Action::StateChanged(self.id, state));
         }

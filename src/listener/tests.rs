@@ -410,13 +410,13 @@ async fn the_unix_socket_has_its_mode_replaces_a_dead_one_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nearside.sock");
     let socket = UnixSocket { path: path.clone(), mode: 0o600, uids: Vec::new() };
-    drop(bind_unix(&socket).unwrap());
-    let listener = bind_unix(&socket).unwrap();
+    drop(bind_unix(&socket, "listen.unix").unwrap());
+    let listener = bind_unix(&socket, "listen.unix").unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(matches!(bind_unix(&socket), Err(ListenError::InUse { .. })));
+    assert!(matches!(bind_unix(&socket, "listen.unix"), Err(ListenError::InUse { .. })));
     let plain = UnixSocket { path: folder.path().join("plain"), ..socket };
     std::fs::write(&plain.path, "keep me").unwrap();
-    assert!(matches!(bind_unix(&plain), Err(ListenError::NotASocket(_))));
+    assert!(matches!(bind_unix(&plain, "listen.unix"), Err(ListenError::NotASocket(..))));
     assert_eq!(std::fs::read_to_string(&plain.path).unwrap(), "keep me");
 
     let reception = reception(4);
@@ -432,7 +432,7 @@ async fn a_peer_whose_uid_is_not_named_is_turned_away() {
     let path = folder.path().join("nearside.sock");
     let socket = UnixSocket { path: path.clone(), mode: 0o666, uids: vec![u32::MAX - 7] };
     let reception = reception(4);
-    let listener = bind_unix(&socket).unwrap();
+    let listener = bind_unix(&socket, "listen.unix").unwrap();
     reception.tasks.spawn("accept", accept_unix(listener, socket.uids.clone(), reception.clone(), answer));
     let mut stream = UnixStream::connect(&path).await.unwrap();
     let _ = stream.write_all(GET.as_bytes()).await;

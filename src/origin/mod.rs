@@ -3,6 +3,7 @@
 pub mod attempt;
 pub mod budget;
 mod connect;
+mod drained;
 pub mod health;
 mod incoming;
 mod line;

@@ -26,12 +26,15 @@ impl Regions {
     ///
     /// # Errors
     /// The last region's failure when no head arrived by the race's deadline. For an unsafe request the region may have
-    /// acted on it all the same, unless the failure is [`Failure::Connect`] or [`Failure::Saturated`].
+    /// acted on it all the same, unless the failure is [`Failure::Connect`], [`Failure::Saturated`] or [`Failure::Drained`].
     pub async fn pass(self: &Arc<Self>, request: Outgoing, avoid: RegionSet) -> Result<Streamed, Failure> {
         let deadline = self.clock.now() + self.deadline();
         let mut line: VecDeque<RegionId> = self.line_up(avoid).into();
         if !request.method.is_safe() {
             line.truncate(1);
+        }
+        if line.is_empty() {
+            return Err(Failure::Drained);
         }
         let request = Arc::new(request);
         let mut heads = Legs::new();

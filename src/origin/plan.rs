@@ -1,7 +1,7 @@
 //! Owns who is asked when: what a race's mode, the regions' health and their budgets make of the configured regions.
 //!
 //! Before it: [`super::region`] holds health and budgets. After it: [`super::race`] and [`super::pass`] send the legs.
-//! Invariant: a plan always has a first leg while a reader waits; outliers and regions that asked to wait are only first
+//! Invariant: a plan always has a first leg while a reader waits and not every region is drained; outliers and regions that asked to wait are only first
 //! when there is nobody else.
 
 use super::health::Fitness;
@@ -30,7 +30,8 @@ impl Regions {
         let now = self.clock.now();
         let mut plan = Plan::default();
         let (mut fit, mut last_resort) = (Vec::new(), Vec::new());
-        for (region, state) in self.each() {
+        let drained = self.drained();
+        for (region, state) in self.each().filter(|(region, _)| !drained.contains(*region)) {
             match state.health.fitness(now) {
                 Fitness::Fit => fit.push(region),
                 Fitness::Outlier { probe: true } => plan.probes.push(region),
@@ -87,7 +88,8 @@ impl Regions {
 
     /// Takes from the reserve what may be asked now: all that have a token, or, with the tokens gone, just the next one.
     pub(super) fn draw(&self, reserve: &mut Vec<RegionId>) -> Vec<RegionId> {
-        let now = self.clock.now();
+        let (now, drained) = (self.clock.now(), self.drained());
+        reserve.retain(|region| !drained.contains(*region));
         let (mut drawn, mut kept) = (Vec::new(), Vec::new());
         for region in reserve.drain(..) {
             let goes = self.region(region).state().tokens.spend(now);
@@ -100,12 +102,13 @@ impl Regions {
         drawn
     }
 
-    /// All regions, the one to pass a request to first: fit ones by their latency, outliers, those that asked to wait, and
+    /// All regions that are asked at all, the one to pass a request to first: fit ones by their latency, outliers, those that asked to wait, and
     /// at last those to avoid.
     pub(super) fn line_up(&self, avoid: RegionSet) -> Vec<RegionId> {
-        let now = self.clock.now();
+        let (now, drained) = (self.clock.now(), self.drained());
         let mut line: Vec<_> = self
             .each()
+            .filter(|(region, _)| !drained.contains(*region))
             .map(|(region, state)| {
                 let unfit = match state.health.fitness(now) {
                     Fitness::Fit => 0,

@@ -11,6 +11,7 @@ use http::{StatusCode, header};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::budget::{Background, Ending, Tokens};
+use super::drained::Drained;
 use super::health::{Fitness, Health};
 use super::reply::{Failure, Origin, Outgoing, Reply};
 use super::verdict::Verdict;
@@ -22,6 +23,7 @@ use crate::telemetry::metrics::Metrics;
 /// All regions, in the order of the configuration.
 pub struct Regions {
     regions: Vec<Region>,
+    drained: Drained,
     pub(super) mode: RaceMode,
     pub(super) primary: RegionId,
     deadline: Duration,
@@ -90,6 +92,8 @@ pub struct RegionStatus {
     pub p50: Option<Duration>,
     /// Of its latest replies; `None` before the first.
     pub p95: Option<Duration>,
+    /// An operator took it out.
+    pub drained: bool,
     /// `fit`, `outlier` or `held-off`.
     pub health: &'static str,
     /// How much longer it asked to be left alone.
@@ -124,6 +128,7 @@ impl Regions {
         };
         Arc::new(Self {
             regions: names.into_iter().map(region).collect(),
+            drained: Drained::default(),
             mode: race.mode,
             primary: RegionId(race.primary as u8),
             deadline: race.deadline,
@@ -131,6 +136,22 @@ impl Regions {
             clock,
             metrics,
         })
+    }
+
+    /// The regions that nobody asks, because an operator said so.
+    pub fn drained(&self) -> RegionSet {
+        self.drained.set()
+    }
+
+    /// Nobody asks `region` from now on; whether that is new. `None` when it is the last one that is asked, unless by
+    /// `force`.
+    pub fn drain(&self, region: RegionId, force: bool) -> Option<bool> {
+        self.drained.add(region, RegionSet::first(self.count()), force)
+    }
+
+    /// `region` is asked again; whether that is new.
+    pub fn restore(&self, region: RegionId) -> bool {
+        self.drained.take(region)
     }
 
     /// How many are configured.
@@ -151,7 +172,8 @@ impl Regions {
     /// What `/status` shows of each region.
     pub fn status(&self) -> Vec<RegionStatus> {
         let now = self.clock.now();
-        let status = |region: &Region| {
+        let drained = self.drained();
+        let status = |(id, region): (RegionId, &Region)| {
             let state = region.state();
             let fitness = state.health.fitness(now);
             RegionStatus {
@@ -159,6 +181,7 @@ impl Regions {
                 in_flight: region.capacity - region.permits.available_permits(),
                 p50: state.health.p50(),
                 p95: state.health.p95(),
+                drained: drained.contains(id),
                 health: match fitness {
                     Fitness::Fit => "fit",
                     Fitness::Outlier { .. } => "outlier",
@@ -170,7 +193,7 @@ impl Regions {
                 },
             }
         };
-        self.regions.iter().map(status).collect()
+        (0..).map(RegionId).zip(&self.regions).map(status).collect()
     }
 
     /// How many entries may be compared with all regions now (R17): what the region with the least left for it allows.

@@ -126,6 +126,9 @@ pub enum Failure {
     /// All of the region's permits are taken.
     #[error("too many requests to this region are under way")]
     Saturated,
+    /// An operator took every region out, so nothing was sent.
+    #[error("every region is drained")]
+    Drained,
     /// The region asked to be left alone until later (429 or 503 with Retry-After).
     #[error("the region asked to wait")]
     HeldOff,
@@ -147,6 +150,7 @@ impl Failure {
             Self::Oversized { .. } => "oversized",
             Self::Garbage => "garbage",
             Self::Saturated => "saturated",
+            Self::Drained => "drained",
             Self::HeldOff => "held-off",
             Self::Target => "target",
             Self::Credentials => "credentials",

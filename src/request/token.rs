@@ -1,4 +1,4 @@
-//! Reads the token that callers of the port must send (`listen.token_file`).
+//! Reads the token that callers of a port must send (`listen.token_file`, `admin.token_file`).
 
 use std::path::{Path, PathBuf};
 
@@ -8,23 +8,23 @@ use crate::limits;
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// The file is missing or unreadable.
-    #[error("listen.token_file: {0} cannot be read: {1}; create it, or take the setting out")]
-    Unreadable(PathBuf, std::io::Error),
+    #[error("{0}: {1} cannot be read: {2}; create it, or take the setting out")]
+    Unreadable(&'static str, PathBuf, std::io::Error),
     /// The file does not hold a token.
-    #[error("listen.token_file: {0} is empty or larger than {1} bytes; put one line with the token in it")]
-    Size(PathBuf, u64),
+    #[error("{0}: {1} is empty or larger than {2} bytes; put one line with the token in it")]
+    Size(&'static str, PathBuf, u64),
 }
 
-/// The trimmed content of `file`; `None` without one.
+/// The trimmed content of the `file` that `setting` names; `None` without one.
 ///
 /// # Errors
 /// When the file cannot be read, is empty or too large.
-pub fn read(file: Option<&Path>) -> Result<Option<Vec<u8>>, TokenError> {
+pub fn read(setting: &'static str, file: Option<&Path>) -> Result<Option<Vec<u8>>, TokenError> {
     let Some(file) = file else { return Ok(None) };
-    let text = std::fs::read(file).map_err(|error| TokenError::Unreadable(file.to_owned(), error))?;
+    let text = std::fs::read(file).map_err(|error| TokenError::Unreadable(setting, file.to_owned(), error))?;
     let token = text.trim_ascii().to_vec();
     if token.is_empty() || token.len() as u64 > limits::TOKEN_BYTES {
-        return Err(TokenError::Size(file.to_owned(), limits::TOKEN_BYTES));
+        return Err(TokenError::Size(setting, file.to_owned(), limits::TOKEN_BYTES));
     }
     Ok(Some(token))
 }

@@ -64,7 +64,7 @@ pub(super) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: O
                 write.failed(&failure);
             }
             // Nobody knows whether the region did what was asked, unless it never heard of it.
-            if !matches!(failure, Failure::Connect | Failure::Saturated) {
+            if !matches!(failure, Failure::Connect | Failure::Saturated | Failure::Drained) {
                 invalidate(sidecar, admitted, RegionId(0), None, &HeaderMap::new());
             }
             let (region, outcome) = ("one".to_owned(), failure.word().to_owned());

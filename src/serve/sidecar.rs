@@ -152,7 +152,10 @@ impl Sidecar {
             }
         };
         let credentials = config.service.routes.iter().map(held).collect::<Result<_, CredentialsError>>()?;
-        let door = Arc::new(Door::new(&config.listen, token::read(config.listen.token_file.as_deref())?));
+        let door = Arc::new(Door::new(
+            &config.listen,
+            token::read("listen.token_file", config.listen.token_file.as_deref())?,
+        ));
         Ok(Arc::new(Self {
             door,
             router: Router::new(&config.service),

@@ -15,7 +15,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::counts::{Grid, Latency};
-use super::metrics::Cells;
+use super::metrics::{ACT_OUTCOMES, Cells};
 use crate::freshness::event::{Grade, Subscription};
 use crate::limits::AUDIT_WINDOWS;
 
@@ -70,10 +70,18 @@ pub struct RegionGauges {
     pub legs_running: usize,
     /// Races skip it, but for probes.
     pub outlier: bool,
+    /// An operator took it out: nobody asks it.
+    pub drained: bool,
 }
 
-const STATES: [Subscription; 5] =
-    [Subscription::Pending, Subscription::Probing, Subscription::Live, Subscription::Suspect, Subscription::Dead];
+const STATES: [Subscription; 6] = [
+    Subscription::Pending,
+    Subscription::Probing,
+    Subscription::Live,
+    Subscription::Suspect,
+    Subscription::Dead,
+    Subscription::Paused,
+];
 const GRADES: [Grade; 4] = [Grade::None, Grade::Weak, Grade::Path, Grade::Watermark];
 const READINESS: [&str; 4] = ["warming", "fresh", "degraded", "draining"];
 
@@ -96,6 +104,7 @@ impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let mut page = Page { encoder, regions: &self.cells.regions };
         requests(&mut page, &self.cells)?;
+        acts(&mut page, &self.cells)?;
         races(&mut page, &self.cells)?;
         announcements(&mut page, &self.cells)?;
         audits(&mut page, &self.cells, &self.gauges)?;
@@ -117,6 +126,16 @@ fn requests(page: &mut Page, cells: &Cells) -> fmt::Result {
     page.words("refused_requests", "Requests refused before they were looked up", &cells.refused)?;
     page.counter("fills_shared", "Readers that joined a fill under way", load(&cells.fills_shared))?;
     page.counter("identity_churn", "Warnings that callers seem to mint a token per request", load(&cells.churn))
+}
+
+fn acts(page: &mut Page, cells: &Cells) -> fmt::Result {
+    let mut acts = page.describe("acts", "What operators did, by act and outcome", None, MetricType::Counter)?;
+    for (row, outcome) in ACT_OUTCOMES.iter().enumerate() {
+        for (act, value) in cells.acts.row(row, true) {
+            count(&mut acts.encode_family(&[("act", act), ("outcome", *outcome)])?, value)?;
+        }
+    }
+    Ok(())
 }
 
 fn races(page: &mut Page, cells: &Cells) -> fmt::Result {
@@ -189,6 +208,9 @@ fn regions(page: &mut Page, gauges: &Gauges) -> fmt::Result {
     })?;
     page.region_gauge("region_skipped", "1 while races skip a region for its failures", None, |n| {
         Some(if seen.get(n)?.outlier { 1.0 } else { 0.0 })
+    })?;
+    page.region_gauge("region_drained", "1 while an operator keeps a region from being asked", None, |n| {
+        Some(if seen.get(n)?.drained { 1.0 } else { 0.0 })
     })
 }
 

@@ -5,6 +5,7 @@
 //! or key is given to it (the call sites hold that, the tests of each stage check it).
 
 use std::io::IsTerminal;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
@@ -25,32 +26,84 @@ pub enum LogError {
         "log.filter is not understood: {0}; write a level (`info`) or targets with levels (`nearside=debug,warn`)"
     )]
     Filter(#[from] tracing_subscriber::filter::ParseError),
+    /// Somebody else's subscriber takes this process's lines.
+    #[error("this process's log was set up by another program: its filter cannot be changed here")]
+    NotOurs,
+}
+
+/// The filter of this process's lines while it runs.
+struct Changeable {
+    swap: Swap,
+    /// As it was written last.
+    text: Mutex<String>,
+}
+
+/// Puts a filter in place of the one that holds; false when the subscriber has gone.
+type Swap = Box<dyn Fn(EnvFilter) -> bool + Send + Sync>;
+
+static FILTER: OnceLock<Changeable> = OnceLock::new();
+
+/// The filter that holds now, as it was written.
+///
+/// # Errors
+/// [`LogError::NotOurs`]
+pub fn filter() -> Result<String, LogError> {
+    FILTER.get().map(|filter| filter.text().clone()).ok_or(LogError::NotOurs)
+}
+
+/// Lets this filter decide from now on what is logged; returns the one before.
+///
+/// # Errors
+/// When it is no filter, and then the one before stays.
+pub fn change(text: &str) -> Result<String, LogError> {
+    let known = FILTER.get().ok_or(LogError::NotOurs)?;
+    let filter = read_filter(text)?;
+    let mut shown = known.text();
+    if !(known.swap)(filter) {
+        return Err(LogError::NotOurs);
+    }
+    Ok(std::mem::replace(&mut shown, text.to_owned()))
+}
+
+impl Changeable {
+    fn text(&self) -> MutexGuard<'_, String> {
+        // It is replaced whole: a panic elsewhere cannot leave half of it.
+        self.text.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Sends this process's log lines to standard error from now on.
 ///
 /// Where a subscriber is already set (a test's, an embedding program's) it stays, and this does nothing.
 pub fn init(settings: &Log) -> Result<(), LogError> {
-    let lines = subscriber(settings, std::io::stderr, std::io::stderr().is_terminal())?;
+    let (lines, swap) = subscriber(settings, std::io::stderr, std::io::stderr().is_terminal())?;
     if tracing::subscriber::set_global_default(lines).is_err() {
         tracing::debug!("a subscriber is already set; it stays");
+    } else {
+        let _ = FILTER.set(Changeable { swap, text: Mutex::new(settings.filter.clone()) });
     }
     Ok(())
 }
 
-fn filter(text: &str) -> Result<EnvFilter, LogError> {
+fn read_filter(text: &str) -> Result<EnvFilter, LogError> {
     Ok(EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).parse(text)?)
 }
 
-fn subscriber<W>(settings: &Log, to: W, colours: bool) -> Result<Box<dyn tracing::Subscriber + Send + Sync>, LogError>
+type Subscriber = Box<dyn tracing::Subscriber + Send + Sync>;
+
+fn subscriber<W>(settings: &Log, to: W, colours: bool) -> Result<(Subscriber, Swap), LogError>
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    let lines = tracing_subscriber::fmt().with_env_filter(filter(&settings.filter)?).with_writer(to);
+    let lines = tracing_subscriber::fmt().with_env_filter(read_filter(&settings.filter)?).with_writer(to);
     Ok(if settings.json {
-        Box::new(lines.json().flatten_event(true).with_span_list(false).finish())
+        let lines = lines.json().flatten_event(true).with_span_list(false).with_filter_reloading();
+        let handle = lines.reload_handle();
+        (Box::new(lines.finish()), Box::new(move |filter| handle.reload(filter).is_ok()))
     } else {
-        Box::new(lines.with_ansi(colours).with_target(false).finish())
+        let lines = lines.with_ansi(colours).with_target(false).with_filter_reloading();
+        let handle = lines.reload_handle();
+        (Box::new(lines.finish()), Box::new(move |filter| handle.reload(filter).is_ok()))
     })
 }
 
@@ -77,7 +130,7 @@ mod tests {
         let page = Page::default();
         let to = page.clone();
         let settings = Log { json, filter: filter.to_owned() };
-        let lines = subscriber(&settings, move || to.clone(), false).unwrap();
+        let (lines, _) = subscriber(&settings, move || to.clone(), false).unwrap();
         tracing::subscriber::with_default(lines, say);
         let bytes = page.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
@@ -103,8 +156,24 @@ mod tests {
 
     #[test]
     fn a_filter_that_is_none_is_an_error_that_says_what_to_write() {
-        let error = filter("nearside=loud").unwrap_err();
+        let error = read_filter("nearside=loud").unwrap_err();
         assert!(error.to_string().contains("write a level"), "{error}");
-        assert!(filter("nearside=debug,warn").is_ok());
+        assert!(read_filter("nearside=debug,warn").is_ok());
+    }
+
+    #[test]
+    fn a_filter_can_be_changed_while_lines_are_written() {
+        let page = Page::default();
+        let to = page.clone();
+        let (lines, swap) =
+            subscriber(&Log { json: true, filter: "warn".to_owned() }, move || to.clone(), false).unwrap();
+        tracing::subscriber::with_default(lines, || {
+            tracing::info!("before");
+            assert!(swap(read_filter("info").unwrap()));
+            tracing::info!("after");
+        });
+        let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+        assert!(text.contains("after") && !text.contains("before"), "{text}");
+        assert!(!swap(read_filter("info").unwrap()), "nobody is left to filter for");
     }
 }

@@ -38,8 +38,10 @@ const NETWORK_BOUNDS: &[u64] = &[
 /// What a race may make of a leg or of the whole, shown at zero from the start.
 const VERDICTS: &[&str] = &["good", "absent", "refused", "too-old", "worthless"];
 /// What may become of an announcement, shown at zero from the start.
-const OUTCOMES: &[&str] = &["applied", "heartbeat", "duplicate", "unrouted", "undecodable", "forged"];
+const OUTCOMES: &[&str] = &["applied", "heartbeat", "duplicate", "unrouted", "undecodable", "forged", "paused"];
 
+/// How an operator's act may end.
+pub(super) const ACT_OUTCOMES: [&str; 3] = ["done", "refused", "denied"];
 /// How the audit of an entry may end (R17), shown at zero from the start.
 const AUDITED: &[&str] = &["fresh", "announced", "caught-up", "stale", "undecided", "unfollowed", "skipped"];
 /// Whether an audited entry was fresh within a window.
@@ -61,6 +63,8 @@ pub(super) struct Cells {
     pub(super) miss_latency: Latency,
     pub(super) stale: Grid,
     pub(super) refused: Grid,
+    /// A row for each of [`ACT_OUTCOMES`].
+    pub(super) acts: Grid,
     pub(super) fills_shared: AtomicU64,
     pub(super) legs: Grid,
     pub(super) leg_latency: Box<[Latency]>,
@@ -95,6 +99,7 @@ impl Metrics {
             miss_latency: Latency::new(NETWORK_BOUNDS),
             stale: Grid::new(1, &[]),
             refused: Grid::new(1, &[]),
+            acts: Grid::new(ACT_OUTCOMES.len(), &[]),
             fills_shared: AtomicU64::new(0),
             legs: Grid::new(regions + 1, VERDICTS),
             leg_latency: per_region(),
@@ -129,6 +134,19 @@ impl Metrics {
     /// A request was refused before it was looked up; why, in a stable word.
     pub fn refused(&self, why: &'static str) {
         self.cells.refused.add(0, why);
+    }
+
+    /// An operator's act ended: `done`, `refused`, `denied`.
+    pub fn act(&self, act: &'static str, outcome: &str) {
+        if let Some(row) = ACT_OUTCOMES.iter().position(|known| *known == outcome) {
+            self.cells.acts.add(row, act);
+        }
+    }
+
+    /// How many acts of this name ended so.
+    pub fn acts(&self, act: &str, outcome: &str) -> u64 {
+        let row = ACT_OUTCOMES.iter().position(|known| *known == outcome);
+        row.map_or(0, |row| self.cells.acts.get(row, act))
     }
 
     /// A reader joined a fill that was under way.

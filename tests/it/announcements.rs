@@ -216,7 +216,7 @@ fn config(service: &str, topics: &[TopicArn], transport: Transport) -> Config {
             token_file: None,
             max_connections: 1,
         },
-        admin: config::Admin { listen: "127.0.0.1:0".parse().unwrap() },
+        admin: config::Admin { listen: "127.0.0.1:0".parse().unwrap(), unix: None, token_file: None },
         cache: config::Cache {
             ttl: second,
             negative_ttl: second,

@@ -42,7 +42,11 @@ pub(in crate::admin) fn config() -> Config {
             token_file: Some(PathBuf::from("/run/s3cret")),
             max_connections: 10,
         },
-        admin: config::Admin { listen: "127.0.0.1:8701".parse().unwrap() },
+        admin: config::Admin {
+            listen: "127.0.0.1:8701".parse().unwrap(),
+            unix: None,
+            token_file: Some(PathBuf::from("/run/s3cret")),
+        },
         cache: config::Cache {
             ttl: 3600 * SECOND,
             negative_ttl: 30 * SECOND,
@@ -117,7 +121,7 @@ fn each_region_shows_its_proof_lease_epoch_watermark_and_race() {
         "name": "eu-west-1", "host": "eu.example:8443", "topic": "arn:aws:sns:eu-west-1:123456789012:contexts",
         "subscription": "live", "grade": "watermark", "proof_age_ms": 1_500, "lease_left_ms": 13_500, "epoch": 2,
         "watermark": "2023-11-14T22:13:20.000Z", "watermark_age_ms": 2_000, "bound_s": 2,
-        "race": { "running": 3, "p95_ms": 20.5, "skipped": false, "held_off_ms": null },
+        "race": { "running": 3, "p95_ms": 20.5, "skipped": false, "drained": false, "held_off_ms": null },
     });
     assert_eq!(json["regions"][0], expected);
     assert_eq!(json["regions"][1]["subscription"], "pending");

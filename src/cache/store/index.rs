@@ -187,6 +187,16 @@ impl Index {
         found
     }
 
+    /// How many records of a type, or of all, some entry shows.
+    pub(super) fn count(&self, record_type: Option<TypeId>) -> usize {
+        let of_shard = |shard: &Mutex<Shard>| {
+            let shard = lock(shard);
+            let wanted = types(&shard).filter(|(of_type, _)| record_type.is_none_or(|it| it == *of_type));
+            wanted.map(|(_, of)| of.one.len() + of.several.len()).sum::<usize>()
+        };
+        self.shards.iter().map(of_shard).sum()
+    }
+
     pub(super) fn records(&self, record_type: Option<TypeId>) -> Vec<RecordId> {
         let mut records = Vec::new();
         for shard in &self.shards {

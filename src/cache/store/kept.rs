@@ -114,6 +114,13 @@ impl Kept {
         found.map(|slot| (slot.key().to_key(), slot.held.clone())).collect()
     }
 
+    /// The keys of one shard whose content is `wanted`. It does not count as read.
+    pub(super) fn keys(&self, shard: usize, wanted: impl Fn(KeyRef<'_>, &Held) -> bool) -> Vec<Key> {
+        let shard = read(&self.shards[shard]);
+        let found = shard.slots.iter().filter(|slot| wanted(slot.key(), &slot.held));
+        found.map(|slot| slot.key().to_key()).collect()
+    }
+
     /// Does what `decide` says of what is under `key`, while nobody else changes it. `decide` may not come back here.
     pub(super) fn change(&self, key: KeyRef<'_>, decide: impl FnOnce(Option<&Held>) -> Change) {
         let mut shard = write(self.shard(key.hash()));

@@ -348,10 +348,12 @@ fn a_directory_that_a_file_is_made_in_must_be_there() {
 
 #[test]
 fn the_admin_address_can_be_read_from_the_environment_alone() {
-    let address = |value| admin_address(env(&[("NEARSIDE__ADMIN__LISTEN", value), ("NEARSIDE__NOPE", "1")]));
-    assert_eq!(address("0.0.0.0:9901").unwrap().to_string(), "0.0.0.0:9901");
+    let address = |value| admin_alone(env(&[("NEARSIDE__ADMIN__LISTEN", value), ("NEARSIDE__NOPE", "1")]));
+    assert_eq!(address("0.0.0.0:9901").unwrap().listen.to_string(), "0.0.0.0:9901");
     assert!(address("nowhere").is_err());
-    assert_eq!(admin_address(std::iter::empty()).unwrap().to_string(), "127.0.0.1:8701");
+    assert_eq!(admin_alone(std::iter::empty()).unwrap().listen.to_string(), "127.0.0.1:8701");
+    let opened = admin_alone(env(&[("NEARSIDE__ADMIN__UNIX", "/run/nearside/admin.sock")])).unwrap();
+    assert_eq!(opened.unix.unwrap().path, std::path::Path::new("/run/nearside/admin.sock"));
 }
 
 /// Text that is nearly a configuration.

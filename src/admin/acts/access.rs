@@ -1,0 +1,204 @@
+//! Who may act: a peer of the operators' socket by uid, or whoever sends the token over TCP. Closed by default.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use axum::http::{HeaderMap, header};
+
+use crate::config::Admin;
+use crate::request::token::{self, TokenError};
+
+/// How a request reached the admin side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::admin) enum Peer {
+    /// The port. `Host` was checked, which says nothing of who it is.
+    Tcp,
+    /// The operators' socket: the uid of the process at its other end, as the kernel tells it.
+    Unix(Option<u32>),
+}
+
+/// Who acts, as logs name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// A process of this user, over the socket.
+    Uid(u32),
+    /// Somebody who has the token.
+    Token,
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uid(uid) => write!(f, "uid {uid}"),
+            Self::Token => f.write_str("token"),
+        }
+    }
+}
+
+/// Why somebody may not act. Other settings, or another caller, help; a retry does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    /// Neither a socket nor a token is configured.
+    #[error(
+        "acts are closed here; set admin.unix to a path and use that socket, or set admin.token_file and send its \
+         content as `Authorization: Bearer TOKEN`"
+    )]
+    Closed,
+    /// There is a socket, but no token.
+    #[error(
+        "acts are closed on this port; use the socket that admin.unix names, or set admin.token_file and send its \
+         content as `Authorization: Bearer TOKEN`"
+    )]
+    OnlyOnTheSocket,
+    /// The socket's peer is somebody else.
+    #[error("uid {} may not use this socket; add it to admin.unix_uids", shown(*.0))]
+    Uid(Option<u32>),
+    /// A browser asks on behalf of a page.
+    #[error("a page in a browser may not act; use nearside ctl, or any client that is no browser")]
+    Browser,
+    /// No token, or another.
+    #[error("the token is missing or wrong; send the content of admin.token_file as `Authorization: Bearer TOKEN`")]
+    Token,
+}
+
+fn shown(uid: Option<u32>) -> String {
+    uid.map_or_else(|| "unknown".to_owned(), |uid| uid.to_string())
+}
+
+/// What is asked of whoever wants to act. Not `Debug`: it holds the token.
+pub struct Access {
+    socket: bool,
+    uids: Vec<u32>,
+    token: ArcSwapOption<Vec<u8>>,
+}
+
+impl Access {
+    /// As `[admin]` says; reads the token file.
+    ///
+    /// # Errors
+    /// When there is a token file and it cannot be used.
+    pub fn new(admin: &Admin) -> Result<Self, TokenError> {
+        let token = token::read("admin.token_file", admin.token_file.as_deref())?;
+        let uids = match &admin.unix {
+            Some(unix) if !unix.uids.is_empty() => unix.uids.clone(),
+            _ => vec![rustix::process::geteuid().as_raw()],
+        };
+        Ok(Self { socket: admin.unix.is_some(), uids, token: ArcSwapOption::new(token.map(Arc::new)) })
+    }
+
+    /// From now on this token opens the acts on the port, and no other.
+    pub fn replace_token(&self, token: Option<Vec<u8>>) {
+        self.token.store(token.map(Arc::new));
+    }
+
+    /// Whether the peer may use the socket at all.
+    pub(in crate::admin) fn welcomes(&self, peer: Peer) -> Result<(), Denied> {
+        match peer {
+            Peer::Unix(uid) if !uid.is_some_and(|uid| self.uids.contains(&uid)) => Err(Denied::Uid(uid)),
+            Peer::Unix(_) | Peer::Tcp => Ok(()),
+        }
+    }
+
+    /// Who acts, if they may.
+    pub(in crate::admin) fn admit(&self, peer: Peer, headers: &HeaderMap) -> Result<Operator, Denied> {
+        self.welcomes(peer)?;
+        if let Peer::Unix(Some(uid)) = peer {
+            return Ok(Operator::Uid(uid));
+        }
+        let token = self.token.load();
+        let Some(token) = &*token else {
+            return Err(if self.socket { Denied::OnlyOnTheSocket } else { Denied::Closed });
+        };
+        if is_from_a_page(headers) {
+            return Err(Denied::Browser);
+        }
+        let sent = headers.get(header::AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
+        let equal = |sent| aws_lc_rs::constant_time::verify_slices_are_equal(sent, token).is_ok();
+        if sent.is_some_and(equal) { Ok(Operator::Token) } else { Err(Denied::Token) }
+    }
+}
+
+/// Browsers say so of themselves; a page cannot set or remove these headers. The token would stop it all the same.
+fn is_from_a_page(headers: &HeaderMap) -> bool {
+    let fetched = headers.get("sec-fetch-site").is_some_and(|site| site.as_bytes() != b"none");
+    fetched || headers.contains_key(header::ORIGIN)
+}
+
+/// The token in `Bearer TOKEN`; the scheme's case does not matter (RFC 9110, 11.1).
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::UnixSocket;
+
+    const OPEN: &[(&str, &str)] = &[("authorization", "Bearer s3cret")];
+
+    fn access(uids: Option<&[u32]>, token: Option<&str>) -> Access {
+        let unix = uids.map(|uids| UnixSocket { path: "/run/admin.sock".into(), mode: 0o600, uids: uids.to_vec() });
+        let admin = Admin { listen: ([127, 0, 0, 1], 0).into(), unix, token_file: None };
+        let access = Access::new(&admin).unwrap();
+        access.replace_token(token.map(|token| token.as_bytes().to_vec()));
+        access
+    }
+
+    fn admit(access: &Access, peer: Peer, headers: &[(&'static str, &'static str)]) -> Result<Operator, Denied> {
+        let headers = headers.iter().map(|(name, value)| {
+            (axum::http::HeaderName::from_static(name), axum::http::HeaderValue::from_static(value))
+        });
+        access.admit(peer, &headers.collect())
+    }
+
+    #[test]
+    fn without_a_socket_or_a_token_nobody_acts_and_the_refusal_names_both_settings() {
+        let access = access(None, None);
+        for headers in [&[][..], OPEN] {
+            let denied = admit(&access, Peer::Tcp, headers).unwrap_err();
+            assert_eq!(denied, Denied::Closed);
+            let told = denied.to_string();
+            assert!(told.contains("admin.unix") && told.contains("admin.token_file"), "{told}");
+        }
+    }
+
+    #[test]
+    fn with_a_socket_alone_the_port_stays_closed() {
+        let access = access(Some(&[7]), None);
+        assert_eq!(admit(&access, Peer::Tcp, OPEN), Err(Denied::OnlyOnTheSocket));
+        assert_eq!(admit(&access, Peer::Unix(Some(7)), &[]), Ok(Operator::Uid(7)));
+    }
+
+    #[test]
+    fn only_the_named_uids_act_over_the_socket_and_only_nearsides_own_where_none_is_named() {
+        let own = rustix::process::geteuid().as_raw();
+        let named = access(Some(&[own + 1]), Some("s3cret"));
+        assert_eq!(admit(&named, Peer::Unix(Some(own)), OPEN), Err(Denied::Uid(Some(own))));
+        assert_eq!(admit(&named, Peer::Unix(None), OPEN), Err(Denied::Uid(None)));
+        let unnamed = access(Some(&[]), None);
+        assert_eq!(admit(&unnamed, Peer::Unix(Some(own)), &[]), Ok(Operator::Uid(own)));
+        assert_eq!(admit(&unnamed, Peer::Unix(Some(own + 1)), &[]), Err(Denied::Uid(Some(own + 1))));
+    }
+
+    #[test]
+    fn a_token_opens_the_port_and_nothing_that_is_nearly_it_does() {
+        let access = access(None, Some("s3cret"));
+        for right in ["Bearer s3cret", "bearer s3cret", "BEARER  s3cret"] {
+            assert_eq!(admit(&access, Peer::Tcp, &[("authorization", right)]), Ok(Operator::Token), "{right}");
+        }
+        for wrong in ["Bearer s3cre", "Bearer s3crets", "Bearer", "Bearer ", "Basic s3cret", "s3cret", ""] {
+            assert_eq!(admit(&access, Peer::Tcp, &[("authorization", wrong)]), Err(Denied::Token), "{wrong}");
+        }
+        assert_eq!(admit(&access, Peer::Tcp, &[("x-nearside-token", "s3cret")]), Err(Denied::Token));
+    }
+
+    #[test]
+    fn a_page_in_a_browser_cannot_act_even_with_the_token() {
+        let access = access(None, Some("s3cret"));
+        for of_a_browser in [("origin", "https://evil.example"), ("sec-fetch-site", "cross-site")] {
+            assert_eq!(admit(&access, Peer::Tcp, &[OPEN[0], of_a_browser]), Err(Denied::Browser));
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `pause` and `resume`: whether a region's topic is believed.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Refused;
+use crate::config::Transport;
+use crate::freshness::event::{Event, Subscription};
+use crate::freshness::words::RegionId;
+use crate::serve::Sidecar;
+
+/// What became of a region's topic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Believing {
+    /// The region's configured name.
+    pub region: String,
+    /// Whether its announcements are applied now, and prove anything.
+    pub believed: bool,
+    /// Whether the act changed that.
+    pub changed: bool,
+    /// The regions whose announcements are proven to arrive now.
+    pub live: Vec<String>,
+}
+
+pub(super) fn pause(sidecar: &Arc<Sidecar>, region: RegionId) -> Result<Believing, Refused> {
+    set(sidecar, region, true)
+}
+
+pub(super) fn resume(sidecar: &Arc<Sidecar>, region: RegionId) -> Result<Believing, Refused> {
+    set(sidecar, region, false)
+}
+
+fn set(sidecar: &Arc<Sidecar>, region: RegionId, pause: bool) -> Result<Believing, Refused> {
+    let name = sidecar.regions.name(region).to_owned();
+    let config = &sidecar.config;
+    if config.announcements.transport == Transport::Off || config.service.regions[region.index()].topic.is_none() {
+        return Err(Refused::NoTopic(name));
+    }
+    let paused = || sidecar.freshness.horizon().regions[region.index()].state == Subscription::Paused;
+    let before = paused();
+    let event = if pause { Event::Paused(region) } else { Event::Resumed(region) };
+    let actions = sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), event);
+    sidecar.carry_out(actions);
+    let live = sidecar.freshness.horizon().live(sidecar.clock.now());
+    let live = live.iter().map(|region| sidecar.regions.name(region).to_owned()).collect();
+    Ok(Believing { region: name, believed: !paused(), changed: before != paused(), live })
+}

@@ -1,0 +1,293 @@
+//! `inspect`: what is known of a record or a path, and why each entry counts as it does. No content, no credentials.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::purge::walk;
+use super::target::Target;
+use super::{Acts, Refused};
+use crate::cache::entry::{Entry, Hold};
+use crate::cache::key::Key;
+use crate::clock::Moment;
+use crate::freshness::event::{Scope, Subscription};
+use crate::freshness::horizon::Horizon;
+use crate::freshness::record::Snapshot;
+use crate::freshness::standing;
+use crate::freshness::words::{RecordId, RegionId, RegionSet, Version};
+use crate::limits;
+use crate::serve::Sidecar;
+
+mod why;
+
+/// What `inspect` found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inspected {
+    /// The records that were asked about, or that the path shows.
+    pub records: Vec<RecordSeen>,
+    /// How many entries there are; the first of them are shown.
+    pub entries_in_all: u64,
+    /// At most as many as are shown.
+    pub entries: Vec<EntrySeen>,
+    /// Every region, and whether its announcements count.
+    pub regions: Vec<RegionSeen>,
+    /// What that means, in sentences.
+    pub says: Vec<String>,
+}
+
+/// A record's state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordSeen {
+    /// Its type.
+    #[serde(rename = "type")]
+    pub record_type: String,
+    /// Its key, hashed as logs and `/status` show it.
+    pub key_hash: String,
+    /// The highest version announced or served; nothing below it is served as fresh.
+    pub floor: Option<u64>,
+    /// Moves with every change that is heard of.
+    pub generation: u64,
+    /// Who announced the newest change.
+    pub announced_by: Vec<String>,
+    /// How long ago that was, milliseconds.
+    pub announced_ms_ago: Option<u64>,
+    /// The newest announcement is a deletion.
+    pub deleted: bool,
+    /// A version jumped or the floor was dropped: answers are labelled until regions agree.
+    pub escaped: bool,
+    /// The last acts of operators on it, newest first.
+    pub acts: Vec<String>,
+    /// What that means, in sentences.
+    pub says: Vec<String>,
+}
+
+/// One stored reply.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntrySeen {
+    /// Its path, without the query.
+    pub path: String,
+    /// Whether it has a query.
+    pub query: bool,
+    /// The region's status.
+    pub status: u16,
+    /// `confirmed`, `provisional`, `unverified`; `unrouted` where RFC 9111 decides.
+    pub standing: String,
+    /// What it is good for now: `fresh`, `unproven`, `provisional`, `doubted`, `unverified`, `expired`, `below`, `unrouted`.
+    pub now: String,
+    /// The version of each record that it states.
+    pub versions: Vec<Option<u64>>,
+    /// Each record's generation when it was asked for.
+    pub generations: Vec<u64>,
+    /// Who answered.
+    pub answered_by: String,
+    /// When it was asked for, milliseconds ago.
+    pub asked_ms_ago: u64,
+    /// The regions that it hangs on: while one of them has lost nothing since, and is LIVE, it holds.
+    pub witnesses: Vec<String>,
+    /// For how many seconds it still holds as things are; negative when its time is over.
+    pub holds_s: Option<i64>,
+    /// What it takes, bytes.
+    pub bytes: u64,
+    /// Why it counts as it does.
+    pub says: Vec<String>,
+}
+
+/// A region's part in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegionSeen {
+    /// Its configured name.
+    pub name: String,
+    /// The state of its subscription.
+    pub subscription: String,
+    /// Moves when messages may have been lost.
+    pub epoch: u32,
+    /// An operator took it out.
+    pub drained: bool,
+    /// What that means.
+    pub says: String,
+}
+
+/// What entries and records are looked at with.
+struct Look<'a> {
+    sidecar: &'a Arc<Sidecar>,
+    horizon: &'a Horizon,
+    now: Moment,
+}
+
+/// A type or everything would be a list without end.
+pub(super) fn only_one(target: Target) -> Result<Target, Refused> {
+    match target {
+        Target::Of(Scope::Record(_)) | Target::Paths(_) => Ok(target),
+        Target::Of(_) => Err(Refused::Malformed("inspect shows one thing: write one of record, path".to_owned())),
+    }
+}
+
+pub(super) async fn inspect(acts: &Acts, target: &Target) -> Inspected {
+    let sidecar = &acts.sidecar();
+    let (mut records, mut entries) = (Vec::new(), Vec::new());
+    let mut in_all = 0;
+    match target {
+        Target::Of(Scope::Record(id)) => {
+            records.push(*id);
+            entries = sidecar.store.entries_of(*id);
+            in_all = entries.len() as u64;
+        }
+        Target::Of(_) => {}
+        Target::Paths(pattern) => {
+            let exact = pattern.exact().and_then(|path| sidecar.router.find(path));
+            let named = exact.iter().flat_map(|matched| matched.records());
+            records.extend(named.filter_map(|(record_type, key)| sidecar.keyring.record(record_type, &key)));
+            let mut note = |entry: Option<Arc<Entry>>, key: &Key| {
+                let Some(entry) = entry else { return };
+                in_all += 1;
+                if entries.len() < limits::INSPECTED {
+                    entries.push((key.clone(), entry));
+                }
+            };
+            walk(sidecar, |at, _| pattern.matches(at), &mut note).await;
+            records.extend(entries.iter().flat_map(|(_, entry)| entry.shows()).map(|shown| shown.id()));
+        }
+    }
+    entries.truncate(limits::INSPECTED);
+    records.sort_unstable();
+    records.dedup();
+    records.truncate(limits::INSPECTED);
+    let horizon = sidecar.freshness.horizon();
+    let look = Look { sidecar, horizon: &horizon, now: sidecar.clock.now() };
+    let says = match in_all {
+        0 => vec!["nothing is stored: the next read asks the regions".to_owned()],
+        _ => Vec::new(),
+    };
+    Inspected {
+        records: records.into_iter().map(|id| look.record(acts, id)).collect(),
+        entries_in_all: in_all,
+        entries: entries.iter().map(|(key, entry)| look.entry(key, entry)).collect(),
+        regions: (0..).map(RegionId).zip(&sidecar.names).map(|(id, _)| look.region(id)).collect(),
+        says,
+    }
+}
+
+impl Look<'_> {
+    fn name(&self, region: RegionId) -> String {
+        self.sidecar.regions.name(region).to_owned()
+    }
+
+    fn names(&self, regions: RegionSet) -> Vec<String> {
+        regions.iter().map(|region| self.name(region)).collect()
+    }
+
+    fn ago(&self, at: Moment) -> Duration {
+        self.now.since(at)
+    }
+
+    fn record(&self, acts: &Acts, id: RecordId) -> RecordSeen {
+        let state = {
+            let freshness = &self.sidecar.freshness;
+            let record = freshness.pin(id);
+            let state = record.snapshot();
+            drop(record);
+            freshness.release(id);
+            state
+        };
+        RecordSeen {
+            record_type: self.sidecar.keyring.type_name(id.record_type).unwrap_or_default().to_owned(),
+            key_hash: format!("{:016x}", id.hash),
+            floor: stated(state.floor),
+            generation: state.generation.0,
+            announced_by: state.marker.map(|marker| self.names(marker.regions)).unwrap_or_default(),
+            announced_ms_ago: state.marker.map(|marker| millis(self.ago(marker.at))),
+            deleted: state.marker.is_some_and(|marker| marker.deleted),
+            escaped: state.escaped,
+            acts: acts.journal.of(id, self.now),
+            says: self.record_says(&state),
+        }
+    }
+
+    fn record_says(&self, state: &Snapshot) -> Vec<String> {
+        let floor = match (stated(state.floor), state.marker.filter(|_| state.at_floor)) {
+            (None, _) => "no floor: nobody has announced or served a version of it".to_owned(),
+            (Some(floor), Some(_)) => format!("floor {floor}, as it was announced"),
+            (Some(floor), None) => format!("floor {floor}, as it was served or asked for anew since"),
+        };
+        let announced = state.marker.map(|marker| {
+            let (what, by) = (if marker.deleted { "deletion" } else { "change" }, self.names(marker.regions));
+            format!("newest {what} announced by {}, {} s ago", list(&by), self.ago(marker.at).as_secs())
+        });
+        let doubted = state.escaped.then(|| {
+            "a version jumped or the floor was dropped: answers are labelled until regions agree (R15)".to_owned()
+        });
+        [Some(floor), announced, doubted].into_iter().flatten().collect()
+    }
+
+    fn entry(&self, key: &Key, entry: &Entry) -> EntrySeen {
+        let key = key.as_ref();
+        let target = key.target();
+        let (path, query) = target.split_once('?').map_or((target, false), |(path, _)| (path, true));
+        let soft_ttl = self.sidecar.config.cache.soft_ttl;
+        let mut seen = EntrySeen {
+            path: path.to_owned(),
+            query,
+            status: entry.status.as_u16(),
+            standing: "unrouted".to_owned(),
+            now: "unrouted".to_owned(),
+            versions: Vec::new(),
+            generations: Vec::new(),
+            answered_by: self.name(entry.region),
+            asked_ms_ago: millis(self.ago(entry.sent)),
+            witnesses: Vec::new(),
+            holds_s: None,
+            bytes: entry.weight() as u64,
+            says: vec!["no route names this path: its own headers say how long it is kept (RFC 9111)".to_owned()],
+        };
+        if let Hold::Routed(routed) = &entry.hold {
+            let good_for = standing::judge(routed, entry.sent, self.horizon, self.now, soft_ttl);
+            let left = standing::seconds_left(routed, entry.sent, self.horizon, self.now, soft_ttl);
+            seen.standing = routed.standing.word().to_owned();
+            seen.now = why::word(good_for).to_owned();
+            seen.versions = routed.shows.iter().map(|shown| stated(shown.version)).collect();
+            seen.generations = routed.shows.iter().map(|shown| shown.generation.0).collect();
+            seen.witnesses = self.names(routed.live);
+            seen.holds_s = Some(left);
+            seen.says = self.why(entry, routed, good_for);
+        }
+        seen
+    }
+
+    fn region(&self, id: RegionId) -> RegionSeen {
+        let sight = self.horizon.regions.get(id.index()).copied().unwrap_or_default();
+        let live = self.horizon.live(self.now).contains(id);
+        let drained = self.sidecar.regions.drained().contains(id);
+        let state = if live { sight.state } else { crate::admin::readiness::lapsed(sight.state) };
+        let topic = match state {
+            Subscription::Paused => "its announcements are paused by an operator: they prove nothing".to_owned(),
+            Subscription::Live => format!("live: its announcements arrive ({} proof)", sight.grade.word()),
+            state => format!("not live ({}): nothing proves that its announcements arrive", state.word()),
+        };
+        let asked = if drained { "; drained by an operator: nobody asks it" } else { "" };
+        RegionSeen {
+            name: self.name(id),
+            subscription: state.word().to_owned(),
+            epoch: sight.epoch.0,
+            drained,
+            says: format!("{topic}{asked}"),
+        }
+    }
+}
+
+fn stated(version: Version) -> Option<u64> {
+    (version != Version::NONE).then_some(version.0)
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// `eu-west-1 and us-east-1`; `nobody`.
+fn list(names: &[String]) -> String {
+    match names {
+        [] => "nobody".to_owned(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}

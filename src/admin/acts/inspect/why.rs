@@ -1,0 +1,136 @@
+//! Why an entry counts as it does: the rules of [`crate::freshness::standing`], told in sentences.
+
+use super::{Look, list, stated};
+use crate::cache::entry::{Entry, Routed, Shown, Standing};
+use crate::freshness::event::Subscription;
+use crate::freshness::standing::Use;
+use crate::freshness::words::{RegionId, RegionSet};
+
+/// What an entry is good for, in a stable word.
+pub(super) const fn word(good_for: Use) -> &'static str {
+    match good_for {
+        Use::Fresh => "fresh",
+        Use::Unproven => "unproven",
+        Use::Provisional => "provisional",
+        Use::Doubted => "doubted",
+        Use::Unverified => "unverified",
+        Use::Expired => "expired",
+        Use::Below => "below",
+    }
+}
+
+impl Look<'_> {
+    /// What it is good for, and why; then what keeps it from being CONFIRMED, if anything does.
+    pub(super) fn why(&self, entry: &Entry, routed: &Routed, good_for: Use) -> Vec<String> {
+        let mut says = match good_for {
+            Use::Below => routed.shows.iter().filter_map(|shown| self.below(shown)).collect(),
+            Use::Expired => vec!["its time is over: the next read asks the regions".to_owned()],
+            Use::Unverified => vec![format!(
+                "asked about before it is next served: every region that was live when it was asked for ({}) may have \
+                 lost messages since",
+                list(&self.names(routed.live))
+            )],
+            Use::Unproven => vec![
+                "confirmed, but nothing proves now that announcements still arrive: served for cache.soft_ttl, \
+                 labelled unproven"
+                    .to_owned(),
+            ],
+            Use::Fresh => {
+                let vouching = list(&self.names(self.unbroken(routed)));
+                vec![format!("confirmed: {vouching} lost no message since it was asked for, and is live")]
+            }
+            Use::Provisional => vec!["provisional: kept for cache.soft_ttl and rechecked".to_owned()],
+            Use::Doubted => vec![
+                "doubted: a version jumped or a floor was dropped; labelled until the regions agree (R15)".to_owned(),
+            ],
+        };
+        if routed.standing == Standing::Provisional {
+            says.push(format!("not confirmed because {}", self.unearned(entry, routed)));
+        }
+        says
+    }
+
+    fn below(&self, shown: &Shown) -> Option<String> {
+        let state = shown.record.snapshot();
+        if state.upholds(shown.version, shown.generation) {
+            return None;
+        }
+        Some(match stated(shown.version) {
+            Some(version) if shown.version < state.floor => format!(
+                "below the floor: it shows version {version}, and {} was announced or served; the next read asks the \
+                 regions",
+                state.floor
+            ),
+            _ => format!(
+                "asked for before generation {} (its own is {}): an announcement, a reload, a purge or a reset came \
+                 since; the next read asks the regions",
+                state.generation.0, shown.generation.0
+            ),
+        })
+    }
+
+    /// The regions that were LIVE when it was asked for and have lost nothing since.
+    fn unbroken(&self, routed: &Routed) -> RegionSet {
+        let same = |region: &RegionId| {
+            let (then, now) = (routed.epochs.get(region.index()), self.horizon.regions.get(region.index()));
+            then.zip(now).is_some_and(|(then, now)| *then == now.epoch)
+        };
+        routed.live.iter().filter(same).collect()
+    }
+
+    /// R5, R2, R15: the first of the conditions that it does not meet.
+    fn unearned(&self, entry: &Entry, routed: &Routed) -> String {
+        let shown = || routed.shows.iter();
+        let freshness = &self.sidecar.freshness;
+        if routed.live.is_empty() {
+            return format!("no region was live when it was asked for{}", self.paused());
+        }
+        if shown().any(|shown| shown.record.snapshot().escaped) {
+            return "a version jumped or a floor was dropped, and the regions do not agree yet (R15)".to_owned();
+        }
+        if shown().any(|shown| freshness.slot_lost_since(shown.id(), entry.sent)) {
+            return "an announcement may have been forgotten before it was asked for (R2)".to_owned();
+        }
+        let worst_lag = self.sidecar.config.freshness.worst_lag;
+        if shown().any(|shown| stated(shown.version).is_none()) {
+            return "it states no version, and the regions did not all show the same (R5)".to_owned();
+        }
+        let spoken = |shown: &Shown| shown.record.snapshot().floor_speaks(entry.sent, worst_lag);
+        if !shown().all(spoken) {
+            let lag = humantime::format_duration(worst_lag);
+            return format!("it was asked for within freshness.worst_lag ({lag}) of a change without a version (R5)");
+        }
+        let unbroken = self.unbroken(routed);
+        // A reply out of a cache came into being when it went in there.
+        let aged = entry.age_at_receipt.get();
+        let made = entry.sent.before(aged);
+        let long = |region: RegionId| {
+            let sight = &self.horizon.regions[region.index()];
+            sight.unbroken_since + worst_lag <= made
+        };
+        let regions = list(&self.names(routed.live));
+        if unbroken.is_empty() {
+            return format!("{regions}, live when it was asked for, may have lost messages since (R10)");
+        }
+        if !unbroken.iter().any(long) {
+            let lag = humantime::format_duration(worst_lag);
+            let old = match aged.as_secs() {
+                0 => String::new(),
+                seconds => format!(", and came from a cache where it was {seconds} s old already"),
+            };
+            return format!(
+                "{regions} had been live for less than freshness.worst_lag ({lag}) when it was made{old}, and the \
+                 regions did not all show the same (R5)"
+            );
+        }
+        "its race was not over, or what regions showed did not earn it (R5)".to_owned()
+    }
+
+    /// The regions whose topic an operator does not believe.
+    fn paused(&self) -> String {
+        let regions = (0..).map(RegionId).zip(&self.horizon.regions);
+        let paused = regions.filter(|(_, sight)| sight.state == Subscription::Paused).map(|(id, _)| self.name(id));
+        let paused: Vec<String> = paused.collect();
+        if paused.is_empty() { String::new() } else { format!("; paused by an operator: {}", list(&paused)) }
+    }
+}

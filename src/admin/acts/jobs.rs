@@ -1,0 +1,160 @@
+//! What acts began and goes on in the background, and how far it is.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use super::access::Operator;
+use super::{Acts, Refused};
+use crate::clock::Moment;
+use crate::limits;
+
+/// One of them, as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobSeen {
+    /// Its number.
+    pub job: u64,
+    /// The act that began it.
+    pub act: String,
+    /// Who.
+    pub by: String,
+    /// What it is about: no key and no path.
+    pub about: String,
+    /// `running`, `done` or `stopped`.
+    pub state: String,
+    /// Entries to do.
+    pub entries: u64,
+    /// Those done.
+    pub done: u64,
+    /// Those for which no region gave anything better: what was stored stays.
+    pub failed: u64,
+    /// Those that could not be done: of no route, or gone meanwhile.
+    pub skipped: u64,
+    /// For how long it has run, or ran, seconds.
+    pub seconds: u64,
+}
+
+/// All that are remembered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobsSeen {
+    /// Oldest first.
+    pub jobs: Vec<JobSeen>,
+}
+
+/// The jobs that run and the last that ended.
+#[derive(Default)]
+pub(super) struct Jobs {
+    known: Mutex<BTreeMap<u64, Arc<Job>>>,
+    last: AtomicU64,
+}
+
+/// One job; it counts for itself.
+pub(super) struct Job {
+    number: u64,
+    act: &'static str,
+    by: Operator,
+    about: String,
+    entries: u64,
+    begun: Moment,
+    /// Nanoseconds since boot; zero while it runs.
+    ended: AtomicU64,
+    pub(super) done: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) skipped: AtomicU64,
+    /// Cancelled when an operator stops it.
+    pub(super) stopped: CancellationToken,
+}
+
+impl Jobs {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Job>>> {
+        // A job is inserted or removed whole: a panic elsewhere cannot leave half of one.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for one more; the oldest that ended makes way.
+    pub(super) fn begin(
+        &self,
+        act: &'static str,
+        by: Operator,
+        about: String,
+        entries: u64,
+        now: Moment,
+    ) -> Result<Arc<Job>, Refused> {
+        let mut known = self.known();
+        let running = known.values().filter(|job| job.is_running()).count();
+        if running >= limits::JOBS {
+            let what = format!("{running} jobs run already: wait, or stop one (nearside ctl jobs --stop NUMBER)");
+            return Err(Refused::Busy(what));
+        }
+        if known.len() >= limits::JOBS_REMEMBERED {
+            let oldest = known.iter().find(|(_, job)| !job.is_running()).map(|(number, _)| *number);
+            oldest.map(|number| known.remove(&number));
+        }
+        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let job = Arc::new(Job {
+            number,
+            act,
+            by,
+            about,
+            entries,
+            begun: now,
+            ended: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
+            stopped: CancellationToken::new(),
+        });
+        known.insert(number, job.clone());
+        Ok(job)
+    }
+}
+
+impl Job {
+    fn is_running(&self) -> bool {
+        self.ended.load(Ordering::Acquire) == 0
+    }
+
+    pub(super) fn end(&self, now: Moment) {
+        self.ended.store(now.as_nanos().max(1), Ordering::Release);
+    }
+
+    pub(super) fn seen(&self, now: Moment) -> JobSeen {
+        let until = if self.is_running() { now } else { Moment::from_nanos(self.ended.load(Ordering::Acquire)) };
+        let state = match (self.is_running(), self.stopped.is_cancelled()) {
+            (true, _) => "running",
+            (false, true) => "stopped",
+            (false, false) => "done",
+        };
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        JobSeen {
+            job: self.number,
+            act: self.act.to_owned(),
+            by: self.by.to_string(),
+            about: self.about.clone(),
+            state: state.to_owned(),
+            entries: self.entries,
+            done: load(&self.done),
+            failed: load(&self.failed),
+            skipped: load(&self.skipped),
+            seconds: until.since(self.begun).as_secs(),
+        }
+    }
+}
+
+/// Lists jobs; stops one first when its number is given.
+pub(super) fn jobs(acts: &Acts, stop: Option<u64>) -> Result<JobsSeen, Refused> {
+    let known = acts.jobs.known();
+    if let Some(number) = stop {
+        let Some(job) = known.get(&number) else {
+            let numbers: Vec<String> = known.keys().map(u64::to_string).collect();
+            let known = if numbers.is_empty() { "there are none".to_owned() } else { numbers.join(", ") };
+            return Err(Refused::Malformed(format!("no job has the number {number}; the jobs are: {known}")));
+        };
+        job.stopped.cancel();
+    }
+    let now = acts.sidecar.clock.now();
+    Ok(JobsSeen { jobs: known.values().map(|job| job.seen(now)).collect() })
+}

@@ -1,0 +1,179 @@
+//! What operators do: one act per request, by whoever [`access`] admits. Each is logged before it happens, with who and
+//! what, and counted by how it ended.
+//!
+//! [`asked`] reads a request; the other files carry out one act each. The replies are theirs, and `nearside ctl` reads
+//! the same types.
+
+use std::sync::{Arc, OnceLock};
+
+use axum::body::Body;
+use axum::http::HeaderMap;
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use self::access::{Access, Denied, Operator, Peer};
+use self::asked::Asked;
+use self::jobs::Jobs;
+use self::journal::Journal;
+use super::problem::Problem;
+use crate::limits;
+use crate::serve::Sidecar;
+use crate::telemetry::log::LogError;
+use crate::telemetry::ration::Ration;
+
+pub mod access;
+pub mod announcements;
+mod asked;
+pub mod inspect;
+pub mod jobs;
+mod journal;
+pub mod log;
+pub mod purge;
+pub mod refresh;
+pub mod region;
+pub mod reset;
+pub mod target;
+
+/// The acts there are, in the order in which help lists them.
+pub const NAMES: [&str; 11] =
+    ["purge", "refresh", "reset", "inspect", "drain", "restore", "pause", "resume", "log", "jobs", "reload"];
+
+/// Why an act was not carried out. The caller's to mend, but for the last.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// There is no such act.
+    #[error("no act is called {0:?}; the acts are: {acts}", acts = NAMES.join(", "))]
+    UnknownAct(String),
+    /// The body is too large.
+    #[error("the arguments exceed {} bytes", limits::ACT_BODY_BYTES)]
+    LargeBody,
+    /// The body did not arrive in time, or broke off.
+    #[error("the arguments did not arrive whole within {} s", limits::ACT_BODY_WAIT.as_secs())]
+    SlowBody,
+    /// The arguments say nothing that the act understands.
+    #[error("{0}")]
+    Malformed(String),
+    /// Nobody would be left to ask.
+    #[error(
+        "{0} is the last region that is asked; with it drained every miss fails. Say force (--force) when that is meant"
+    )]
+    LastRegion(String),
+    /// The region announces nothing.
+    #[error("{0} announces nothing here: it has no topic, or announcements.transport is \"off\"")]
+    NoTopic(String),
+    /// The log filter has a mistake.
+    #[error(transparent)]
+    Filter(#[from] LogError),
+    /// Something of the kind is under way.
+    #[error("{0}")]
+    Busy(String),
+    /// It was tried and did not work.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Reads the configuration anew; resolves to what changed, or to why nothing did.
+pub type Reload = Box<dyn Fn() -> BoxFuture<'static, Result<Value, Refused>> + Send + Sync>;
+
+/// The acts on one sidecar.
+pub struct Acts {
+    sidecar: Arc<Sidecar>,
+    /// Who may act.
+    pub access: Access,
+    jobs: Jobs,
+    journal: Journal,
+    /// Refused attempts that are logged.
+    denials: Ration,
+    room: Semaphore,
+    reload: OnceLock<Reload>,
+}
+
+impl Acts {
+    /// The acts on `sidecar`, for whom `access` admits.
+    pub fn new(sidecar: Arc<Sidecar>, access: Access) -> Arc<Self> {
+        Arc::new(Self {
+            sidecar,
+            access,
+            jobs: Jobs::default(),
+            journal: Journal::default(),
+            denials: Ration::new(),
+            room: Semaphore::new(limits::ACTS),
+            reload: OnceLock::new(),
+        })
+    }
+
+    /// The sidecar as the newest configuration has it.
+    fn sidecar(&self) -> Arc<Sidecar> {
+        self.sidecar.newest()
+    }
+
+    /// Sets what `reload` does; the first one stays.
+    pub fn set_reload(&self, reload: Reload) {
+        let _ = self.reload.set(reload);
+    }
+
+    /// One request: who, what, and then the act itself, which goes on should its caller hang up.
+    pub(super) async fn answer(
+        self: &Arc<Self>,
+        name: &str,
+        peer: Peer,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<Value, Problem> {
+        let by = self.access.admit(peer, headers).map_err(|denied| self.denied(denied))?;
+        let known = NAMES.into_iter().find(|known| *known == name);
+        let name = known.ok_or_else(|| Refused::UnknownAct(name.to_owned()))?;
+        let done = match read(body).await.and_then(|body| Asked::read(name, &body, &self.sidecar())) {
+            Ok(asked) => self.perform(name, asked, by).await,
+            Err(refused) => Err(refused),
+        };
+        self.sidecar.metrics.act(name, if done.is_ok() { "done" } else { "refused" });
+        if let Err(refused) = &done {
+            tracing::warn!(act = name, %by, why = %refused, "an operator's act was refused");
+        }
+        done.map_err(Problem::from)
+    }
+
+    /// Turned away: counted each time, logged within a ration.
+    pub(super) fn denied(&self, denied: Denied) -> Problem {
+        self.sidecar.metrics.act("none", "denied");
+        if let Some(left_out) = self.denials.take(self.sidecar.clock.now()) {
+            tracing::warn!(why = %denied, left_out, "somebody who may not act was turned away");
+        }
+        Problem::from(denied)
+    }
+
+    async fn perform(self: &Arc<Self>, name: &'static str, asked: Asked, by: Operator) -> Result<Value, Refused> {
+        let what = asked.told(&self.sidecar());
+        // Before it happens: a filter that silences this line is still told of by it.
+        tracing::info!(act = name, %by, what, "an operator acts");
+        let own = self.clone();
+        let act = async move {
+            let Ok(_place) = own.room.try_acquire() else {
+                return Err(Refused::Busy(format!("{} acts are under way; try again shortly", limits::ACTS)));
+            };
+            if let Some(target) = asked.changes() {
+                own.journal.note(own.sidecar.clock.now(), by, name, target.clone());
+            }
+            asked.carry_out(&own, by).await
+        };
+        let ended = self.sidecar.tasks.spawn("act", act).await;
+        ended.ok().flatten().unwrap_or_else(|| Err(Refused::Failed("the act broke off; see the log".to_owned())))
+    }
+}
+
+/// The arguments, within their bounds of size and time.
+async fn read(body: Body) -> Result<axum::body::Bytes, Refused> {
+    let read = axum::body::to_bytes(body, limits::ACT_BODY_BYTES);
+    match tokio::time::timeout(limits::ACT_BODY_WAIT, read).await {
+        Err(_) => Err(Refused::SlowBody),
+        Ok(Err(error)) if is_too_large(&error) => Err(Refused::LargeBody),
+        Ok(Err(_)) => Err(Refused::SlowBody),
+        Ok(Ok(bytes)) => Ok(bytes),
+    }
+}
+
+fn is_too_large(error: &axum::Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<http_body_util::LengthLimitError>())
+}

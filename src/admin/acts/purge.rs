@@ -1,0 +1,122 @@
+//! `purge`: removes entries. Floors stay, so that the next read asks and nothing older than was known comes back.
+//!
+//! A fill that is under way asked before the purge: what it brings may be served to those who wait for it, but is not
+//! stored. For that the generations of the records move first (R3); only then entries go.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::target::{Pattern, Target};
+use crate::cache::entry::Entry;
+use crate::cache::key::Key;
+use crate::cache::store::Store;
+use crate::freshness::event::{Action, Event, Order, Scope};
+use crate::freshness::words::RecordId;
+use crate::serve::Sidecar;
+
+/// What a purge did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Purged {
+    /// Entries removed.
+    pub purged: u64,
+    /// Entries still kept.
+    pub left: u64,
+}
+
+pub(super) async fn purge(sidecar: &Arc<Sidecar>, target: &Target) -> Purged {
+    let (purged, after) = match target {
+        Target::Of(scope) => {
+            let after = reload(sidecar, *scope);
+            if *scope == Scope::All {
+                sidecar.store.refuse_before(sidecar.clock.now());
+            }
+            (by_scope(sidecar, *scope).await, after)
+        }
+        Target::Paths(pattern) => by_path(sidecar, pattern).await,
+    };
+    // What is refetched is only what other paths show of the same records: what was purged is gone.
+    sidecar.carry_out(after);
+    Purged { purged, left: sidecar.store.entries() }
+}
+
+/// What was asked for before this does not count as fresh from now on.
+fn reload(sidecar: &Sidecar, scope: Scope) -> Vec<Action> {
+    sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), Event::Ordered(Order::Reload(scope)))
+}
+
+async fn by_scope(sidecar: &Sidecar, scope: Scope) -> u64 {
+    let shows = |entry: &Entry, wanted: &dyn Fn(RecordId) -> bool| entry.shows().iter().any(|it| wanted(it.id()));
+    match scope {
+        Scope::Record(id) => {
+            let keys = sidecar.store.entries_of(id);
+            keys.iter().for_each(|(key, _)| sidecar.store.remove(key.as_ref()));
+            keys.len() as u64
+        }
+        Scope::Type(record_type) => {
+            let of_type = |id: RecordId| id.record_type == record_type;
+            remove(sidecar, |_, entry| entry.is_some_and(|entry| shows(entry, &of_type))).await
+        }
+        Scope::All => remove(sidecar, |_, _| true).await,
+    }
+}
+
+/// All that is stored of some paths, for any caller and query. The records that they show move, those of fills under way
+/// among them.
+async fn by_path(sidecar: &Sidecar, pattern: &Pattern) -> (u64, Vec<Action>) {
+    let mut records: BTreeSet<RecordId> = BTreeSet::new();
+    if let Some(path) = pattern.exact() {
+        records.extend(shown_by(sidecar, path));
+    }
+    for key in sidecar.fills.under_way_of(|target| pattern.matches(target)) {
+        let target = key.as_ref().target().to_owned();
+        let path = target.split_once('?').map_or(target.as_str(), |(path, _)| path);
+        records.extend(shown_by(sidecar, path));
+    }
+    walk(
+        sidecar,
+        |target, _| pattern.matches(target),
+        |entry, _| {
+            records.extend(entry.iter().flat_map(|entry| entry.shows()).map(|shown| shown.id()));
+        },
+    )
+    .await;
+    let after = records.into_iter().flat_map(|id| reload(sidecar, Scope::Record(id))).collect();
+    sidecar.store.refuse_before(sidecar.clock.now());
+    (remove(sidecar, |target, _| pattern.matches(target)).await, after)
+}
+
+/// The records that a routed path shows.
+fn shown_by(sidecar: &Sidecar, path: &str) -> Vec<RecordId> {
+    let matched = sidecar.router.find(path);
+    let records = matched.iter().flat_map(|matched| matched.records());
+    records.filter_map(|(record_type, key)| sidecar.keyring.record(record_type, &key)).collect()
+}
+
+/// Removes what is `wanted`, and counts the entries among it.
+async fn remove(sidecar: &Sidecar, wanted: impl Fn(&str, Option<&Entry>) -> bool) -> u64 {
+    let mut removed = 0;
+    walk(sidecar, wanted, |entry, key| {
+        removed += u64::from(entry.is_some());
+        sidecar.store.remove(key.as_ref());
+    })
+    .await;
+    removed
+}
+
+/// Goes over all that is `wanted`, part by part, and lets others run in between.
+pub(super) async fn walk(
+    sidecar: &Sidecar,
+    wanted: impl Fn(&str, Option<&Entry>) -> bool,
+    mut each: impl FnMut(Option<Arc<Entry>>, &Key),
+) {
+    const BETWEEN: usize = 256;
+    for part in 0..Store::PARTS {
+        let keys = sidecar.store.keys_in(part, &wanted);
+        for some in keys.chunks(BETWEEN) {
+            some.iter().for_each(|key| each(sidecar.store.peek(key.as_ref()), key));
+            tokio::task::yield_now().await;
+        }
+    }
+}

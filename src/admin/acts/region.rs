@@ -1,0 +1,52 @@
+//! `drain` and `restore`: whether a region is asked at all.
+
+use serde::{Deserialize, Serialize};
+
+use super::Refused;
+use crate::freshness::words::RegionId;
+use crate::serve::Sidecar;
+
+/// What became of a region.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asking {
+    /// Its configured name.
+    pub region: String,
+    /// Whether races, passes and rechecks ask it now.
+    pub asked: bool,
+    /// Whether the act changed that.
+    pub changed: bool,
+    /// The regions that are asked now.
+    pub left: Vec<String>,
+}
+
+/// The region of this name.
+pub(super) fn named(sidecar: &Sidecar, name: &str) -> Result<RegionId, Refused> {
+    let place = sidecar.names.iter().position(|known| known == name);
+    place.map(|place| RegionId(place as u8)).ok_or_else(|| {
+        let known = sidecar.names.join(", ");
+        Refused::Malformed(format!("no region is called {name:?}; the regions are: {known}"))
+    })
+}
+
+pub(super) fn drain(sidecar: &Sidecar, region: RegionId, force: bool) -> Result<Asking, Refused> {
+    match sidecar.regions.drain(region, force) {
+        Some(changed) => Ok(asking(sidecar, region, changed)),
+        None => Err(Refused::LastRegion(sidecar.regions.name(region).to_owned())),
+    }
+}
+
+pub(super) fn restore(sidecar: &Sidecar, region: RegionId) -> Asking {
+    let changed = sidecar.regions.restore(region);
+    asking(sidecar, region, changed)
+}
+
+fn asking(sidecar: &Sidecar, region: RegionId, changed: bool) -> Asking {
+    let drained = sidecar.regions.drained();
+    let left = (0..).map(RegionId).zip(&sidecar.names).filter(|(id, _)| !drained.contains(*id));
+    Asking {
+        region: sidecar.regions.name(region).to_owned(),
+        asked: !drained.contains(region),
+        changed,
+        left: left.map(|(_, name)| name.clone()).collect(),
+    }
+}

@@ -1,0 +1,45 @@
+//! `reset`: forgets floors. What is stored, and what is on its way, is asked for again.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Refused;
+use super::target::Target;
+use crate::freshness::event::{Event, Order, Scope};
+use crate::serve::Sidecar;
+
+/// What a reset did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reset {
+    /// What was reset: `record`, `type`, `all`.
+    pub target: String,
+    /// Records with an entry among what was reset.
+    pub records: u64,
+}
+
+/// A floor is a record's: a path has none.
+pub(super) fn only_records(target: Target) -> Result<Target, Refused> {
+    match target {
+        Target::Of(_) => Ok(target),
+        Target::Paths(_) => Err(Refused::Malformed("floors are records': write one of record, type, all".to_owned())),
+    }
+}
+
+pub(super) fn reset(sidecar: &Arc<Sidecar>, target: &Target) -> Reset {
+    let Target::Of(scope) = *target else { return Reset { target: "none".to_owned(), records: 0 } };
+    let records = match scope {
+        Scope::Record(id) => usize::from(!sidecar.store.entries_of(id).is_empty()),
+        Scope::Type(id) => sidecar.store.count_records(Some(id)),
+        Scope::All => sidecar.store.count_records(None),
+    };
+    let (now, wall) = (sidecar.clock.now(), sidecar.clock.wall());
+    let actions = sidecar.freshness.step(now, wall, Event::Ordered(Order::Reset(scope)));
+    sidecar.carry_out(actions);
+    let target = match scope {
+        Scope::Record(_) => "record",
+        Scope::Type(_) => "type",
+        Scope::All => "all",
+    };
+    Reset { target: target.to_owned(), records: records as u64 }
+}

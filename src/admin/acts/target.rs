@@ -1,0 +1,163 @@
+//! What an act is about: a record, a type, everything, or the paths of a pattern.
+
+use serde::{Deserialize, Serialize};
+
+use super::Refused;
+use crate::freshness::event::Scope;
+use crate::freshness::words::RecordId;
+use crate::serve::Sidecar;
+
+/// How an operator writes it: exactly one of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Written {
+    /// A path as callers write it, with any query; `*` at its end stands for the rest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// `type:key`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record: Option<String>,
+    /// A record type of a route.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub record_type: Option<String>,
+    /// Everything.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
+}
+
+/// What is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// By record.
+    Of(Scope),
+    /// By path.
+    Paths(Pattern),
+}
+
+/// Paths, without their query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    text: String,
+    prefix: bool,
+}
+
+impl Written {
+    /// Makes it mean something to this sidecar.
+    pub(super) fn read(&self, sidecar: &Sidecar) -> Result<Target, Refused> {
+        let known = || types(sidecar).join(", ");
+        match self {
+            Self { path: Some(path), record: None, record_type: None, all: false } => {
+                Pattern::read(path).map(Target::Paths)
+            }
+            Self { path: None, record: Some(record), record_type: None, all: false } => {
+                record_of(sidecar, record).map(|id| Target::Of(Scope::Record(id)))
+            }
+            Self { path: None, record: None, record_type: Some(name), all: false } => {
+                let found = sidecar.keyring.type_id(name).map(|id| Target::Of(Scope::Type(id)));
+                found.ok_or_else(|| {
+                    Refused::Malformed(format!("no route names the type {name:?}; write one of: {}", known()))
+                })
+            }
+            Self { path: None, record: None, record_type: None, all: true } => Ok(Target::Of(Scope::All)),
+            _ => Err(Refused::Malformed(
+                "write exactly one of: path (\"/v1/contexts/acme\", or \"/v1/contexts/*\"), record (\"context:acme\"), \
+                 type (\"context\"), all (true)"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
+/// `type:key`, of a type that some route names.
+pub(super) fn record_of(sidecar: &Sidecar, text: &str) -> Result<RecordId, Refused> {
+    let (record_type, key) = text
+        .split_once(':')
+        .filter(|(_, key)| !key.is_empty())
+        .ok_or_else(|| Refused::Malformed("write a record as type:key, such as \"context:acme\"".to_owned()))?;
+    sidecar.keyring.record(record_type, key).ok_or_else(|| {
+        let known = types(sidecar).join(", ");
+        Refused::Malformed(format!("no route names the type {record_type:?}; write type:key with one of: {known}"))
+    })
+}
+
+/// The record types that routes name.
+fn types(sidecar: &Sidecar) -> Vec<String> {
+    let records = sidecar.router.routes().iter().flat_map(|route| &route.records);
+    let mut names: Vec<String> = records.map(|record| record.record_type.clone()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+impl Pattern {
+    fn read(text: &str) -> Result<Self, Refused> {
+        let (text, prefix) = text.strip_suffix('*').map_or((text, false), |text| (text, true));
+        if !text.starts_with('/') || text.contains(['?', '#', '*']) {
+            let what = "write a path from its first slash and without a query, such as \"/v1/contexts/acme\"; a `*` \
+                        may only stand at its end";
+            return Err(Refused::Malformed(what.to_owned()));
+        }
+        Ok(Self { text: text.to_owned(), prefix })
+    }
+
+    /// Whether it means the path of `target`, whatever its query.
+    pub(super) fn matches(&self, target: &str) -> bool {
+        let path = target.split_once('?').map_or(target, |(path, _)| path);
+        if self.prefix { path.starts_with(&self.text) } else { path == self.text }
+    }
+
+    /// The one path that it means.
+    pub(super) fn exact(&self) -> Option<&str> {
+        (!self.prefix).then_some(self.text.as_str())
+    }
+}
+
+impl Target {
+    /// For logs: types by name, keys and paths by hash only.
+    pub(super) fn told(&self, sidecar: &Sidecar) -> String {
+        let named = |id| sidecar.keyring.type_name(id).unwrap_or("?");
+        match self {
+            Self::Of(Scope::Record(id)) => format!("record {}:{:016x}", named(id.record_type), id.hash),
+            Self::Of(Scope::Type(id)) => format!("type {}", named(*id)),
+            Self::Of(Scope::All) => "everything".to_owned(),
+            Self::Paths(pattern) => {
+                let hash = sidecar.keyring.publisher(&pattern.text);
+                let route = sidecar.router.find(&pattern.text).filter(|_| !pattern.prefix);
+                match (route, pattern.prefix) {
+                    (Some(matched), _) => format!("a path of {} ({hash:016x})", matched.route.path.text),
+                    (None, true) => format!("paths by a prefix ({hash:016x})"),
+                    (None, false) => format!("a path of no route ({hash:016x})"),
+                }
+            }
+        }
+    }
+
+    /// Whether an act on it touched this record; of paths it is not known.
+    pub(super) fn covers(&self, id: RecordId) -> bool {
+        match self {
+            Self::Of(Scope::Record(only)) => *only == id,
+            Self::Of(Scope::Type(only)) => *only == id.record_type,
+            Self::Of(Scope::All) => true,
+            Self::Paths(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_means_one_path_with_any_query_or_all_that_begin_alike() {
+        let one = Pattern::read("/v1/contexts/acme").unwrap();
+        assert!(one.matches("/v1/contexts/acme") && one.matches("/v1/contexts/acme?view=full"));
+        assert!(!one.matches("/v1/contexts/acme/limits") && !one.matches("/v1/contexts/acm"));
+        let all = Pattern::read("/v1/contexts/*").unwrap();
+        assert!(all.matches("/v1/contexts/acme/limits?x") && !all.matches("/v1/tenants/acme"));
+        assert!(!all.matches("/v1/x?/v1/contexts/acme"), "what stands in a query is no path");
+        for wrong in ["", "*", "v1", "/a?b", "/a*b", "http://host/a", "/a#b"] {
+            let told = Pattern::read(wrong).unwrap_err().to_string();
+            assert!(told.contains("/v1/contexts/acme"), "{wrong}: {told}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Problem documents (RFC 9457) of the admin side. The one place in this room that chooses a status.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use super::acts::Refused;
+use super::acts::access::Denied;
+
+/// Why nothing was done, and what to do about it.
+#[derive(Debug)]
+pub(super) struct Problem {
+    status: StatusCode,
+    word: &'static str,
+    detail: String,
+}
+
+impl Problem {
+    const fn new(status: StatusCode, word: &'static str, detail: String) -> Self {
+        Self { status, word, detail }
+    }
+}
+
+impl From<Denied> for Problem {
+    fn from(denied: Denied) -> Self {
+        let (status, word) = match denied {
+            Denied::Closed => (StatusCode::FORBIDDEN, "acts-closed"),
+            Denied::OnlyOnTheSocket => (StatusCode::FORBIDDEN, "acts-closed"),
+            Denied::Uid(_) => (StatusCode::FORBIDDEN, "uid"),
+            Denied::Browser => (StatusCode::FORBIDDEN, "browser"),
+            Denied::Token => (StatusCode::UNAUTHORIZED, "token"),
+        };
+        Self::new(status, word, denied.to_string())
+    }
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Self {
+        let (status, word) = match refused {
+            Refused::UnknownAct(_) => (StatusCode::NOT_FOUND, "unknown-act"),
+            Refused::LargeBody => (StatusCode::PAYLOAD_TOO_LARGE, "large-body"),
+            Refused::SlowBody => (StatusCode::REQUEST_TIMEOUT, "slow-body"),
+            Refused::Malformed(_) => (StatusCode::BAD_REQUEST, "bad-arguments"),
+            Refused::LastRegion(_) => (StatusCode::CONFLICT, "last-region"),
+            Refused::NoTopic(_) => (StatusCode::CONFLICT, "no-topic"),
+            Refused::Filter(_) => (StatusCode::BAD_REQUEST, "bad-filter"),
+            Refused::Busy(_) => (StatusCode::CONFLICT, "busy"),
+            Refused::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
+        };
+        Self::new(status, word, refused.to_string())
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let document = json!({
+            "type": format!("urn:nearside:problem:{}", self.word),
+            "title": self.status.canonical_reason().unwrap_or("Error"),
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+        });
+        let mut response = (self.status, document.to_string()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

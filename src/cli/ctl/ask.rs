@@ -1,0 +1,169 @@
+//! Finds the sidecar and asks it: one request over its socket or its port.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::Reach;
+use crate::admin::health;
+use crate::app::process;
+use crate::cli::{CommandError, settings, tell, variables};
+use crate::config::{Admin, read};
+use crate::limits;
+use crate::request::token;
+
+/// Where a sidecar is asked.
+#[derive(Debug)]
+enum Place {
+    Socket(PathBuf),
+    Port(SocketAddr),
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Socket(path) => path.display().fmt(f),
+            Self::Port(address) => address.fmt(f),
+        }
+    }
+}
+
+/// How to ask one sidecar.
+pub(super) struct Asking {
+    place: Place,
+    token: Option<Vec<u8>>,
+    within: Duration,
+}
+
+impl Asking {
+    /// What the arguments say goes first, then the configuration they name, then the environment.
+    pub(super) fn of(reach: Reach) -> Result<Self, CommandError> {
+        let known = match &reach.config {
+            Some(file) => settings(Some(file))?.0.admin,
+            None => read::admin_alone(variables()).map_err(|mistakes| {
+                tell(&mistakes);
+                CommandError::Usage(String::new())
+            })?,
+        };
+        let Admin { listen, unix, token_file } = known;
+        let place = match (reach.socket, reach.admin, unix) {
+            (Some(path), ..) => Place::Socket(path),
+            (None, Some(address), _) => Place::Port(address),
+            (None, None, Some(unix)) => Place::Socket(unix.path),
+            (None, None, None) => Place::Port(health::reachable(listen)),
+        };
+        let file = reach.token_file.or(token_file);
+        let token = match &place {
+            Place::Socket(_) => None,
+            Place::Port(_) => token::read("--token-file", file.as_deref())
+                .map_err(|error| CommandError::Usage(format!("the token: {error}")))?,
+        };
+        Ok(Self { place, token, within: reach.timeout })
+    }
+
+    /// Asks for one act; its reply.
+    pub(super) fn act(&self, name: &str, arguments: &Value) -> Result<Value, CommandError> {
+        let asked = async { tokio::time::timeout(self.within, self.ask(name, arguments)).await };
+        let asked = process::block_on(asked).map_err(|error| CommandError::Failed(error.to_string()))?;
+        let (status, body) = asked.unwrap_or_else(|_| {
+            let within = humantime::format_duration(self.within);
+            Err(CommandError::Failed(format!(
+                "{} gave no answer within {within}; what was asked may go on: look with nearside ctl jobs or inspect",
+                self.place
+            )))
+        })?;
+        self.understood(status, &body)
+    }
+
+    async fn ask(&self, name: &str, arguments: &Value) -> Result<(StatusCode, Bytes), CommandError> {
+        match &self.place {
+            Place::Socket(path) => {
+                let stream = UnixStream::connect(path).await.map_err(|error| self.unreachable(&error))?;
+                self.over(stream, name, arguments).await
+            }
+            Place::Port(address) => {
+                let stream = TcpStream::connect(address).await.map_err(|error| self.unreachable(&error))?;
+                self.over(stream, name, arguments).await
+            }
+        }
+    }
+
+    async fn over<S>(&self, stream: S, name: &str, arguments: &Value) -> Result<(StatusCode, Bytes), CommandError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let broken = |error: &dyn std::fmt::Display| {
+            CommandError::Failed(format!("{} broke the connection off: {error}; is it a Nearside?", self.place))
+        };
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
+        let host = match &self.place {
+            Place::Socket(_) => "localhost".to_owned(),
+            Place::Port(address) => address.to_string(),
+        };
+        let mut request = Request::post(format!("/acts/{name}"))
+            .header(header::HOST, host)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(arguments.to_string())))
+            .map_err(|error| CommandError::Failed(error.to_string()))?;
+        if let Some(token) = &self.token {
+            let value = [b"Bearer ", token.as_slice()].concat();
+            let value = http::HeaderValue::from_bytes(&value)
+                .map_err(|_| CommandError::Usage("the token file holds what no header can carry".to_owned()))?;
+            request.headers_mut().insert(header::AUTHORIZATION, value);
+        }
+        let asked = async {
+            let reply = sender.send_request(request).await.map_err(|error| broken(&error))?;
+            let status = reply.status();
+            let body = Limited::new(reply.into_body(), limits::CTL_REPLY_BYTES).collect().await;
+            Ok((status, body.map_err(|error| broken(&error))?.to_bytes()))
+        };
+        // The connection is driven until the answer is there, and ends with it.
+        tokio::select! {
+            asked = asked => asked,
+            Err(error) = connection => Err(broken(&error)),
+        }
+    }
+
+    /// A reply, or the problem document that came in its place.
+    fn understood(&self, status: StatusCode, body: &[u8]) -> Result<Value, CommandError> {
+        let document: Option<Value> = serde_json::from_slice(body).ok();
+        if status.is_success() {
+            return document.ok_or_else(|| CommandError::Failed(format!("{} answered what is no JSON", self.place)));
+        }
+        let detail = document.as_ref().and_then(|document| document["detail"].as_str());
+        let told = match detail {
+            Some(detail) => detail.to_owned(),
+            None => format!("{} answered {status}; is it a Nearside of this version?", self.place),
+        };
+        // What the caller, or the configuration, must change is a mistake; all else may go away.
+        Err(if status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT {
+            CommandError::Usage(told)
+        } else {
+            CommandError::Failed(told)
+        })
+    }
+
+    fn unreachable(&self, error: &std::io::Error) -> CommandError {
+        let next = match &self.place {
+            Place::Socket(_) => {
+                "start the sidecar with admin.unix set to this path, or name its socket with --socket, or its \
+                 configuration with --config; the socket is its owner's alone unless admin.unix_mode says otherwise"
+            }
+            Place::Port(_) => {
+                "start the sidecar, or name its socket with --socket, its address with --admin, or its configuration \
+                 with --config"
+            }
+        };
+        CommandError::Failed(format!("cannot ask {}: {error}; {next}", self.place))
+    }
+}
