@@ -32,7 +32,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use nearside::cache::entry::Entry;
 use nearside::cache::key::{Key, KeyBuffer, Representation, Seed};
 use nearside::clock::Clock;
-use nearside::freshness::Freshness;
+use nearside::freshness::{Freshness, Room};
 use nearside::freshness::words::{RecordId, RegionId, TypeId, Version};
 use nearside::limits;
 use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
@@ -224,7 +224,7 @@ fn parts(entries: usize) -> [(&'static str, f64); 2] {
     let keys: Vec<Key> = (0..entries).map(&mut key).collect();
     let records = counted(&mut || {
         let settings = config(1, "").freshness;
-        let freshness = Freshness::new(&settings, 1, limits::FLOOR_SLOTS, Clock::System.now());
+        let freshness = Freshness::new(&settings, 1, Room::new(limits::FLOOR_SLOTS, 0), Clock::System.now());
         let id = |number: usize| RecordId { record_type: TypeId(0), hash: keys[number].as_ref().hash() };
         let pinned: Box<[_]> = (0..entries).map(|number| freshness.pin(id(number))).collect();
         Box::new((freshness, pinned))

@@ -302,8 +302,9 @@ pub const NOTICES: usize = 8;
 pub const JANITOR_PAGES: usize = 1000;
 /// Publishers remembered per region.
 pub const PUBLISHERS_PER_REGION: usize = 256;
-/// RESETs remembered per region, so that a copy of one is told from another.
-pub const RESETS_PER_REGION: usize = 256;
+/// RESETs remembered per region, so that a copy of one is told from another; and in all, so that replies from before one are
+/// told from those after it.
+pub const RESETS: usize = 256;
 /// Holes remembered per publisher; beyond it the epoch moves at once.
 pub const HOLES_PER_PUBLISHER: usize = 64;
 
@@ -363,8 +364,10 @@ pub const READ_LATELY: Duration = Duration::from_secs(60);
 pub const REFETCHES_PER_STEP: usize = 1024;
 /// Shards that share the records' locks.
 pub const RECORD_SHARDS: usize = 64;
-/// Records per shard whose floor is doubted (R15) at once; the oldest doubt makes way.
-pub const DOUBTS_PER_SHARD: usize = 256;
+/// Records whose floor is doubted (R15) at once, at least and at most.
+pub const DOUBTS: (usize, usize) = (16_384, 1 << 20);
+/// Between them there is one doubt for so many bytes of the store.
+pub const DOUBTED_BYTES: u64 = 4 * KIB as u64;
 /// Versions from here on are nobody's (R15).
 pub const VERSION_CEILING: u64 = 1 << 62;
 
@@ -403,6 +406,7 @@ const _: () =
     assert!(AUDIT_STEP.1.as_millis() < AUDIT_STEP.2.as_millis() && AUDIT_STEP.2.as_millis() < PAUSE.as_millis());
 const _: () = assert!(BACKGROUND_LEGS_PER_SECOND as u64 * AUDIT_WINDOWS[2].as_secs() / 2 < AUDIT_SUSPICIONS as u64);
 const _: () = assert!(RECORD_SHARDS.is_power_of_two() && RECORD_SHARDS < FLOOR_SLOTS / 4);
+const _: () = assert!(RECORD_SHARDS <= DOUBTS.0 && DOUBTS.0 <= DOUBTS.1);
 const _: () = assert!(HOLE_WINDOW.as_millis() < STRONG_LEASE.as_millis());
 const _: () = assert!(PAST_WINDOW.as_millis() < HOLE_WINDOW.as_millis());
 const _: () = assert!(STRONG_LEASE.as_millis() + SUSPECT_FOR.as_millis() == 60_000);

@@ -351,7 +351,7 @@ impl Drop for Pilot {
 async fn run(pilot: Pilot, ask: Ask) {
     match ask.of.clone() {
         Of::Route(routing) => routed::run(pilot, ask, routing).await,
-        Of::Path => unrouted::run(pilot, ask).await,
+        Of::Path(_) => unrouted::run(pilot, ask).await,
     }
 }
 

@@ -7,11 +7,11 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderMap, HeaderName};
 
 use self::index::{Departed, Index};
+use self::invalidations::Invalidations;
 use self::kept::{Change, Kept};
 use super::content::request_lines::{RequestLines, Requests};
 use super::entry::{Entry, Hold};
@@ -22,6 +22,7 @@ use crate::freshness::words::{RecordId, TypeId};
 use crate::limits;
 
 mod index;
+mod invalidations;
 mod kept;
 #[cfg(test)]
 mod tests;
@@ -168,9 +169,7 @@ pub struct Store {
     index: Arc<Index>,
     released: Box<dyn Fn(RecordId) + Send + Sync>,
     requests: Requests,
-    /// By a URI's hash: when it was last invalidated, nanoseconds since boot. Two URIs that share a place cost a stored
-    /// reply at times, no more.
-    invalidated: Box<[AtomicU64]>,
+    invalidated: Invalidations,
 }
 
 impl fmt::Debug for Store {
@@ -188,7 +187,7 @@ impl Store {
     pub fn new(capacity: u64, released: impl Fn(RecordId) + Send + Sync + 'static) -> Self {
         let index = Arc::new(Index::default());
         let kept = Kept::new(capacity, Arc::clone(&index));
-        let invalidated = (0..limits::INVALIDATIONS).map(|_| AtomicU64::new(0)).collect();
+        let invalidated = Invalidations::new();
         Self { kept, capacity, index, released: Box::new(released), requests: Requests::default(), invalidated }
     }
 
@@ -242,7 +241,7 @@ impl Store {
             Hold::Routed(_) | Hold::Passing => &[],
         };
         let primary = buffer.primary(path_and_query).to_key();
-        let allowed = || entry.sent.as_nanos() > self.invalidation(primary.as_ref()).load(Ordering::SeqCst);
+        let allowed = || entry.sent > self.invalidated.latest(primary.as_ref());
         let whole = if names.is_empty() { self.put_if(primary.as_ref(), entry, allowed) } else { None };
         let put = whole.unwrap_or_else(|| {
             let variant = buffer.variant(path_and_query, names, headers).to_key();
@@ -305,7 +304,7 @@ impl Store {
     /// 4.4).
     pub fn invalidate(&self, buffer: &mut KeyBuffer, path_and_query: &str, now: Moment) {
         let primary = buffer.primary(path_and_query).to_key();
-        self.invalidation(primary.as_ref()).fetch_max(now.as_nanos(), Ordering::SeqCst);
+        self.invalidated.note(primary.as_ref(), now);
         let mut variants = Vec::new();
         // Under the key's own lock, so that a fill that is putting is either done, and removed, or sees the moment above.
         self.kept.change(primary.as_ref(), |current| {
@@ -320,8 +319,9 @@ impl Store {
         self.settle();
     }
 
-    fn invalidation(&self, primary: KeyRef<'_>) -> &AtomicU64 {
-        &self.invalidated[primary.hash() as usize & (limits::INVALIDATIONS - 1)]
+    /// When an unrouted URI was last invalidated: who comes later shares no reply from before.
+    pub fn invalidated(&self, buffer: &mut KeyBuffer, path_and_query: &str) -> Moment {
+        self.invalidated.latest(buffer.primary(path_and_query))
     }
 
     /// The entries that show a record, with their keys: to refetch them after an announcement.

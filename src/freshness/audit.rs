@@ -90,12 +90,15 @@ pub enum Verdict {
     Newer(RegionId, Version),
     /// This region shows something else; which of the two is newer is not known.
     Other(RegionId),
+    /// This region shows a lower version, though it has had the time to catch up: it went back, or lags beyond `worst_lag`.
+    Regressed(RegionId),
     /// Nothing could be compared.
     Undecided,
 }
 
-/// Compares an entry with what regions show (their replies from before an announcement left out: R8).
-pub fn judge(held: &Shows, seen: &[(RegionId, Shows)]) -> Verdict {
+/// Compares an entry with what regions show (their replies from before an announcement left out: R8). What those in
+/// `caught_up` show should be no older than what is held.
+pub fn judge(held: &Shows, seen: &[(RegionId, Shows)], caught_up: RegionSet) -> Verdict {
     let mut verdict = Verdict::Undecided;
     for (region, shows) in seen {
         verdict = match (shows.against(held), verdict) {
@@ -103,7 +106,10 @@ pub fn judge(held: &Shows, seen: &[(RegionId, Shows)]) -> Verdict {
                 let raised = shows.versions.iter().zip(&held.versions).find(|(new, old)| new > old);
                 return Verdict::Newer(*region, raised.map_or(Version::NONE, |(new, _)| *new));
             }
-            (Against::Other, Verdict::Undecided | Verdict::Fresh) => Verdict::Other(*region),
+            (Against::Other, Verdict::Undecided | Verdict::Fresh | Verdict::Regressed(_)) => Verdict::Other(*region),
+            (Against::Older, Verdict::Undecided | Verdict::Fresh) if caught_up.contains(*region) => {
+                Verdict::Regressed(*region)
+            }
             (Against::Same | Against::Older, Verdict::Undecided) => Verdict::Fresh,
             (_, verdict) => verdict,
         };
@@ -120,6 +126,8 @@ pub enum Ending {
     Announced(Duration),
     /// The region that differed had only been behind.
     CaughtUp,
+    /// A region shows less than it must have shown before: a restore, or a lag beyond `worst_lag`.
+    Regressed,
     /// No announcement came within the longest window.
     Stale,
     /// Nothing could be compared, or the regions never agree.
@@ -133,6 +141,7 @@ impl Ending {
             Self::Fresh => "fresh",
             Self::Announced(_) => "announced",
             Self::CaughtUp => "caught-up",
+            Self::Regressed => "regressed",
             Self::Stale => "stale",
             Self::Undecided => "undecided",
         }
@@ -144,7 +153,8 @@ impl Ending {
             Self::Fresh | Self::CaughtUp => Some(true),
             Self::Announced(after) => Some(after <= window),
             Self::Stale => Some(false),
-            Self::Undecided => None,
+            // The entry is newer than that region, and what is right nobody knows: the record may have been restored.
+            Self::Regressed | Self::Undecided => None,
         }
     }
 }

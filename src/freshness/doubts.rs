@@ -4,19 +4,24 @@
 //! versions may not raise a floor. A doubt outlives the record's cell, so that saying the version again after the entry
 //! has gone does not raise the floor either.
 //!
-//! Invariant: at most [`limits::DOUBTS_PER_SHARD`]; a doubt that makes way can at worst come up again.
+//! Invariant: there are at most as many as the set was made for. One that nobody has touched for longer than `worst_lag`
+//! makes way; where all are in use, a new one finds no room and comes up again. So a restore of more records than there is
+//! room for is worked off, part by part, and no doubt pushes another out before its time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::words::{RegionId, Version};
 use crate::clock::Moment;
-use crate::limits;
 
 /// The doubts of one shard, by record.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Doubts {
     known: BTreeMap<u64, Doubt>,
+    room: usize,
+    idle: Duration,
+    /// No doubt makes way before this: they were looked through, and all are in use.
+    full_until: Moment,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -31,10 +36,16 @@ struct Doubt {
     open: bool,
     /// Only a reply spoke for it: when all regions agree on something else, it is over.
     replied: bool,
-    since: Moment,
+    /// When it was last added to, or looked at because of a reply.
+    used: Moment,
 }
 
 impl Doubts {
+    /// None, and room for so many; one that was not used for longer than `idle` makes way.
+    pub(super) const fn new(room: usize, idle: Duration) -> Self {
+        Self { known: BTreeMap::new(), room, idle, full_until: Moment::ZERO }
+    }
+
     /// Whether the record's answers are labelled.
     pub(super) fn is_open(&self, hash: u64) -> bool {
         self.known.get(&hash).is_some_and(|doubt| doubt.open)
@@ -47,7 +58,7 @@ impl Doubts {
 
     /// Doubts `version`, which `region` spoke for; returns whether that is news.
     pub(super) fn add(&mut self, hash: u64, version: Version, region: RegionId, now: Moment, replied: bool) -> bool {
-        let doubt = self.of(hash, now);
+        let Some(doubt) = self.of(hash, now) else { return true };
         doubt.replied = replied && (doubt.replied || !doubt.open);
         let lower = doubt.version.is_none_or(|known| version < known);
         let news = !doubt.open || lower;
@@ -62,14 +73,14 @@ impl Doubts {
 
     /// Doubts a floor that only replies stood for, and of which it is not known whose: no single region confirms it.
     pub(super) fn disbelieve(&mut self, hash: u64, version: Version, now: Moment) {
-        let doubt = self.of(hash, now);
+        let Some(doubt) = self.of(hash, now) else { return };
         *doubt = Doubt {
             version: Some(version),
             region: None,
             unreached: None,
             open: false,
             replied: true,
-            since: doubt.since,
+            used: now,
         };
     }
 
@@ -124,9 +135,9 @@ impl Doubts {
         floor: Version,
         announcer: Option<RegionId>,
         now: Moment,
-        worst_lag: Duration,
     ) -> bool {
-        let doubt = self.of(hash, now);
+        let worst_lag = self.idle;
+        let Some(doubt) = self.of(hash, now) else { return false };
         let since = match doubt.unreached {
             Some((watched, since)) if watched == floor => since,
             _ => now,
@@ -148,13 +159,34 @@ impl Doubts {
         self.known.clear();
     }
 
-    fn of(&mut self, hash: u64, now: Moment) -> &mut Doubt {
-        if self.known.len() >= limits::DOUBTS_PER_SHARD && !self.known.contains_key(&hash) {
-            let oldest = self.known.iter().min_by_key(|(_, doubt)| doubt.since).map(|(key, _)| *key);
-            oldest.map(|key| self.known.remove(&key));
+    /// The doubt of a record, used `now`; `None` when there is no room for another.
+    fn of(&mut self, hash: u64, now: Moment) -> Option<&mut Doubt> {
+        if !self.known.contains_key(&hash) && !self.make_room(now) {
+            return None;
         }
-        let blank = Doubt { version: None, region: None, unreached: None, open: false, replied: false, since: now };
-        self.known.entry(hash).or_insert(blank)
+        let blank = Doubt { version: None, region: None, unreached: None, open: false, replied: false, used: now };
+        let doubt = self.known.entry(hash).or_insert(blank);
+        doubt.used = now;
+        Some(doubt)
+    }
+
+    fn make_room(&mut self, now: Moment) -> bool {
+        if self.known.len() < self.room {
+            return true;
+        }
+        if now < self.full_until {
+            return false;
+        }
+        let Some((oldest, used)) = self.known.iter().map(|(key, doubt)| (*key, doubt.used)).min_by_key(|it| it.1)
+        else {
+            return false;
+        };
+        if now.since(used) <= self.idle {
+            self.full_until = used + self.idle;
+            return false;
+        }
+        self.known.remove(&oldest);
+        true
     }
 }
 
@@ -162,15 +194,37 @@ impl Doubts {
 mod tests {
     use super::*;
 
+    const IDLE: Duration = Duration::from_secs(60);
+
+    fn at(second: u64) -> Moment {
+        Moment::ZERO + Duration::from_secs(second)
+    }
+
     #[test]
-    fn doubts_are_bounded_and_the_oldest_makes_way() {
-        let mut doubts = Doubts::default();
-        for second in 0..=limits::DOUBTS_PER_SHARD as u64 {
-            let now = Moment::ZERO + Duration::from_secs(second);
-            assert!(doubts.add(second, Version(9), RegionId(0), now, true));
+    fn doubts_are_bounded_and_the_one_that_was_used_least_lately_makes_way_when_it_is_idle() {
+        let mut doubts = Doubts::new(3, IDLE);
+        for record in 0..3 {
+            assert!(doubts.add(record, Version(9), RegionId(0), at(record), true));
         }
-        assert_eq!(doubts.known.len(), limits::DOUBTS_PER_SHARD);
-        assert_eq!(doubts.version(0), None);
-        assert_eq!(doubts.version(1), Some(Version(9)));
+        doubts.add(3, Version(9), RegionId(0), at(60), true);
+        assert_eq!((doubts.version(0), doubts.version(3)), (Some(Version(9)), None), "all are in use");
+        doubts.add(0, Version(9), RegionId(0), at(61), true);
+        doubts.add(3, Version(9), RegionId(0), at(62), true);
+        assert_eq!((doubts.version(0), doubts.version(1)), (Some(Version(9)), None), "1 was idle for longest");
+        assert_eq!((doubts.version(3), doubts.known.len()), (Some(Version(9)), 3));
+    }
+
+    /// R15: 20,000 restored records, and room for 1,000: none stays below its floor for ever.
+    #[test]
+    fn floors_of_more_records_than_there_is_room_for_are_dropped_part_by_part() {
+        let mut doubts = Doubts::new(1_000, IDLE);
+        let mut waiting: Vec<u64> = (0..20_000).collect();
+        let mut second = 0;
+        while !waiting.is_empty() {
+            second += 61;
+            assert!(second < 61 * 100, "{} records wait for ever", waiting.len());
+            waiting.retain(|record| !doubts.unreached(*record, Version(6), None, at(second)));
+        }
+        assert!(doubts.known.len() <= 1_000);
     }
 }

@@ -96,6 +96,17 @@ pub enum Scope {
     All,
 }
 
+impl Scope {
+    /// Whether it names this record.
+    pub fn covers(self, id: RecordId) -> bool {
+        match self {
+            Self::Record(only) => only == id,
+            Self::Type(only) => only == id.record_type,
+            Self::All => true,
+        }
+    }
+}
+
 /// What the edges must do, or count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {

@@ -44,6 +44,7 @@ use self::switch::{Rule, is_on};
 use self::words::{RecordId, RegionId, RegionSet, Version};
 use crate::clock::{Moment, Wall};
 use crate::config::{self, Heartbeats};
+use crate::limits;
 
 pub mod audit;
 mod doubts;
@@ -68,6 +69,24 @@ pub mod words;
 /// understated only ends early, and a new horizon is made ten times a second rather than per message.
 const LEASE_GRAIN: Duration = Duration::from_millis(100);
 
+/// How much is remembered of records beside what entries and fills hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Records without an entry.
+    pub slots: usize,
+    /// Records of which something is not believed (R15).
+    pub doubts: usize,
+}
+
+impl Room {
+    /// So many slots, and doubts in proportion to a store of `capacity` bytes: after a restore, everything stored is doubted.
+    pub fn new(slots: usize, capacity: u64) -> Self {
+        let (least, most) = limits::DOUBTS;
+        let doubts = usize::try_from(capacity / limits::DOUBTED_BYTES).unwrap_or(most);
+        Self { slots, doubts: doubts.clamp(least, most) }
+    }
+}
+
 /// All state of the protocol; internally synchronised. Reading takes no lock.
 #[derive(Debug)]
 pub struct Freshness {
@@ -78,14 +97,14 @@ pub struct Freshness {
 }
 
 impl Freshness {
-    /// Nothing is subscribed and nothing is known of any record; `slots` remember those without an entry.
-    pub fn new(settings: &config::Freshness, regions: usize, slots: usize, now: Moment) -> Self {
+    /// Nothing is subscribed and nothing is known of any record.
+    pub fn new(settings: &config::Freshness, regions: usize, room: Room, now: Moment) -> Self {
         let weak_refused = settings.heartbeats == Heartbeats::Required;
         let region = |id| Region::new(RegionId(id), weak_refused, now);
         let regions: Vec<Region> = (0..regions as u8).map(region).collect();
         let horizon = Horizon { regions: regions.iter().map(|region| region.sight(now)).collect() };
         Self {
-            records: Records::new(slots, settings.worst_lag, settings.max_jump, now),
+            records: Records::new(room, settings.worst_lag, settings.max_jump, now),
             regions: Mutex::new(regions),
             horizon: ArcSwap::from_pointee(horizon),
         }
@@ -107,8 +126,12 @@ impl Freshness {
             }
             Event::Message { region, published, queued, numbered, says } => {
                 if let Some(state) = regions.get_mut(at(*region)) {
-                    let copied = matches!(says, Says::Reset(scope) if !state.is_new_reset(*published, *scope));
-                    self.apply(*region, says, copied, now, &mut actions);
+                    let late = match says {
+                        Says::Reset(scope) => !state.is_new_reset(*published, *scope),
+                        Says::Changed(id, _) | Says::Deleted(id, _) => state.was_reset_after(*published, *id),
+                        _ => false,
+                    };
+                    self.apply(*region, says, late, now, &mut actions);
                     let envelope = Envelope { published: *published, queued: *queued, numbered: *numbered };
                     state.heard(envelope, says, now, wall, &mut actions);
                 }
@@ -156,17 +179,17 @@ impl Freshness {
         record.note_read(now);
     }
 
-    /// R1, R15: `region` answered with `version` of this record, pinned as `record`. To be called for every good
-    /// leg of a race, not only the winner's: a doubted version is settled by a second region.
+    /// R1, R15: `region` answered a request that was sent at `sent` with `version` of this record. To be called for every
+    /// good leg of a race, not only the winner's: a doubted version is settled by a second region.
     pub fn served(
         &self,
-        id: RecordId,
         record: &Record,
         version: Version,
         region: RegionId,
+        sent: Moment,
         now: Moment,
     ) -> Vec<Action> {
-        self.records.served(id, record, version, region, now)
+        self.records.served(record, version, region, sent, now)
     }
 
     /// R20: a write of this record was passed on and not refused. `by` is the region that took it, `None` when nobody knows
@@ -221,20 +244,21 @@ impl Freshness {
         self.records.held()
     }
 
-    /// A RESET that is `copied` is one that came before: it asks anew, and leaves the floors that have risen since (R13).
-    fn apply(&self, region: RegionId, says: &Says, copied: bool, now: Moment, actions: &mut Vec<Action>) {
+    /// What is `late` is the copy of a RESET that came before, or was overtaken by one: it asks anew, and neither leaves nor
+    /// forgets a floor (R13, R19).
+    fn apply(&self, region: RegionId, says: &Says, late: bool, now: Moment, actions: &mut Vec<Action>) {
         let regions = RegionSet::EMPTY.with(region);
         match says {
             Says::Changed(id, version) => {
-                let said = Announced { region, version: *version, deleted: false };
+                let said = Announced { region, version: version.filter(|_| !late), deleted: false };
                 self.records.announce(*id, said, now, actions);
             }
             Says::Deleted(id, version) => {
-                let said = Announced { region, version: *version, deleted: true };
+                let said = Announced { region, version: version.filter(|_| !late), deleted: true };
                 self.records.announce(*id, said, now, actions);
             }
             Says::Reload(scope) => self.records.recall(*scope, false, regions, now, actions),
-            Says::Reset(scope) => self.records.recall(*scope, !copied, regions, now, actions),
+            Says::Reset(scope) => self.records.recall(*scope, !late, regions, now, actions),
             Says::Heartbeat { .. } | Says::Unrouted | Says::Undecodable => {}
         }
     }

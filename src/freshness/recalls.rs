@@ -6,6 +6,8 @@
 //! before the order if its generation is smaller, since generations are drawn from one sequence and whoever touches a
 //! record applies the order first.
 
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,13 +15,18 @@ use super::event::Scope;
 use super::merge;
 use super::record::Snapshot;
 use super::switch::{Rule, is_on};
-use super::words::{Generation, RegionSet, TypeId};
+use super::words::{Generation, RecordId, RegionSet, TypeId};
 use crate::clock::Moment;
+use crate::limits;
 
 /// The newest orders for each type that has had one, and for all.
 #[derive(Debug, Default)]
 pub(super) struct Recalls {
     known: Mutex<Vec<(Covers, Recall)>>,
+    /// The latest RESETs, of single records too: what was asked for before one says nothing any more.
+    resets: Mutex<VecDeque<(Scope, Moment)>>,
+    /// When the newest of them came, nanoseconds since boot.
+    newest_reset: AtomicU64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +73,25 @@ impl Order {
 }
 
 impl Recalls {
+    /// Remembers when a RESET came.
+    pub(super) fn note_reset(&self, scope: Scope, now: Moment) {
+        let mut resets = self.resets.lock().unwrap_or_else(PoisonError::into_inner);
+        if resets.len() >= limits::RESETS {
+            resets.pop_front();
+        }
+        resets.push_back((scope, now));
+        self.newest_reset.fetch_max(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Whether a RESET of this record came after `sent`: what was asked for then is from before the restore.
+    pub(super) fn reset_since(&self, id: RecordId, sent: Moment) -> bool {
+        if sent.as_nanos() > self.newest_reset.load(Ordering::Relaxed) {
+            return false;
+        }
+        let resets = self.resets.lock().unwrap_or_else(PoisonError::into_inner);
+        resets.iter().any(|(scope, at)| *at >= sent && scope.covers(id))
+    }
+
     /// Remembers an order for a type or for all. At most two for each type that a route names.
     pub(super) fn note(&self, record_type: Option<TypeId>, order: Order, worst_lag: Duration) {
         let covers = Covers { record_type, forgets: order.forgets };

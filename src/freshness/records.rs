@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use hashbrown::HashTable;
 
+use super::Room;
 use super::doubts::Doubts;
 use super::event::{Action, Scope};
 use super::flood::Flood;
@@ -62,12 +63,12 @@ enum Kept {
 }
 
 impl Records {
-    /// Nothing is known of any record; `slots` in all for those without an entry.
-    pub(super) fn new(slots: usize, worst_lag: Duration, max_jump: u64, now: Moment) -> Self {
+    /// Nothing is known of any record.
+    pub(super) fn new(room: Room, worst_lag: Duration, max_jump: u64, now: Moment) -> Self {
         let shard = || Shard {
             cells: HashTable::new(),
-            table: Table::new(slots / limits::RECORD_SHARDS),
-            doubts: Doubts::default(),
+            table: Table::new(room.slots / limits::RECORD_SHARDS),
+            doubts: Doubts::new(room.doubts.div_ceil(limits::RECORD_SHARDS), worst_lag),
             lost_until: Moment::ZERO,
             lost: Generation::default(),
         };
@@ -167,6 +168,9 @@ impl Records {
         if !order.is_on() {
             return;
         }
+        if forgets {
+            self.recalls.note_reset(scope, now);
+        }
         let Some(covered) = recalls::covered(scope) else {
             let Scope::Record(id) = scope else { return };
             let mut shard = self.shard(id);
@@ -203,15 +207,20 @@ impl Records {
         actions.extend(refetches.into_iter().map(Action::Refetch));
     }
 
-    /// R1, R15: `region` answered with `version`. `record` is the cell that the caller pinned for `id`.
+    /// R1, R15: `region` answered a request that was sent at `sent` with `version`. What was asked for before a RESET is
+    /// from before the restore (R19).
     pub(super) fn served(
         &self,
-        id: RecordId,
         record: &Record,
         version: Version,
         region: RegionId,
+        sent: Moment,
         now: Moment,
     ) -> Vec<Action> {
+        let id = record.id();
+        if self.recalls.reset_since(id, sent) {
+            return Vec::new();
+        }
         self.note(now);
         let mut actions = Vec::new();
         let mut shard = self.shard(id);
@@ -266,7 +275,7 @@ impl Records {
             shard.doubts.reached(id.hash);
             return Vec::new();
         }
-        if !is_on(Rule::R15) || !shard.doubts.unreached(id.hash, state.floor, announcer, now, self.worst_lag) {
+        if !is_on(Rule::R15) || !shard.doubts.unreached(id.hash, state.floor, announcer, now) {
             return Vec::new();
         }
         if best == Version::NONE {

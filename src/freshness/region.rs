@@ -16,7 +16,7 @@ use super::publisher::Numbers;
 use super::publishers::{Lost, Publishers};
 use super::switch::{Rule, is_on};
 use super::unread::Unread;
-use super::words::{Epoch, RegionId};
+use super::words::{Epoch, RecordId, RegionId};
 use crate::clock::{Moment, Wall};
 use crate::limits;
 
@@ -232,7 +232,7 @@ impl Region {
     /// R13: whether a RESET is no copy of one that came before. A copy that forgot the floors once more would let a region
     /// that lags win. What was published before all that are remembered counts as a copy.
     pub(super) fn is_new_reset(&mut self, published: Wall, scope: Scope) -> bool {
-        let full = self.resets.len() >= limits::RESETS_PER_REGION;
+        let full = self.resets.len() >= limits::RESETS;
         let oldest = self.resets.front().map(|(published, _)| *published);
         let known = self.resets.contains(&(published, scope));
         if known || full && oldest.is_some_and(|oldest| published <= oldest) {
@@ -244,6 +244,11 @@ impl Region {
         let place = self.resets.partition_point(|(known, _)| *known <= published);
         self.resets.insert(place, (published, scope));
         true
+    }
+
+    /// R13, R19: whether what this topic carries was published before a RESET of the same record, which came first.
+    pub(super) fn was_reset_after(&self, published: Wall, id: RecordId) -> bool {
+        self.resets.iter().any(|(reset, scope)| published < *reset && scope.covers(id))
     }
 
     /// As the read path sees it.

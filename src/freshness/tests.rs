@@ -46,7 +46,7 @@ fn step(freshness: &Freshness, second: u64, event: Event) -> Vec<Action> {
 
 /// Two regions, A subscribed and LIVE at second 0.
 fn world() -> Freshness {
-    let freshness = Freshness::new(&settings(), 2, SLOTS, at(0));
+    let freshness = Freshness::new(&settings(), 2, Room::new(SLOTS, 0), at(0));
     step(&freshness, 0, Event::Subscribing(A));
     step(&freshness, 0, Event::Subscribed(A));
     hear(&freshness, 0, A, BEAT);
@@ -156,7 +156,7 @@ fn the_same_events_at_the_same_times_do_the_same() {
 fn a_required_heartbeat_is_waited_for() {
     let strict = config::Freshness { heartbeats: Heartbeats::Required, ..settings() };
     for (settings, expected) in [(settings(), Subscription::Live), (strict, Subscription::Probing)] {
-        let freshness = Freshness::new(&settings, 1, SLOTS, at(0));
+        let freshness = Freshness::new(&settings, 1, Room::new(SLOTS, 0), at(0));
         step(&freshness, 0, Event::Subscribed(A));
         (1..=60).for_each(|second| drop(step(&freshness, second, Event::Tick)));
         step(&freshness, 60, Event::Polled(A));

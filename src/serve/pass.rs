@@ -116,8 +116,8 @@ async fn at_the_floor(
         if rank == Rank::Now {
             let stated = records.iter().zip(&head.versions).filter(|_| head.versions.len() == records.len());
             let shown = stated.filter(|(_, version)| **version != Version::NONE && head.status.is_success());
-            for ((id, record), version) in shown {
-                sidecar.carry_out(sidecar.freshness.served(*id, record, *version, head.region, now));
+            for ((_, record), version) in shown {
+                sidecar.carry_out(sidecar.freshness.served(record, *version, head.region, sent, now));
             }
             return Ok((head, false));
         }

@@ -22,7 +22,7 @@ use crate::cache::store::Store;
 use crate::clock::Clock;
 use crate::config::router::Router;
 use crate::config::{Config, IdentityMode, Route};
-use crate::freshness::Freshness;
+use crate::freshness::{Freshness, Room};
 use crate::identity::{Churn, CredentialsError, Held, Keyring};
 use crate::origin::region::Regions;
 use crate::origin::reply::Origin;
@@ -139,9 +139,10 @@ impl Sidecar {
         let names: Vec<String> = config.service.regions.iter().map(|region| region.name.clone()).collect();
         let metrics = Arc::new(Metrics::new(&names));
         let regions = Regions::new(&config, origin, clock.clone(), metrics.clone());
-        let freshness = Arc::new(Freshness::new(&config.freshness, names.len(), floor_slots, clock.now()));
-        let released = freshness.clone();
         let capacity = config.cache.max_bytes.unwrap_or_else(|| memory.capacity());
+        let room = Room::new(floor_slots, capacity);
+        let freshness = Arc::new(Freshness::new(&config.freshness, names.len(), room, clock.now()));
+        let released = freshness.clone();
         let store = Arc::new(Store::new(capacity, move |record| released.release(record)));
         let held = |route: &Route| match &route.identity {
             IdentityMode::Exact(_) => Ok(None),

@@ -34,13 +34,14 @@ pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted, asking: A
         (Some(_), true) => Fwd::Request,
         (Some(_), false) => Fwd::Stale,
     };
+    let invalidated = sidecar.store.invalidated(&mut buffer, &admitted.path_and_query);
     let request = fill::ask::unrouted_request(admitted);
     // What the reply varies by is not known before it comes: only who sends the same headers asks for the same thing.
     let key = buffer.request(&request.method, &request.path_and_query, &request.headers, &fill::ask::ALONG).to_key();
     let ask = Ask {
         key,
         request: Arc::new(request),
-        of: Of::Path,
+        of: Of::Path(invalidated),
         previous: stored.clone(),
         purpose: Purpose::Foreground,
         no_cache: asked.no_cache,

@@ -13,6 +13,7 @@ use crate::cache::entry::Entry;
 use crate::cache::key::{AcceptEncoding, Key};
 use crate::cache::policy;
 use crate::config::{IdentityMode, Route};
+use crate::clock::Moment;
 use crate::freshness::Freshness;
 use crate::freshness::record::{Record, Snapshot};
 use crate::freshness::standing::Sent;
@@ -48,8 +49,8 @@ pub struct Ask {
 pub enum Of {
     /// A route's: announcements.
     Route(Routing),
-    /// No route's: RFC 9111.
-    Path,
+    /// No route's: RFC 9111; and when the path was last invalidated.
+    Path(Moment),
 }
 
 /// What a routed representation shows.
@@ -103,7 +104,8 @@ impl Ask {
     pub fn generation(&self) -> Generation {
         match &self.of {
             Of::Route(routing) if is_on(Rule::R3) => routing.generation(),
-            Of::Route(_) | Of::Path => Generation::default(),
+            Of::Route(_) => Generation::default(),
+            Of::Path(invalidated) => Generation(invalidated.as_nanos()),
         }
     }
 }

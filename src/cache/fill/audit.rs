@@ -22,10 +22,11 @@ use crate::clock::Moment;
 use crate::freshness::audit::{self, Audits, Ending, Shows, Suspicion, Timeline, Verdict, Walk};
 use crate::freshness::standing::{self, Use};
 use crate::freshness::switch::{self, Rule};
-use crate::freshness::words::{Generation, RegionId, Version};
+use crate::freshness::event::Action;
+use crate::freshness::words::{Generation, RegionId, RegionSet, Version};
 use crate::limits;
 use crate::origin::region::{Leg, Purpose};
-use crate::origin::verdict::Verdict as Worth;
+use crate::origin::verdict::{self, Verdict as Worth};
 use crate::serve::Sidecar;
 use crate::tasks::compute;
 
@@ -147,12 +148,17 @@ async fn audit(sidecar: &Arc<Sidecar>, key: Key) {
     // What took its place in the meantime was asked for later than this audit's own replies.
     let stands = sidecar.store.get(ask.key.as_ref()).is_some_and(|stored| Arc::ptr_eq(&stored, &entry));
     let overtaken = routing.snapshots().iter().zip(&before).any(|(now, before)| now.generation > *before);
-    let verdict = if stands && !overtaken { Some(judge(&entry, routed, &seen).await) } else { None };
+    let caught_up = caught_up(sidecar, &asked, &entry);
+    let verdict = if stands && !overtaken { Some(judge(&entry, routed, &seen, caught_up).await) } else { None };
     match &verdict {
         None if stands => count(sidecar, Ending::Announced(Duration::ZERO)),
         None => {}
         Some((_, Verdict::Fresh)) => count(sidecar, Ending::Fresh),
         Some((_, Verdict::Undecided)) => count(sidecar, Ending::Undecided),
+        Some((_, Verdict::Regressed(region))) => {
+            count(sidecar, Ending::Regressed);
+            sidecar.carry_out(vec![Action::Alarm(*region, "regressed")]);
+        }
         Some((held, found @ (Verdict::Newer(..) | Verdict::Other(_)))) => {
             let suspicion = suspicion(sidecar, &ask, (&entry, routed), held.clone(), *found, &routing, &before);
             if !sidecar.audits.audits().open(suspicion) {
@@ -206,6 +212,16 @@ fn seen(asked: &Asked, records: usize) -> Vec<(RegionId, Shows)> {
     seen
 }
 
+/// The regions whose replies can be no older than what is held, unless they went back: none lags behind by more than
+/// `worst_lag`, and no intermediary kept their replies since before the entry was asked for.
+fn caught_up(sidecar: &Sidecar, asked: &Asked, entry: &Entry) -> RegionSet {
+    let worst_lag = sidecar.config.freshness.worst_lag;
+    let later = |leg: &&Leg| {
+        leg.outcome.as_ref().is_ok_and(|reply| verdict::made(reply).since(entry.sent) > worst_lag)
+    };
+    asked.tally.legs.iter().filter(later).map(|leg| leg.region).collect()
+}
+
 /// A version of each record, or none at all.
 fn credible(versions: impl Iterator<Item = Version>, records: usize) -> Box<[Version]> {
     let versions: Vec<_> = versions.filter(|version| version.is_credible()).collect();
@@ -213,7 +229,12 @@ fn credible(versions: impl Iterator<Item = Version>, records: usize) -> Box<[Ver
 }
 
 /// What the entry shows, and what that is worth against what was `seen`. Its digest is worked out where it is needed.
-async fn judge(entry: &Arc<Entry>, routed: &Routed, seen: &[(RegionId, Shows)]) -> (Shows, Verdict) {
+async fn judge(
+    entry: &Arc<Entry>,
+    routed: &Routed,
+    seen: &[(RegionId, Shows)],
+    caught_up: RegionSet,
+) -> (Shows, Verdict) {
     let versions = credible(routed.shows.iter().map(|shown| shown.version), routed.shows.len());
     let compared = versions.is_empty() || seen.iter().any(|(_, shows)| shows.versions.is_empty());
     let digest = match routed.digest() {
@@ -221,7 +242,7 @@ async fn judge(entry: &Arc<Entry>, routed: &Routed, seen: &[(RegionId, Shows)]) 
         known => known,
     };
     let held = Shows { absent: routed::is_absent(entry.status), versions, digest };
-    let verdict = audit::judge(&held, seen);
+    let verdict = audit::judge(&held, seen, caught_up);
     (held, verdict)
 }
 
@@ -246,7 +267,7 @@ fn suspicion(
     let (region, version) = match found {
         Verdict::Newer(region, version) => (region, version),
         Verdict::Other(region) => (region, Version::NONE),
-        Verdict::Fresh | Verdict::Undecided => (entry.region, Version::NONE),
+        Verdict::Fresh | Verdict::Regressed(_) | Verdict::Undecided => (entry.region, Version::NONE),
     };
     let now = sidecar.clock.now();
     let timeline = Timeline {

@@ -137,9 +137,10 @@ impl RoutedFill<'_> {
     /// suspect.
     fn note_versions(&self, reply: &Reply, versions: &[Version]) {
         let now = self.sidecar.clock.now();
-        for ((id, record), version) in self.routing.records().iter().zip(versions) {
+        for ((_, record), version) in self.routing.records().iter().zip(versions) {
             if *version != Version::NONE {
-                self.sidecar.carry_out(self.sidecar.freshness.served(*id, record, *version, reply.region, now));
+                let served = self.sidecar.freshness.served(record, *version, reply.region, self.sent.at, now);
+                self.sidecar.carry_out(served);
             }
         }
     }

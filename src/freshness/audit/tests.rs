@@ -63,7 +63,7 @@ fn a_higher_version_of_any_record_is_newer_and_a_lower_one_is_a_region_that_lags
     let held = versioned(&[4, 7]);
     let judged = |shown: &[Shows]| {
         let seen: Vec<_> = [A, B, RegionId(2)].into_iter().zip(shown.iter().cloned()).collect();
-        judge(&held, &seen)
+        judge(&held, &seen, RegionSet::EMPTY)
     };
     assert_eq!(judged(&[versioned(&[4, 7]), versioned(&[3, 7])]), Verdict::Fresh);
     assert_eq!(judged(&[versioned(&[3, 6])]), Verdict::Fresh, "nobody shows anything newer");
@@ -74,14 +74,27 @@ fn a_higher_version_of_any_record_is_newer_and_a_lower_one_is_a_region_that_lags
 }
 
 #[test]
+fn a_lower_version_of_a_region_that_had_the_time_to_catch_up_is_a_region_that_went_back() {
+    let judged = |shown: &[Shows], caught_up| {
+        let seen: Vec<_> = [A, B].into_iter().zip(shown.iter().cloned()).collect();
+        judge(&versioned(&[5]), &seen, caught_up)
+    };
+    let (only_a, both) = (RegionSet::EMPTY.with(A), RegionSet::first(2));
+    assert_eq!(judged(&[versioned(&[5]), versioned(&[4])], both), Verdict::Regressed(B));
+    assert_eq!(judged(&[versioned(&[4]), versioned(&[4])], both), Verdict::Regressed(A));
+    assert_eq!(judged(&[versioned(&[5]), versioned(&[4])], only_a), Verdict::Fresh, "B may lag");
+    assert_eq!(judged(&[versioned(&[4]), versioned(&[6])], both), Verdict::Newer(B, Version(6)));
+}
+
+#[test]
 fn without_versions_content_and_absence_are_compared_and_do_not_say_who_is_newer() {
-    let judged = |held: Shows, shown: Shows| judge(&held, &[(A, held.clone()), (B, shown)]);
+    let judged = |held: Shows, shown: Shows| judge(&held, &[(A, held.clone()), (B, shown)], RegionSet::first(2));
     assert_eq!(judged(body(1), body(1)), Verdict::Fresh);
     assert_eq!(judged(body(1), body(2)), Verdict::Other(B));
     assert_eq!(judged(body(1), absent()), Verdict::Other(B));
     assert_eq!(judged(absent(), body(1)), Verdict::Other(B));
     assert_eq!(judged(absent(), absent()), Verdict::Fresh);
-    let newer = judge(&versioned(&[4]), &[(A, absent()), (B, versioned(&[5]))]);
+    let newer = judge(&versioned(&[4]), &[(A, absent()), (B, versioned(&[5]))], RegionSet::EMPTY);
     assert_eq!(newer, Verdict::Newer(B, Version(5)), "a version decides");
 }
 

@@ -22,7 +22,7 @@ fn only(region: RegionId) -> RegionSet {
 }
 
 fn records(slots: usize) -> Records {
-    Records::new(slots, LAG, 1_000_000, at(0))
+    Records::new(Room::new(slots, 0), LAG, 1_000_000, at(0))
 }
 
 fn change(records: &Records, hash: u64, region: RegionId, version: u64, now: Moment) -> Vec<Action> {
@@ -34,7 +34,7 @@ fn change(records: &Records, hash: u64, region: RegionId, version: u64, now: Mom
 
 fn served(records: &Records, hash: u64, version: u64, region: RegionId, now: Moment) -> Vec<Action> {
     let record = records.pin(id(hash));
-    let actions = records.served(id(hash), &record, Version(version), region, now);
+    let actions = records.served(&record, Version(version), region, now, now);
     drop(record);
     records.release(id(hash));
     actions

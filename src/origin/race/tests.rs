@@ -7,7 +7,7 @@ use http::StatusCode;
 use super::*;
 use crate::clock::Wall;
 use crate::config::RaceMode;
-use crate::freshness::Freshness;
+use crate::freshness::{Freshness, Room};
 use crate::freshness::event::{Event, Says};
 use crate::freshness::record::Marker;
 use crate::freshness::words::{RecordId, TypeId, Version};
@@ -189,7 +189,7 @@ async fn r4_without_versions_the_announcer_is_waited_for_while_it_may_answer() {
 #[tokio::test(start_paused = true)]
 async fn a_region_that_joins_the_marker_in_mid_race_is_no_announcer_to_that_race() {
     let world = World::new(RaceMode::All, [(60, body("new")), (20, body("old")), (30, body("old"))]);
-    let freshness = Freshness::new(&crate::freshness::tests::settings(), 3, 1 << 12, world.now());
+    let freshness = Freshness::new(&crate::freshness::tests::settings(), 3, Room::new(1 << 12, 0), world.now());
     let id = RecordId { record_type: TypeId(0), hash: 7 };
     let record = freshness.pin(id);
     let announce = |region| {

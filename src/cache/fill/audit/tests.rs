@@ -71,6 +71,20 @@ async fn a_change_that_was_never_announced_is_found_within_the_audit_period_and_
     world.stop().await;
 }
 
+/// R17, R19: a region that was restored from a backup is not called fresh.
+#[tokio::test(start_paused = true)]
+async fn a_region_that_went_back_ends_an_audit_as_regressed_and_raises_the_alarm() {
+    let world = audited("audit_period = \"30s\"", shows(5)).await;
+    world.set(B, 1, shows(4));
+    world.pass(35 * SECOND).await;
+    assert_eq!(ended(&world, "regressed"), 0, "until worst_lag is over, it may lag");
+    world.pass(60 * SECOND).await;
+    assert!(ended(&world, "regressed") >= 1, "{:?}", counted(&world));
+    assert!(world.sidecar.metrics.alarms(B, "regressed") >= 1);
+    assert!(world.get(X).await.is_hit(), "the others still show it");
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_announced_after_an_audit_saw_it_counts_by_how_soon() {
     let world = audited("audit_period = \"10s\"", shows(4)).await;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::freshness::event::Says;
+use crate::freshness::event::{Event, Order, Says, Scope};
 use crate::freshness::words::RegionId;
 use crate::limits;
 
@@ -65,7 +65,7 @@ async fn a_region_whose_versions_go_backwards_never_wins_and_when_all_do_it_is_l
 
     // All of them, restored from a backup.
     world.set_all(1, shows(3));
-    world.hear(B, Says::Reload(crate::freshness::event::Scope::All));
+    world.hear(B, Says::Reload(Scope::All));
     let all = world.read_for(3 * MINUTE, X, |answer| answer.body == "3" && answer.label().is_some()).await;
     let alarms = world.alarms("floor-dropped");
     println!("backwards: {one} legs in a minute with one region, {all} in three minutes with all; alarms {alarms}");
@@ -77,6 +77,76 @@ async fn a_region_whose_versions_go_backwards_never_wins_and_when_all_do_it_is_l
     world.stop().await;
 }
 
+/// R19: a restore ends with a RESET, for what is stored and for what nothing holds.
+#[tokio::test(start_paused = true)]
+async fn after_a_restore_that_regions_announce_with_a_reset_nothing_is_below_a_floor_any_more() {
+    for by_operator in [false, true] {
+        let world = World::new([(1, shows(9).into()), (5, shows(9).into()), (5, shows(9).into())]);
+        world.live().await;
+        world.get(X).await;
+        world.announce(A, "y", 9);
+        world.set_all(1, shows(4));
+        match by_operator {
+            true => world.step(Event::Ordered(Order::Reset(Scope::All))),
+            false => [A, B, C].into_iter().for_each(|region| world.hear(region, Says::Reset(Scope::All))),
+        }
+        for path in [X, "/v1/contexts/y/full"] {
+            let answer = world.get(path).await;
+            assert!(is_plain(&answer, "4"), "{answer:?}");
+            world.pass(90 * SECOND).await;
+            let answer = world.get(path).await;
+            assert!(is_plain(&answer, "4") && answer.is_hit(), "{answer:?}");
+        }
+        world.stop().await;
+    }
+}
+
+/// R13, R19.
+#[tokio::test(start_paused = true)]
+async fn an_announcement_that_was_published_before_a_reset_and_comes_after_it_leaves_no_floor() {
+    let world = World::new([(1, shows(4).into()), (5, shows(4).into()), (5, shows(4).into())]);
+    world.live().await;
+    let before = world.sidecar.clock.wall();
+    world.pass(SECOND).await;
+    world.hear(A, Says::Reset(Scope::Record(world.record("x"))));
+    let says = Says::Changed(world.record("x"), Some(crate::freshness::words::Version(9)));
+    world.step(Event::Message { region: A, published: before, queued: None, numbered: None, says });
+    assert!(is_plain(&world.get(X).await, "4"));
+    world.announce(A, "x", 5);
+    assert_eq!(world.floor("x"), 5, "published after it");
+    world.stop().await;
+}
+
+/// R13, R19: SNS delivers at least once, in any order.
+#[tokio::test(start_paused = true)]
+async fn a_copy_of_a_reset_forgets_no_floor_that_has_risen_since() {
+    let world = World::new([(1, shows(4).into()), (5, shows(4).into()), (5, shows(4).into())]);
+    world.live().await;
+    let published = world.sidecar.clock.wall();
+    let says = Says::Reset(Scope::All);
+    let reset = Event::Message { region: A, published, queued: None, numbered: None, says };
+    world.step(reset.clone());
+    world.get(X).await;
+    world.announce(A, "x", 5);
+    world.step(reset);
+    assert_eq!(world.floor("x"), 5);
+    world.stop().await;
+}
+
+/// R15: what a floor was dropped for is said of hits as well.
+#[tokio::test(start_paused = true)]
+async fn a_hit_on_a_record_whose_floor_was_dropped_says_so() {
+    let world = World::new([(1, shows(9).into()), (5, shows(9).into()), (5, shows(9).into())]);
+    world.live().await;
+    world.get(X).await;
+    world.set_all(1, shows(4));
+    world.hear(B, Says::Reload(Scope::All));
+    world.read_for(65 * SECOND, X, |answer| answer.label().is_some()).await;
+    let answer = world.get(X).await;
+    assert_eq!((answer.body.as_str(), answer.label(), answer.is_hit()), ("4", Some("floor-escaped"), true));
+    world.stop().await;
+}
+
 /// R15.
 #[tokio::test(start_paused = true)]
 async fn a_reply_with_the_highest_version_there_is_is_labelled_and_alarms_until_the_next_change() {
@@ -84,7 +154,7 @@ async fn a_reply_with_the_highest_version_there_is_is_labelled_and_alarms_until_
     world.live().await;
     world.get(X).await;
     world.set(A, 1, shows(u64::MAX));
-    world.hear(B, Says::Reload(crate::freshness::event::Scope::All));
+    world.hear(B, Says::Reload(Scope::All));
     let legs = world.read_for(5 * MINUTE, X, |answer| answer.label().is_some() || answer.body == "5").await;
     println!("the highest version in replies: {legs} legs in five minutes; alarms {}", world.alarms("version-jump"));
     assert!(world.alarms("version-jump") >= 1 && world.floor("x") == 5);

@@ -46,16 +46,18 @@ async fn a_read_after_a_write_that_states_no_version_is_answered_by_the_region_t
 /// R3, R20.
 #[tokio::test(start_paused = true)]
 async fn a_read_after_a_write_does_not_join_a_fill_from_before_it() {
-    let gate = Arc::new(Notify::new());
-    let world = World::new([(1, Act::Gate(gate.clone(), shows(5))), (0, Act::Hang), (0, Act::Hang)]);
-    let before = world.begin(X);
-    tokio::time::sleep(ms(5)).await;
-    world.set_all(1, shows(6));
-    world.send(Method::PUT, X).await;
-    assert_eq!(world.get(X).await.body, "6");
-    gate.notify_waiters();
-    before.await.unwrap();
-    world.stop().await;
+    for path in [X, "/elsewhere"] {
+        let gate = Arc::new(Notify::new());
+        let world = World::new([(1, Act::Gate(gate.clone(), shows(5))), (0, Act::Hang), (0, Act::Hang)]);
+        let before = world.begin(path);
+        tokio::time::sleep(ms(5)).await;
+        world.set_all(1, shows(6));
+        world.send(Method::PUT, path).await;
+        assert_eq!(world.get(path).await.body, "6", "{path}");
+        gate.notify_waiters();
+        before.await.unwrap();
+        world.stop().await;
+    }
 }
 
 /// R20: nobody knows whether it was done.
