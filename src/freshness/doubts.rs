@@ -74,14 +74,8 @@ impl Doubts {
     /// Doubts a floor that only replies stood for, and of which it is not known whose: no single region confirms it.
     pub(super) fn disbelieve(&mut self, hash: u64, version: Version, now: Moment) {
         let Some(doubt) = self.of(hash, now) else { return };
-        *doubt = Doubt {
-            version: Some(version),
-            region: None,
-            unreached: None,
-            open: false,
-            replied: true,
-            used: now,
-        };
+        *doubt =
+            Doubt { version: Some(version), region: None, unreached: None, open: false, replied: true, used: now };
     }
 
     /// The doubted version, when this reply comes from a second region that has it: the doubt is over.
@@ -129,13 +123,7 @@ impl Doubts {
 
     /// No reachable region has the floor. Once that has been so for longer than `worst_lag`, the floor is doubted
     /// (`announcer` spoke for it, if anyone is known to have) and this returns true: it must be dropped.
-    pub(super) fn unreached(
-        &mut self,
-        hash: u64,
-        floor: Version,
-        announcer: Option<RegionId>,
-        now: Moment,
-    ) -> bool {
+    pub(super) fn unreached(&mut self, hash: u64, floor: Version, announcer: Option<RegionId>, now: Moment) -> bool {
         let worst_lag = self.idle;
         let Some(doubt) = self.of(hash, now) else { return false };
         let since = match doubt.unreached {

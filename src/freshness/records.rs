@@ -2,7 +2,7 @@
 //!
 //! Before it: announcements and served versions, through [`super::Freshness`]. After it: [`super::merge`] says what
 //! they do to a state. A record's state lies in exactly one place: in a cell while anything holds it (an entry, a
-//! fill), else in a slot of the [`Table`], else nowhere.
+//! fill), else in a slot of the table, else nowhere.
 //!
 //! Invariant: every change of a record happens under the lock of its shard, and so do the moves between slot and
 //! cell: no floor is lost on the way. A slot that is lost leaves its shard's `lost_at` and generation behind (R2).
@@ -12,20 +12,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hashbrown::HashTable;
-
 use super::Room;
-use super::doubts::Doubts;
 use super::event::{Action, Scope};
 use super::flood::Flood;
 use super::merge::{self, Announced, Effect, Rules};
 use super::recalls::{self, Order, Recalls};
 use super::record::{Record, Snapshot};
 use super::switch::{Rule, is_on};
-use super::table::Table;
 use super::words::{Generation, RecordId, RegionId, RegionSet, Version};
 use crate::clock::Moment;
 use crate::limits;
+
+mod shard;
+
+use self::shard::{Kept, Shard, hash_of};
 
 /// The state of every record that anybody has spoken of and that is still remembered.
 #[derive(Debug)]
@@ -41,37 +41,11 @@ pub(super) struct Records {
     max_jump: u64,
 }
 
-#[derive(Debug)]
-struct Shard {
-    /// By the records' hashes, which are keyed already.
-    cells: HashTable<Arc<Record>>,
-    table: Table,
-    doubts: Doubts,
-    /// R2: what was sent before this may have missed an announcement whose slot was lost.
-    lost_until: Moment,
-    /// What an absent record's generation reads as.
-    lost: Generation,
-}
-
-/// Where a state went.
-enum Kept {
-    Cell,
-    /// `lost` is whether another record's slot had to make way.
-    Slot {
-        lost: bool,
-    },
-}
-
 impl Records {
     /// Nothing is known of any record.
     pub(super) fn new(room: Room, worst_lag: Duration, max_jump: u64, now: Moment) -> Self {
-        let shard = || Shard {
-            cells: HashTable::new(),
-            table: Table::new(room.slots / limits::RECORD_SHARDS),
-            doubts: Doubts::new(room.doubts.div_ceil(limits::RECORD_SHARDS), worst_lag),
-            lost_until: Moment::ZERO,
-            lost: Generation::default(),
-        };
+        let (slots, doubts) = (room.slots / limits::RECORD_SHARDS, room.doubts.div_ceil(limits::RECORD_SHARDS));
+        let shard = || Shard::new(slots, doubts, worst_lag);
         Self {
             shards: (0..limits::RECORD_SHARDS).map(|_| Mutex::new(shard())).collect(),
             generations: AtomicU64::new(0),
@@ -361,41 +335,6 @@ fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 /// Only the shard's own handle is left. Exact under the shard's lock: new ones are made under it.
 fn is_unheld(record: &Arc<Record>) -> bool {
     Arc::strong_count(record) == 1
-}
-
-fn hash_of(record: &Arc<Record>) -> u64 {
-    record.id().hash
-}
-
-impl Shard {
-    fn cell(&self, hash: u64) -> Option<&Arc<Record>> {
-        self.cells.find(hash, |record| hash_of(record) == hash)
-    }
-
-    fn absent(&self) -> Snapshot {
-        Snapshot { generation: self.lost, unversioned: self.lost, ..Snapshot::default() }
-    }
-
-    /// Stores a record's state where it belongs.
-    fn keep(&mut self, hash: u64, state: Snapshot, now: Moment, worst_lag: Duration) -> Kept {
-        if let Some(record) = self.cell(hash) {
-            record.store(state);
-            return Kept::Cell;
-        }
-        if !is_on(Rule::R2) {
-            return Kept::Slot { lost: false };
-        }
-        let lost = self.table.put(hash, state, now);
-        if let Some(lost) = lost {
-            self.lose(lost, now, worst_lag);
-        }
-        Kept::Slot { lost: lost.is_some() }
-    }
-
-    fn lose(&mut self, lost: Snapshot, now: Moment, worst_lag: Duration) {
-        self.lost = self.lost.max(lost.generation);
-        self.lost_until = self.lost_until.max(now + worst_lag);
-    }
 }
 
 #[cfg(test)]

@@ -43,7 +43,8 @@ const OUTCOMES: &[&str] = &["applied", "heartbeat", "duplicate", "unrouted", "un
 /// How an operator's act may end.
 pub(super) const ACT_OUTCOMES: [&str; 3] = ["done", "refused", "denied"];
 /// How the audit of an entry may end (R17), shown at zero from the start.
-const AUDITED: &[&str] = &["fresh", "announced", "caught-up", "regressed", "stale", "undecided", "unfollowed", "skipped"];
+const AUDITED: &[&str] =
+    &["fresh", "announced", "caught-up", "regressed", "stale", "undecided", "unfollowed", "skipped"];
 /// Whether an audited entry was fresh within a window.
 const WITHIN: &[&str] = &["fresh", "stale"];
 

@@ -20,9 +20,9 @@ use crate::cache::entry::{Entry, Hold, Routed};
 use crate::cache::key::Key;
 use crate::clock::Moment;
 use crate::freshness::audit::{self, Audits, Ending, Shows, Suspicion, Timeline, Verdict, Walk};
+use crate::freshness::event::Action;
 use crate::freshness::standing::{self, Use};
 use crate::freshness::switch::{self, Rule};
-use crate::freshness::event::Action;
 use crate::freshness::words::{Generation, RegionId, RegionSet, Version};
 use crate::limits;
 use crate::origin::region::{Leg, Purpose};
@@ -216,9 +216,8 @@ fn seen(asked: &Asked, records: usize) -> Vec<(RegionId, Shows)> {
 /// `worst_lag`, and no intermediary kept their replies since before the entry was asked for.
 fn caught_up(sidecar: &Sidecar, asked: &Asked, entry: &Entry) -> RegionSet {
     let worst_lag = sidecar.config.freshness.worst_lag;
-    let later = |leg: &&Leg| {
-        leg.outcome.as_ref().is_ok_and(|reply| verdict::made(reply).since(entry.sent) > worst_lag)
-    };
+    let later =
+        |leg: &&Leg| leg.outcome.as_ref().is_ok_and(|reply| verdict::made(reply).since(entry.sent) > worst_lag);
     asked.tally.legs.iter().filter(later).map(|leg| leg.region).collect()
 }
 

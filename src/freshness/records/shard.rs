@@ -1,0 +1,80 @@
+//! A shard of the records: its cells, its slots and its doubts, all under one lock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::HashTable;
+
+use super::super::doubts::Doubts;
+use super::super::record::{Record, Snapshot};
+use super::super::switch::{Rule, is_on};
+use super::super::table::Table;
+use super::super::words::Generation;
+use crate::clock::Moment;
+
+#[derive(Debug)]
+pub(super) struct Shard {
+    /// By the records' hashes, which are keyed already.
+    pub(super) cells: HashTable<Arc<Record>>,
+    pub(super) table: Table,
+    pub(super) doubts: Doubts,
+    /// R2: what was sent before this may have missed an announcement whose slot was lost.
+    pub(super) lost_until: Moment,
+    /// What an absent record's generation reads as.
+    pub(super) lost: Generation,
+}
+
+/// Where a state went.
+pub(super) enum Kept {
+    Cell,
+    /// `lost` is whether another record's slot had to make way.
+    Slot {
+        lost: bool,
+    },
+}
+
+impl Shard {
+    /// Nothing is known, and there is room for so many slots and doubts.
+    pub(super) fn new(slots: usize, doubts: usize, worst_lag: Duration) -> Self {
+        Self {
+            cells: HashTable::new(),
+            table: Table::new(slots),
+            doubts: Doubts::new(doubts, worst_lag),
+            lost_until: Moment::ZERO,
+            lost: Generation::default(),
+        }
+    }
+
+    pub(super) fn cell(&self, hash: u64) -> Option<&Arc<Record>> {
+        self.cells.find(hash, |record| hash_of(record) == hash)
+    }
+
+    pub(super) fn absent(&self) -> Snapshot {
+        Snapshot { generation: self.lost, unversioned: self.lost, ..Snapshot::default() }
+    }
+
+    /// Stores a record's state where it belongs.
+    pub(super) fn keep(&mut self, hash: u64, state: Snapshot, now: Moment, worst_lag: Duration) -> Kept {
+        if let Some(record) = self.cell(hash) {
+            record.store(state);
+            return Kept::Cell;
+        }
+        if !is_on(Rule::R2) {
+            return Kept::Slot { lost: false };
+        }
+        let lost = self.table.put(hash, state, now);
+        if let Some(lost) = lost {
+            self.lose(lost, now, worst_lag);
+        }
+        Kept::Slot { lost: lost.is_some() }
+    }
+
+    pub(super) fn lose(&mut self, lost: Snapshot, now: Moment, worst_lag: Duration) {
+        self.lost = self.lost.max(lost.generation);
+        self.lost_until = self.lost_until.max(now + worst_lag);
+    }
+}
+
+pub(super) fn hash_of(record: &Arc<Record>) -> u64 {
+    record.id().hash
+}
