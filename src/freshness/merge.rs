@@ -22,6 +22,8 @@ pub(super) struct Announced {
     pub(super) version: Option<Version>,
     /// DELETED rather than CHANGED.
     pub(super) deleted: bool,
+    /// Nobody announced it: it was written through this sidecar, and this region took it (R20).
+    pub(super) written: bool,
 }
 
 /// By what a state is changed.
@@ -114,6 +116,7 @@ fn announced_at(state: &mut Snapshot, said: Announced, version: Version, now: Mo
     state.marker = Some(Marker { regions: RegionSet::EMPTY.with(said.region), at: now, deleted: said.deleted });
     state.at_floor = true;
     state.changed = !said.deleted;
+    state.written = said.written;
 }
 
 /// R4, R6: a change without a version always moves the generation. A region that is not in the marker yet is taken
@@ -129,6 +132,7 @@ fn change_unversioned(state: &mut Snapshot, said: Announced, rules: Rules, now: 
     if said.deleted {
         state.changed = false;
     }
+    state.written = said.written || same.is_some() && state.written;
     state.generation = next;
     state.unversioned = next;
     Effect::Moved
@@ -233,7 +237,7 @@ mod tests {
     impl World {
         fn announce(&mut self, region: RegionId, version: Option<u64>, deleted: bool) -> Effect {
             self.now += 1;
-            let said = Announced { region, version: version.map(Version), deleted };
+            let said = Announced { region, version: version.map(Version), deleted, written: false };
             let generations = &mut self.generations;
             announce(&mut self.state, said, EASY, Moment::from_nanos(self.now), || {
                 *generations += 1;

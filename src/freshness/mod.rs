@@ -207,7 +207,7 @@ impl Freshness {
         match by {
             _ if !is_on(Rule::R20) => {}
             Some(region) => {
-                self.records.announce(id, Announced { region, version, deleted }, now, &mut actions);
+                self.records.announce(id, Announced { region, version, deleted, written: true }, now, &mut actions);
             }
             None => self.records.recall(Scope::Record(id), false, RegionSet::EMPTY, now, &mut actions),
         }
@@ -250,11 +250,11 @@ impl Freshness {
         let regions = RegionSet::EMPTY.with(region);
         match says {
             Says::Changed(id, version) => {
-                let said = Announced { region, version: version.filter(|_| !late), deleted: false };
+                let said = Announced { region, version: version.filter(|_| !late), deleted: false, written: false };
                 self.records.announce(*id, said, now, actions);
             }
             Says::Deleted(id, version) => {
-                let said = Announced { region, version: version.filter(|_| !late), deleted: true };
+                let said = Announced { region, version: version.filter(|_| !late), deleted: true, written: false };
                 self.records.announce(*id, said, now, actions);
             }
             Says::Reload(scope) => self.records.recall(*scope, false, regions, now, actions),

@@ -57,6 +57,8 @@ pub struct Snapshot {
     pub at_floor: bool,
     /// A CHANGED stands behind the floor: an absence without a version is below it (R6).
     pub changed: bool,
+    /// The newest change was written through this sidecar (R20): who reads now may be who wrote it.
+    pub written: bool,
     /// R15: a version jumped, or the floor was dropped because no region reached it. Nothing is CONFIRMED and
     /// answers are labelled until it is settled.
     pub escaped: bool,
@@ -77,7 +79,8 @@ const MARKED: u32 = 1 << 16;
 const DELETED: u32 = 1 << 17;
 const AT_FLOOR: u32 = 1 << 18;
 const CHANGED: u32 = 1 << 19;
-const ESCAPED: u32 = 1 << 20;
+const WRITTEN: u32 = 1 << 20;
+const ESCAPED: u32 = 1 << 21;
 
 impl Snapshot {
     /// Whether something that shows this record at `version` and was asked for in `generation` is neither below the
@@ -96,7 +99,7 @@ impl Snapshot {
     /// The same to a race that began when the state was `begun`. Who announced since then may have answered from before
     /// that, and all who wait for this race came before it (R3): the announcers are those of then (R4).
     pub const fn announced_by(self, begun: &Self) -> Self {
-        Self { marker: begun.marker, at_floor: begun.at_floor, ..self }
+        Self { marker: begun.marker, at_floor: begun.at_floor, written: begun.written, ..self }
     }
 
     /// R5: whether the floor speaks for the newest announcement, to a request sent at `sent`. A change without a credible
@@ -122,7 +125,8 @@ impl Snapshot {
         let flag = |set: bool, bit: u32| if set { bit } else { 0 };
         let marker =
             self.marker.map_or(0, |marker| MARKED | flag(marker.deleted, DELETED) | u32::from(marker.regions.0));
-        marker | flag(self.at_floor, AT_FLOOR) | flag(self.changed, CHANGED) | flag(self.escaped, ESCAPED)
+        let state = flag(self.at_floor, AT_FLOOR) | flag(self.changed, CHANGED) | flag(self.written, WRITTEN);
+        marker | state | flag(self.escaped, ESCAPED)
     }
 
     pub(super) fn from_bits(bits: u32, marked_at: Moment) -> Self {
@@ -132,6 +136,7 @@ impl Snapshot {
             marker: (bits & MARKED != 0).then_some(marker),
             at_floor: bits & AT_FLOOR != 0,
             changed: bits & CHANGED != 0,
+            written: bits & WRITTEN != 0,
             escaped: bits & ESCAPED != 0,
             ..Self::default()
         }
@@ -254,6 +259,7 @@ mod tests {
             }),
             at_floor: number.is_multiple_of(3),
             changed: number.is_multiple_of(5),
+            written: number.is_multiple_of(11),
             escaped: number.is_multiple_of(7),
         }
     }

@@ -81,16 +81,17 @@ const fn tag(key: u64) -> u64 {
     if key == 0 { 1 } else { key }
 }
 
-/// The last word: 44 bits of milliseconds since boot (five centuries), the marker's regions above them, flags on top.
-const TIME: u64 = (1 << 44) - 1;
+/// The last word: 43 bits of milliseconds since boot (two centuries), the marker's regions above them, flags on top.
+const TIME: u64 = (1 << TIME_BITS) - 1;
+const TIME_BITS: u32 = 43;
 
 fn pack(key: u64, state: Snapshot, now: Moment) -> [u64; WORDS] {
     let at = state.marker.map_or(now, |marker| marker.at);
     // Rounded up: a reply from before the announcement must not look younger than it (R8).
     let millis = at.as_nanos().div_ceil(1_000_000) & TIME;
-    // The regions and four flags; `escaped` is the doubt's to remember.
+    // The regions and five flags; `escaped` is the doubt's to remember.
     let bits = u64::from(Snapshot { escaped: false, ..state }.to_bits());
-    [tag(key), state.floor.0, state.generation.0, bits << 44 | millis]
+    [tag(key), state.floor.0, state.generation.0, bits << TIME_BITS | millis]
 }
 
 /// `unversioned` is not kept: nothing that was stored or sent under an older generation is left once a record has
@@ -98,7 +99,7 @@ fn pack(key: u64, state: Snapshot, now: Moment) -> [u64; WORDS] {
 fn unpack(words: &[u64]) -> Snapshot {
     let at = Moment::from_nanos((words[3] & TIME) * 1_000_000);
     let generation = Generation(words[2]);
-    let rest = Snapshot::from_bits((words[3] >> 44) as u32, at);
+    let rest = Snapshot::from_bits((words[3] >> TIME_BITS) as u32, at);
     let marker = rest.marker.map(|marker| Marker { at, ..marker });
     Snapshot { floor: Version(words[1]), generation, unversioned: generation, marker, ..rest }
 }
@@ -126,6 +127,7 @@ mod tests {
             }),
             at_floor: number.is_multiple_of(3),
             changed: number.is_multiple_of(5),
+            written: number.is_multiple_of(7),
             escaped: false,
         }
     }

@@ -236,7 +236,10 @@ impl Race {
         let settles =
             best.as_ref().is_some_and(|best| best.verdict != Verdict::Refused || self.is_refusal_confirmed());
         if settles && self.late_at.is_none() {
-            self.late_at = Some(now + self.regions.patience(self.missing));
+            // Who wrote it is likely to read it, and must not get what was there before.
+            let taken = self.standard.writers().0 & self.missing.0 != 0;
+            let patience = if taken { limits::LATE_LEG_WAIT } else { self.regions.patience(self.missing) };
+            self.late_at = Some(now + patience);
         }
         let no_resort = best.is_some() || self.skipped.is_empty();
         match (self.late_at, best) {

@@ -35,6 +35,8 @@ mod lagging;
 #[cfg(test)]
 mod operator;
 #[cfg(test)]
+mod own_writes;
+#[cfg(test)]
 mod paused;
 #[cfg(test)]
 mod process;

@@ -27,7 +27,7 @@ fn records(slots: usize) -> Records {
 
 fn change(records: &Records, hash: u64, region: RegionId, version: u64, now: Moment) -> Vec<Action> {
     let mut actions = Vec::new();
-    let said = Announced { region, version: Some(Version(version)), deleted: false };
+    let said = Announced { region, version: Some(Version(version)), deleted: false, written: false };
     records.announce(id(hash), said, now, &mut actions);
     actions
 }
@@ -475,7 +475,7 @@ proptest! {
             let records = records(1 << 12);
             for (second, (record, version, region, deleted)) in (0u64..).zip(messages) {
                 let said =
-                    Announced { region: RegionId(*region), version: Some(Version(*version)), deleted: *deleted };
+                    Announced { region: RegionId(*region), version: Some(Version(*version)), deleted: *deleted, written: false };
                 records.announce(id(record * 4 + 4), said, at(second), &mut Vec::new());
             }
             (0..4u64).map(|record| floor(&records, record * 4 + 4)).collect::<Vec<_>>()

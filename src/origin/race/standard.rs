@@ -50,6 +50,13 @@ impl Standard {
         }
     }
 
+    /// Who took the writes of these records that passed through this sidecar, where it was the newest change (R20).
+    pub(super) fn writers(&self) -> RegionSet {
+        let written = self.floors().into_iter().filter(|floor| floor.written);
+        let regions = written.filter_map(|floor| floor.marker).map(|marker| marker.regions.0);
+        RegionSet(regions.fold(0, |all, one| all | one))
+    }
+
     /// The regions that announced all of the records' newest changes.
     pub(super) fn announcers(&self) -> RegionSet {
         let markers = self.floors().into_iter().filter_map(|floor| floor.marker);

@@ -43,6 +43,27 @@ async fn a_read_after_a_write_that_states_no_version_is_answered_by_the_region_t
     }
 }
 
+/// R20: the region that took it may be slower than usual just now.
+#[tokio::test(start_paused = true)]
+async fn a_read_after_a_write_waits_for_the_region_that_took_it_and_not_for_ever() {
+    for (say, slow, wanted) in [
+        (shows as fn(u64) -> Say, 400, ("6", None)),
+        (|version| body(version.to_string()), 400, ("6", None)),
+        (shows, 900, ("5", Some("below-floor"))),
+    ] {
+        let world = World::new([(20, say(5).into()), (30, say(5).into()), (40, say(5).into())]);
+        world.live().await;
+        world.get(X).await;
+        tokio::time::sleep(SECOND).await;
+        world.set(A, 20, say(6));
+        world.send(Method::PUT, X).await;
+        world.set(A, slow, say(6));
+        let answer = world.get(X).await;
+        assert_eq!((answer.body.as_str(), answer.label()), wanted, "{answer:?}");
+        world.stop().await;
+    }
+}
+
 /// R3, R20.
 #[tokio::test(start_paused = true)]
 async fn a_read_after_a_write_does_not_join_a_fill_from_before_it() {
