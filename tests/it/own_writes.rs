@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use nearside::app;
+use nearside::clock::{Clock, Moment};
 use nearside::config::read;
 use nearside::tasks::Tasks;
 use nearside::world::port::{self, Port};
@@ -25,7 +26,7 @@ const LAGS: [Duration; 3] = [Duration::from_millis(900), Duration::from_millis(3
 struct Written {
     version: u64,
     taken_by: usize,
-    at: Instant,
+    at: Moment,
 }
 
 /// What all regions were ever told, by path.
@@ -39,14 +40,15 @@ impl Truth {
     fn write(&self, path: &str, taken_by: usize) -> u64 {
         let mut written = self.written.lock().unwrap();
         let version = self.versions.fetch_add(1, Ordering::SeqCst) + 1;
-        written.entry(path.to_owned()).or_default().push(Written { version, taken_by, at: Instant::now() });
+        written.entry(path.to_owned()).or_default().push(Written { version, taken_by, at: Clock::System.now() });
         version
     }
 
     /// The newest version that a region shows; 0 for none.
     fn read(&self, path: &str, region: usize) -> u64 {
         let written = self.written.lock().unwrap();
-        let shown = |it: &&Written| it.taken_by == region || it.at.elapsed() >= LAGS[region];
+        let now = Clock::System.now();
+        let shown = |it: &&Written| it.taken_by == region || now.since(it.at) >= LAGS[region];
         written.get(path).into_iter().flatten().filter(shown).map(|it| it.version).max().unwrap_or_default()
     }
 }
@@ -104,13 +106,14 @@ async fn ten_thousand_reads_after_writes_with_three_lagging_regions_are_never_be
     text += "[[service.route]]\npath = \"/v1/contexts/{key}\"\nrecords = [\"context:{key}\"]\n";
     let app = app::start(read::from_toml(&text).unwrap()).await.unwrap();
     let base = format!("http://{}", app.tcp.unwrap());
-    let started = Instant::now();
-    let writers: Vec<_> = (0..WRITERS).map(|writer| tokio::spawn(write_and_read(base.clone(), writer))).collect();
+    let started = Clock::System.now();
+    let writers: Vec<_> =
+        (0..WRITERS).map(|writer| tasks.spawn("writer", write_and_read(base.clone(), writer))).collect();
     let mut labelled = 0;
     for writer in writers {
-        labelled += writer.await.unwrap();
+        labelled += writer.await.unwrap().expect("no writer is cancelled");
     }
-    println!("{PAIRS} pairs in {:?}, {labelled} of the reads labelled", started.elapsed());
+    println!("{PAIRS} pairs in {:?}, {labelled} of the reads labelled", Clock::System.now() - started);
     assert_eq!(labelled, 0, "the region that took the write was there all the time");
     app.stop().await;
     tasks.drain(Duration::from_secs(2)).await;

@@ -19,6 +19,12 @@ impl Invalidations {
         self.place(primary).fetch_max(now.as_nanos(), Ordering::SeqCst);
     }
 
+    pub(super) fn note_all(&self, now: Moment) {
+        for place in &self.0 {
+            place.fetch_max(now.as_nanos(), Ordering::SeqCst);
+        }
+    }
+
     pub(super) fn latest(&self, primary: KeyRef<'_>) -> Moment {
         Moment::from_nanos(self.place(primary).load(Ordering::SeqCst))
     }

@@ -1,7 +1,6 @@
 //! Walks over what is kept, one part after the other, so that nobody waits for the whole: what operators ask for.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::{Entry, Store};
 use crate::cache::key::{Key, KeyRef};
@@ -31,8 +30,6 @@ impl Store {
 
     /// No reply of an unrouted path is stored any more whose request was sent before `now`.
     pub fn refuse_before(&self, now: Moment) {
-        for place in &self.invalidated {
-            place.fetch_max(now.as_nanos(), Ordering::SeqCst);
-        }
+        self.invalidated.note_all(now);
     }
 }
