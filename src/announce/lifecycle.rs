@@ -209,14 +209,14 @@ impl Lifecycle {
             (Way::Posted { endpoint, notices }, _) => tokio::select! {
                 () = self.stopping.cancelled() => End::Stopping,
                 () = wanted(asked) => End::Asked,
-                why = self.attest(clients, subscription, endpoint, None) => End::Lost(why),
+                why = Box::pin(self.attest(clients, subscription, endpoint, None)) => End::Lost(why),
                 () = told(notices, |notice| matches!(notice, Notice::Unsubscribed(at) if at >= made.since)) => End::Lost("unsubscribed"),
             },
             (Way::Queue, Some(queue)) => tokio::select! {
                 () = self.stopping.cancelled() => End::Stopping,
                 () = wanted(asked) => End::Asked,
                 () = poll::poll(clients, queue, self.region, &self.edges, &self.status) => End::Lost("queue"),
-                why = self.attest(clients, subscription, &queue.arn, Some(queue)) => End::Lost(why),
+                why = Box::pin(self.attest(clients, subscription, &queue.arn, Some(queue))) => End::Lost(why),
                 () = self.tag(clients, queue) => End::Lost("queue"),
             },
             (Way::Queue, None) => End::Lost("queue"),

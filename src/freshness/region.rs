@@ -174,7 +174,7 @@ impl Region {
     /// arrives unseen, so it is over until something can be verified again.
     pub(super) fn unverified(&mut self, now: Moment, actions: &mut Vec<Action>) {
         self.arrivals.note(now);
-        if !is_on(Rule::R14) {
+        if self.paused || !is_on(Rule::R14) {
             return;
         }
         self.weak_withheld = true;
