@@ -79,6 +79,12 @@ esac
 to=$(free_port) tcp=$(free_port) admin=$(free_port)
 region "$to" &
 pids+=($!)
+tries=0
+until python3 -c "import socket; socket.create_connection(('127.0.0.1', $to), 1)" 2>/dev/null; do
+    tries=$((tries + 1))
+    [ "$tries" -lt 100 ] || fail "the region did not begin to listen"
+    sleep 0.1
+done
 env=(NEARSIDE__SERVICE__REGION__LOCAL__URL="http://127.0.0.1:$to"
     NEARSIDE__SERVICE__ROUTE__0__PATH='/v1/contexts/{key}' NEARSIDE__SERVICE__ROUTE__0__RECORDS='context:{key}'
     NEARSIDE__LISTEN__TCP="127.0.0.1:$tcp" NEARSIDE__ADMIN__LISTEN="127.0.0.1:$admin"

@@ -25,7 +25,7 @@ use nearside::limits;
 use nearside::listener::hits::{AtOnce, Newest};
 use nearside::listener::{self, Ending, Reception, Via};
 use nearside::request::{Admitted, Door, Entered, Head, TOKEN};
-use nearside::response::{Body, CacheLine, Outcome, Shown};
+use nearside::response::{Body, CacheLine, Cookies, Outcome, Shown};
 use nearside::serve::Asking;
 use nearside::tasks::Tasks;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -53,6 +53,7 @@ pub(crate) fn request(data: &[u8]) {
         unix: None,
         allowed_hosts: vec![ALLOWED.to_owned()],
         refuse_forwarded: first & 2 == 2,
+        allow_cross_site: first & 8 == 0,
         token_file: None,
         max_connections: 1,
     };
@@ -132,7 +133,7 @@ fn shown(head: Head<'_>, hold: Hold) -> Shown {
     };
     let line = CacheLine { hit: true, ..CacheLine::default() };
     let head = *head.method == Method::HEAD;
-    Shown { entry: Arc::new(entry), age: None, not_modified: false, head, line }
+    Shown { entry: Arc::new(entry), age: None, not_modified: false, head, cookies: Cookies::NONE, line }
 }
 
 /// What the assertions compare with.

@@ -162,6 +162,8 @@ pub struct Listen {
     pub allowed_hosts: Vec<String>,
     /// Refuse requests that carry `X-Forwarded-For` or `Forwarded`.
     pub refuse_forwarded: bool,
+    /// Serve requests that a browser made for a page of another site.
+    pub allow_cross_site: bool,
     /// The file holding a token that callers must send in `x-nearside-token`.
     pub token_file: Option<PathBuf>,
     /// Connections open at once.
@@ -201,8 +203,19 @@ pub struct Cache {
     pub soft_ttl: Duration,
     /// What is kept may take, bytes; where it is not said, [`crate::cache::capacity`] does.
     pub max_bytes: Option<u64>,
+    /// What becomes of paths that no route names.
+    pub unrouted: Unrouted,
     /// How long past its time a stored reply may be served, labelled, when every region fails: 24 h.
     pub stale_if_error: Duration,
+}
+
+/// What becomes of paths that no route names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unrouted {
+    /// Passed to one region; nothing of them is stored.
+    Pass,
+    /// Stored for all callers as RFC 9111 lets a shared cache.
+    Cache,
 }
 
 /// `[race]`

@@ -21,6 +21,7 @@ use crate::limits;
 use crate::listener::Via;
 
 pub mod plain;
+pub mod site;
 pub mod token;
 
 /// The header that carries the port's token (`listen.token_file`).
@@ -141,6 +142,11 @@ pub enum Refusal {
     /// `listen.refuse_forwarded` is on.
     #[error("forwarded requests are refused here (listen.refuse_forwarded)")]
     Forwarded,
+    /// A browser asks for a page of another site.
+    #[error(
+        "a browser made this request for a page of another site (Sec-Fetch-Site); set listen.allow_cross_site to serve it"
+    )]
+    CrossSite,
     /// `listen.token_file` is set.
     #[error("the header x-nearside-token is missing or wrong; send the content of listen.token_file")]
     Token,
@@ -173,6 +179,7 @@ impl Refusal {
             Self::BadHost => "bad-host",
             Self::ForeignHost => "foreign-host",
             Self::Forwarded => "forwarded",
+            Self::CrossSite => "cross-site",
             Self::Token => "token",
             Self::BadTarget => "bad-target",
             Self::LongTarget => "long-target",
@@ -189,6 +196,7 @@ impl Refusal {
 pub struct Door {
     allowed_hosts: Vec<String>,
     refuse_forwarded: bool,
+    allow_cross_site: bool,
     token: Option<Vec<u8>>,
 }
 
@@ -196,7 +204,8 @@ impl Door {
     /// The checks that `listen` asks for; `token` is the token file's trimmed content.
     pub fn new(listen: &Listen, token: Option<Vec<u8>>) -> Self {
         let allowed_hosts = listen.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
-        Self { allowed_hosts, refuse_forwarded: listen.refuse_forwarded, token }
+        let Listen { refuse_forwarded, allow_cross_site, .. } = *listen;
+        Self { allowed_hosts, refuse_forwarded, allow_cross_site, token }
     }
 
     /// Admits a request by its head, or says why not.
@@ -248,6 +257,10 @@ impl Door {
         let host = named_host(headers, authority, version)?;
         if via == Via::Tcp && !host.is_some_and(|host| self.serves(host)) {
             return Err(Refusal::ForeignHost);
+        }
+        // No browser speaks to a Unix socket.
+        if via == Via::Tcp && !self.allow_cross_site && site::is_cross_site(headers) {
+            return Err(Refusal::CrossSite);
         }
         let forwarded = [header::FORWARDED, HeaderName::from_static("x-forwarded-for")];
         if self.refuse_forwarded && forwarded.iter().any(|name| headers.contains_key(name)) {

@@ -20,10 +20,12 @@ use crate::cache::policy::fields::belongs_in_not_modified;
 use crate::origin::reply::Failure;
 use crate::request::Refusal;
 
+mod cookies;
 mod line;
 mod text;
 pub mod wire;
 
+pub use cookies::Cookies;
 pub use line::{Bound, CacheLine, Detail, Fwd};
 
 /// `Cache-Status` (RFC 9211).
@@ -66,6 +68,8 @@ pub struct Shown {
     pub not_modified: bool,
     /// HEAD: headers only.
     pub head: bool,
+    /// What a region set for this caller alone.
+    pub cookies: Cookies,
     /// What the caller reads of how it came.
     pub line: CacheLine,
 }
@@ -145,7 +149,7 @@ fn refused(refusal: Refusal) -> StatusCode {
         Refusal::Tunnel | Refusal::Coding => StatusCode::NOT_IMPLEMENTED,
         Refusal::BadHost | Refusal::BadTarget | Refusal::BadBody => StatusCode::BAD_REQUEST,
         Refusal::ForeignHost => StatusCode::MISDIRECTED_REQUEST,
-        Refusal::Forwarded => StatusCode::FORBIDDEN,
+        Refusal::Forwarded | Refusal::CrossSite => StatusCode::FORBIDDEN,
         Refusal::Token => StatusCode::UNAUTHORIZED,
         Refusal::LongTarget => StatusCode::URI_TOO_LONG,
         Refusal::LargeHead => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -170,7 +174,7 @@ fn none_answered(asked: Vec<Attempted>) -> Response<Body> {
 /// Turns a representation into HTTP. `headers` are the request's, or empty ones: their memory serves again, so that a hit
 /// asks for none.
 pub fn show(shown: Shown, mut headers: HeaderMap, names: &[String]) -> Response<Body> {
-    let Shown { entry, age, not_modified, head, line } = shown;
+    let Shown { entry, age, not_modified, head, cookies, line } = shown;
     headers.clear();
     // With `Age`, `Cache-Status`, and `Content-Length` or `Connection`: no second table is made while it is filled.
     headers.reserve(entry.content.lines().count() + 4);
@@ -179,6 +183,9 @@ pub fn show(shown: Shown, mut headers: HeaderMap, names: &[String]) -> Response<
     let empty = not_modified || head;
     if head && !not_modified && states_length(entry.status) && !headers.contains_key(header::CONTENT_LENGTH) {
         headers.insert(header::CONTENT_LENGTH, entry.content.body_len().into());
+    }
+    for cookie in cookies.values() {
+        headers.append(header::SET_COOKIE, cookie.clone());
     }
     if let Some(age) = age {
         headers.insert(header::AGE, text::decimal(age));

@@ -14,8 +14,8 @@ use http::{Method, StatusCode};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::fill::{self, Ask, Failed, Filled, Got, Of, Routing, Share};
 use crate::cache::key::{KeyBuffer, KeyRef};
-use crate::cache::policy;
 use crate::clock::Moment;
+use crate::config::Unrouted;
 use crate::config::router::Matched;
 use crate::freshness::horizon::Horizon;
 use crate::freshness::standing::{self, Use};
@@ -23,20 +23,22 @@ use crate::freshness::switch::{Rule, is_on};
 use crate::freshness::words::Version;
 use crate::identity::Identity;
 use crate::limits;
-use crate::origin::region::{Leg, Purpose};
+use crate::origin::region::Purpose;
 use crate::request::{Admitted, Head};
-use crate::response::{Attempted, Blame, Bound, CacheLine, Detail, Fwd, Outcome, Shown};
+use crate::response::{Bound, CacheLine, Detail, Fwd, Outcome, Shown};
 
 pub mod asking;
 mod pass;
 #[cfg(test)]
 pub(crate) mod scripted;
 pub mod sidecar;
+mod telling;
 mod unrouted;
 mod write;
 
 pub use asking::Asking;
 pub use sidecar::{Current, Parts, Sidecar, SidecarError};
+use telling::{passed_on, shown};
 
 /// Decides one request.
 pub async fn serve(sidecar: &Arc<Sidecar>, admitted: Admitted) -> Outcome {
@@ -53,7 +55,9 @@ pub async fn decide(sidecar: &Arc<Sidecar>, admitted: Admitted, asking: Asking) 
     }
     match matched {
         Some(matched) => routed(sidecar, &admitted, asking, &matched).await,
-        None => unrouted::serve(sidecar, &admitted, asking).await,
+        None if unrouted::is_cached(sidecar, admitted.path()) => unrouted::serve(sidecar, &admitted, asking).await,
+        None if asking.wish.only_if_cached => Outcome::NotStored,
+        None => pass::pass(sidecar, &admitted, None).boxed().await,
     }
 }
 
@@ -71,6 +75,7 @@ pub fn stored(sidecar: &Arc<Sidecar>, head: Head<'_>, asking: &mut Asking) -> Op
             let entry = sidecar.store.get(key).filter(|entry| sidecar.suits(asking, entry, now))?;
             sidecar.hit(head, asking, key, &entry, now).ok()
         }
+        None if sidecar.config.cache.unrouted == Unrouted::Pass => None,
         None => {
             let entry = sidecar.store.select(&mut buffer, head.path_and_query, head.headers)?;
             unrouted::hit(sidecar, head, asking, &entry, now)
@@ -134,7 +139,7 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, mut asking: Asking,
         Filled::Failed(failed) => {
             // Another fill may have stored something in the meantime.
             let stored = sidecar.store.get(key).or(stored);
-            sidecar.failed(admitted, stored, &failed, fwd)
+            sidecar.failed(admitted, stored, &failed, share, fwd)
         }
     };
     sidecar.count_miss(&outcome, started);
@@ -317,11 +322,19 @@ impl Sidecar {
             0 => None,
             age => Some(age),
         };
-        Outcome::Shown(shown(admitted.head(), &got.entry, age, line))
+        let shown = shown(admitted.head(), &got.entry, age, line);
+        Outcome::Shown(Shown { cookies: share.cookies(&got.cookies), ..shown })
     }
 
     /// Every region failed: the stored reply, labelled, while it may be; else the best real error; else our own words.
-    fn failed(&self, admitted: &Admitted, stored: Option<Arc<Entry>>, failed: &Failed, fwd: Fwd) -> Outcome {
+    fn failed(
+        &self,
+        admitted: &Admitted,
+        stored: Option<Arc<Entry>>,
+        failed: &Failed,
+        share: Share,
+        fwd: Fwd,
+    ) -> Outcome {
         let now = self.clock.now();
         // As it is now: an announcement may have come while regions were asked.
         let horizon = self.freshness.horizon();
@@ -345,63 +358,8 @@ impl Sidecar {
         if failed.below_floor || strict {
             return Outcome::BelowFloor(failed.asked.clone());
         }
-        match &failed.best_error {
-            Some(error) => {
-                let line = CacheLine {
-                    fwd: Some(fwd),
-                    fwd_status: Some(error.status.as_u16()),
-                    detail: Some(Detail::Region(error.region)),
-                    ..CacheLine::default()
-                };
-                Outcome::Shown(shown(admitted.head(), error, None, line))
-            }
-            None => Outcome::NoneAnswered(failed.asked.clone()),
-        }
+        passed_on(admitted, failed, share, fwd)
     }
-
-    /// What became of each region in a race that gave nothing.
-    pub fn attempted(&self, legs: &[Leg]) -> Vec<Attempted> {
-        legs.iter()
-            .map(|leg| Attempted {
-                region: self.names[leg.region.index()].clone(),
-                outcome: match &leg.outcome {
-                    Ok(reply) => format!("{} {}", leg.word(), reply.status.as_u16()),
-                    Err(failure) => failure.word().to_owned(),
-                },
-                blame: leg.outcome.as_ref().err().map_or(Blame::Unusable, Blame::of),
-            })
-            .collect()
-    }
-
-    fn count_miss(&self, outcome: &Outcome, started: Moment) {
-        let took = self.clock.now() - started;
-        let (verdict, region) = match outcome {
-            Outcome::Shown(shown) if shown.line.hit => ("stale", None),
-            Outcome::Shown(shown) if shown.entry.status.is_success() => ("good", Some(shown.entry.region)),
-            Outcome::Shown(shown) if shown.entry.status.is_server_error() => ("worthless", Some(shown.entry.region)),
-            Outcome::Shown(shown) if shown.entry.status.as_u16() == 404 => ("absent", Some(shown.entry.region)),
-            Outcome::Shown(shown) => ("refused", Some(shown.entry.region)),
-            Outcome::Streamed { .. } => ("streamed", None),
-            Outcome::BelowFloor(_) => ("too-old", None),
-            _ => ("none", None),
-        };
-        self.metrics.miss(verdict, region, took);
-    }
-
-    fn warn_of_churn(&self, path: &str) {
-        tracing::warn!(
-            route = %path,
-            "many identities ask for one record: callers seem to send a new token with every request, so they never \
-             hit; set identity = \"sidecar\" on this route, or name in identity_headers what stays the same"
-        );
-        self.metrics.churn();
-    }
-}
-
-/// A representation for this caller: its validators answered, its HEAD honoured.
-fn shown(head: Head<'_>, entry: &Arc<Entry>, age: Option<u64>, line: CacheLine) -> Shown {
-    let not_modified = policy::not_modified(head.headers, entry);
-    Shown { entry: entry.clone(), age, not_modified, head: *head.method == Method::HEAD, line }
 }
 
 /// R1, R6: whether something above what a routed reply shows was announced or served since it was judged. Without a

@@ -22,6 +22,7 @@ use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits;
+use crate::request::site::is_cross_site;
 use crate::tasks::Tasks;
 use crate::telemetry::exposition;
 use crate::telemetry::metrics::Metrics;
@@ -50,6 +51,8 @@ pub struct Pages {
     pub metrics: Arc<Metrics>,
     /// Hosts accepted besides loopback and the address connected to.
     pub allowed_hosts: Arc<[String]>,
+    /// Serve pages of other sites (`listen.allow_cross_site`).
+    pub allow_cross_site: bool,
     /// What operators do.
     pub acts: Arc<Acts>,
 }
@@ -174,11 +177,13 @@ fn router(pages: Pages, reached: Reached) -> Router {
         .with_state(pages)
 }
 
-/// Refuses a foreign `Host` and a foreign uid, and keeps every answer out of caches and content sniffing.
+/// Refuses a foreign `Host`, a foreign uid and pages of other sites, and keeps every answer out of caches and content sniffing.
 async fn guard(Shared((pages, reached)): Shared<(Pages, Reached)>, request: Request, next: Next) -> Response {
     let authority = request.headers().get(header::HOST).map(|value| value.to_str().unwrap_or_default());
     let foreign =
         |authority: &str| reached.local.is_some_and(|local| !host::names_us(authority, local, &pages.allowed_hosts));
+    // No browser speaks to a Unix socket.
+    let cross_site = reached.local.is_some() && !pages.allow_cross_site && is_cross_site(request.headers());
     let mut response = match (pages.acts.access.welcomes(reached.peer), authority) {
         (Err(denied), _) => pages.acts.denied(denied).into_response(),
         (Ok(()), Some(authority)) if foreign(authority) => {
@@ -187,6 +192,7 @@ async fn guard(Shared((pages, reached)): Shared<(Pages, Reached)>, request: Requ
         (Ok(()), None) if request.version() > Version::HTTP_10 => {
             (StatusCode::BAD_REQUEST, "the request names no Host\n").into_response()
         }
+        (Ok(()), _) if cross_site => Problem::cross_site().into_response(),
         (Ok(()), _) => next.run(request).await,
     };
     let headers = response.headers_mut();

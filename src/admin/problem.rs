@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::acts::Refused;
 use super::acts::access::Denied;
+use crate::request::Refusal;
 
 /// Why nothing was done, and what to do about it.
 #[derive(Debug)]
@@ -18,6 +19,12 @@ pub(super) struct Problem {
 impl Problem {
     const fn new(status: StatusCode, word: &'static str, detail: String) -> Self {
         Self { status, word, detail }
+    }
+
+    /// As the applications' port says it.
+    pub(super) fn cross_site() -> Self {
+        let refusal = Refusal::CrossSite;
+        Self::new(StatusCode::FORBIDDEN, refusal.word(), refusal.to_string())
     }
 }
 

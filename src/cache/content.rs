@@ -6,7 +6,8 @@
 //! share the entry ([`super::entry::Entry::share`]). A `HeaderMap` of its own would take 104 bytes per line, half of them
 //! spare, where the line's text takes thirty.
 //!
-//! Invariant: what comes out is what went in: every line, in its order, byte for byte.
+//! Invariant: what comes out is what went in: every line, in its order, byte for byte, but for `Set-Cookie`: that is for the
+//! one caller whose request was answered ([`crate::response::Cookies`]), and what lies here is for others too.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -74,9 +75,10 @@ impl Content {
         key: &[u8],
     ) -> Self {
         let is_length = |name: &HeaderName| *name == header::CONTENT_LENGTH;
-        let own = || headers.iter().filter(|(name, _)| !is_length(name));
-        let length = || headers.iter().filter(|(name, _)| is_length(name));
-        let before = headers.iter().take_while(|(name, _)| !is_length(name));
+        let kept = || headers.iter().filter(|(name, _)| *name != header::SET_COOKIE);
+        let own = || kept().filter(|(name, _)| !is_length(name));
+        let length = || kept().filter(|(name, _)| is_length(name));
+        let before = kept().take_while(|(name, _)| !is_length(name));
         let lines = size(own());
         let stated = lines + size(length());
         // One that is longer than its length can say lies beside what is kept, as other kinds' do.

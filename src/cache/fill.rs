@@ -21,7 +21,8 @@ use super::key::Key;
 use crate::freshness::words::Generation;
 use crate::limits;
 use crate::origin::region::Purpose;
-use crate::response::Attempted;
+use crate::origin::reply::Reply;
+use crate::response::{Attempted, Cookies};
 use crate::serve::Sidecar;
 
 pub mod ask;
@@ -66,16 +67,45 @@ pub struct Got {
     pub shareable: bool,
     /// Why it cannot be called fresh, if it cannot.
     pub label: Option<&'static str>,
+    /// For the reader who began the fill.
+    pub cookies: Cookies,
 }
 
 /// Why there is no reply.
 pub struct Failed {
     /// The best real reply among the failures, to be passed on.
-    pub best_error: Option<Arc<Entry>>,
+    pub best_error: Option<BestError>,
     /// Who was asked, and what became of each.
     pub asked: Vec<Attempted>,
     /// There were replies, all below the floor, and strict mode forbids them.
     pub below_floor: bool,
+}
+
+/// A real reply that is an error.
+#[derive(Clone)]
+pub struct BestError {
+    /// What to serve.
+    pub entry: Arc<Entry>,
+    /// For the reader who began the fill.
+    pub cookies: Cookies,
+}
+
+/// What there is to pass on when `reply` is the best of a race without a good one.
+fn best_error(reply: &Reply, cookies: Cookies) -> BestError {
+    BestError { entry: Arc::new(Entry::passing(reply)), cookies }
+}
+
+impl Failed {
+    /// What those who ask later are told of it.
+    fn for_others(self: &Arc<Self>) -> Arc<Self> {
+        match &self.best_error {
+            Some(error) if !error.cookies.is_empty() => {
+                let best_error = Some(BestError { entry: error.entry.clone(), cookies: Cookies::NONE });
+                Arc::new(Self { best_error, asked: self.asked.clone(), below_floor: self.below_floor })
+            }
+            _ => self.clone(),
+        }
+    }
 }
 
 /// How a reader came by its fill.
@@ -87,6 +117,13 @@ pub enum Share {
     Joined,
     /// It was told of one that failed moments ago.
     Remembered,
+}
+
+impl Share {
+    /// A region's cookies for this reader: those that came with an answer to its own request.
+    pub fn cookies(self, cookies: &Cookies) -> Cookies {
+        if self == Self::Began { cookies.clone() } else { Cookies::NONE }
+    }
 }
 
 impl Filled {

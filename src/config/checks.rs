@@ -183,7 +183,6 @@ fn route_headers(ledger: &mut Ledger, route: &Route, at: usize) {
     for header in &route.forward {
         let what = match header.as_str() {
             "traceparent" | "x-request-id" => format!("`{header}` would make every request an entry of its own"),
-            "user-agent" => "`user-agent` would keep an entry for every client".to_owned(),
             _ if sent.contains(&header) => format!("`{header}` is the route's identity already"),
             _ => continue,
         };
@@ -192,6 +191,9 @@ fn route_headers(ledger: &mut Ledger, route: &Route, at: usize) {
             false => "remove it: it goes along by itself, from the first reader, and does not join the key",
         };
         refuse(ledger, &schema::ROUTE_FORWARD, Some(at), what, instead);
+    }
+    if route.forward.contains(&http::header::USER_AGENT) {
+        warn(ledger, &schema::ROUTE_FORWARD, Some(at), "every client software keeps entries of its own".to_owned());
     }
     match &route.identity {
         IdentityMode::Exact(headers) if headers.is_empty() => {

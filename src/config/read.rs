@@ -15,7 +15,7 @@ use super::settings::{self as schema, Section};
 use super::tree::{self, Raw, Syntax, Table, Value};
 use super::{
     Announcements, Cache, Config, Credentials, Drain, Freshness, Heartbeats, IdentityMode, Listen, Log, PathTemplate,
-    Race, RaceMode, Region, Route, Service, Transport, UnixSocket, checks, files, value, variables,
+    Race, RaceMode, Region, Route, Service, Transport, UnixSocket, Unrouted, checks, files, value, variables,
 };
 use crate::limits;
 
@@ -282,6 +282,7 @@ fn listen(ledger: &mut Ledger, root: &Table) -> Listen {
         unix: path.map(|path| UnixSocket { path, mode, uids }),
         allowed_hosts: scope.given(ledger, &schema::LISTEN_ALLOWED_HOSTS, value::hosts),
         refuse_forwarded: scope.given(ledger, &schema::LISTEN_REFUSE_FORWARDED, value::flag),
+        allow_cross_site: scope.given(ledger, &schema::LISTEN_ALLOW_CROSS_SITE, value::flag),
         token_file: scope.optional(ledger, &schema::LISTEN_TOKEN_FILE, value::file),
         max_connections: usize_of(scope.given(ledger, &schema::LISTEN_MAX_CONNECTIONS, value::count)),
     }
@@ -289,11 +290,13 @@ fn listen(ledger: &mut Ledger, root: &Table) -> Listen {
 
 fn cache(ledger: &mut Ledger, root: &Table) -> Cache {
     let scope = ledger.table(root, Section::Cache, "cache");
+    let cached = scope.given(ledger, &schema::CACHE_UNROUTED, value::word) == 1;
     Cache {
         ttl: scope.given(ledger, &schema::CACHE_TTL, value::duration),
         negative_ttl: scope.given(ledger, &schema::CACHE_NEGATIVE_TTL, value::duration),
         soft_ttl: scope.given(ledger, &schema::CACHE_SOFT_TTL, value::duration),
         max_bytes: scope.optional(ledger, &schema::CACHE_MAX_BYTES, value::size),
+        unrouted: if cached { Unrouted::Cache } else { Unrouted::Pass },
         stale_if_error: scope.given(ledger, &schema::CACHE_STALE_IF_ERROR, value::duration),
     }
 }

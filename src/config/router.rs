@@ -4,6 +4,8 @@
 //! and which records it shows. Invariant: the first route in the order of the file that matches is taken; finding it
 //! allocates nothing.
 
+use percent_encoding::percent_decode_str;
+
 use super::template::is_plain;
 use super::{RecordTemplate, Route, Service};
 use crate::limits;
@@ -62,6 +64,21 @@ impl Router {
         (announceable && is_plain(path)).then(|| Matched { index, route: &self.routes[index], path })
     }
 
+    /// Whether a region might read `path` as one that a route names although we do not: with another letter case, empty or
+    /// dot segments, escapes, parameters of segments (`;v=1`) resolved, or however long its key is.
+    pub fn is_near(&self, path: &str) -> bool {
+        let decoded = percent_decode_str(path).decode_utf8_lossy().replace('\\', "/");
+        let mut segments = Vec::new();
+        for segment in decoded.split('/').map(|segment| segment.split(';').next().unwrap_or_default()) {
+            match segment {
+                "" | "." => {}
+                ".." => drop(segments.pop()),
+                _ => segments.push(segment),
+            }
+        }
+        self.routes.iter().any(|route| route.path.is_like(&segments))
+    }
+
     /// All routes, in order.
     pub fn routes(&self) -> &[Route] {
         &self.routes
@@ -113,6 +130,26 @@ mod tests {
         let router = router(&[("/c/{key}", "c:{key}")]);
         assert!(router.find(&format!("/c/{}", "k".repeat(limits::RECORD_KEY_BYTES - 3))).is_some());
         assert!(router.find(&format!("/c/{}", "k".repeat(limits::RECORD_KEY_BYTES))).is_none());
+    }
+
+    #[test]
+    fn a_path_that_a_region_may_take_for_a_routes_is_near() {
+        let router = router(&[("/v1/contexts/{key}", "context:{key}"), ("/v1/list/", "list:all")]);
+        for path in [
+            "/v1/contexts/k/",
+            "//v1/contexts//k",
+            "/V1/Contexts/k",
+            "/v1/./contexts/x/../k",
+            "/v1/contexts/%2e/k",
+            "/v1%2fcontexts\\k",
+            "/v1;a=b/contexts/k;c=d",
+            "/v1/list",
+        ] {
+            assert!(router.find(path).is_none() && router.is_near(path), "{path}");
+        }
+        for path in ["/", "/v1/contexts", "/v1/contexts/k/view", "/v2/contexts/k", "*"] {
+            assert!(!router.is_near(path), "{path}");
+        }
     }
 
     #[test]

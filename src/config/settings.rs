@@ -232,6 +232,8 @@ settings! {
         "Hosts accepted in `Host` besides loopback names and addresses.";
     LISTEN_REFUSE_FORWARDED = Listen "refuse_forwarded" Flag, Is("false"),
         "Refuse requests that a proxy passed on (`X-Forwarded-For`, `Forwarded`).";
+    LISTEN_ALLOW_CROSS_SITE = Listen "allow_cross_site" Flag, Is("false"),
+        "Serve requests that a browser made for a page of another site (`Sec-Fetch-Site`), on the admin port too.";
     LISTEN_TOKEN_FILE = Listen "token_file" File, Is(""),
         "A file whose content callers must send in `x-nearside-token`.";
     LISTEN_MAX_CONNECTIONS = Listen "max_connections" Count(1, limits::CONNECTIONS_AT_MOST as u64), Is("4096"),
@@ -260,6 +262,8 @@ settings! {
         "How long a reply is kept while nothing proves that announcements arrive.";
     CACHE_MAX_BYTES = Cache "max_bytes" Size(MIB, TIB), Is(""),
         "How much memory the cache may take; by default half of the cgroup's limit, or a sixteenth of the machine's memory.";
+    CACHE_UNROUTED = Cache "unrouted" Word(&["pass", "cache"]), Is("pass"),
+        "Paths that no route names: passed to one region and never stored, or shared by all callers as RFC 9111 allows.";
     CACHE_STALE_IF_ERROR = Cache "stale_if_error" seconds(0, 30 * DAY), Is("24h"),
         "How long past its time a reply may be served, labelled, while every region fails.";
 

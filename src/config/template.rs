@@ -116,6 +116,17 @@ impl PathTemplate {
         rest.is_empty().then_some(())
     }
 
+    /// Whether a path of these segments, none of them empty, fits when letter case, escapes and a trailing slash do not count.
+    pub(super) fn is_like(&self, segments: &[&str]) -> bool {
+        let own =
+            self.segments.iter().filter(|segment| !matches!(segment, Segment::Literal(text) if text.is_empty()));
+        own.clone().count() == segments.len()
+            && own.zip(segments).all(|(segment, found)| match segment {
+                Segment::Literal(literal) => decoded(literal).eq_ignore_ascii_case(found),
+                Segment::Named(_) => true,
+            })
+    }
+
     /// Whether every path of `other` is one of this template's too.
     pub fn covers(&self, other: &Self) -> bool {
         self.segments.len() == other.segments.len()

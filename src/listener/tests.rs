@@ -17,7 +17,7 @@ use crate::clock::{Moment, Span, Wall};
 use crate::freshness::words::RegionId;
 use crate::listener::hits::AtOnce;
 use crate::request::Head;
-use crate::response::{CacheLine, Outcome, Shown};
+use crate::response::{CacheLine, Cookies, Outcome, Shown};
 use crate::serve::Asking;
 
 struct Door {
@@ -67,7 +67,7 @@ fn shown(head: Head<'_>, kept: bool) -> Shown {
         hold: if kept { Hold::Unrouted(Stored::default()) } else { Hold::Passing },
     };
     let line = CacheLine { hit: head.path().starts_with("/stored/"), ..CacheLine::default() };
-    Shown { entry: Arc::new(entry), age: None, not_modified: false, head: false, line }
+    Shown { entry: Arc::new(entry), age: None, not_modified: false, head: false, cookies: Cookies::NONE, line }
 }
 
 async fn answer(request: Request<Incoming>, _via: Via) -> Response<Body> {

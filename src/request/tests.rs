@@ -8,6 +8,7 @@ pub(crate) fn listen(json: impl FnOnce(&mut Listen)) -> Listen {
         unix: None,
         allowed_hosts: vec!["Context.Internal".into()],
         refuse_forwarded: false,
+        allow_cross_site: false,
         token_file: None,
         max_connections: 1,
     };

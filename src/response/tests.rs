@@ -39,6 +39,7 @@ fn every_refusal_has_its_status_and_a_problem_document() {
         (Refusal::BadHost, 400),
         (Refusal::ForeignHost, 421),
         (Refusal::Forwarded, 403),
+        (Refusal::CrossSite, 403),
         (Refusal::Token, 401),
         (Refusal::BadTarget, 400),
         (Refusal::LongTarget, 414),

@@ -13,7 +13,7 @@ use crate::cache::policy::fields::belongs_in_not_modified;
 /// Appends `shown` to `out`. What comes back is a body that is better sent from where it lies, right behind.
 #[must_use]
 pub fn put(shown: &Shown, names: &[String], out: &mut Vec<u8>) -> Option<Bytes> {
-    let Shown { entry, age, not_modified, head, line } = shown;
+    let Shown { entry, age, not_modified, head, cookies, line } = shown;
     put_status(if *not_modified { StatusCode::NOT_MODIFIED } else { entry.status }, out);
     let content = &entry.content;
     if *not_modified {
@@ -26,6 +26,9 @@ pub fn put(shown: &Shown, names: &[String], out: &mut Vec<u8>) -> Option<Bytes> 
     let silent = *not_modified || !states_length(entry.status);
     if !silent {
         put_line("content-length", itoa::Buffer::new().format(content.body_len()).as_bytes(), out);
+    }
+    for cookie in cookies.values() {
+        put_line("set-cookie", cookie.as_bytes(), out);
     }
     if let Some(age) = age {
         put_line("age", itoa::Buffer::new().format(*age).as_bytes(), out);

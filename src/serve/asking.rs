@@ -16,7 +16,7 @@ use crate::cache::policy::{self, Asked, Way};
 use crate::config::Route;
 use crate::config::router::Matched;
 use crate::request::Head;
-use crate::response::{CacheLine, Shown};
+use crate::response::{CacheLine, Cookies, Shown};
 
 /// What some header lines ask for.
 #[derive(Clone)]
@@ -64,6 +64,7 @@ impl Asking {
     /// `entry` for the sender of these lines, asked for with `head`.
     pub(super) fn shown(&self, head: Head<'_>, entry: &Arc<Entry>, age: Option<u64>, line: CacheLine) -> Shown {
         let not_modified = self.is_conditional && policy::not_modified(head.headers, entry);
-        Shown { entry: entry.clone(), age, not_modified, head: *head.method == Method::HEAD, line }
+        let head = *head.method == Method::HEAD;
+        Shown { entry: entry.clone(), age, not_modified, head, cookies: Cookies::NONE, line }
     }
 }

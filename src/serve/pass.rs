@@ -13,6 +13,7 @@ use crate::cache::fill::ask;
 use crate::cache::key::KeyBuffer;
 use crate::cache::policy::{self, Asked, Way};
 use crate::clock::Moment;
+use crate::config::IdentityMode;
 use crate::config::router::Matched;
 use crate::freshness::record::{Record, Snapshot};
 use crate::freshness::switch::{Rule, is_on};
@@ -46,10 +47,14 @@ pub(super) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: O
             if let Some(write) = write {
                 write.answered(&head);
             }
-            let Streamed { region, status, headers, body, .. } = head;
+            let Streamed { region, status, mut headers, body, .. } = head;
             invalidate(sidecar, admitted, region, Some(status), &headers);
             if below {
                 sidecar.metrics.stale("below-floor");
+            }
+            if matched.is_some_and(|matched| matches!(matched.route.identity, IdentityMode::Sidecar(_))) {
+                // It may be the session of the sidecar's own credentials.
+                headers.remove(header::SET_COOKIE);
             }
             let line = CacheLine {
                 fwd: Some(if safe { Fwd::Bypass } else { Fwd::Method }),

@@ -154,6 +154,8 @@ pub(crate) struct Answer {
     pub(crate) body: String,
     /// `Cache-Status`.
     pub(crate) line: String,
+    /// `Set-Cookie`.
+    pub(crate) cookies: Vec<String>,
 }
 
 impl Answer {
@@ -326,9 +328,11 @@ async fn send_from(sidecar: Arc<Sidecar>, method: Method, path_and_query: String
     let outcome = serve(&sidecar, admitted).await;
     let response = respond(outcome, &sidecar.names);
     let line = response.headers()[CACHE_STATUS].to_str().unwrap().to_owned();
+    let cookies = response.headers().get_all(header::SET_COOKIE).iter();
+    let cookies = cookies.map(|cookie| cookie.to_str().unwrap().to_owned()).collect();
     let status = response.status().as_u16();
     let body = response.into_body().collect().await.unwrap().to_bytes();
-    Answer { status, body: String::from_utf8_lossy(&body).into_owned(), line }
+    Answer { status, body: String::from_utf8_lossy(&body).into_owned(), line, cookies }
 }
 
 /// A reader of somebody's own, by their token.

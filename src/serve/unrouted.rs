@@ -7,15 +7,22 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 
-use super::{Asking, Sidecar, pass, shown};
+use super::{Asking, Sidecar, pass, passed_on, shown};
 use crate::cache::entry::Entry;
-use crate::cache::fill::{self, Ask, Failed, Filled, Of};
+use crate::cache::fill::{self, Ask, Filled, Of};
 use crate::cache::key::KeyBuffer;
 use crate::cache::policy::{self, Asked, Decision, Trouble};
 use crate::clock::Moment;
+use crate::config::Unrouted;
 use crate::origin::region::Purpose;
 use crate::request::{Admitted, Head};
 use crate::response::{CacheLine, Detail, Fwd, Outcome, Shown};
+
+/// Whether what comes of `path`, which no route names, may be stored. Where a region may take it for a route's, by a slash
+/// more perhaps, its reply is some caller's own.
+pub(super) fn is_cached(sidecar: &Sidecar, path: &str) -> bool {
+    sidecar.config.cache.unrouted == Unrouted::Cache && !sidecar.router.is_near(path)
+}
 
 /// Serves GET and HEAD on a path that no route names.
 pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted, asking: Asking) -> Outcome {
@@ -54,9 +61,9 @@ pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted, asking: A
         Filled::Busy => Outcome::Busy,
         Filled::Failed(failed) => {
             let trouble =
-                failed.best_error.as_ref().map_or(Trouble::Disconnected, |error| Trouble::Status(error.status));
+                failed.best_error.as_ref().map_or(Trouble::Disconnected, |error| Trouble::Status(error.entry.status));
             stale_if_error(sidecar, admitted, &asked, stored, trouble)
-                .unwrap_or_else(|| passed_on(admitted, &failed, fwd))
+                .unwrap_or_else(|| passed_on(admitted, &failed, share, fwd))
         }
     };
     sidecar.count_miss(&outcome, started);
@@ -104,19 +111,4 @@ fn stale_if_error(
     let detail = Some(Detail::Word("stale-if-error"));
     let line = CacheLine { hit: true, ttl: Some(left(&entry, now)), detail, ..CacheLine::default() };
     Some(Outcome::Shown(shown(admitted.head(), &entry, Some(entry.age(now).as_secs()), line)))
-}
-
-fn passed_on(admitted: &Admitted, failed: &Failed, fwd: Fwd) -> Outcome {
-    match &failed.best_error {
-        Some(error) => {
-            let line = CacheLine {
-                fwd: Some(fwd),
-                fwd_status: Some(error.status.as_u16()),
-                detail: Some(Detail::Region(error.region)),
-                ..CacheLine::default()
-            };
-            Outcome::Shown(shown(admitted.head(), error, None, line))
-        }
-        None => Outcome::NoneAnswered(failed.asked.clone()),
-    }
 }

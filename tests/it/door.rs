@@ -14,7 +14,10 @@ use tokio::net::TcpStream;
 
 use super::wire::{Message, Say, Wire, connect_unix, exchange, read_message, reply, request, rest};
 
-/// A reply that is stored and tells its target.
+/// Paths without a route are stored too.
+const CACHED: &str = "cache.unrouted = \"cache\"\n";
+
+/// A reply that may be stored and tells its target.
 fn echo(request: &Message) -> Say {
     reply(200, "Cache-Control: max-age=600", request.target())
 }
@@ -282,7 +285,7 @@ async fn a_foreign_host_is_421_over_tcp_and_no_matter_over_the_unix_socket() {
 async fn the_unix_socket_serves_keeps_alive_and_is_gone_after_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("nearside.sock");
-    let wire = Wire::with(1, &format!("listen.unix = \"{}\"", path.display()), echo).await;
+    let wire = Wire::with(1, &format!("{CACHED}listen.unix = \"{}\"", path.display()), echo).await;
     let mut unix = connect_unix(&path).await;
     for hit in [false, true, true] {
         let got = exchange(&mut unix, &request("GET", "/u?x=1", &["Host: any"], b""), false).await.unwrap();
@@ -336,7 +339,7 @@ async fn a_missing_or_wrong_token_is_401_and_the_token_goes_no_further() {
 
 #[tokio::test]
 async fn pipelined_requests_are_answered_in_order_with_a_refusal_among_them() {
-    let wire = Wire::one(echo).await;
+    let wire = Wire::with(1, CACHED, echo).await;
     let mut stream = wire.connect().await;
     let bytes = [
         request("GET", "/1", &[], b""),
@@ -426,7 +429,7 @@ async fn over_h2(
 
 #[tokio::test]
 async fn h2c_is_served_from_the_same_store_and_many_streams_at_once() {
-    let (wire, tasks) = (Wire::one(echo).await, Tasks::new());
+    let (wire, tasks) = (Wire::with(1, CACHED, echo).await, Tasks::new());
     let mut sender = h2c(&wire, &tasks).await;
     let (status, headers, body) = over_h2(&mut sender, "GET", "http://localhost/a?x=%2F", &[], vec![]).await;
     assert_eq!((status, &body[..]), (200, &b"/a?x=%2F"[..]));

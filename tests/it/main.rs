@@ -49,6 +49,8 @@ mod proof;
 #[cfg(test)]
 mod propagation;
 #[cfg(test)]
+mod readers;
+#[cfg(test)]
 mod recovery;
 #[cfg(test)]
 mod rfc9111;

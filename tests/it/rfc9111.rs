@@ -12,6 +12,11 @@ const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
+/// One region that answers by `script`, and a sidecar that caches what no route names.
+async fn cached(script: impl Fn(&Message) -> Say + Send + Sync + 'static) -> Wire {
+    Wire::with(1, "cache.unrouted = \"cache\"\n", script).await
+}
+
 /// Whether `text` is this number, or a little more: the tests' time goes on while they run.
 fn says(text: &str, number: i64) -> bool {
     text.parse().is_ok_and(|found: i64| (number..number + 50).contains(&found))
@@ -31,7 +36,7 @@ fn asked(wire: &Wire) -> usize {
 /// Stores what `lines` say, lets `age` pass, and tells whether the reply is then served without asking.
 async fn is_fresh_after(lines: &str, age: u64) -> bool {
     let say = reply(200, lines, "x");
-    let wire = Wire::one(move |_| say.clone()).await;
+    let wire = cached(move |_| say.clone()).await;
     assert!(!wire.get("/a", &[]).await.is_hit());
     wire.pass(secs(age));
     let hit = wire.get("/a", &[]).await.is_hit();
@@ -61,7 +66,7 @@ async fn section_4_2_1_s_maxage_counts_before_max_age_and_max_age_before_expires
 
 #[tokio::test]
 async fn section_5_3_expires_counts_from_date() {
-    let wire = Wire::one(|_| reply(200, "", "")).await;
+    let wire = cached(|_| reply(200, "", "")).await;
     let dates = (wire.date(0), wire.date(600));
     wire.says_always(reply(200, &format!("Date: {}\nExpires: {}", dates.0, dates.1), "x"));
     wire.get("/a", &[]).await;
@@ -97,7 +102,7 @@ async fn section_4_2_2_there_is_no_heuristic_freshness() {
 async fn section_4_2_3_age_and_an_old_date_count_against_the_lifetime() {
     assert!(is_fresh_after("Cache-Control: max-age=1000\nAge: 600", 340).await);
     assert!(!is_fresh_after("Cache-Control: max-age=1000\nAge: 600", 401).await);
-    let wire = Wire::one(|_| reply(200, "", "")).await;
+    let wire = cached(|_| reply(200, "", "")).await;
     let old = wire.date(-600);
     wire.says_always(reply(200, &format!("Cache-Control: max-age=1000\nDate: {old}"), "x"));
     wire.get("/a", &[]).await;
@@ -111,7 +116,7 @@ async fn section_4_2_3_age_and_an_old_date_count_against_the_lifetime() {
 
 #[tokio::test]
 async fn section_5_1_a_stored_reply_states_its_age_and_a_fetched_one_what_it_came_with() {
-    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=1000\nAge: 70", "x")).await;
+    let wire = cached(|_| reply(200, "Cache-Control: max-age=1000\nAge: 70", "x")).await;
     let miss = wire.get("/a", &[]).await;
     assert!(says(miss.header("age"), 70) && miss.all("age").len() == 1, "{miss:?}");
     wire.pass(secs(200));
@@ -125,7 +130,7 @@ async fn section_3_1_status_headers_and_bytes_of_a_hit_are_the_regions_own() {
     let lines = "Cache-Control: max-age=60\nContent-Type: text/x; charset=y\nX-Two: a\nX-Two: b\nETag: W/\"q\"\n\
                  Content-Encoding: gzip\nDate: Fri, 15 Jan 2027 08:00:00 GMT";
     let say = reply(203, lines, "\u{1f}\u{8b}not really gzip\0\r\n");
-    let wire = Wire::one(move |_| say.clone()).await;
+    let wire = cached(move |_| say.clone()).await;
     let (miss, hit) = (wire.get("/a", &[]).await, wire.get("/a", &[]).await);
     assert!(!miss.is_hit() && hit.is_hit());
     for got in [&miss, &hit] {
@@ -147,7 +152,7 @@ async fn section_3_what_must_not_be_stored_is_not() {
         "Cache-Control: max-age=60\nVary: *",
     ] {
         let say = reply(200, lines, "x");
-        let wire = Wire::one(move |_| say.clone()).await;
+        let wire = cached(move |_| say.clone()).await;
         for _ in 0..2 {
             let got = wire.get("/a", &[]).await;
             assert_eq!((got.is_hit(), got.parameter("stored"), got.text()), (false, None, "x"), "{lines}");
@@ -159,7 +164,7 @@ async fn section_3_what_must_not_be_stored_is_not() {
 
 #[tokio::test]
 async fn section_3_an_error_is_not_stored_but_a_404_with_a_lifetime_is() {
-    let wire = Wire::one(|_| reply(404, "Cache-Control: max-age=60", "none")).await;
+    let wire = cached(|_| reply(404, "Cache-Control: max-age=60", "none")).await;
     wire.get("/a", &[]).await;
     let hit = wire.get("/a", &[]).await;
     assert_eq!((hit.status(), hit.is_hit(), hit.text()), (404, true, "none"));
@@ -175,7 +180,7 @@ async fn section_3_an_error_is_not_stored_but_a_404_with_a_lifetime_is() {
 async fn section_5_2_2_3_must_understand_allows_known_statuses_only_and_lifts_no_store() {
     for (status, stored) in [(200, true), (404, true), (299, false), (418, false)] {
         let say = reply(status, "Cache-Control: must-understand, no-store, max-age=60", "x");
-        let wire = Wire::one(move |_| say.clone()).await;
+        let wire = cached(move |_| say.clone()).await;
         wire.get("/a", &[]).await;
         assert_eq!(wire.get("/a", &[]).await.is_hit(), stored, "{status}");
         wire.end().await;
@@ -184,7 +189,7 @@ async fn section_5_2_2_3_must_understand_allows_known_statuses_only_and_lifts_no
 
 #[tokio::test]
 async fn section_5_2_2_4_no_cache_is_validated_before_each_use() {
-    let wire = Wire::one(|request| match request.header("if-none-match") {
+    let wire = cached(|request| match request.header("if-none-match") {
         "" => reply(200, "Cache-Control: no-cache, max-age=60\nETag: \"1\"", "x"),
         _ => reply(304, "ETag: \"1\"", ""),
     })
@@ -203,7 +208,7 @@ async fn section_5_2_2_4_no_cache_is_validated_before_each_use() {
 async fn section_5_2_2_7_fields_that_are_one_callers_reach_him_and_are_not_stored() {
     for directive in ["private=\"set-cookie, x-mine\"", "no-cache=\"set-cookie, x-mine\""] {
         let lines = format!("Cache-Control: public, max-age=60, {directive}\nSet-Cookie: a=b\nX-Mine: 1\nX-All: 2");
-        let wire = Wire::one(move |_| reply(200, &lines, "x")).await;
+        let wire = cached(move |_| reply(200, &lines, "x")).await;
         let first = wire.get("/a", &[]).await;
         assert_eq!((first.header("set-cookie"), first.header("x-mine")), ("a=b", "1"), "{directive}");
         let second = wire.get("/a", &[]).await;
@@ -216,7 +221,7 @@ async fn section_5_2_2_7_fields_that_are_one_callers_reach_him_and_are_not_store
 /// A region that answered once, and then fails: what does the caller get once the reply is stale?
 async fn stale_while_failing(lines: &str, failure: Say, caller: &[&str]) -> Message {
     let first = reply(200, lines, "old");
-    let wire = Wire::one(move |_| first.clone()).await;
+    let wire = cached(move |_| first.clone()).await;
     wire.get("/a", &[]).await;
     wire.says_always(failure);
     wire.pass(secs(100));
@@ -266,7 +271,7 @@ fn in_your_language(request: &Message) -> Say {
 
 #[tokio::test]
 async fn section_4_1_each_selection_of_vary_has_its_own_reply() {
-    let wire = Wire::one(in_your_language).await;
+    let wire = cached(in_your_language).await;
     let callers: [&[&str]; 4] =
         [&[], &["Accept-Language: de"], &["Accept-Language: en"], &["Accept-Language: de, en;q=0.5"]];
     for caller in callers {
@@ -283,7 +288,7 @@ async fn section_4_1_each_selection_of_vary_has_its_own_reply() {
 
 #[tokio::test]
 async fn section_4_1_a_stale_variant_is_validated_by_itself() {
-    let wire = Wire::one(|request| {
+    let wire = cached(|request| {
         let language = request.header("accept-language").to_owned();
         let tag = format!("\"{language}\"");
         match request.header("if-none-match") == tag {
@@ -306,7 +311,7 @@ async fn section_4_1_a_stale_variant_is_validated_by_itself() {
 
 #[tokio::test]
 async fn section_4_1_a_reply_that_varies_by_the_callers_agent_is_nobody_elses() {
-    let wire = Wire::one(|request| {
+    let wire = cached(|request| {
         let agent = request.header("user-agent").to_owned();
         reply(200, "Cache-Control: max-age=60\nVary: User-Agent", &agent)
     })
@@ -320,7 +325,7 @@ async fn section_4_1_a_reply_that_varies_by_the_callers_agent_is_nobody_elses() 
 
 #[tokio::test]
 async fn section_5_2_1_4_no_cache_asks_end_to_end_and_renews_the_store() {
-    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60", "one")).await;
+    let wire = cached(|_| reply(200, "Cache-Control: max-age=60", "one")).await;
     wire.get("/a", &[]).await;
     wire.says_always(reply(200, "Cache-Control: max-age=60", "two"));
     for (line, sent) in [("Cache-Control: no-cache", "cache-control"), ("Pragma: no-cache", "pragma")] {
@@ -335,7 +340,7 @@ async fn section_5_2_1_4_no_cache_asks_end_to_end_and_renews_the_store() {
 
 #[tokio::test]
 async fn section_5_2_1_5_no_store_leaves_nothing_behind() {
-    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60", "x")).await;
+    let wire = cached(|_| reply(200, "Cache-Control: max-age=60", "x")).await;
     let got = wire.get("/a", &["Cache-Control: no-store"]).await;
     assert_eq!((got.text(), got.parameter("stored")), ("x", None));
     assert!(!wire.get("/a", &[]).await.is_hit());
@@ -352,7 +357,7 @@ async fn section_5_2_1_1_and_5_2_1_3_max_age_and_min_fresh_ask_for_a_younger_rep
         ("Cache-Control: min-fresh=200", true),
         ("Cache-Control: min-fresh=301", false),
     ] {
-        let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=600", "x")).await;
+        let wire = cached(|_| reply(200, "Cache-Control: max-age=600", "x")).await;
         wire.get("/a", &[]).await;
         wire.pass(secs(300));
         assert_eq!(wire.get("/a", &[line]).await.is_hit(), hit, "{line}");
@@ -371,7 +376,7 @@ async fn section_5_2_1_2_max_stale_takes_a_stale_reply_labelled_unless_the_reply
         ("s-maxage=60", "Cache-Control: max-stale", false),
     ] {
         let say = reply(200, &format!("Cache-Control: {said}"), "x");
-        let wire = Wire::one(move |_| say.clone()).await;
+        let wire = cached(move |_| say.clone()).await;
         wire.get("/a", &[]).await;
         wire.pass(secs(100));
         let got = wire.get("/a", &[line]).await;
@@ -385,7 +390,7 @@ async fn section_5_2_1_2_max_stale_takes_a_stale_reply_labelled_unless_the_reply
 
 #[tokio::test]
 async fn section_5_2_1_7_only_if_cached_is_answered_from_the_store_or_with_504() {
-    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60", "x")).await;
+    let wire = cached(|_| reply(200, "Cache-Control: max-age=60", "x")).await;
     let only = "Cache-Control: only-if-cached";
     let none = wire.get("/a", &[only]).await;
     assert_eq!((none.status(), none.header("content-type"), asked(&wire)), (504, "application/problem+json", 0));
@@ -408,7 +413,7 @@ async fn section_3_5_a_reply_to_authorization_is_shared_only_when_it_says_so() {
         ("s-maxage=60", true),
     ] {
         let say = reply(200, &format!("Cache-Control: {said}"), "x");
-        let wire = Wire::one(move |_| say.clone()).await;
+        let wire = cached(move |_| say.clone()).await;
         wire.get("/a", &["Authorization: Bearer one"]).await;
         assert_eq!(wire.last_seen().header("authorization"), "Bearer one");
         assert_eq!(wire.get("/a", &["Authorization: Bearer two"]).await.is_hit(), stored, "{said}");

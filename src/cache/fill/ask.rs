@@ -21,8 +21,9 @@ use crate::freshness::switch::{Rule, is_on};
 use crate::freshness::words::{Generation, RecordId};
 use crate::limits;
 use crate::origin::region::Purpose;
-use crate::origin::reply::Outgoing;
+use crate::origin::reply::{Outgoing, Reply};
 use crate::request::Admitted;
+use crate::response::Cookies;
 use crate::serve::Sidecar;
 
 /// One representation to be asked for.
@@ -150,17 +151,41 @@ pub fn dressed(
 }
 
 /// What an entry keeps of the headers of the request it answers: all but what describes that one request.
-pub fn kept(request: &Outgoing) -> HeaderMap {
+pub fn kept(request: &Outgoing, route: &Route) -> HeaderMap {
     let mut kept = request.headers.clone();
-    for name in &ALONG {
-        kept.remove(name);
-    }
+    unkeyed(route).for_each(|name| drop(kept.remove(name)));
     kept
 }
 
 /// Headers that describe the request, not what is asked for: they go along from the fill's first reader.
 pub const ALONG: [HeaderName; 3] =
     [HeaderName::from_static("traceparent"), HeaderName::from_static("x-request-id"), header::USER_AGENT];
+
+/// Those of them that are no part of the keys of `route`.
+fn unkeyed(route: &Route) -> impl Iterator<Item = HeaderName> {
+    let identity = match &route.identity {
+        IdentityMode::Exact(names) => &names[..],
+        IdentityMode::Sidecar(_) => &[],
+    };
+    ALONG.into_iter().filter(move |name| !route.forward.contains(name) && !identity.contains(name))
+}
+
+/// Whether a reply is the same for all whose requests have its key: by its `Vary`, a region may give another one only for
+/// headers that are in the key, or that never reach a region.
+pub fn is_for_all(entry: &Entry, route: &Route) -> bool {
+    let lines = entry.content.lines().filter(|(name, _)| *name == header::VARY.as_str()).map(|(_, line)| line);
+    let varies_by = policy::storing::nominated_by(lines);
+    varies_by.is_some_and(|names| unkeyed(route).all(|name| !names.contains(&name)))
+}
+
+/// The cookies that a reply brings the caller whose request it answers. What a region sets for the sidecar's own
+/// credentials is no caller's.
+pub fn cookies(reply: &Reply, route: &Route) -> Cookies {
+    match route.identity {
+        IdentityMode::Exact(_) => Cookies::of(&reply.headers),
+        IdentityMode::Sidecar(_) => Cookies::NONE,
+    }
+}
 
 /// The request that regions get for a routed path.
 pub fn routed_request(admitted: &Admitted, route: &Route) -> Outgoing {
@@ -172,7 +197,7 @@ pub fn routed_request(admitted: &Admitted, route: &Route) -> Outgoing {
         }
     };
     copy(&header::ACCEPT);
-    ALONG.iter().for_each(&mut copy);
+    unkeyed(route).for_each(|name| copy(&name));
     route.forward.iter().for_each(&mut copy);
     if let IdentityMode::Exact(names) = &route.identity {
         names.iter().for_each(&mut copy);

@@ -58,8 +58,8 @@ impl Errors {
     pub(super) fn note(&self, key: &Key, generation: Generation, filled: &Filled, now: Moment) {
         let (what, body) = match filled {
             Filled::Failed(failed) => {
-                let body = failed.best_error.as_ref().map_or(0, |error| error.weight());
-                (What::Failed(failed.clone()), body)
+                let body = failed.best_error.as_ref().map_or(0, |error| error.entry.weight());
+                (What::Failed(failed.for_others()), body)
             }
             Filled::TooLarge => (What::TooLarge, 0),
             Filled::Got(_) | Filled::Busy => return,
@@ -115,9 +115,11 @@ mod tests {
     use super::*;
     use crate::cache::content::Content;
     use crate::cache::entry::{Entry, Hold};
+    use crate::cache::fill::BestError;
     use crate::cache::key::{KeyBuffer, Seed};
     use crate::clock::Span;
     use crate::freshness::words::RegionId;
+    use crate::response::Cookies;
 
     const G: Generation = Generation(0);
 
@@ -138,7 +140,7 @@ mod tests {
             age_at_receipt: Span::default(),
             hold: Hold::Passing,
         };
-        let best_error = Some(Arc::new(error));
+        let best_error = Some(BestError { entry: Arc::new(error), cookies: Cookies::NONE });
         Filled::Failed(Arc::new(Failed { best_error, asked: Vec::new(), below_floor: false }))
     }
 

@@ -14,6 +14,7 @@ mod aged;
 mod flood;
 mod freshness;
 mod nonsense;
+mod readers;
 mod settling;
 mod silence;
 mod standing;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 
 use super::ask::ALONG;
-use super::{Ask, Failed, Filled, Got, Pilot};
+use super::{Ask, Failed, Filled, Got, Pilot, best_error};
 use crate::cache::content::Content;
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::KeyBuffer;
@@ -16,6 +16,7 @@ use crate::cache::policy::{self, HeadEffect, Renewal, Stored, fields};
 use crate::cache::store::Put;
 use crate::origin::race::{First, Question, Race, Terms};
 use crate::origin::reply::{Failure, Outgoing, Reply};
+use crate::response::Cookies;
 use crate::serve::Sidecar;
 
 /// Runs one fill to its end.
@@ -46,7 +47,7 @@ pub(super) async fn run(mut pilot: Pilot, mut ask: Ask) {
             return pilot.land(Filled::TooLarge);
         }
         let asked = sidecar.attempted(&tally.legs);
-        let best_error = tally.best_error.as_ref().map(|reply| Arc::new(Entry::passing(reply)));
+        let best_error = tally.best_error.as_ref().map(|reply| best_error(reply, Cookies::of(&reply.headers)));
         return pilot.fail(Failed { best_error, asked, below_floor: false });
     }
 }
@@ -67,7 +68,7 @@ fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
     let fwd_status = reply.status.as_u16();
     let got = |entry: Arc<Entry>, stored: bool| {
         let shareable = stored && !varies_by_caller(&entry);
-        Got { entry, fwd_status, stored, shareable, label: None }
+        Got { entry, fwd_status, stored, shareable, label: None, cookies: Cookies::of(&reply.headers) }
     };
     let target = &ask.request.path_and_query;
     if ask.request.method == Method::HEAD {
@@ -102,7 +103,7 @@ fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
             if fields::withholds(&reply.headers) {
                 // What is stored lacks what is the first reader's alone (5.2.2.7).
                 let entry = Arc::new(Entry::passing(reply));
-                return Some(Got { entry, fwd_status, stored, shareable: false, label: None });
+                return Some(Got { shareable: false, ..got(entry, stored) });
             }
             got(entry, stored)
         }

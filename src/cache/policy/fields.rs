@@ -59,10 +59,12 @@ pub fn kept(headers: &HeaderMap, received: Wall) -> HeaderMap {
     kept
 }
 
-/// Whether [`kept`] leaves out a field that the caller who asked must still get.
+/// Whether [`kept`] leaves out a field that the caller who asked must still get. No entry holds a cookie: it goes another
+/// way.
 pub fn withholds(headers: &HeaderMap) -> bool {
     let said = Said::of(headers);
-    said.private.fields().iter().chain(said.no_cache.fields()).any(|name| headers.contains_key(name))
+    let mut fields = said.private.fields().iter().chain(said.no_cache.fields());
+    fields.any(|name| *name != header::SET_COOKIE && headers.contains_key(name))
 }
 
 fn withhold(headers: &mut HeaderMap) {

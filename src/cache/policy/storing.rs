@@ -1,6 +1,6 @@
 //! Owns whether a reply may be stored for everybody (RFC 9111, 3 and 3.5), and what `Vary` makes of it (4.1).
 
-use http::{HeaderMap, HeaderName, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use super::directives::{Delta, Extent, Said};
 use super::validators::has_validator;
@@ -11,9 +11,9 @@ use crate::origin::reply::Reply;
 /// What to keep of `reply` to a request of `method` with `headers`; `None` when it must not be stored, or could never be
 /// used.
 ///
-/// Stricter than the RFC in two places. A reply with `Set-Cookie` is stored only when it says `public` or keeps the
-/// cookie out itself: what is stored here is for every caller. And one that states no lifetime is stored only when it
-/// can be validated, since there is no heuristic.
+/// Stricter than the RFC in two places. What has to do with cookies, in the request or in the reply, is stored only when
+/// the reply says `public` or keeps its cookie out itself: what is stored here is for every caller. And a reply that states
+/// no lifetime is stored only when it can be validated, since there is no heuristic.
 pub fn storable(method: &Method, headers: &HeaderMap, reply: &Reply) -> Option<Stored> {
     if *method != Method::GET || headers.contains_key(header::RANGE) || Asked::of(headers).no_store {
         return None;
@@ -43,15 +43,21 @@ fn may_be_shared(said: &Said, request: &HeaderMap, reply: &HeaderMap) -> bool {
     let said_so = said.public || said.must_revalidate || matches!(said.s_maxage, Delta::Seconds(_));
     let kept_out = |name: &HeaderName| said.private.fields().contains(name) || said.no_cache.fields().contains(name);
     let cookie = reply.contains_key(header::SET_COOKIE) && !kept_out(&header::SET_COOKIE);
-    (said_so || !request.contains_key(header::AUTHORIZATION)) && (said.public || !cookie)
+    let with_cookies = cookie || request.contains_key(header::COOKIE);
+    (said_so || !request.contains_key(header::AUTHORIZATION)) && (said.public || !with_cookies)
 }
 
 /// The request headers that `Vary` nominates, sorted, each once; `None` for `*`, and for what cannot be read or is too
 /// long, which would never match.
 pub fn nominated(headers: &HeaderMap) -> Option<Box<[HeaderName]>> {
+    nominated_by(headers.get_all(header::VARY).iter().map(HeaderValue::as_bytes))
+}
+
+/// The same of the lines of `Vary`.
+pub fn nominated_by<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Box<[HeaderName]>> {
     let mut names = Vec::new();
-    for line in headers.get_all(header::VARY) {
-        for name in line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+    for line in lines {
+        for name in line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
             match name {
                 b"" => {}
                 b"*" => return None,

@@ -14,7 +14,7 @@ use crate::cache::entry::{Entry, Hold};
 use crate::clock::{Moment, Span};
 use crate::freshness::words::RegionId;
 use crate::limits;
-use crate::response::{Bound, CacheLine, Detail, show};
+use crate::response::{Bound, CacheLine, Cookies, Detail, show};
 
 fn entry(status: u16, lines: &[(&'static str, &'static str)], body: &str) -> Arc<Entry> {
     let lines = lines.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
@@ -90,7 +90,12 @@ async fn a_stored_reply_is_what_hyper_would_have_written() {
                 ..CacheLine::default()
             };
             let (stored, head) = (entry.clone(), method == "HEAD");
-            let shown = move || Shown { entry: stored.clone(), age: Some(7), not_modified, head, line };
+            let cookie = HeaderValue::from_static("a=b; Secure");
+            let cookies = Cookies::of(&HeaderMap::from_iter([(http::header::SET_COOKIE, cookie)]));
+            let shown = move || {
+                let (entry, cookies) = (stored.clone(), cookies.clone());
+                Shown { entry, age: Some(7), not_modified, head, cookies, line }
+            };
             let mut ours = Vec::new();
             let body = put(&shown(), &names(), &mut ours);
             ours.extend_from_slice(body.as_deref().unwrap_or_default());

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use super::super::wire::{Say, Wire, reply};
-use super::{asked, says, secs, silence, ttl};
+use super::super::wire::{Say, reply};
+use super::{asked, cached, says, secs, silence, ttl};
 
 #[tokio::test]
 async fn rfc_9110_section_7_6_1_hop_by_hop_and_connection_named_headers_go_no_further_either_way() {
@@ -15,7 +15,7 @@ async fn rfc_9110_section_7_6_1_hop_by_hop_and_connection_named_headers_go_no_fu
          Proxy-Authenticate: Basic\nProxy-Connection: x\nTrailer: x-t\nX-End: region",
         "x",
     );
-    let wire = Wire::one(move |_| say.clone()).await;
+    let wire = cached(move |_| say.clone()).await;
     let lines = [
         "Connection: keep-alive, x-hop",
         "X-Hop: caller",
@@ -51,7 +51,7 @@ async fn rfc_9110_section_7_6_1_hop_by_hop_and_connection_named_headers_go_no_fu
 
 #[tokio::test]
 async fn rfc_9211_cache_status_says_how_each_answer_came() {
-    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=600\nCache-Status: inner; hit", "x")).await;
+    let wire = cached(|_| reply(200, "Cache-Control: max-age=600\nCache-Status: inner; hit", "x")).await;
     let miss = wire.get("/a", &[]).await;
     assert_eq!(miss.all("cache-status"), ["inner; hit", "nearside; fwd=uri-miss; fwd-status=200; stored; detail=r0"]);
     wire.pass(secs(100));
@@ -75,7 +75,7 @@ async fn section_4_concurrent_misses_share_one_request_and_say_so() {
     let gate = Arc::new(Semaphore::new(0));
     let (own, head) =
         (gate.clone(), b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 1\r\n\r\n".to_vec());
-    let wire = Wire::one(move |request| match request.target() {
+    let wire = cached(move |request| match request.target() {
         "/a" => Say::Gated(head.clone(), own.clone(), b"x".to_vec()),
         _ => reply(204, "", ""),
     })
@@ -95,7 +95,7 @@ async fn section_4_concurrent_misses_share_one_request_and_say_so() {
 
 #[tokio::test]
 async fn section_3_3_a_range_passes_through_and_is_not_stored() {
-    let wire = Wire::one(|request| match request.header("range") {
+    let wire = cached(|request| match request.header("range") {
         "" => reply(200, "Cache-Control: max-age=60", "0123456789"),
         _ => reply(206, "Cache-Control: max-age=60\nContent-Range: bytes 2-4/10", "234"),
     })
@@ -114,7 +114,7 @@ async fn section_3_3_a_range_passes_through_and_is_not_stored() {
 
 #[tokio::test]
 async fn section_2_the_query_belongs_to_the_key_byte_for_byte() {
-    let wire = Wire::one(|request| reply(200, "Cache-Control: max-age=60", request.target())).await;
+    let wire = cached(|request| reply(200, "Cache-Control: max-age=60", request.target())).await;
     let targets =
         ["/a", "/a?", "/a?x=1", "/a?x=2", "/a?x=%31", "/a?x=1&", "/A", "/a/", "/%61", "//a", "/a;v=1", "/a'"];
     for target in targets {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use super::super::wire::{Say, Wire, reply};
-use super::{asked, says, secs, silence};
+use super::super::wire::{Say, reply};
+use super::{asked, cached, says, secs, silence};
 
 #[tokio::test]
 async fn section_4_3_1_what_is_stale_is_asked_about_with_its_own_validators() {
     let lines = "Cache-Control: max-age=60\nETag: \"v1\"\nLast-Modified: Fri, 01 Jan 2016 00:00:00 GMT";
     let say = reply(200, lines, "x");
-    let wire = Wire::one(move |_| say.clone()).await;
+    let wire = cached(move |_| say.clone()).await;
     wire.get("/a", &["If-None-Match: \"mine\"", "If-Modified-Since: Thu, 01 Jan 2015 00:00:00 GMT"]).await;
     let first = wire.last_seen();
     assert!(!first.has("if-none-match") && !first.has("if-modified-since"), "the whole is asked for: {first:?}");
@@ -28,7 +28,7 @@ async fn section_4_3_2_a_callers_condition_is_answered_from_the_store() {
     let lines = "Cache-Control: max-age=60\nETag: \"v1\"\nLast-Modified: Fri, 01 Jan 2016 00:00:00 GMT\nVary: x-a\n\
                  Content-Type: text/plain";
     let say = reply(200, lines, "x");
-    let wire = Wire::one(move |_| say.clone()).await;
+    let wire = cached(move |_| say.clone()).await;
     wire.get("/a", &[]).await;
     for (condition, status) in [
         ("If-None-Match: \"v1\"", 304),
@@ -53,7 +53,7 @@ async fn section_4_3_2_a_callers_condition_is_answered_from_the_store() {
 
 #[tokio::test]
 async fn section_4_3_2_a_condition_on_a_miss_is_answered_from_the_fetched_whole() {
-    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60\nETag: \"v1\"", "x")).await;
+    let wire = cached(|_| reply(200, "Cache-Control: max-age=60\nETag: \"v1\"", "x")).await;
     assert_eq!(wire.get("/a", &["If-None-Match: \"v1\""]).await.status(), 304);
     let whole = wire.get("/a", &[]).await;
     assert_eq!((whole.is_hit(), whole.text()), (true, "x"));
@@ -62,7 +62,7 @@ async fn section_4_3_2_a_condition_on_a_miss_is_answered_from_the_fetched_whole(
 
 #[tokio::test]
 async fn section_4_3_4_a_304_renews_the_stored_reply_and_updates_its_headers() {
-    let wire = Wire::one(|request| match request.header("if-none-match") {
+    let wire = cached(|request| match request.header("if-none-match") {
         "" => reply(200, "Cache-Control: max-age=60\nETag: \"v1\"\nX-Kept: 1\nX-New: old\nX-New: older", "whole"),
         _ => reply(304, "Cache-Control: max-age=600\nETag: \"v1\"\nX-New: new\nContent-Length: 999", ""),
     })
@@ -83,7 +83,7 @@ async fn section_4_3_4_a_304_renews_the_stored_reply_and_updates_its_headers() {
 
 #[tokio::test]
 async fn section_4_3_4_a_304_about_another_reply_is_asked_again_in_full() {
-    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60\nETag: \"v1\"", "one")).await;
+    let wire = cached(|_| reply(200, "Cache-Control: max-age=60\nETag: \"v1\"", "one")).await;
     wire.get("/a", &[]).await;
     wire.says(|request| match request.header("if-none-match") {
         "" => reply(200, "Cache-Control: max-age=60\nETag: \"v2\"", "two"),
@@ -99,7 +99,7 @@ async fn section_4_3_4_a_304_about_another_reply_is_asked_again_in_full() {
 
 #[tokio::test]
 async fn section_4_3_4_a_304_that_forbids_storing_is_served_and_what_was_stored_goes() {
-    let wire = Wire::one(|request| match request.header("if-none-match") {
+    let wire = cached(|request| match request.header("if-none-match") {
         "" => reply(200, "Cache-Control: max-age=60\nETag: \"v1\"", "one"),
         _ => reply(304, "Cache-Control: no-store\nETag: \"v1\"", ""),
     })
@@ -114,7 +114,7 @@ async fn section_4_3_4_a_304_that_forbids_storing_is_served_and_what_was_stored_
 
 #[tokio::test]
 async fn section_4_3_3_a_full_reply_replaces_the_stored_one() {
-    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60\nETag: \"v1\"\nX-Old: 1", "one")).await;
+    let wire = cached(|_| reply(200, "Cache-Control: max-age=60\nETag: \"v1\"\nX-Old: 1", "one")).await;
     wire.get("/a", &[]).await;
     wire.says_always(reply(200, "Cache-Control: max-age=60\nETag: \"v2\"", "two"));
     wire.pass(secs(61));
@@ -126,7 +126,7 @@ async fn section_4_3_3_a_full_reply_replaces_the_stored_one() {
 
 #[tokio::test]
 async fn section_4_head_is_answered_from_a_stored_get() {
-    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60\nETag: \"1\"", "12345")).await;
+    let wire = cached(|_| reply(200, "Cache-Control: max-age=60\nETag: \"1\"", "12345")).await;
     wire.get("/a", &[]).await;
     let head = wire.ask("HEAD", "/a", &[], b"").await;
     assert_eq!((head.status(), head.is_hit(), head.all("content-length")), (200, true, vec!["5"]));
@@ -137,7 +137,7 @@ async fn section_4_head_is_answered_from_a_stored_get() {
 
 #[tokio::test]
 async fn section_3_a_reply_to_head_is_passed_on_and_does_not_stand_for_a_get() {
-    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60", "12345")).await;
+    let wire = cached(|_| reply(200, "Cache-Control: max-age=60", "12345")).await;
     let head = wire.ask("HEAD", "/a", &[], b"").await;
     assert_eq!((head.status(), head.all("content-length"), head.is_hit()), (200, vec!["5"], false));
     assert_eq!(wire.last_seen().method(), "HEAD");
@@ -149,7 +149,7 @@ async fn section_3_a_reply_to_head_is_passed_on_and_does_not_stand_for_a_get() {
 #[tokio::test]
 async fn section_4_3_5_a_head_freshens_the_stored_get_or_shows_that_it_is_out_of_date() {
     for (tag, body, still) in [("\"1\"", "12345", true), ("\"2\"", "12345", false), ("\"1\"", "123456", false)] {
-        let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60\nETag: \"1\"", "12345")).await;
+        let wire = cached(|_| reply(200, "Cache-Control: max-age=60\nETag: \"1\"", "12345")).await;
         wire.get("/a", &[]).await;
         wire.pass(secs(61));
         wire.says_always(reply(200, &format!("Cache-Control: max-age=60\nETag: {tag}"), body));
@@ -163,7 +163,7 @@ async fn section_4_3_5_a_head_freshens_the_stored_get_or_shows_that_it_is_out_of
 
 /// Stores `/a`, sends `request` whose reply is `said`, and tells whether `/a` is still served without asking.
 async fn survives(method: &str, target: &str, said: Say) -> bool {
-    let wire = Wire::one(|_| reply(200, "Cache-Control: max-age=60\nVary: x-a", "x")).await;
+    let wire = cached(|_| reply(200, "Cache-Control: max-age=60\nVary: x-a", "x")).await;
     wire.get("/a", &["X-A: 1"]).await;
     wire.get("/a", &["X-A: 2"]).await;
     wire.says_always(said);
@@ -207,7 +207,7 @@ async fn section_4_4_a_reply_that_was_asked_for_before_the_invalidation_is_not_s
     let gate = Arc::new(Semaphore::new(0));
     let (own, head) =
         (gate.clone(), b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 3\r\n\r\n".to_vec());
-    let wire = Wire::one(move |request| match request.method() {
+    let wire = cached(move |request| match request.method() {
         "GET" => Say::Gated(head.clone(), own.clone(), b"old".to_vec()),
         _ => reply(204, "", ""),
     })
@@ -226,7 +226,7 @@ async fn section_4_4_a_reply_that_was_asked_for_before_the_invalidation_is_not_s
 
 #[tokio::test]
 async fn section_4_3_2_conditions_that_only_the_origin_may_judge_pass_through() {
-    let wire = Wire::one(|request| match request.has("if-match") || request.has("if-unmodified-since") {
+    let wire = cached(|request| match request.has("if-match") || request.has("if-unmodified-since") {
         true => reply(412, "", ""),
         false => reply(200, "Cache-Control: max-age=60\nETag: \"1\"", "x"),
     })

@@ -126,7 +126,8 @@ async fn a_write_elsewhere_that_names_a_routed_path_moves_its_records() {
 async fn no_cache_joins_no_fill_that_began_before_it_came_and_all_who_wait_share_the_next() {
     for path in [X, "/elsewhere"] {
         let says = |version: u64| shows(version).with("cache-control", "max-age=60");
-        let world = World::new([(50, says(5).into()), (50, says(5).into()), (50, says(5).into())]);
+        let acts = [(50, says(5).into()), (50, says(5).into()), (50, says(5).into())];
+        let world = World::with("[cache]\nunrouted = \"cache\"\n", acts);
         let no_cache = HeaderMap::from_iter([(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))]);
         let plain = world.begin(path);
         tokio::time::sleep(ms(10)).await;
