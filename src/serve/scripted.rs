@@ -101,6 +101,13 @@ pub(crate) struct Script {
     asked: Mutex<Vec<(RegionId, Moment, Arc<Outgoing>)>>,
 }
 
+impl Script {
+    /// Legs sent since [`World::asked`] was called last, which goes on counting.
+    pub(crate) fn asked_so_far(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
 impl Origin for Script {
     fn ask(
         &self,

@@ -177,3 +177,6 @@ async fn read(body: Body) -> Result<axum::body::Bytes, Refused> {
 fn is_too_large(error: &axum::Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<http_body_util::LengthLimitError>())
 }
+
+#[cfg(test)]
+mod tests;
