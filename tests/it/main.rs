@@ -19,6 +19,8 @@ mod demo;
 #[cfg(test)]
 mod door;
 #[cfg(test)]
+mod drill;
+#[cfg(test)]
 mod drop_in;
 #[cfg(test)]
 mod emulator;

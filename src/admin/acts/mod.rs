@@ -153,8 +153,8 @@ impl Acts {
             let Ok(_place) = own.room.try_acquire() else {
                 return Err(Refused::Busy(format!("{} acts are under way; try again shortly", limits::ACTS)));
             };
-            if let Some(target) = asked.changes() {
-                own.journal.note(own.sidecar.clock.now(), by, name, target.clone());
+            for target in asked.changes().iter().flat_map(|target| target.by_record(&own.sidecar())) {
+                own.journal.note(own.sidecar.clock.now(), by, name, target);
             }
             asked.carry_out(&own, by).await
         };

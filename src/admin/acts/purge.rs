@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::target::{Pattern, Target};
+use super::target::{Pattern, Target, shown_by};
 use crate::cache::entry::Entry;
 use crate::cache::key::Key;
 use crate::cache::store::Store;
@@ -85,13 +85,6 @@ async fn by_path(sidecar: &Sidecar, pattern: &Pattern) -> (u64, Vec<Action>) {
     let after = records.into_iter().flat_map(|id| reload(sidecar, Scope::Record(id))).collect();
     sidecar.store.refuse_before(sidecar.clock.now());
     (remove(sidecar, |target, _| pattern.matches(target)).await, after)
-}
-
-/// The records that a routed path shows.
-fn shown_by(sidecar: &Sidecar, path: &str) -> Vec<RecordId> {
-    let matched = sidecar.router.find(path);
-    let records = matched.iter().flat_map(|matched| matched.records());
-    records.filter_map(|(record_type, key)| sidecar.keyring.record(record_type, &key)).collect()
 }
 
 /// Removes what is `wanted`, and counts the entries among it.

@@ -80,6 +80,13 @@ pub(super) fn record_of(sidecar: &Sidecar, text: &str) -> Result<RecordId, Refus
     })
 }
 
+/// The records that a routed path shows.
+pub(super) fn shown_by(sidecar: &Sidecar, path: &str) -> Vec<RecordId> {
+    let matched = sidecar.router.find(path);
+    let records = matched.iter().flat_map(|matched| matched.records());
+    records.filter_map(|(record_type, key)| sidecar.keyring.record(record_type, &key)).collect()
+}
+
 /// The record types that routes name.
 fn types(sidecar: &Sidecar) -> Vec<String> {
     let records = sidecar.router.routes().iter().flat_map(|route| &route.records);
@@ -129,6 +136,19 @@ impl Target {
                     (None, false) => format!("a path of no route ({hash:016x})"),
                 }
             }
+        }
+    }
+
+    /// The same by record where it is one path of a route, so that a record's past can be told.
+    pub(super) fn by_record(&self, sidecar: &Sidecar) -> Vec<Self> {
+        let path = match self {
+            Self::Paths(pattern) => pattern.exact(),
+            Self::Of(_) => None,
+        };
+        let records = path.map(|path| shown_by(sidecar, path)).unwrap_or_default();
+        match records.is_empty() {
+            true => vec![self.clone()],
+            false => records.into_iter().map(|id| Self::Of(Scope::Record(id))).collect(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::purge::walk;
-use super::target::Target;
+use super::target::{Target, shown_by};
 use super::{Acts, Refused};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::Key;
@@ -50,7 +50,7 @@ pub struct RecordSeen {
     pub generation: u64,
     /// Who announced the newest change.
     pub announced_by: Vec<String>,
-    /// How long ago that was, milliseconds.
+    /// How long ago that was, or that it was asked for anew, milliseconds.
     pub announced_ms_ago: Option<u64>,
     /// The newest announcement is a deletion.
     pub deleted: bool,
@@ -135,9 +135,7 @@ pub(super) async fn inspect(acts: &Acts, target: &Target) -> Inspected {
         }
         Target::Of(_) => {}
         Target::Paths(pattern) => {
-            let exact = pattern.exact().and_then(|path| sidecar.router.find(path));
-            let named = exact.iter().flat_map(|matched| matched.records());
-            records.extend(named.filter_map(|(record_type, key)| sidecar.keyring.record(record_type, &key)));
+            records.extend(pattern.exact().iter().flat_map(|path| shown_by(sidecar, path)));
             let mut note = |entry: Option<Arc<Entry>>, key: &Key| {
                 let Some(entry) = entry else { return };
                 in_all += 1;
@@ -190,13 +188,14 @@ impl Look<'_> {
             freshness.release(id);
             state
         };
+        let announced = state.marker.filter(|marker| marker.regions != RegionSet::ALL);
         RecordSeen {
             record_type: self.sidecar.keyring.type_name(id.record_type).unwrap_or_default().to_owned(),
             key_hash: format!("{:016x}", id.hash),
             floor: stated(state.floor),
             generation: state.generation.0,
-            announced_by: state.marker.map(|marker| self.names(marker.regions)).unwrap_or_default(),
-            announced_ms_ago: state.marker.map(|marker| millis(self.ago(marker.at))),
+            announced_by: announced.map(|marker| self.names(marker.regions)).unwrap_or_default(),
+            announced_ms_ago: announced.map(|marker| millis(self.ago(marker.at))),
             deleted: state.marker.is_some_and(|marker| marker.deleted),
             escaped: state.escaped,
             acts: acts.journal.of(id, self.now),
@@ -211,8 +210,15 @@ impl Look<'_> {
             (Some(floor), None) => format!("floor {floor}, as it was served or asked for anew since"),
         };
         let announced = state.marker.map(|marker| {
-            let (what, by) = (if marker.deleted { "deletion" } else { "change" }, self.names(marker.regions));
-            format!("newest {what} announced by {}, {} s ago", list(&by), self.ago(marker.at).as_secs())
+            let (what, by) = (if marker.deleted { "deletion" } else { "change" }, list(&self.names(marker.regions)));
+            // An order leaves what was announced and sets the time anew.
+            let ordered = state.at_floor && state.generation == state.unversioned;
+            let when = format!("{} s ago", self.ago(marker.at).as_secs());
+            match marker.regions {
+                RegionSet::ALL => format!("asked for anew by an operator, {when}; nothing was announced since"),
+                _ if ordered => format!("newest {what} announced by {by}; asked for anew {when}"),
+                _ => format!("newest {what} announced by {by}, {when}"),
+            }
         });
         let doubted = state.escaped.then(|| {
             "a version jumped or the floor was dropped: answers are labelled until regions agree (R15)".to_owned()
