@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nearside::tasks::Tasks;
 use nearside::world::World;
-use nearside::world::chaos::Latency;
+use nearside::world::chaos::{Latency, Mode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -339,7 +339,11 @@ async fn the_log_is_turned_up_and_down(drill: &Drill) {
     assert_eq!(drill.ctl("log").await, "info\n");
     let said = drill.ctl("log nearside=debug,warn").await;
     assert!(said.starts_with("nearside=debug,warn (before: info)"), "{said}");
-    drill.program.line(|line| line["level"] == "DEBUG").await;
+    // Each try at a region that is gone is told at this level.
+    drill.world.region(0).set(Mode::Off).await;
+    drill.ctl("purge --all").await;
+    drill.program.line(|line| line["level"] == "DEBUG" && line["region"] == drill.world.region(0).name).await;
+    drill.world.region(0).set(Mode::Healthy).await;
     let refused = drill.run("log nearside=loud").await;
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("write a level (`info`)"), "{}", text(&refused.stderr));
