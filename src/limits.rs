@@ -41,8 +41,6 @@ pub const TOKEN_BYTES: u64 = 16 * KIB as u64;
 pub const CONNECTIONS: usize = 4096;
 /// The most that `listen.max_connections` may ask for.
 pub const CONNECTIONS_AT_MOST: usize = 65_536;
-/// Connections open at once to the admin port.
-pub const ADMIN_CONNECTIONS: usize = 64;
 /// Streams open at once on one h2c connection.
 pub const STREAMS_PER_CONNECTION: u32 = 256;
 /// A request's line and headers together, bytes: more is 431.
@@ -308,20 +306,6 @@ pub const RESETS: usize = 256;
 /// Holes remembered per publisher; beyond it the epoch moves at once.
 pub const HOLES_PER_PUBLISHER: usize = 64;
 
-// -- telemetry and the admin port --
-/// Words per labelled metric; what comes after them is counted as `other`.
-pub const METRIC_WORDS: usize = 32;
-/// How long an admin connection may live before it is asked to close; a scrape under way is finished.
-pub const ADMIN_CONNECTION_LIFE: Duration = Duration::from_secs(300);
-/// How long a closing admin connection may take to hand over its last reply.
-pub const ADMIN_LAST_REPLY_WAIT: Duration = Duration::from_secs(5);
-/// How long after its start a sidecar without a lease is `warming`; then it is `degraded`. Weak proof begins 60 s
-/// after Subscribe.
-pub const WARMING: Duration = Duration::from_secs(120);
-/// Lines of one kind that others can provoke (a rejected announcement, an alarm): so many in a window, then a count.
-pub const RATIONED_LINES: (u32, Duration) = (10, Duration::from_secs(60));
-/// What a health probe reads of the answer, bytes.
-pub const PROBE_BYTES: usize = 4 * KIB;
 // -- the protocol (FRESHNESS.md) --
 /// How long a strong proof (a message) carries full-length entries (R9).
 pub const STRONG_LEASE: Duration = Duration::from_secs(15);

@@ -1,9 +1,24 @@
-//! Bounds of what operators do.
+//! Bounds of what operators see and do: telemetry, the admin port, acts.
 
 use std::time::Duration;
 
 use super::{KIB, MIB};
 
+/// Connections open at once to the admin port.
+pub const ADMIN_CONNECTIONS: usize = 64;
+/// Words per labelled metric; what comes after them is counted as `other`.
+pub const METRIC_WORDS: usize = 32;
+/// How long an admin connection may live before it is asked to close; a scrape under way is finished.
+pub const ADMIN_CONNECTION_LIFE: Duration = Duration::from_secs(300);
+/// How long a closing admin connection may take to hand over its last reply.
+pub const ADMIN_LAST_REPLY_WAIT: Duration = Duration::from_secs(5);
+/// How long after its start a sidecar without a lease is `warming`; then it is `degraded`. Weak proof begins 60 s
+/// after Subscribe.
+pub const WARMING: Duration = Duration::from_secs(120);
+/// Lines of one kind that others can provoke (a rejected announcement, an alarm): so many in a window, then a count.
+pub const RATIONED_LINES: (u32, Duration) = (10, Duration::from_secs(60));
+/// What a health probe reads of the answer, bytes.
+pub const PROBE_BYTES: usize = 4 * KIB;
 /// An operator's arguments, bytes; and how long they may take to arrive.
 pub const ACT_BODY_BYTES: usize = 16 * KIB;
 /// See [`ACT_BODY_BYTES`].
