@@ -31,6 +31,16 @@ impl Answer {
         self.line.contains("; hit")
     }
 
+    /// Passed on by one region without a race.
+    pub(crate) fn is_passed(&self) -> bool {
+        self.line.contains("fwd=bypass")
+    }
+
+    /// For how long it says that it holds.
+    pub(crate) fn ttl(&self) -> Option<i64> {
+        self.parameter("ttl=")?.parse().ok()
+    }
+
     /// Why it cannot be called fresh, if it says so.
     pub(crate) fn label(&self) -> Option<&'static str> {
         let detail = self.parameter("detail=")?;

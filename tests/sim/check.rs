@@ -12,11 +12,15 @@ use super::plan::{Plan, Proof, RECOVERY, REGIONS, Style, Window};
 use super::property::{Property, Violation};
 use super::subject::{Seen, path};
 use super::tallies::Tallies;
+use super::truth::Write;
 use super::world::{Told, World};
 
+mod age;
+mod asked;
 mod known;
 
 use known::Known;
+pub(crate) use known::OwnWrite;
 
 /// Compares answers with the truth.
 pub(crate) struct Checker {
@@ -62,16 +66,20 @@ impl Checker {
             if label.is_none() && !self.lenient {
                 self.check(&world.plan, answer, seen, (*key, *raw));
                 self.check_announcer(world, answer, seen, (*key, *place));
+                self.check_own_writes(&world.plan, answer, seen, (*key, *raw));
+                self.check_passed(world, answer, seen, (*key, *place));
             }
             self.check_audit(&world.plan, answer, (*key, *place));
             self.check_bound(&world.plan, answer, (*key, *place));
             if states(&world.plan, *key, *raw) && *raw > self.known.served[*key] {
                 self.known.served[*key] = *raw;
                 self.known.newest_served[*key].push((answer.ended, *raw));
+                self.known.highest[*key] = self.known.highest[*key].max(world.plan.truth.version(*key, *raw));
             }
         }
         if label.is_none() && !self.lenient {
             self.check_age(&world.plan, answer, seen.asked);
+            self.check_wish(world, answer, seen);
         }
     }
 
@@ -85,10 +93,21 @@ impl Checker {
     fn check(&mut self, plan: &Plan, answer: &Answer, seen: &Seen, (key, place): (usize, usize)) {
         let known = self.known.told[key].max(self.known.served[key]);
         let told_only = if plan.announces_versions { known } else { self.known.served[key] };
-        if states(plan, key, place) && place < told_only && self.known.spoiled[key].is_none() {
+        if states(plan, key, place) && place < told_only && !self.known.is_doubtful(plan, key, answer.ended) {
             let (told, served) = (self.known.told[key], self.known.served[key]);
             self.violate(Property::Monotone, answer, Some(key), || {
                 format!("k{key} was shown at place {place}, told {told}, served {served}")
+            });
+        }
+        let version = plan.truth.version(key, place);
+        if answer.is_hit()
+            && self.known.is_back(plan, key, answer.ended)
+            && states(plan, key, place)
+            && version < self.known.highest[key]
+        {
+            let highest = self.known.highest[key];
+            self.violate(Property::Monotone, answer, Some(key), || {
+                format!("k{key} was shown at version {version}, and {highest} is known, which nobody has any more")
             });
         }
         // `Age` counts whole seconds.
@@ -113,7 +132,7 @@ impl Checker {
         let told = self.known.told[key];
         if answer.status == 404
             && plan.announces_versions
-            && self.known.spoiled[key].is_none()
+            && !self.known.is_doubtful(plan, key, answer.ended)
             && place < told
             && plan.truth.is_present(key, told)
         {
@@ -124,9 +143,9 @@ impl Checker {
         };
         // A 404 is outvoted by a 200 (R6). Without versions in announcements nobody can tell whether a second region
         // announces the same change or the next (R4).
-        let told_apart =
-            plan.style != Style::Versions && plan.announces_versions && self.known.spoiled[key].is_none();
-        let held = |w: &Window| w.fault == Fault::IntermediaryAge && near(w, answer.ended);
+        let doubtful = self.known.is_doubtful(plan, key, answer.ended);
+        let told_apart = plan.style != Style::Versions && plan.announces_versions && !doubtful;
+        let held = |w: &Window| holds_copies(w.fault) && near(w, answer.ended);
         let told_apart = told_apart && !plan.windows.iter().any(held);
         let heard = told_apart && at < seen.asked && plan.truth.is_present(key, announced);
         if !heard || place >= announced {
@@ -147,78 +166,6 @@ impl Checker {
         if better {
             self.violate(Property::Announced, answer, Some(key), || {
                 format!("k{key} at place {place}, region {region} announced {announced} at {:.3}", at.as_secs_f64())
-            });
-        }
-    }
-
-    /// R17: what every region has surpassed is found within a period of the audit and the time to ask.
-    fn check_audit(&mut self, plan: &Plan, answer: &Answer, (key, place): (usize, usize)) {
-        use Fault::{Backup, MaxInMessage, MaxInReply, Restart, Suspended};
-        let odd = |w: &Window| matches!(w.fault, Suspended | Restart | Backup | MaxInMessage | MaxInReply);
-        let Some(period) = plan.audit.filter(|_| plan.style == Style::Versions && !plan.windows.iter().any(odd))
-        else {
-            return;
-        };
-        let Some(surpassed) = plan.truth.last_ingest_after(key, place) else { return };
-        let late = answer.ended.saturating_sub(surpassed + period + Duration::from_secs(45));
-        if !late.is_zero() && answer.label().is_none() && plan.truth.is_present(key, place) {
-            self.violate(Property::Audited, answer, Some(key), || {
-                format!("k{key} at place {place}: all regions have had more for {:.0} s beyond", late.as_secs_f64())
-            });
-        }
-    }
-
-    /// Promise 2, for whatever states a bound, labelled or not.
-    fn check_bound(&mut self, plan: &Plan, answer: &Answer, (key, place): (usize, usize)) {
-        let Some(bound) = answer.bound() else { return };
-        // A version that is nobody's is none, and then only its own freshness speaks for a node of the announcer's
-        // (FRESHNESS.md, promise 5).
-        if self.known.spoiled[key].is_some() && plan.regions.iter().any(|region| !region.cache_lag.is_zero()) {
-            return;
-        }
-        // A region that announces changes which its restored data do not show yet is another: where announcements state no
-        // version, what all regions showed then stays until its TTL is over.
-        let restored = |w: &Window| w.fault == Fault::Backup && w.from <= answer.ended;
-        if !plan.announces_versions && plan.windows.iter().any(restored) {
-            return;
-        }
-        self.tallies.bounds = (self.tallies.bounds.0 + bound.as_secs(), self.tallies.bounds.1 + 1);
-        let since = answer.ended.saturating_sub(bound + slack(plan, answer.ended));
-        let missed = (place + 1..=plan.truth.newest(key, since)).find(|place| {
-            let silent = |place: usize| plan.truth.write_of(key, place).is_some_and(|write| write.silent);
-            !silent(*place) || self.known.reloaded[key] && *place == place + 1
-        });
-        if let Some(missed) = missed {
-            let at = plan.truth.write_of(key, missed).map_or(Duration::ZERO, |write| write.at);
-            self.violate(Property::Bounded, answer, Some(key), || {
-                let (bound, age) = (bound.as_secs(), (answer.ended - at).as_secs_f64());
-                format!("k{key} at place {place} with bound={bound}, but {missed} was written {age:.3} s before")
-            });
-        }
-    }
-
-    fn check_age(&mut self, plan: &Plan, answer: &Answer, asked: Duration) {
-        let age = answer.began.saturating_sub(asked);
-        if age > plan.ttl {
-            self.violate(Property::HardTtl, answer, None, || format!("it is {:.1} s old", age.as_secs_f64()));
-        }
-        let stepped = plan.windows.iter().any(|w| w.fault == Fault::ClockStep && near(w, answer.ended));
-        let soft = Duration::from_secs(30);
-        if age > soft && !stepped && !self.known.leases(answer.began) {
-            self.violate(Property::Leased, answer, None, || {
-                format!("nothing proves that messages arrive, and it is {:.1} s old", age.as_secs_f64())
-            });
-        }
-        // With one topic there is nobody else to vouch.
-        let unread = self.known.unread.iter().rev().find(|at| **at + Duration::from_secs(11) < answer.began).copied();
-        let short = age <= soft && answer.line.contains("detail=provisional");
-        if let Some(unread) = unread.filter(|unread| plan.topics == 1 && asked < *unread && !short) {
-            self.violate(Property::Unread, answer, None, || {
-                format!(
-                    "asked at {:.3}, something unreadable came at {:.3}",
-                    asked.as_secs_f64(),
-                    unread.as_secs_f64()
-                )
             });
         }
     }
@@ -264,7 +211,9 @@ impl Checker {
     fn count_quiet(&mut self, world: &World, answer: &Answer, label: Option<&str>) {
         let plan = &world.plan;
         let ill = plan.windows.iter().any(|window| excuses(window) && near(window, answer.ended));
-        if ill || self.known.spoiled[answer.read.key].is_some() || answer.ended < RECOVERY {
+        let keys = [answer.read.key, (answer.read.key + 1) % plan.truth.keys()];
+        let odd = |key: usize| self.known.spoiled[key].is_some() || plan.truth.went_back(key).is_some();
+        if ill || keys.into_iter().any(odd) || answer.ended < RECOVERY {
             return;
         }
         self.tallies.quiet.0 += 1;
@@ -287,7 +236,8 @@ impl Checker {
         for (key, place) in shown {
             let newest = truth.newest(*key, answer.ended);
             let told = (*place + 1..=newest).any(|place| {
-                self.known.reloaded[*key] || truth.write_of(*key, place).is_some_and(|write| !write.silent)
+                let told = |write: &Write| self.known.is_told(write);
+                self.known.reloaded[*key] || truth.write_of(*key, place).is_some_and(told)
             });
             if told && as_seen(&world.plan, *key, *place, answer.ended) < newest {
                 self.violate(Property::Converged, answer, Some(*key), || {
@@ -296,7 +246,7 @@ impl Checker {
             }
         }
         if answer.label().is_some()
-            && !shown.iter().any(|(key, _)| self.known.spoiled[*key].is_some_and(|until| answer.ended < until))
+            && !shown.iter().any(|(key, _)| self.known.is_doubtful(&world.plan, *key, answer.ended))
         {
             self.violate(Property::Converged, answer, Some(answer.read.key), || format!("still {}", answer.line));
         }
@@ -373,19 +323,27 @@ fn near(window: &Window, at: Duration) -> bool {
     window.from <= at && at < window.until + RECOVERY
 }
 
+/// Whether a fault puts copies between regions and the sidecar.
+const fn holds_copies(fault: Fault) -> bool {
+    matches!(fault, Fault::IntermediaryAge | Fault::AgedIntermediary | Fault::ReloadAll)
+}
+
 /// Whether a fault excuses labels while it lasts: those that last throughout do not.
 fn excuses(window: &Window) -> bool {
     use Fault::*;
     !matches!(
         window.fault,
-        LateWinner | AbsentThenLagging | FleetLags | RegionEtags | ManyUrls | PublisherSkew | AbsentAgainstPresent
+        LateWinner
+            | AbsentThenLagging
+            | FleetLags
+            | RegionEtags
+            | ManyUrls
+            | PublisherSkew
+            | AbsentAgainstPresent
+            | WriteThrough
+            | OwnWrite
+            | Part
+            | TooLarge
+            | Directives
     )
-}
-
-/// What a clock that is wrong adds to a bound: nobody can tell.
-fn slack(plan: &Plan, at: Duration) -> Duration {
-    let stepped = plan.windows.iter().any(|window| window.fault == Fault::ClockStep && near(window, at));
-    let skewed = plan.windows.iter().any(|window| window.fault == Fault::PublisherSkew);
-    let step = if stepped { Duration::from_secs(21) } else { Duration::ZERO };
-    step + if skewed { Duration::from_secs(6) } else { Duration::ZERO }
 }

@@ -107,6 +107,10 @@ impl Simple {
     /// An announcement deletes; in the middle design it leaves what is known to be as new.
     pub(crate) fn step(&self, event: &Event) {
         let Event::Message { says, .. } = event else { return };
+        if let Says::Reload(Scope::Type(_) | Scope::All) = says {
+            self.state().kept.clear();
+            return;
+        }
         let (id, version) = match says {
             Says::Changed(id, version) | Says::Deleted(id, version) => (*id, version.unwrap_or_default()),
             Says::Reload(Scope::Record(id)) => (*id, Version::NONE),

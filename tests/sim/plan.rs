@@ -12,7 +12,7 @@ use super::truth::Truth;
 
 mod draw;
 
-pub(crate) use draw::draw;
+pub(crate) use draw::{DROPPED, draw, suit};
 
 /// How long writes and faults go on; what comes after is the calm in which everything must come right: eleven minutes and
 /// more in all.
@@ -78,6 +78,8 @@ pub(crate) struct Window {
     pub(crate) until: Duration,
     /// Where.
     pub(crate) region: usize,
+    /// At every region alike.
+    pub(crate) everywhere: bool,
     /// Which record, for faults of one.
     pub(crate) key: usize,
     /// Between 0 and 1: a share, or how bad.
@@ -89,6 +91,31 @@ impl Window {
     pub(crate) fn holds(&self, at: Duration) -> bool {
         self.from <= at && at < self.until
     }
+
+    /// A number to decide by, of a thousand.
+    pub(crate) const fn lot(&self) -> u64 {
+        (self.strength * 1_000.0) as u64
+    }
+
+    /// Whether it concerns `region`.
+    pub(crate) const fn is_at(&self, region: usize) -> bool {
+        self.everywhere || self.region == region
+    }
+}
+
+/// What a reader asks of caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// Nothing.
+    Nothing,
+    /// `no-cache`: he has just changed it.
+    NoCache,
+    /// `max-age`, in seconds.
+    MaxAge(u64),
+    /// `min-fresh`, in seconds.
+    MinFresh(u64),
+    /// A part of it: a range.
+    Part,
 }
 
 /// One reader's request.
@@ -100,6 +127,24 @@ pub(crate) struct Read {
     pub(crate) key: usize,
     /// Through which URL: 0 and 1 are its views, 2 a pair with the next record.
     pub(crate) view: u8,
+    /// What he asks of caches.
+    pub(crate) wish: Wish,
+}
+
+impl Read {
+    /// A reader who asks nothing of caches.
+    pub(crate) const fn new(at: Duration, key: usize, view: u8) -> Self {
+        Self { at, key, view, wish: Wish::Nothing }
+    }
+}
+
+/// A write that a caller makes through the sidecar.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Put {
+    /// Which write.
+    pub(crate) write: usize,
+    /// Its reply states the version.
+    pub(crate) states: bool,
 }
 
 /// A region of the service.
@@ -149,6 +194,10 @@ pub(crate) struct Plan {
     pub(crate) truth: Truth,
     /// Reads, in order of time.
     pub(crate) reads: Vec<Read>,
+    /// Writes that callers make through the sidecar.
+    pub(crate) puts: Vec<Put>,
+    /// The last number that a new publisher had given before anybody heard of it, where one begins.
+    pub(crate) unheard: Option<u64>,
     /// When all has come to rest and everything is read once more.
     pub(crate) calm: Duration,
 }
@@ -156,6 +205,23 @@ pub(crate) struct Plan {
 /// A uniform draw between two times.
 pub(crate) fn between(rng: &mut Rng, from: Duration, until: Duration) -> Duration {
     from + until.saturating_sub(from).mul_f64(rng.f64())
+}
+
+impl Plan {
+    /// The window of a fault that a seed draws once at most.
+    pub(crate) fn window(&self, fault: Fault) -> Option<&Window> {
+        self.windows.iter().find(|window| window.fault == fault)
+    }
+
+    /// Whether a record's replies are too large to hold.
+    pub(crate) fn is_large(&self, key: usize) -> bool {
+        self.window(Fault::TooLarge).is_some_and(|window| key == window.key || key == window.key / 2)
+    }
+
+    /// Whether `fault` is on at `region`.
+    pub(crate) fn is_on(&self, fault: Fault, region: usize, at: Duration) -> bool {
+        self.windows.iter().any(|window| window.fault == fault && window.is_at(region) && window.holds(at))
+    }
 }
 
 /// Faults that lose messages.
@@ -175,5 +241,7 @@ pub(crate) const fn loses(fault: Fault) -> bool {
             | Restart
             | OneLiveOneBehind
             | TableOverflow
+            | FirstLost
+            | Unverifiable
     )
 }

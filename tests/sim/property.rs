@@ -16,6 +16,10 @@ pub(crate) enum Property {
     Announced,
     /// R6: what was announced as changed is not called absent.
     Present,
+    /// What was written through the sidecar, or directly by who then asks end to end, is seen by who asks after it.
+    ReadYourWrites,
+    /// `max-age` and `min-fresh` of a request are honoured.
+    Honoured,
     /// Promise 2: never older than the stated bound.
     Bounded,
     /// R16: nothing outlives its TTL.

@@ -27,6 +27,9 @@ pub(crate) fn replay(seed: u64, wishes: &Wishes, told: &Told) -> bool {
     println!("seed {seed}, trace {:016x}{}", outcome.trace, if same { ", twice the same" } else { ", NOT REPEATED" });
     tell_plan(&outcome.world.plan);
     let Some(violation) = &outcome.checker.violation else {
+        if told.all {
+            outcome.world.noticed().story.iter().flatten().for_each(|line| println!("{line}"));
+        }
         println!("no violation: {:?}", outcome.checker.tallies);
         return same;
     };
@@ -35,7 +38,7 @@ pub(crate) fn replay(seed: u64, wishes: &Wishes, told: &Told) -> bool {
     for line in outcome.world.noticed().story.iter().flatten() {
         let of_it = violation.key.is_none_or(|key| line.keys.is_empty() || line.keys.contains(&key));
         if (told.all || of_it) && line.at + told.back > violation.at {
-            println!("{:10.3}  {}", line.at.as_secs_f64(), line.text);
+            println!("{line}");
         }
     }
     println!("\n{violation}");

@@ -11,17 +11,18 @@ use std::time::Duration;
 use fastrand::Rng;
 use nearside::freshness::event::{Action, Event};
 
-use super::answer::Answer;
 use super::check::Checker;
 use super::designs::Design;
 use super::faults::Fault;
-use super::plan::{Proof, REGIONS, Read, between};
+use super::plan::{REGIONS, Read, between};
 use super::subject::Subject;
 use super::topic::{Message, Says, Topic};
 use super::world::World;
 
+mod asking;
 mod breaking;
 mod subscribing;
+mod telling;
 
 /// How often each record is read while all comes to rest.
 const CALM_STEP: Duration = Duration::from_secs(40);
@@ -51,8 +52,10 @@ enum Happening {
     Begins(usize),
     /// A window ends.
     Ends(usize),
-    /// A publisher says that a record is to be read anew.
-    Reload(usize, usize),
+    /// A region tells what is to be read anew, or forgotten.
+    Orders(usize, Says),
+    /// A caller writes through the sidecar.
+    Put(usize),
     /// Time passes.
     Tick,
 }
@@ -85,6 +88,8 @@ struct Run {
 struct Shared {
     checker: Checker,
     trace: u64,
+    /// A reader of what is too large to hold is waiting.
+    waits_for_large: bool,
 }
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
@@ -95,10 +100,10 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 pub(crate) async fn run(world: Arc<World>, design: Design) -> Outcome {
     let plan = &world.plan;
     let checker = Checker::new(plan, design != Design::Nearside);
-    let shared = Arc::new(Mutex::new(Shared { checker, trace: 0 }));
+    let shared = Arc::new(Mutex::new(Shared { checker, trace: 0, waits_for_large: false }));
     let mut run = Run {
         subject: Subject::new(&world, design),
-        topics: plan.regions.iter().map(|region| Topic::new(region.publishers)).collect(),
+        topics: plan.regions.iter().map(|region| Topic::new(plan, region.publishers)).collect(),
         queue: BinaryHeap::new(),
         happenings: Vec::new(),
         rng: Rng::with_seed(plan.seed ^ 0x0072_756e),
@@ -139,6 +144,10 @@ impl Run {
                 let phase = Duration::from_millis(self.rng.u64(0..5_000));
                 self.at(phase, Happening::Beat(region, publisher));
             }
+            if let Some(window) = plan.window(Fault::FirstLost) {
+                let first = window.from + Duration::from_millis(self.rng.u64(0..5_000));
+                self.at(first, Happening::Beat(region, plan.regions[region].publishers));
+            }
             self.at(Duration::from_secs(1), Happening::Poll(region));
             self.at(Duration::from_secs(2), Happening::Attest(region));
         }
@@ -149,17 +158,21 @@ impl Run {
         for read in &plan.reads {
             self.at(read.at, Happening::Read(*read));
         }
+        for (number, put) in plan.puts.iter().enumerate() {
+            self.at(plan.truth.writes[put.write].at, Happening::Put(number));
+        }
+        self.prepare_orders();
         let mut at = super::plan::SPAN;
         while at < plan.calm {
             for key in 0..plan.truth.keys() {
-                let read = Read { at: between(&mut self.rng, at, at + CALM_STEP), key, view: 0 };
+                let read = Read::new(between(&mut self.rng, at, at + CALM_STEP), key, 0);
                 self.at(read.at, Happening::Read(read));
             }
             at += CALM_STEP;
         }
         for key in 0..plan.truth.keys() {
             for view in 0..3 {
-                let read = Read { at: plan.calm, key, view };
+                let read = Read::new(plan.calm, key, view);
                 self.at(plan.calm + Duration::from_millis(key as u64), Happening::LastRead(read));
             }
         }
@@ -197,10 +210,8 @@ impl Run {
             Happening::LastRead(read) => self.read(read, true).await,
             Happening::Begins(window) => self.begins(window, now).await,
             Happening::Ends(window) => self.ends(window),
-            Happening::Reload(region, key) => {
-                self.world.fired(Fault::Reload);
-                self.send(region, key, Says::Reload(key), when);
-            }
+            Happening::Orders(region, says) => self.orders(region, says, when),
+            Happening::Put(number) => self.put(number).await,
             Happening::Tick => {
                 self.step(Event::Tick);
                 self.at(now + Duration::from_secs(1), Happening::Tick);
@@ -228,158 +239,6 @@ impl Run {
                 _ => {}
             }
         }
-    }
-
-    fn announce(&mut self, region: usize, write: usize, now: Duration) {
-        let change = self.world.plan.truth.writes[write];
-        if change.silent {
-            let all = self.world.plan.truth.ingests.iter().map(|ingests| ingests[write]).max().unwrap_or(now);
-            let told = self.world.plan.windows.iter().find(|w| w.fault == Fault::Reload);
-            if told.is_some_and(|window| window.region == region) {
-                self.at(all + Duration::from_millis(500), Happening::Reload(region, change.key));
-            }
-            return;
-        }
-        // Nobody has read it for long: it is announced while nothing is stored.
-        if write.is_multiple_of(3) && self.world.plan.windows.iter().any(|w| w.fault == Fault::AbsentThenLagging) {
-            self.subject.evict(std::iter::once(change.key));
-        }
-        self.send(region, change.key, Says::Write(write), now);
-    }
-
-    /// A publisher of the region, always the same for a record, publishes.
-    fn send(&mut self, region: usize, key: usize, says: Says, now: Duration) {
-        let publisher = key % self.topics[region].publishers();
-        let world = self.world.clone();
-        let message = self.topics[region].message(&world.plan, region, publisher, says, now);
-        self.publish(message);
-    }
-
-    fn publish(&mut self, message: Message) {
-        let world = self.world.clone();
-        let (deliveries, fired) = self.topics[message.region].publish(&world.plan, message, &mut self.rng);
-        fired.into_iter().for_each(|fault| world.fired(fault));
-        if deliveries.is_empty() {
-            world.tell(&keys_of(&world, message.says), || format!("LOST on topic {}: {:?}", message.region, message));
-        }
-        for (at, subscription, message) in deliveries {
-            self.at(at, Happening::Delivery(subscription, message));
-        }
-    }
-
-    fn beat(&mut self, region: usize, publisher: usize, now: Duration) {
-        self.at(now + Duration::from_secs(5), Happening::Beat(region, publisher));
-        let world = self.world.clone();
-        let says = match world.plan.proof {
-            Proof::Watermark => {
-                let skew = world.plan.windows.iter().find(|w| w.fault == Fault::PublisherSkew && w.region == region);
-                let ahead = skew.map_or(Duration::ZERO, |window| Duration::from_secs(5).mul_f64(window.strength));
-                if skew.is_some() {
-                    world.fired(Fault::PublisherSkew);
-                }
-                if world.is_on(Fault::IngestStalled, region, now) {
-                    world.fired(Fault::IngestStalled);
-                }
-                Says::Beat { through: world.plan.truth.through(region, now) + ahead }
-            }
-            Proof::Path if publisher == 0 => Says::Path,
-            _ => return,
-        };
-        let message = self.topics[region].message(&world.plan, region, publisher, says, now);
-        self.publish(message);
-    }
-
-    fn deliver(&mut self, subscription: u32, message: Message, now: Duration) {
-        if self.topics[message.region].subscription != Some(subscription) {
-            return;
-        }
-        let world = self.world.clone();
-        if now < self.paused_until {
-            let after = Duration::from_millis(self.rng.u64(0..500));
-            return self.at(self.paused_until + after, Happening::Delivery(subscription, message));
-        }
-        let keys = keys_of(&world, message.says);
-        if world.is_on(Fault::ApplyFails, message.region, now) {
-            world.fired(Fault::ApplyFails);
-            world.tell(&keys, || format!("could not be applied: {message:?}"));
-            if !Subject::acknowledges_unapplied() {
-                let again = Duration::from_secs(5 + self.rng.u64(0..25));
-                self.at(now + again, Happening::Delivery(subscription, message));
-            }
-            return;
-        }
-        self.notice_fetches(&message, &keys, now);
-        world.tell(&keys, || format!("arrives from topic {}: {:?}", message.region, message));
-        lock(&self.shared).checker.known.delivered(&world.plan, &message, now);
-        let event = self.subject.event(&world, &message);
-        self.step(event);
-    }
-
-    /// Some faults are coincidences: an announcement meets a fetch.
-    fn notice_fetches(&mut self, message: &Message, keys: &[usize], now: Duration) {
-        let (Says::Write(_), Some(key)) = (message.says, keys.first()) else { return };
-        if self.subject.is_asked_for(*key) {
-            self.world.fired(Fault::DuringFetch);
-            self.world.fired(Fault::LateReader);
-            for view in 0..2 {
-                let read = Read { at: now, key: *key, view };
-                self.at(now + Duration::from_millis(u64::from(view)), Happening::Read(read));
-            }
-        } else if !self.subject.holds(*key) {
-            self.world.fired(Fault::AbsentThenLagging);
-        }
-    }
-
-    /// A reader: answered at once by a hit, later by a fill.
-    async fn read(&mut self, read: Read, last: bool) {
-        let (world, shared) = (self.world.clone(), self.shared.clone());
-        let began = world.elapsed();
-        let asking = self.subject.ask(&world, read);
-        let answering = async move {
-            let (status, line, seen) = asking.await;
-            let answer = Answer { read, began, ended: world.elapsed(), status, line, seen };
-            let mut shared = lock(&shared);
-            shared.checker.answered(&world, &answer);
-            if last {
-                shared.checker.rested(&world, &answer);
-            }
-            shared.trace = shared.trace.wrapping_add(imprint(&answer));
-            drop(shared);
-            world.tell(&[read.key], || {
-                format!(
-                    "a reader of view {} since {:.3} gets {}: {:?} [{}]",
-                    read.view,
-                    began.as_secs_f64(),
-                    answer.status,
-                    answer.seen.as_ref().map(|seen| &seen.shown),
-                    answer.line
-                )
-            });
-        };
-        let mut answering = Box::pin(answering);
-        if futures_util::poll!(&mut answering).is_pending() {
-            self.subject.tasks().spawn("reader", answering);
-        }
-    }
-}
-
-/// A number for what a reader got and when. Readers of one moment are told in no particular order, so that imprints are
-/// only ever summed.
-fn imprint(answer: &Answer) -> u64 {
-    let mix = |seen: u64, part: u64| (seen ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
-    let mut seen = mix(answer.ended.as_nanos() as u64, answer.began.as_nanos() as u64);
-    seen = mix(seen, u64::from(answer.status) << 32 | answer.read.key as u64);
-    for (key, place) in answer.seen.iter().flat_map(|seen| &seen.shown) {
-        seen = mix(seen, (key * 100_000 + place) as u64);
-    }
-    answer.line.bytes().fold(seen, |seen, byte| mix(seen, u64::from(byte)))
-}
-
-fn keys_of(world: &World, says: Says) -> Vec<usize> {
-    match says {
-        Says::Write(write) => vec![world.plan.truth.writes[write].key],
-        Says::Jump(key, _) | Says::Reload(key) => vec![key],
-        _ => Vec::new(),
     }
 }
 

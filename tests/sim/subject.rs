@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method, header};
 use nearside::announce::Receipt;
 use nearside::cache::capacity::Memory;
 use nearside::cache::fill::audit;
@@ -22,8 +22,8 @@ use nearside::serve::{Parts, Sidecar, serve};
 use nearside::tasks::Tasks;
 
 use super::designs::{Design, Simple};
-use super::plan::{Plan, Read};
-use super::topic::{Message, Says};
+use super::plan::{Plan, Read, Wish};
+use super::topic::{Message, Reach, Says};
 use super::truth::Kind;
 use super::world::{Regions, SHOWS, Shown, World};
 
@@ -38,6 +38,8 @@ pub(crate) type Got = (u16, String, Option<Seen>);
 pub(crate) struct Seen {
     /// In which race it came.
     pub(crate) race: u64,
+    /// From which region.
+    pub(crate) region: usize,
     /// When it was asked for.
     pub(crate) asked: Duration,
     /// When what it shows was so, as far as its `Age` tells.
@@ -158,7 +160,9 @@ impl Subject {
             Says::Path => Told::Heartbeat { path: true, ingested_through: None, signing_off: false },
             Says::Undecodable => Told::Undecodable,
             Says::Unrouted => Told::Unrouted,
-            Says::Reload(key) => Told::Reload(Scope::Record(self.record(key))),
+            Says::Reload(reach) => Told::Reload(self.scope(reach)),
+            // Until a RESET can be said, a RELOAD is the most that anybody can do.
+            Says::Reset(reach) => Told::Reload(self.scope(reach)),
         };
         let published = world.calendar(message.published);
         let numbered = match message.says {
@@ -166,6 +170,14 @@ impl Subject {
             _ => message.numbered,
         };
         Event::Message { region: RegionId(message.region as u8), published, queued: Some(published), numbered, says }
+    }
+
+    fn scope(&self, reach: Reach) -> Scope {
+        match reach {
+            Reach::Record(key) => Scope::Record(self.record(key)),
+            Reach::Type => Scope::Type(self.record(0).record_type),
+            Reach::All => Scope::All,
+        }
     }
 
     fn record(&self, key: usize) -> nearside::freshness::words::RecordId {
@@ -180,10 +192,30 @@ impl Subject {
     /// A reader asks.
     pub(crate) fn ask(&self, world: &Arc<World>, read: Read) -> BoxFuture<'static, Got> {
         let path = path(&world.plan, read);
+        let (wish, part) = match read.wish {
+            Wish::Nothing => (None, None),
+            Wish::NoCache => (Some("no-cache".to_owned()), None),
+            Wish::MaxAge(seconds) => (Some(format!("max-age={seconds}")), None),
+            Wish::MinFresh(seconds) => (Some(format!("min-fresh={seconds}")), None),
+            Wish::Part => (None, Some(HeaderValue::from_static("bytes=0-3"))),
+        };
+        let wish = wish.map(|wish| HeaderValue::from_str(&wish).expect("visible"));
+        let mut headers = HeaderMap::new();
+        headers.extend(wish.map(|wish| (header::CACHE_CONTROL, wish)));
+        headers.extend(part.map(|part| (header::RANGE, part)));
         match self {
-            Self::Nearside(sidecar) => ask(sidecar.clone(), path).boxed(),
+            Self::Nearside(sidecar) => ask(sidecar.clone(), Method::GET, headers, path, Bytes::new()).boxed(),
             Self::Simple(simple, _) => simple.clone().ask(world.clone(), path).boxed(),
         }
+    }
+
+    /// A caller writes; the other designs are not in the way of writes.
+    pub(crate) fn put(&self, world: &World, number: usize) -> Option<BoxFuture<'static, Got>> {
+        let Self::Nearside(sidecar) = self else { return None };
+        let write = &world.plan.truth.writes[world.plan.puts[number].write];
+        let method = if write.kind == Kind::Deleted { Method::DELETE } else { Method::PUT };
+        let path = path(&world.plan, Read::new(write.at, write.key, 0));
+        Some(ask(sidecar.clone(), method, HeaderMap::new(), path, number.to_string().into()).boxed())
     }
 
     /// Whether a fill that shows this record is under way, as far as can be told from outside.
@@ -235,20 +267,20 @@ fn slot(published: Wall) -> u64 {
     published.as_millis() / 5_000
 }
 
-async fn ask(sidecar: Arc<Sidecar>, path_and_query: String) -> Got {
+async fn ask(sidecar: Arc<Sidecar>, method: Method, headers: HeaderMap, path_and_query: String, body: Bytes) -> Got {
     let path_len = path_and_query.len();
-    let headers = HeaderMap::new();
-    let admitted = Admitted { method: Method::GET, path_and_query, path_len, headers, body: Bytes::new() };
+    let admitted = Admitted { method, path_and_query, path_len, headers, body };
     let response = respond(serve(&sidecar, admitted).await, &sidecar.names);
     let line = response.headers().get(CACHE_STATUS).and_then(|line| line.to_str().ok()).unwrap_or_default();
     let shows = response.headers().get(&SHOWS).and_then(|shows| shows.to_str().ok());
     (response.status().as_u16(), line.to_owned(), shows.and_then(read_shows))
 }
 
-/// `n=<race>;q=<ns>;g=<ns>;<key>=<place>,...`
+/// `n=<race>;r=<region>;q=<ns>;g=<ns>;<key>=<place>,...`
 pub(crate) fn read_shows(text: &str) -> Option<Seen> {
     let mut parts = text.split(';');
     let race = parts.next()?.strip_prefix("n=")?.parse().ok()?;
+    let region = parts.next()?.strip_prefix("r=")?.parse().ok()?;
     let mut time = |name: &str| Some(Duration::from_nanos(parts.next()?.strip_prefix(name)?.parse().ok()?));
     let (asked, generated) = (time("q=")?, time("g=")?);
     let pair = |text: &str| {
@@ -256,5 +288,5 @@ pub(crate) fn read_shows(text: &str) -> Option<Seen> {
         Some((key.parse().ok()?, place.parse().ok()?))
     };
     let shown: Shown = parts.next()?.split(',').filter_map(pair).collect();
-    (!shown.is_empty()).then_some(Seen { race, asked, generated, shown })
+    (!shown.is_empty()).then_some(Seen { race, region, asked, generated, shown })
 }

@@ -26,8 +26,31 @@ pub(crate) enum Says {
     Undecodable,
     /// A record type that no route names.
     Unrouted,
-    /// Read this record anew.
-    Reload(usize),
+    /// Read anew.
+    Reload(Reach),
+    /// Forget what versions there were.
+    Reset(Reach),
+}
+
+/// What a RELOAD or a RESET covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// One record.
+    Record(usize),
+    /// All of their type.
+    Type,
+    /// Everything.
+    All,
+}
+
+impl Reach {
+    /// Which records, of so many.
+    pub(crate) fn keys(self, keys: usize) -> std::ops::Range<usize> {
+        match self {
+            Self::Record(key) => key..key + 1,
+            Self::Type | Self::All => 0..keys,
+        }
+    }
 }
 
 /// A message on its way.
@@ -53,6 +76,8 @@ pub(crate) struct Topic {
     made: u32,
     /// Per publisher: its name's life, and the last number it gave.
     publishers: Vec<(u64, u64)>,
+    /// From when on the last of them does the announcing: until then it is not there.
+    newcomer: Option<Duration>,
     sent: Vec<Message>,
 }
 
@@ -60,9 +85,12 @@ pub(crate) struct Topic {
 pub(crate) type Deliveries = Vec<(Duration, u32, Message)>;
 
 impl Topic {
-    /// With so many publishers.
-    pub(crate) fn new(publishers: usize) -> Self {
-        Self { publishers: vec![(0, 0); publishers], ..Self::default() }
+    /// With so many publishers; and a newcomer, where the plan has one.
+    pub(crate) fn new(plan: &Plan, publishers: usize) -> Self {
+        let mut publishers = vec![(0, 0); publishers];
+        publishers.extend(plan.unheard.map(|unheard| (0, unheard)));
+        let newcomer = plan.window(Fault::FirstLost).map(|window| window.from);
+        Self { publishers, newcomer, ..Self::default() }
     }
 
     /// A new subscription, which messages reach from `since` on.
@@ -72,14 +100,21 @@ impl Topic {
         self.subscription = Some(self.made);
     }
 
-    /// All publishers begin anew under new names.
+    /// All publishers but the newcomer begin anew under new names.
     pub(crate) fn restart(&mut self) {
-        self.publishers.iter_mut().for_each(|(life, number)| (*life, *number) = (*life + 1, 0));
+        let old = self.old();
+        self.publishers[..old].iter_mut().for_each(|(life, number)| (*life, *number) = (*life + 1, 0));
     }
 
-    /// How many publishers there are.
-    pub(crate) fn publishers(&self) -> usize {
-        self.publishers.len()
+    /// How many publishers were there from the start.
+    pub(crate) const fn old(&self) -> usize {
+        self.publishers.len() - self.newcomer.is_some() as usize
+    }
+
+    /// Who announces a record at this time.
+    pub(crate) fn of(&self, key: usize, at: Duration) -> usize {
+        let old = self.old();
+        if self.newcomer.is_some_and(|since| since <= at) { old } else { key % old }
     }
 
     /// The message that publisher `of` makes of `says`, numbered as the plan has it.
@@ -89,9 +124,15 @@ impl Topic {
                 let (life, number) = &mut self.publishers[of];
                 // A heartbeat repeats the last number.
                 *number += u64::from(!matches!(says, Says::Beat { .. }));
-                ((region as u64 * 100 + of as u64) * 1_000 + *life, *number)
+                (name(region, of, *life), *number)
             });
         Message { region, says, numbered, published: at }
+    }
+
+    /// Whether the newcomer said it.
+    pub(crate) fn is_newcomer(&self, message: &Message) -> bool {
+        let newcomer = name(message.region, self.old(), 0);
+        self.newcomer.is_some() && message.numbered.is_some_and(|(name, _)| name == newcomer)
     }
 
     /// Publishes a message: what arrives when; and which faults had a hand in it.
@@ -99,7 +140,7 @@ impl Topic {
         let mut fired = Vec::new();
         let at = message.published;
         let windows: Vec<Window> =
-            plan.windows.iter().copied().filter(|w| w.region == message.region && w.holds(at)).collect();
+            plan.windows.iter().copied().filter(|w| w.is_at(message.region) && w.holds(at)).collect();
         let on = |fault: Fault| windows.iter().find(|window| window.fault == fault);
         let change = matches!(message.says, Says::Write(_));
         let (earlier, rest) = (self.sent.iter().filter(|sent| matches!(sent.says, Says::Write(_))), &self.sent);
@@ -144,6 +185,10 @@ impl Topic {
             copies.clear();
             fired.push(Fault::Lost);
         }
+        if on(Fault::FirstLost).is_some() && self.is_newcomer(&message) {
+            copies.clear();
+            fired.push(Fault::FirstLost);
+        }
         if on(Fault::Balancer).is_some_and(|_| rng.f64() < 0.5) {
             copies.clear();
             fired.push(Fault::Balancer);
@@ -158,6 +203,11 @@ impl Topic {
         let to = |(at, message)| subscription.map(|subscription| (at, subscription, message));
         (copies.into_iter().filter_map(to).collect(), fired)
     }
+}
+
+/// A publisher's name.
+const fn name(region: usize, of: usize, life: u64) -> u64 {
+    (region as u64 * 100 + of as u64) * 1_000 + life
 }
 
 fn on_anywhere(plan: &Plan, fault: Fault) -> bool {

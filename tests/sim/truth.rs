@@ -24,12 +24,16 @@ pub(crate) struct Write {
     pub(crate) key: usize,
     /// What.
     pub(crate) kind: Kind,
-    /// The version the source gives it: larger than all before, over all records.
+    /// The version the source gives it: larger than all before, over all records, unless it goes `back`.
     pub(crate) version: u64,
     /// Which place of its record it leads to.
     pub(crate) place: usize,
-    /// No region announces it: an operator's change, told by a RELOAD.
+    /// No region announces it: an operator's change, told by a RELOAD or a RESET.
     pub(crate) silent: bool,
+    /// Its version is below an earlier one of its record: only a RESET makes anybody believe it.
+    pub(crate) back: bool,
+    /// It brings back what an earlier place showed.
+    pub(crate) same_as: Option<usize>,
 }
 
 /// All changes, and when each region had ingested them.
@@ -113,6 +117,16 @@ impl Truth {
         self.ingests.iter().map(|ingests| ingests[write]).max()
     }
 
+    /// When `region` had it.
+    pub(crate) fn ingest_at(&self, region: usize, write: &Write) -> Duration {
+        self.by_key[write.key].get(write.place - 1).map_or(write.at, |write| self.ingests[region][*write])
+    }
+
+    /// When the last region had it.
+    pub(crate) fn last_ingest_of(&self, write: &Write) -> Duration {
+        self.last_ingest_after(write.key, write.place - 1).unwrap_or(write.at)
+    }
+
     /// When the first region had what followed `place`.
     pub(crate) fn first_ingest_after(&self, key: usize, place: usize) -> Option<Duration> {
         let write = *self.by_key[key].get(place)?;
@@ -131,6 +145,16 @@ impl Truth {
             None if self.present[key] => 100 + key as u64,
             None => 0,
         }
+    }
+
+    /// The place whose content a place shows: its own, unless a restore brought back an older one.
+    pub(crate) fn face(&self, key: usize, place: usize) -> usize {
+        self.write_of(key, place).and_then(|write| write.same_as).unwrap_or(place)
+    }
+
+    /// Since when a record's versions are below earlier ones.
+    pub(crate) fn went_back(&self, key: usize) -> Option<Duration> {
+        self.by_key[key].iter().map(|write| &self.writes[*write]).find(|write| write.back).map(|write| write.at)
     }
 
     /// Whether the record is there.

@@ -5,6 +5,7 @@
 //! what it checks. Invariant: the same plan and the same requests at the same times get the same replies.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -14,13 +15,13 @@ use nearside::clock::{Clock, Moment, Wall};
 use nearside::origin::reply::{Failure, Outgoing};
 
 use super::faults::Fault;
-use super::plan::{Plan, REGIONS};
+use super::plan::{Plan, REGIONS, Window};
 
 mod reply;
 
 pub(crate) use reply::Regions;
 
-/// Where replies say what they show: `n=<race>;q=<ns>;g=<ns>;<key>=<place>,...`: in which race they came, when they were
+/// Where replies say what they show: `n=<race>;r=<region>;q=<ns>;g=<ns>;<key>=<place>,...`: in which race they came, whose they are, when they were
 /// asked for, and when what they show was so.
 pub(crate) const SHOWS: HeaderName = HeaderName::from_static("x-sim");
 
@@ -35,6 +36,12 @@ pub(crate) struct Line {
     pub(crate) keys: Vec<usize>,
     /// What happened.
     pub(crate) text: String,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:10.3}  {}", self.at.as_secs_f64(), self.text)
+    }
 }
 
 /// A world and its time.
@@ -133,7 +140,7 @@ impl World {
 
     /// Whether `fault` is on at `region` now.
     pub(crate) fn is_on(&self, fault: Fault, region: usize, at: Duration) -> bool {
-        self.plan.windows.iter().any(|w| w.fault == fault && w.region == region && w.holds(at))
+        self.plan.is_on(fault, region, at)
     }
 
     /// Whether a region can answer.
@@ -145,16 +152,16 @@ impl World {
 
     /// Down, or its process died.
     fn is_down(&self, region: usize, at: Duration) -> bool {
-        let dead = |window: &super::plan::Window| match window.fault {
+        let dead = |window: &Window| match window.fault {
             Fault::Down | Fault::MassWhileDying => true,
             Fault::AnnouncerDies => self.died_at(region, window).is_some_and(|died| died <= at),
             _ => false,
         };
-        self.plan.windows.iter().any(|window| window.region == region && window.holds(at) && dead(window))
+        self.plan.windows.iter().any(|window| window.is_at(region) && window.holds(at) && dead(window))
     }
 
     /// A moment after its first announcement in the window.
-    fn died_at(&self, region: usize, window: &super::plan::Window) -> Option<Duration> {
+    fn died_at(&self, region: usize, window: &Window) -> Option<Duration> {
         let ingests = &self.plan.truth.ingests[region];
         let first = ingests.get(ingests.partition_point(|at| *at < window.from))?;
         Some(*first + Duration::from_millis(30))
@@ -172,7 +179,7 @@ impl World {
 
     fn fate(&self, region: usize, path: &str, keys: &[usize], no_cache: bool, sampled: Duration) -> Fate {
         if self.is_down(region, sampled) {
-            let died = self.plan.windows.iter().filter(|window| window.region == region && window.holds(sampled));
+            let died = self.plan.windows.iter().filter(|window| window.is_at(region) && window.holds(sampled));
             died.for_each(|window| self.fired(window.fault));
             return Fate::Fails(Failure::Connect);
         }
@@ -189,14 +196,17 @@ impl World {
             self.fired(Fault::Refused);
             return Fate::Refused;
         }
+        // Some obey `no-cache`, some do not; all say how old the reply is.
+        let asked_end_to_end = no_cache && !self.is_stubborn();
+        if let Some((age, shown)) = self.aged(region, path, keys, sampled).filter(|_| !asked_end_to_end) {
+            return Fate::Answered { age: Some(age), shown };
+        }
         let held = self.is_on(Fault::IntermediaryAge, region, sampled);
         let place = held.then(|| (region, path.to_owned()));
         let kept = place.as_ref().and_then(|place| self.noticed().held.get(place).cloned());
         if let Some((since, shown)) = kept {
             let age = sampled.saturating_sub(since);
-            // Some obey `no-cache`, some do not; all say how old the reply is.
-            let stubborn = self.plan.seed.is_multiple_of(2);
-            if age < Duration::from_secs(60) && age >= Duration::from_secs(1) && (!no_cache || stubborn) {
+            if age < Duration::from_secs(60) && age >= Duration::from_secs(1) && !asked_end_to_end {
                 self.fired(Fault::IntermediaryAge);
                 return Fate::Answered { age: Some(age), shown };
             }
@@ -206,6 +216,36 @@ impl World {
             self.noticed().held.insert(place, (sampled, shown.clone()));
         }
         Fate::Answered { age: None, shown }
+    }
+
+    /// Whether intermediaries answer from what they hold whatever is asked of them.
+    pub(crate) const fn is_stubborn(&self) -> bool {
+        self.plan.seed.is_multiple_of(2)
+    }
+
+    /// What an intermediary holds that takes a copy of everything every few minutes, whoever reads it: how old, and what.
+    fn aged(&self, region: usize, path: &str, keys: &[usize], at: Duration) -> Option<(Duration, Shown)> {
+        let on = |window: &&Window| {
+            matches!(window.fault, Fault::AgedIntermediary | Fault::ReloadAll)
+                && window.is_at(region)
+                && window.holds(at)
+        };
+        let window = self.plan.windows.iter().find(on)?;
+        let period = Duration::from_secs(330) + Duration::from_secs(90).mul_f64(window.strength);
+        let place = path.bytes().fold(7_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+        let place = if window.everywhere { place } else { place.wrapping_add(region as u64 * 7_919) };
+        let phase = period.mul_f64((place % 1_000) as f64 / 1_000.0);
+        let age = Duration::from_nanos(((at + phase).as_nanos() % period.as_nanos()) as u64);
+        if age < Duration::from_secs(1) {
+            return None;
+        }
+        if window.fault == Fault::AgedIntermediary {
+            self.fired(Fault::AgedIntermediary);
+        }
+        // Nothing changed before the start.
+        let since = at.saturating_sub(age);
+        let shown = keys.iter().map(|key| (*key, self.plan.truth.place_at(region, *key, since))).collect();
+        Some((age, shown))
     }
 
     /// What one of the region's nodes has of these records.

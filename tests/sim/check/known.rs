@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use super::super::faults::Fault;
-use super::super::plan::{Plan, RECOVERY, REGIONS, Window, loses};
-use super::super::topic::{Message, Says};
+use super::super::plan::{DROPPED, Plan, RECOVERY, REGIONS, Window, loses};
+use super::super::topic::{Message, Reach, Says};
+use super::super::truth::Write;
 
 /// What one region's topic has proven, by the truth.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,6 +17,21 @@ struct Proven {
     published: Option<Duration>,
     polled: Option<Duration>,
     attested: Option<Duration>,
+    /// What came last could not be verified: that it came proves nothing.
+    unverified: bool,
+}
+
+/// A write that the sidecar passed on, and said so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnWrite {
+    /// Its place.
+    pub(crate) place: usize,
+    /// When it was made.
+    pub(crate) made: Duration,
+    /// When its caller was told.
+    pub(crate) told: Duration,
+    /// Its reply stated the version.
+    pub(crate) states: bool,
 }
 
 /// What was told and served.
@@ -31,8 +47,18 @@ pub(crate) struct Known {
     pub(super) news: Vec<Vec<(Duration, Option<usize>)>>,
     /// Per record: which region last announced a change, when that arrived, and its place.
     pub(super) announcer: Vec<Option<(usize, Duration, usize)>>,
-    /// When messages arrived that nobody could read.
-    pub(super) unread: Vec<Duration>,
+    /// When messages arrived that nobody could read, or verify, and from which region.
+    pub(super) unread: Vec<(Duration, usize)>,
+    /// Per region: since when its new publisher has been heard.
+    newcomer: [Option<Duration>; REGIONS],
+    /// Per record: what was written through the sidecar.
+    pub(super) written: Vec<Vec<OwnWrite>>,
+    /// Per record: the highest version that was told or served.
+    pub(super) highest: Vec<u64>,
+    /// Per record: the latest time at which each region told of a change.
+    pub(super) told_by: Vec<[Option<Duration>; REGIONS]>,
+    /// Records that were restored or created anew, and then RESET.
+    reset: Vec<bool>,
     proven: [Proven; REGIONS],
     /// Records whose versions somebody spoiled, and until when they may stay labelled.
     pub(super) spoiled: Vec<Option<Duration>>,
@@ -50,6 +76,11 @@ impl Known {
             news: vec![Vec::new(); keys],
             announcer: vec![None; keys],
             unread: Vec::new(),
+            newcomer: Default::default(),
+            written: vec![Vec::new(); keys],
+            highest: vec![0; keys],
+            told_by: vec![Default::default(); keys],
+            reset: vec![false; keys],
             proven: Default::default(),
             spoiled: vec![None; keys],
             reloaded: vec![false; keys],
@@ -69,12 +100,59 @@ impl Known {
         self.unread.clear();
         self.announcer.fill(None);
         self.proven = Default::default();
+        self.newcomer = Default::default();
+        self.written.iter_mut().for_each(Vec::clear);
+        self.told_by.fill(Default::default());
+    }
+
+    /// Whether something makes a record's versions say less than they should: somebody stated an impossible one, or they went
+    /// back and nobody has been told.
+    pub(super) fn is_doubtful(&self, plan: &Plan, key: usize, at: Duration) -> bool {
+        self.spoiled[key].is_some_and(|until| at < until) || self.is_back(plan, key, at)
+    }
+
+    /// Whether a record's versions went back, and nobody has been told.
+    pub(super) fn is_back(&self, plan: &Plan, key: usize, at: Duration) -> bool {
+        !self.reset[key] && plan.truth.went_back(key).is_some_and(|since| since <= at)
+    }
+
+    /// Whether any record is older than it was.
+    pub(crate) fn went_back(&self, plan: &Plan, at: Duration) -> bool {
+        (0..plan.truth.keys()).any(|key| self.is_back(plan, key, at + RECOVERY))
+    }
+
+    /// Whether a reader may know of this write: it was told, or what tells of all has been said since.
+    pub(super) fn is_told(&self, write: &Write) -> bool {
+        !write.silent && (!write.back || self.reset[write.key])
+    }
+
+    /// A write passed through the sidecar.
+    pub(crate) fn wrote(&mut self, key: usize, own: OwnWrite) {
+        self.written[key].push(own);
+    }
+
+    /// Something came that cannot be verified.
+    pub(crate) fn unverified(&mut self, region: usize, at: Duration) {
+        self.unread.push((at, region));
+        self.proven[region].unverified = true;
+    }
+
+    /// Promise 4: what a new publisher said first is lost, and that shows within ten seconds of the first that is heard of
+    /// it. Until then nothing can know.
+    pub(super) fn is_unheard(&self, plan: &Plan, write: &Write, at: Duration) -> bool {
+        let Some(window) = plan.window(Fault::FirstLost) else { return false };
+        let lost = (0..plan.topics).any(|region| window.holds(plan.truth.ingest_at(region, write)));
+        let heard = |heard: &Option<Duration>| heard.is_some_and(|heard| at > heard + Duration::from_secs(12));
+        lost && !self.newcomer.iter().take(plan.topics).all(heard)
     }
 
     /// Floors may have been lost.
     pub(crate) fn forget(&mut self) {
         self.told.fill(0);
         self.served.fill(0);
+        self.highest.fill(0);
+        // What was written is a floor like any other; that it was written outlives it.
+        self.written.iter_mut().flatten().for_each(|own| own.states = false);
         self.newest_served.iter_mut().for_each(Vec::clear);
     }
 
@@ -97,46 +175,80 @@ impl Known {
     pub(crate) fn delivered(&mut self, plan: &Plan, message: &Message, at: Duration) {
         let proven = &mut self.proven[message.region];
         proven.published = proven.published.max(Some(message.published));
+        proven.unverified = false;
+        let newcomer = plan.regions[message.region].publishers as u64;
+        if message.numbered.is_some_and(|(name, _)| name / 1_000 % 100 == newcomer) {
+            self.newcomer[message.region].get_or_insert(at);
+        }
         match message.says {
-            Says::Write(write) => {
-                let write = &plan.truth.writes[write];
-                let newer = write.place > self.announced[write.key];
-                if newer || !plan.announces_versions {
-                    self.news[write.key].push((at, plan.announces_versions.then_some(write.place)));
-                }
-                if self.announcer[write.key].is_none_or(|(_, _, place)| write.place > place) {
-                    self.announcer[write.key] = Some((message.region, at, write.place));
-                }
-                if plan.announces_versions {
-                    self.told[write.key] = self.told[write.key].max(write.place);
-                    self.announced[write.key] = self.announced[write.key].max(write.place);
-                }
-            }
+            Says::Write(write) => self.heard_of(plan, &plan.truth.writes[write], message.region, at),
             Says::Jump(key, version) => {
-                self.spoil(plan, key, version, true);
+                let window = plan.windows.iter().find(|w| w.fault == Fault::MaxInMessage && w.key == key);
+                if let Some(window) = window {
+                    self.spoil(plan, window, version, true);
+                }
                 self.news[key].push((at, None));
             }
-            Says::Reload(key) => {
-                self.reloaded[key] = true;
-                self.news[key].push((at, None));
+            Says::Reload(reach) => self.ordered(plan, reach, at),
+            Says::Reset(reach) => {
+                self.ordered(plan, reach, at);
+                reach.keys(plan.truth.keys()).for_each(|key| self.forget_one(key));
             }
-            Says::Undecodable => self.unread.push(at),
+            Says::Undecodable => self.unread.push((at, message.region)),
             Says::Beat { .. } | Says::Path | Says::Unrouted => {}
         }
+    }
+
+    fn heard_of(&mut self, plan: &Plan, write: &Write, region: usize, at: Duration) {
+        self.told_by[write.key][region] = Some(at);
+        if !self.is_told(write) {
+            // Below what was told before: it moves nothing, unless the floor has been given up.
+            let since = plan.truth.went_back(write.key).unwrap_or_default();
+            if at > since + Duration::from_secs(55) {
+                self.highest[write.key] = 0;
+            }
+            return;
+        }
+        let newer = write.place > self.announced[write.key];
+        if newer || !plan.announces_versions {
+            self.news[write.key].push((at, plan.announces_versions.then_some(write.place)));
+        }
+        if self.announcer[write.key].is_none_or(|(_, _, place)| write.place > place) {
+            self.announcer[write.key] = Some((region, at, write.place));
+        }
+        if plan.announces_versions {
+            self.told[write.key] = self.told[write.key].max(write.place);
+            self.announced[write.key] = self.announced[write.key].max(write.place);
+            self.highest[write.key] = self.highest[write.key].max(write.version);
+        }
+    }
+
+    /// All that was asked for before is to be asked for anew.
+    fn ordered(&mut self, plan: &Plan, reach: Reach, at: Duration) {
+        for key in reach.keys(plan.truth.keys()) {
+            self.reloaded[key] = true;
+            self.news[key].push((at, None));
+        }
+    }
+
+    /// What versions a record had is forgotten.
+    fn forget_one(&mut self, key: usize) {
+        (self.told[key], self.served[key], self.announced[key], self.highest[key]) = (0, 0, 0, 0);
+        self.newest_served[key].clear();
+        self.written[key].clear();
+        self.announcer[key] = None;
+        self.reset[key] = true;
     }
 
     /// Somebody stated a version of this record that nobody gave it. What is credible raises the floor until R15 drops
     /// it; what is not ends with the next ordinary change that states a version, or, if only a region replied it, when all
     /// agree on something else.
-    pub(crate) fn spoil(&mut self, plan: &Plan, key: usize, version: u64, said: bool) {
-        let until =
-            |window: &&Window| matches!(window.fault, Fault::MaxInMessage | Fault::MaxInReply) && window.key == key;
-        let over = plan.windows.iter().filter(until).map(|window| window.until).max();
-        let over = over.map_or(Duration::MAX, |over| over + RECOVERY);
-        let lasting = version < 1 << 60
-            || said && !plan.announces_versions
-            || plan.windows.iter().any(|window| loses(window.fault));
-        self.spoiled[key] = self.spoiled[key].max(Some(if lasting { Duration::MAX } else { over }));
+    pub(crate) fn spoil(&mut self, plan: &Plan, window: &Window, version: u64, said: bool) {
+        // Of one that could be true, an ordinary change after its floor was dropped.
+        let over = if version < 1 << 60 { window.from + DROPPED } else { window.until };
+        let lasting = said && !plan.announces_versions || plan.windows.iter().any(|window| loses(window.fault));
+        let until = if lasting { Duration::MAX } else { over + RECOVERY };
+        self.spoiled[window.key] = self.spoiled[window.key].max(Some(until));
     }
 }
 
@@ -146,7 +258,7 @@ impl Proven {
         let within = |proof: Option<Duration>, lease: u64| {
             proof.is_some_and(|proof| at <= proof + Duration::from_secs(lease) + Duration::from_millis(200))
         };
-        let weak = self.polled.min(self.attested);
+        let weak = self.polled.min(self.attested).filter(|_| !self.unverified);
         self.subscribed.is_some() && (within(self.published, 15) || within(weak, 75))
     }
 }

@@ -48,7 +48,7 @@ impl Run {
                 let version = [u64::MAX, 1 << 61, 1_000_000][index % 3];
                 self.send(window.region, window.key, Says::Jump(window.key, version), now);
             }
-            Fault::MaxInReply => lock(&self.shared).checker.known.spoil(&world.plan, window.key, u64::MAX, false),
+            Fault::MaxInReply => lock(&self.shared).checker.known.spoil(&world.plan, &window, u64::MAX, false),
             Fault::Unrouted => {
                 world.fired(window.fault);
                 self.send(window.region, 0, Says::Unrouted, now);
@@ -67,6 +67,9 @@ impl Run {
                 self.restart(now).await;
             }
             Fault::HotKey => world.fired(window.fault),
+            Fault::Restored | Fault::Recreated if lock(&self.shared).checker.known.went_back(&world.plan, now) => {
+                world.fired(window.fault);
+            }
             _ => {}
         }
     }

@@ -47,7 +47,9 @@ impl Run {
         let next = now + Duration::from_secs(50 + self.rng.u64(0..10));
         self.at(next, Happening::Attest(region));
         if self.topics[region].subscription.is_some() {
-            lock(&self.shared).checker.known.attested(region, now);
+            if !self.world.is_on(Fault::PolicyRevoked, region, now) {
+                lock(&self.shared).checker.known.attested(region, now);
+            }
             self.step(Event::Attested(RegionId(region as u8)));
         }
     }

@@ -13,7 +13,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nearside::clock::{Moment, Wall};
 use nearside::freshness::words::{RegionId, Version};
-use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
+use nearside::origin::reply::{Failure, Origin, Outgoing, Reply, Streamed};
 
 use super::super::faults::Fault;
 use super::super::plan::Style;
@@ -37,7 +37,7 @@ impl World {
             // Writing to a string cannot fail.
             let _ = write!(text, "\"{salt}:{path}");
             for (key, place) in shown {
-                let _ = write!(text, ":{key}={place}");
+                let _ = write!(text, ":{key}={}", self.plan.truth.face(*key, *place));
             }
             text.push('"');
             HeaderValue::from_maybe_shared(Bytes::from(text)).expect("visible")
@@ -59,7 +59,7 @@ impl World {
         let generated = age.map_or(asked, |age| now.saturating_sub(age));
         let (asked_ns, generated_ns) = (asked.as_nanos() as u64, generated.as_nanos() as u64);
         let mut says = String::with_capacity(96);
-        let _ = write!(says, "n={};q={asked_ns};g={generated_ns};", sent.race);
+        let _ = write!(says, "n={};r={region};q={asked_ns};g={generated_ns};", sent.race);
         for (number, (key, place)) in shown.iter().enumerate() {
             let comma = if number > 0 { "," } else { "" };
             let _ = write!(says, "{comma}{key}={place}");
@@ -74,9 +74,11 @@ impl World {
             headers.insert(header::ETAG, tag.clone());
         }
         let known = request.headers.get(header::IF_NONE_MATCH).is_some_and(|known| Some(known) == tag.as_ref());
+        let part = request.headers.contains_key(header::RANGE);
         let status = match (absent, known) {
             (true, _) => StatusCode::NOT_FOUND,
             (false, true) => StatusCode::NOT_MODIFIED,
+            (false, false) if part => StatusCode::PARTIAL_CONTENT,
             (false, false) => StatusCode::OK,
         };
         let behind = shown.iter().any(|(key, place)| *place < truth.newest(*key, now));
@@ -90,7 +92,7 @@ impl World {
                 .plan
                 .windows
                 .iter()
-                .find(|w| w.fault == Fault::MaxInReply && w.region == region && w.key == *key && w.holds(now));
+                .find(|w| w.fault == Fault::MaxInReply && w.is_at(region) && w.key == *key && w.holds(now));
             if let Some(window) = max {
                 self.fired(Fault::MaxInReply);
                 // Less than what messages may state: two regions that make up the same are two regions (R15).
@@ -102,7 +104,7 @@ impl World {
         };
         let body = |mut text: String, (key, place): &(usize, usize)| {
             let _ = match truth.is_present(*key, *place) {
-                true => write!(text, "k{key}@{place} "),
+                true => write!(text, "k{key}@{} ", truth.face(*key, *place)),
                 false => write!(text, "k{key} is not there "),
             };
             text
@@ -137,8 +139,30 @@ impl Origin for Regions {
         request: Arc<Outgoing>,
         within: Duration,
     ) -> BoxFuture<'static, Result<Reply, Failure>> {
-        let world = self.0.clone();
-        let region = region.index();
+        self.0.clone().leg(region.index(), request, within, false)
+    }
+
+    fn open(
+        &self,
+        region: RegionId,
+        request: Arc<Outgoing>,
+        within: Duration,
+    ) -> BoxFuture<'static, Result<Streamed, Failure>> {
+        let reply = self.0.clone().leg(region.index(), request, within, true);
+        async move { reply.await.map(Streamed::from) }.boxed()
+    }
+}
+
+impl World {
+    /// One request to one region; a reply that nobody has to hold may be of any size.
+    fn leg(
+        self: Arc<Self>,
+        region: usize,
+        request: Arc<Outgoing>,
+        within: Duration,
+        streamed: bool,
+    ) -> BoxFuture<'static, Result<Reply, Failure>> {
+        let world = self;
         // No two legs are sent at the same moment.
         world.clock.suspend(Duration::from_nanos(100));
         let sent = Sent { race: world.race_of(&request), at: world.clock.now(), wall: world.clock.wall() };
@@ -163,11 +187,16 @@ impl Origin for Regions {
                 Fate::Refused => {
                     tokio::time::sleep(latency).await;
                     let status = if world.plan.seed.is_multiple_of(2) { 401 } else { 403 };
-                    let mut refusal = world.reply(region, path, &request, (None, Vec::new()), sent);
-                    refusal.status = StatusCode::from_u16(status).expect("a status");
-                    refusal.headers.clear();
-                    refusal.versions.clear();
-                    Ok(refusal)
+                    Ok(world.plain(region, status, Vec::new(), sent))
+                }
+                Fate::Answered { .. } if !request.method.is_safe() => {
+                    tokio::time::sleep(latency).await;
+                    Ok(world.written(region, &request, sent))
+                }
+                Fate::Answered { shown, .. } if !streamed && world.is_large(&shown) => {
+                    tokio::time::sleep(latency).await;
+                    world.fired(Fault::TooLarge);
+                    Err(Failure::Oversized { limit: 8 << 20, announced: true })
                 }
                 Fate::Answered { age, shown } => {
                     tokio::time::sleep(latency).await;
@@ -192,6 +221,34 @@ impl Origin for Regions {
         };
         let late = Err(Failure::Deadline { within, head: false });
         tokio::time::timeout(within, reply).map(|reply| reply.unwrap_or(late)).boxed()
+    }
+
+    /// Whether the reply is too large to hold; none is that says that there is nothing.
+    fn is_large(&self, shown: &Shown) -> bool {
+        shown.first().is_some_and(|(key, place)| self.plan.is_large(*key) && self.plan.truth.is_present(*key, *place))
+    }
+
+    /// A write was passed on by this region; it is named in the request's body.
+    fn written(&self, region: usize, request: &Outgoing, sent: Sent) -> Reply {
+        let index: Option<usize> = std::str::from_utf8(&request.body).ok().and_then(|text| text.parse().ok());
+        let put = index.and_then(|index| self.plan.puts.get(index));
+        let version = put.filter(|put| put.states).map(|put| Version(self.plan.truth.writes[put.write].version));
+        self.fired(Fault::WriteThrough);
+        self.plain(region, 204, version.into_iter().collect(), sent)
+    }
+
+    /// A reply without content.
+    fn plain(&self, region: usize, status: u16, versions: Vec<Version>, sent: Sent) -> Reply {
+        Reply {
+            region: RegionId(region as u8),
+            status: StatusCode::from_u16(status).expect("a status"),
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            versions,
+            sent: sent.at,
+            sent_wall: sent.wall,
+            received: self.clock.now(),
+        }
     }
 }
 

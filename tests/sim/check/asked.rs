@@ -1,0 +1,95 @@
+//! Owns what must hold for who asked: his own writes, what he asks of caches, and what no race decides.
+
+use std::time::Duration;
+
+use super::super::answer::Answer;
+use super::super::faults::Fault;
+use super::super::plan::{Plan, Wish};
+use super::super::property::Property;
+use super::super::subject::Seen;
+use super::super::world::World;
+use super::{Checker, holds_copies, near, states};
+
+impl Checker {
+    /// What was written through the sidecar is seen by whoever asks after it was told: not below the version that the reply
+    /// stated, and nothing that was asked for before it was made.
+    pub(super) fn check_own_writes(&mut self, plan: &Plan, answer: &Answer, seen: &Seen, shown: (usize, usize)) {
+        let (key, place) = shown;
+        if self.known.is_doubtful(plan, key, answer.ended) {
+            return;
+        }
+        let own = self.known.written[key].iter().rev().find(|own| own.told < answer.began && place < own.place);
+        let Some(own) = own.copied() else { return };
+        if seen.asked < own.made || own.states && states(plan, key, place) {
+            self.violate(Property::ReadYourWrites, answer, Some(key), || {
+                let (told, asked) = (own.told.as_secs_f64(), seen.asked.as_secs_f64());
+                format!(
+                    "k{key} at place {place}, asked at {asked:.3}: {} was written through us by {told:.3}",
+                    own.place
+                )
+            });
+        }
+    }
+
+    /// What he asks of caches.
+    pub(super) fn check_wish(&mut self, world: &World, answer: &Answer, seen: &Seen) {
+        let age = answer.began.saturating_sub(seen.generated);
+        let fired = match answer.read.wish {
+            Wish::NoCache => Fault::OwnWrite,
+            Wish::MaxAge(_) | Wish::MinFresh(_) => Fault::Directives,
+            Wish::Part => Fault::Part,
+            Wish::Nothing => return,
+        };
+        world.fired(fired);
+        match answer.read.wish {
+            Wish::NoCache if seen.asked < answer.began => {
+                self.violate(Property::ReadYourWrites, answer, None, || {
+                    format!("no-cache was asked for, and it is from {:.3} s before", age.as_secs_f64())
+                });
+            }
+            Wish::NoCache if seen.generated < seen.asked && !world.is_stubborn() => {
+                let text =
+                    || format!("no-cache was asked for, and an intermediary's is {:.3} s old", age.as_secs_f64());
+                self.violate(Property::ReadYourWrites, answer, None, text);
+            }
+            // Whole seconds, of an age that is known to the second.
+            Wish::MaxAge(most) if answer.is_hit() && age > Duration::from_secs(most + 2) => {
+                let text = || format!("max-age={most} was asked for, and it is {:.3} s old", age.as_secs_f64());
+                self.violate(Property::Honoured, answer, None, text);
+            }
+            Wish::MinFresh(least) if answer.is_hit() && answer.ttl().is_some_and(|ttl| ttl < least as i64) => {
+                self.violate(Property::Honoured, answer, None, || format!("min-fresh={least} was asked for"));
+            }
+            _ => {}
+        }
+    }
+
+    /// R4 where no race is held: what is passed on is not what the announcer would better, while he can answer.
+    pub(super) fn check_passed(&mut self, world: &World, answer: &Answer, seen: &Seen, shown: (usize, usize)) {
+        let (plan, (key, place)) = (&world.plan, shown);
+        if !answer.is_passed() || answer.read.view == 2 || self.known.is_doubtful(plan, key, answer.ended) {
+            return;
+        }
+        let Some((region, at, announced)) = self.known.announcer[key] else { return };
+        // Who told of any change lately may have told of this one, for all that is known.
+        let lately = answer.began.saturating_sub(Duration::from_secs(61));
+        let told = |told: &Duration| *told >= lately;
+        if place >= announced || at >= answer.began || self.known.told_by[key][seen.region].as_ref().is_some_and(told)
+        {
+            return;
+        }
+        let odd = plan.windows.iter().any(|w| {
+            near(w, answer.ended)
+                && (holds_copies(w.fault) || matches!(w.fault, Fault::Backup | Fault::Slow | Fault::Suspended))
+        });
+        let well = (0..=24).all(|n| {
+            let before = Duration::from_millis(250 * n);
+            world.is_well(region, answer.ended.saturating_sub(before))
+        });
+        if !odd && well && plan.regions[region].cache_lag.is_zero() {
+            self.violate(Property::Announced, answer, Some(key), || {
+                format!("k{key} at place {place} was passed on, region {region} announced {announced}")
+            });
+        }
+    }
+}

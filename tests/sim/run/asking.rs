@@ -1,0 +1,87 @@
+//! Owns who asks the sidecar for something: readers, and callers who write.
+//!
+//! Whoever must wait does so in a task of his own; what he gets is judged when he gets it.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use super::super::answer::Answer;
+use super::super::check::OwnWrite;
+use super::super::plan::Read;
+use super::{Happening, Run, lock};
+
+impl Run {
+    /// A reader: answered at once by a hit, later by a fill.
+    pub(super) async fn read(&mut self, read: Read, last: bool) {
+        let (world, shared) = (self.world.clone(), self.shared.clone());
+        let began = world.elapsed();
+        let large = world.plan.is_large(read.key);
+        if large && std::mem::replace(&mut lock(&shared).waits_for_large, true) {
+            // Those who wait for one fill are woken in any order, and of what is too large each then asks for himself.
+            let again = if last { Happening::LastRead(read) } else { Happening::Read(read) };
+            return self.at(began + Duration::from_millis(40), again);
+        }
+        let asking = self.subject.ask(&world, read);
+        let answering = async move {
+            let (status, line, seen) = asking.await;
+            let answer = Answer { read, began, ended: world.elapsed(), status, line, seen };
+            let mut shared = lock(&shared);
+            shared.checker.answered(&world, &answer);
+            if last {
+                shared.checker.rested(&world, &answer);
+            }
+            shared.trace = shared.trace.wrapping_add(imprint(&answer));
+            shared.waits_for_large &= !large;
+            drop(shared);
+            world.tell(&[read.key], || {
+                format!(
+                    "a reader of view {} since {:.3} gets {}: {:?} [{}]",
+                    read.view,
+                    began.as_secs_f64(),
+                    answer.status,
+                    answer.seen.as_ref().map(|seen| &seen.shown),
+                    answer.line
+                )
+            });
+        };
+        self.answering("reader", Box::pin(answering)).await;
+    }
+
+    /// A caller writes: answered once a region has.
+    pub(super) async fn put(&mut self, number: usize) {
+        let (world, shared) = (self.world.clone(), self.shared.clone());
+        let Some(writing) = self.subject.put(&world, number) else { return };
+        let answering = async move {
+            let (status, ..) = writing.await;
+            let put = world.plan.puts[number];
+            let write = world.plan.truth.writes[put.write];
+            world.tell(&[write.key], || {
+                let stated = if put.states { format!("v{}", write.version) } else { "no version".to_owned() };
+                format!("who wrote place {} through the sidecar gets {status} with {stated}", write.place)
+            });
+            if (200..300).contains(&status) {
+                let own = OwnWrite { place: write.place, made: write.at, told: world.elapsed(), states: put.states };
+                lock(&shared).checker.known.wrote(write.key, own);
+            }
+        };
+        self.answering("writer", Box::pin(answering)).await;
+    }
+
+    async fn answering(&self, who: &'static str, mut answering: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        if futures_util::poll!(&mut answering).is_pending() {
+            self.subject.tasks().spawn(who, answering);
+        }
+    }
+}
+
+/// A number for what a reader got and when. Readers of one moment are told in no particular order, so that imprints are
+/// only ever summed.
+fn imprint(answer: &Answer) -> u64 {
+    let mix = |seen: u64, part: u64| (seen ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+    let mut seen = mix(answer.ended.as_nanos() as u64, answer.began.as_nanos() as u64);
+    seen = mix(seen, u64::from(answer.status) << 32 | answer.read.key as u64);
+    for (key, place) in answer.seen.iter().flat_map(|seen| &seen.shown) {
+        seen = mix(seen, (key * 100_000 + place) as u64);
+    }
+    answer.line.bytes().fold(seen, |seen, byte| mix(seen, u64::from(byte)))
+}
