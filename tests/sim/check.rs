@@ -71,11 +71,18 @@ impl Checker {
             }
             self.check_audit(&world.plan, answer, (*key, *place));
             self.check_bound(&world.plan, answer, (*key, *place));
+            if label.is_none() && !states(&world.plan, *key, *raw) {
+                // R6: an absence without a version, once it is believed, begins the record anew.
+                self.known.highest[*key] = 0;
+            }
             if states(&world.plan, *key, *raw) && *raw > self.known.served[*key] {
                 self.known.served[*key] = *raw;
                 self.known.newest_served[*key].push((answer.ended, *raw));
                 self.known.highest[*key] = self.known.highest[*key].max(world.plan.truth.version(*key, *raw));
             }
+        }
+        if !self.lenient {
+            self.check_reset(world, answer, &seen.shown);
         }
         if label.is_none() && !self.lenient {
             self.check_age(&world.plan, answer, seen.asked);
@@ -147,6 +154,9 @@ impl Checker {
         let told_apart = plan.style != Style::Versions && plan.announces_versions && !doubtful;
         let held = |w: &Window| holds_copies(w.fault) && near(w, answer.ended);
         let told_apart = told_apart && !plan.windows.iter().any(held);
+        // Who took a write counts as having announced it (R20), though what he shows may lag.
+        let lately = answer.ended.saturating_sub(Duration::from_secs(61));
+        let told_apart = told_apart && !self.known.written[key].iter().any(|own| own.told > lately);
         let heard = told_apart && at < seen.asked && plan.truth.is_present(key, announced);
         if !heard || place >= announced {
             return;
@@ -174,8 +184,11 @@ impl Checker {
         self.tallies.failed += 1;
         let plan = &world.plan;
         let strict = plan.strict && answer.status == 504;
-        // A refusal beats what is too old (DESIGN.md, section 5).
+        // A refusal beats what is too old (DESIGN.md, section 5). What is passed on without a race is one region's.
         let refused = matches!(answer.status, 401 | 403);
+        if refused && answer.is_passed() {
+            return;
+        }
         // A pause takes the deadline of what was under way.
         let paused = |w: &Window| {
             w.fault == Fault::Suspended && w.from <= answer.ended && answer.ended < w.until + Duration::from_secs(6)

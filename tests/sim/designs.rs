@@ -18,7 +18,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use http::{HeaderMap, Method, StatusCode};
-use nearside::freshness::event::{Event, Says, Scope};
+use nearside::freshness::event::{Event, Order, Says, Scope};
 use nearside::freshness::words::{RecordId, RegionId, TypeId, Version};
 use nearside::origin::reply::{Origin, Outgoing, Reply};
 
@@ -106,14 +106,16 @@ impl Simple {
 
     /// An announcement deletes; in the middle design it leaves what is known to be as new.
     pub(crate) fn step(&self, event: &Event) {
-        let Event::Message { says, .. } = event else { return };
-        if let Says::Reload(Scope::Type(_) | Scope::All) = says {
-            self.state().kept.clear();
-            return;
+        let says = match event {
+            Event::Ordered(Order::Reset(scope)) => &Says::Reset(*scope),
+            Event::Message { says, .. } => says,
+            _ => return,
+        };
+        if let Says::Reload(scope) | Says::Reset(scope) = says {
+            return self.ordered(*scope, matches!(says, Says::Reset(_)));
         }
         let (id, version) = match says {
             Says::Changed(id, version) | Says::Deleted(id, version) => (*id, version.unwrap_or_default()),
-            Says::Reload(Scope::Record(id)) => (*id, Version::NONE),
             _ => return,
         };
         let careful = self.design == Design::Middle && version != Version::NONE;
@@ -126,6 +128,17 @@ impl Simple {
         known.generation += 1;
         let as_new = |kept: &Kept| careful && kept.is_versioned() && kept.is_at_floor(records);
         kept.retain(|_, kept| !kept.keys.contains(&id.hash) || as_new(kept));
+    }
+
+    /// What is kept goes; a RESET takes the floors along.
+    fn ordered(&self, scope: Scope, forgets: bool) {
+        let State { kept, records, .. } = &mut *self.state();
+        let covers = |key: u64| !matches!(scope, Scope::Record(id) if id.hash != key);
+        for (_, known) in records.iter_mut().filter(|(key, _)| covers(**key)) {
+            known.generation += 1;
+            known.floor = if forgets { 0 } else { known.floor };
+        }
+        kept.retain(|_, kept| !kept.keys.iter().any(|key| covers(*key)));
     }
 
     /// A hit, or a fill, shared.

@@ -91,20 +91,7 @@ faults! {
 /// Faults that a seed does not draw by itself, because what mends them has not landed. Empty when all has.
 pub(crate) const NOT_YET: &[Fault] = {
     use Fault::*;
-    &[
-        AgedIntermediary,
-        PolicyRevoked,
-        FirstLost,
-        Unverifiable,
-        WriteThrough,
-        OwnWrite,
-        Restored,
-        Recreated,
-        ReloadAll,
-        Part,
-        TooLarge,
-        Directives,
-    ]
+    &[PolicyRevoked, AgedIntermediary, ReloadAll, TooLarge, Part]
 };
 
 impl fmt::Display for Fault {

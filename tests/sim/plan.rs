@@ -235,7 +235,6 @@ pub(crate) const fn loses(fault: Fault) -> bool {
             | SubscriptionDeleted
             | QueueDeleted
             | OneQueueLost
-            | ResubscribeWithHole
             | Undecodable
             | Suspended
             | Restart

@@ -62,6 +62,8 @@ fn profiles() -> Vec<Profile> {
         wishes.topics = Some(1);
         wishes.proof = Some(Proof::Path);
     };
+    let watermark = |wishes: &mut Wishes| wishes.proof = Some(Proof::Watermark);
+    let weak = |wishes: &mut Wishes| wishes.proof = Some(Proof::Weak);
     let lasting = |wishes: &mut Wishes| {
         wishes.topics = Some(1);
         wishes.proof = Some(Proof::Path);
@@ -94,7 +96,7 @@ fn profiles() -> Vec<Profile> {
         of(Rule::R8, Property::Fenced, &[IntermediaryAge], bare),
         of(Rule::R9, Property::Leased, &[SilentlyDead, Suspended], one_path),
         of(Rule::R10, Property::Bounded, &[Lost, Balancer], one_topic),
-        of(Rule::R11, Property::Bounded, &[ResubscribeWithHole, Restart], one_topic),
+        of(Rule::R11, Property::Converged, &[ResubscribeWithHole], lasting),
         of(Rule::R12, Property::Converged, &[ApplyFails], lasting),
         of(Rule::R13, Property::Monotone, &[OlderAfterNewer, LateWinner], versions),
         of(Rule::R14, Property::Unread, &[Undecodable], one_path),
@@ -102,6 +104,15 @@ fn profiles() -> Vec<Profile> {
         of(Rule::R16, Property::HardTtl, &[Lost], one_path),
         of(Rule::R17, Property::Audited, &[Lost], audited),
         of(Rule::R18, Property::Fenced, &[Reload], versions),
+        of(Rule::R19, Property::Converged, &[Restored], versions),
+        of(Rule::R20, Property::ReadYourWrites, &[WriteThrough, LateWinner], |_| {}),
+        // Halves of rules that have a profile above.
+        of(Rule::R4, Property::Announced, &[Part, LateWinner], told_apart),
+        of(Rule::R5, Property::Bounded, &[AgedIntermediary], watermark),
+        of(Rule::R8, Property::Fenced, &[AgedIntermediary, Part], bare),
+        of(Rule::R10, Property::Bounded, &[FirstLost], watermark),
+        of(Rule::R14, Property::Leased, &[Unverifiable], weak),
+        of(Rule::R18, Property::Fenced, &[ReloadAll], bare),
     ]
 }
 

@@ -54,6 +54,8 @@ enum Happening {
     Ends(usize),
     /// A region tells what is to be read anew, or forgotten.
     Orders(usize, Says),
+    /// The operator of the sidecar makes it forget what versions there were.
+    Resets,
     /// A caller writes through the sidecar.
     Put(usize),
     /// Time passes.
@@ -211,6 +213,7 @@ impl Run {
             Happening::Begins(window) => self.begins(window, now).await,
             Happening::Ends(window) => self.ends(window),
             Happening::Orders(region, says) => self.orders(region, says, when),
+            Happening::Resets => self.resets(now),
             Happening::Put(number) => self.put(number).await,
             Happening::Tick => {
                 self.step(Event::Tick);

@@ -161,8 +161,7 @@ impl Subject {
             Says::Undecodable => Told::Undecodable,
             Says::Unrouted => Told::Unrouted,
             Says::Reload(reach) => Told::Reload(self.scope(reach)),
-            // Until a RESET can be said, a RELOAD is the most that anybody can do.
-            Says::Reset(reach) => Told::Reload(self.scope(reach)),
+            Says::Reset(reach) => Told::Reset(self.scope(reach)),
         };
         let published = world.calendar(message.published);
         let numbered = match message.says {

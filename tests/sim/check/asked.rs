@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::answer::Answer;
 use super::super::faults::Fault;
-use super::super::plan::{Plan, Wish};
+use super::super::plan::{Plan, REGIONS, Window, Wish};
 use super::super::property::Property;
 use super::super::subject::Seen;
 use super::super::world::World;
@@ -64,6 +64,26 @@ impl Checker {
         }
     }
 
+    /// R19: what was reset begins anew, and nothing of it is compared with what was before. Where nothing else has been heard
+    /// of the record since, and all regions show the same, no label speaks of older versions.
+    pub(super) fn check_reset(&mut self, world: &World, answer: &Answer, shown: &[(usize, usize)]) {
+        let plan = &world.plan;
+        if !matches!(answer.label(), Some("below-floor" | "floor-escaped")) || answer.seen.is_none() {
+            return;
+        }
+        let since = answer.began.saturating_sub(Duration::from_secs(6));
+        let is_clean = |(key, place): &(usize, usize)| {
+            let heard = |reset: Duration| self.known.told_by[*key].iter().flatten().any(|told| *told >= reset);
+            let settled = self.known.reset[*key].is_some_and(|reset| reset < since && !heard(reset));
+            let alike = (0..REGIONS).all(|region| plan.truth.place_at(region, *key, since) == *place);
+            settled && alike && self.known.spoiled[*key].is_none() && self.known.written[*key].is_empty()
+        };
+        let odd = |w: &Window| near(w, answer.ended) && (holds_copies(w.fault) || w.fault == Fault::MaxInReply);
+        if shown.iter().all(is_clean) && !plan.windows.iter().any(odd) {
+            self.violate(Property::Converged, answer, None, || "it was reset, and is still labelled".to_owned());
+        }
+    }
+
     /// R4 where no race is held: what is passed on is not what the announcer would better, while he can answer.
     pub(super) fn check_passed(&mut self, world: &World, answer: &Answer, seen: &Seen, shown: (usize, usize)) {
         let (plan, (key, place)) = (&world.plan, shown);
@@ -74,6 +94,10 @@ impl Checker {
         // Who told of any change lately may have told of this one, for all that is known.
         let lately = answer.began.saturating_sub(Duration::from_secs(61));
         let told = |told: &Duration| *told >= lately;
+        // Who took a write counts as having announced it (R20), though what he shows may lag.
+        if self.known.written[key].iter().any(|own| own.told >= lately) {
+            return;
+        }
         if place >= announced || at >= answer.began || self.known.told_by[key][seen.region].as_ref().is_some_and(told)
         {
             return;

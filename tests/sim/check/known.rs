@@ -57,8 +57,8 @@ pub(crate) struct Known {
     pub(super) highest: Vec<u64>,
     /// Per record: the latest time at which each region told of a change.
     pub(super) told_by: Vec<[Option<Duration>; REGIONS]>,
-    /// Records that were restored or created anew, and then RESET.
-    reset: Vec<bool>,
+    /// Per record: when it was last RESET.
+    pub(super) reset: Vec<Option<Duration>>,
     proven: [Proven; REGIONS],
     /// Records whose versions somebody spoiled, and until when they may stay labelled.
     pub(super) spoiled: Vec<Option<Duration>>,
@@ -80,7 +80,7 @@ impl Known {
             written: vec![Vec::new(); keys],
             highest: vec![0; keys],
             told_by: vec![Default::default(); keys],
-            reset: vec![false; keys],
+            reset: vec![None; keys],
             proven: Default::default(),
             spoiled: vec![None; keys],
             reloaded: vec![false; keys],
@@ -113,7 +113,7 @@ impl Known {
 
     /// Whether a record's versions went back, and nobody has been told.
     pub(super) fn is_back(&self, plan: &Plan, key: usize, at: Duration) -> bool {
-        !self.reset[key] && plan.truth.went_back(key).is_some_and(|since| since <= at)
+        self.reset[key].is_none() && plan.truth.went_back(key).is_some_and(|since| since <= at)
     }
 
     /// Whether any record is older than it was.
@@ -123,7 +123,7 @@ impl Known {
 
     /// Whether a reader may know of this write: it was told, or what tells of all has been said since.
     pub(super) fn is_told(&self, write: &Write) -> bool {
-        !write.silent && (!write.back || self.reset[write.key])
+        !write.silent && (!write.back || self.reset[write.key].is_some())
     }
 
     /// A write passed through the sidecar.
@@ -190,10 +190,7 @@ impl Known {
                 self.news[key].push((at, None));
             }
             Says::Reload(reach) => self.ordered(plan, reach, at),
-            Says::Reset(reach) => {
-                self.ordered(plan, reach, at);
-                reach.keys(plan.truth.keys()).for_each(|key| self.forget_one(key));
-            }
+            Says::Reset(reach) => self.forgotten(plan, reach, at),
             Says::Undecodable => self.unread.push((at, message.region)),
             Says::Beat { .. } | Says::Path | Says::Unrouted => {}
         }
@@ -204,7 +201,7 @@ impl Known {
         if !self.is_told(write) {
             // Below what was told before: it moves nothing, unless the floor has been given up.
             let since = plan.truth.went_back(write.key).unwrap_or_default();
-            if at > since + Duration::from_secs(55) {
+            if at > since + Duration::from_secs(55) || self.spoiled[write.key].is_some() {
                 self.highest[write.key] = 0;
             }
             return;
@@ -231,13 +228,19 @@ impl Known {
         }
     }
 
+    /// A RESET arrived, or was ordered.
+    pub(crate) fn forgotten(&mut self, plan: &Plan, reach: Reach, at: Duration) {
+        self.ordered(plan, reach, at);
+        reach.keys(plan.truth.keys()).for_each(|key| self.forget_one(key, at));
+    }
+
     /// What versions a record had is forgotten.
-    fn forget_one(&mut self, key: usize) {
+    fn forget_one(&mut self, key: usize, at: Duration) {
         (self.told[key], self.served[key], self.announced[key], self.highest[key]) = (0, 0, 0, 0);
         self.newest_served[key].clear();
         self.written[key].clear();
         self.announcer[key] = None;
-        self.reset[key] = true;
+        self.reset[key] = Some(at);
     }
 
     /// Somebody stated a version of this record that nobody gave it. What is credible raises the floor until R15 drops

@@ -155,11 +155,14 @@ fn windows(
             let drawn = |fault: &Fault| suits(*fault, style, proof) && !NOT_YET.contains(fault);
             let mut pool: Vec<Fault> = Fault::ALL.iter().copied().filter(drawn).collect();
             rng.shuffle(&mut pool);
-            pool.truncate(7 + rng.usize(0..5));
+            pool.truncate(8 + rng.usize(0..5));
             // What was announced before a restore, and comes again after it, nobody can tell from what is announced after it.
             let restored = pool.iter().any(|fault| matches!(fault, Fault::Restored | Fault::Recreated));
             let again = |fault: &Fault| matches!(fault, Fault::HourLate | Fault::Replayed | Fault::Backup);
             pool.retain(|fault| !(restored && again(fault)));
+            // Versions go back for one reason at a time.
+            let restored = pool.contains(&Fault::Restored);
+            pool.retain(|fault| !(restored && *fault == Fault::Recreated));
             pool
         }
     };
@@ -179,7 +182,8 @@ fn windows(
             (window.from, window.until) = (Duration::ZERO, SPAN);
         }
         if fault == Fault::OneLiveOneBehind {
-            (window.from, window.until) = (Duration::ZERO, secs(40 + rng.u64(0..60)));
+            // Who is further behind than `worst_lag`, of him nobody promises anything.
+            (window.from, window.until) = (Duration::ZERO, secs(40 + rng.u64(0..18)));
         }
         match fault {
             Fault::Backup => window.until = window.from + secs(20),

@@ -5,6 +5,9 @@
 
 use std::time::Duration;
 
+use nearside::freshness::event::{Event, Order, Scope};
+use nearside::freshness::words::RegionId;
+
 use super::super::faults::Fault;
 use super::super::plan::{Proof, Read, Window};
 use super::super::subject::Subject;
@@ -107,6 +110,7 @@ impl Run {
         self.world.fired(Fault::Unverifiable);
         self.world.tell(&keys_of(&self.world, message.says), || format!("cannot be verified: {message:?}"));
         lock(&self.shared).checker.known.unverified(message.region, now);
+        self.step(Event::Unverified(RegionId(message.region as u8)));
         // Those that never verify are dropped; the others come again.
         if window.lot().is_multiple_of(2) {
             let again = Duration::from_secs(30 + self.rng.u64(0..10));
@@ -119,7 +123,8 @@ impl Run {
         let world = self.world.clone();
         let plan = &world.plan;
         for window in &plan.windows {
-            let done = |write: &&Write| write.silent && write.at == window.from;
+            let goes_back = matches!(window.fault, Fault::Restored | Fault::Recreated);
+            let done = |write: &&Write| goes_back && write.back || write.silent && write.at == window.from;
             let last = |write: &Write| plan.truth.last_ingest_of(write);
             let shown = plan.truth.writes.iter().filter(done).map(last).max().unwrap_or(window.until);
             let reach = if window.strength < 0.5 { Reach::Type } else { Reach::All };
@@ -143,11 +148,18 @@ impl Run {
                         self.at(at, Happening::Orders(window.region, Says::Reset(reach)));
                     }
                     // By then all that was on its way has come.
-                    self.at(plan.calm - FINAL_ORDER, Happening::Orders(window.region, Says::Reset(Reach::All)));
+                    self.at(plan.calm - FINAL_ORDER, Happening::Resets);
                 }
                 _ => {}
             }
         }
+    }
+
+    /// The operator of the sidecar itself makes it forget.
+    pub(super) fn resets(&mut self, now: Duration) {
+        self.world.tell(&[], || "the operator orders a RESET of everything".to_owned());
+        lock(&self.shared).checker.known.forgotten(&self.world.plan, Reach::All, now);
+        self.step(Event::Ordered(Order::Reset(Scope::All)));
     }
 
     pub(super) fn orders(&mut self, region: usize, says: Says, now: Duration) {
