@@ -35,13 +35,37 @@ pub(crate) struct Caught {
     pub(crate) text: String,
 }
 
+fn of(rule: Rule, property: Property, faults: &[Fault], change: fn(&mut Wishes)) -> Profile {
+    let mut wishes = Wishes { faults: Some(faults.to_vec()), ..Wishes::default() };
+    change(&mut wishes);
+    Profile { rule, property, wishes }
+}
+
+/// The other halves of rules that have a profile among [`profiles`].
+fn halves() -> Vec<Profile> {
+    use Fault::*;
+    let bare = |wishes: &mut Wishes| {
+        wishes.style = Some(Style::Bare);
+        wishes.announces_versions = Some(false);
+    };
+    let told_apart = |wishes: &mut Wishes| {
+        wishes.style = Some(Style::Bare);
+        wishes.announces_versions = Some(true);
+    };
+    let watermark = |wishes: &mut Wishes| wishes.proof = Some(Proof::Watermark);
+    let weak = |wishes: &mut Wishes| wishes.proof = Some(Proof::Weak);
+    vec![
+        of(Rule::R4, Property::Announced, &[Part, LateWinner], told_apart),
+        of(Rule::R5, Property::Bounded, &[AgedIntermediary], watermark),
+        of(Rule::R8, Property::Fenced, &[AgedIntermediary, Part], bare),
+        of(Rule::R10, Property::Bounded, &[FirstLost], watermark),
+        of(Rule::R14, Property::Leased, &[Unverifiable], weak),
+        of(Rule::R18, Property::Fenced, &[ReloadAll], bare),
+    ]
+}
+
 fn profiles() -> Vec<Profile> {
     use Fault::*;
-    let of = |rule, property, faults: &[Fault], change: fn(&mut Wishes)| {
-        let mut wishes = Wishes { faults: Some(faults.to_vec()), ..Wishes::default() };
-        change(&mut wishes);
-        Profile { rule, property, wishes }
-    };
     let versions = |wishes: &mut Wishes| {
         wishes.style = Some(Style::Versions);
         wishes.announces_versions = Some(true);
@@ -62,8 +86,6 @@ fn profiles() -> Vec<Profile> {
         wishes.topics = Some(1);
         wishes.proof = Some(Proof::Path);
     };
-    let watermark = |wishes: &mut Wishes| wishes.proof = Some(Proof::Watermark);
-    let weak = |wishes: &mut Wishes| wishes.proof = Some(Proof::Weak);
     let lasting = |wishes: &mut Wishes| {
         wishes.topics = Some(1);
         wishes.proof = Some(Proof::Path);
@@ -106,20 +128,13 @@ fn profiles() -> Vec<Profile> {
         of(Rule::R18, Property::Fenced, &[Reload], versions),
         of(Rule::R19, Property::Converged, &[Restored], versions),
         of(Rule::R20, Property::ReadYourWrites, &[WriteThrough, LateWinner], |_| {}),
-        // Halves of rules that have a profile above.
-        of(Rule::R4, Property::Announced, &[Part, LateWinner], told_apart),
-        of(Rule::R5, Property::Bounded, &[AgedIntermediary], watermark),
-        of(Rule::R8, Property::Fenced, &[AgedIntermediary, Part], bare),
-        of(Rule::R10, Property::Bounded, &[FirstLost], watermark),
-        of(Rule::R14, Property::Leased, &[Unverifiable], weak),
-        of(Rule::R18, Property::Fenced, &[ReloadAll], bare),
     ]
 }
 
 /// Switches each rule off, or only `rule`, and looks for the first seed of so many that notices.
 pub(crate) fn catch_all(seeds: u64, rule: Option<&str>) -> Vec<Caught> {
     let wanted = |profile: &Profile| rule.is_none_or(|rule| format!("{:?}", profile.rule) == rule);
-    let profiles: Vec<Profile> = profiles().into_iter().filter(wanted).collect();
+    let profiles: Vec<Profile> = profiles().into_iter().chain(halves()).filter(wanted).collect();
     let catching = |profile: &Profile| {
         let caught = catch(profile, seeds);
         let seed = caught.seed.map_or("NOT CAUGHT".to_owned(), |seed| format!("seed {seed}"));
