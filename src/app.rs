@@ -24,7 +24,7 @@ use crate::announce::aws::Sdk;
 use crate::announce::certificate::fetch::Fetcher;
 use crate::announce::intake::Announcements;
 use crate::announce::subscription::{self, CannotListen, Pace, Subscriptions};
-use crate::cache::capacity::{self, Memory};
+use crate::cache::capacity::Memory;
 use crate::cache::fill::audit;
 use crate::cache::key::Seed;
 use crate::clock::Clock;
@@ -44,6 +44,7 @@ mod actions;
 mod memory;
 mod overview;
 pub mod process;
+mod ticker;
 
 /// Why a sidecar could not start: the operator's to mend.
 #[derive(Debug, thiserror::Error)]
@@ -278,29 +279,13 @@ fn subscribe(sidecar: &Arc<Sidecar>, pace: Pace) -> Result<(), StartError> {
     };
     let subscriptions = Subscriptions::start(config, pace, &edges)?;
     let _ = sidecar.subscriptions.set(subscriptions);
-    let (ticking, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
-    sidecar.tasks.spawn("ticker", async move {
-        let ticks = async {
-            loop {
-                tokio::time::sleep(TICK).await;
-                let (now, wall) = (ticking.clock.now(), ticking.clock.wall());
-                ticking.newest().carry_out(ticking.freshness.step(now, wall, Event::Tick));
-                if ticking.memory.is_own {
-                    ticking.mind_memory(capacity::resident());
-                }
-            }
-        };
-        stopping.run_until_cancelled(ticks).await;
-    });
+    ticker::start(sidecar);
     if config.announcements.transport != Transport::Off {
         // Where nothing is announced, there is nothing to measure.
         audit::start(sidecar);
     }
     Ok(())
 }
-
-/// How often freshness and the store are told that time passes.
-const TICK: Duration = Duration::from_secs(1);
 
 impl App {
     /// Where the http transport listens for announcements.

@@ -331,6 +331,12 @@ pub const WATCH_PRECISION: Duration = Duration::from_millis(100);
 pub const HOLE_WINDOW: Duration = Duration::from_secs(10);
 /// What cannot be decoded, or verified, moves a region's epoch at most once in this (R14), the last at its end.
 pub const UNREAD_WINDOW: Duration = Duration::from_secs(10);
+/// How long the least lag of arriving messages is gathered before it is gathered anew.
+pub const LAG_WINDOW: Duration = Duration::from_secs(30);
+/// By how much all messages must be stamped too early, or one too late, until an operator is told to look at the clocks.
+pub const CLOCK_SKEW: Duration = Duration::from_secs(2);
+/// How long an operator is told that a subscription was lost.
+pub const LOSS_SHOWN: Duration = Duration::from_secs(600);
 /// A publisher counts for its region's watermark when it was heard in this.
 pub const ACTIVE_PUBLISHER: Duration = Duration::from_secs(60);
 /// How long what a publisher said before it was first heard may be missing: its own messages may have overtaken each

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::announce::verify::Rejected;
 use crate::clock::Moment;
 use crate::freshness::event::Subscription;
 use crate::freshness::horizon::{Horizon, Sight};
@@ -51,8 +52,25 @@ pub enum Reason {
     Paused(RegionId),
     /// An operator took the region out.
     Drained(RegionId),
+    /// Announcements arrive that cannot be verified (R14); why, of the last one.
+    Unverified(RegionId, Rejected),
+    /// What arrives was published this many milliseconds ago by SNS's clock; negative is ahead of ours.
+    Clock(RegionId, i64),
+    /// Its subscription was lost this long ago; why, in a stable word.
+    Lost(RegionId, &'static str, Duration),
     /// Every region is being skipped for its failures, or drained.
     AllRegionsFail,
+}
+
+/// What has lately come from a region's topic, or keeps it from coming.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Receipt less SNS `Timestamp`, milliseconds ([`crate::freshness::arrivals::Arrived`]).
+    pub lag_ms: Option<i64>,
+    /// Why the last message could not be verified, until one can be.
+    pub unverified: Option<Rejected>,
+    /// When its subscription was last lost, and why.
+    pub lost: Option<(Moment, &'static str)>,
 }
 
 /// The verdict of `/readyz`.
@@ -66,7 +84,7 @@ pub struct Readiness {
 
 /// What [`readiness`] needs beside the horizon.
 #[derive(Clone, Copy, Debug)]
-pub struct Conditions {
+pub struct Conditions<'a> {
     /// How long the process has been up.
     pub up: Duration,
     /// SIGTERM has come.
@@ -77,10 +95,12 @@ pub struct Conditions {
     pub drained: RegionSet,
     /// Every region is being skipped for its failures, or drained.
     pub all_fail: bool,
+    /// In the order of the configuration; may be shorter.
+    pub heard: &'a [Heard],
 }
 
 /// How fresh the sidecar is (FRESHNESS.md, end of *Proof*): one LIVE region is enough, none means soft TTLs.
-pub fn readiness(horizon: &Horizon, now: Moment, conditions: &Conditions) -> Readiness {
+pub fn readiness(horizon: &Horizon, now: Moment, conditions: &Conditions<'_>) -> Readiness {
     let live = horizon.live(now);
     let announcing = || conditions.topics.iter().filter_map(|id| Some((id, horizon.regions.get(id.index())?)));
     let mut reasons: Vec<_> = announcing()
@@ -91,6 +111,10 @@ pub fn readiness(horizon: &Horizon, now: Moment, conditions: &Conditions) -> Rea
         })
         .chain(conditions.drained.iter().map(Reason::Drained))
         .collect();
+    for id in conditions.topics.iter() {
+        let heard = conditions.heard.get(id.index()).copied().unwrap_or_default();
+        reasons.extend(heard.reasons(id, now).into_iter().flatten());
+    }
     if conditions.topics.is_empty() {
         reasons.push(Reason::NoAnnouncements);
     }
@@ -126,6 +150,18 @@ pub(super) fn proof_age(sight: &Sight, now: Moment) -> Option<Duration> {
     (sight.proof != Moment::ZERO).then(|| now.since(sight.proof))
 }
 
+impl Heard {
+    fn reasons(self, id: RegionId, now: Moment) -> [Option<Reason>; 3] {
+        let is_wrong = |lag: &i64| u128::from(lag.unsigned_abs()) > limits::CLOCK_SKEW.as_millis();
+        let lost = self.lost.map(|(at, why)| (now.since(at), why)).filter(|(ago, _)| *ago < limits::LOSS_SHOWN);
+        [
+            self.unverified.map(|why| Reason::Unverified(id, why)),
+            self.lag_ms.filter(is_wrong).map(|lag| Reason::Clock(id, lag)),
+            lost.map(|(ago, why)| Reason::Lost(id, why, ago)),
+        ]
+    }
+}
+
 impl Readiness {
     /// The reasons, a line each; `names` are the regions'.
     pub fn lines(&self, names: &[String]) -> Vec<String> {
@@ -147,10 +183,25 @@ impl Reason {
                 "no region announces its changes: replies are kept for the soft TTL only".to_owned()
             }
             Self::NoLease(region, state, age) => {
-                let name = name(region);
                 let age =
                     age.map_or("no proof yet".to_owned(), |age| format!("newest proof {} s ago", age.as_secs()));
-                format!("{name}: subscription {}, {age}", state.word())
+                format!("{}: subscription {}, {age}", name(region), state.word())
+            }
+            Self::Unverified(region, why) => {
+                let (name, advice) = (name(region), why.advice());
+                format!("{name}: announcements arrive that cannot be verified: {why}; {advice}")
+            }
+            Self::Clock(region, lag) => clock_line(name(region), *lag),
+            Self::Lost(region, why, ago) => {
+                let (name, ago) = (name(region), ago.as_secs());
+                let advice = match *why {
+                    "policy" => {
+                        ": its queue's policy no longer let the topic send, and another queue takes its place; \
+                         look for who changes the policies of queues"
+                    }
+                    _ => "",
+                };
+                format!("{name}: the subscription was lost {ago} s ago ({why}){advice}")
             }
             Self::Paused(region) => {
                 let name = name(region);
@@ -167,9 +218,25 @@ impl Reason {
     }
 }
 
+fn clock_line(name: &str, lag_ms: i64) -> String {
+    let span = lag_ms.unsigned_abs() as f64 / 1e3;
+    if lag_ms > 0 {
+        format!(
+            "{name}: announcements arrive {span:.1} s after SNS stamped them: this host's clock is ahead by that much, \
+             or delivery is late; what is older than a lease proves nothing: set the clock"
+        )
+    } else {
+        format!(
+            "{name}: announcements arrive {span:.1} s before SNS stamped them: this host's clock is behind by that \
+             much, and bounds are stated too small: set the clock"
+        )
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::announce::certificate::fetch::Unfetched;
     use crate::freshness::event::Grade;
 
     const NOW: Moment = Moment::from_nanos(1_000_000_000_000);
@@ -189,10 +256,21 @@ mod tests {
         Sight { state, proof, lease_until: NOW.before(SECOND), ..Sight::default() }
     }
 
-    fn verdict(regions: &[Sight], change: impl FnOnce(&mut Conditions)) -> Readiness {
+    /// One region that announces, and nothing out of the ordinary.
+    fn quiet() -> Conditions<'static> {
+        Conditions {
+            up: 10 * SECOND,
+            draining: false,
+            topics: RegionSet::first(1),
+            drained: RegionSet::EMPTY,
+            all_fail: false,
+            heard: &[],
+        }
+    }
+
+    fn verdict(regions: &[Sight], change: impl FnOnce(&mut Conditions<'_>)) -> Readiness {
         let topics = RegionSet::first(regions.len());
-        let mut conditions =
-            Conditions { up: 10 * SECOND, draining: false, topics, drained: RegionSet::EMPTY, all_fail: false };
+        let mut conditions = Conditions { topics, ..quiet() };
         change(&mut conditions);
         readiness(&Horizon { regions: regions.to_vec() }, NOW, &conditions)
     }
@@ -245,6 +323,30 @@ mod tests {
     fn regions_that_all_fail_degrade_it_however_fresh_the_proof() {
         let verdict = verdict(&[live(SECOND)], |conditions| conditions.all_fail = true);
         assert_eq!((verdict.state, verdict.reasons.as_slice()), (State::Degraded, &[Reason::AllRegionsFail][..]));
+    }
+
+    #[test]
+    fn what_arrives_and_proves_nothing_is_a_reason_that_says_what_to_look_at() {
+        let suspect = silent(Subscription::Suspect, NOW.before(20 * SECOND));
+        let (names, unfetched) = (["eu".to_owned()], Rejected::Unfetched(Unfetched::Status(503)));
+        let told = |heard: Heard| {
+            let conditions = Conditions { heard: &[heard], ..quiet() };
+            let verdict = readiness(&Horizon { regions: vec![suspect] }, NOW, &conditions);
+            assert_eq!(verdict.state, State::Degraded);
+            verdict.lines(&names).split_off(1).join("\n")
+        };
+        assert_eq!(told(Heard::default()), "");
+        let unverified = told(Heard { unverified: Some(unfetched), ..Heard::default() });
+        assert!(unverified.starts_with("eu: announcements arrive that cannot be verified: "), "{unverified}");
+        assert!(unverified.contains("answered 503; let this process reach"), "{unverified}");
+        let ahead = told(Heard { lag_ms: Some(20_040), ..Heard::default() });
+        assert!(ahead.contains("arrive 20.0 s after") && ahead.contains("clock is ahead"), "{ahead}");
+        let behind = told(Heard { lag_ms: Some(-20_040), ..Heard::default() });
+        assert!(behind.contains("arrive 20.0 s before") && behind.contains("clock is behind"), "{behind}");
+        assert_eq!(told(Heard { lag_ms: Some(2_000), ..Heard::default() }), "");
+        let lost = |at| told(Heard { lost: Some((at, "policy")), ..Heard::default() });
+        assert!(lost(NOW.before(9 * SECOND)).contains("lost 9 s ago (policy): its queue's policy"));
+        assert_eq!(lost(NOW.before(limits::LOSS_SHOWN)), "");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use url::Url;
 
 use super::audit::AuditStatus;
-use super::readiness::{Conditions, State, lapsed, proof_age, readiness};
+use super::readiness::{Conditions, Heard, State, lapsed, proof_age, readiness};
 use crate::clock::{Moment, Wall};
 use crate::config::{Config, Region, Transport};
 use crate::freshness::horizon::Horizon;
@@ -60,6 +60,8 @@ pub struct Facts<'a> {
     pub draining: bool,
     /// In the order of the configuration; may be shorter while regions are being set up.
     pub races: Vec<RaceHealth>,
+    /// The same of their topics.
+    pub heard: Vec<Heard>,
     /// What the cache holds.
     pub cache: CacheCounts,
     /// Connections open to the service's listeners.
@@ -134,6 +136,8 @@ pub struct RegionStatus {
     pub watermark_age_ms: Option<u64>,
     /// How old an answer that it vouches for can at most be, seconds: that age, rounded up, while its lease holds.
     pub bound_s: Option<u64>,
+    /// Receipt less SNS `Timestamp` of what lately arrived, milliseconds, at the least; negative when SNS's clock is ahead.
+    pub announcement_lag_ms: Option<i64>,
     /// How its races go.
     pub race: RaceStatus,
 }
@@ -170,6 +174,7 @@ impl Status {
                 .map(|(id, _)| id)
                 .collect(),
             all_fail: all_fail(facts),
+            heard: &facts.heard,
         };
         let readiness = readiness(facts.horizon, facts.now, &conditions);
         let (mut reasons, mut warnings) = (readiness.lines(&names), warnings(facts));
@@ -232,6 +237,7 @@ impl RegionStatus {
             epoch: self.epoch,
             watermark_age: self.watermark_age_ms.map(Duration::from_millis),
             bound: self.bound_s,
+            announcement_lag: self.announcement_lag_ms.map(|lag| lag as f64 / 1e3),
             legs_running: self.race.running,
             outlier: self.race.skipped,
             drained: self.race.drained,
@@ -257,6 +263,7 @@ fn region(facts: &Facts<'_>, id: RegionId, configured: &Region) -> RegionStatus 
         watermark: sight.watermark.map(|at| humantime::format_rfc3339_millis(at.to_system_time()).to_string()),
         watermark_age_ms: sight.watermark_at.map(|at| millis(facts.now.since(at))),
         bound_s: sight.bound(facts.now).filter(|_| live),
+        announcement_lag_ms: facts.heard.get(id.index()).and_then(|heard| heard.lag_ms),
         race: RaceStatus {
             running: race.running,
             p95_ms: race.p95.map(|p95| p95.as_secs_f64() * 1e3),
@@ -333,6 +340,13 @@ fn warnings(facts: &Facts<'_>) -> Vec<String> {
         let advice = "many identities read the same record: callers seem to mint a token per request, and never hit; \
                       give the route `identity = \"sidecar\"` with credentials of the sidecar's own";
         lines.push(advice.to_owned());
+    }
+    let paused = facts.metrics.totals().uncounted_pauses_s;
+    if paused > 0.0 {
+        lines.push(format!(
+            "the calendar was set forward by {paused:.1} s in all, or this machine was paused and did not count it: \
+             everything here was taken to be as much older each time"
+        ));
     }
     lines
 }

@@ -1,14 +1,18 @@
-//! Owns the look at a subscription's attributes: is it still as we made it?
+//! Owns the look at a subscription's attributes, and at its queue's policy: is it still as we made it?
 //!
 //! Before it: [`super::lifecycle`] asks about once a minute. After it: a sound look becomes `Event::Attested`, the
 //! second half of the weak proof (FRESHNESS.md, Proof); an unfit one ends the subscription. Invariant: only an answer
-//! from SNS is a proof or a loss; a call that failed is neither.
+//! from AWS is a proof or a loss; a call that failed is neither.
 
 use std::collections::HashMap;
 
+use aws_sdk_sqs::types::QueueAttributeName;
 use url::Url;
 
 use super::aws::Failure;
+use super::policy;
+use super::sqs::{self, Queue};
+use crate::config::TopicArn;
 
 /// What a look at the attributes shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +35,26 @@ pub(super) async fn look(sns: &aws_sdk_sns::Client, subscription: &str, endpoint
             failure if failure.is_gone() => Ok(Look::Gone),
             failure => Err(failure),
         },
+    }
+}
+
+/// Asks SQS whether the policy of `queue` still lets `topic` send. One that does not is a loss, and the queue is made
+/// anew: nobody knows since when nothing arrives, which only an epoch can answer for, and a new queue needs no operator.
+pub(super) async fn look_at_policy(
+    sqs: &aws_sdk_sqs::Client,
+    queue: &Queue,
+    topic: &TopicArn,
+) -> Result<Look, Failure> {
+    if !queue.states_policy {
+        return Ok(Look::Sound);
+    }
+    match sqs::stated(sqs, &queue.url, &[QueueAttributeName::Policy]).await {
+        Ok(stated) => {
+            let policy = stated.get(&QueueAttributeName::Policy).map_or("", String::as_str);
+            Ok(if policy::admits(policy, topic, &queue.arn) { Look::Sound } else { Look::Unfit("policy") })
+        }
+        Err(failure) if failure.is_gone() => Ok(Look::Unfit("queue")),
+        Err(failure) => Err(failure),
     }
 }
 

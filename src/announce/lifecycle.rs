@@ -85,7 +85,11 @@ impl Lifecycle {
                 End::Stopping => break,
                 End::Asked => tracing::info!("making the subscription anew: no proof came through this one"),
                 End::Lost(why) => {
-                    self.status.send_modify(|status| status.losses += 1);
+                    let now = self.edges.clock.now();
+                    self.status.send_modify(|status| {
+                        status.losses += 1;
+                        status.lost = Some((now, why));
+                    });
                     tracing::warn!(why, "the subscription was lost; making it anew");
                     self.emit(Event::Lost(self.region));
                     self.pause(jittered(self.pace.again.0)).await;
@@ -205,14 +209,14 @@ impl Lifecycle {
             (Way::Posted { endpoint, notices }, _) => tokio::select! {
                 () = self.stopping.cancelled() => End::Stopping,
                 () = wanted(asked) => End::Asked,
-                why = self.attest(clients, subscription, endpoint) => End::Lost(why),
+                why = Box::pin(self.attest(clients, subscription, endpoint, None)) => End::Lost(why),
                 () = told(notices, |notice| matches!(notice, Notice::Unsubscribed(at) if at >= made.since)) => End::Lost("unsubscribed"),
             },
             (Way::Queue, Some(queue)) => tokio::select! {
                 () = self.stopping.cancelled() => End::Stopping,
                 () = wanted(asked) => End::Asked,
                 () = poll::poll(clients, queue, self.region, &self.edges, &self.status) => End::Lost("queue"),
-                why = self.attest(clients, subscription, &queue.arn) => End::Lost(why),
+                why = Box::pin(self.attest(clients, subscription, &queue.arn, Some(queue))) => End::Lost(why),
                 () = self.tag(clients, queue) => End::Lost("queue"),
             },
             (Way::Queue, None) => End::Lost("queue"),
@@ -220,12 +224,22 @@ impl Lifecycle {
     }
 
     /// Looks at the attributes about once a minute until they show a loss; returns which.
-    async fn attest(&self, clients: &Clients, subscription: &str, endpoint: &str) -> &'static str {
+    async fn attest(
+        &self,
+        clients: &Clients,
+        subscription: &str,
+        endpoint: &str,
+        queue: Option<&Queue>,
+    ) -> &'static str {
         let mut wait = shortened(self.pace.attest);
         loop {
             tokio::time::sleep(wait).await;
             wait = shortened(self.pace.attest);
-            match attest::look(&clients.sns, subscription, endpoint).await {
+            let mut look = attest::look(&clients.sns, subscription, endpoint).await;
+            if let (Ok(Look::Sound), Some(queue)) = (&look, queue) {
+                look = attest::look_at_policy(&clients.sqs, queue, &self.topic).await;
+            }
+            match look {
                 Ok(Look::Sound) => {
                     let now = self.edges.clock.now();
                     self.status.send_modify(|status| status.attested = Some(now));

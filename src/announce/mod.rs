@@ -1,7 +1,7 @@
 //! The announcement path: subscribe, receive, verify, decode, apply, acknowledge.
 //!
 //! Read in this order: [`aws`] (how AWS is called), [`subscription`] (every region's subscription, for `app`),
-//! [`lifecycle`] (one region's, from Subscribe to removal), [`attest`] (is it still as we made it), [`sqs`] with
+//! [`lifecycle`] (one region's, from Subscribe to removal), [`attest`] with [`policy`] (is it still as we made it), [`sqs`] with
 //! [`poll`], and [`http`] (the two ways that messages arrive), then [`certificate`], [`verify`], [`decode`], [`apply`]. Beside the
 //! path: [`heartbeat`] publishes, [`janitor`] removes what dead sidecars left.
 //!
@@ -28,6 +28,7 @@ pub mod intake;
 pub mod janitor;
 mod lifecycle;
 pub mod message;
+mod policy;
 mod poll;
 pub mod remembered;
 pub mod signer;

@@ -26,6 +26,8 @@ pub const ALIVE: &str = "alive";
 pub(super) struct Queue {
     pub(super) url: String,
     pub(super) arn: String,
+    /// SQS states the policy that it was made with: when it no longer does, it has none.
+    pub(super) states_policy: bool,
 }
 
 /// A new name for a queue: nobody else draws the same.
@@ -56,10 +58,21 @@ pub(super) async fn create(sqs: &aws_sdk_sqs::Client, order: Order<'_>) -> Resul
         .map_err(|error| Failure::of("CreateQueue", &error))?;
     let missing = |what: &str| Failure { call: "CreateQueue", fault: Fault::Refused(format!("no queue {what}")) };
     let url = made.queue_url.ok_or_else(|| missing("URL"))?;
-    let asked = sqs.get_queue_attributes().queue_url(&url).attribute_names(QueueAttributeName::QueueArn).send();
+    let mut stated = stated(sqs, &url, &[QueueAttributeName::QueueArn, QueueAttributeName::Policy]).await?;
+    let states_policy = stated.contains_key(&QueueAttributeName::Policy);
+    let arn = stated.remove(&QueueAttributeName::QueueArn);
+    Ok(Queue { url, arn: arn.ok_or_else(|| missing("ARN"))?, states_policy })
+}
+
+/// What SQS states of these attributes of the queue at `url`.
+pub(super) async fn stated(
+    sqs: &aws_sdk_sqs::Client,
+    url: &str,
+    names: &[QueueAttributeName],
+) -> Result<HashMap<QueueAttributeName, String>, Failure> {
+    let asked = sqs.get_queue_attributes().queue_url(url).set_attribute_names(Some(names.to_vec())).send();
     let answer = asked.await.map_err(|error| Failure::of("GetQueueAttributes", &error))?;
-    let arn = answer.attributes.and_then(|mut all| all.remove(&QueueAttributeName::QueueArn));
-    Ok(Queue { url, arn: arn.ok_or_else(|| missing("ARN"))? })
+    Ok(answer.attributes.unwrap_or_default())
 }
 
 fn attributes(topic: &TopicArn, visibility: Duration) -> HashMap<QueueAttributeName, String> {

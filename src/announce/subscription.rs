@@ -96,6 +96,8 @@ pub struct Status {
     pub attested: Option<Moment>,
     /// How often it was lost.
     pub losses: u64,
+    /// When it was last lost, and why, in a stable word.
+    pub lost: Option<(Moment, &'static str)>,
     /// The last failure while it is not subscribed, with what to do about it.
     pub failure: Option<String>,
     /// Why the last of those that came through the queue and could not be verified was not.
@@ -115,6 +117,7 @@ impl Status {
             subscription: None,
             attested: None,
             losses: 0,
+            lost: None,
             failure: None,
             unverified: None,
         }

@@ -80,6 +80,17 @@ impl Rejected {
         matches!(self, Self::Unfetched(_))
     }
 
+    /// What an operator should look at when such messages come through a queue that takes them from the topic alone.
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::Unfetched(_) => {
+                "let this process reach the host of SNS's signing certificates; the messages wait in the queue"
+            }
+            Self::Certificate(Unfit::Expired | Unfit::NotYetValid) => "look at this host's clock",
+            _ => "look at who may send to the queue, and at announcements.insecure_sns_signer",
+        }
+    }
+
     /// A stable word for the announcement metric.
     pub const fn word(self) -> &'static str {
         match self {

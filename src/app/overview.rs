@@ -7,7 +7,9 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::admin::audit::{AuditStatus, Share, Violation};
+use crate::admin::readiness::Heard;
 use crate::admin::status::{CacheCounts, Facts, RaceHealth, Status};
+use crate::announce::subscription::Subscriptions;
 use crate::clock::{Moment, Wall};
 use crate::freshness::audit::Timeline;
 use crate::freshness::words::{RegionId, Version};
@@ -36,6 +38,7 @@ pub(super) fn source(
             started,
             draining: ending.lingering.is_cancelled(),
             races: sidecar.regions.status().into_iter().map(race_health).collect(),
+            heard: heard(&sidecar, now),
             cache: CacheCounts {
                 entries: sidecar.store.entries(),
                 bytes: sidecar.store.bytes(),
@@ -48,6 +51,19 @@ pub(super) fn source(
             audit: audit(&sidecar, now),
         })
     })
+}
+
+/// What came from the regions' topics, and how it went with their subscriptions.
+fn heard(sidecar: &Sidecar, now: Moment) -> Vec<Heard> {
+    let arrived = sidecar.freshness.arrived(now);
+    let mut heard: Vec<_> = arrived.iter().map(|it| Heard { lag_ms: it.lag_ms, ..Heard::default() }).collect();
+    for status in sidecar.subscriptions.get().map(Subscriptions::status).unwrap_or_default() {
+        let place = status.region.index();
+        let Some((heard, arrived)) = heard.get_mut(place).zip(arrived.get(place)) else { continue };
+        heard.lost = status.lost;
+        heard.unverified = status.unverified.filter(|_| arrived.unverified);
+    }
+    heard
 }
 
 /// What audits have found, in words and calendar time.

@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 
+use self::arrivals::Arrived;
 use self::event::{Action, Envelope, Event, Order, Says, Scope};
 use self::horizon::Horizon;
 use self::merge::Announced;
@@ -46,6 +47,7 @@ use crate::clock::{Moment, Wall};
 use crate::config::{self, Heartbeats};
 use crate::limits;
 
+pub mod arrivals;
 pub mod audit;
 mod doubts;
 pub mod event;
@@ -161,6 +163,11 @@ impl Freshness {
     /// The regions as they are now; takes no lock.
     pub fn horizon(&self) -> Guard<Arc<Horizon>> {
         self.horizon.load()
+    }
+
+    /// What has lately come from each region's topic, for operators.
+    pub fn arrived(&self, now: Moment) -> Vec<Arrived> {
+        self.regions().iter().map(|region| region.arrived(now)).collect()
     }
 
     /// The live cell of a record, from its table slot if it has one. Whoever lets go of the last handle calls

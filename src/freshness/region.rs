@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::arrivals::{Arrivals, Arrived};
 use super::event::{Action, Envelope, Grade, Says, Scope, Subscription};
 use super::horizon::Sight;
 use super::publisher::Numbers;
@@ -35,8 +36,7 @@ pub(super) struct Region {
     strong: Option<Moment>,
     polled: Option<Moment>,
     attested: Option<Moment>,
-    /// When something last came through this subscription, whatever it proved.
-    arrived: Option<Moment>,
+    arrivals: Arrivals,
     /// Strong proof is to be had here (or nothing else is accepted): no weak proof any more.
     weak_refused: bool,
     heartbeat_seen: bool,
@@ -75,7 +75,7 @@ impl Region {
             strong: None,
             polled: None,
             attested: None,
-            arrived: None,
+            arrivals: Arrivals::default(),
             weak_refused,
             heartbeat_seen: false,
             paused: false,
@@ -124,7 +124,7 @@ impl Region {
         }
         // What proves nothing may still arrive (unverifiable, or by a clock that is wrong): another subscription would
         // bring no more than this one, and lose what waits in its queue.
-        let quiet_since = self.awake_since.max(self.arrived.unwrap_or(Moment::ZERO));
+        let quiet_since = self.awake_since.max(self.arrivals.newest());
         let dead = match self.state {
             Subscription::Suspect => now > lease_until.max(quiet_since) + limits::SUSPECT_FOR,
             Subscription::Probing => self.subscribed.is_some_and(|at| now > at.max(quiet_since) + self.patience()),
@@ -173,8 +173,8 @@ impl Region {
     /// R14: what nobody but the topic can have sent, and what it says is unknown. Weak proof claims that nothing
     /// arrives unseen, so it is over until something can be verified again.
     pub(super) fn unverified(&mut self, now: Moment, actions: &mut Vec<Action>) {
-        self.arrived = Some(now);
-        if !is_on(Rule::R14) {
+        self.arrivals.note(now);
+        if self.paused || !is_on(Rule::R14) {
             return;
         }
         self.weak_withheld = true;
@@ -195,7 +195,7 @@ impl Region {
         wall: Wall,
         actions: &mut Vec<Action>,
     ) {
-        self.arrived = Some(now);
+        self.arrivals.stamped(envelope.published, now, wall);
         self.weak_withheld = false;
         let slot = |(_, slot): (u64, u64)| slot;
         if let Says::Heartbeat { path: true, .. } = says
@@ -249,6 +249,11 @@ impl Region {
     /// R13, R19: whether what this topic carries was published before a RESET of the same record, which came first.
     pub(super) fn was_reset_after(&self, published: Wall, id: RecordId) -> bool {
         self.resets.iter().any(|(reset, scope)| published < *reset && scope.covers(id))
+    }
+
+    /// As operators see it.
+    pub(super) fn arrived(&self, now: Moment) -> Arrived {
+        Arrived { lag_ms: self.arrivals.lag_ms(now), unverified: self.weak_withheld }
     }
 
     /// As the read path sees it.
@@ -316,7 +321,7 @@ impl Region {
         self.strong = None;
         self.polled = None;
         self.attested = None;
-        self.arrived = None;
+        self.arrivals.begin();
     }
 
     /// Asks for a new subscription, each time later while none turns LIVE.

@@ -17,7 +17,7 @@
 //! | R6 | an absence counts at once, for the full TTL, and a 200 does not beat it (`vote`, a fill's `ttl`, `serve`) |
 //! | R7 | validators are always sent, and a 304 makes what is stored the newest version heard of (a fill's `known`, `vote`) |
 //! | R8 | `Age` says nothing, and regions are not asked end to end (`vote`, a fill's `dressed`, a refetch) |
-//! | R9 | a lease never ends, and a proof dates from receipt (`region`) |
+//! | R9 | a lease never ends, and a proof dates from receipt (`region`); a pause that was not counted stays so (`app::ticker`) |
 //! | R10 | epochs do not move; a region is still SUSPECT until its next proof (`region::move_epoch`) |
 //! | R11 | a subscription is its own first proof: LIVE as soon as it is made (`region::subscribed`) |
 //! | R12 | acknowledged whatever came of it (`announce::Receipt::may_be_deleted`) |
@@ -40,8 +40,8 @@
 //! | R6 | a record that was created or re-created is not called absent | versions, absences without one; a lagging region answers 404 first, or the announcer's own fleet lags |
 //! | R7 | promise 1 through revalidation | versions in 200s and announcements, none in 304s; an entry with an ETag, an announcement, a region that lags answers 304 |
 //! | R8 | promise 3 behind an intermediary | ETags or neither; the announcer answers from an intermediary's copy, with `Age`, from before the change |
-//! | R9 | nothing is fresh whose path has been silent for longer than a lease (15 s, weak 75 s) | any; all topics go silent without an error, their delivery falls behind, or the process is paused; and a change meanwhile |
-//! | R10 | promises 2 and 4: a loss that shows is asked about | numbered publishers, one region LIVE (or all lose it); an announcement is lost, heartbeats go on |
+//! | R9 | nothing is fresh whose path has been silent for longer than a lease (15 s, weak 75 s) | any; all topics go silent without an error, their delivery falls behind, or the process (its machine) is paused; and a change meanwhile |
+//! | R10 | promises 2 and 4: a loss that shows is asked about | numbered publishers, one region LIVE (or all lose it); an announcement is lost, or the first ones of a publisher, heartbeats go on |
 //! | R11 | what was asked for before messages can arrive is not vouched for | any, at start-up; a subscription that takes effect seconds after it is made, and a change in between |
 //! | R12 | an announcement that was received is applied | no numbers, one region LIVE (or all fail); the certificate cannot be fetched while the message is first received |
 //! | R13 | promise 1 under reordering | versions; 6 announced, then 5 late; a miss that a region still at 5 answers first |

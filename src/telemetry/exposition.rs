@@ -66,6 +66,8 @@ pub struct RegionGauges {
     pub watermark_age: Option<Duration>,
     /// How old an answer that it vouches for can at most be, seconds.
     pub bound: Option<u64>,
+    /// Receipt less SNS `Timestamp`, seconds.
+    pub announcement_lag: Option<f64>,
     /// Requests to it under way.
     pub legs_running: usize,
     /// Races skip it, but for probes.
@@ -154,7 +156,10 @@ fn announcements(page: &mut Page, cells: &Cells) -> fmt::Result {
         "Floors dropped, versions that jumped (rule R15), floods of announcements",
         &cells.alarms,
         "reason",
-    )
+    )?;
+    let pauses = "By how much the calendar ran ahead of the clock since boot, taken for pauses (rule R9)";
+    let pauses = page.describe("uncounted_pauses", pauses, Some(&Unit::Seconds), MetricType::Counter);
+    pauses?.encode_counter::<NoLabelSet, f64, u64>(&(load(&cells.uncounted_pauses_ms) as f64 / 1e3), None)
 }
 
 fn audits(page: &mut Page, cells: &Cells, gauges: &Gauges) -> fmt::Result {
@@ -199,6 +204,12 @@ fn regions(page: &mut Page, gauges: &Gauges) -> fmt::Result {
         "How old an answer that a LIVE region vouches for can at most be",
         seconds,
         |n| seen.get(n)?.bound.map(|bound| bound as f64),
+    )?;
+    page.region_gauge(
+        "announcement_lag",
+        "Receipt less SNS Timestamp, the least of late; all that a clock is off shows here, below zero when ours is behind",
+        seconds,
+        |n| seen.get(n)?.announcement_lag,
     )?;
     page.region_gauge("epoch", "A region's epoch since the process started", None, |n| {
         Some(f64::from(seen.get(n)?.epoch))
@@ -430,6 +441,7 @@ mod tests {
             lease_left: Duration::from_millis(13_500),
             epoch: 3,
             bound: Some(2),
+            announcement_lag: Some(-20.25),
             ..RegionGauges::default()
         };
         let gauges = Gauges {
@@ -447,6 +459,7 @@ mod tests {
             "nearside_subscription_state{region=\"eu-west-1\",state=\"dead\"} 0",
             "nearside_proof_grade{region=\"eu-west-1\",grade=\"watermark\"} 1",
             "nearside_region_bound_seconds{region=\"eu-west-1\"} 2.0",
+            "nearside_announcement_lag_seconds{region=\"eu-west-1\"} -20.25",
             "nearside_audit_open 3.0",
             "nearside_proof_grade{region=\"us-east-1\",grade=\"none\"} 1",
             "nearside_proof_age_seconds{region=\"eu-west-1\"} 1.5",

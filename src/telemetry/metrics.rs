@@ -75,6 +75,7 @@ pub(super) struct Cells {
     pub(super) epochs: Grid,
     pub(super) alarms: Grid,
     pub(super) churn: AtomicU64,
+    pub(super) uncounted_pauses_ms: AtomicU64,
     pub(super) audited: Grid,
     /// A row for each of [`limits::AUDIT_WINDOWS`].
     pub(super) audit_windows: Grid,
@@ -110,6 +111,7 @@ impl Metrics {
             epochs: Grid::new(regions + 1, &[]),
             alarms: Grid::new(regions + 1, &[]),
             churn: AtomicU64::new(0),
+            uncounted_pauses_ms: AtomicU64::new(0),
             audited: Grid::new(1, AUDITED),
             audit_windows: Grid::new(limits::AUDIT_WINDOWS.len(), WITHIN),
         };
@@ -197,6 +199,12 @@ impl Metrics {
         self.cells.churn.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// R9: the clock since boot had not counted this.
+    pub fn uncounted_pause(&self, span: Duration) {
+        let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        self.cells.uncounted_pauses_ms.fetch_add(millis, Ordering::Relaxed);
+    }
+
     /// R17: the audit of an entry ended; how.
     pub fn audited(&self, ending: &'static str) {
         self.cells.audited.add(0, ending);
@@ -228,6 +236,7 @@ impl Metrics {
             epochs_moved: cells.epochs.total(),
             alarms: cells.alarms.total(),
             identity_churn: cells.churn.load(Ordering::Relaxed),
+            uncounted_pauses_s: cells.uncounted_pauses_ms.load(Ordering::Relaxed) as f64 / 1e3,
         }
     }
 
@@ -268,7 +277,7 @@ impl Metrics {
 }
 
 /// Since the process started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Totals {
     /// Requests answered from the store.
     pub hits: u64,
@@ -294,6 +303,8 @@ pub struct Totals {
     pub alarms: u64,
     /// Warnings that callers seem to mint a token per request.
     pub identity_churn: u64,
+    /// Seconds by which the calendar ran ahead of the clock since boot, all taken for pauses (R9).
+    pub uncounted_pauses_s: f64,
 }
 
 fn row(region: Option<RegionId>) -> usize {

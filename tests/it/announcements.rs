@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use aws_sdk_sqs::types::QueueAttributeName::Policy;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use nearside::announce::certificate::fetch::Fetcher;
@@ -365,6 +366,28 @@ async fn a_filter_that_somebody_set_ends_the_subscription() {
     world.until(Event::Subscribed(RegionId(2))).await;
     world.publish(2, "unfiltered").await;
     assert_eq!(world.next().await.envelope["Message"], "unfiltered");
+    world.shut_down().await;
+}
+
+/// R14: an empty poll proves nothing when nothing may be sent.
+#[tokio::test]
+async fn a_queue_whose_policy_no_longer_lets_its_topic_send_is_lost_and_replaced() {
+    let mut world = World::over_sqs("policy", 0).await;
+    world.subscribed().await;
+    let (url, old) = (world.queue_url(1).await.unwrap(), world.status(1));
+    let sqs = world.emulator.sqs(REGIONS[1]);
+    let policy = sqs.get_queue_attributes().queue_url(&url).attribute_names(Policy).send().await.unwrap();
+    let ours = policy.attributes.unwrap()[&Policy].clone();
+    let others = ours.replace(&world.topics[1].arn, &world.topics[0].arn);
+    assert_ne!(others, ours);
+    sqs.set_queue_attributes().queue_url(&url).attributes(Policy, others).send().await.unwrap();
+    world.until(Event::Lost(RegionId(1))).await;
+    world.until(Event::Subscribed(RegionId(1))).await;
+    let new = world.status(1);
+    assert_eq!((new.losses, new.lost.map(|(_, why)| why)), (1, Some("policy")));
+    assert_ne!(new.queue, old.queue);
+    world.publish(1, "heard").await;
+    assert_eq!(world.next_notification().await.envelope["Message"], "heard");
     world.shut_down().await;
 }
 

@@ -116,3 +116,46 @@ async fn which_regions_send_heartbeats_is_remembered_across_a_restart() {
     assert_eq!(announced.sight(1).state, Subscription::Live, "this one never sent any");
     announced.stop().await;
 }
+
+/// R9: the proof dates from publication, which by our clock is too long ago; and the operator is told that it is the clock.
+#[tokio::test]
+async fn a_clock_that_is_ahead_is_named_and_its_skew_is_measured() {
+    let clock = Clock::simulated(Clock::System.wall() + Duration::from_secs(20));
+    let announced = Announced::subscribed(Wish { clock, ..Wish::over("sqs", "skewed") }).await;
+    beat(&announced, 2).await;
+    announced.until_counted("heartbeat", 1).await;
+    assert_eq!(announced.sight(2).state, Subscription::Probing);
+    let (_, reasons) = announced.ready().await;
+    let told = "ap-southeast-2: announcements arrive 20.";
+    assert!(reasons.contains(told) && reasons.contains("this host's clock is ahead"), "{reasons}");
+    let metric = "nearside_announcement_lag_seconds{region=\"ap-southeast-2\"} 20.";
+    let metrics = announced.page("metrics").await;
+    assert!(metrics.contains(metric), "{metrics}");
+    announced.stop().await;
+}
+
+/// R9: a virtual machine that its host paused, and that found out when its calendar was set right.
+#[tokio::test]
+async fn after_a_pause_that_no_clock_of_the_machine_counted_nothing_is_as_young_as_it_was() {
+    let clock = Clock::simulated(Clock::System.wall());
+    let announced = Announced::subscribed(Wish { clock: clock.clone(), ..Wish::over("sqs", "uncounted") }).await;
+    beat(&announced, 0).await;
+    until("the region is live", async || announced.sight(0).state == Subscription::Live).await;
+    announced.put("x", 1);
+    announced.read("x").await;
+    until("a confirmed hit", async || {
+        let seen = announced.read("x").await;
+        seen.is_hit() && !seen.label.contains("detail=")
+    })
+    .await;
+    // Nobody announces it: only its age can tell that it is to be asked for.
+    announced.put("x", 2);
+    clock.pause(Duration::from_secs(300));
+    let made_up = "nearside_uncounted_pauses_seconds_total 300.";
+    until("the next tick", async || announced.page("metrics").await.contains(made_up)).await;
+    assert_eq!(announced.read("x").await.version, 2, "it is five minutes older");
+    assert_ne!(announced.sight(0).state, Subscription::Live, "and so is the proof");
+    let warned = announced.warnings().await;
+    assert!(warned.contains("this machine was paused"), "{warned}");
+    announced.stop().await;
+}

@@ -105,6 +105,7 @@ fn changed(config: &Config, change: impl FnOnce(&mut Facts<'_>, &Metrics)) -> St
         started: NOW.before(310 * SECOND),
         draining: false,
         races: vec![slow, RaceHealth { outlier: true, held_off: Some(SECOND), ..RaceHealth::default() }],
+        heard: vec![Heard { lag_ms: Some(45), ..Heard::default() }],
         cache: CacheCounts { entries: 12, bytes: 4_096, capacity_bytes: 1 << 28 },
         connections: 4,
         tasks: BTreeMap::from([("fill", 2)]),
@@ -123,6 +124,7 @@ fn each_region_shows_its_proof_lease_epoch_watermark_and_race() {
         "name": "eu-west-1", "host": "eu.example:8443", "topic": "arn:aws:sns:eu-west-1:123456789012:contexts",
         "subscription": "live", "grade": "watermark", "proof_age_ms": 1_500, "lease_left_ms": 13_500, "epoch": 2,
         "watermark": "2023-11-14T22:13:20.000Z", "watermark_age_ms": 2_000, "bound_s": 2,
+        "announcement_lag_ms": 45,
         "race": { "running": 3, "p95_ms": 20.5, "skipped": false, "drained": false, "held_off_ms": null },
     });
     assert_eq!(json["regions"][0], expected);
@@ -178,6 +180,13 @@ fn identity_churn_becomes_a_warning_that_says_what_to_set() {
     assert!(!status(|_, _| {}).warnings.iter().any(|line| line.contains("identity")));
     let status = status(|_, metrics| metrics.churn());
     assert!(status.warnings[0].contains("identity = \"sidecar\""), "{:?}", status.warnings);
+}
+
+#[test]
+fn a_pause_that_was_made_up_for_is_a_warning() {
+    assert!(!status(|_, _| {}).warnings.iter().any(|line| line.contains("paused")));
+    let status = status(|_, metrics| metrics.uncounted_pause(Duration::from_millis(300_250)));
+    assert!(status.warnings[0].contains("set forward by 300.2 s"), "{:?}", status.warnings);
 }
 
 #[test]
