@@ -188,11 +188,17 @@ pub(super) fn settle(state: &mut Snapshot, version: Version) {
     }
 }
 
-/// The change that the marker announced is no longer the newest: who announced it does not matter any more.
 fn raise(state: &mut Snapshot, version: Version) {
     state.floor = version;
+    surpass(state);
+}
+
+/// The floor is no longer the one that was announced: who announced it does not matter any more. But a RELOAD since then still
+/// says that what was made before is too old (R8, R18).
+fn surpass(state: &mut Snapshot) {
     if std::mem::take(&mut state.at_floor) {
-        state.marker = None;
+        let reloaded = state.unversioned == state.generation;
+        state.marker = state.marker.filter(|_| reloaded).map(|marker| Marker { regions: RegionSet::ALL, ..marker });
     }
 }
 
@@ -211,9 +217,7 @@ pub(super) fn accept_absence(state: &mut Snapshot, next: Generation) {
 /// R15: no reachable region has the floor; `best` is the most that one has.
 pub(super) fn drop_floor(state: &mut Snapshot, best: Version) {
     state.floor = best;
-    if std::mem::take(&mut state.at_floor) {
-        state.marker = None;
-    }
+    surpass(state);
     state.changed = false;
     state.escaped = true;
 }
@@ -370,6 +374,18 @@ mod tests {
         assert!(world.state.upholds(Version(4), Generation(50)));
         reset(&mut world.state, RegionSet::EMPTY.with(B), Moment::from_nanos(100), Generation(51), EASY.worst_lag);
         assert_eq!(world.regions(), RegionSet::first(2), "the same restore, in the next region");
+    }
+
+    /// R8, R18.
+    #[test]
+    fn a_version_served_after_a_reload_leaves_its_mark() {
+        let mut world = World::default();
+        world.changed(A, 5);
+        let at = Moment::from_nanos(99);
+        reload(&mut world.state, RegionSet::EMPTY.with(B), at, Generation(50));
+        assert_eq!(serve(&mut world.state, Version(6), EASY), Effect::Raised);
+        assert_eq!(world.state.marker.map(|marker| (marker.at, marker.regions)), Some((at, RegionSet::ALL)));
+        assert!(!world.state.at_floor);
     }
 
     /// R15.

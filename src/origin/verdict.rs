@@ -12,6 +12,7 @@ use super::reply::Reply;
 use crate::cache::policy::freshness::stated_age;
 use crate::clock::Moment;
 use crate::freshness::record::Snapshot;
+use crate::freshness::switch::{Rule, is_on};
 use crate::freshness::vote::{self, Ballot, Rank, Said};
 use crate::freshness::words::Version;
 
@@ -150,6 +151,14 @@ pub fn ballot<'a>(reply: &'a Reply, known: Option<&'a Known>) -> Option<Ballot<'
 /// When a reply came into being, by its `Age` (R8); when it arrived, where it states none.
 pub fn made(reply: &Reply) -> Moment {
     age(&reply.headers).map_or(reply.received, |age| vote::generated(reply.received, age))
+}
+
+/// R8: whether an intermediary made this reply before the newest announcement of one of its records: it says nothing of what
+/// its region has now.
+pub fn is_from_before(reply: &Reply, records: &[Snapshot]) -> bool {
+    let made = made(reply);
+    let marked = |record: &Snapshot| record.marker.is_some_and(|it| it.at <= reply.sent && made < it.at);
+    is_on(Rule::R8) && records.iter().any(marked)
 }
 
 /// The ballots among replies, and the place of each one's reply.

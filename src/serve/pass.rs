@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
 use super::Sidecar;
 use super::write::{self, Write};
-use crate::cache::fill::ask;
+use crate::cache::fill::{BELOW_FLOOR, FLOOR_ESCAPED, ask};
 use crate::cache::key::KeyBuffer;
 use crate::cache::policy::{self, Asked, Way};
 use crate::clock::Moment;
@@ -35,22 +35,22 @@ pub(super) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: O
             Some(passed) => passed,
             None => return no_credentials(),
         },
-        None => sidecar.regions.pass(ask::passed_request(admitted), RegionSet::EMPTY).await.map(|head| (head, false)),
+        None => sidecar.regions.pass(ask::passed_request(admitted), RegionSet::EMPTY).await.map(|head| (head, None)),
     };
     let outcome = match passed {
-        Ok((Streamed { region, .. }, true)) if sidecar.config.freshness.strict => {
+        Ok((Streamed { region, .. }, Some(BELOW_FLOOR))) if sidecar.config.freshness.strict => {
             let region = sidecar.names[region.index()].clone();
             Outcome::BelowFloor(vec![Attempted { region, outcome: "too-old".into(), blame: Blame::Unusable }])
         }
-        Ok((head, below)) => {
+        Ok((head, label)) => {
             // Before the caller learns of it: what he asks next must not be answered from before.
             if let Some(write) = write {
                 write.answered(&head);
             }
             let Streamed { region, status, mut headers, body, .. } = head;
             invalidate(sidecar, admitted, region, Some(status), &headers);
-            if below {
-                sidecar.metrics.stale("below-floor");
+            if let Some(label) = label {
+                sidecar.metrics.stale(label);
             }
             if matched.is_some_and(|matched| matches!(matched.route.identity, IdentityMode::Sidecar(_))) {
                 // It may be the session of the sidecar's own credentials.
@@ -59,7 +59,7 @@ pub(super) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: O
             let line = CacheLine {
                 fwd: Some(if safe { Fwd::Bypass } else { Fwd::Method }),
                 fwd_status: Some(status.as_u16()),
-                detail: Some(if below { Detail::Word("below-floor") } else { Detail::Region(region) }),
+                detail: Some(label.map_or(Detail::Region(region), Detail::Word)),
                 ..CacheLine::default()
             };
             Outcome::Streamed { status, headers, body, line }
@@ -80,8 +80,8 @@ pub(super) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: O
     outcome
 }
 
-/// What a read through a route came to, and whether it is below the floor (R1), because no region has better; `None`
-/// when the sidecar's own credentials cannot be read.
+/// What a read through a route came to, and what must be said of it: below the floor (R1), because no region has better, or
+/// doubtful (R15). `None` when the sidecar's own credentials cannot be read.
 ///
 /// Only reads are made in the sidecar's name: whoever reaches the listener may read, not write.
 async fn read_through(
@@ -89,7 +89,7 @@ async fn read_through(
     admitted: &Admitted,
     matched: &Matched<'_>,
     started: Moment,
-) -> Option<Result<(Streamed, bool), Failure>> {
+) -> Option<Result<(Streamed, Option<&'static str>), Failure>> {
     let routing = sidecar.routing(matched, started);
     let records = routing.records();
     let mut request = ask::passed_read(admitted, matched.route);
@@ -103,34 +103,82 @@ async fn read_through(
     Some(at_the_floor(sidecar, request, records, started).await)
 }
 
-/// Asks one region after the other until one may speak for the records at once, within one race's deadline; else what the
-/// last one said, and whether that is below the floor.
+/// Asks one region after the other until one may speak for the records at once, within one race's deadline; else passes on
+/// the best that was heard. With it comes what must be said of it.
 async fn at_the_floor(
     sidecar: &Arc<Sidecar>,
     request: Outgoing,
     records: &[(RecordId, Arc<Record>)],
     started: Moment,
-) -> Result<(Streamed, bool), Failure> {
-    let mut heard = RegionSet::EMPTY;
-    loop {
+) -> Result<(Streamed, Option<&'static str>), Failure> {
+    let states = || records.iter().map(|(_, record)| record.snapshot());
+    let mut waiting: Vec<Heard> = Vec::new();
+    // A region that fails in its turn gives way to one that was heard: so many turns, and no more.
+    for _ in 0..sidecar.names.len() {
+        let heard: RegionSet = waiting.iter().map(|it| it.head.region).collect();
         let sent = sidecar.clock.now();
-        let states = || records.iter().map(|(_, record)| record.snapshot());
-        let head = sidecar.regions.pass(request.clone(), heard_or_behind(heard, states())).await?;
+        let passed = sidecar.regions.pass(request.clone(), heard_or_behind(heard, states())).await;
+        let head = match passed {
+            Ok(head) => head,
+            Err(failure) if waiting.is_empty() => return Err(failure),
+            Err(_) => break,
+        };
         let now = sidecar.clock.now();
-        let rank = rank(&head, &states().collect::<Vec<_>>(), sent, now);
-        if rank == Rank::Now {
-            let stated = records.iter().zip(&head.versions).filter(|_| head.versions.len() == records.len());
-            let shown = stated.filter(|(_, version)| **version != Version::NONE && head.status.is_success());
-            for ((_, record), version) in shown {
-                sidecar.carry_out(sidecar.freshness.served(record, *version, head.region, sent, now));
-            }
-            return Ok((head, false));
+        note_versions(sidecar, &head, records, sent, now);
+        let heard = Heard { sent, generated: verdict::age(&head.headers).map(|age| vote::generated(now, age)), head };
+        let now_states: Vec<_> = states().collect();
+        if rank(&heard, &now_states) == Rank::Now {
+            return Ok((heard.head, doubt(&now_states)));
         }
-        let asked_before = heard.contains(head.region);
-        heard = heard.with(head.region);
-        if asked_before || heard.len() == sidecar.names.len() || now.since(started) >= sidecar.regions.deadline() {
-            return Ok((head, rank == Rank::Below));
+        if !waiting.iter().any(|it| it.head.region == heard.head.region) {
+            waiting.push(heard);
         }
+        if now.since(started) >= sidecar.regions.deadline() {
+            break;
+        }
+    }
+    let states: Vec<_> = states().collect();
+    let ballots: Vec<_> = waiting.iter().filter_map(Heard::ballot).collect();
+    // Only what casts a ballot waits.
+    let best = vote::best(&ballots, &states).unwrap_or_default();
+    let below = ballots.get(best).is_some_and(|ballot| vote::rank(ballot, &states) == Rank::Below);
+    let label = if below { Some(BELOW_FLOOR) } else { doubt(&states) };
+    Ok((waiting.swap_remove(best).head, label))
+}
+
+/// R15.
+fn doubt(records: &[Snapshot]) -> Option<&'static str> {
+    records.iter().any(|record| record.escaped).then_some(FLOOR_ESCAPED)
+}
+
+/// R1: what is passed on was served. A tombstone's version counts as any other (R6).
+fn note_versions(
+    sidecar: &Arc<Sidecar>,
+    head: &Streamed,
+    records: &[(RecordId, Arc<Record>)],
+    sent: Moment,
+    now: Moment,
+) {
+    let says = said(head.status).is_some() && head.versions.len() == records.len();
+    let stated = records.iter().zip(&head.versions).filter(|(_, version)| says && **version != Version::NONE);
+    for ((_, record), version) in stated {
+        sidecar.carry_out(sidecar.freshness.served(record, *version, head.region, sent, now));
+    }
+}
+
+/// A streamed reply's head, with when it was asked for and when it came into being.
+struct Heard {
+    head: Streamed,
+    sent: Moment,
+    generated: Option<Moment>,
+}
+
+impl Heard {
+    /// What it says of the records, if anything.
+    fn ballot(&self) -> Option<Ballot<'_>> {
+        let Self { head, sent, generated } = self;
+        let said = said(head.status)?;
+        Some(Ballot { region: head.region, said, versions: &head.versions, sent: *sent, generated: *generated })
     }
 }
 
@@ -146,20 +194,23 @@ fn heard_or_behind(heard: RegionSet, records: impl Iterator<Item = Snapshot>) ->
     }
 }
 
-/// What a streamed reply counts for, by its head (R1, R4, R6, R8). One that says nothing of the records is passed on.
-fn rank(head: &Streamed, records: &[Snapshot], sent: Moment, now: Moment) -> Rank {
-    let said = match head.status {
-        StatusCode::NOT_FOUND | StatusCode::GONE => Said::Absent,
+/// What a status says of the records; `None` when it says nothing.
+fn said(status: StatusCode) -> Option<Said> {
+    match status {
+        StatusCode::NOT_FOUND | StatusCode::GONE => Some(Said::Absent),
         StatusCode::NOT_MODIFIED | StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => {
-            Said::Present
+            Some(Said::Present)
         }
-        status if status.is_success() => Said::Present,
-        _ => return Rank::Now,
-    };
-    let generated = verdict::age(&head.headers).map(|age| vote::generated(now, age));
-    let rank = vote::rank(&Ballot { region: head.region, said, versions: &head.versions, sent, generated }, records);
+        status => status.is_success().then_some(Said::Present),
+    }
+}
+
+/// What a streamed reply counts for, by its head (R1, R4, R6, R8). One that says nothing of the records is passed on.
+fn rank(heard: &Heard, records: &[Snapshot]) -> Rank {
+    let Some(ballot) = heard.ballot() else { return Rank::Now };
+    let rank = vote::rank(&ballot, records);
     // A part that states no version, of a record that nobody has announced: asking more regions would tell no more.
-    let unannounced = said == Said::Present && records.iter().all(|record| record.marker.is_none());
+    let unannounced = ballot.said == Said::Present && records.iter().all(|record| record.marker.is_none());
     if rank == Rank::Waits && unannounced { Rank::Now } else { rank }
 }
 

@@ -30,6 +30,8 @@ use crate::origin::verdict::{self, Known, Label, Verdict, Winner};
 use crate::response::{Attempted, Blame};
 use crate::serve::Sidecar;
 
+mod reach;
+
 /// Runs one fill to its end: the result goes to the readers as soon as there is one, the rest of the race after.
 pub(super) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
     let sidecar = pilot.sidecar.clone();
@@ -52,6 +54,7 @@ pub(super) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
     };
     let fill = RoutedFill { sidecar: &sidecar, ask: &ask, routing: &routing, sent: &sent };
     let first = match first {
+        First::Good(winner) if is_lesser(&winner) && any_too_large(race.ended()) => None,
         First::Good(winner) if winner.label.is_some() && sidecar.config.freshness.strict => {
             let asked = sidecar.attempted(race.ended());
             pilot.fail(Failed { best_error: None, asked, below_floor: true });
@@ -133,18 +136,6 @@ struct RoutedFill<'a> {
 }
 
 impl RoutedFill<'_> {
-    /// R1, R15: what regions answered raises the floors, every good leg's; and a floor that none of them reaches is
-    /// suspect.
-    fn note_versions(&self, reply: &Reply, versions: &[Version]) {
-        let now = self.sidecar.clock.now();
-        for ((_, record), version) in self.routing.records().iter().zip(versions) {
-            if *version != Version::NONE {
-                let served = self.sidecar.freshness.served(record, *version, reply.region, self.sent.at, now);
-                self.sidecar.carry_out(served);
-            }
-        }
-    }
-
     /// What is stored may be served until the race is over: nobody waits for this one's first reply, and where another may
     /// outrank it, it may be one from before what is stored (R4).
     fn still_serves(&self) -> bool {
@@ -155,27 +146,6 @@ impl RoutedFill<'_> {
             standing::judge(routed, previous.sent, &horizon, now, soft_ttl)
         };
         matches!(previous.hold.routed().map(judged), Some(Use::Fresh | Use::Provisional | Use::Doubted))
-    }
-
-    fn note_reach(&self, tally: &Tally) {
-        let now = self.sidecar.clock.now();
-        for leg in &tally.legs {
-            // A tombstone's version counts as any other (R6).
-            if let (Ok(reply), Some(Verdict::Good | Verdict::Absent)) = (&leg.outcome, leg.verdict) {
-                self.note_versions(reply, &reply.versions);
-            }
-        }
-        if tally.votes.unanimous {
-            self.routing.records().iter().for_each(|(id, record)| self.sidecar.freshness.agreed(*id, record));
-        }
-        let Some(best) = tally.best.as_ref().filter(|best| best.label == Some(Label::BelowFloor)) else { return };
-        for ((id, record), version) in self.routing.records().iter().zip(self.versions(best)) {
-            if version < record.snapshot().floor {
-                let reachable = tally.votes.reachable;
-                let actions = self.sidecar.freshness.below_floor(*id, record, version, reachable, now);
-                self.sidecar.carry_out(actions);
-            }
-        }
     }
 
     /// Makes the winner an entry, stores it if it may be, and says how to serve it; `tally` when the race is over.
@@ -386,6 +356,9 @@ impl RoutedFill<'_> {
 
     /// Nothing could be served at once: the best below the floor, labelled; or too large to hold; or the best error.
     fn fall_back(&self, pilot: &mut Pilot, tally: Tally) {
+        if any_too_large(&tally.legs) && tally.best.as_ref().is_none_or(is_lesser) {
+            return pilot.land(Filled::TooLarge);
+        }
         if let Some(best) = &tally.best {
             if self.sidecar.config.freshness.strict && best.label.is_some() {
                 let asked = self.sidecar.attempted(&tally.legs);
@@ -393,14 +366,20 @@ impl RoutedFill<'_> {
             }
             return pilot.land(Filled::Got(self.keep(best, Some(&tally))));
         }
-        if tally.legs.iter().any(|leg| matches!(leg.outcome, Err(Failure::Oversized { .. }))) {
-            return pilot.land(Filled::TooLarge);
-        }
         let asked = self.sidecar.attempted(&tally.legs);
         let best_error =
             tally.best_error.as_ref().map(|reply| super::best_error(reply, cookies(reply, self.route())));
         pilot.fail(Failed { best_error, asked, below_floor: false });
     }
+}
+
+/// A refusal, or what is too old: a good reply that is too large to hold is better.
+fn is_lesser(winner: &Winner) -> bool {
+    winner.verdict == Verdict::Refused || winner.label.is_some()
+}
+
+fn any_too_large(legs: &[Leg]) -> bool {
+    legs.iter().any(|leg| matches!(leg.outcome, Err(Failure::Oversized { .. })))
 }
 
 /// 404 and 410 say that it is not there.

@@ -8,6 +8,7 @@ use super::*;
 use crate::cache::entry::Standing;
 use crate::clock::Wall;
 use crate::freshness::event::{Event, Says, Scope};
+use crate::serve::scripted::tombstone;
 
 /// Version 5 out of a cache in which it has lain for so long.
 fn aged(seconds: u64) -> Say {
@@ -151,5 +152,59 @@ async fn a_request_on_a_route_may_limit_the_age_and_ask_for_time_left() {
     let only = world.get_with(X, "cache-control", "max-age=5, only-if-cached").await;
     assert_eq!(only.status, 504);
     assert_eq!(world.send(Method::HEAD, X).await.status, 200);
+    world.stop().await;
+}
+
+/// R8, R15: an intermediary that ignores `no-cache` says nothing of what its region has.
+#[tokio::test(start_paused = true)]
+async fn copies_from_before_an_announcement_drop_no_floor_and_bring_back_no_absence() {
+    for old in [aged(300), status(404).with("age", "300"), body("5").with("age", "300")] {
+        let world = World::new([(1, old.clone().into()), (2, old.clone().into()), (3, Act::from(old))]);
+        world.live().await;
+        world.announce(A, "x", 6);
+        for _ in 0..80 {
+            let answer = world.get(X).await;
+            assert_eq!(answer.label(), Some("below-floor"), "{answer:?}");
+            world.pass(SECOND).await;
+        }
+        assert_eq!(world.floor("x"), 6);
+        world.stop().await;
+    }
+}
+
+/// R6: a tombstone's version counts, passed on or kept.
+#[tokio::test(start_paused = true)]
+async fn a_tombstone_that_is_passed_on_raises_the_floor() {
+    let world = World::new(at_five());
+    world.live().await;
+    world.get(X).await;
+    world.set_all(1, tombstone(6));
+    assert_eq!(world.get_with(X, "range", "bytes=0-2").await.status, 404);
+    assert_eq!(world.floor("x"), 6);
+    assert_eq!(world.get(X).await.status, 404);
+    world.stop().await;
+}
+
+/// R4: of several that may not speak at once the best is passed on, not the last.
+#[tokio::test(start_paused = true)]
+async fn a_range_that_no_announcer_answers_is_the_best_of_what_was_heard() {
+    let world = World::new([(1, shows(5).into()), (2, shows(6).into()), (3, shows(4).into())]);
+    world.live().await;
+    world.announce(A, "x", 7);
+    let answer = world.get_with(X, "range", "bytes=0-2").await;
+    assert_eq!((answer.body.as_str(), answer.label()), ("6", Some("below-floor")), "{answer:?}");
+    world.stop().await;
+}
+
+/// A refusal by one region does not hide what others have, though it is too large to hold.
+#[tokio::test(start_paused = true)]
+async fn a_lone_refusal_loses_to_a_good_reply_that_is_too_large_to_hold() {
+    let large = || Act::Fail(Failure::Oversized { limit: 1, announced: true });
+    let world = World::new([(1, status(401).into()), (2, large()), (3, large())]);
+    let reader = world.begin(X);
+    tokio::time::sleep(ms(2)).await;
+    world.set_all(1, body("all of it"));
+    let answer = reader.await.unwrap().unwrap();
+    assert_eq!((answer.status, answer.body.as_str()), (200, "all of it"), "{answer:?}");
     world.stop().await;
 }
