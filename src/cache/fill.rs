@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::entry::Entry;
 use super::key::Key;
+use crate::freshness::switch::{Rule, is_on};
 use crate::freshness::words::Generation;
 use crate::limits;
 use crate::origin::region::Purpose;
@@ -143,7 +144,8 @@ struct Flight {
 
 impl Flight {
     fn of(ask: &Ask) -> Self {
-        Self { key: ask.key.clone(), generation: ask.generation(), end_to_end: ask.is_end_to_end() }
+        let end_to_end = if is_on(Rule::R3) { ask.is_end_to_end() } else { ask.no_cache };
+        Self { key: ask.key.clone(), generation: ask.generation(), end_to_end }
     }
 }
 

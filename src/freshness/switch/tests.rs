@@ -322,3 +322,39 @@ async fn r18_off_an_operator_says_reload_and_nothing_happens() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn r19_off_a_restore_is_below_the_floor_after_its_reset_too() {
+    told_apart(Rule::R19, "200 4 asked", "200 4 below-floor", || {
+        Box::pin(async {
+            let world = World::new([(1, shows(9).into()), (1, shows(9).into()), (1, shows(9).into())]);
+            world.live().await;
+            world.get(X).await;
+            tokio::time::sleep(SECOND).await;
+            world.set_all(1, shows(4));
+            // Its copy in the store is gone as well.
+            world.hear(A, Says::Reload(Scope::All));
+            world.hear(A, Says::Reset(Scope::All));
+            let answer = world.get(X).await;
+            ended(world, answer).await
+        })
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r20_off_a_write_is_passed_on_and_the_next_read_is_from_before() {
+    told_apart(Rule::R20, "200 6 asked", "200 5 hit", || {
+        Box::pin(async {
+            let world = World::new([(1, shows(5).into()), (2, shows(5).into()), (3, shows(5).into())]);
+            world.live().await;
+            world.get(X).await;
+            tokio::time::sleep(SECOND).await;
+            world.set(A, 1, shows(6));
+            world.send(http::Method::PUT, X).await;
+            let answer = world.get(X).await;
+            ended(world, answer).await
+        })
+    })
+    .await;
+}
