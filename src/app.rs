@@ -24,13 +24,13 @@ use crate::announce::aws::Sdk;
 use crate::announce::certificate::fetch::Fetcher;
 use crate::announce::intake::Announcements;
 use crate::announce::subscription::{self, CannotListen, Pace, Subscriptions};
+use crate::bodies::ByteBudget;
 use crate::cache::capacity::Memory;
 use crate::cache::fill::audit;
 use crate::cache::key::Seed;
 use crate::clock::Clock;
 use crate::config::{Config, Transport};
 use crate::freshness::event::Event;
-use crate::limits;
 use crate::listener::hits::{AtOnce, Newest};
 use crate::listener::{self, Ending, ListenError, Reception, Via};
 use crate::origin::attempt::HttpOrigin;
@@ -114,7 +114,7 @@ pub async fn start(config: Config) -> Result<App, StartError> {
 pub async fn start_with(config: Config, instead: Instead) -> Result<App, StartError> {
     let sockets = Sockets::bind(&config).await?;
     let access = Access::new(&config.admin)?;
-    let sidecar = build(config, &instead)?;
+    let sidecar = build(config, &instead, Memory::of_the_machine())?;
     let app = open(sockets, access, sidecar);
     if let Err(error) = subscribe(&app.sidecar, instead.pace.unwrap_or_default()) {
         // Nothing of a sidecar that did not start goes on.
@@ -151,19 +151,20 @@ impl Sockets {
 }
 
 /// Everything a request needs, and nothing that runs yet.
-fn build(config: Config, instead: &Instead) -> Result<Arc<Sidecar>, StartError> {
+fn build(config: Config, instead: &Instead, memory: Memory) -> Result<Arc<Sidecar>, StartError> {
+    let bodies = ByteBudget::new(memory.bodies());
     let (clock, tasks) = (instead.clock.clone(), Tasks::new());
     let origin = match &instead.origin {
         Some(origin) => origin.clone(),
         None => {
-            let origin = Arc::new(HttpOrigin::new(&config, clock.clone())?);
+            let origin = Arc::new(HttpOrigin::new(&config, clock.clone(), &bodies)?);
             let (warm, stopping) = (origin.clone(), tasks.stopping());
             tasks.spawn("warm", async move { stopping.run_until_cancelled(warm.keep_warm()).await });
             origin as Arc<dyn Origin>
         }
     };
-    let (memory, floor_slots) = (Memory::of_the_machine(), limits::FLOOR_SLOTS);
-    let parts = Parts { clock, origin, tasks, seed: Seed::random(), floor_slots, memory };
+    let (seed, floor_slots) = (Seed::random(), memory.floor_slots());
+    let parts = Parts { clock, origin, tasks, seed, floor_slots, memory, bodies };
     Ok(Sidecar::new(config, parts)?)
 }
 
@@ -233,6 +234,9 @@ type Answer = Either<Ready<http::Response<response::Body>>, BoxFuture<'static, h
 fn answer(sidecar: &Arc<Sidecar>, request: Request<Incoming>, via: Via) -> Answer {
     let refused = |sidecar: &Sidecar, refusal: Refusal| {
         sidecar.metrics.refused(refusal.word());
+        if refusal == Refusal::NoRoom {
+            sidecar.metrics.over_budget("request-bodies");
+        }
         response::respond(Outcome::Refused(refusal), &sidecar.names)
     };
     // On HTTP/1.1 the connection has looked already, or the request is none that it could read (`listener::hits`).
@@ -273,6 +277,10 @@ fn subscribe(sidecar: &Arc<Sidecar>, pace: Pace) -> Result<(), StartError> {
         tasks: sidecar.tasks.clone(),
         clock: sidecar.clock.clone(),
         events: Arc::new(step),
+        speaks: {
+            let sidecar = sidecar.clone();
+            Arc::new(move |region| sidecar.freshness.speaks(region, sidecar.clock.now()))
+        },
         intake: Arc::new(Announcements::new(sidecar, fetcher)),
         metrics: sidecar.metrics.clone(),
         sdk: Sdk::new(config.announcements.endpoint_url.clone()),

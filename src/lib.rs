@@ -38,6 +38,7 @@ pub mod limits;
 pub mod tasks;
 
 // A request, in the order it passes through.
+pub mod bodies;
 pub mod listener;
 pub mod request;
 

@@ -51,6 +51,25 @@ pub const REQUEST_HEADERS: usize = 100;
 pub const REQUEST_TARGET_BYTES: usize = 8 * KIB;
 /// A request's body, bytes: more is 413.
 pub const REQUEST_BODY_BYTES: usize = 8 * MIB;
+/// Bodies held in memory at once, of callers' requests and of regions' replies, bytes: the most, the least, and the part
+/// of a cgroup's limit between the two. Beyond it a request is 503, and a reply is streamed unstored.
+pub const BODIES_BYTES: u64 = 128 * MIB as u64;
+/// See [`BODIES_BYTES`].
+pub const LEAST_BODIES_BYTES: u64 = 9 * MIB as u64;
+/// See [`BODIES_BYTES`].
+pub const BODIES_SHARE: u64 = 8;
+/// A body up to this is small, bytes, and so many bytes of the budget are for small ones alone.
+pub const SMALL_BODY_BYTES: usize = 64 * KIB;
+/// See [`SMALL_BODY_BYTES`].
+pub const SMALL_BODIES_BYTES: usize = MIB;
+/// What a body is first given, bytes; then as much as one on the heap may have, as a small one may have, and steps.
+pub const FIRST_BODY_BYTES: usize = 4 * KIB;
+/// A larger body lies in pages of its own while it comes, bytes.
+pub const HEAP_BODY_BYTES: usize = 16 * KIB;
+/// See [`FIRST_BODY_BYTES`].
+pub const BODY_STEP_BYTES: usize = 256 * KIB;
+/// A stored body from this on lies in pages of its own, bytes.
+pub const MAPPED_BODY_BYTES: usize = 512 * KIB;
 /// How long a new connection may stay silent before its first bytes show which protocol it speaks.
 pub const SNIFF_WAIT: Duration = Duration::from_secs(5);
 /// How long a request's line and headers may take to arrive.
@@ -114,12 +133,22 @@ pub const INVALIDATIONS: usize = 4096;
 pub const CACHE_SHARE: (u64, u64) = (2, 16);
 /// The least that the cache is given, bytes.
 pub const LEAST_CAPACITY: u64 = 16 * MIB as u64;
+/// What the process takes beyond the cache and what has a budget of its own, bytes: stacks, tables, connections, races
+/// under way, what the allocator keeps. 10 MiB were measured with 64 callers at some thousand misses a second.
+pub const PROCESS_BYTES: u64 = 16 * MIB as u64;
+/// The least memory that a container may have, bytes.
+pub const LEAST_CONTAINER: u64 = 64 * MIB as u64;
+/// Under a cgroup's limit there may be an undecided race for each so many of its bytes, and as many requests to each
+/// region; but this many races always.
+pub const BYTES_PER_RACE: u64 = 256 * KIB as u64;
+/// See [`BYTES_PER_RACE`].
+pub const LEAST_RACES: usize = 64;
 /// What a machine has that does not say, bytes.
 pub const LEAST_MEMORY: u64 = 64 * MIB as u64;
 /// Shares of a cgroup's limit from which background work is put off, and from which entries go.
 pub const MEMORY_PRESSURE: (f64, f64) = (0.85, 0.92);
-/// What is given up each second while entries go, as a share of what is kept: one in so many bytes.
-pub const GIVEN_UP: u64 = 10;
+/// What is given up with each look while entries go, as a share of what is kept: one in so many bytes.
+pub const GIVEN_UP: u64 = 20;
 /// Bytes of it between which the records are told of that have lost their last entry: fewer than [`UNTOLD_RELEASES`].
 pub const GIVEN_UP_STEP: u64 = MIB as u64;
 /// Locks over which the index from records to keys is spread.
@@ -147,6 +176,11 @@ pub const FILLS: usize = 8192;
 pub const REMEMBERED_ERRORS: usize = 65_536;
 /// What remembered failures may take together, bytes: each holds the error that is passed on.
 pub const REMEMBERED_ERROR_BYTES: usize = 32 * MIB;
+/// Under a cgroup's limit: one in so many of its bytes, if that is less.
+pub const REMEMBERED_ERRORS_SHARE: u64 = 32;
+/// How often memory is looked at under a cgroup's limit, and how often entries go while it is short. What comes between
+/// two looks is bounded: the store by its capacity, everything else by the budgets that the capacity leaves room for.
+pub const MEMORY_TICK: Duration = Duration::from_millis(100);
 /// How long a failed fill is remembered: doubling from the first to the second.
 pub const ERROR_MEMORY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 /// A stored reply that was this old when it came is asked for end to end the next time.
@@ -221,8 +255,16 @@ pub const BACKGROUND_SHARE: f64 = 0.2;
 pub const STREAM_CHUNK_WAIT: Duration = Duration::from_secs(10);
 
 // -- an announcement --
-/// An SNS envelope, bytes: SNS allows 256 KiB of message, escaped in JSON.
-pub const ENVELOPE_BYTES: usize = 2 * MIB;
+/// An SNS envelope, bytes: SNS allows 256 KiB of message and attributes. Quotes and line ends of a text that is JSON itself
+/// double it at most, and text outside ASCII triples where it is escaped.
+pub const ENVELOPE_BYTES: usize = MIB;
+/// Envelopes held at once by the announcement endpoint, bytes: as many small ones as there are connections, and large
+/// ones besides; beyond it SNS is asked to come again.
+pub const ENVELOPES_BYTES: usize = ENDPOINT_CONNECTIONS * SMALL_ENVELOPE_BYTES + 2 * ENVELOPE_BYTES;
+/// An envelope up to this always has room, bytes.
+pub const SMALL_ENVELOPE_BYTES: usize = 16 * KIB;
+/// What a connection to the announcement endpoint reads at once, bytes.
+pub const ENDPOINT_READ_BYTES: usize = 16 * KIB;
 /// A record key in an announcement, bytes.
 pub const RECORD_KEY_BYTES: usize = 2 * KIB;
 /// A record type in an announcement, bytes.
@@ -231,6 +273,8 @@ pub const RECORD_TYPE_BYTES: usize = 256;
 pub const PUBLISHER_BYTES: usize = 256;
 /// Signing certificates kept, for all regions: two each, so that a new one finds room.
 pub const CERTIFICATES: usize = 32;
+/// URLs from which no certificate came yet, being fetched or lately fetched in vain.
+pub const UNKNOWN_CERTIFICATES: usize = 32;
 /// A signing certificate (with its chain), bytes.
 pub const CERTIFICATE_BYTES: usize = 64 * KIB;
 /// Certificates in one served chain.
@@ -247,6 +291,13 @@ pub const PENDING_ANNOUNCEMENTS: usize = 1024;
 pub const REMEMBERED_MESSAGES: usize = 65_536;
 /// Slots of the table that keeps floors of records without an entry (FRESHNESS.md, State).
 pub const FLOOR_SLOTS: usize = 1 << 20;
+/// What a slot takes, bytes; under a cgroup's limit the table may take one in so many of its bytes, but this many slots are
+/// always there.
+pub const FLOOR_SLOT_BYTES: u64 = 32;
+/// See [`FLOOR_SLOT_BYTES`].
+pub const FLOORS_SHARE: u64 = 16;
+/// See [`FLOOR_SLOT_BYTES`].
+pub const LEAST_FLOOR_SLOTS: usize = 1 << 17;
 /// The window in which a flood of announcements is told by what it does to that table.
 pub const FLOOD_WINDOW: Duration = Duration::from_secs(60);
 /// Records announced for the first time in a window that make a flood: a sixteenth of the table.
@@ -274,10 +325,16 @@ pub const DELETIONS: usize = 16;
 pub const VISIBILITY: Duration = Duration::from_secs(30);
 /// How long a queue keeps a message that nobody takes; by then the lease has long run out (R9).
 pub const RETENTION: Duration = Duration::from_secs(300);
-/// Between two looks at a subscription's attributes: at most this, less jitter (FRESHNESS.md, Weak).
-pub const ATTEST_EVERY: Duration = Duration::from_secs(60);
-/// After a look that could not be had.
-pub const ATTEST_AGAIN: Duration = Duration::from_secs(10);
+/// The first look at a subscription's attributes after it was made: at most this, less jitter. Weak proof waits for it.
+pub const ATTEST_FIRST: Duration = Duration::from_secs(60);
+/// Between two later ones: at most this, less jitter.
+pub const ATTEST_EVERY: Duration = Duration::from_secs(300);
+/// Looks in a row that are left out while heartbeats prove the way.
+pub const ATTEST_SKIPS: u32 = 3;
+/// After a look that could not be had; doubles with each, up to [`ATTEST_EVERY`].
+pub const ATTEST_AGAIN: Duration = Duration::from_secs(30);
+/// Sidecars of one account and region whose looks AWS must not throttle: smaller regions allow 150 calls a second.
+pub const ATTESTED_FLEET: (u64, u64) = (10_800, 150);
 /// Between two `alive` tags of a queue.
 pub const TAG_EVERY: Duration = Duration::from_secs(3600);
 /// Age of the `alive` tag beyond which the janitor removes a queue.
@@ -309,8 +366,11 @@ pub const HOLES_PER_PUBLISHER: usize = 64;
 // -- the protocol (FRESHNESS.md) --
 /// How long a strong proof (a message) carries full-length entries (R9).
 pub const STRONG_LEASE: Duration = Duration::from_secs(15);
-/// How long a weak proof (a poll and the subscription's attributes) does (R9).
+/// How long a weak proof's poll does (R9).
 pub const WEAK_LEASE: Duration = Duration::from_secs(75);
+/// How long the look at the subscription's attributes does that weak proof needs as well (R9): three that could not be
+/// had in a row may come between.
+pub const ATTESTED_FOR: Duration = Duration::from_secs(660);
 /// How long after subscribing the weak grade begins.
 pub const WEAK_PROOF_AFTER: Duration = Duration::from_secs(60);
 /// How long past its lease a region stays SUSPECT: 60 s of silence with a strong lease, then DEAD.
@@ -369,20 +429,50 @@ const _: () = assert!(REPLY_BODY_BYTES as u64 <= DECODED_BODY_BYTES);
 const _: () = assert!(WORLD_KEY_BYTES <= RECORD_KEY_BYTES);
 const _: () = assert!(ENDLESS_BYTES > REPLY_BODY_BYTES);
 const _: () = assert!(2 * REGIONS <= CERTIFICATES);
-const _: () = assert!(CERTIFICATE_FETCHES < CERTIFICATES, "fetches under way must leave room for what is kept");
+const _: () = assert!(CERTIFICATE_FETCHES < UNKNOWN_CERTIFICATES, "fetches under way must leave room for others");
+const _: () = assert!(LEAST_BODIES_BYTES <= BODIES_BYTES && BODIES_BYTES <= u32::MAX as u64);
+const _: () = assert!(
+    LEAST_CAPACITY
+        + PROCESS_BYTES
+        + LEAST_FLOOR_SLOTS as u64 * FLOOR_SLOT_BYTES
+        + LEAST_BODIES_BYTES
+        + ENVELOPES_BYTES as u64
+        + LEAST_CONTAINER / REMEMBERED_ERRORS_SHARE
+        <= LEAST_CONTAINER,
+    "everything together fits into the least container"
+);
+const _: () = assert!(LEAST_RACES <= FILLS && LEAST_RACES <= PERMITS_PER_REGION);
+const _: () = assert!(REQUEST_BODY_BYTES + SMALL_BODIES_BYTES <= LEAST_BODIES_BYTES as usize, "the largest has room");
+const _: () = assert!(REPLY_BODY_BYTES + SMALL_BODIES_BYTES <= LEAST_BODIES_BYTES as usize, "the largest has room");
+const _: () = assert!(FIRST_BODY_BYTES <= HEAP_BODY_BYTES && HEAP_BODY_BYTES <= SMALL_ENVELOPE_BYTES);
+const _: () = assert!(SMALL_ENVELOPE_BYTES <= SMALL_BODY_BYTES && SMALL_BODY_BYTES <= BODY_STEP_BYTES);
+const _: () = assert!(COPIED_BODY_BYTES <= SMALL_BODY_BYTES && 8 * SMALL_BODY_BYTES <= SMALL_BODIES_BYTES);
+const _: () = assert!(3 * 256 * KIB <= ENVELOPE_BYTES, "what SNS lets publish, escaped");
 const _: () = assert!(CERTIFICATE_BYTES < ENVELOPE_BYTES);
 const _: () = assert!(ENDLESS_BYTES > REPLY_BODY_BYTES);
 const _: () = assert!(CONNECTIONS <= CONNECTIONS_AT_MOST);
 const _: () = assert!(PERMITS_PER_REGION <= PERMITS_PER_REGION_AT_MOST);
 const _: () = assert!(FLOOR_SLOTS.is_power_of_two());
-const _: () = assert!((FLOOD_RECORDS as usize) < FLOOR_SLOTS, "a flood is told before the table overflows");
+const _: () = assert!(LEAST_FLOOR_SLOTS.is_power_of_two() && LEAST_FLOOR_SLOTS <= FLOOR_SLOTS);
+const _: () = assert!((FLOOD_RECORDS as usize) < LEAST_FLOOR_SLOTS, "a flood is told before the table overflows");
 const _: () = assert!(POLL_WAIT.as_secs() <= 20 && MESSAGES_PER_POLL <= 10, "SQS's own bounds");
 const _: () = assert!(POLL_WAIT.as_millis() < POLL_ANSWER_WAIT.as_millis());
 const _: () = assert!(CERTIFICATE_WAIT.as_millis() < VISIBILITY.as_millis(), "applied before it comes again");
 const _: () = assert!(GATHER.as_millis() <= 50, "half of what promise 3 of FRESHNESS.md allows beside the lag");
 const _: () = assert!(DELETE_WITHIN.as_millis() + AWS_CALL_WAIT.0.as_millis() < VISIBILITY.as_millis());
 const _: () = assert!(VISIBILITY.as_millis() < RETENTION.as_millis(), "a message that failed comes again");
-const _: () = assert!(ATTEST_EVERY.as_secs() + ATTEST_AGAIN.as_secs() < 75, "weak proof outlives one failed look");
+const _: () = assert!(
+    ATTEST_EVERY.as_secs() + ATTEST_AGAIN.as_secs() * (1 + 2 + 4) * 3 / 2 < ATTESTED_FOR.as_secs(),
+    "weak proof outlives three failed looks, each followed by its longest wait"
+);
+const _: () = assert!(
+    ATTEST_FIRST.as_secs() + ATTEST_AGAIN.as_secs() * 3 / 2 < WEAK_PROOF_AFTER.as_secs() + WEAK_LEASE.as_secs(),
+    "a new subscription outlives a first look that failed"
+);
+const _: () = assert!(
+    ATTESTED_FLEET.0 * 8 / (7 * ATTEST_EVERY.as_secs()) < ATTESTED_FLEET.1 / 2,
+    "the looks of a fleet (an eighth earlier on average, for jitter) leave half of the calls to others"
+);
 const _: () = assert!(TAG_EVERY.as_secs() * 12 < ABANDONED.as_secs(), "no janitor takes a queue that lives");
 const _: () = assert!(AWS_CALL_WAIT.1.as_millis() < AWS_CALL_WAIT.0.as_millis());
 const _: () = assert!(INVALIDATIONS.is_power_of_two());

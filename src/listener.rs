@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::config::UnixSocket;
 use crate::limits;
-use crate::response::Body;
+use crate::response::{Body, Unread};
 use crate::tasks::Tasks;
 use crate::tasks::seldom::Seldom;
 
@@ -353,7 +353,8 @@ where
         };
         let answered = async move {
             let mut response = answer.await;
-            let unread = matches!(response.status(), StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE);
+            let unread = matches!(response.status(), StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE)
+                || response.extensions_mut().remove::<Unread>().is_some();
             if old && (under_way.lingers() || chunked || unread) {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }

@@ -9,13 +9,14 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 
+use crate::bodies::{self, ByteBudget, NotRead};
 use crate::config::Listen;
 use crate::limits;
 use crate::listener::Via;
@@ -98,6 +99,7 @@ impl<'a> Head<'a> {
 pub struct Entered {
     parts: http::request::Parts,
     body: Incoming,
+    bodies: Arc<ByteBudget>,
 }
 
 impl Entered {
@@ -116,10 +118,10 @@ impl Entered {
 
     /// All of it, once its body has come.
     pub async fn whole(self) -> Result<Admitted, Refusal> {
-        let Self { parts, body } = self;
+        let Self { parts, body, bodies } = self;
         let path_and_query = target_of(&parts)?.into_owned();
         let path_len = parts.uri.path().len();
-        let body = if body.is_end_stream() { Bytes::new() } else { collect(body).await? };
+        let body = if body.is_end_stream() { Bytes::new() } else { collect(body, &bodies).await? };
         Ok(Admitted { method: parts.method, path_and_query, path_len, headers: parts.headers, body })
     }
 }
@@ -168,6 +170,9 @@ pub enum Refusal {
     /// The body broke off.
     #[error("the request body ended early or is malformed")]
     BadBody,
+    /// The bodies held in memory leave no room for this one; a retry may find some.
+    #[error("the sidecar holds too many bytes of request bodies; retry shortly")]
+    NoRoom,
 }
 
 impl Refusal {
@@ -187,6 +192,7 @@ impl Refusal {
             Self::LargeBody => "large-body",
             Self::SlowBody => "slow-body",
             Self::BadBody => "bad-body",
+            Self::NoRoom => "no-room",
         }
     }
 }
@@ -198,6 +204,7 @@ pub struct Door {
     refuse_forwarded: bool,
     allow_cross_site: bool,
     token: Option<Vec<u8>>,
+    bodies: Arc<ByteBudget>,
 }
 
 impl Door {
@@ -205,7 +212,14 @@ impl Door {
     pub fn new(listen: &Listen, token: Option<Vec<u8>>) -> Self {
         let allowed_hosts = listen.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         let Listen { refuse_forwarded, allow_cross_site, .. } = *listen;
-        Self { allowed_hosts, refuse_forwarded, allow_cross_site, token }
+        let bodies = ByteBudget::new(limits::BODIES_BYTES);
+        Self { allowed_hosts, refuse_forwarded, allow_cross_site, token, bodies }
+    }
+
+    /// The same, with request bodies held under `bodies`.
+    #[must_use]
+    pub fn holding(self, bodies: Arc<ByteBudget>) -> Self {
+        Self { bodies, ..self }
     }
 
     /// Admits a request by its head, or says why not.
@@ -214,7 +228,7 @@ impl Door {
         self.check(&parts, via)?;
         parts.headers.remove(&TOKEN);
         join_cookies(&mut parts.headers);
-        Ok(Entered { parts, body })
+        Ok(Entered { parts, body, bodies: self.bodies.clone() })
     }
 
     /// Whether a GET or HEAD for a path may come in with these lines, if nothing follows its head.
@@ -360,16 +374,14 @@ fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-async fn collect(body: Incoming) -> Result<Bytes, Refusal> {
-    if body.size_hint().lower() > limits::REQUEST_BODY_BYTES as u64 {
-        return Err(Refusal::LargeBody);
-    }
-    let collected = Limited::new(body, limits::REQUEST_BODY_BYTES).collect();
+async fn collect(body: Incoming, bodies: &Arc<ByteBudget>) -> Result<Bytes, Refusal> {
+    let collected = bodies::whole(body, limits::REQUEST_BODY_BYTES, bodies);
     match tokio::time::timeout(limits::REQUEST_BODY_WAIT, collected).await {
         Err(_) => Err(Refusal::SlowBody),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::LargeBody),
-        Ok(Err(_)) => Err(Refusal::BadBody),
-        Ok(Ok(whole)) => Ok(whole.to_bytes()),
+        Ok(Err(NotRead::TooLarge)) => Err(Refusal::LargeBody),
+        Ok(Err(NotRead::NoRoom)) => Err(Refusal::NoRoom),
+        Ok(Err(NotRead::Broken)) => Err(Refusal::BadBody),
+        Ok(Ok(whole)) => Ok(whole),
     }
 }
 

@@ -101,13 +101,20 @@ impl Blame {
     pub const fn of(failure: &Failure) -> Self {
         match failure {
             Failure::Deadline { .. } => Self::Late,
-            Failure::Saturated | Failure::HeldOff | Failure::Drained | Failure::Credentials | Failure::Target => {
-                Self::NotAsked
-            }
+            Failure::Saturated
+            | Failure::HeldOff
+            | Failure::Drained
+            | Failure::Credentials
+            | Failure::Target
+            | Failure::NoRoom => Self::NotAsked,
             Failure::Connect | Failure::Truncated | Failure::Oversized { .. } | Failure::Garbage => Self::Unusable,
         }
     }
 }
+
+/// Marks an answer to a request whose body was not read: over HTTP/1.1 the connection cannot go on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unread;
 
 /// Turns an outcome into HTTP.
 pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
@@ -125,6 +132,10 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
             if refusal == Refusal::Token {
                 let challenge = HeaderValue::from_static("Nearside");
                 response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            }
+            if refusal == Refusal::NoRoom {
+                response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+                response.extensions_mut().insert(Unread);
             }
             response
         }
@@ -155,6 +166,7 @@ fn refused(refusal: Refusal) -> StatusCode {
         Refusal::LargeHead => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         Refusal::LargeBody => StatusCode::PAYLOAD_TOO_LARGE,
         Refusal::SlowBody => StatusCode::REQUEST_TIMEOUT,
+        Refusal::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use nearside::bodies::ByteBudget;
 use nearside::cache::capacity::Memory;
 use nearside::cache::key::Seed;
 use nearside::clock::Clock;
@@ -94,7 +95,8 @@ pub(crate) fn sidecar(config: Config) -> Arc<Sidecar> {
 pub(crate) fn over(config: Config, origin: Arc<dyn Origin>) -> Arc<Sidecar> {
     let clock = Clock::System;
     let (seed, floor_slots, memory) = (Seed::fixed(7), limits::FLOOR_SLOTS, Memory::AMPLE);
-    let parts = Parts { clock, origin, tasks: Tasks::new(), seed, floor_slots, memory };
+    let bodies = ByteBudget::new(limits::BODIES_BYTES);
+    let parts = Parts { clock, origin, tasks: Tasks::new(), seed, floor_slots, memory, bodies };
     let sidecar = Sidecar::new(config, parts).expect("there are no credentials to read");
     go_live(&sidecar);
     sidecar

@@ -1,6 +1,6 @@
 //! Owns the look at a subscription's attributes, and at its queue's policy: is it still as we made it?
 //!
-//! Before it: [`super::lifecycle`] asks about once a minute. After it: a sound look becomes `Event::Attested`, the
+//! Before it: [`super::lifecycle`] asks now and then. After it: a sound look becomes `Event::Attested`, the
 //! second half of the weak proof (FRESHNESS.md, Proof); an unfit one ends the subscription. Invariant: only an answer
 //! from AWS is a proof or a loss; a call that failed is neither.
 

@@ -37,6 +37,8 @@ pub struct Sdk {
 pub struct Clients {
     /// Topics and subscriptions.
     pub sns: aws_sdk_sns::Client,
+    /// Looks at subscriptions: not retried, so that a fleet that is throttled does not ask three times as often.
+    pub looks: aws_sdk_sns::Client,
     /// Queues, but for receiving.
     pub sqs: aws_sdk_sqs::Client,
     /// Receiving: a call may take as long as a long poll does.
@@ -73,8 +75,10 @@ impl Sdk {
             .retry_config(RetryConfig::disabled())
             .timeout_config(TimeoutConfig::builder().operation_timeout(limits::POLL_ANSWER_WAIT).build())
             .build();
+        let looks = calls.to_builder().retry_config(RetryConfig::disabled()).build();
         Clients {
             sns: aws_sdk_sns::Client::new(&calls),
+            looks: aws_sdk_sns::Client::new(&looks),
             sqs: aws_sdk_sqs::Client::new(&calls),
             polling: aws_sdk_sqs::Client::new(&polls),
         }
@@ -177,6 +181,11 @@ impl Fault {
 }
 
 impl Failure {
+    /// Whether AWS could not be asked, or would not answer now.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self.fault, Fault::Throttled | Fault::Unreachable(_))
+    }
+
     /// What a failed `call` means.
     pub fn of<E: ProvideErrorMetadata + std::error::Error + 'static, R>(
         call: &'static str,

@@ -8,10 +8,12 @@
 //! (or one at the configured insecure origin). Nothing untrusted reaches a URL that is fetched.
 
 use std::fmt;
+use std::sync::Arc;
 
 use aws_lc_rs::signature::{
     ParsedPublicKey, RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY, RSA_PKCS1_2048_8192_SHA256,
 };
+use tokio::sync::Semaphore;
 use url::Url;
 use x509_parser::extensions::GeneralName;
 use x509_parser::pem::Pem;
@@ -76,6 +78,8 @@ pub struct Trust {
     subjects: Vec<String>,
     /// `http://127.0.0.1:4566/`: the one origin for which scheme, host, path and subject are relaxed.
     insecure: Option<String>,
+    /// Held by the one fetch of a URL from which no certificate came yet: whoever makes URLs up waits for himself.
+    unknown: Arc<Semaphore>,
 }
 
 /// A URL that may be fetched.
@@ -108,6 +112,7 @@ impl Trust {
             prefix: format!("https://sns.{region}.{suffix}/"),
             subjects,
             insecure: insecure.map(|url| format!("{}/", url.origin().ascii_serialization())),
+            unknown: Arc::new(Semaphore::new(1)),
         }
     }
 

@@ -4,15 +4,15 @@
 //! [`super::Intake`]; what concerns the subscription itself goes back to the lifecycle as a [`Notice`]. SNS takes any
 //! status from 200 to 499 for delivered and drops the message, so: 200 only once it is applied, 503 when it could not
 //! be, 4xx only for what must not come again. SubscribeURL is never fetched: a verified token is confirmed through the
-//! SDK. Invariant: whoever posts here, a connection, a body and the time for each are bounded.
+//! SDK. Invariant: whoever posts here, connections, the bytes of all bodies together and the time for each are bounded.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::Empty;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -24,6 +24,7 @@ use url::Url;
 use super::Receipt;
 use super::aws;
 use super::subscription::Edges;
+use crate::bodies::{self, ByteBudget, NotRead};
 use crate::clock::Wall;
 use crate::config::TopicArn;
 use crate::freshness::words::RegionId;
@@ -52,6 +53,8 @@ struct Endpoint {
     stopping: CancellationToken,
     /// Envelopes between arrival and receipt.
     pending: Semaphore,
+    /// Their bytes.
+    bodies: Arc<ByteBudget>,
 }
 
 /// What SNS is told.
@@ -96,7 +99,10 @@ pub(super) fn open(
     let listener = TcpListener::from_std(socket)?;
     let address = listener.local_addr()?;
     let pending = Semaphore::new(limits::PENDING_ANNOUNCEMENTS);
-    let endpoint = Arc::new(Endpoint { doors, edges: edges.clone(), stopping, pending });
+    let (most, small) = (limits::ENVELOPES_BYTES as u64, limits::SMALL_ENVELOPE_BYTES as u64);
+    let for_small = limits::ENDPOINT_CONNECTIONS as u64 * small;
+    let bodies = ByteBudget::with_room_for_small(most, small, for_small);
+    let endpoint = Arc::new(Endpoint { doors, edges: edges.clone(), stopping, pending, bodies });
     edges.tasks.spawn("announcement endpoint", accept(listener, endpoint));
     Ok(address)
 }
@@ -133,6 +139,9 @@ async fn serve(stream: TcpStream, endpoint: &Arc<Endpoint>) {
             let answer = endpoint.answer(request).await;
             let mut response = Response::new(Empty::<Bytes>::new());
             *response.status_mut() = answer.status();
+            if answer == Answer::Again {
+                response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            }
             Ok::<_, Infallible>(response)
         }
     });
@@ -140,7 +149,7 @@ async fn serve(stream: TcpStream, endpoint: &Arc<Endpoint>) {
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(limits::HEADER_WAIT)
-        .max_buf_size(limits::REQUEST_HEAD_BYTES);
+        .max_buf_size(limits::ENDPOINT_READ_BYTES);
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = &mut connection => ended,
@@ -169,14 +178,18 @@ impl Endpoint {
             self.edges.metrics.announcement(Some(door.region), "overload");
             return Answer::Again;
         };
-        let body = Limited::new(request.into_body(), limits::ENVELOPE_BYTES).collect();
+        let body = bodies::whole(request.into_body(), limits::ENVELOPE_BYTES, &self.bodies);
         let raw = match tokio::time::timeout(limits::ENVELOPE_WAIT, body).await {
-            Ok(Ok(body)) => body.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Ok(Ok(body)) => body,
+            Ok(Err(NotRead::TooLarge)) => {
                 self.edges.metrics.announcement(Some(door.region), "oversized");
                 return Answer::Never(StatusCode::PAYLOAD_TOO_LARGE);
             }
-            Ok(Err(_)) | Err(_) => return Answer::Again,
+            Ok(Err(NotRead::NoRoom)) => {
+                self.edges.metrics.over_budget("announcement-bodies");
+                return Answer::Again;
+            }
+            Ok(Err(NotRead::Broken)) | Err(_) => return Answer::Again,
         };
         let receipt = self.edges.intake.take(door.region, raw, None).await;
         let done = receipt.may_be_deleted();

@@ -81,7 +81,7 @@ impl Lifecycle {
                 self.remove(&clients, old).await;
             }
             discarded.retain(Made::exists);
-            match self.hold(&clients, &mut way, &made, &mut asked).await {
+            match Box::pin(self.hold(&clients, &mut way, &made, &mut asked)).await {
                 End::Stopping => break,
                 End::Asked => tracing::info!("making the subscription anew: no proof came through this one"),
                 End::Lost(why) => {
@@ -223,7 +223,8 @@ impl Lifecycle {
         }
     }
 
-    /// Looks at the attributes about once a minute until they show a loss; returns which.
+    /// Looks at the attributes, and the queue's policy, now and then until they show a loss; returns which. Seldom while
+    /// heartbeats prove the way: then it is only to find a filter that somebody set.
     async fn attest(
         &self,
         clients: &Clients,
@@ -231,16 +232,24 @@ impl Lifecycle {
         endpoint: &str,
         queue: Option<&Queue>,
     ) -> &'static str {
-        let mut wait = shortened(self.pace.attest);
+        let mut wait = shortened(self.pace.attest.min(limits::ATTEST_FIRST));
+        let mut again = Backoff::new((self.pace.attest_again, self.pace.attest));
+        let mut skipped = 0;
         loop {
             tokio::time::sleep(wait).await;
             wait = shortened(self.pace.attest);
-            let mut look = attest::look(&clients.sns, subscription, endpoint).await;
+            if skipped < limits::ATTEST_SKIPS && (self.edges.speaks)(self.region) {
+                skipped += 1;
+                continue;
+            }
+            skipped = 0;
+            let mut look = attest::look(&clients.looks, subscription, endpoint).await;
             if let (Ok(Look::Sound), Some(queue)) = (&look, queue) {
                 look = attest::look_at_policy(&clients.sqs, queue, &self.topic).await;
             }
             match look {
                 Ok(Look::Sound) => {
+                    again.worked();
                     let now = self.edges.clock.now();
                     self.status.send_modify(|status| status.attested = Some(now));
                     self.emit(Event::Attested(self.region));
@@ -250,7 +259,10 @@ impl Lifecycle {
                 Ok(Look::Unfit(why)) => return why,
                 Err(failure) => {
                     tracing::debug!(%failure, "the subscription could not be looked at: no proof, no loss");
-                    wait = shortened(self.pace.attest_again);
+                    if failure.is_passing() {
+                        self.emit(Event::Unattested(self.region));
+                    }
+                    wait = again.wait();
                 }
             }
         }

@@ -282,6 +282,7 @@ mod tests {
             tasks: crate::tasks::Tasks::new(),
             clock: Clock::System,
             events: Arc::new(move |event| emit.send(event).unwrap()),
+            speaks: Arc::new(|_| false),
             intake: Arc::new(Scripted),
             metrics: Arc::default(),
             sdk: nowhere(),

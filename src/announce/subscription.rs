@@ -37,6 +37,8 @@ pub struct Edges {
     pub clock: Clock,
     /// Where events go: into the one `Freshness::step`. Called from many tasks; must not wait.
     pub events: Arc<dyn Fn(Event) + Send + Sync>,
+    /// Whether a region's heartbeats prove that its subscription works.
+    pub speaks: Arc<dyn Fn(RegionId) -> bool + Send + Sync>,
     /// Where envelopes go.
     pub intake: Arc<dyn Intake>,
     /// What is counted.
@@ -50,7 +52,7 @@ pub struct Edges {
 pub struct Pace {
     /// Between two looks at a subscription's attributes, at most.
     pub attest: Duration,
-    /// After a look that could not be had.
+    /// After a look that could not be had; doubles with each.
     pub attest_again: Duration,
     /// Between two `alive` tags.
     pub tag: Duration,

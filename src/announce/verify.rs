@@ -191,9 +191,10 @@ impl Verifier {
 
     async fn signature(&self, trusted: &Trusted, envelope: &Envelope) -> Result<(), Rejected> {
         let (trust, admitted) = (&trusted.trust, trusted.admit(&envelope.certificate_url)?);
-        let text = envelope.string_to_sign();
-        let fits =
-            |certificate: &Certificate| certificate.signed(envelope.signature_version, &text, &envelope.signature);
+        // Made anew each time: a copy of the message is not to wait for a fetch.
+        let fits = |certificate: &Certificate| {
+            certificate.signed(envelope.signature_version, &envelope.string_to_sign(), &envelope.signature)
+        };
         let certificate = self.certificates.get(trust, &admitted).await?;
         if fits(&certificate) {
             return Ok(());

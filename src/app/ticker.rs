@@ -1,4 +1,4 @@
-//! Tells freshness and the store once a second that time passes, after comparing the clocks (R9).
+//! Tells freshness once a second that time passes, after comparing the clocks (R9).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use crate::cache::capacity;
 use crate::clock::Watch;
 use crate::freshness::event::Event;
 use crate::freshness::switch::{Rule, is_on};
+use crate::limits;
 use crate::serve::Sidecar;
 
 const TICK: Duration = Duration::from_secs(1);
@@ -24,6 +25,23 @@ pub(super) fn start(sidecar: &Arc<Sidecar>) {
         };
         stopping.run_until_cancelled(ticks).await;
     });
+    if sidecar.memory.is_own {
+        mind_memory(sidecar.clone());
+    }
+}
+
+/// Looks at what the process holds, so often that no burst of misses between two looks can end it.
+fn mind_memory(sidecar: Arc<Sidecar>) {
+    let (tasks, stopping) = (sidecar.tasks.clone(), sidecar.tasks.stopping());
+    tasks.spawn("memory", async move {
+        let looks = async {
+            loop {
+                tokio::time::sleep(limits::MEMORY_TICK).await;
+                sidecar.mind_memory(capacity::resident());
+            }
+        };
+        stopping.run_until_cancelled(looks).await;
+    });
 }
 
 fn tick(sidecar: &Arc<Sidecar>, watch: &mut Watch) {
@@ -38,7 +56,4 @@ fn tick(sidecar: &Arc<Sidecar>, watch: &mut Watch) {
     }
     let (now, wall) = (sidecar.clock.now(), sidecar.clock.wall());
     sidecar.newest().carry_out(sidecar.freshness.step(now, wall, Event::Tick));
-    if sidecar.memory.is_own {
-        sidecar.mind_memory(capacity::resident());
-    }
 }

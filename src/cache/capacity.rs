@@ -1,7 +1,8 @@
 //! Owns how much the cache may hold where the settings do not say, and what is given up when memory runs short.
 //!
 //! Before it: the kernel says what the process may use: its cgroup's limit (v2, else v1), else what the machine has.
-//! After it: [`super::store`] gets its capacity; once a second [`Memory::pressure`] says whether background work is put
+//! After it: [`super::store`] gets its capacity, and whatever else takes memory its bound; ten times a second
+//! [`Memory::pressure`] says whether background work is put
 //! off, and then whether entries go. Invariant: requests are never refused for want of memory, and the
 //! process stays within a limit of its own as long as the cache has something to give (what siblings take of a common one is
 //! not seen); the decisions are pure, the reading of files is apart.
@@ -52,12 +53,53 @@ impl Memory {
         }
     }
 
-    /// What the cache may hold where the settings do not say, bytes: half of a cgroup's limit, a sixteenth of a machine
-    /// that others use too; at least 16 MiB.
+    /// What the cache may hold where the settings do not say, bytes: half of a cgroup's limit, or what is left of it beyond
+    /// everything else where that is less; a sixteenth of a machine that others use too.
     pub fn capacity(self) -> u64 {
         let (of_a_group, of_a_machine) = limits::CACHE_SHARE;
-        let share = if self.is_own { of_a_group } else { of_a_machine };
-        (self.limit / share).max(limits::LEAST_CAPACITY)
+        if !self.is_own {
+            return (self.limit / of_a_machine).max(limits::LEAST_CAPACITY);
+        }
+        (self.limit / of_a_group).min(self.limit.saturating_sub(self.beyond())).max(limits::LEAST_CAPACITY)
+    }
+
+    /// What the process may come to take beyond the cache, bytes: itself under load, remembered floors, bodies, envelopes.
+    fn beyond(self) -> u64 {
+        let floors = self.floor_slots() as u64 * limits::FLOOR_SLOT_BYTES;
+        let errors = self.remembered_errors() as u64;
+        limits::PROCESS_BYTES + floors + errors + self.bodies() + limits::ENVELOPES_BYTES as u64
+    }
+
+    /// What remembered failures may take together, bytes.
+    pub fn remembered_errors(self) -> usize {
+        let share = usize::try_from(self.limit / limits::REMEMBERED_ERRORS_SHARE).unwrap_or(usize::MAX);
+        if self.is_own { share.min(limits::REMEMBERED_ERROR_BYTES) } else { limits::REMEMBERED_ERROR_BYTES }
+    }
+
+    /// How many races may be undecided at once; more wait for their turn.
+    pub fn races(self) -> usize {
+        let races = usize::try_from(self.limit / limits::BYTES_PER_RACE).unwrap_or(limits::FILLS);
+        if self.is_own { races.clamp(limits::LEAST_RACES, limits::FILLS) } else { limits::FILLS }
+    }
+
+    /// What bodies may take that are held while they come or are raced for, bytes.
+    pub fn bodies(self) -> u64 {
+        match self.is_own {
+            true => (self.limit / limits::BODIES_SHARE).clamp(limits::LEAST_BODIES_BYTES, limits::BODIES_BYTES),
+            false => limits::BODIES_BYTES,
+        }
+    }
+
+    /// How many records without an entry are remembered: a power of two.
+    pub fn floor_slots(self) -> usize {
+        if !self.is_own {
+            return limits::FLOOR_SLOTS;
+        }
+        let slots = self.limit / limits::FLOORS_SHARE / limits::FLOOR_SLOT_BYTES;
+        let slots = usize::try_from(slots)
+            .unwrap_or(limits::FLOOR_SLOTS)
+            .clamp(limits::LEAST_FLOOR_SLOTS, limits::FLOOR_SLOTS);
+        1 << slots.ilog2()
     }
 
     /// What is given up while the process holds `resident` bytes. Without a limit of its own nothing is.
@@ -72,9 +114,14 @@ impl Memory {
     }
 }
 
-/// What the process holds now, bytes; zero when the system does not say.
+/// What the process holds now, bytes; zero when the system does not say. Pages of the program's own file do not count:
+/// the kernel takes them back by itself.
 pub fn resident() -> u64 {
-    fs::read_to_string("/proc/self/status").ok().and_then(|text| field(&text, "VmRSS:")).unwrap_or(0)
+    fs::read_to_string("/proc/self/status").map_or(0, |text| held(&text))
+}
+
+fn held(status: &str) -> u64 {
+    ["RssAnon:", "RssShmem:"].iter().filter_map(|name| field(status, name)).sum()
 }
 
 /// The smallest limit of the process's cgroup and those above it.
@@ -157,6 +204,30 @@ mod tests {
     }
 
     #[test]
+    fn in_the_least_container_the_cache_and_everything_beside_it_have_room() {
+        for mib in [64, 96, 128, 256, 1024, 8192] {
+            let memory = Memory::of(Some(mib * MIB), 64 * GIB);
+            assert!(memory.capacity() + memory.beyond() <= memory.limit, "{mib} MiB: {memory:?}");
+            assert!(memory.floor_slots().is_power_of_two() && memory.floor_slots() >= limits::LEAST_FLOOR_SLOTS);
+        }
+        let least = Memory::of(Some(limits::LEAST_CONTAINER), 64 * GIB);
+        assert!(least.capacity() >= 24 * MIB, "{} bytes for the cache", least.capacity());
+        assert_eq!((least.floor_slots(), least.races()), (limits::LEAST_FLOOR_SLOTS, 256));
+        let ample = [Memory::of(None, 64 * GIB), Memory::of(Some(8 * GIB), 64 * GIB)];
+        for memory in ample {
+            assert_eq!((memory.floor_slots(), memory.races()), (limits::FLOOR_SLOTS, limits::FILLS));
+            assert_eq!(memory.bodies(), limits::BODIES_BYTES);
+            assert_eq!(memory.remembered_errors(), limits::REMEMBERED_ERROR_BYTES);
+        }
+    }
+
+    #[test]
+    fn pages_that_the_kernel_takes_back_by_itself_are_not_held() {
+        let status = "VmRSS:\t   15748 kB\nRssAnon:\t    1764 kB\nRssFile:\t   13980 kB\nRssShmem:\t       4 kB\n";
+        assert_eq!(held(status), 1768 << 10);
+    }
+
+    #[test]
     fn background_work_is_shed_first_then_entries_and_never_for_other_peoples_sake() {
         let own = Memory::of(Some(100 * MIB), GIB);
         let told = [50, 84, 85, 91, 92, 120].map(|used| own.pressure(used * MIB));
@@ -169,6 +240,6 @@ mod tests {
     #[test]
     fn this_machine_says_what_it_has() {
         let memory = Memory::of_the_machine();
-        assert!(memory.limit >= limits::LEAST_MEMORY && resident() > MIB, "{memory:?}");
+        assert!(memory.limit >= limits::LEAST_MEMORY && resident() > MIB / 4, "{memory:?}");
     }
 }

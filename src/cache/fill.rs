@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::entry::Entry;
@@ -186,18 +186,28 @@ pub struct Fills {
     under_way: AtomicUsize,
     /// Counts arrivals of readers and beginnings of fills, so that one can be told to be before the other.
     arrivals: AtomicU64,
+    /// Undecided races: where memory is small, a burst of misses waits its turn.
+    turns: Arc<Semaphore>,
     errors: errors::Errors,
     pending: background::Pending,
 }
 
 impl Default for Fills {
     fn default() -> Self {
+        Self::new(limits::FILLS, limits::REMEMBERED_ERROR_BYTES)
+    }
+}
+
+impl Fills {
+    /// None under way; at most `races` undecided ones at once, and `error_bytes` of remembered failures.
+    pub fn new(races: usize, error_bytes: usize) -> Self {
         Self {
             shards: (0..64).map(|_| Mutex::default()).collect(),
             hasher: RandomState::new(),
             under_way: AtomicUsize::new(0),
             arrivals: AtomicU64::new(0),
-            errors: errors::Errors::default(),
+            turns: Arc::new(Semaphore::new(races)),
+            errors: errors::Errors::new(error_bytes),
             pending: background::Pending::default(),
         }
     }
@@ -320,6 +330,7 @@ impl Fills {
             shared: shared.is_some(),
             wanted: shared.flatten(),
             aboard: true,
+            turn: None,
         };
         Some((pilot, landing))
     }
@@ -334,9 +345,24 @@ pub(super) struct Pilot {
     shared: bool,
     wanted: Option<CancellationToken>,
     aboard: bool,
+    /// Held until the race is decided.
+    turn: Option<OwnedSemaphorePermit>,
 }
 
 impl Pilot {
+    /// Waits until a race may begin, as long as one may take; false when it may not.
+    async fn take_turn(&mut self) -> bool {
+        let turns = self.sidecar.fills.turns.clone();
+        self.turn = match turns.clone().try_acquire_owned() {
+            Ok(turn) => Some(turn),
+            Err(_) => {
+                let within = self.sidecar.regions.deadline();
+                tokio::time::timeout(within, turns.acquire_owned()).await.ok().and_then(Result::ok)
+            }
+        };
+        self.turn.is_some()
+    }
+
     /// Resolves when a reader comes to wait for what began in the background, once.
     async fn wanted(&mut self) {
         match &self.wanted {
@@ -372,6 +398,7 @@ impl Pilot {
     }
 
     fn clear(&mut self) {
+        self.turn = None;
         if std::mem::take(&mut self.aboard) {
             if self.shared {
                 self.sidecar.fills.shard(&self.flight).remove(&self.flight);
@@ -387,7 +414,11 @@ impl Drop for Pilot {
     }
 }
 
-async fn run(pilot: Pilot, ask: Ask) {
+async fn run(mut pilot: Pilot, ask: Ask) {
+    if !pilot.take_turn().await {
+        pilot.sidecar.metrics.over_budget("races");
+        return pilot.land(Filled::Busy);
+    }
     match ask.of.clone() {
         Of::Route(routing) => routed::run(pilot, ask, routing).await,
         Of::Path(_) => unrouted::run(pilot, ask).await,

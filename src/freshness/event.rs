@@ -37,6 +37,8 @@ pub enum Event {
     Attested(RegionId),
     /// Something that cannot be verified came through a queue that takes messages from the region's topic only (R14).
     Unverified(RegionId),
+    /// AWS did not say whether they do: throttled, or not to be reached. Neither a proof nor a loss.
+    Unattested(RegionId),
     /// An earlier process saw heartbeats from this region (`freshness.state_file`): weak proof is over.
     HeartbeatRemembered(RegionId),
     /// An operator's order.

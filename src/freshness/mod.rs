@@ -154,10 +154,16 @@ impl Freshness {
             Event::Unverified(id) => with(&mut regions, *id, |region| region.unverified(now, &mut actions)),
             Event::Paused(id) => with(&mut regions, *id, |region| region.pause(now, &mut actions)),
             Event::Resumed(id) => with(&mut regions, *id, |region| region.resume(now, &mut actions)),
+            Event::Unattested(id) => with(&mut regions, *id, Region::unattested),
             Event::HeartbeatRemembered(id) => with(&mut regions, *id, Region::remember_heartbeats),
         }
         self.publish(&regions, now, matches!(event, Event::Message { .. }));
         actions
+    }
+
+    /// Whether a region's heartbeats prove that its subscription works: weak proof is not accepted, and not needed.
+    pub fn speaks(&self, region: RegionId, now: Moment) -> bool {
+        self.regions().get(region.index()).is_some_and(|region| region.speaks(now))
     }
 
     /// The regions as they are now; takes no lock.

@@ -37,6 +37,8 @@ pub(super) struct Region {
     polled: Option<Moment>,
     attested: Option<Moment>,
     arrivals: Arrivals,
+    /// The last look at the attributes could not be had: that weak proof is missing says nothing of the subscription.
+    unanswered: bool,
     /// Strong proof is to be had here (or nothing else is accepted): no weak proof any more.
     weak_refused: bool,
     heartbeat_seen: bool,
@@ -76,6 +78,7 @@ impl Region {
             polled: None,
             attested: None,
             arrivals: Arrivals::default(),
+            unanswered: false,
             weak_refused,
             heartbeat_seen: false,
             paused: false,
@@ -130,7 +133,9 @@ impl Region {
             Subscription::Probing => self.subscribed.is_some_and(|at| now > at.max(quiet_since) + self.patience()),
             _ => false,
         };
-        if dead {
+        // Where AWS throttles, a new subscription would be more calls of the same kind.
+        let unknown = self.unanswered && !self.weak_refused;
+        if dead && !unknown {
             self.die(actions);
         }
     }
@@ -164,8 +169,14 @@ impl Region {
         self.prove(now, actions);
     }
 
+    /// Weak proof's second half could not be had.
+    pub(super) fn unattested(&mut self) {
+        self.unanswered = true;
+    }
+
     /// Weak proof's second half.
     pub(super) fn attested(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        self.unanswered = false;
         self.attested = Some(now);
         self.prove(now, actions);
     }
@@ -256,6 +267,11 @@ impl Region {
         Arrived { lag_ms: self.arrivals.lag_ms(now), unverified: self.weak_withheld }
     }
 
+    /// LIVE by heartbeats.
+    pub(super) fn speaks(&self, now: Moment) -> bool {
+        self.weak_refused && self.state == Subscription::Live && self.is_proven(now)
+    }
+
     /// As the read path sees it.
     pub(super) fn sight(&self, now: Moment) -> Sight {
         let proof = self.proof(now);
@@ -278,19 +294,21 @@ impl Region {
     fn proof(&self, now: Moment) -> Option<Proof> {
         let lease = |grade, at, length| Proof { grade, at, lease_until: lease_until(at, length) };
         let strong = self.strong.map(|at| lease(Grade::Path, at, limits::STRONG_LEASE));
-        let weak = self.weak(now).map(|at| lease(Grade::Weak, at, limits::WEAK_LEASE));
-        match (strong, weak) {
+        match (strong, self.weak(now)) {
             _ if self.paused => None,
             (Some(strong), Some(weak)) if weak.lease_until > strong.lease_until => Some(weak),
             (strong, weak) => strong.or(weak),
         }
     }
 
-    /// The older of its halves, from 60 s after the subscription was made.
-    fn weak(&self, now: Moment) -> Option<Moment> {
+    /// Both of its halves, from 60 s after the subscription was made. A poll says that what is in the queue is known here,
+    /// and soon no more; the attributes say that the topic still sends to it, which only somebody's hand changes.
+    fn weak(&self, now: Moment) -> Option<Proof> {
         let begins = self.subscribed? + limits::WEAK_PROOF_AFTER;
-        let at = self.polled?.min(self.attested?);
-        (!self.weak_refused && !self.weak_withheld && now >= begins).then_some(at)
+        let (polled, attested) = (self.polled?, self.attested?);
+        let lease_until = lease_until(polled, limits::WEAK_LEASE).min(lease_until(attested, limits::ATTESTED_FOR));
+        let is_accepted = !self.weak_refused && !self.weak_withheld && now >= begins;
+        is_accepted.then_some(Proof { grade: Grade::Weak, at: polled, lease_until })
     }
 
     /// R9: a proof's lease holds.
@@ -322,6 +340,7 @@ impl Region {
         self.polled = None;
         self.attested = None;
         self.arrivals.begin();
+        self.unanswered = false;
     }
 
     /// Asks for a new subscription, each time later while none turns LIVE.

@@ -23,6 +23,7 @@ use super::incoming;
 use super::line::{self, Line, Lines};
 use super::reply::{Failure, Origin, Outgoing, Reply, Streamed};
 use super::two::Two;
+use crate::bodies::ByteBudget;
 use crate::cache::policy::fields::{end_to_end, into_end_to_end};
 use crate::clock::{Clock, Moment, Wall};
 use crate::config::{self, Config};
@@ -65,6 +66,8 @@ struct Site {
     version_header: HeaderName,
     clock: Clock,
     connector: Connector,
+    /// What replies are read into.
+    bodies: Arc<ByteBudget>,
     /// What a request says of where it goes, over HTTP/1.1; `None` when no header can say it.
     host: Option<HeaderValue>,
     /// The path in `base`, without a slash at its end.
@@ -90,18 +93,18 @@ struct Opened {
 }
 
 impl HttpOrigin {
-    /// Clients for every configured region. Must be called within a runtime.
+    /// Clients for every configured region, whose replies are held under `bodies`. Must be called within a runtime.
     ///
     /// # Errors
     /// See [`Unusable`].
-    pub fn new(config: &Config, clock: Clock) -> Result<Self, Unusable> {
+    pub fn new(config: &Config, clock: Clock, bodies: &Arc<ByteBudget>) -> Result<Self, Unusable> {
         let wants_tls = config.service.regions.iter().any(|region| region.url.scheme() == "https");
         let tls = if wants_tls {
             Some(Arc::new(connect::tls_of_the_machine().map_err(Unusable::Certificates)?))
         } else {
             None
         };
-        Self::of(&config.service.regions, &config.service.version_header, tls, clock)
+        Self::of(&config.service.regions, &config.service.version_header, tls, clock, bodies)
     }
 
     fn of(
@@ -109,6 +112,7 @@ impl HttpOrigin {
         version_header: &HeaderName,
         tls: Option<Arc<rustls::ClientConfig>>,
         clock: Clock,
+        bodies: &Arc<ByteBudget>,
     ) -> Result<Self, Unusable> {
         let resolver = Resolver::of_the_machine();
         let site = |(id, region): (u8, &config::Region)| {
@@ -127,6 +131,7 @@ impl HttpOrigin {
                 lines: Lines::new(connector.clone(), clock.clone()),
                 two: Two::new(connector.clone()),
                 connector,
+                bodies: bodies.clone(),
                 meeting: tokio::sync::Mutex::default(),
                 successor: tokio::sync::Notify::new(),
                 unreachable: AtomicBool::new(false),
@@ -337,7 +342,7 @@ impl Site {
     /// Reads the body to its end, under the limit.
     async fn read(&self, mut opened: Opened) -> Result<Reply, Failure> {
         let (head, body) = opened.response.into_parts();
-        let body = line::driven(&mut opened.line, incoming::whole(body, REPLY_BODY_BYTES)).await?;
+        let body = line::driven(&mut opened.line, incoming::whole(body, REPLY_BODY_BYTES, &self.bodies)).await?;
         opened.line.into_iter().for_each(|line| self.free(line));
         let versions = incoming::versions(&head.headers, &self.version_header);
         Ok(Reply {

@@ -3,7 +3,9 @@
 //! Before it: [`super::attempt`] has the reply's head. After it: a complete body, or the [`Failure`] that says whose fault
 //! it is that there is none. Invariant: never more than the limit is held, and a body shorter than announced is no body.
 
-use bytes::{Bytes, BytesMut};
+use std::sync::Arc;
+
+use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, HeaderName};
 use http_body_util::BodyExt;
@@ -12,33 +14,47 @@ use hyper_util::client::legacy;
 
 use super::line::{self, Line};
 use super::reply::Failure;
+use crate::bodies::{ByteBudget, Gathering, NotRead};
 use crate::freshness::words::Version;
 use crate::limits::{RECORDS_PER_ROUTE, REPLY_HEAD_BYTES, STREAM_CHUNK_WAIT};
 
-/// The whole body; `Content-Length` beyond the limit is refused before anything is read.
-pub(super) async fn whole(mut body: Incoming, limit: usize) -> Result<Bytes, Failure> {
+/// The whole body; `Content-Length` beyond the limit is refused before anything is read. What one read brings is not
+/// copied; what is put together is reserved from `budget` meanwhile.
+pub(super) async fn whole(mut body: Incoming, limit: usize, budget: &Arc<ByteBudget>) -> Result<Bytes, Failure> {
     if body.size_hint().lower() > limit as u64 {
         return Err(Failure::Oversized { limit: limit as u64, announced: true });
     }
+    let not_read = |why| match why {
+        NotRead::NoRoom => Failure::NoRoom,
+        NotRead::TooLarge | NotRead::Broken => Failure::Oversized { limit: limit as u64, announced: false },
+    };
+    let length = body.size_hint().exact();
     let mut first = Bytes::new();
-    let mut joined = BytesMut::new();
+    let mut joined: Option<Gathering> = None;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| failure_in(&error))?;
         let Ok(data) = frame.into_data() else { continue };
-        if first.len() + joined.len() + data.len() > limit {
-            return Err(Failure::Oversized { limit: limit as u64, announced: false });
-        }
-        if first.is_empty() && joined.is_empty() {
+        if joined.is_none() && first.is_empty() {
+            if data.len() > limit {
+                return Err(not_read(NotRead::TooLarge));
+            }
             first = data;
             continue;
         }
-        if joined.is_empty() {
-            joined.reserve(body.size_hint().lower() as usize + first.len() + data.len());
-            joined.extend_from_slice(&std::mem::take(&mut first));
+        if joined.is_none() {
+            // Not above the limit, as was seen above.
+            let mut gathering = Gathering::new(length.map_or(limit, |length| length as usize), budget);
+            if length.is_some() {
+                gathering.make_room().map_err(not_read)?;
+            }
+            gathering.push(std::mem::take(&mut first)).map_err(not_read)?;
+            joined = Some(gathering);
         }
-        joined.extend_from_slice(&data);
+        if let Some(gathering) = &mut joined {
+            gathering.push(data).map_err(not_read)?;
+        }
     }
-    Ok(if joined.is_empty() { first } else { joined.freeze() })
+    Ok(joined.map_or(first, Gathering::release))
 }
 
 /// A body's chunks as they come, each within [`STREAM_CHUNK_WAIT`]. At its end the line that it came over is `freed`; that

@@ -15,9 +15,11 @@ use super::drained::Drained;
 use super::health::{Fitness, Health};
 use super::reply::{Failure, Origin, Outgoing, Reply};
 use super::verdict::Verdict;
+use crate::bodies::{ByteBudget, Reserved};
 use crate::clock::{Clock, Moment};
 use crate::config::{Config, RaceMode};
 use crate::freshness::words::{RegionId, RegionSet};
+use crate::limits::COPIED_BODY_BYTES;
 use crate::telemetry::metrics::Metrics;
 
 /// All regions, in the order of the configuration.
@@ -27,6 +29,8 @@ pub struct Regions {
     pub(super) mode: RaceMode,
     pub(super) primary: RegionId,
     deadline: Duration,
+    /// What replies take until their race is over.
+    bodies: Arc<ByteBudget>,
     pub(super) origin: Arc<dyn Origin>,
     pub(super) clock: Clock,
     pub(super) metrics: Arc<Metrics>,
@@ -68,6 +72,8 @@ pub struct Leg {
     pub took: Duration,
     /// What the reply was worth when it came; `None` without one.
     pub verdict: Option<Verdict>,
+    /// Its body's part of the budget, if it is large.
+    pub reserved: Option<Arc<Reserved>>,
 }
 
 impl Leg {
@@ -101,10 +107,18 @@ pub struct RegionStatus {
 }
 
 impl Regions {
-    /// All regions fit, with full budgets.
-    pub fn new(config: &Config, origin: Arc<dyn Origin>, clock: Clock, metrics: Arc<Metrics>) -> Arc<Self> {
+    /// All regions fit, with full budgets. Memory may allow fewer permits than are configured.
+    pub fn new(
+        config: &Config,
+        origin: Arc<dyn Origin>,
+        clock: Clock,
+        metrics: Arc<Metrics>,
+        most_permits: usize,
+        bodies: Arc<ByteBudget>,
+    ) -> Arc<Self> {
         let names = config.service.regions.iter().map(|region| region.name.clone()).collect();
-        Self::of(names, &config.race, origin, clock, metrics)
+        let race = crate::config::Race { permits: config.race.permits.min(most_permits), ..config.race };
+        Self::of(names, &race, origin, clock, metrics, bodies)
     }
 
     /// As [`Regions::new`], from what it needs of the configuration.
@@ -114,6 +128,7 @@ impl Regions {
         origin: Arc<dyn Origin>,
         clock: Clock,
         metrics: Arc<Metrics>,
+        bodies: Arc<ByteBudget>,
     ) -> Arc<Self> {
         let now = clock.now();
         let region = |name| Region {
@@ -132,6 +147,7 @@ impl Regions {
             mode: race.mode,
             primary: RegionId(race.primary as u8),
             deadline: race.deadline,
+            bodies,
             origin,
             clock,
             metrics,
@@ -230,12 +246,23 @@ impl Regions {
                 Ok(_held) => regions.origin.ask(region, request, within).await.map(Arc::new),
                 Err(saturated) => Err(saturated),
             };
+            let (outcome, reserved) = regions.hold(outcome);
             let took = regions.clock.now() - started;
             match &outcome {
                 Ok(reply) => regions.note_reply(region, reply.status, &reply.headers, took),
                 Err(failure) => regions.note_failure(region, failure),
             }
-            Leg { region, outcome, took, verdict: None }
+            Leg { region, outcome, took, verdict: None, reserved }
+        }
+    }
+
+    /// Reserves what a large reply takes until its race is over. Small ones are bounded by their number.
+    fn hold(&self, outcome: Result<Arc<Reply>, Failure>) -> (Result<Arc<Reply>, Failure>, Option<Arc<Reserved>>) {
+        let large = outcome.as_ref().ok().map(|reply| reply.body.len()).filter(|bytes| *bytes > COPIED_BODY_BYTES);
+        let Some(bytes) = large else { return (outcome, None) };
+        match self.bodies.reserve(bytes as u64) {
+            Some(reserved) => (outcome, Some(Arc::new(reserved))),
+            None => (Err(Failure::NoRoom), None),
         }
     }
 
@@ -280,6 +307,10 @@ impl Regions {
     pub(super) fn note_failure(&self, region: RegionId, failure: &Failure) {
         let unasked =
             matches!(failure, Failure::Saturated | Failure::HeldOff | Failure::Target | Failure::Credentials);
+        if *failure == Failure::NoRoom {
+            self.metrics.over_budget("reply-bodies");
+            return;
+        }
         if unasked || matches!(failure, Failure::Oversized { announced: true, .. }) {
             return;
         }

@@ -123,6 +123,9 @@ pub enum Failure {
     /// What came was not HTTP.
     #[error("the reply was not HTTP")]
     Garbage,
+    /// The bodies held in memory leave no room for this one.
+    #[error("no memory to hold the body")]
+    NoRoom,
     /// All of the region's permits are taken.
     #[error("too many requests to this region are under way")]
     Saturated,
@@ -149,12 +152,18 @@ impl Failure {
             Self::Truncated => "truncated",
             Self::Oversized { .. } => "oversized",
             Self::Garbage => "garbage",
+            Self::NoRoom => "no-room",
             Self::Saturated => "saturated",
             Self::Drained => "drained",
             Self::HeldOff => "held-off",
             Self::Target => "target",
             Self::Credentials => "credentials",
         }
+    }
+
+    /// Whether the region may have a good reply that is only not to be held: it can be streamed.
+    pub const fn is_unheld(&self) -> bool {
+        matches!(self, Self::Oversized { .. } | Self::NoRoom)
     }
 
     /// Whether another try at the same region may help soon.

@@ -9,9 +9,11 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use super::region::Regions;
 use super::reply::{Failure, Origin, Outgoing, Reply};
+use crate::bodies::ByteBudget;
 use crate::clock::{Clock, Wall};
 use crate::config::{self, RaceMode};
 use crate::freshness::words::{RegionId, Version};
+use crate::limits::BODIES_BYTES;
 use crate::telemetry::metrics::Metrics;
 
 pub(super) const DEADLINE: Duration = Duration::from_secs(2);
@@ -91,7 +93,8 @@ pub(super) fn regions(mode: RaceMode, permits: usize, acts: [(u64, Act); 3]) -> 
     let script = Arc::new(Script { clock: clock.clone(), acts, asked: Mutex::default() });
     let race = config::Race { mode, deadline: DEADLINE, primary: 0, permits };
     let names = ["a", "b", "c"].map(String::from).to_vec();
-    let regions = Regions::of(names, &race, script.clone(), clock, Arc::new(Metrics::default()));
+    let regions =
+        Regions::of(names, &race, script.clone(), clock, Arc::new(Metrics::default()), ByteBudget::new(BODIES_BYTES));
     (script, regions)
 }
 

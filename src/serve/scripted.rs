@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::{Parts, Sidecar, serve};
+use crate::bodies::ByteBudget;
 use crate::cache::capacity::Memory;
 use crate::cache::key::Seed;
 use crate::clock::{Clock, Moment, Wall};
@@ -212,8 +213,8 @@ impl World {
         }
         let config = read::from_toml(&(text + settings)).unwrap();
         let (tasks, floor_slots) = (Tasks::new(), crate::limits::FLOOR_SLOTS);
-        let parts =
-            Parts { clock, origin: script.clone(), tasks, seed: Seed::fixed(7), floor_slots, memory: Memory::AMPLE };
+        let (memory, bodies) = (Memory::AMPLE, ByteBudget::new(crate::limits::BODIES_BYTES));
+        let parts = Parts { clock, origin: script.clone(), tasks, seed: Seed::fixed(7), floor_slots, memory, bodies };
         Self { sidecar: Sidecar::new(config, parts).unwrap(), script }
     }
 

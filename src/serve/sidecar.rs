@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use arc_swap::ArcSwap;
 
 use crate::announce::subscription::Subscriptions;
+use crate::bodies::ByteBudget;
 use crate::cache::capacity::{Memory, Pressure};
 use crate::cache::fill::Fills;
 use crate::cache::fill::audit::Auditor;
@@ -75,6 +76,8 @@ pub struct Sidecar {
     pub tasks: Tasks,
     /// The regions' names.
     pub names: Vec<String>,
+    /// Bodies held at once, of requests and of replies.
+    pub bodies: Arc<ByteBudget>,
     /// Carries out what freshness asks of subscriptions; set by `app`.
     pub subscriptions: Arc<OnceLock<Subscriptions>>,
     current: Arc<OnceLock<Weak<Current>>>,
@@ -105,11 +108,13 @@ pub struct Parts {
     pub floor_slots: usize,
     /// What the process may use: this machine's, but for a simulation.
     pub memory: Memory,
+    /// Bodies held at once, of requests and of replies.
+    pub bodies: Arc<ByteBudget>,
 }
 
 impl Sidecar {
     /// Gives up what can be spared when the process holds `resident` bytes: background work first, then entries. To be
-    /// called about once a second.
+    /// called every [`limits::MEMORY_TICK`].
     pub fn mind_memory(&self, resident: u64) {
         let pressure = self.memory.pressure(resident);
         let sheds = pressure > Pressure::None;
@@ -135,10 +140,10 @@ impl Sidecar {
     /// # Errors
     /// When the credentials of a route, or the port's token, cannot be read.
     pub fn new(config: Config, parts: Parts) -> Result<Arc<Self>, SidecarError> {
-        let Parts { clock, origin, tasks, seed, floor_slots, memory } = parts;
+        let Parts { clock, origin, tasks, seed, floor_slots, memory, bodies } = parts;
         let names: Vec<String> = config.service.regions.iter().map(|region| region.name.clone()).collect();
         let metrics = Arc::new(Metrics::new(&names));
-        let regions = Regions::new(&config, origin, clock.clone(), metrics.clone());
+        let regions = Regions::new(&config, origin, clock.clone(), metrics.clone(), memory.races(), bodies.clone());
         let capacity = config.cache.max_bytes.unwrap_or_else(|| memory.capacity());
         let room = Room::new(floor_slots, capacity);
         let freshness = Arc::new(Freshness::new(&config.freshness, names.len(), room, clock.now()));
@@ -153,10 +158,8 @@ impl Sidecar {
             }
         };
         let credentials = config.service.routes.iter().map(held).collect::<Result<_, CredentialsError>>()?;
-        let door = Arc::new(Door::new(
-            &config.listen,
-            token::read("listen.token_file", config.listen.token_file.as_deref())?,
-        ));
+        let door = Door::new(&config.listen, token::read("listen.token_file", config.listen.token_file.as_deref())?);
+        let door = Arc::new(door.holding(bodies.clone()));
         Ok(Arc::new(Self {
             door,
             router: Router::new(&config.service),
@@ -165,8 +168,9 @@ impl Sidecar {
             credentials,
             store,
             memory,
+            bodies,
             sheds: Arc::default(),
-            fills: Arc::default(),
+            fills: Arc::new(Fills::new(memory.races(), memory.remembered_errors())),
             freshness,
             audits: Arc::default(),
             regions,

@@ -126,6 +126,11 @@ fn requests(page: &mut Page, cells: &Cells) -> fmt::Result {
         &cells.stale,
     )?;
     page.words("refused_requests", "Requests refused before they were looked up", &cells.refused)?;
+    let mut refusals =
+        page.describe("budget_refusals", "Times that a budget had no room", None, MetricType::Counter)?;
+    for (word, value) in cells.over_budget.row(0, true) {
+        count(&mut refusals.encode_family(&[("budget", word)])?, value)?;
+    }
     page.counter("fills_shared", "Readers that joined a fill under way", load(&cells.fills_shared))?;
     page.counter("identity_churn", "Warnings that callers seem to mint a token per request", load(&cells.churn))
 }

@@ -45,6 +45,8 @@ pub(super) const ACT_OUTCOMES: [&str; 3] = ["done", "refused", "denied"];
 /// How the audit of an entry may end (R17), shown at zero from the start.
 const AUDITED: &[&str] =
     &["fresh", "announced", "caught-up", "regressed", "stale", "undecided", "unfollowed", "skipped"];
+/// What is bounded in bytes or number and may refuse, shown at zero from the start.
+const BUDGETS: &[&str] = &["request-bodies", "reply-bodies", "announcement-bodies", "races"];
 /// Whether an audited entry was fresh within a window.
 const WITHIN: &[&str] = &["fresh", "stale"];
 
@@ -76,6 +78,7 @@ pub(super) struct Cells {
     pub(super) alarms: Grid,
     pub(super) churn: AtomicU64,
     pub(super) uncounted_pauses_ms: AtomicU64,
+    pub(super) over_budget: Grid,
     pub(super) audited: Grid,
     /// A row for each of [`limits::AUDIT_WINDOWS`].
     pub(super) audit_windows: Grid,
@@ -112,6 +115,7 @@ impl Metrics {
             alarms: Grid::new(regions + 1, &[]),
             churn: AtomicU64::new(0),
             uncounted_pauses_ms: AtomicU64::new(0),
+            over_budget: Grid::new(1, BUDGETS),
             audited: Grid::new(1, AUDITED),
             audit_windows: Grid::new(limits::AUDIT_WINDOWS.len(), WITHIN),
         };
@@ -203,6 +207,16 @@ impl Metrics {
     pub fn uncounted_pause(&self, span: Duration) {
         let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         self.cells.uncounted_pauses_ms.fetch_add(millis, Ordering::Relaxed);
+    }
+
+    /// A budget had no room for something; which budget.
+    pub fn over_budget(&self, budget: &'static str) {
+        self.cells.over_budget.add(0, budget);
+    }
+
+    /// How often this budget had no room.
+    pub fn refused_by_budget(&self, budget: &str) -> u64 {
+        self.cells.over_budget.get(0, budget)
     }
 
     /// R17: the audit of an entry ended; how.

@@ -13,6 +13,8 @@ mod audited;
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
+mod bounded;
+#[cfg(test)]
 mod check;
 #[cfg(test)]
 mod demo;

@@ -68,6 +68,11 @@ pub(crate) struct Program {
 impl Program {
     /// `nearside run` with these settings, once it serves.
     pub(crate) async fn start(settings: &str) -> Self {
+        Self::start_by(settings, command).await
+    }
+
+    /// The same, where a test makes the command from its arguments.
+    pub(crate) async fn start_by(settings: &str, command: impl Fn(&[&str]) -> Command) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("nearside.toml");
         std::fs::write(&file, settings).unwrap();
@@ -103,6 +108,13 @@ impl Program {
     /// All lines so far.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.said.borrow().clone()
+    }
+
+    /// A line of its `/proc/PID/status` that states KiB, in bytes; `None` once it has ended.
+    pub(crate) fn memory(&self, name: &str) -> Option<u64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
     }
 
     /// Sends it a signal.

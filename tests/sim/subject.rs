@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, HeaderValue, Method, header};
 use nearside::announce::Receipt;
+use nearside::bodies::ByteBudget;
 use nearside::cache::capacity::Memory;
 use nearside::cache::fill::audit;
 use nearside::cache::key::Seed;
@@ -94,6 +95,7 @@ impl Subject {
             seed: Seed::fixed(world.plan.seed),
             floor_slots: FLOOR_SLOTS,
             memory: Memory::AMPLE,
+            bodies: ByteBudget::new(nearside::limits::BODIES_BYTES),
         };
         let sidecar = Sidecar::new(config, parts).expect("no credentials are read");
         audit::start(&sidecar);

@@ -4,11 +4,12 @@
 //! what comes back. A certificate is fetched again when its validity ends, and when a signature fails: an emulator
 //! serves a new certificate under its old URL each time it starts.
 //!
-//! Invariant: at most one fetch per URL is under way, at most one begins per URL and [`limits::CERTIFICATE_PAUSE`],
-//! and the first to lose their places are URLs that yielded no certificate, so that made-up ones displace each other.
+//! Invariant: at most one fetch per URL is under way, at most one begins per URL and [`limits::CERTIFICATE_PAUSE`], and
+//! one per topic of a URL from which no certificate came yet. Such URLs have places of their own: made-up ones displace
+//! each other, never a certificate.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
@@ -196,6 +197,9 @@ impl Certificates {
         admitted: &Admitted,
     ) -> Result<Arc<Certificate>, Without> {
         let fetched = tokio::time::timeout(limits::CERTIFICATE_WAIT, async {
+            let is_unknown = slot.current.load().is_none();
+            let turn = async { if is_unknown { trust.unknown.acquire().await.map(Some) } else { Ok(None) } };
+            let _turn = turn.await.map_err(|_| Unfetched::Busy)?;
             let _permit = self.permits.acquire().await.map_err(|_| Unfetched::Busy)?;
             self.fetcher.fetch(&admitted.url).await
         });
@@ -205,17 +209,18 @@ impl Certificates {
             }
             Err(unfetched) => Err(Without::Unfetched(unfetched)),
         };
-        if let Ok(certificate) = &outcome {
-            slot.current.store(Some(certificate.clone()));
+        if let Ok(certificate) = &outcome
+            && slot.current.swap(Some(certificate.clone())).is_none()
+        {
+            self.make_room();
         }
         *attempt = Some(Attempt { ended: self.clock.now(), outcome: outcome.clone() });
         outcome
     }
 
-    /// The slot of `url`; a new one takes the place of one without a certificate, else of the least recently used.
+    /// The slot of `url`; a new one takes the place of the least recently used of those without a certificate.
     fn slot(&self, url: &Url) -> Result<Arc<Slot>, Unfetched> {
-        // A panic while it is held cannot leave it half-changed.
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.slots();
         if let Some(slot) = slots.iter().find(|slot| slot.url == *url) {
             return Ok(slot.clone());
         }
@@ -225,14 +230,37 @@ impl Certificates {
             used: AtomicU64::new(self.clock.now().as_nanos()),
             attempt: tokio::sync::Mutex::new(None),
         });
-        if slots.len() < limits::CERTIFICATES {
+        let unknown = || slots.iter().enumerate().filter(|(_, slot)| slot.current.load().is_none());
+        if unknown().count() < limits::UNKNOWN_CERTIFICATES {
             slots.push(slot.clone());
             return Ok(slot);
         }
-        let idle = slots.iter_mut().filter(|slot| Arc::strong_count(slot) == 1);
-        let worst = idle.min_by_key(|slot| (slot.current.load().is_some(), slot.used.load(Ordering::Relaxed)));
-        *worst.ok_or(Unfetched::Busy)? = slot.clone();
+        let idle = unknown().filter(|(_, slot)| Arc::strong_count(slot) == 1);
+        let oldest = idle.min_by_key(|(_, slot)| slot.used.load(Ordering::Relaxed)).map(|(place, _)| place);
+        slots[oldest.ok_or(Unfetched::Busy)?] = slot.clone();
         Ok(slot)
+    }
+
+    /// One more URL has a certificate: where there are too many, one that is no longer valid goes, else the least recently
+    /// used. Whoever still uses it keeps it.
+    fn make_room(&self) {
+        let mut slots = self.slots();
+        let wall = self.clock.wall();
+        let known =
+            slots.iter().enumerate().filter_map(|(place, slot)| Some((place, slot, slot.current.load_full()?)));
+        let known: Vec<_> = known
+            .map(|(place, slot, current)| (current.valid(wall).is_ok(), slot.used.load(Ordering::Relaxed), place))
+            .collect();
+        if known.len() > limits::CERTIFICATES
+            && let Some((_, _, place)) = known.into_iter().min()
+        {
+            slots.swap_remove(place);
+        }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Vec<Arc<Slot>>> {
+        // A panic while it is held cannot leave it half-changed.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -45,6 +45,7 @@ impl Posting {
             tasks: tasks.clone(),
             clock: Clock::System,
             events: Arc::new(|_| {}),
+            speaks: Arc::new(|_| false),
             intake: Arc::new(Scripted),
             metrics: Arc::new(Metrics::default()),
             sdk: nowhere(),

@@ -26,6 +26,7 @@ use crate::bench::result::{Goal, Row, Scenario};
 use crate::bench::run::{Bench, RunError, round};
 use crate::bench::sidecar::NEARSIDE;
 use crate::bench::subject::StartError;
+use crate::bodies::ByteBudget;
 use crate::cache::capacity::Memory;
 use crate::cache::key::Seed;
 use crate::clock::{Clock, Wall};
@@ -115,6 +116,7 @@ fn sidecar() -> Result<Arc<Sidecar>, StartError> {
         seed: Seed::fixed(7),
         floor_slots: limits::FLOOR_SLOTS,
         memory: Memory::AMPLE,
+        bodies: ByteBudget::new(limits::BODIES_BYTES),
     };
     let sidecar = Sidecar::new(config, parts).map_err(|error| unable(error.to_string()))?;
     let (now, wall) = (Clock::System.now(), Clock::System.wall());

@@ -16,9 +16,9 @@ use crate::freshness::words::Generation;
 use crate::limits;
 
 /// The failures of the last seconds.
-#[derive(Default)]
 pub(super) struct Errors {
     known: Mutex<Known>,
+    most_bytes: usize,
 }
 
 #[derive(Default)]
@@ -43,6 +43,11 @@ enum What {
 }
 
 impl Errors {
+    /// None yet; at most so many bytes of them.
+    pub(super) fn new(most_bytes: usize) -> Self {
+        Self { known: Mutex::default(), most_bytes }
+    }
+
     /// What the last fill of `key` came to, if it failed moments ago in this generation.
     pub(super) fn of(&self, key: &Key, generation: Generation, now: Moment) -> Option<Filled> {
         let known = self.known();
@@ -69,7 +74,7 @@ impl Errors {
         let mut known = self.known();
         let before = known.remove(key).filter(|before| now.since(before.until) <= last);
         let wait = before.map_or(first, |before| (before.wait * 2).min(last));
-        if known.make_room(bytes, now) {
+        if known.make_room(bytes, self.most_bytes, now) {
             known.bytes += bytes;
             known.by_key.insert(key.clone(), Remembered { what, generation, until: now + wait, wait, bytes });
         }
@@ -93,17 +98,17 @@ impl Known {
         Some(gone)
     }
 
-    fn make_room(&mut self, bytes: usize, now: Moment) -> bool {
-        if !self.fits(bytes) && now.since(self.purged) >= limits::ERROR_MEMORY.0 {
+    fn make_room(&mut self, bytes: usize, most: usize, now: Moment) -> bool {
+        if !self.fits(bytes, most) && now.since(self.purged) >= limits::ERROR_MEMORY.0 {
             self.purged = now;
             self.by_key.retain(|_, error| now < error.until);
             self.bytes = self.by_key.values().map(|error| error.bytes).sum();
         }
-        self.fits(bytes)
+        self.fits(bytes, most)
     }
 
-    fn fits(&self, bytes: usize) -> bool {
-        self.by_key.len() < limits::REMEMBERED_ERRORS && self.bytes + bytes <= limits::REMEMBERED_ERROR_BYTES
+    fn fits(&self, bytes: usize, most: usize) -> bool {
+        self.by_key.len() < limits::REMEMBERED_ERRORS && self.bytes + bytes <= most
     }
 }
 
@@ -146,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_remembered_for_a_second_and_twice_as_long_each_time_in_a_row() {
-        let (errors, key) = (Errors::default(), key(1));
+        let (errors, key) = (Errors::new(limits::REMEMBERED_ERROR_BYTES), key(1));
         let mut now = 0;
         for wait in [1_000, 2_000, 4_000, 5_000, 5_000] {
             errors.note(&key, G, &failed(0), at(now));
@@ -164,14 +169,14 @@ mod tests {
 
     #[test]
     fn an_announcement_ends_the_memory_of_a_failure() {
-        let (errors, key) = (Errors::default(), key(1));
+        let (errors, key) = (Errors::new(limits::REMEMBERED_ERROR_BYTES), key(1));
         errors.note(&key, G, &failed(0), at(0));
         assert!(errors.of(&key, Generation(1), at(1)).is_none());
     }
 
     #[test]
     fn remembered_error_bodies_are_bounded_by_their_bytes() {
-        let errors = Errors::default();
+        let errors = Errors::new(limits::REMEMBERED_ERROR_BYTES);
         let body = limits::REMEMBERED_ERROR_BYTES / 4;
         for number in 0..100 {
             errors.note(&key(number), G, &failed(body), at(0));
@@ -189,7 +194,7 @@ mod tests {
 
     #[test]
     fn remembered_failures_are_bounded_by_their_number() {
-        let errors = Errors::default();
+        let errors = Errors::new(limits::REMEMBERED_ERROR_BYTES);
         for number in 0..limits::REMEMBERED_ERRORS + 100 {
             errors.note(&key(number), G, &Filled::TooLarge, at(0));
         }

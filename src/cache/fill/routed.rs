@@ -379,7 +379,7 @@ fn is_lesser(winner: &Winner) -> bool {
 }
 
 fn any_too_large(legs: &[Leg]) -> bool {
-    legs.iter().any(|leg| matches!(leg.outcome, Err(Failure::Oversized { .. })))
+    legs.iter().any(|leg| leg.outcome.as_ref().is_err_and(Failure::is_unheld))
 }
 
 /// 404 and 410 say that it is not there.

@@ -43,7 +43,7 @@ pub(super) async fn run(mut pilot: Pilot, mut ask: Ask) {
             }
             continue;
         }
-        if tally.legs.iter().any(|leg| matches!(leg.outcome, Err(Failure::Oversized { .. }))) {
+        if tally.legs.iter().any(|leg| leg.outcome.as_ref().is_err_and(Failure::is_unheld)) {
             return pilot.land(Filled::TooLarge);
         }
         let asked = sidecar.attempted(&tally.legs);

@@ -316,16 +316,56 @@ fn weak_proof_begins_a_minute_after_subscribing_and_takes_both_halves() {
     world.wait(1);
     world.region.polled(at(60), &mut world.actions);
     assert_eq!((world.state(), world.sight().grade), (Subscription::Live, Grade::Weak));
-    assert_eq!(world.sight().lease_until, at(59 + 75), "by the older half");
+    assert_eq!(world.sight().lease_until, at(60 + 75), "by the poll");
     world.actions.clear();
-    for _ in 0..3 {
-        world.wait(20);
-        world.region.polled(at(world.second), &mut world.actions);
-    }
-    world.wait(14);
+    world.wait(75);
     assert_eq!(world.state(), Subscription::Live);
     world.wait(1);
-    assert_eq!((world.state(), world.moves()), (Subscription::Suspect, vec!["silence"]), "polls alone are no proof");
+    assert_eq!((world.state(), world.moves()), (Subscription::Suspect, vec!["silence"]), "a look alone is no proof");
+}
+
+/// Weak grade: a look at the attributes holds for longer than a poll, so that a fleet need not look every minute.
+#[test]
+fn weak_proof_holds_from_poll_to_poll_while_the_attributes_were_looked_at_in_the_last_eleven_minutes() {
+    let mut world = World::subscribed();
+    world.wait(60);
+    world.region.attested(at(60), &mut world.actions);
+    world.actions.clear();
+    for _ in 0..33 {
+        world.region.polled(at(world.second), &mut world.actions);
+        world.wait(20);
+        assert_eq!(world.state(), Subscription::Live, "{} s", world.second);
+    }
+    world.region.polled(at(world.second), &mut world.actions);
+    assert_eq!(world.sight().lease_until, at(60 + 660), "by the look");
+    world.wait(1);
+    assert_eq!(
+        (world.state(), world.moves()),
+        (Subscription::Suspect, vec!["live", "silence"]),
+        "polls alone are none"
+    );
+}
+
+/// Weak grade: AWS throttles the looks.
+#[test]
+fn a_look_that_could_not_be_had_is_no_sign_of_death() {
+    let mut world = World::subscribed();
+    world.wait(60);
+    world.region.unattested();
+    for _ in 0..60 {
+        world.region.polled(at(world.second), &mut world.actions);
+        world.wait(20);
+        assert_eq!(world.state(), Subscription::Probing, "it proves nothing, and is not made anew");
+    }
+    world.region.polled(at(world.second), &mut world.actions);
+    world.region.attested(at(world.second), &mut world.actions);
+    assert_eq!(world.state(), Subscription::Live);
+    world.region.unattested();
+    world.wait(700);
+    assert_eq!(world.state(), Subscription::Suspect, "long past its lease");
+    world.region.remember_heartbeats();
+    world.wait(1);
+    assert_eq!(world.state(), Subscription::Dead, "where heartbeats are to be heard, silence decides");
 }
 
 /// Weak grade.

@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use crate::clock::Wall;
 use crate::freshness::words::Version;
+use crate::limits::BODIES_BYTES;
 use crate::tasks::Tasks;
 
 const WITHIN: Duration = Duration::from_secs(5);
@@ -74,7 +75,14 @@ fn origin_at(url: &str, tls: Option<Arc<rustls::ClientConfig>>) -> HttpOrigin {
 
 fn origin_by(clock: Clock, url: &str, tls: Option<Arc<rustls::ClientConfig>>) -> HttpOrigin {
     let region = config::Region { name: "a".into(), url: Url::parse(url).unwrap(), topic: None };
-    HttpOrigin::of(&[region], &HeaderName::from_static("x-record-version"), tls, clock).unwrap()
+    HttpOrigin::of(
+        &[region],
+        &HeaderName::from_static("x-record-version"),
+        tls,
+        clock,
+        &ByteBudget::new(BODIES_BYTES),
+    )
+    .unwrap()
 }
 
 fn origin(server: &Server) -> HttpOrigin {

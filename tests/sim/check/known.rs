@@ -171,6 +171,11 @@ impl Known {
         self.proven[region].attested = Some(at);
     }
 
+    /// When the attributes were last looked at since the subscription was made.
+    pub(crate) fn looked(&self, region: usize) -> Option<Duration> {
+        self.proven[region].attested
+    }
+
     /// A message was applied; `versioned` is whether announcements state versions.
     pub(crate) fn delivered(&mut self, plan: &Plan, message: &Message, at: Duration) {
         let proven = &mut self.proven[message.region];
@@ -256,12 +261,12 @@ impl Known {
 }
 
 impl Proven {
-    /// R9, by the truth: strong for 15 s, weak for 75 s.
+    /// R9, by the truth: strong for 15 s; weak while a poll is not older than 75 s, nor a look than 11 minutes.
     fn leases(&self, at: Duration) -> bool {
         let within = |proof: Option<Duration>, lease: u64| {
             proof.is_some_and(|proof| at <= proof + Duration::from_secs(lease) + Duration::from_millis(200))
         };
-        let weak = self.polled.min(self.attested).filter(|_| !self.unverified);
-        self.subscribed.is_some() && (within(self.published, 15) || within(weak, 75))
+        let weak = within(self.polled, 75) && within(self.attested, 660) && !self.unverified;
+        self.subscribed.is_some() && (within(self.published, 15) || weak)
     }
 }

@@ -46,7 +46,10 @@ impl Run {
     pub(super) fn attest(&mut self, region: usize, now: Duration) {
         let next = now + Duration::from_secs(50 + self.rng.u64(0..10));
         self.at(next, Happening::Attest(region));
-        if self.topics[region].subscription.is_some() {
+        // The first look comes within a minute of subscribing, others about every four.
+        let looked = lock(&self.shared).checker.known.looked(region);
+        let is_due = looked.is_none_or(|looked| now - looked >= Duration::from_secs(200));
+        if is_due && self.topics[region].subscription.is_some() {
             if !self.world.is_on(Fault::PolicyRevoked, region, now) {
                 lock(&self.shared).checker.known.attested(region, now);
             }

@@ -78,6 +78,7 @@ async fn a_fetch_that_never_ends_is_given_up_and_so_are_those_that_wait_for_a_pe
     let certificates = Arc::new(Certificates::new(fetcher, Clock::simulated(NOW)));
     let mut legs = Legs::new();
     for number in 0..=limits::CERTIFICATE_FETCHES {
+        // A topic each: they share only the permits.
         let certificates = certificates.clone();
         legs.start(async move { certificates.get(&trust(), &admitted(number)).await.err() });
     }
@@ -86,6 +87,59 @@ async fn a_fetch_that_never_ends_is_given_up_and_so_are_those_that_wait_for_a_pe
     for _ in 0..=limits::CERTIFICATE_FETCHES {
         assert_eq!(legs.next().await, Some(Some(Without::Unfetched(Unfetched::Late))));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_one_topics_unknown_urls_one_is_fetched_at_a_time() {
+    let (gate, fetches) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+    let certificates = gated(gate.clone(), fetches.clone(), Err(Unfetched::Status(404)));
+    let certificates = Arc::new(Certificates::new(certificates, Clock::simulated(NOW)));
+    let (topic, mut legs) = (trust(), Legs::new());
+    for number in 0..3 {
+        let (certificates, topic) = (certificates.clone(), topic.clone());
+        legs.start(async move { certificates.get(&topic, &admitted(number)).await.err() });
+    }
+    for fetched in 1..=3 {
+        tokio::time::advance(Duration::from_millis(10)).await;
+        assert_eq!(fetches.load(Ordering::SeqCst), fetched);
+        gate.notify_one();
+        assert_eq!(legs.next().await, Some(Some(Without::Unfetched(Unfetched::Status(404)))));
+    }
+}
+
+/// A host that has `admitted(0)`'s certificate, and does not answer for any other URL until `gate` opens.
+fn one_good_one(gate: Arc<Notify>, fetches: Arc<AtomicUsize>) -> Fetcher {
+    let served = pem();
+    Fetcher::Given(Box::new(move |url| {
+        fetches.fetch_add(1, Ordering::SeqCst);
+        let (gate, served, is_good) = (gate.clone(), served.clone(), url == admitted(0).url);
+        Box::pin(async move {
+            if is_good {
+                return Ok(served);
+            }
+            gate.notified().await;
+            Err(Unfetched::Status(404))
+        })
+    }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn made_up_urls_that_are_all_being_fetched_do_not_displace_a_certificate() {
+    let (gate, fetches) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+    let fetcher = one_good_one(gate.clone(), fetches.clone());
+    let certificates = Arc::new(Certificates::new(fetcher, Clock::simulated(NOW)));
+    let topic = trust();
+    assert!(certificates.get(&topic, &admitted(0)).await.is_ok());
+    let mut legs = Legs::new();
+    for number in 1..=4 * limits::CERTIFICATES {
+        let (certificates, topic) = (certificates.clone(), topic.clone());
+        legs.start(async move { certificates.get(&topic, &admitted(number)).await.err() });
+    }
+    tokio::time::advance(Duration::from_millis(10)).await;
+    let before = fetches.load(Ordering::SeqCst);
+    assert!(certificates.get(&topic, &admitted(0)).await.is_ok(), "at once: it is still here");
+    assert_eq!(fetches.load(Ordering::SeqCst), before);
+    assert_eq!(certificates.slots.lock().unwrap().len(), limits::UNKNOWN_CERTIFICATES + 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +162,22 @@ async fn made_up_urls_do_not_displace_a_certificate_and_the_number_kept_is_bound
     let before = fetches.load(Ordering::SeqCst);
     assert!(certificates.get(&trust(), &admitted(0)).await.is_ok());
     assert_eq!(fetches.load(Ordering::SeqCst), before, "it is still here");
-    assert_eq!(certificates.slots.lock().unwrap().len(), limits::CERTIFICATES);
+    assert_eq!(certificates.slots.lock().unwrap().len(), limits::UNKNOWN_CERTIFICATES + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn certificates_displace_the_one_that_was_used_longest_ago() {
+    let served = pem();
+    let certificates = Certificates::new(Fetcher::given(move |_| Ok(served.clone())), Clock::simulated(NOW));
+    for number in 0..=limits::CERTIFICATES {
+        tokio::time::advance(Duration::from_millis(10)).await;
+        assert!(certificates.get(&trust(), &admitted(number)).await.is_ok());
+    }
+    let kept = |number: usize| {
+        let slots = certificates.slots.lock().unwrap();
+        slots.iter().any(|slot| slot.url == admitted(number).url)
+    };
+    assert_eq!((kept(0), kept(1), kept(limits::CERTIFICATES)), (false, true, true));
 }
 
 /// Serves one canned reply per connection by the path asked for, and counts the requests.

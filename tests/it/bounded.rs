@@ -1,0 +1,232 @@
+//! The real program's memory while others try to fill it: it grows by its budgets at most, and goes back.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use nearside::bench::load::{Ask, Load};
+use nearside::bench::pace::{End, Pace};
+use nearside::bench::paths::Paths;
+use nearside::bench::subject::Address;
+use nearside::limits;
+use nearside::world::World;
+use nearside::world::port::Port;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::program::{self, PATIENCE, Program, get, path, settings};
+
+const MIB: u64 = 1 << 20;
+/// What one run differs from another by: stacks, timers, tables that grow once.
+const NOISE: u64 = 16 * MIB;
+
+/// A POST of which all but the last byte is sent, as far as the other side takes it; what it answers, if it does.
+async fn half_sent(to: SocketAddr, path: &str, bytes: usize) -> (TcpStream, Option<String>) {
+    let mut stream = TcpStream::connect(to).await.unwrap();
+    let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {bytes}\r\n\r\n");
+    let mut left = bytes - 1;
+    // Who is refused may find the connection closed.
+    let sent = async {
+        stream.write_all(head.as_bytes()).await?;
+        while left > 0 {
+            left -= stream.write(&[b'x'; 64 << 10][..left.min(64 << 10)]).await?;
+        }
+        Ok::<_, std::io::Error>(())
+    };
+    let _ = sent.await;
+    let mut answer = [0; 512];
+    match tokio::time::timeout(Duration::from_millis(500), stream.read(&mut answer)).await {
+        Ok(Ok(read)) if read > 0 => (stream, Some(String::from_utf8_lossy(&answer[..read]).into_owned())),
+        _ => (stream, None),
+    }
+}
+
+/// The program's memory once it holds as little as `wanted`, or what it holds after a while.
+async fn settled(program: &Program, wanted: u64) -> u64 {
+    let settling = async {
+        while program.memory("VmRSS").unwrap() > wanted {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    // How much it still holds is the caller's to judge.
+    let _ = tokio::time::timeout(PATIENCE / 2, settling).await;
+    program.memory("VmRSS").unwrap()
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / MIB as f64)
+}
+
+async fn count(program: &Program, metric: &str) -> u64 {
+    let (_, page) = program.page("/metrics").await;
+    let value = page.lines().find_map(|line| line.strip_prefix(metric)).unwrap_or("0");
+    value.trim().parse::<f64>().unwrap() as u64
+}
+
+#[tokio::test]
+async fn half_sent_requests_take_no_more_than_their_budget_and_give_it_back() {
+    const REQUESTS: usize = 60;
+    let world = World::builder().regions(1).records(10).start().await.unwrap();
+    let region = world.region(0);
+    let url = region.url();
+    let told = [(region.name.as_str(), url.as_str(), "")];
+    let program = Program::start(&settings("half", &told, "[announcements]\ntransport = \"off\"\n")).await;
+    let read = format!("http://{}/v1/contexts/tenant-1", program.tcp);
+    // What so many callers take who ask for something ordinary.
+    let ordinary = join_all((0..REQUESTS).map(|_| get(&read))).await;
+    assert!(ordinary.iter().all(|(status, _)| *status == 200));
+    let before = program.memory("VmRSS").unwrap();
+    let path = "/v1/contexts/tenant-1";
+    let all = join_all((0..REQUESTS).map(|_| half_sent(program.tcp, path, limits::REQUEST_BODY_BYTES))).await;
+    let during = program.memory("VmHWM").unwrap();
+    let refused: Vec<&str> = all.iter().filter_map(|(_, answer)| answer.as_deref()).collect();
+    assert!(!refused.is_empty() && refused.iter().all(|answer| answer.starts_with("HTTP/1.1 503 ")), "{refused:?}");
+    assert!(refused.iter().all(|answer| answer.contains("retry-after: 1")), "{refused:?}");
+    assert_eq!(get(&read).await.0, 200, "others are served meanwhile");
+    assert_eq!(get(&format!("http://{}/v1/contexts/tenant-2", program.tcp)).await.0, 200);
+    let counted = count(&program, "nearside_budget_refusals_total{budget=\"request-bodies\"}").await;
+    assert!(counted >= refused.len() as u64, "{counted} of {}", refused.len());
+    drop(all);
+    let after = settled(&program, before * 6 / 5).await;
+    println!("{REQUESTS} half-sent requests: {} before, {} most, {} after", mib(before), mib(during), mib(after));
+    assert!(during <= before + limits::BODIES_BYTES + NOISE, "{} to {}", mib(before), mib(during));
+    assert!(after <= before * 6 / 5, "{} to {}", mib(before), mib(after));
+    world.stop(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn half_sent_posts_to_the_endpoint_take_no_more_than_their_budget_and_announcements_go_on_arriving() {
+    const POSTS: usize = limits::ENDPOINT_CONNECTIONS - 6;
+    let heartbeat = Duration::from_millis(200);
+    let world = World::builder().regions(1).records(1).heartbeat(heartbeat).start().await.unwrap();
+    let (port, region, base) = (Port::hold(0).unwrap(), world.region(0), &world.aws.base);
+    let listen = port.address();
+    let rest = format!(
+        "[announcements]\ntransport = \"http\"\nendpoint_url = \"{base}\"\n\
+         insecure_sns_signer = \"{base}\"\nhttp_listen = \"{listen}\"\nhttp_public_url = \"http://{listen}/in\"\n"
+    );
+    let url = region.url();
+    let told = [(region.name.as_str(), url.as_str(), region.publisher.topic())];
+    let program = Program::start(&settings("posts", &told, &rest)).await;
+    program.until("/readyz", |page| page["state"] == "fresh").await;
+    let before = program.memory("VmRSS").unwrap();
+    let all = join_all((0..POSTS).map(|_| half_sent(listen, "/in/0", limits::ENVELOPE_BYTES))).await;
+    let during = program.memory("VmHWM").unwrap();
+    let refused: Vec<&str> = all.iter().filter_map(|(_, answer)| answer.as_deref()).collect();
+    assert!(!refused.is_empty() && refused.iter().all(|answer| answer.starts_with("HTTP/1.1 503 ")), "{refused:?}");
+    let heartbeats = "nearside_announcements_total{region=\"eu-west-1\",outcome=\"heartbeat\"}";
+    let (heard, mut again) = (count(&program, heartbeats).await, 0);
+    let arriving = async {
+        while again <= heard {
+            again = count(&program, heartbeats).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, arriving).await.expect("a heartbeat arrives beside the half-sent posts");
+    drop(all);
+    let after = settled(&program, before * 6 / 5).await;
+    println!("{POSTS} half-sent posts: {} before, {} most, {} after", mib(before), mib(during), mib(after));
+    let read = (POSTS * limits::ENDPOINT_READ_BYTES) as u64;
+    let budget = limits::ENVELOPES_BYTES as u64 + read;
+    assert!(during <= before + budget + NOISE, "{} to {}", mib(before), mib(during));
+    assert!(after <= before * 6 / 5, "{} to {}", mib(before), mib(after));
+    world.stop(Duration::from_secs(5)).await;
+}
+
+/// A memory cgroup of a test's own, of version 1 or 2; removed when it is dropped.
+struct Cgroup {
+    at: PathBuf,
+    /// What says how often the kernel ended a process in it, and the line.
+    kills: (&'static str, &'static str),
+}
+
+impl Cgroup {
+    /// `None` where the machine does not let one be made.
+    fn of(bytes: u64) -> Option<Self> {
+        let name = format!("nearside-test-{}", std::process::id());
+        let one = ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", ("memory.oom_control", "oom_kill "));
+        let two = ("/sys/fs/cgroup", "memory.max", ("memory.events", "oom_kill "));
+        [one, two].into_iter().find_map(|(root, limit, kills)| {
+            if !Path::new(root).join("cgroup.procs").exists() {
+                return None;
+            }
+            let group = Self { at: Path::new(root).join(&name), kills };
+            std::fs::create_dir(&group.at).ok()?;
+            // Without the controller there is no such file, and none can be made.
+            std::fs::write(group.at.join(limit), bytes.to_string()).ok()?;
+            Some(group)
+        })
+    }
+
+    /// A command that runs the program within it.
+    fn command(&self, args: &[&str]) -> Command {
+        let plain = program::command(args);
+        let mut within = Command::new("/bin/sh");
+        within.arg("-c").arg(format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", path(&self.at)));
+        within.arg(plain.get_program()).args(args).env_clear().stdin(Stdio::null());
+        within.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        within
+    }
+
+    /// How often the kernel ended a process in it.
+    fn kills(&self) -> u64 {
+        let text = std::fs::read_to_string(self.at.join(self.kills.0)).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix(self.kills.1));
+        line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // It goes when its last process has: the kernel may take a moment.
+        for _ in 0..100 {
+            if std::fs::remove_dir(&self.at).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// `NEARSIDE_MISSES=600` makes it the ten minutes that the README promises.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn in_a_container_of_64_mib_random_misses_end_nothing_and_all_are_answered() {
+    let Some(group) = Cgroup::of(limits::LEAST_CONTAINER) else {
+        println!("SKIPPED: no memory cgroup can be made here (it takes root and a writable /sys/fs/cgroup)");
+        return;
+    };
+    let seconds = std::env::var("NEARSIDE_MISSES").ok().and_then(|text| text.parse().ok()).unwrap_or(30);
+    let ports: Vec<Port> = (0..3).map(|_| Port::hold(0).unwrap()).collect();
+    let addresses: Vec<SocketAddr> = ports.iter().map(Port::address).collect();
+    drop(ports);
+    let texts: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
+    let mut regions = program::command(&["bench", "regions"]).args(&texts).spawn().unwrap();
+    let urls: Vec<String> = texts.iter().map(|text| format!("http://{text}")).collect();
+    let told = [("a", urls[0].as_str(), ""), ("b", urls[1].as_str(), ""), ("c", urls[2].as_str(), "")];
+    let settings = settings("least", &told, "[announcements]\ntransport = \"off\"\n");
+    let program = Program::start_by(&settings, |args| group.command(args)).await;
+    let address = Address::Tcp(program.tcp);
+    let loading = tokio::task::spawn_blocking(move || {
+        let paths = Paths::Even { keys: u64::MAX, view: "1k", rng: fastrand::Rng::with_seed(7) };
+        let mut load = Load::open(&address, 64, Ask::new(paths, 1024)).unwrap();
+        load.run(Pace::Closed, End::After(Duration::from_secs(seconds))).unwrap()
+    });
+    let counted = loading.await.unwrap();
+    let most = program.memory("VmHWM");
+    let (entries, kills) = (count(&program, "nearside_cache_entries").await, group.kills());
+    println!(
+        "{seconds} s of misses in {}: {} answered, {} failed ({:?}), {entries} entries, {} most, {kills} killed",
+        mib(limits::LEAST_CONTAINER),
+        counted.answered,
+        counted.failures,
+        counted.first_failure,
+        mib(most.unwrap_or(0))
+    );
+    assert_eq!((kills, counted.first_failure), (0, None));
+    assert!(counted.answered > 1000 * seconds / 10, "{}", counted.answered);
+    drop(program);
+    let _ = regions.kill();
+    let _ = regions.wait();
+}
