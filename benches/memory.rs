@@ -145,7 +145,7 @@ fn held(sidecar: &Sidecar, number: usize) -> u64 {
     let identity = sidecar.keyring.identity(&matched.route.identity, &admitted.headers).0;
     let mut buffer = KeyBuffer::new(sidecar.seed);
     let key = buffer.routed(Representation {
-        route: matched.index,
+        route: matched.id,
         path_and_query: &admitted.path_and_query,
         headers: &admitted.headers,
         forward: &[],

@@ -104,6 +104,17 @@ pub struct Route {
     pub store_no_store: bool,
 }
 
+impl Route {
+    /// Whether `other` shows the same records of the same paths to the same readers: what one stored, the other may serve.
+    pub fn shows_the_same(&self, other: &Self) -> bool {
+        self.path == other.path
+            && self.records == other.records
+            && self.identity == other.identity
+            && self.forward == other.forward
+            && self.store_no_store == other.store_no_store
+    }
+}
+
 /// A path with named segments; parsed by [`PathTemplate::parse`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathTemplate {

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use siphasher::sip::SipHasher24;
 use siphasher::sip128::{Hasher128, SipHasher24 as SipHasher128};
@@ -34,22 +34,55 @@ impl Identity {
 }
 
 /// The process's hash keys, and the record types that its routes name.
+///
+/// A type keeps its id for as long as the process runs, also when no route names it any more: what its announcements say
+/// is remembered, so that it may come back.
 pub struct Keyring {
     records: (u64, u64),
     callers: (u64, u64),
-    types: HashMap<String, TypeId>,
+    types: ArcSwap<HashMap<String, Known>>,
 }
+
+/// A record type.
+#[derive(Clone, Copy)]
+struct Known {
+    id: TypeId,
+    /// Since when its announcements are heeded: a moment after the start for a type that a reload brought.
+    since: Moment,
+}
+
+/// A reload brought more record types than a process can tell apart: only a restart helps.
+#[derive(Debug, thiserror::Error)]
+#[error("more than {} record types since the start", limits::RECORD_TYPES)]
+pub struct TooManyTypes;
 
 impl Keyring {
     /// Draws new keys for the record types of `service`'s routes.
     pub fn new(service: &Service) -> Self {
         let mut types = HashMap::new();
-        for record in service.routes.iter().flat_map(|route| &route.records) {
-            let next = TypeId(types.len() as u16);
-            types.entry(record.record_type.clone()).or_insert(next);
-        }
+        add(&mut types, service, Moment::ZERO);
         let draw = || (fastrand::u64(..), fastrand::u64(..));
-        Self { records: draw(), callers: draw(), types }
+        Self { records: draw(), callers: draw(), types: ArcSwap::from_pointee(types) }
+    }
+
+    /// Heeds the record types of `service`'s routes from `now` on, besides those that it knows.
+    ///
+    /// # Errors
+    /// When there are too many; then nothing has changed.
+    pub fn learn(&self, service: &Service, now: Moment) -> Result<(), TooManyTypes> {
+        let mut types = HashMap::clone(&self.types.load());
+        add(&mut types, service, now);
+        if types.len() > limits::RECORD_TYPES {
+            return Err(TooManyTypes);
+        }
+        self.types.store(Arc::new(types));
+        Ok(())
+    }
+
+    /// Whether announcements of this type were heeded at `then`. What was asked for too soon after a reload brought it may
+    /// have missed one (R2).
+    pub fn heeded(&self, record_type: TypeId, then: Moment) -> bool {
+        self.types.load().values().any(|known| known.id == record_type && known.since <= then)
     }
 
     /// The id of a record; `None` when no route names its type (R14).
@@ -63,12 +96,12 @@ impl Keyring {
 
     /// The id of a record type; `None` when no route names it.
     pub fn type_id(&self, record_type: &str) -> Option<TypeId> {
-        self.types.get(record_type).copied()
+        self.types.load().get(record_type).map(|known| known.id)
     }
 
     /// What the configuration calls a record type.
-    pub fn type_name(&self, record_type: TypeId) -> Option<&str> {
-        self.types.iter().find(|(_, known)| **known == record_type).map(|(name, _)| name.as_str())
+    pub fn type_name(&self, record_type: TypeId) -> Option<String> {
+        self.types.load().iter().find(|(_, known)| known.id == record_type).map(|(name, _)| name.clone())
     }
 
     /// A publisher's name as a number.
@@ -97,6 +130,14 @@ impl Keyring {
             hasher.write_usize(0);
         }
         hasher.finish128().as_u128()
+    }
+}
+
+/// Gives each record type that `service`'s routes name an id, unless it has one.
+fn add(types: &mut HashMap<String, Known>, service: &Service, since: Moment) {
+    for record in service.routes.iter().flat_map(|route| &route.records) {
+        let id = TypeId(types.len() as u16);
+        types.entry(record.record_type.clone()).or_insert(Known { id, since });
     }
 }
 

@@ -21,6 +21,8 @@ const MIB: usize = 1 << 20;
 pub const REGIONS: usize = 16;
 /// Routes of one service.
 pub const ROUTES: usize = 256;
+/// Record types that a process tells apart, those of routes that reloads took away included.
+pub const RECORD_TYPES: usize = 8192;
 /// Records that one path may name.
 pub const RECORDS_PER_ROUTE: usize = 8;
 /// Headers that one route may forward or hash.
@@ -476,6 +478,7 @@ const _: () = assert!(
 const _: () = assert!(TAG_EVERY.as_secs() * 12 < ABANDONED.as_secs(), "no janitor takes a queue that lives");
 const _: () = assert!(AWS_CALL_WAIT.1.as_millis() < AWS_CALL_WAIT.0.as_millis());
 const _: () = assert!(INVALIDATIONS.is_power_of_two());
+const _: () = assert!(ROUTES * RECORDS_PER_ROUTE * 2 <= RECORD_TYPES && RECORD_TYPES <= u16::MAX as usize);
 const _: () = assert!(INDEX_SHARDS.is_power_of_two());
 const _: () = assert!(READ_BODY_BYTES >= REPLY_HEAD_BYTES, "the buffer a head is read into holds no more");
 const _: () = assert!(COPIED_BODY_BYTES <= READ_BODY_BYTES);

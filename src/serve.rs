@@ -235,14 +235,16 @@ impl Sidecar {
             self.freshness.read(&record, now);
             Some((id, record))
         });
-        Routing::new(&self.freshness, matched.index, records.collect())
+        Routing::new(&self.freshness, matched.id, records.collect())
     }
 
-    /// What to ask again for a stored entry.
+    /// What to ask again for a stored entry; `None` when no route shows it any more.
     pub fn routing_of(&self, entry: &Entry) -> Option<Routing> {
         let routed = entry.hold.routed()?;
+        // Stored under a route that a reload took away.
+        self.router.place(routed.route)?;
         let records = routed.shows.iter().map(|shown| (shown.id(), shown.record.clone())).collect();
-        Some(Routing::new(&self.freshness, usize::from(routed.route), records))
+        Some(Routing::new(&self.freshness, routed.route, records))
     }
 
     /// For `freshness.grace` after an announcement the previous value may be served while its refetch runs: if it was

@@ -77,7 +77,7 @@ fn audit(sidecar: &Sidecar, now: Moment) -> AuditStatus {
     let name = |region: RegionId| sidecar.regions.name(region).to_owned();
     let stated = |version: Version| (version != Version::NONE).then_some(version.0);
     let violation = |it: Timeline| Violation {
-        record_type: sidecar.keyring.type_name(it.record.record_type).unwrap_or_default().to_owned(),
+        record_type: sidecar.keyring.type_name(it.record.record_type).unwrap_or_default(),
         key_hash: format!("{:016x}", it.record.hash),
         answered_by: name(it.answered),
         standing: it.standing.word(),

@@ -192,7 +192,7 @@ impl Hold {
 /// A routed entry's facts (FRESHNESS.md, State).
 #[derive(Debug)]
 pub struct Routed {
-    /// Its route, by its place in the configuration.
+    /// Its route's id ([`crate::config::router`]).
     pub route: u16,
     /// Each record it shows.
     pub shows: Shows,

@@ -125,8 +125,8 @@ impl fmt::Debug for KeyRef<'_> {
 /// The parts of a routed representation's key.
 #[derive(Clone, Copy, Debug)]
 pub struct Representation<'a> {
-    /// The route's place in the configuration.
-    pub route: usize,
+    /// The route's id ([`crate::config::router`]).
+    pub route: u16,
     /// Exactly as the caller wrote it.
     pub path_and_query: &'a str,
     /// The caller's headers, of which `Accept`, `Accept-Encoding` and the forwarded ones count.
@@ -195,7 +195,7 @@ impl KeyBuffer {
     }
 
     fn put_tail(&mut self, parts: Representation<'_>) {
-        self.bytes.extend_from_slice(&(parts.route as u64).to_le_bytes());
+        self.bytes.extend_from_slice(&u64::from(parts.route).to_le_bytes());
         self.bytes.extend_from_slice(&parts.identity.to_le_bytes());
         self.bytes.push(AcceptEncoding::of(parts.headers).0);
         self.values(parts.headers, &header::ACCEPT);

@@ -3,6 +3,9 @@
 //! Before it: [`crate::request`] has admitted a request. After it: [`crate::serve`] knows whether the path is routed,
 //! and which records it shows. Invariant: the first route in the order of the file that matches is taken; finding it
 //! allocates nothing.
+//!
+//! A route has an id, which stands in keys and entries. It outlives a reload as long as the route shows the same to the
+//! same readers; a route that changed gets an id that no route had before, so that nothing stored is read as something else.
 
 use percent_encoding::percent_decode_str;
 
@@ -14,6 +17,10 @@ use crate::limits;
 #[derive(Clone, Debug)]
 pub struct Router {
     routes: Vec<Route>,
+    /// Of each route.
+    ids: Vec<u16>,
+    /// The next id that no route had.
+    next_id: u16,
     /// The places of the routes with so many segments, in order.
     by_length: Vec<Vec<u16>>,
     /// The longest text that a record key has besides what comes from the path, bytes.
@@ -24,7 +31,9 @@ pub struct Router {
 #[derive(Clone, Copy, Debug)]
 pub struct Matched<'p> {
     /// Its place in the configuration.
-    pub index: usize,
+    pub place: usize,
+    /// Its id.
+    pub id: u16,
     /// The route itself.
     pub route: &'p Route,
     /// The path itself, which fits it.
@@ -42,6 +51,26 @@ impl<'p> Matched<'p> {
 impl Router {
     /// A router over the routes of `service`.
     pub fn new(service: &Service) -> Self {
+        let ids: Vec<u16> = (0..).take(service.routes.len()).collect();
+        Self::of(service, ids, service.routes.len() as u16)
+    }
+
+    /// A router over other routes: those that show the same as before keep their ids. `None` when no ids are left.
+    pub fn renewed(&self, service: &Service) -> Option<Self> {
+        let mut next_id = self.next_id;
+        let mut id = |route: &Route| {
+            let known = self.routes.iter().position(|known| known.shows_the_same(route));
+            known.map(|place| self.ids[place]).or_else(|| {
+                let id = next_id;
+                next_id = next_id.checked_add(1)?;
+                Some(id)
+            })
+        };
+        let ids = service.routes.iter().map(&mut id).collect::<Option<Vec<_>>>()?;
+        Some(Self::of(service, ids, next_id))
+    }
+
+    fn of(service: &Service, ids: Vec<u16>, next_id: u16) -> Self {
         let routes = service.routes.clone();
         let lengths = routes.iter().map(|route| route.path.segments.len()).max().unwrap_or_default();
         let mut by_length = vec![Vec::new(); lengths + 1];
@@ -50,7 +79,7 @@ impl Router {
         }
         let records = routes.iter().flat_map(|route| &route.records);
         let longest_literal = records.map(RecordTemplate::literal_bytes).max().unwrap_or_default();
-        Self { routes, by_length, longest_literal }
+        Self { routes, ids, next_id, by_length, longest_literal }
     }
 
     /// The route for `path` (no query), or `None`: then the path is unrouted.
@@ -59,9 +88,20 @@ impl Router {
     pub fn find<'p>(&'p self, path: &'p str) -> Option<Matched<'p>> {
         let length = path.strip_prefix('/')?.bytes().filter(|byte| *byte == b'/').count() + 1;
         let places = self.by_length.get(length)?;
-        let index = places.iter().map(|place| usize::from(*place)).find(|at| self.routes[*at].path.fits(path))?;
+        let place = places.iter().map(|place| usize::from(*place)).find(|at| self.routes[*at].path.fits(path))?;
         let announceable = path.len() + self.longest_literal <= limits::RECORD_KEY_BYTES;
-        (announceable && is_plain(path)).then(|| Matched { index, route: &self.routes[index], path })
+        let (id, route) = (self.ids[place], &self.routes[place]);
+        (announceable && is_plain(path)).then_some(Matched { place, id, route, path })
+    }
+
+    /// Where the route with this id stands in the configuration; `None` when there is none any more.
+    pub fn place(&self, id: u16) -> Option<usize> {
+        self.ids.iter().position(|known| *known == id)
+    }
+
+    /// The route with this id; `None` when there is none any more.
+    pub fn route(&self, id: u16) -> Option<&Route> {
+        self.place(id).map(|place| &self.routes[place])
     }
 
     /// Whether a region might read `path` as one that a route names although we do not: with another letter case, empty or
@@ -100,7 +140,7 @@ mod tests {
 
     fn records(router: &Router, path: &str) -> Option<(usize, Vec<(String, String)>)> {
         let found = router.find(path)?;
-        Some((found.index, found.records().map(|(kind, key)| (kind.to_owned(), key.into_owned())).collect()))
+        Some((found.place, found.records().map(|(kind, key)| (kind.to_owned(), key.into_owned())).collect()))
     }
 
     #[test]

@@ -27,8 +27,8 @@ pub struct Asking {
     pub(super) wish: Asked,
     /// The caller has a copy already, and says which.
     pub(super) is_conditional: bool,
-    /// The last route, and what these lines add to the keys of its representations.
-    tail: Option<(usize, Box<[u8]>)>,
+    /// The last route's id, and what these lines add to the keys of its representations.
+    tail: Option<(u16, Box<[u8]>)>,
 }
 
 impl Asking {
@@ -52,11 +52,11 @@ impl Asking {
         matched: &Matched<'_>,
     ) -> KeyRef<'b> {
         let Head { path_and_query, headers, .. } = head;
-        if self.tail.as_ref().is_none_or(|(route, _)| *route != matched.index) {
+        if self.tail.as_ref().is_none_or(|(route, _)| *route != matched.id) {
             let Route { forward, identity, .. } = matched.route;
             let identity = sidecar.keyring.identity(identity, headers).0;
-            let parts = Representation { route: matched.index, path_and_query, headers, forward, identity };
-            self.tail = Some((matched.index, buffer.tail(parts).into()));
+            let parts = Representation { route: matched.id, path_and_query, headers, forward, identity };
+            self.tail = Some((matched.id, buffer.tail(parts).into()));
         }
         buffer.routed_with(path_and_query, self.tail.as_ref().map_or(&[], |(_, tail)| tail))
     }

@@ -93,7 +93,7 @@ async fn read_through(
     let routing = sidecar.routing(matched, started);
     let records = routing.records();
     let mut request = ask::passed_read(admitted, matched.route);
-    if let Some(held) = &sidecar.credentials[matched.index] {
+    if let Some(held) = &sidecar.credentials[matched.place] {
         request.headers.insert(held.header.clone(), held.value()?);
     }
     if Asked::of(&admitted.headers).no_cache || records.iter().any(|(_, record)| record.snapshot().marker.is_some()) {

@@ -57,8 +57,8 @@ pub enum Of {
 /// What a routed representation shows.
 #[derive(Clone)]
 pub struct Routing {
-    /// The route, by its place in the configuration.
-    pub route: usize,
+    /// The route's id ([`crate::config::router`]).
+    pub route: u16,
     pinned: Arc<Pinned>,
 }
 
@@ -80,7 +80,7 @@ impl Drop for Pinned {
 
 impl Routing {
     /// What `route` shows, in the route's order.
-    pub fn new(freshness: &Arc<Freshness>, route: usize, records: Vec<(RecordId, Arc<Record>)>) -> Self {
+    pub fn new(freshness: &Arc<Freshness>, route: u16, records: Vec<(RecordId, Arc<Record>)>) -> Self {
         Self { route, pinned: Arc::new(Pinned { freshness: freshness.clone(), records }) }
     }
 
@@ -120,7 +120,7 @@ impl Ask {
 }
 
 /// The request as it goes out: validators, `no-cache` after an announcement (R8), the sidecar's own credentials; as it was
-/// asked for where there is none of them. `None` when the credentials cannot be read.
+/// asked for where there is none of them. `None` when the credentials cannot be read, or a reload took the route away.
 pub fn dressed(
     sidecar: &Sidecar,
     ask: &Ask,
@@ -133,7 +133,7 @@ pub fn dressed(
     let aged = ask.previous.as_ref().is_some_and(|previous| previous.age_at_receipt.get() >= limits::AGED);
     let marked = sent.fence.iter().any(|record| record.marker.is_some());
     let no_cache = ask.no_cache || is_on(Rule::R8) && (marked || aged);
-    let credentials = sidecar.credentials[routing.route].as_ref();
+    let credentials = sidecar.credentials[sidecar.router.place(routing.route)?].as_ref();
     if tag.is_none() && !no_cache && credentials.is_none() {
         return Some(ask.request.clone());
     }

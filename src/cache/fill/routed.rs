@@ -18,6 +18,7 @@ use crate::cache::entry::{Entry, Hold, Routed, Shown, Standing};
 use crate::cache::policy::{directives::Said, fields, freshness::initial_age};
 use crate::cache::store::Put;
 use crate::clock::Wall;
+use crate::config::Route;
 use crate::freshness::record::{Record, Snapshot};
 use crate::freshness::standing::{self, Earned, Made, Sent, Use};
 use crate::freshness::switch::{Rule, is_on};
@@ -38,7 +39,8 @@ pub(super) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
     let sent =
         Sent { at: sidecar.clock.now(), horizon: sidecar.freshness.horizon().clone(), fence: routing.snapshots() };
     let known = known(&ask, &routing, &sent);
-    let Some(request) = dressed(&sidecar, &ask, &routing, &sent, known.is_some()) else {
+    let request = dressed(&sidecar, &ask, &routing, &sent, known.is_some());
+    let Some((route, request)) = sidecar.router.route(routing.route).zip(request) else {
         let asked = vec![Attempted { region: "all".into(), outcome: "credentials".into(), blame: Blame::Unusable }];
         return pilot.fail(Failed { best_error: None, asked, below_floor: false });
     };
@@ -52,7 +54,7 @@ pub(super) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
             () = pilot.wanted() => race.escalate(),
         }
     };
-    let fill = RoutedFill { sidecar: &sidecar, ask: &ask, routing: &routing, sent: &sent };
+    let fill = RoutedFill { sidecar: &sidecar, ask: &ask, routing: &routing, sent: &sent, route };
     let first = match first {
         First::Good(winner) if is_lesser(&winner) && any_too_large(race.ended()) => None,
         First::Good(winner) if winner.label.is_some() && sidecar.config.freshness.strict => {
@@ -101,7 +103,8 @@ pub(super) async fn ask_all(sidecar: &Arc<Sidecar>, ask: &Ask, routing: &Routing
 /// What regions showed counts as in any fill: versions raise floors (R1), and where an audit saw something `better` than
 /// what is stored, the best reply takes its place.
 pub(super) fn learn(sidecar: &Arc<Sidecar>, ask: &Ask, routing: &Routing, asked: &Asked, better: bool) {
-    let fill = RoutedFill { sidecar, ask, routing, sent: &asked.sent };
+    let Some(route) = sidecar.router.route(routing.route) else { return };
+    let fill = RoutedFill { sidecar, ask, routing, sent: &asked.sent, route };
     fill.note_reach(&asked.tally);
     if let Some(best) = asked.tally.best.as_ref().filter(|best| better && best.label.is_none()) {
         fill.keep(best, Some(&asked.tally));
@@ -133,6 +136,7 @@ struct RoutedFill<'a> {
     ask: &'a Ask,
     routing: &'a Routing,
     sent: &'a Sent,
+    route: &'a Route,
 }
 
 impl RoutedFill<'_> {
@@ -192,8 +196,12 @@ impl RoutedFill<'_> {
         }
         let freshness = &self.sidecar.freshness;
         let records = || self.routing.records().iter().zip(versions);
-        let missed = records().any(|((id, _), _)| freshness.slot_lost_since(*id, made.reply));
         let worst_lag = self.sidecar.config.freshness.worst_lag;
+        let keyring = &self.sidecar.keyring;
+        let missed = records().any(|((id, _), _)| {
+            let unheeded = || !keyring.heeded(id.record_type, made.reply.before(worst_lag));
+            freshness.slot_lost_since(*id, made.reply) || unheeded()
+        });
         let stated = |((_, record), version): (&(RecordId, Arc<Record>), &Version)| {
             let state = record.snapshot();
             let at_floor = *version >= state.floor || !is_on(Rule::R1);
@@ -214,7 +222,7 @@ impl RoutedFill<'_> {
             StatusCode::NOT_MODIFIED => Said::of(&entry.headers()),
             _ => Said::of(&winner.reply.headers),
         };
-        let private = !self.route().store_no_store && says().no_store;
+        let private = !self.route.store_no_store && says().no_store;
         let label = match winner.label {
             Some(Label::BelowFloor) => Some(BELOW_FLOOR),
             None => self.is_doubted().then_some(FLOOR_ESCAPED),
@@ -224,17 +232,13 @@ impl RoutedFill<'_> {
         Got { entry, fwd_status, stored, shareable, label, cookies }
     }
 
-    fn route(&self) -> &crate::config::Route {
-        &self.sidecar.config.service.routes[self.routing.route]
-    }
-
     /// Present and absent replies are stored, refusals and labelled ones are not; `no-store` is obeyed unless the
     /// route says otherwise.
     fn storable(&self, winner: &Winner) -> bool {
         matches!(winner.verdict, Verdict::Good | Verdict::Absent)
             && winner.label.is_none()
             && !self.ask.alone
-            && (self.route().store_no_store || !Said::of(&winner.reply.headers).no_store)
+            && (self.route.store_no_store || !Said::of(&winner.reply.headers).no_store)
     }
 
     /// The version of each record as the winner shows it.
@@ -313,7 +317,7 @@ impl RoutedFill<'_> {
             generation: if is_on(Rule::R3) { self.sent.fence[place] } else { record.snapshot() }.generation,
         };
         Routed {
-            route: self.routing.route as u16,
+            route: self.routing.route,
             shows: self.routing.records().iter().enumerate().zip(versions).map(shown).collect(),
             digest: digest.map(Box::new),
             standing: earned.standing,
@@ -333,7 +337,7 @@ impl RoutedFill<'_> {
             .iter()
             .all(|(_, record)| record.snapshot().marker.is_some_and(|marker| marker.deleted));
         let settled = deleted && standing == Standing::Confirmed;
-        let full = self.route().ttl;
+        let full = self.route.ttl;
         let ttl = if absent && !settled && is_on(Rule::R6) {
             full.min(self.sidecar.config.cache.negative_ttl)
         } else {

@@ -288,7 +288,7 @@ fn ask(world: &World, path: &str) -> Ask {
     let headers = http::HeaderMap::new();
     let mut buffer = crate::cache::key::KeyBuffer::new(world.sidecar.seed);
     let key = buffer.routed(crate::cache::key::Representation {
-        route: matched.index,
+        route: matched.id,
         path_and_query: path,
         headers: &headers,
         forward: &[],
@@ -302,7 +302,7 @@ fn ask(world: &World, path: &str) -> Ask {
     Ask {
         key: key.to_key(),
         request: Arc::new(request),
-        of: Of::Route(Routing::new(&world.sidecar.freshness, matched.index, records.collect())),
+        of: Of::Route(Routing::new(&world.sidecar.freshness, matched.id, records.collect())),
         previous: None,
         purpose: Purpose::Foreground,
         no_cache: false,
