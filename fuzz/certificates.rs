@@ -103,7 +103,7 @@ pub(crate) fn signature(data: &[u8]) {
         LazyLock::new(|| GENUINE.iter().map(|raw| Envelope::parse(raw).expect("a seed").string_to_sign()).collect());
     static REGIONS: LazyLock<Vec<Region>> = LazyLock::new(|| {
         let url = Url::parse("http://127.0.0.1:1").expect("a URL");
-        vec![Region { name: "eu-west-1".to_owned(), url, topic: topic(TOPIC) }]
+        vec![Region { name: "eu-west-1".to_owned(), url, topic: topic(TOPIC), tls: Default::default() }]
     });
     let runtime = crate::requests::runtime();
     let verified = runtime.block_on(async {

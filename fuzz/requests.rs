@@ -28,9 +28,9 @@ use nearside::request::{Admitted, Door, Entered, Head, TOKEN};
 use nearside::response::{Body, CacheLine, Cookies, Outcome, Shown};
 use nearside::serve::Asking;
 use nearside::tasks::Tasks;
+use nearside::tasks::permits::Permits;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::Semaphore;
 
 const SECRET: &str = "s3cret";
 const ALLOWED: &str = "context.internal";
@@ -76,7 +76,7 @@ fn connect(door: &Arc<Door>, seen: Arc<Seen>, piece: usize, at_once: Option<AtOn
         let reception = Reception {
             tasks: tasks.clone(),
             clock: Clock::simulated(Wall::from_millis(0)),
-            permits: Arc::new(Semaphore::new(1)),
+            permits: Permits::new(1),
             ending: Ending::default(),
             at_once: at_once.map(|at_once| Arc::new(Newest::new(at_once))),
         };

@@ -11,11 +11,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, Ready, ready};
 use http::{Request, Version};
 use hyper::body::Incoming;
-use tokio::sync::Semaphore;
 
 use crate::admin::acts::Acts;
 use crate::admin::acts::access::Access;
@@ -39,12 +39,17 @@ use crate::request::{Head, Refusal};
 use crate::response::{self, Outcome};
 use crate::serve::{self, Asking, Current, Parts, Sidecar, SidecarError};
 use crate::tasks::Tasks;
+use crate::tasks::permits::Permits;
 
 mod actions;
 mod memory;
 mod overview;
 pub mod process;
+pub mod reload;
 mod ticker;
+mod watch;
+
+use reload::{Reloader, Source};
 
 /// Why a sidecar could not start: the operator's to mend.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +83,8 @@ pub struct Instead {
     pub origin: Option<Arc<dyn Origin>>,
     /// How hurried subscriptions are.
     pub pace: Option<Pace>,
+    /// What a reload reads again; without it there is none.
+    pub source: Option<Source>,
 }
 
 /// A running sidecar.
@@ -92,6 +99,8 @@ pub struct App {
     pub sidecar: Arc<Sidecar>,
     /// What operators do to it.
     pub acts: Arc<Acts>,
+    /// Reads its configuration anew.
+    pub reloader: Arc<Reloader>,
     current: Arc<Current>,
     ending: Ending,
 }
@@ -114,13 +123,14 @@ pub async fn start(config: Config) -> Result<App, StartError> {
 pub async fn start_with(config: Config, instead: Instead) -> Result<App, StartError> {
     let sockets = Sockets::bind(&config).await?;
     let access = Access::new(&config.admin)?;
-    let sidecar = build(config, &instead, Memory::of_the_machine())?;
-    let app = open(sockets, access, sidecar);
+    let (sidecar, http) = build(config, &instead, Memory::of_the_machine())?;
+    let app = open(sockets, access, sidecar, http, instead.source);
     if let Err(error) = subscribe(&app.sidecar, instead.pace.unwrap_or_default()) {
         // Nothing of a sidecar that did not start goes on.
         app.sidecar.tasks.drain(Duration::ZERO).await;
         return Err(error);
     }
+    watch::start(&app.sidecar, &app.reloader);
     tracing::info!(
         service = %app.sidecar.config.service.name,
         regions = app.sidecar.names.len(),
@@ -151,35 +161,52 @@ impl Sockets {
 }
 
 /// Everything a request needs, and nothing that runs yet.
-fn build(config: Config, instead: &Instead, memory: Memory) -> Result<Arc<Sidecar>, StartError> {
+fn build(
+    config: Config,
+    instead: &Instead,
+    memory: Memory,
+) -> Result<(Arc<Sidecar>, Option<Arc<HttpOrigin>>), StartError> {
     let bodies = ByteBudget::new(memory.bodies());
     let (clock, tasks) = (instead.clock.clone(), Tasks::new());
-    let origin = match &instead.origin {
-        Some(origin) => origin.clone(),
+    let (origin, http) = match &instead.origin {
+        Some(origin) => (origin.clone(), None),
         None => {
             let origin = Arc::new(HttpOrigin::new(&config, clock.clone(), &bodies)?);
-            let (warm, stopping) = (origin.clone(), tasks.stopping());
-            tasks.spawn("warm", async move { stopping.run_until_cancelled(warm.keep_warm()).await });
-            origin as Arc<dyn Origin>
+            keep_warm(&origin, &tasks);
+            (origin.clone() as Arc<dyn Origin>, Some(origin))
         }
     };
     let (seed, floor_slots) = (Seed::random(), memory.floor_slots());
     let parts = Parts { clock, origin, tasks, seed, floor_slots, memory, bodies };
-    Ok(Sidecar::new(config, parts)?)
+    Ok((Sidecar::new(config, parts)?, http))
+}
+
+/// Keeps connections to those regions for which nobody does yet.
+fn keep_warm(origin: &Arc<HttpOrigin>, tasks: &Tasks) {
+    let (warm, stopping) = (origin.clone(), tasks.stopping());
+    tasks.spawn("warm", async move { stopping.run_until_cancelled(warm.keep_warm()).await });
 }
 
 /// Begins to accept.
-fn open(sockets: Sockets, access: Access, sidecar: Arc<Sidecar>) -> App {
+fn open(
+    sockets: Sockets,
+    access: Access,
+    sidecar: Arc<Sidecar>,
+    http: Option<Arc<HttpOrigin>>,
+    source: Option<Source>,
+) -> App {
     let ending = Ending::default();
     let tasks = &sidecar.tasks;
     let current = sidecar.clone().into_current();
-    let at_once = Newest::new(at_once(&sidecar));
+    let newest_at_once = Arc::new(Newest::new(at_once(&sidecar)));
+    let connections = Permits::new(sidecar.config.listen.max_connections);
+    let last_reload = Arc::new(ArcSwapOption::empty());
     let reception = Reception {
         tasks: tasks.clone(),
         clock: sidecar.clock.clone(),
-        permits: Arc::new(Semaphore::new(sidecar.config.listen.max_connections)),
+        permits: connections.clone(),
         ending: ending.clone(),
-        at_once: Some(Arc::new(at_once)),
+        at_once: Some(newest_at_once.clone()),
     };
     let newest = current.clone();
     let handler = move |request: Request<Incoming>, via: Via| answer(&newest.load(), request, via);
@@ -196,18 +223,29 @@ fn open(sockets: Sockets, access: Access, sidecar: Arc<Sidecar>) -> App {
     }
     let unix = unix.map(|socket| socket.path.clone());
     let pages = Pages {
-        status: overview::source(&sidecar, &ending, &reception.permits),
+        status: overview::source(&sidecar, &ending, &connections, &last_reload),
         metrics: sidecar.metrics.clone(),
-        allowed_hosts: sidecar.config.listen.allowed_hosts.clone().into(),
-        allow_cross_site: sidecar.config.listen.allow_cross_site,
+        admits: Arc::new(ArcSwap::from_pointee(admin::Admits::of(&sidecar.config.listen))),
         acts: Acts::new(sidecar.clone(), access),
     };
-    let acts = pages.acts.clone();
+    let (acts, admits) = (pages.acts.clone(), pages.admits.clone());
     if let Some(operators) = sockets.operators {
         tasks.spawn("admin", admin::serve(admin::Listener::Unix(operators), pages.clone(), tasks.clone()));
     }
     tasks.spawn("admin", admin::serve(admin::Listener::Tcp(sockets.admin), pages, tasks.clone()));
-    App { tcp, unix, admin, sidecar, acts, current, ending }
+    let reloader = Reloader::new(reload::Parts {
+        current: current.clone(),
+        newest: newest_at_once,
+        connections,
+        ending: ending.clone(),
+        last: last_reload,
+        http,
+        source,
+        acts: acts.clone(),
+        admits,
+    });
+    acts.set_reload(reload::act(&reloader));
+    App { tcp, unix, admin, sidecar, acts, reloader, current, ending }
 }
 
 /// What `sidecar` answers without hyper.

@@ -222,8 +222,10 @@ pub enum CommandError {
 /// Runs the command; returns when it has ended.
 pub fn execute(cli: Cli) -> ExitCode {
     let done = match cli.command {
-        Command::Run(args) => told(read::load(args.config.as_deref(), variables()))
-            .and_then(|(config, origins)| run_sidecar(config, origins)),
+        Command::Run(args) => {
+            let read = move || read::load(args.config.as_deref(), variables());
+            told(read()).and_then(|(config, origins)| run_sidecar(config, origins, read))
+        }
         Command::Check(args) => check::check(args),
         Command::Dev(DevArgs { command: Some(command), .. }) => order_world(command),
         Command::Dev(args) => run_world(args),

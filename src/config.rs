@@ -5,6 +5,8 @@
 //! behind it checks a setting again.
 
 pub mod arn;
+pub mod certificates;
+pub mod change;
 mod checks;
 pub mod effective;
 mod files;
@@ -70,6 +72,26 @@ pub struct Region {
     pub url: Url,
     /// The topic on which it announces; `None` when it announces nothing.
     pub topic: Option<TopicArn>,
+    /// Whom it trusts and what it shows over TLS.
+    pub tls: RegionTls,
+}
+
+/// `tls` of a region.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RegionTls {
+    /// The CA certificates that are trusted; `None` trusts the platform's.
+    pub ca_file: Option<PathBuf>,
+    /// What the sidecar shows of itself.
+    pub client: Option<ClientCertificate>,
+}
+
+/// `tls.client_cert` and `tls.client_key` of a region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// The certificate, and those it was issued by.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
 }
 
 /// A checked `arn:PARTITION:sns:REGION:ACCOUNT:NAME`.

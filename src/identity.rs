@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::Hasher;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -178,20 +178,21 @@ impl Held {
         self.value.load().as_ref().map(|value| HeaderValue::clone(value))
     }
 
-    /// Watches the file until the process stops. A file that went bad keeps the last good value: tokens are
+    /// Watches the file until the process stops, or nobody has these any more. A file that went bad keeps the last good value: tokens are
     /// replaced by rename, and between two of them a file may be missing for a moment.
     pub fn watch(&self, credentials: Credentials, tasks: &Tasks) {
-        let (held, stopping) = (self.clone(), tasks.stopping());
+        let (value, stopping) = (Arc::downgrade(&self.value), tasks.stopping());
+        let mut seen = self.stamp;
         tasks.spawn("credentials", async move {
-            let mut seen = held.stamp;
-            while stopping.run_until_cancelled(tokio::time::sleep(WATCH_EVERY)).await.is_some() {
+            while stopping.run_until_cancelled(tokio::time::sleep(limits::WATCH_EVERY)).await.is_some() {
+                let Some(held) = Weak::upgrade(&value) else { return };
                 let now = stamp(&credentials);
                 if now == seen {
                     continue;
                 }
                 match read(&credentials) {
                     Ok(value) => {
-                        held.value.store(Some(Arc::new(value)));
+                        held.store(Some(Arc::new(value)));
                         seen = now;
                         tracing::info!(file = %credentials.file.display(), "credentials were read again");
                     }
@@ -201,8 +202,6 @@ impl Held {
         });
     }
 }
-
-const WATCH_EVERY: Duration = Duration::from_secs(1);
 
 fn stamp(credentials: &Credentials) -> Option<Stamp> {
     let meta = std::fs::metadata(&credentials.file).ok()?;

@@ -21,6 +21,12 @@ const MIB: usize = 1 << 20;
 pub const REGIONS: usize = 16;
 /// Routes of one service.
 pub const ROUTES: usize = 256;
+/// A file of certificates, bytes: a bundle of all public CAs has a quarter of this.
+pub const PEM_BYTES: u64 = MIB as u64;
+/// How often files of secrets and certificates are looked at.
+pub const WATCH_EVERY: Duration = Duration::from_secs(1);
+/// Records whose entries are looked at before others run, when a reload took a route away.
+pub const FORGOTTEN_AT_ONCE: usize = 64;
 /// Record types that a process tells apart, those of routes that reloads took away included.
 pub const RECORD_TYPES: usize = 8192;
 /// Records that one path may name.

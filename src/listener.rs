@@ -25,7 +25,6 @@ use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -33,6 +32,7 @@ use crate::config::UnixSocket;
 use crate::limits;
 use crate::response::{Body, Unread};
 use crate::tasks::Tasks;
+use crate::tasks::permits::Permits;
 use crate::tasks::seldom::Seldom;
 
 pub mod hits;
@@ -108,7 +108,7 @@ pub struct Reception {
     /// For idle and header waits.
     pub clock: Clock,
     /// Connections open at once over all listeners.
-    pub permits: Arc<Semaphore>,
+    pub permits: Permits,
     /// When to stop.
     pub ending: Ending,
     /// What is answered without asking the handler.
@@ -226,7 +226,7 @@ where
 impl Reception {
     async fn permit(&self) -> Option<tokio::sync::OwnedSemaphorePermit> {
         tokio::select! {
-            permit = self.permits.clone().acquire_owned() => permit.ok(),
+            permit = self.permits.take() => permit.ok(),
             () = self.ending.closing.cancelled() => None,
         }
     }

@@ -222,6 +222,11 @@ impl Door {
         Self { bodies, ..self }
     }
 
+    /// Whether the token that lets a caller in here does at `other` too.
+    pub fn asks_for_the_same_token(&self, other: &Self) -> bool {
+        self.token == other.token
+    }
+
     /// Admits a request by its head, or says why not.
     pub fn enter(&self, request: Request<Incoming>, via: Via) -> Result<Entered, Refusal> {
         let (mut parts, body) = request.into_parts();

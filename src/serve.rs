@@ -28,6 +28,7 @@ use crate::request::{Admitted, Head};
 use crate::response::{Bound, CacheLine, Detail, Fwd, Outcome, Shown};
 
 pub mod asking;
+mod forgotten;
 mod pass;
 #[cfg(test)]
 pub(crate) mod scripted;

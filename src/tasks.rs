@@ -18,6 +18,7 @@ use tracing::Instrument;
 
 use crate::limits;
 
+pub mod permits;
 pub(crate) mod seldom;
 
 /// A handle to the process's tasks; clones share them.

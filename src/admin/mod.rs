@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use axum::Router;
 use axum::extract::{Extension, Path, Request, State as Shared};
 use axum::http::{HeaderValue, StatusCode, Version, header};
@@ -21,6 +22,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
+use crate::config::Listen;
 use crate::limits;
 use crate::request::site::is_cross_site;
 use crate::tasks::Tasks;
@@ -49,12 +51,26 @@ pub struct Pages {
     pub status: Arc<dyn Fn() -> Status + Send + Sync>,
     /// The counters.
     pub metrics: Arc<Metrics>,
-    /// Hosts accepted besides loopback and the address connected to.
-    pub allowed_hosts: Arc<[String]>,
-    /// Serve pages of other sites (`listen.allow_cross_site`).
-    pub allow_cross_site: bool,
+    /// Whom the port serves; a reload may change it.
+    pub admits: Arc<ArcSwap<Admits>>,
     /// What operators do.
     pub acts: Arc<Acts>,
+}
+
+/// Whom the port serves.
+#[derive(Clone, Debug, Default)]
+pub struct Admits {
+    /// Hosts accepted besides loopback and the address connected to.
+    pub allowed_hosts: Vec<String>,
+    /// Serve pages of other sites (`listen.allow_cross_site`).
+    pub allow_cross_site: bool,
+}
+
+impl Admits {
+    /// As the settings have it.
+    pub fn of(listen: &Listen) -> Self {
+        Self { allowed_hosts: listen.allowed_hosts.clone(), allow_cross_site: listen.allow_cross_site }
+    }
 }
 
 /// Where operators connect.
@@ -180,10 +196,11 @@ fn router(pages: Pages, reached: Reached) -> Router {
 /// Refuses a foreign `Host`, a foreign uid and pages of other sites, and keeps every answer out of caches and content sniffing.
 async fn guard(Shared((pages, reached)): Shared<(Pages, Reached)>, request: Request, next: Next) -> Response {
     let authority = request.headers().get(header::HOST).map(|value| value.to_str().unwrap_or_default());
+    let admits = pages.admits.load_full();
     let foreign =
-        |authority: &str| reached.local.is_some_and(|local| !host::names_us(authority, local, &pages.allowed_hosts));
+        |authority: &str| reached.local.is_some_and(|local| !host::names_us(authority, local, &admits.allowed_hosts));
     // No browser speaks to a Unix socket.
-    let cross_site = reached.local.is_some() && !pages.allow_cross_site && is_cross_site(request.headers());
+    let cross_site = reached.local.is_some() && !admits.allow_cross_site && is_cross_site(request.headers());
     let mut response = match (pages.acts.access.welcomes(reached.peer), authority) {
         (Err(denied), _) => pages.acts.denied(denied).into_response(),
         (Ok(()), Some(authority)) if foreign(authority) => {

@@ -51,6 +51,7 @@ impl From<Refused> for Problem {
             Refused::LastRegion(_) => (StatusCode::CONFLICT, "last-region"),
             Refused::NoTopic(_) => (StatusCode::CONFLICT, "no-topic"),
             Refused::Filter(_) => (StatusCode::BAD_REQUEST, "bad-filter"),
+            Refused::NotReloaded(_) => (StatusCode::CONFLICT, "not-reloaded"),
             Refused::Busy(_) => (StatusCode::CONFLICT, "busy"),
             Refused::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
         };

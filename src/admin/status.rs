@@ -74,6 +74,23 @@ pub struct Facts<'a> {
     pub bound: Option<u64>,
     /// What audits have found.
     pub audit: AuditStatus,
+    /// The last reload.
+    pub reload: Option<ReloadStatus>,
+}
+
+/// How a reload of the configuration ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReloadStatus {
+    /// RFC 3339.
+    pub at: String,
+    /// `applied`; `refused` when nothing was changed.
+    pub outcome: &'static str,
+    /// What holds since then, a line each.
+    pub changed: Vec<String>,
+    /// The settings that hold only after a restart.
+    pub needs_restart: Vec<String>,
+    /// Why nothing was changed, a line each.
+    pub mistakes: Vec<String>,
 }
 
 /// What `/status` shows.
@@ -101,6 +118,8 @@ pub struct Status {
     pub totals: Totals,
     /// What audits have found (R17).
     pub audit: AuditStatus,
+    /// The last reload of the configuration; none since the process started.
+    pub reload: Option<ReloadStatus>,
     /// Connections open to the service's listeners.
     pub connections: usize,
     /// Tasks running, by name.
@@ -203,6 +222,7 @@ impl Status {
             cache: facts.cache,
             totals: facts.metrics.totals(),
             audit: facts.audit.clone(),
+            reload: facts.reload.clone(),
             connections: facts.connections,
             tasks: facts.tasks.clone(),
             insecure: insecure(config),

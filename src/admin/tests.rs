@@ -26,8 +26,7 @@ async fn port(change: impl FnOnce(&mut status::Facts<'_>, &Metrics)) -> Port {
     let pages = Pages {
         status: Arc::new(move || status.clone()),
         metrics,
-        allowed_hosts: Arc::new([]),
-        allow_cross_site: false,
+        admits: Arc::default(),
         acts: Acts::new(
             World::new([(1, Act::from(shows(1))), (1, Act::from(shows(1))), (1, Act::from(shows(1)))])
                 .sidecar

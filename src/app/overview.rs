@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use arc_swap::ArcSwapOption;
 
 use crate::admin::audit::{AuditStatus, Share, Violation};
 use crate::admin::readiness::Heard;
-use crate::admin::status::{CacheCounts, Facts, RaceHealth, Status};
+use crate::admin::status::{CacheCounts, Facts, RaceHealth, ReloadStatus, Status};
 use crate::announce::subscription::Subscriptions;
 use crate::clock::{Moment, Wall};
 use crate::freshness::audit::Timeline;
@@ -17,14 +17,17 @@ use crate::limits;
 use crate::listener::Ending;
 use crate::origin::region::RegionStatus;
 use crate::serve::Sidecar;
+use crate::tasks::permits::Permits;
 
 /// A closure that gathers the facts as they are when it is called.
 pub(super) fn source(
     sidecar: &Arc<Sidecar>,
     ending: &Ending,
-    permits: &Arc<Semaphore>,
+    connections: &Permits,
+    reload: &Arc<ArcSwapOption<ReloadStatus>>,
 ) -> Arc<dyn Fn() -> Status + Send + Sync> {
-    let (sidecar, ending, permits) = (sidecar.clone(), ending.clone(), permits.clone());
+    let (sidecar, ending, connections) = (sidecar.clone(), ending.clone(), connections.clone());
+    let reload = reload.clone();
     let started = sidecar.clock.now();
     Arc::new(move || {
         let sidecar = sidecar.newest();
@@ -44,11 +47,12 @@ pub(super) fn source(
                 bytes: sidecar.store.bytes(),
                 capacity_bytes: sidecar.store.capacity(),
             },
-            connections: sidecar.config.listen.max_connections.saturating_sub(permits.available_permits()),
+            connections: connections.taken(),
             tasks: sidecar.tasks.running(),
             metrics: &sidecar.metrics,
             bound: horizon.bound(now),
             audit: audit(&sidecar, now),
+            reload: reload.load().as_deref().cloned(),
         })
     })
 }

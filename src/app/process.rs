@@ -1,12 +1,16 @@
 //! Owns the process around a sidecar: its runtime, its signals, its exit.
 //!
 //! Before it: [`crate::cli`] has a config. After it: an exit code. Invariant: SIGTERM and SIGINT begin an ordered
-//! stop, from before anything is made that would have to be removed; a second one ends at once.
+//! stop, from before anything is made that would have to be removed; a second one ends at once. SIGHUP reloads and ends
+//! nothing.
+
+use std::convert::Infallible;
 
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{StartError, Stopped};
+use super::reload::{Reloader, Source};
+use super::{Instead, StartError, Stopped};
 use crate::config::Config;
 
 /// Why the process could not run.
@@ -23,22 +27,39 @@ pub enum RunError {
     Late(Vec<&'static str>),
 }
 
-/// Runs a sidecar until it is told to stop.
-pub fn run(config: Config) -> Result<(), RunError> {
+/// Runs a sidecar until it is told to stop; SIGHUP reads `source` anew.
+pub fn run(config: Config, source: Source) -> Result<(), RunError> {
     let stopped = block_on(async {
-        let mut signals = Signals::listen()?;
-        let app = super::start(config).await?;
-        signals.told().await;
+        let (mut signals, mut hangups) = (Signals::listen()?, signal(SignalKind::hangup())?);
+        let app = super::start_with(config, Instead { source: Some(source), ..Instead::default() }).await?;
+        let reloader = app.reloader.clone();
+        tokio::select! {
+            () = signals.told() => {}
+            never = reload_at(&mut hangups, &reloader) => match never {},
+        }
         let stopped = tokio::select! {
             stopped = app.stop() => stopped,
             () = signals.told() => {
                 tracing::warn!("told to stop twice: ending at once");
                 Stopped::default()
             }
+            never = reload_at(&mut hangups, &reloader) => match never {},
         };
         Ok::<_, RunError>(stopped)
     })??;
     if stopped.late.is_empty() { Ok(()) } else { Err(RunError::Late(stopped.late)) }
+}
+
+/// Reloads at each SIGHUP; those that come while one is under way are one. While the process stops, it only says so.
+async fn reload_at(hangups: &mut Signal, reloader: &Reloader) -> Infallible {
+    loop {
+        if hangups.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+        tracing::info!("SIGHUP: reading the configuration again");
+        // It has been told: logged, counted, and shown in `/status`.
+        let _ = reloader.reload();
+    }
 }
 
 /// Runs `work` on a runtime of the process's own, whose shape is chosen here alone.

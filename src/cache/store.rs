@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use http::{HeaderMap, HeaderName};
 
@@ -24,6 +25,7 @@ use crate::limits;
 mod index;
 mod invalidations;
 mod kept;
+mod resize;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -165,7 +167,8 @@ pub enum Put {
 /// The store. Shared by reference from all threads.
 pub struct Store {
     kept: Kept,
-    capacity: u64,
+    /// What the capacity is on its way to.
+    wanted: AtomicU64,
     index: Arc<Index>,
     released: Box<dyn Fn(RecordId) + Send + Sync>,
     requests: Requests,
@@ -188,7 +191,14 @@ impl Store {
         let index = Arc::new(Index::default());
         let kept = Kept::new(capacity, Arc::clone(&index));
         let invalidated = Invalidations::new();
-        Self { kept, capacity, index, released: Box::new(released), requests: Requests::default(), invalidated }
+        Self {
+            kept,
+            wanted: AtomicU64::new(capacity),
+            index,
+            released: Box::new(released),
+            requests: Requests::default(),
+            invalidated,
+        }
     }
 
     /// The header lines of a request that an entry answers, to be kept with it.
@@ -364,14 +374,14 @@ impl Store {
 
     /// What it may hold, bytes.
     pub fn capacity(&self) -> u64 {
-        self.capacity
+        self.kept.capacity()
     }
 
     /// Gives up one in [`limits::GIVEN_UP`] of the bytes that are kept, what is worth least first, unless less than a
     /// quarter of the capacity is used.
     pub fn give_up(&self) {
         let kept = self.bytes();
-        if kept < self.capacity / 4 {
+        if kept < self.capacity() / 4 {
             // It is not the cache that memory is short of.
             return;
         }

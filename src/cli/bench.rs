@@ -159,8 +159,9 @@ pub(super) fn bench(args: BenchArgs) -> Result<(), CommandError> {
         }
         Some(BenchCommand::Sidecar(args)) => {
             end_with_the_harness();
-            let (config, origins) = super::told(read::load(args.config.as_deref(), super::variables()))?;
-            super::run_sidecar(config, origins)
+            let read = move || read::load(args.config.as_deref(), super::variables());
+            let (config, origins) = super::told(read())?;
+            super::run_sidecar(config, origins, read)
         }
         Some(BenchCommand::Hold { command }) => {
             end_with_the_harness();

@@ -13,6 +13,7 @@ use crate::admin::health;
 use crate::announce::aws::Sdk;
 use crate::announce::heartbeat::Heartbeat;
 use crate::announce::janitor::{self, Place};
+use crate::app::reload::Source;
 use crate::app::{self, process};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -29,12 +30,16 @@ fn failed(error: impl std::fmt::Display) -> CommandError {
 }
 
 /// `nearside run`
-pub(super) fn run_sidecar(config: Config, origins: Origins) -> Result<(), CommandError> {
+pub(super) fn run_sidecar(
+    config: Config,
+    origins: Origins,
+    read: impl Fn() -> Result<(Config, Origins), Vec<Mistake>> + Send + Sync + 'static,
+) -> Result<(), CommandError> {
     log::init(&config.log).map_err(failed)?;
     for warning in &origins.warnings {
         tracing::warn!("{warning}");
     }
-    process::run(config).map_err(failed)
+    process::run(config, Source { read: Box::new(read), origins }).map_err(failed)
 }
 
 /// `nearside dev`

@@ -16,6 +16,9 @@ use super::{Config, IdentityMode, Region, Route, Transport};
 use crate::limits;
 
 mod admin;
+mod tls;
+
+pub(super) use tls::client_certificate;
 
 /// How long ECS and Kubernetes wait after SIGTERM unless told otherwise.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
@@ -78,6 +81,7 @@ fn regions(ledger: &mut Ledger, regions: &[Region]) {
             );
             warn(ledger, &schema::REGION_URL, Some(at), text);
         }
+        tls::of_a_plain_region(ledger, region, at);
     }
 }
 

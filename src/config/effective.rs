@@ -28,7 +28,7 @@ pub struct Styles {
 /// When `out` does.
 pub fn print(out: &mut dyn Write, origins: &Origins, styles: Styles) -> io::Result<()> {
     let mut first = true;
-    for section in Section::ALL.into_iter().filter(|section| *section != Section::Credentials) {
+    for section in Section::ALL.into_iter().filter(|section| !section.is_inner()) {
         let settings: Vec<&Effective> = origins.settings.iter().filter(|known| known.home() == section).collect();
         let mut items: Vec<Option<usize>> = settings.iter().map(|known| known.item).collect();
         items.dedup();
@@ -50,7 +50,11 @@ pub fn print(out: &mut dyn Write, origins: &Origins, styles: Styles) -> io::Resu
 
 fn line(out: &mut dyn Write, known: &Effective, styles: Styles) -> io::Result<()> {
     let setting = known.setting;
-    let inner = if setting.section == Section::Credentials { "credentials." } else { "" };
+    let inner = match setting.section {
+        Section::Credentials => "credentials.",
+        Section::Tls => "tls.",
+        _ => "",
+    };
     let text = format!("{inner}{} = {}", setting.key, known.toml);
     let place = match (known.is_default(), setting.preset) {
         (true, Preset::Like(other)) => format!("default: {}", other.path()),

@@ -6,10 +6,12 @@
 use std::io::Read as _;
 use std::path::Path;
 
+use super::certificates::{self, Unusable};
 use super::mistake::Wrong;
 use super::scope::Ledger;
 use super::settings::{self as schema, Setting};
-use super::{Config, IdentityMode};
+use super::{Config, IdentityMode, Region};
+use crate::clock::Clock;
 use crate::limits;
 
 /// Notes every file that is missing, unreadable, empty or too large, and every directory that is missing.
@@ -18,6 +20,9 @@ pub(super) fn check(ledger: &mut Ledger, config: &Config) {
         if let IdentityMode::Sidecar(credentials) = &route.identity {
             secret(ledger, &schema::CREDENTIALS_FILE, Some(at), &credentials.file);
         }
+    }
+    for (at, region) in config.service.regions.iter().enumerate() {
+        pem_files(ledger, at, region);
     }
     if let Some(file) = &config.listen.token_file {
         secret(ledger, &schema::LISTEN_TOKEN_FILE, None, file);
@@ -71,6 +76,22 @@ fn read_secret(file: &Path) -> Result<(), Wrong> {
         return Err(Wrong::new(what, "write the token on one line, without control characters"));
     }
     Ok(())
+}
+
+/// The files of a region's `tls`.
+fn pem_files(ledger: &mut Ledger, at: usize, region: &Region) {
+    match certificates::read(&region.tls, Clock::System.wall()) {
+        Ok(read) => {
+            for (setting, text) in read.warnings {
+                let place = ledger.origins.place(setting, Some(at));
+                ledger.warn(place, format!("region {}: {text}", region.name));
+            }
+        }
+        Err(Unusable { setting, wrong }) => {
+            let place = ledger.origins.place(setting, Some(at));
+            ledger.mistake(setting, Some(at), place, wrong);
+        }
+    }
 }
 
 /// A file that is made when the program runs: its directory must be there.

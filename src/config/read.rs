@@ -20,6 +20,7 @@ use super::{
 use crate::limits;
 
 mod admin;
+mod tls;
 
 pub use admin::admin_alone;
 
@@ -208,6 +209,7 @@ fn region(ledger: &mut Ledger, scope: &Scope, at: usize) -> Region {
         name: scope.required(ledger, &schema::REGION_NAME, value::region_name, || format!("region-{at}")),
         url: scope.required(ledger, &schema::REGION_URL, value::url, stand_in),
         topic: scope.optional(ledger, &schema::REGION_TOPIC, value::topic),
+        tls: tls::read(ledger, scope),
     }
 }
 

@@ -99,6 +99,11 @@ impl Router {
         self.ids.iter().position(|known| *known == id)
     }
 
+    /// Whether every route of `before` still has its id here: nothing that was stored lost its route.
+    pub fn has_all_of(&self, before: &Self) -> bool {
+        before.ids.iter().all(|id| self.ids.contains(id))
+    }
+
     /// The route with this id; `None` when there is none any more.
     pub fn route(&self, id: u16) -> Option<&Route> {
         self.place(id).map(|place| &self.routes[place])
@@ -163,6 +168,28 @@ mod tests {
         let router = Router::new(&from_toml(&text).unwrap().service);
         let shown = records(&router, "/t/acme/c/a%2Fb").unwrap().1;
         assert_eq!(shown, vec![("tenant".into(), "acme".into()), ("context".into(), "acme/a/b".into())]);
+    }
+
+    #[test]
+    fn a_route_keeps_its_id_for_as_long_as_it_shows_the_same_and_no_id_is_given_twice() {
+        let (a, b) = (("/a/{key}", "a:{key}"), ("/b/{key}", "b:{key}"));
+        let first = router(&[a, b]);
+        let id = |router: &Router, path: &str| router.find(path).map(|found| found.id);
+        let renewed = |router: &Router, routes: &[(&str, &str)]| {
+            let mut text = "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n".to_owned();
+            for (path, record) in routes {
+                text += &format!("[[service.route]]\npath = \"{path}\"\nrecords = [\"{record}\"]\nttl = \"5m\"\n");
+            }
+            router.renewed(&from_toml(&text).unwrap().service).unwrap()
+        };
+        let turned = renewed(&first, &[b, a]);
+        assert_eq!((id(&turned, "/a/k"), id(&turned, "/b/k")), (Some(0), Some(1)), "another ttl, another place");
+        assert!(turned.has_all_of(&first) && turned.place(0) == Some(1));
+        let other = renewed(&turned, &[("/a/{key}", "other:{key}"), b]);
+        assert_eq!((id(&other, "/a/k"), id(&other, "/b/k")), (Some(2), Some(1)));
+        assert!(!other.has_all_of(&first) && other.route(0).is_none());
+        let back = renewed(&other, &[a, b]);
+        assert_eq!(id(&back, "/a/k"), Some(3), "what it stored when it was here before is not its own any more");
     }
 
     #[test]

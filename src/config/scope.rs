@@ -38,9 +38,13 @@ impl Effective {
         self.place == Place::Default
     }
 
-    /// The table under whose heading it belongs: credentials are their route's.
+    /// The table under whose heading it belongs: credentials are their route's, TLS is its region's.
     pub fn home(&self) -> Section {
-        if self.setting.section == Section::Credentials { Section::Route } else { self.setting.section }
+        match self.setting.section {
+            Section::Credentials => Section::Route,
+            Section::Tls => Section::Region,
+            section => section,
+        }
     }
 }
 

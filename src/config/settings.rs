@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use crate::limits;
 
+mod described;
+
 /// One table of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Section {
@@ -15,6 +17,8 @@ pub enum Section {
     Service,
     /// `[[service.region]]`, told apart by name.
     Region,
+    /// `tls = { .. }` of a region.
+    Tls,
     /// `[[service.route]]`, told apart by place, from 0.
     Route,
     /// `credentials = { .. }` of a route.
@@ -39,9 +43,10 @@ pub enum Section {
 
 impl Section {
     /// All of them, in the order in which they are documented and printed.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Service,
         Self::Region,
+        Self::Tls,
         Self::Route,
         Self::Credentials,
         Self::Listen,
@@ -59,6 +64,7 @@ impl Section {
         match self {
             Self::Service => "service",
             Self::Region => "service.region",
+            Self::Tls => "service.region.tls",
             Self::Route => "service.route",
             Self::Credentials => "service.route.credentials",
             Self::Listen => "listen",
@@ -72,10 +78,16 @@ impl Section {
         }
     }
 
+    /// Whether it is a table inside that of one region or route.
+    pub const fn is_inner(self) -> bool {
+        matches!(self, Self::Tls | Self::Credentials)
+    }
+
     /// The tables that stand inside this one.
     pub const fn nested(self) -> &'static [&'static str] {
         match self {
             Self::Service => &["region", "route"],
+            Self::Region => &["tls"],
             Self::Route => &["credentials"],
             _ => &[],
         }
@@ -138,6 +150,15 @@ pub enum Preset {
     Like(&'static Setting),
 }
 
+/// When another value takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reload {
+    /// With a reload.
+    Live,
+    /// Only with a restart: it would cost the cache, the subscriptions or the listeners.
+    Restart,
+}
+
 /// One setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
@@ -151,18 +172,36 @@ pub struct Setting {
     pub preset: Preset,
     /// What it does, in one line.
     pub about: &'static str,
+    /// When another value takes effect.
+    pub reload: Reload,
 }
 
-/// Writes the schema as a table: a constant for each setting, and [`ALL`] of them in order.
+/// Writes the schema as a table: a constant for each setting, and [`ALL`] of them in order. What does not say `Restart`
+/// takes effect with a reload.
 macro_rules! settings {
-    ($($name:ident = $section:ident $key:literal $kind:expr, $preset:expr, $about:literal;)*) => {
+    ($($name:ident = $section:ident $key:literal $kind:expr, $preset:expr, $about:literal $(, $reload:ident)?;)*) => {
         $(
             #[doc = $about]
-            pub const $name: Setting =
-                Setting { section: Section::$section, key: $key, kind: $kind, preset: $preset, about: $about };
+            pub const $name: Setting = Setting {
+                section: Section::$section,
+                key: $key,
+                kind: $kind,
+                preset: $preset,
+                about: $about,
+                reload: reload!($($reload)?),
+            };
         )*
         /// Every setting, in the order in which they are documented and printed.
         pub const ALL: &[Setting] = &[$($name),*];
+    };
+}
+
+macro_rules! reload {
+    () => {
+        Reload::Live
+    };
+    ($reload:ident) => {
+        Reload::$reload
     };
 }
 
@@ -187,16 +226,23 @@ const DAY: u64 = 24 * HOUR;
 
 settings! {
     SERVICE_NAME = Service "name" Text, Is("service"),
-        "What logs and metrics call the service.";
+        "What logs and metrics call the service.", Restart;
     VERSION_HEADER = Service "version_header" Header, Is("x-record-version"),
-        "The header in which replies state their records' versions.";
+        "The header in which replies state their records' versions.", Restart;
 
     REGION_NAME = Region "name" RegionName, Required,
-        "What labels, `Cache-Status` and logs call the region.";
+        "What labels, `Cache-Status` and logs call the region.", Restart;
     REGION_URL = Region "url" Url, Required,
         "Where the region answers: scheme, host, port and perhaps a path prefix.";
     REGION_TOPIC = Region "topic" Topic, Is(""),
-        "The SNS topic on which the region announces its changes; none when it announces nothing.";
+        "The SNS topic on which the region announces its changes; none when it announces nothing.", Restart;
+
+    TLS_CA_FILE = Tls "ca_file" File, Is(""),
+        "A PEM file with the CA certificates that are trusted for this region instead of the platform's.";
+    TLS_CLIENT_CERT = Tls "client_cert" File, Is(""),
+        "A PEM file with the certificate that the sidecar shows this region, and what it was issued by.";
+    TLS_CLIENT_KEY = Tls "client_key" File, Is(""),
+        "A PEM file with that certificate's private key.";
 
     ROUTE_PATH = Route "path" Path, Required,
         "The path, with `{named}` segments; the first route that matches is taken.";
@@ -221,13 +267,13 @@ settings! {
         "With `sidecar`: what is put before it, such as `Bearer ` with its space.";
 
     LISTEN_TCP = Listen "tcp" AddressOrNone, Is("127.0.0.1:8700"),
-        "Where applications connect; port 0 picks a free one, `false` listens on no port.";
+        "Where applications connect; port 0 picks a free one, `false` listens on no port.", Restart;
     LISTEN_UNIX = Listen "unix" File, Is(""),
-        "A Unix socket where applications connect.";
+        "A Unix socket where applications connect.", Restart;
     LISTEN_UNIX_MODE = Listen "unix_mode" Mode, Is("0600"),
-        "The socket's permission bits, octal.";
+        "The socket's permission bits, octal.", Restart;
     LISTEN_UNIX_UIDS = Listen "unix_uids" Uids, Is(""),
-        "User ids that may connect to the socket; none means Nearside's own only.";
+        "User ids that may connect to the socket; none means Nearside's own only.", Restart;
     LISTEN_ALLOWED_HOSTS = Listen "allowed_hosts" Hosts, Is(""),
         "Hosts accepted in `Host` besides loopback names and addresses.";
     LISTEN_REFUSE_FORWARDED = Listen "refuse_forwarded" Flag, Is("false"),
@@ -242,15 +288,15 @@ settings! {
         "Let `listen.tcp` be an address that other machines reach.";
 
     ADMIN_LISTEN = Admin "listen" Address, Is("127.0.0.1:8701"),
-        "Where `/livez`, `/readyz`, `/status` and `/metrics` are served; port 0 picks a free one.";
+        "Where `/livez`, `/readyz`, `/status` and `/metrics` are served; port 0 picks a free one.", Restart;
     ADMIN_ALLOW_NON_LOOPBACK = Admin "allow_non_loopback" Flag, Is("false"),
         "Let `admin.listen` be an address that other machines reach, as a kubelet's probe needs.";
     ADMIN_UNIX = Admin "unix" File, Is(""),
-        "A Unix socket for operators: the pages, and the acts of `nearside ctl`; none keeps the acts closed.";
+        "A Unix socket for operators: the pages, and the acts of `nearside ctl`; none keeps the acts closed.", Restart;
     ADMIN_UNIX_MODE = Admin "unix_mode" Mode, Is("0600"),
-        "The operators' socket's permission bits, octal.";
+        "The operators' socket's permission bits, octal.", Restart;
     ADMIN_UNIX_UIDS = Admin "unix_uids" Uids, Is(""),
-        "User ids that may use the operators' socket; none means Nearside's own only.";
+        "User ids that may use the operators' socket; none means Nearside's own only.", Restart;
     ADMIN_TOKEN_FILE = Admin "token_file" File, Is(""),
         "A file whose content opens the acts on `admin.listen`, sent as `Authorization: Bearer`; none keeps them closed there.";
 
@@ -277,7 +323,7 @@ settings! {
         "Requests under way at once to one region.";
 
     FRESHNESS_HEARTBEATS = Freshness "heartbeats" Word(&["auto", "required"]), Is("auto"),
-        "Whether a working subscription proves anything until a region's first heartbeat (`auto`), or never.";
+        "Whether a working subscription proves anything until a region's first heartbeat (`auto`), or never.", Restart;
     FRESHNESS_WORST_LAG = Freshness "worst_lag" millis(100, HOUR * 1000), Is("60s"),
         "How far one region's ingest may lag behind another's.";
     FRESHNESS_GRACE = Freshness "grace" millis(0, 10_000), Is("0s"),
@@ -289,18 +335,18 @@ settings! {
     FRESHNESS_AUDIT_PERIOD = Freshness "audit_period" millis(0, DAY * 1000), Is("10m"),
         "In how long each stored reply is compared with all regions once; `0s` switches the audit off.";
     FRESHNESS_STATE_FILE = Freshness "state_file" File, Is(""),
-        "Where it is remembered across restarts which regions send heartbeats; none remembers nothing.";
+        "Where it is remembered across restarts which regions send heartbeats; none remembers nothing.", Restart;
 
     ANNOUNCEMENTS_TRANSPORT = Announcements "transport" Word(&["sqs", "http", "off"]), Is("sqs"),
-        "How announcements arrive: through a queue of our own per topic, by posts of SNS to us, or not at all.";
+        "How announcements arrive: through a queue of our own per topic, by posts of SNS to us, or not at all.", Restart;
     ANNOUNCEMENTS_ENDPOINT_URL = Announcements "endpoint_url" Url, Is(""),
-        "Overrides every AWS endpoint, for an emulator; `AWS_ENDPOINT_URL` does too where this is not written.";
+        "Overrides every AWS endpoint, for an emulator; `AWS_ENDPOINT_URL` does too where this is not written.", Restart;
     ANNOUNCEMENTS_INSECURE_SNS_SIGNER = Announcements "insecure_sns_signer" Url, Is(""),
-        "INSECURE: take signing certificates from this origin too; only with `endpoint_url`, for an emulator.";
+        "INSECURE: take signing certificates from this origin too; only with `endpoint_url`, for an emulator.", Restart;
     ANNOUNCEMENTS_HTTP_LISTEN = Announcements "http_listen" AddressOrNone, Is(""),
-        "With `http`: where SNS's posts arrive.";
+        "With `http`: where SNS's posts arrive.", Restart;
     ANNOUNCEMENTS_HTTP_PUBLIC_URL = Announcements "http_public_url" Url, Is(""),
-        "With `http`: the URL by which SNS reaches that address.";
+        "With `http`: the URL by which SNS reaches that address.", Restart;
 
     DRAIN_LINGER = Drain "linger" millis(0, 300_000), Is("5s"),
         "After SIGTERM everything is still answered for this long.";
@@ -308,7 +354,7 @@ settings! {
         "Then requests under way end and subscriptions are removed, within this.";
 
     LOG_FORMAT = Log "format" Word(&["human", "json"]), Is("human"),
-        "For people, or one JSON object per line.";
+        "For people, or one JSON object per line.", Restart;
     LOG_FILTER = Log "filter" Filter, Is("info"),
         "What is logged: a level, or levels by module, such as `info,nearside::announce=debug`.";
 }
@@ -316,61 +362,6 @@ settings! {
 /// The settings of one section, in order.
 pub fn of(section: Section) -> impl Iterator<Item = &'static Setting> {
     ALL.iter().filter(move |setting| setting.section == section)
-}
-
-impl Setting {
-    /// As one names it in a sentence: `cache.ttl`.
-    pub fn path(&self) -> String {
-        format!("{}.{}", self.section.path(), self.key)
-    }
-
-    /// Its place in [`ALL`].
-    pub fn rank(&self) -> usize {
-        ALL.iter().position(|known| known == self).unwrap_or(ALL.len())
-    }
-
-    /// The variable that sets it; regions by `{NAME}`, routes by `{N}`.
-    pub fn variable(&self) -> String {
-        let key = self.key.to_ascii_uppercase();
-        match self.section {
-            Section::Region => format!("NEARSIDE__SERVICE__REGION__{{NAME}}__{key}"),
-            Section::Route => format!("NEARSIDE__SERVICE__ROUTE__{{N}}__{key}"),
-            Section::Credentials => format!("NEARSIDE__SERVICE__ROUTE__{{N}}__CREDENTIALS__{key}"),
-            section => format!("NEARSIDE__{}__{key}", section.path().to_ascii_uppercase()),
-        }
-    }
-
-    /// Whether it may be none, written `""`.
-    pub const fn may_be_none(&self) -> bool {
-        matches!(self.preset, Is(text) if text.is_empty()) || matches!(self.kind, AddressOrNone)
-    }
-
-    /// What it takes, in words: `duration, 1s to 30days`.
-    pub fn takes(&self) -> String {
-        let time = humantime::format_duration;
-        match self.kind {
-            Text => "text".to_owned(),
-            RegionName => "a name of letters, digits, `-`, `_`, `.`".to_owned(),
-            Flag => "`true` or `false`".to_owned(),
-            Count(from, to) => format!("a number, {from} to {to}"),
-            Kind::Duration(from, to) => format!("a duration, {} to {}", time(from), time(to)),
-            Size(from, to) => format!("a size, {} to {}", bytesize::ByteSize(from), bytesize::ByteSize(to)),
-            Word(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
-            Address => "an address and port".to_owned(),
-            AddressOrNone => "an address and port, or `false`".to_owned(),
-            Url => "an `http` or `https` URL".to_owned(),
-            Topic => "the ARN of an SNS topic".to_owned(),
-            File => "a path".to_owned(),
-            Mode => "octal bits, `0000` to `0777`".to_owned(),
-            Uids => "a list of user ids".to_owned(),
-            Header => "the name of a header".to_owned(),
-            Headers => format!("a list of at most {} headers", limits::HEADERS_PER_ROUTE),
-            Hosts => "a list of hosts".to_owned(),
-            Path => "a path template".to_owned(),
-            Records => format!("a list of 1 to {} record templates", limits::RECORDS_PER_ROUTE),
-            Filter => "a filter".to_owned(),
-        }
-    }
 }
 
 #[cfg(test)]

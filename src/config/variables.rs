@@ -68,6 +68,10 @@ impl Overlay<'_> {
             ["SERVICE", "REGION", region, key] => {
                 found(Section::Region, key).and_then(|setting| Some((self.region(region, &place)?, setting)))
             }
+            ["SERVICE", "REGION", region, "TLS", key] => found(Section::Tls, key).and_then(|setting| {
+                let region = self.region(region, &place)?;
+                Some((inner(region, "tls", &place)?, setting))
+            }),
             ["SERVICE", "ROUTE", at, "CREDENTIALS", key] => found(Section::Credentials, key).and_then(|setting| {
                 let route = self.route(at, &place)?;
                 Some((inner(route, "credentials", &place)?, setting))
@@ -142,7 +146,9 @@ impl Overlay<'_> {
         for setting in Section::ALL.into_iter().flat_map(of) {
             let variable = setting.variable();
             match setting.section {
-                Section::Region => known.extend(names.iter().map(|name| variable.replace("{NAME}", name))),
+                Section::Region | Section::Tls => {
+                    known.extend(names.iter().map(|name| variable.replace("{NAME}", name)))
+                }
                 Section::Route | Section::Credentials => {
                     known.extend((0..routes).map(|at| variable.replace("{N}", &at.to_string())));
                 }

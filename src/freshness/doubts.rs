@@ -121,6 +121,11 @@ impl Doubts {
         self.known.remove(&hash);
     }
 
+    /// Another `worst_lag` holds from now on.
+    pub(super) fn tune(&mut self, worst_lag: Duration) {
+        self.idle = worst_lag;
+    }
+
     /// No reachable region has the floor. Once that has been so for longer than `worst_lag`, the floor is doubted
     /// (`announcer` spoke for it, if anyone is known to have) and this returns true: it must be dropped.
     pub(super) fn unreached(&mut self, hash: u64, floor: Version, announcer: Option<RegionId>, now: Moment) -> bool {

@@ -63,6 +63,7 @@ mod region;
 pub mod standing;
 pub mod switch;
 mod table;
+mod tuning;
 mod unread;
 pub mod vote;
 pub mod words;
@@ -110,6 +111,11 @@ impl Freshness {
             regions: Mutex::new(regions),
             horizon: ArcSwap::from_pointee(horizon),
         }
+    }
+
+    /// Other settings hold from now on; whether weak proof is accepted stays as it is.
+    pub fn tune(&self, settings: &config::Freshness) {
+        self.records.tune(settings.worst_lag, settings.max_jump);
     }
 
     /// Applies one event that happened at `now`: when it returns, readers see all that follows from it (R12).

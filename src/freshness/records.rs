@@ -19,6 +19,7 @@ use super::merge::{self, Announced, Effect, Rules};
 use super::recalls::{self, Order, Recalls};
 use super::record::{Record, Snapshot};
 use super::switch::{Rule, is_on};
+use super::tuning::Tuning;
 use super::words::{Generation, RecordId, RegionId, RegionSet, Version};
 use crate::clock::Moment;
 use crate::limits;
@@ -37,8 +38,7 @@ pub(super) struct Records {
     sweeps: AtomicU64,
     flood: Mutex<Flood>,
     recalls: Recalls,
-    worst_lag: Duration,
-    max_jump: u64,
+    tuning: Tuning,
 }
 
 impl Records {
@@ -53,9 +53,14 @@ impl Records {
             sweeps: AtomicU64::new(0),
             flood: Mutex::default(),
             recalls: Recalls::default(),
-            worst_lag,
-            max_jump,
+            tuning: Tuning::new(worst_lag, max_jump),
         }
+    }
+
+    /// Other settings hold from now on.
+    pub(super) fn tune(&self, worst_lag: Duration, max_jump: u64) {
+        let more = self.tuning.set(worst_lag, max_jump);
+        self.shards.iter().for_each(|shard| lock(shard).tune(worst_lag, more));
     }
 
     /// The live cell of a record: from its slot if it has one, as the shard's last loss if not.
@@ -67,7 +72,7 @@ impl Records {
         let latest = self.latest();
         let slot = shard.table.take(id.hash).map(|state| state.marked_by(latest));
         let lost_until = if slot.is_some() { Moment::ZERO } else { shard.lost_until };
-        let state = self.recalls.apply(id.record_type, slot, shard.absent(), latest, self.worst_lag);
+        let state = self.recalls.apply(id.record_type, slot, shard.absent(), latest, self.tuning.worst_lag());
         let escaped = shard.doubts.is_open(id.hash);
         let record = Arc::new(Record::new(id, Snapshot { escaped, ..state }, lost_until));
         shard.cells.insert_unique(id.hash, record.clone(), hash_of);
@@ -117,7 +122,7 @@ impl Records {
             Effect::Moved => shard.doubts.close(id.hash, state.escaped),
             Effect::Joined | Effect::Raised => {}
         }
-        if let Kept::Slot { lost } = shard.keep(id.hash, state, now, self.worst_lag) {
+        if let Kept::Slot { lost } = shard.keep(id.hash, state, now, self.tuning.worst_lag()) {
             let flood = self.flood.lock().unwrap_or_else(PoisonError::into_inner).note(unheard, lost, now);
             actions.extend(flood.map(|why| Action::Alarm(said.region, why)));
         }
@@ -149,18 +154,18 @@ impl Records {
             let Scope::Record(id) = scope else { return };
             let mut shard = self.shard(id);
             let mut state = self.state(&shard, id, now);
-            order.apply(&mut state, self.worst_lag);
+            order.apply(&mut state, self.tuning.worst_lag());
             if forgets {
                 shard.doubts.dismiss(id.hash);
             }
-            shard.keep(id.hash, state, now, self.worst_lag);
+            shard.keep(id.hash, state, now, self.tuning.worst_lag());
             if shard.cell(id.hash).is_some_and(|record| record.was_read_lately(now)) {
                 actions.push(Action::Refetch(id));
             }
             return;
         };
         // First what has no cell: a cell that is made meanwhile has the order already.
-        self.recalls.note(covered, order, self.worst_lag);
+        self.recalls.note(covered, order, self.tuning.worst_lag());
         let mut refetches = Vec::new();
         for shard in &self.shards {
             let mut shard = lock(shard);
@@ -170,7 +175,7 @@ impl Records {
             for record in &shard.cells {
                 if covered.is_none_or(|only| only == record.id().record_type) {
                     let mut state = record.snapshot();
-                    order.apply(&mut state, self.worst_lag);
+                    order.apply(&mut state, self.tuning.worst_lag());
                     record.store(state);
                     if refetches.len() < limits::REFETCHES_PER_STEP && record.was_read_lately(now) {
                         refetches.push(record.id());
@@ -283,7 +288,7 @@ impl Records {
             return record.snapshot();
         }
         let slot = shard.table.find(id.hash);
-        let state = self.recalls.apply(id.record_type, slot, shard.absent(), now, self.worst_lag);
+        let state = self.recalls.apply(id.record_type, slot, shard.absent(), now, self.tuning.worst_lag());
         Snapshot { escaped: shard.doubts.is_open(id.hash), ..state }
     }
 
@@ -298,7 +303,7 @@ impl Records {
             return;
         }
         if state.is_worth_keeping() {
-            shard.keep(id.hash, state, now, self.worst_lag);
+            shard.keep(id.hash, state, now, self.tuning.worst_lag());
         } else {
             // Nothing was announced of it; a fill that comes later must not find an older generation.
             shard.lost = shard.lost.max(state.generation);
@@ -310,7 +315,11 @@ impl Records {
     }
 
     fn rules(&self, shard: &Shard, id: RecordId) -> Rules {
-        Rules { max_jump: self.max_jump, worst_lag: self.worst_lag, doubted: shard.doubts.version(id.hash) }
+        Rules {
+            max_jump: self.tuning.max_jump(),
+            worst_lag: self.tuning.worst_lag(),
+            doubted: shard.doubts.version(id.hash),
+        }
     }
 
     fn next_generation(&self) -> Generation {

@@ -8,6 +8,10 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
 }
 
 fn keyring(types: &[&str]) -> Keyring {
+    Keyring::new(&service(types))
+}
+
+fn service(types: &[&str]) -> Service {
     let records = types.iter().map(|kind| RecordTemplate { record_type: (*kind).into(), key: Vec::new() }).collect();
     let route = Route {
         path: crate::config::PathTemplate { text: "/".into(), segments: Vec::new() },
@@ -19,7 +23,23 @@ fn keyring(types: &[&str]) -> Keyring {
     };
     let regions: Vec<Region> = Vec::new();
     let version_header = HeaderName::from_static("x-record-version");
-    Keyring::new(&Service { name: "test".into(), regions, routes: vec![route], version_header })
+    Service { name: "test".into(), regions, routes: vec![route], version_header }
+}
+
+#[test]
+fn announcements_of_a_type_that_a_reload_brought_are_heeded_from_then_on() {
+    let ring = keyring(&["context"]);
+    let (context, later) = (ring.type_id("context").unwrap(), Moment::from_nanos(1_000));
+    ring.learn(&service(&["tenant"]), later).unwrap();
+    let tenant = ring.type_id("tenant").unwrap();
+    assert_ne!(context, tenant);
+    assert!(ring.heeded(context, Moment::ZERO) && !ring.heeded(tenant, Moment::ZERO) && ring.heeded(tenant, later));
+    assert_eq!(ring.type_id("context"), Some(context), "gone from the routes, and not forgotten");
+    ring.learn(&service(&["context"]), Moment::from_nanos(2_000)).unwrap();
+    assert!(ring.heeded(context, Moment::ZERO), "it was heeded all along");
+    let many: Vec<String> = (0..=limits::RECORD_TYPES).map(|number| format!("type-{number}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert!(ring.learn(&service(&many), later).is_err() && ring.type_id("type-0").is_none(), "nothing has changed");
 }
 
 #[test]
@@ -72,7 +92,7 @@ async fn credentials_are_read_again_when_their_file_changes_and_a_bad_file_keeps
     std::fs::write(&file, "second, longer").unwrap();
     wait_for("Bearer second, longer").await;
     std::fs::write(&file, "").unwrap();
-    tokio::time::sleep(WATCH_EVERY * 2).await;
+    tokio::time::sleep(limits::WATCH_EVERY * 2).await;
     assert_eq!(held.value().unwrap(), "Bearer second, longer");
     assert!(tasks.drain(Duration::from_secs(5)).await.is_empty());
 }

@@ -27,7 +27,7 @@ struct Door {
 
 fn reception(permits: usize) -> Reception {
     let clock = Clock::simulated(Wall::from_millis(0));
-    let permits = Arc::new(Semaphore::new(permits));
+    let permits = Permits::new(permits);
     Reception {
         tasks: Tasks::new(),
         clock,
@@ -372,7 +372,7 @@ async fn beyond_the_bound_a_connection_waits_until_another_ends() {
     read_until(&mut first, "/one").await;
     let mut second = TcpStream::connect(door.addr).await.unwrap();
     send(&mut second, GET).await;
-    assert_eq!(door.reception.permits.available_permits(), 0);
+    assert!(door.reception.permits.try_take().is_err());
     drop(first);
     assert!(read_until(&mut second, "/one").await.contains("200 OK"));
 }

@@ -16,9 +16,10 @@ use futures_util::stream::StreamExt;
 use http::{HeaderName, HeaderValue, Request, Response, Uri, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::connect::{self, Connector, Protocol, Resolver};
+use super::connect::{Connector, Protocol, Resolver};
 use super::incoming;
 use super::line::{self, Line, Lines};
 use super::reply::{Failure, Origin, Outgoing, Reply, Streamed};
@@ -26,13 +27,16 @@ use super::two::Two;
 use crate::bodies::ByteBudget;
 use crate::cache::policy::fields::{end_to_end, into_end_to_end};
 use crate::clock::{Clock, Moment, Wall};
-use crate::config::{self, Config};
 use crate::freshness::words::RegionId;
 use crate::limits::{CONNECTION_AGE, REPLY_BODY_BYTES, WARM_WAIT};
 
 /// The regions over HTTP.
 pub struct HttpOrigin {
-    sites: Vec<Arc<Site>>,
+    pub(super) sites: Vec<Arc<Site>>,
+    pub(super) version_header: HeaderName,
+    pub(super) resolver: Resolver,
+    pub(super) clock: Clock,
+    pub(super) bodies: Arc<ByteBudget>,
 }
 
 /// Why the regions' clients cannot be built; the operator's to put right, no retry helps.
@@ -41,6 +45,14 @@ pub enum Unusable {
     /// A region is reached over TLS and the machine has no usable CA certificates.
     #[error("no usable CA certificates on this machine, and a region's URL is https: {0}")]
     Certificates(rustls::Error),
+    /// A file of a region's `tls` cannot be used.
+    #[error("region {region:?}: {what}")]
+    Tls {
+        /// The region's name.
+        region: String,
+        /// What is wrong, and what to do.
+        what: String,
+    },
     /// A region's URL has a host that no certificate can name.
     #[error("region {region:?}: its host {host:?} cannot be reached over TLS")]
     Host {
@@ -58,29 +70,43 @@ pub enum Unusable {
 }
 
 /// One region's clients.
-struct Site {
-    region: RegionId,
-    name: String,
+pub(super) struct Site {
+    pub(super) region: RegionId,
+    pub(super) name: String,
     /// `http://host:port/prefix`, without a slash at its end: the caller's target is appended as it is.
-    base: String,
-    version_header: HeaderName,
-    clock: Clock,
-    connector: Connector,
+    pub(super) base: String,
+    pub(super) version_header: HeaderName,
+    pub(super) clock: Clock,
+    pub(super) connector: Connector,
     /// What replies are read into.
-    bodies: Arc<ByteBudget>,
+    pub(super) bodies: Arc<ByteBudget>,
     /// What a request says of where it goes, over HTTP/1.1; `None` when no header can say it.
-    host: Option<HeaderValue>,
+    pub(super) host: Option<HeaderValue>,
     /// The path in `base`, without a slash at its end.
-    prefix: String,
+    pub(super) prefix: String,
     /// HTTP/1.1 connections.
-    lines: Lines,
-    two: Two,
+    pub(super) lines: Lines,
+    pub(super) two: Two,
     /// Held while the first connection shows which protocol the region speaks, so that a cold burst opens one.
-    meeting: tokio::sync::Mutex<()>,
+    pub(super) meeting: tokio::sync::Mutex<()>,
     /// Rung when a connection has grown old and a successor should be opened.
-    successor: tokio::sync::Notify,
+    pub(super) successor: tokio::sync::Notify,
     /// The last connection opened ahead could not be: what is said once, not with every try.
-    unreachable: AtomicBool,
+    pub(super) unreachable: AtomicBool,
+    /// Whether its connections are kept warm already.
+    pub(super) is_kept_warm: AtomicBool,
+    /// Where and how it is reached: while that stays, a reload keeps it.
+    pub(super) reached: Reached,
+    /// Another took its place: what is under way ends over the connections that there are, and they are closed.
+    pub(super) replaced: CancellationToken,
+}
+
+/// Where a region is reached, and with which certificates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reached {
+    pub(super) url: Url,
+    /// [`crate::config::certificates::Certificates::digest`]
+    pub(super) certificates: [u8; 32],
 }
 
 /// A reply whose body has not been read.
@@ -93,58 +119,12 @@ struct Opened {
 }
 
 impl HttpOrigin {
-    /// Clients for every configured region, whose replies are held under `bodies`. Must be called within a runtime.
-    ///
-    /// # Errors
-    /// See [`Unusable`].
-    pub fn new(config: &Config, clock: Clock, bodies: &Arc<ByteBudget>) -> Result<Self, Unusable> {
-        let wants_tls = config.service.regions.iter().any(|region| region.url.scheme() == "https");
-        let tls = if wants_tls {
-            Some(Arc::new(connect::tls_of_the_machine().map_err(Unusable::Certificates)?))
-        } else {
-            None
-        };
-        Self::of(&config.service.regions, &config.service.version_header, tls, clock, bodies)
-    }
-
-    fn of(
-        regions: &[config::Region],
-        version_header: &HeaderName,
-        tls: Option<Arc<rustls::ClientConfig>>,
-        clock: Clock,
-        bodies: &Arc<ByteBudget>,
-    ) -> Result<Self, Unusable> {
-        let resolver = Resolver::of_the_machine();
-        let site = |(id, region): (u8, &config::Region)| {
-            let tls = tls.clone().filter(|_| region.url.scheme() == "https");
-            let uri = authority(&region.url).ok_or_else(|| Unusable::Url { region: region.name.clone() })?;
-            let connector = Connector::new(uri, tls, resolver.clone(), clock.clone())
-                .map_err(|host| Unusable::Host { region: region.name.clone(), host })?;
-            Ok(Arc::new(Site {
-                region: RegionId(id),
-                name: region.name.clone(),
-                base: region.url.as_str().trim_end_matches('/').to_owned(),
-                version_header: version_header.clone(),
-                clock: clock.clone(),
-                host: host(&region.url),
-                prefix: region.url.path().trim_end_matches('/').to_owned(),
-                lines: Lines::new(connector.clone(), clock.clone()),
-                two: Two::new(connector.clone()),
-                connector,
-                bodies: bodies.clone(),
-                meeting: tokio::sync::Mutex::default(),
-                successor: tokio::sync::Notify::new(),
-                unreachable: AtomicBool::new(false),
-            }))
-        };
-        Ok(Self { sites: (0u8..).zip(regions).map(site).collect::<Result<_, _>>()? })
-    }
-
     /// Keeps a connection to every region, so that no caller pays for setting one up: opens one at the start and
-    /// whenever there is none, and a successor to one that has grown old. Sends no request. Never returns; `app` spawns
-    /// it and drops it when it stops.
+    /// whenever there is none, and a successor to one that has grown old. Sends no request. Returns when a reload has
+    /// put others in the place of all that this call began with; `app` spawns it and drops it when it stops.
     pub async fn keep_warm(&self) {
-        futures_util::future::join_all(self.sites.iter().map(|site| site.keep_warm())).await;
+        let new = self.sites.iter().filter(|site| !site.is_kept_warm.swap(true, Ordering::Relaxed));
+        futures_util::future::join_all(new.map(|site| site.keep_warm())).await;
     }
 
     fn site(&self, region: RegionId) -> Arc<Site> {
@@ -301,7 +281,7 @@ impl Site {
 
     /// A reply has been read to its end: its line may carry another, unless it has grown old.
     fn free(&self, line: Line) {
-        if !self.is_retired(line.opened()) {
+        if !self.is_retired(line.opened()) && !self.replaced.is_cancelled() {
             self.lines.give_back(line);
         }
     }
@@ -376,23 +356,10 @@ impl Site {
             tokio::select! {
                 () = tokio::time::sleep(wait) => wanted = false,
                 () = self.successor.notified() => wanted = true,
+                () = self.replaced.cancelled() => return,
             }
         }
     }
-}
-
-/// The region's own authority, without its scheme's own port.
-fn host(url: &Url) -> Option<HeaderValue> {
-    let host = url.host_str()?;
-    let text = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-    HeaderValue::from_str(&text).ok()
-}
-
-/// Scheme, host and port of a region's URL: what a connection is opened to.
-fn authority(url: &Url) -> Option<Uri> {
-    let host = url.host_str()?;
-    let port = url.port_or_known_default()?;
-    format!("{}://{host}:{port}/", url.scheme()).parse().ok()
 }
 
 #[cfg(test)]

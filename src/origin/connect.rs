@@ -88,23 +88,6 @@ impl Drop for Alive {
     }
 }
 
-/// The TLS settings that all regions share: the machine's trust roots, HTTP/2 before HTTP/1.1.
-///
-/// # Errors
-/// When the machine has no usable CA certificates: the operator's fault, and no retry helps.
-pub(super) fn tls_of_the_machine() -> Result<rustls::ClientConfig, rustls::Error> {
-    use rustls_platform_verifier::BuilderVerifierExt;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    Ok(with_alpn(builder.with_platform_verifier()?.with_no_client_auth()))
-}
-
-/// Offers HTTP/2 before HTTP/1.1.
-pub(super) fn with_alpn(mut config: rustls::ClientConfig) -> rustls::ClientConfig {
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    config
-}
-
 impl Connector {
     /// For the region at `uri` (scheme and authority), with TLS where its scheme asks for it.
     ///
@@ -174,6 +157,11 @@ impl Connector {
     pub(super) async fn make_ready(&self) -> io::Result<()> {
         self.hold(self.shared.open().await?);
         Ok(())
+    }
+
+    /// Lets go of the connection that is held ready.
+    pub(super) fn let_go(&self) {
+        *self.shared.ready() = None;
     }
 
     /// Holds a connection that has carried nothing yet ready for the next who needs one.

@@ -94,6 +94,11 @@ impl Lines {
         self.idle().retain_mut(|line| line.is_usable(now));
     }
 
+    /// Closes those that are idle.
+    pub(super) fn let_go(&self) {
+        self.idle().clear();
+    }
+
     /// An idle line, the latest that came back: what is not needed ages at the other end.
     pub(super) fn take_idle(&self) -> Option<Line> {
         let now = self.clock.now();

@@ -11,8 +11,10 @@ mod pass;
 pub mod plan;
 pub mod race;
 pub mod region;
+mod renewal;
 pub mod reply;
 #[cfg(test)]
 mod scripted;
+mod tls;
 mod two;
 pub mod verdict;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::{StatusCode, header};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::budget::{Background, Ending, Tokens};
 use super::drained::Drained;
@@ -20,12 +20,14 @@ use crate::clock::{Clock, Moment};
 use crate::config::{Config, RaceMode};
 use crate::freshness::words::{RegionId, RegionSet};
 use crate::limits::COPIED_BODY_BYTES;
+use crate::tasks::Tasks;
+use crate::tasks::permits::Permits;
 use crate::telemetry::metrics::Metrics;
 
 /// All regions, in the order of the configuration.
 pub struct Regions {
-    regions: Vec<Region>,
-    drained: Drained,
+    regions: Arc<[Region]>,
+    drained: Arc<Drained>,
     pub(super) mode: RaceMode,
     pub(super) primary: RegionId,
     deadline: Duration,
@@ -39,8 +41,7 @@ pub struct Regions {
 /// One region.
 pub(super) struct Region {
     name: String,
-    permits: Arc<Semaphore>,
-    capacity: usize,
+    permits: Permits,
     state: Mutex<State>,
 }
 
@@ -133,8 +134,7 @@ impl Regions {
         let now = clock.now();
         let region = |name| Region {
             name,
-            permits: Arc::new(Semaphore::new(race.permits)),
-            capacity: race.permits,
+            permits: Permits::new(race.permits),
             state: Mutex::new(State {
                 health: Health::new(now),
                 tokens: Tokens::new(now),
@@ -143,7 +143,7 @@ impl Regions {
         };
         Arc::new(Self {
             regions: names.into_iter().map(region).collect(),
-            drained: Drained::default(),
+            drained: Arc::default(),
             mode: race.mode,
             primary: RegionId(race.primary as u8),
             deadline: race.deadline,
@@ -170,6 +170,31 @@ impl Regions {
         self.drained.take(region)
     }
 
+    /// The same regions, with what is known of them, raced as `race` says and asked through `origin`.
+    pub fn renewed(&self, race: &crate::config::Race, origin: Arc<dyn Origin>) -> Arc<Self> {
+        Arc::new(Self {
+            regions: self.regions.clone(),
+            drained: self.drained.clone(),
+            mode: race.mode,
+            primary: RegionId(race.primary as u8),
+            deadline: race.deadline,
+            origin,
+            clock: self.clock.clone(),
+            metrics: self.metrics.clone(),
+            bodies: self.bodies.clone(),
+        })
+    }
+
+    /// So many requests may be under way at once to each region from now on.
+    pub fn permit(&self, most: usize, tasks: &Tasks) {
+        self.regions.iter().for_each(|region| region.permits.resize(most, tasks));
+    }
+
+    /// How they are asked.
+    pub fn origin(&self) -> &Arc<dyn Origin> {
+        &self.origin
+    }
+
     /// How many are configured.
     pub fn count(&self) -> usize {
         self.regions.len()
@@ -194,7 +219,7 @@ impl Regions {
             let fitness = state.health.fitness(now);
             RegionStatus {
                 name: region.name.clone(),
-                in_flight: region.capacity - region.permits.available_permits(),
+                in_flight: region.permits.taken(),
                 p50: state.health.p50(),
                 p95: state.health.p95(),
                 drained: drained.contains(id),
@@ -209,7 +234,7 @@ impl Regions {
                 },
             }
         };
-        (0..).map(RegionId).zip(&self.regions).map(status).collect()
+        (0..).map(RegionId).zip(&*self.regions).map(status).collect()
     }
 
     /// How many entries may be compared with all regions now (R17): what the region with the least left for it allows.
@@ -277,7 +302,7 @@ impl Regions {
         if purpose == Purpose::Foreground {
             region.state().background.foreground(now);
         }
-        region.permits.clone().try_acquire_owned().map_err(|_| Failure::Saturated)
+        region.permits.try_take().map_err(|_| Failure::Saturated)
     }
 
     /// A complete reply, or the head of a streamed one, came.
@@ -333,7 +358,7 @@ impl Regions {
     }
 
     pub(super) fn each(&self) -> impl Iterator<Item = (RegionId, MutexGuard<'_, State>)> {
-        (0..).map(RegionId).zip(&self.regions).map(|(id, region)| (id, region.state()))
+        (0..).map(RegionId).zip(&*self.regions).map(|(id, region)| (id, region.state()))
     }
 
     /// Ids come from the configuration whose order `regions` has.

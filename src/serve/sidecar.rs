@@ -24,7 +24,7 @@ use crate::clock::Clock;
 use crate::config::router::Router;
 use crate::config::{Config, IdentityMode, Route};
 use crate::freshness::{Freshness, Room};
-use crate::identity::{Churn, CredentialsError, Held, Keyring};
+use crate::identity::{Churn, CredentialsError, Held, Keyring, TooManyTypes};
 use crate::origin::region::Regions;
 use crate::origin::reply::Origin;
 use crate::request::Door;
@@ -92,6 +92,30 @@ pub enum SidecarError {
     /// The port's token.
     #[error(transparent)]
     Token(#[from] TokenError),
+    /// A reload brought more record types than a process can tell apart.
+    #[error("service.route: {0}; restart to use these routes")]
+    Types(#[from] TooManyTypes),
+    /// Reloads brought more routes than a process can tell apart.
+    #[error("service.route: more than 65535 routes since the start; restart to use these")]
+    Routes,
+}
+
+/// What is read of files that hold secrets.
+struct Guarded {
+    credentials: Vec<Option<Held>>,
+    door: Arc<Door>,
+}
+
+impl Guarded {
+    fn read(config: &Config, bodies: &Arc<ByteBudget>) -> Result<Self, SidecarError> {
+        let held = |route: &Route| match &route.identity {
+            IdentityMode::Exact(_) => Ok(None),
+            IdentityMode::Sidecar(credentials) => Held::read(credentials).map(Some),
+        };
+        let credentials = config.service.routes.iter().map(held).collect::<Result<_, _>>()?;
+        let token = token::read("listen.token_file", config.listen.token_file.as_deref())?;
+        Ok(Self { credentials, door: Arc::new(Door::new(&config.listen, token).holding(bodies.clone())) })
+    }
 }
 
 /// What a sidecar is given of the world around it.
@@ -149,18 +173,8 @@ impl Sidecar {
         let freshness = Arc::new(Freshness::new(&config.freshness, names.len(), room, clock.now()));
         let released = freshness.clone();
         let store = Arc::new(Store::new(capacity, move |record| released.release(record)));
-        let held = |route: &Route| match &route.identity {
-            IdentityMode::Exact(_) => Ok(None),
-            IdentityMode::Sidecar(credentials) => {
-                let held = Held::read(credentials)?;
-                held.watch(credentials.clone(), &tasks);
-                Ok(Some(held))
-            }
-        };
-        let credentials = config.service.routes.iter().map(held).collect::<Result<_, CredentialsError>>()?;
-        let door = Door::new(&config.listen, token::read("listen.token_file", config.listen.token_file.as_deref())?);
-        let door = Arc::new(door.holding(bodies.clone()));
-        Ok(Arc::new(Self {
+        let Guarded { credentials, door } = Guarded::read(&config, &bodies)?;
+        let sidecar = Arc::new(Self {
             door,
             router: Router::new(&config.service),
             keyring: Arc::new(Keyring::new(&config.service)),
@@ -183,7 +197,60 @@ impl Sidecar {
             subscriptions: Arc::default(),
             current: Arc::default(),
             config,
+        });
+        sidecar.watch_credentials();
+        Ok(sidecar)
+    }
+
+    /// The same with other settings, its files read again: it shares what is kept, who is asked and what is known with
+    /// this one. The regions are asked through `origin`; they are the same, in the same order.
+    ///
+    /// # Errors
+    /// When the credentials of a route, or the port's token, cannot be read, or only a restart helps. Then nothing has
+    /// changed.
+    pub fn renewed(&self, config: Config, origin: Arc<dyn Origin>) -> Result<Arc<Self>, SidecarError> {
+        let Guarded { credentials, door } = Guarded::read(&config, &self.bodies)?;
+        let router = self.router.renewed(&config.service).ok_or(SidecarError::Routes)?;
+        self.keyring.learn(&config.service, self.clock.now())?;
+        let regions = self.regions.renewed(&config.race, origin);
+        Ok(Arc::new(Self {
+            config,
+            door,
+            router,
+            keyring: self.keyring.clone(),
+            seed: self.seed,
+            credentials,
+            store: self.store.clone(),
+            memory: self.memory,
+            bodies: self.bodies.clone(),
+            sheds: self.sheds.clone(),
+            fills: self.fills.clone(),
+            freshness: self.freshness.clone(),
+            audits: self.audits.clone(),
+            regions,
+            churn: self.churn.clone(),
+            clock: self.clock.clone(),
+            metrics: self.metrics.clone(),
+            alarm_lines: self.alarm_lines.clone(),
+            tasks: self.tasks.clone(),
+            names: self.names.clone(),
+            subscriptions: self.subscriptions.clone(),
+            current: self.current.clone(),
         }))
+    }
+
+    /// Reads credentials again when their files change, for as long as this sidecar is in use.
+    pub fn watch_credentials(&self) {
+        for (route, held) in self.config.service.routes.iter().zip(&self.credentials) {
+            if let (IdentityMode::Sidecar(credentials), Some(held)) = (&route.identity, held) {
+                held.watch(credentials.clone(), &self.tasks);
+            }
+        }
+    }
+
+    /// What the store may hold, bytes.
+    pub fn capacity(&self) -> u64 {
+        self.config.cache.max_bytes.unwrap_or_else(|| self.memory.capacity())
     }
 
     /// Keeps it as the newest.

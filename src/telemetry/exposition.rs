@@ -109,6 +109,7 @@ impl Collector for Scrape {
         acts(&mut page, &self.cells)?;
         races(&mut page, &self.cells)?;
         announcements(&mut page, &self.cells)?;
+        reloads(&mut page, &self.cells)?;
         audits(&mut page, &self.cells, &self.gauges)?;
         regions(&mut page, &self.gauges)?;
         process(&mut page, &self.gauges)
@@ -165,6 +166,15 @@ fn announcements(page: &mut Page, cells: &Cells) -> fmt::Result {
     let pauses = "By how much the calendar ran ahead of the clock since boot, taken for pauses (rule R9)";
     let pauses = page.describe("uncounted_pauses", pauses, Some(&Unit::Seconds), MetricType::Counter);
     pauses?.encode_counter::<NoLabelSet, f64, u64>(&(load(&cells.uncounted_pauses_ms) as f64 / 1e3), None)
+}
+
+fn reloads(page: &mut Page, cells: &Cells) -> fmt::Result {
+    let mut ended =
+        page.describe("reloads", "Reloads of the configuration, by their end", None, MetricType::Counter)?;
+    for (word, value) in cells.reloads.row(0, true) {
+        count(&mut ended.encode_family(&[("outcome", word)])?, value)?;
+    }
+    Ok(())
 }
 
 fn audits(page: &mut Page, cells: &Cells, gauges: &Gauges) -> fmt::Result {
@@ -403,6 +413,7 @@ mod tests {
         metrics.fill_shared();
         metrics.churn();
         metrics.audited("stale");
+        metrics.reloaded("refused");
         metrics.audited_within(1, false);
         let page = metrics.render(&Gauges::default());
         for line in [
@@ -422,6 +433,8 @@ mod tests {
             "nearside_propagation_delay_seconds_count{region=\"us-east-1\"} 1",
             "nearside_epoch_moves_total{region=\"eu-west-1\",reason=\"hole\"} 1",
             "nearside_alarms_total{region=\"eu-west-1\",reason=\"floor-dropped\"} 1",
+            "nearside_reloads_total{outcome=\"applied\"} 0",
+            "nearside_reloads_total{outcome=\"refused\"} 1",
             "nearside_refused_requests_total{reason=\"host\"} 1",
             "nearside_stale_served_total{reason=\"regions-down\"} 1",
             "nearside_fills_shared_total 1",

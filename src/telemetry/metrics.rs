@@ -42,6 +42,8 @@ const OUTCOMES: &[&str] = &["applied", "heartbeat", "duplicate", "unrouted", "un
 
 /// How an operator's act may end.
 pub(super) const ACT_OUTCOMES: [&str; 3] = ["done", "refused", "denied"];
+/// How a reload may end, shown at zero from the start.
+const RELOADS: &[&str] = &["applied", "refused"];
 /// How the audit of an entry may end (R17), shown at zero from the start.
 const AUDITED: &[&str] =
     &["fresh", "announced", "caught-up", "regressed", "stale", "undecided", "unfollowed", "skipped"];
@@ -79,6 +81,7 @@ pub(super) struct Cells {
     pub(super) churn: AtomicU64,
     pub(super) uncounted_pauses_ms: AtomicU64,
     pub(super) over_budget: Grid,
+    pub(super) reloads: Grid,
     pub(super) audited: Grid,
     /// A row for each of [`limits::AUDIT_WINDOWS`].
     pub(super) audit_windows: Grid,
@@ -116,6 +119,7 @@ impl Metrics {
             churn: AtomicU64::new(0),
             uncounted_pauses_ms: AtomicU64::new(0),
             over_budget: Grid::new(1, BUDGETS),
+            reloads: Grid::new(1, RELOADS),
             audited: Grid::new(1, AUDITED),
             audit_windows: Grid::new(limits::AUDIT_WINDOWS.len(), WITHIN),
         };
@@ -217,6 +221,11 @@ impl Metrics {
     /// How often this budget had no room.
     pub fn refused_by_budget(&self, budget: &str) -> u64 {
         self.cells.over_budget.get(0, budget)
+    }
+
+    /// A reload of the configuration ended; how.
+    pub fn reloaded(&self, outcome: &'static str) {
+        self.cells.reloads.add(0, outcome);
     }
 
     /// R17: the audit of an entry ended; how.

@@ -97,7 +97,7 @@ impl Announced {
         }
         let port = Port::hold(0).unwrap();
         let config = read::from_toml(&settings(&wish, &world, &topics, &port)).unwrap();
-        let instead = Instead { clock: wish.clock, origin: None, pace: Some(hurried()) };
+        let instead = Instead { clock: wish.clock, pace: Some(hurried()), ..Instead::default() };
         let app = app::start_with(config, instead).await.unwrap();
         let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
         let sns = REGIONS.into_iter().map(|region| emulator.sns(region)).collect();

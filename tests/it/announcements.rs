@@ -201,6 +201,7 @@ fn config(service: &str, topics: &[TopicArn], transport: Transport) -> Config {
         name: topic.region.clone(),
         url: Url::parse("http://127.0.0.1:1").unwrap(),
         topic: Some(topic.clone()),
+        tls: config::RegionTls::default(),
     };
     let second = Duration::from_secs(1);
     Config {

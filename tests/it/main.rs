@@ -15,6 +15,8 @@ mod bench;
 #[cfg(test)]
 mod bounded;
 #[cfg(test)]
+mod certificates;
+#[cfg(test)]
 mod check;
 #[cfg(test)]
 mod demo;
@@ -56,6 +58,8 @@ mod propagation;
 mod readers;
 #[cfg(test)]
 mod recovery;
+#[cfg(test)]
+mod reload;
 #[cfg(test)]
 mod rfc9111;
 #[cfg(test)]

@@ -259,7 +259,7 @@ fn was_not_taken(error: &hyper::Error) -> bool {
 }
 
 /// Queues and subscriptions of `service` on `topics`, in all regions.
-async fn in_aws(service: &str, topics: &[TopicArn]) -> (usize, usize) {
+pub(crate) async fn in_aws(service: &str, topics: &[TopicArn]) -> (usize, usize) {
     let (mut queues, mut subscriptions) = (0, 0);
     for topic in topics {
         let (sqs, sns) = (Emulator::shared().sqs(&topic.region), Emulator::shared().sns(&topic.region));

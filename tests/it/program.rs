@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ pub(crate) fn settings(service: &str, regions: &[(&str, &str, &str)], rest: &str
 pub(crate) struct Program {
     child: Child,
     said: watch::Receiver<Vec<String>>,
-    _directory: TempDir,
+    directory: TempDir,
     /// Where applications reach it.
     pub(crate) tcp: SocketAddr,
     /// Where operators reach it.
@@ -80,7 +80,7 @@ impl Program {
             command(&["run", "--config", path(&file)]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let said = follow(child.stderr.take().expect("it is piped"));
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut program = Self { child, said, _directory: directory, tcp: anywhere, admin: anywhere };
+        let mut program = Self { child, said, directory, tcp: anywhere, admin: anywhere };
         let serving = program.line(|line| line["message"] == "serving").await;
         let address = |name: &str| serving[name].as_str().map(|address| address.parse().unwrap());
         program.tcp = address("tcp").unwrap_or(anywhere);
@@ -120,6 +120,25 @@ impl Program {
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         kill(&self.child, signal);
+    }
+
+    /// The file with its settings.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.directory.path().join("nearside.toml")
+    }
+
+    /// Writes other settings, has them read with SIGHUP, and waits for how that ended.
+    pub(crate) async fn reload(&self, settings: &str) -> Value {
+        std::fs::write(self.file(), settings).unwrap();
+        self.hang_up().await
+    }
+
+    /// Has the settings read again with SIGHUP, and waits for how that ended: `reload` of `/status`.
+    pub(crate) async fn hang_up(&self) -> Value {
+        let before = self.json("/status").await["reload"]["at"].clone();
+        self.signal(Signal::HUP);
+        self.until("/status", |status| !status["reload"].is_null() && status["reload"]["at"] != before).await["reload"]
+            .clone()
     }
 
     /// Waits until it has ended by itself.

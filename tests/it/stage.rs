@@ -177,7 +177,7 @@ impl Builder {
         let world = self.world.clone().clock(clock.clone()).start().await.unwrap();
         let text = self.text(&world);
         let config = read::from_toml(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));
-        let instead = Instead { clock: clock.clone(), origin: None, pace: None };
+        let instead = Instead { clock: clock.clone(), ..Instead::default() };
         let app = app::start_with(config, instead).await.unwrap();
         let http = reqwest::Client::builder()
             .no_proxy()

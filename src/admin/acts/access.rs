@@ -87,9 +87,10 @@ impl Access {
         Ok(Self { socket: admin.unix.is_some(), uids, token: ArcSwapOption::new(token.map(Arc::new)) })
     }
 
-    /// From now on this token opens the acts on the port, and no other.
-    pub fn replace_token(&self, token: Option<Vec<u8>>) {
-        self.token.store(token.map(Arc::new));
+    /// From now on this token opens the acts on the port, and no other; whether it is another one.
+    pub fn replace_token(&self, token: Option<Vec<u8>>) -> bool {
+        let token = token.map(Arc::new);
+        self.token.swap(token.clone()) != token
     }
 
     /// Whether the peer may use the socket at all.

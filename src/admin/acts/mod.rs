@@ -65,6 +65,9 @@ pub enum Refused {
     /// The log filter has a mistake.
     #[error(transparent)]
     Filter(#[from] LogError),
+    /// The configuration has mistakes, or cannot be read again here.
+    #[error("{0}")]
+    NotReloaded(String),
     /// Something of the kind is under way.
     #[error("{0}")]
     Busy(String),

@@ -122,7 +122,7 @@ impl Pattern {
 impl Target {
     /// For logs: types by name, keys and paths by hash only.
     pub(super) fn told(&self, sidecar: &Sidecar) -> String {
-        let named = |id| sidecar.keyring.type_name(id).unwrap_or("?");
+        let named = |id| sidecar.keyring.type_name(id).unwrap_or_else(|| "?".to_owned());
         match self {
             Self::Of(Scope::Record(id)) => format!("record {}:{:016x}", named(id.record_type), id.hash),
             Self::Of(Scope::Type(id)) => format!("type {}", named(*id)),

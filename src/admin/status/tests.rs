@@ -19,7 +19,7 @@ fn service_region(name: &str, url: &str, topic: bool) -> Region {
         account: "123456789012".to_owned(),
         name: "contexts".to_owned(),
     });
-    Region { name: name.to_owned(), url: url.parse().unwrap(), topic }
+    Region { name: name.to_owned(), url: url.parse().unwrap(), topic, tls: Default::default() }
 }
 
 /// Two regions with topics, and secrets wherever the settings could hold one.
@@ -112,6 +112,7 @@ fn changed(config: &Config, change: impl FnOnce(&mut Facts<'_>, &Metrics)) -> St
         metrics: &metrics,
         bound: Some(2),
         audit: AuditStatus::default(),
+        reload: None,
     };
     change(&mut facts, &metrics);
     Status::of(&facts)

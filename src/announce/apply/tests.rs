@@ -187,7 +187,12 @@ async fn a_second_copy_proves_nothing_from_the_wire_to_freshness() {
     let url = "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem";
     let signer = Signer::generate(Wall::default(), NOW + std::time::Duration::from_secs(60));
     let pem = bytes::Bytes::copy_from_slice(signer.certificate_pem().as_bytes());
-    let region = Region { name: "r".into(), url: url::Url::parse("http://127.0.0.1").unwrap(), topic: Some(topic()) };
+    let region = Region {
+        name: "r".into(),
+        url: url::Url::parse("http://127.0.0.1").unwrap(),
+        topic: Some(topic()),
+        tls: Default::default(),
+    };
     let fetcher = Fetcher::given(move |_| Ok(pem.clone()));
     let verifier = Verifier::new(&[region], None, Clock::simulated(NOW), fetcher);
     let world = World::with(verifier.remembered());

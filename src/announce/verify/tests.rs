@@ -42,7 +42,7 @@ fn region(name: &str, arn: Option<&str>) -> Region {
         account: "123456789012".into(),
         name: "changes".into(),
     });
-    Region { name: name.into(), url: Url::parse("http://127.0.0.1:1").unwrap(), topic }
+    Region { name: name.into(), url: Url::parse("http://127.0.0.1:1").unwrap(), topic, tls: Default::default() }
 }
 
 type Served = Arc<Mutex<HashMap<String, Result<Bytes, Unfetched>>>>;

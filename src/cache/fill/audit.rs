@@ -8,7 +8,7 @@
 //! takes: 26 s at the least budget. An audit sends nothing beyond its share of the background legs.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -35,11 +35,17 @@ use crate::tasks::compute;
 pub struct Auditor {
     audits: Mutex<Audits>,
     room: Arc<Semaphore>,
+    /// Somebody walks already.
+    runs: AtomicBool,
 }
 
 impl Default for Auditor {
     fn default() -> Self {
-        Self { audits: Mutex::default(), room: Arc::new(Semaphore::new(limits::AUDITS)) }
+        Self {
+            audits: Mutex::default(),
+            room: Arc::new(Semaphore::new(limits::AUDITS)),
+            runs: AtomicBool::new(false),
+        }
     }
 }
 
@@ -62,23 +68,33 @@ impl Auditor {
 
 /// Begins to audit, until the process stops; does nothing where `freshness.audit_period` is zero.
 pub fn start(sidecar: &Arc<Sidecar>) {
-    let period = sidecar.config.freshness.audit_period;
-    if period.is_zero() {
+    if sidecar.config.freshness.audit_period.is_zero() || sidecar.audits.runs.swap(true, Ordering::Relaxed) {
         return;
     }
     let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
     sidecar.tasks.spawn("audit", async move {
-        stopping.run_until_cancelled(run(&own, period)).await;
+        stopping.run_until_cancelled(run(&own)).await;
     });
 }
 
-async fn run(sidecar: &Arc<Sidecar>, period: Duration) {
+/// Until a reload switches it off.
+async fn run(first: &Arc<Sidecar>) {
     let (steps, shortest, longest) = limits::AUDIT_STEP;
-    let step = (period / steps).clamp(shortest, longest);
-    let mut walk = Walk::new(period, sidecar.clock.now());
+    let mut period = first.config.freshness.audit_period;
+    let mut walk = Walk::new(period, first.clock.now());
     let mut backlog = VecDeque::new();
     loop {
-        tokio::time::sleep(step).await;
+        tokio::time::sleep((period / steps).clamp(shortest, longest)).await;
+        let sidecar = &first.newest();
+        let wanted = sidecar.config.freshness.audit_period;
+        if wanted.is_zero() {
+            sidecar.audits.runs.store(false, Ordering::Relaxed);
+            return;
+        }
+        if wanted != period {
+            period = wanted;
+            walk = Walk::new(period, sidecar.clock.now());
+        }
         if switch::is_on(Rule::R17) && !sidecar.sheds.load(Ordering::Relaxed) {
             look(sidecar, &mut backlog);
             gather(sidecar, &mut walk, &mut backlog);

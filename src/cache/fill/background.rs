@@ -131,6 +131,10 @@ pub(super) fn recheck(sidecar: &Arc<Sidecar>, ask: Ask) {
             if !standing::recheck_may_settle(&own.freshness.horizon(), now) {
                 return;
             }
+            let own = own.newest();
+            if own.router.place(routing.route).is_none() {
+                return;
+            }
             let previous = own.store.get(ask.key.as_ref());
             let again = Ask { previous, purpose: Purpose::Background, ..ask.clone() };
             own.fills.fill(&own, again).await;
@@ -179,6 +183,7 @@ pub fn refetch(sidecar: &Arc<Sidecar>, record: RecordId) {
         let refetch = async move {
             let _place = place;
             tokio::time::sleep(REFETCH_JITTER.mul_f64(fastrand::f64())).await;
+            let own = own.newest();
             // A reader may have been faster.
             let Some(ask) = asked_again(&own, key) else { return };
             own.fills.fill(&own, ask.clone()).await;

@@ -173,7 +173,7 @@ impl RoutedFill<'_> {
         let Hold::Routed(routed) = &entry.hold else { return self.got(entry, winner, false) };
         let shows: Vec<_> = routed.shows.iter().map(|shown| (&*shown.record, shown.version)).collect();
         let stored = self.storable(winner)
-            && is_for_all(&entry, self.route())
+            && is_for_all(&entry, self.route)
             && standing::admits(self.sent, &shows)
             && matches!(self.sidecar.store.put(self.ask.key.as_ref(), &entry), Put::Stored);
         self.got(entry, winner, stored)
@@ -227,8 +227,8 @@ impl RoutedFill<'_> {
             Some(Label::BelowFloor) => Some(BELOW_FLOOR),
             None => self.is_doubted().then_some(FLOOR_ESCAPED),
         };
-        let shareable = !private && is_for_all(&entry, self.route());
-        let (fwd_status, cookies) = (winner.reply.status.as_u16(), cookies(&winner.reply, self.route()));
+        let shareable = !private && is_for_all(&entry, self.route);
+        let (fwd_status, cookies) = (winner.reply.status.as_u16(), cookies(&winner.reply, self.route));
         Got { entry, fwd_status, stored, shareable, label, cookies }
     }
 
@@ -297,7 +297,7 @@ impl RoutedFill<'_> {
 
     /// What is to be asked again.
     fn request_lines(&self) -> RequestLines {
-        self.sidecar.store.request_lines(&kept(&self.ask.request, self.route()))
+        self.sidecar.store.request_lines(&kept(&self.ask.request, self.route))
     }
 
     /// All replies of a fill count from when it captured its fence, just before its first leg was sent (R3, R16): which of
@@ -371,8 +371,7 @@ impl RoutedFill<'_> {
             return pilot.land(Filled::Got(self.keep(best, Some(&tally))));
         }
         let asked = self.sidecar.attempted(&tally.legs);
-        let best_error =
-            tally.best_error.as_ref().map(|reply| super::best_error(reply, cookies(reply, self.route())));
+        let best_error = tally.best_error.as_ref().map(|reply| super::best_error(reply, cookies(reply, self.route)));
         pilot.fail(Failed { best_error, asked, below_floor: false });
     }
 }

@@ -35,7 +35,7 @@ pub(super) enum Change {
 /// Entries and lists of variants under their keys.
 pub(super) struct Kept {
     shards: Box<[RwLock<Shard>]>,
-    capacity: u64,
+    capacity: AtomicU64,
     /// Bytes of all, and of what is established among it; changed under the lock of the shard that they are in.
     weight: AtomicU64,
     established: AtomicU64,
@@ -83,7 +83,7 @@ impl Kept {
     pub(super) fn new(capacity: u64, index: Arc<Index>) -> Self {
         Self {
             shards: (0..limits::STORE_SHARDS).map(|_| RwLock::default()).collect(),
-            capacity,
+            capacity: AtomicU64::new(capacity),
             weight: AtomicU64::new(0),
             established: AtomicU64::new(0),
             turn: AtomicUsize::new(0),
@@ -130,7 +130,7 @@ impl Kept {
             Change::Keep => return,
             Change::Remove => (place.map(|place| self.take(&mut shard, place).held), None),
             // It would push out all the rest, and then itself.
-            Change::Put(held) if held.weight() as u64 > self.capacity => {
+            Change::Put(held) if held.weight() as u64 > self.capacity() => {
                 (place.map(|place| self.take(&mut shard, place).held), Some(held))
             }
             Change::Put(held) => {
@@ -141,7 +141,7 @@ impl Kept {
         drop(shard);
         self.left(key.hash(), gone, false);
         self.left(key.hash(), refused, true);
-        self.clear(self.capacity, (came > 0).then_some((key.hash(), came)));
+        self.clear(self.capacity(), (came > 0).then_some((key.hash(), came)));
     }
 
     /// Removes what is under `key`.
@@ -170,6 +170,16 @@ impl Kept {
                 self.left(hash, Some(held), true);
             }
         }
+    }
+
+    /// How many bytes may be kept.
+    pub(super) fn capacity(&self) -> u64 {
+        self.capacity.load(Ordering::Relaxed)
+    }
+
+    /// So many bytes may be kept from now on; what is above them goes with whatever comes next.
+    pub(super) fn resize(&self, capacity: u64) {
+        self.capacity.store(capacity, Ordering::Relaxed);
     }
 
     /// Bytes kept.

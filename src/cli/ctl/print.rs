@@ -14,6 +14,7 @@ use crate::admin::acts::purge::Purged;
 use crate::admin::acts::refresh::Refreshing;
 use crate::admin::acts::region::Asking;
 use crate::admin::acts::reset::Reset;
+use crate::app::reload::Reloaded;
 use crate::cli::CommandError;
 
 /// Prints the reply to the act of this name on standard output.
@@ -34,6 +35,7 @@ fn told(name: &str, reply: &Value) -> Result<String, CommandError> {
         "pause" | "resume" => believing(&read(reply)?),
         "log" => logging(&read(reply)?),
         "jobs" => jobs(&read(reply)?),
+        "reload" => reloaded(&read(reply)?),
         _ => format!("{reply:#}\n"),
     })
 }
@@ -122,6 +124,19 @@ fn logging(logging: &Logging) -> String {
     match &logging.before {
         Some(before) => format!("{} (before: {before}), until the next restart or reload\n", logging.filter),
         None => format!("{}\n", logging.filter),
+    }
+}
+
+fn reloaded(reloaded: &Reloaded) -> String {
+    let Reloaded { changed, needs_restart, warnings } = reloaded;
+    let mut text = warnings.iter().map(|warning| format!("warning: {warning}\n")).collect::<String>();
+    changed.iter().for_each(|change| text += &format!("{change}\n"));
+    for setting in needs_restart {
+        text += &format!("{setting}: cannot change while the process runs; restart to apply it\n");
+    }
+    match (changed.is_empty(), needs_restart.is_empty()) {
+        (true, true) => text + "read again; nothing differs\n",
+        _ => text + &format!("reloaded: {}\n", count(changed.len() as u64, "change", "changes")),
     }
 }
 

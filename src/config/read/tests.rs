@@ -107,7 +107,7 @@ fn an_unknown_key_or_section_is_refused_with_the_nearest_known_one() {
         assert_eq!(only(from_toml(&format!("{text}\n{REGION}"))).instead, instead, "{text}");
     }
     let mistake = only(from_toml(&format!("{REGION}zzzz = 1\n")));
-    assert_eq!((mistake.place, mistake.instead.as_str()), (at(4, 1), "known here: name, url, topic"));
+    assert_eq!((mistake.place, mistake.instead.as_str()), (at(4, 1), "known here: name, url, topic, tls"));
 }
 
 #[test]

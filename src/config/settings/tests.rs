@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::*;
+use crate::config::change;
 use crate::config::mistake::{Mistake, Place};
 use crate::config::read::load;
 use crate::config::scope::Origins;
@@ -22,10 +23,15 @@ fn base(setting: &Setting, token: &str) -> Vec<(String, String)> {
     if setting.section == Section::Credentials {
         env.extend([("ROUTE__0__IDENTITY", "sidecar"), ("ROUTE__0__CREDENTIALS__FILE", token)]);
     }
+    if setting.section == Section::Tls {
+        env.retain(|(name, _)| !name.contains("US_EAST"));
+    }
     let mut env: Vec<_> =
         env.into_iter().map(|(name, value)| (format!("NEARSIDE__SERVICE__{name}"), value.to_owned())).collect();
     let mut also = |name: &str, value: &str| env.push((format!("NEARSIDE__{name}"), value.to_owned()));
     match setting.key {
+        "client_cert" => also("SERVICE__REGION__EU_WEST_1__TLS__CLIENT_KEY", &beside(token, "client_key")),
+        "client_key" => also("SERVICE__REGION__EU_WEST_1__TLS__CLIENT_CERT", &beside(token, "client_cert")),
         "identity" => also("SERVICE__ROUTE__0__CREDENTIALS__FILE", token),
         "transport" => {
             also("ANNOUNCEMENTS__HTTP_LISTEN", "0.0.0.0:9000");
@@ -54,11 +60,26 @@ fn with(setting: &Setting, value: &str, token: &str) -> Result<Origins, Vec<Mist
     load(None, env.into_iter()).map(|(_, origins)| origins)
 }
 
+/// A directory with a token, and with a certificate and its key under the names of the settings that take them.
 fn token_file() -> (tempfile::TempDir, String) {
     let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("token");
-    std::fs::write(&file, "secret\n").unwrap();
-    (directory, file.display().to_string())
+    let certified = rcgen::generate_simple_self_signed(["sidecar".to_owned()]).unwrap();
+    let (certificate, key) = (certified.cert.pem(), certified.signing_key.serialize_pem());
+    for (name, text) in [
+        ("token", "secret\n"),
+        ("second", "other"),
+        ("ca_file", &certificate),
+        ("client_cert", &certificate),
+        ("client_key", &key),
+    ] {
+        std::fs::write(directory.path().join(name), text).unwrap();
+    }
+    let token = directory.path().join("token").display().to_string();
+    (directory, token)
+}
+
+fn beside(token: &str, name: &str) -> String {
+    std::path::Path::new(token).with_file_name(name).display().to_string()
 }
 
 /// A value that is not the default.
@@ -75,6 +96,8 @@ fn another(setting: &Setting, token: &str) -> String {
         Address | AddressOrNone => "127.0.0.1:9100".to_owned(),
         Url => "https://other.example.com".to_owned(),
         Topic => "arn:aws:sns:eu-west-1:123456789012:changes".to_owned(),
+        File if setting == &CREDENTIALS_FILE => beside(token, "second"),
+        File if setting.section == Section::Tls => beside(token, setting.key),
         File => token.to_owned(),
         Mode => "0660".to_owned(),
         Uids => "1000, 1001".to_owned(),
@@ -188,11 +211,11 @@ fn example_lines() -> Vec<(String, String, String, bool)> {
 #[test]
 fn the_example_shows_every_setting_and_its_true_default() {
     let lines = example_lines();
-    for setting in ALL.iter().filter(|setting| setting.section != Section::Credentials) {
+    for setting in ALL.iter().filter(|setting| !setting.section.is_inner()) {
         let shown = lines.iter().find(|(section, key, ..)| section == setting.section.path() && key == setting.key);
         assert!(shown.is_some(), "{} is not in the example", setting.path());
     }
-    for setting in of(Section::Credentials) {
+    for setting in [Section::Tls, Section::Credentials].into_iter().flat_map(of) {
         assert!(EXAMPLE.contains(&format!("{} = ", setting.key)), "{} is not in the example", setting.path());
     }
     let env = base(&SERVICE_NAME, "").into_iter();
@@ -234,6 +257,7 @@ fn tables() -> String {
         let heading = match section {
             Section::Region | Section::Route => format!("[[{}]]", section.path()),
             Section::Credentials => "credentials = { .. } of a route".to_owned(),
+            Section::Tls => "tls = { .. } of a region".to_owned(),
             _ => format!("[{}]", section.path()),
         };
         writeln!(text, "### `{heading}`\n\n| setting | takes | default | about |\n| --- | --- | --- | --- |")
@@ -248,7 +272,9 @@ fn tables() -> String {
                 Preset::Is(default) => format!("`{}`", if default.is_empty() { "\"\"" } else { default }),
                 Preset::Like(other) => format!("`{}`", other.path()),
             };
-            writeln!(text, "| `{}` | {} | {default} | {} |", setting.key, setting.takes(), setting.about).unwrap();
+            let restart = if setting.reload == Reload::Restart { " *Needs a restart.*" } else { "" };
+            writeln!(text, "| `{}` | {} | {default} | {}{restart} |", setting.key, setting.takes(), setting.about)
+                .unwrap();
         }
         text.push('\n');
     }
@@ -260,4 +286,29 @@ fn the_documentation_lists_every_setting_as_the_schema_has_it() {
     let expected = tables();
     let documented = DOCUMENTATION.split("<!-- settings -->\n").nth(1).expect("two <!-- settings --> markers");
     assert!(documented.trim() == expected.trim(), "docs/configuration.md should read:\n\n{expected}");
+}
+
+#[test]
+fn a_reload_takes_up_every_setting_but_those_that_need_a_restart() {
+    let (_kept, token) = token_file();
+    for setting in ALL {
+        let mut env = base(setting, &token);
+        // What needs another setting beside it needs it only now.
+        let alone = |name: &str| match setting.key {
+            "identity" => !name.contains("__CREDENTIALS__"),
+            _ => !name.contains("__TLS__"),
+        };
+        let (running, before) = load(None, env.clone().into_iter().filter(|(name, _)| alone(name))).unwrap();
+        env.retain(|(name, _)| *name != variable(setting));
+        env.push((variable(setting), another(setting, &token)));
+        let (wanted, after) = load(None, env.into_iter()).unwrap();
+        let (changes, _) = change::compare(&before, &after);
+        let merged = format!("{:?}", change::merged(&running, &wanted));
+        let (holds, told) = match setting.reload {
+            Reload::Live => (&wanted, changes.live.len()),
+            Reload::Restart => (&running, changes.restart.len()),
+        };
+        assert_eq!(merged, format!("{holds:?}"), "{}", setting.path());
+        assert!(told > 0, "{} is not told: {changes:?}", setting.path());
+    }
 }

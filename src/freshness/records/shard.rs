@@ -53,6 +53,15 @@ impl Shard {
         Snapshot { generation: self.lost, unversioned: self.lost, ..Snapshot::default() }
     }
 
+    /// Another `worst_lag` holds from now on, `more` longer than before.
+    pub(super) fn tune(&mut self, worst_lag: Duration, more: Duration) {
+        self.doubts.tune(worst_lag);
+        if self.lost_until != Moment::ZERO {
+            // R2: what was lost may be missed for longer.
+            self.lost_until = self.lost_until + more;
+        }
+    }
+
     /// Stores a record's state where it belongs.
     pub(super) fn keep(&mut self, hash: u64, state: Snapshot, now: Moment, worst_lag: Duration) -> Kept {
         if let Some(record) = self.cell(hash) {

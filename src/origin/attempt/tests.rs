@@ -10,8 +10,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 use crate::clock::Wall;
+use crate::config;
 use crate::freshness::words::Version;
 use crate::limits::BODIES_BYTES;
+use crate::origin::tls;
 use crate::tasks::Tasks;
 
 const WITHIN: Duration = Duration::from_secs(5);
@@ -74,15 +76,10 @@ fn origin_at(url: &str, tls: Option<Arc<rustls::ClientConfig>>) -> HttpOrigin {
 }
 
 fn origin_by(clock: Clock, url: &str, tls: Option<Arc<rustls::ClientConfig>>) -> HttpOrigin {
-    let region = config::Region { name: "a".into(), url: Url::parse(url).unwrap(), topic: None };
-    HttpOrigin::of(
-        &[region],
-        &HeaderName::from_static("x-record-version"),
-        tls,
-        clock,
-        &ByteBudget::new(BODIES_BYTES),
-    )
-    .unwrap()
+    let region =
+        config::Region { name: "a".into(), url: Url::parse(url).unwrap(), topic: None, tls: Default::default() };
+    let header = HeaderName::from_static("x-record-version");
+    HttpOrigin::of(&[region], &header, tls, clock, &ByteBudget::new(BODIES_BYTES)).unwrap()
 }
 
 fn origin(server: &Server) -> HttpOrigin {
@@ -392,7 +389,7 @@ async fn tls_server() -> (Server, Arc<rustls::ClientConfig>) {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    (server, Arc::new(connect::with_alpn(client)))
+    (server, Arc::new(tls::with_alpn(client)))
 }
 
 #[tokio::test]

@@ -81,7 +81,8 @@ fn verifier(world: &World) -> Verifier {
         name: TOPIC.to_owned(),
     };
     let url = url::Url::parse(&world.region(0).url()).unwrap();
-    let regions = [crate::config::Region { name: "eu-west-1".to_owned(), url, topic: Some(topic) }];
+    let regions =
+        [crate::config::Region { name: "eu-west-1".to_owned(), url, topic: Some(topic), tls: Default::default() }];
     let signer = url::Url::parse(&world.aws.base).unwrap();
     Verifier::new(&regions, Some(&signer), world.clock.clone(), Fetcher::network(true).unwrap())
 }

@@ -66,7 +66,8 @@ impl World {
                  [listen]\ntcp = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n\
                  [announcements]\ntransport = \"off\"\n[freshness]\nworst_lag = \"10m\"\n[drain]\nlinger = \"0s\"\ndeadline = \"5s\"\n";
         let origin = Some(script.clone() as Arc<dyn Origin>);
-        let app = app::start_with(read::from_toml(&text).unwrap(), Instead { clock, origin, pace: None }).await;
+        let app =
+            app::start_with(read::from_toml(&text).unwrap(), Instead { clock, origin, ..Instead::default() }).await;
         let world = Self { app: app.unwrap(), script };
         world.step(Event::Subscribed(RegionId(0)));
         world.hear(RegionId(0), Says::Unrouted);

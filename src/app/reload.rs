@@ -1,0 +1,279 @@
+//! Reads the configuration and the files that it names again while the process runs.
+//!
+//! Everything is read and checked before anything changes. Then a new [`Sidecar`] takes the place of the running one: a
+//! request that has begun ends with the old one, the next begins with the new one.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use futures_util::FutureExt;
+
+use crate::admin::Admits;
+use crate::admin::acts::{Acts, Refused, Reload};
+use crate::admin::status::ReloadStatus;
+use crate::cache::fill::audit;
+use crate::config::change;
+use crate::config::mistake::{Mistake, Place, Wrong};
+use crate::config::scope::Origins;
+use crate::config::{Config, Transport};
+use crate::listener::Ending;
+use crate::listener::hits::Newest;
+use crate::origin::attempt::HttpOrigin;
+use crate::origin::reply::Origin;
+use crate::request::token;
+use crate::serve::{Current, Sidecar};
+use crate::tasks::permits::Permits;
+use crate::telemetry::log;
+
+/// Reads the configuration, or says everything that is wrong with it.
+pub type Read = Box<dyn Fn() -> Result<(Config, Origins), Vec<Mistake>> + Send + Sync>;
+
+/// Where the configuration is read from, and where that of the running process came from.
+pub struct Source {
+    /// Reads all of it, and checks it.
+    pub read: Read,
+    /// As it was read at the start.
+    pub origins: Origins,
+}
+
+/// What a reload changed, a line each, without secrets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Reloaded {
+    /// What holds from now on.
+    pub changed: Vec<String>,
+    /// The settings that differ in the file and hold only after a restart.
+    pub needs_restart: Vec<String>,
+    /// What is allowed and probably not meant.
+    pub warnings: Vec<String>,
+}
+
+/// Why a reload changed nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// The operator's to mend, all at once.
+    #[error("nothing was changed: {}", told(.0))]
+    Mistakes(Vec<Mistake>),
+    /// SIGTERM has come.
+    #[error("nothing was changed: the process is stopping")]
+    Stopping,
+    /// It was started with settings of a program's own.
+    #[error("nothing was changed: this sidecar was not started from a configuration that could be read again")]
+    NoSource,
+}
+
+fn told(mistakes: &[Mistake]) -> String {
+    mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// What a reload needs of the running process.
+pub struct Reloader {
+    current: Arc<Current>,
+    newest: Arc<Newest>,
+    connections: Permits,
+    ending: Ending,
+    last: Arc<ArcSwapOption<ReloadStatus>>,
+    acts: Arc<Acts>,
+    admits: Arc<ArcSwap<Admits>>,
+    read: Option<Read>,
+    /// Locked for the whole of a reload: one at a time.
+    state: Mutex<State>,
+}
+
+struct State {
+    origins: Origins,
+    /// `None` when a test's replies stand in for the regions.
+    http: Option<Arc<HttpOrigin>>,
+}
+
+/// The parts of a [`Reloader`] that `app` makes.
+pub(super) struct Parts {
+    pub(super) current: Arc<Current>,
+    pub(super) newest: Arc<Newest>,
+    pub(super) connections: Permits,
+    pub(super) ending: Ending,
+    pub(super) last: Arc<ArcSwapOption<ReloadStatus>>,
+    pub(super) http: Option<Arc<HttpOrigin>>,
+    pub(super) source: Option<Source>,
+    pub(super) acts: Arc<Acts>,
+    pub(super) admits: Arc<ArcSwap<Admits>>,
+}
+
+impl Reloader {
+    pub(super) fn new(parts: Parts) -> Arc<Self> {
+        let Parts { current, newest, connections, ending, last, http, source, acts, admits } = parts;
+        let (read, origins) = source.map(|source| (source.read, source.origins)).unzip();
+        let state = Mutex::new(State { origins: origins.unwrap_or_default(), http });
+        Arc::new(Self { current, newest, connections, ending, last, acts, admits, read, state })
+    }
+
+    /// Reads everything anew and takes up what can change. Must be called within a runtime.
+    ///
+    /// # Errors
+    /// See [`ReloadError`]; then nothing has changed.
+    pub fn reload(&self) -> Result<Reloaded, ReloadError> {
+        // A panic would be a defect; what it leaves is what the last reload that ended had left.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = self.read(&mut state);
+        self.tell(&done);
+        done
+    }
+
+    /// Takes up what the files that the settings name hold now, if any of them has changed.
+    pub(super) fn reload_files(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.ending.lingering.is_cancelled() {
+            return;
+        }
+        let (running, origins) = (self.current.load_full(), state.origins.clone());
+        let done = self.apply(&mut state, running.config.clone(), origins).map_err(ReloadError::Mistakes);
+        if done.as_ref().map_or(true, |reloaded| !reloaded.changed.is_empty()) {
+            self.tell(&done);
+        }
+    }
+
+    fn read(&self, state: &mut State) -> Result<Reloaded, ReloadError> {
+        let read = self.read.as_ref().ok_or(ReloadError::NoSource)?;
+        if self.ending.lingering.is_cancelled() {
+            return Err(ReloadError::Stopping);
+        }
+        let (wanted, origins) = read().map_err(ReloadError::Mistakes)?;
+        let filter = wanted.log.filter.clone();
+        let reloaded = self.apply(state, wanted, origins).map_err(ReloadError::Mistakes)?;
+        // An operator may have changed it since: that lasts until now.
+        if log::filter().is_ok_and(|held| held != filter)
+            && let Err(error) = log::change(&filter)
+        {
+            tracing::warn!(%error, "log.filter stays as it is");
+        }
+        Ok(reloaded)
+    }
+
+    /// Builds all that is new, which may fail, and then puts it in place, which cannot.
+    fn apply(&self, state: &mut State, wanted: Config, origins: Origins) -> Result<Reloaded, Vec<Mistake>> {
+        let running = self.current.load_full();
+        let config = change::merged(&running.config, &wanted);
+        let (changes, holds) = change::compare(&state.origins, &origins);
+        let renewed = |http: &Arc<HttpOrigin>| http.renewed(&config.service.regions).map(Arc::new);
+        let http = state.http.as_ref().map(renewed).transpose().map_err(unusable)?;
+        let origin = match &http {
+            Some(http) => http.clone() as Arc<dyn Origin>,
+            None => running.regions.origin().clone(),
+        };
+        let admin_token = token::read("admin.token_file", config.admin.token_file.as_deref()).map_err(unusable)?;
+        let sidecar = running.renewed(config, origin).map_err(unusable)?;
+        let mut reloaded = Reloaded {
+            changed: changes.live,
+            needs_restart: changes.restart,
+            warnings: origins.warnings.iter().map(ToString::to_string).collect(),
+        };
+        reloaded.changed.extend(other_content(&running, &sidecar, state.http.as_deref().zip(http.as_deref())));
+        let same_file = running.config.admin.token_file == sidecar.config.admin.token_file;
+        if self.acts.access.replace_token(admin_token) && same_file {
+            reloaded.changed.push("admin.token_file: another token".to_owned());
+        }
+        self.put_in_place(&running, &sidecar);
+        if let (Some(before), Some(http)) = (&state.http, &http) {
+            before.give_way(http);
+            super::keep_warm(http, &sidecar.tasks);
+        }
+        *state = State { origins: holds, http };
+        Ok(reloaded)
+    }
+
+    fn put_in_place(&self, running: &Arc<Sidecar>, sidecar: &Arc<Sidecar>) {
+        let (before, config, tasks) = (&running.config, &sidecar.config, &sidecar.tasks);
+        sidecar.freshness.tune(&config.freshness);
+        self.current.store(sidecar.clone());
+        self.newest.replace(super::at_once(sidecar));
+        self.admits.store(Arc::new(Admits::of(&config.listen)));
+        sidecar.watch_credentials();
+        self.connections.resize(config.listen.max_connections, tasks);
+        sidecar.regions.permit(config.race.permits.min(sidecar.memory.races()), tasks);
+        if sidecar.capacity() != running.capacity() {
+            let (store, capacity, stopping) = (sidecar.store.clone(), sidecar.capacity(), tasks.stopping());
+            tasks.spawn("resize", async move { stopping.run_until_cancelled(store.resize(capacity)).await });
+        }
+        if !sidecar.router.has_all_of(&running.router) {
+            let (own, stopping) = (sidecar.clone(), tasks.stopping());
+            tasks.spawn("forget", async move { stopping.run_until_cancelled(own.forget_unrouted()).await });
+        }
+        if config.announcements.transport != Transport::Off && before.freshness.audit_period.is_zero() {
+            audit::start(sidecar);
+        }
+    }
+
+    /// Logs, counts and remembers how a reload ended.
+    fn tell(&self, done: &Result<Reloaded, ReloadError>) {
+        let sidecar = self.current.load();
+        let (outcome, mistakes) = match done {
+            Ok(Reloaded { changed, needs_restart, warnings }) => {
+                warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+                changed.iter().for_each(|change| tracing::info!(change, "changed by a reload"));
+                for setting in needs_restart {
+                    tracing::warn!(setting, "cannot change while the process runs: restart to apply it");
+                }
+                tracing::info!(changed = changed.len(), needs_restart = needs_restart.len(), "reloaded");
+                ("applied", Vec::new())
+            }
+            Err(ReloadError::Mistakes(mistakes)) => {
+                mistakes.iter().for_each(|mistake| tracing::error!("{mistake}"));
+                tracing::error!(mistakes = mistakes.len(), "not reloaded: nothing was changed");
+                ("refused", mistakes.iter().map(ToString::to_string).collect())
+            }
+            Err(error) => {
+                tracing::warn!(%error, "not reloaded");
+                ("refused", vec![error.to_string()])
+            }
+        };
+        sidecar.metrics.reloaded(outcome);
+        let Reloaded { changed, needs_restart, .. } = done.as_ref().cloned().unwrap_or_default();
+        let at = humantime::format_rfc3339_millis(sidecar.clock.wall().to_system_time()).to_string();
+        self.last.store(Some(Arc::new(ReloadStatus { at, outcome, changed, needs_restart, mistakes })));
+    }
+}
+
+/// A reload as operators ask for it.
+pub(super) fn act(reloader: &Arc<Reloader>) -> Reload {
+    let reloader = Arc::downgrade(reloader);
+    Box::new(move || {
+        let reloader = reloader.upgrade();
+        async move {
+            let done = reloader.map_or(Err(ReloadError::Stopping), |reloader| reloader.reload());
+            let reloaded = done.map_err(|error| Refused::NotReloaded(error.to_string()))?;
+            serde_json::to_value(reloaded).map_err(|error| Refused::Failed(error.to_string()))
+        }
+        .boxed()
+    })
+}
+
+/// What changed although every setting may be as it was: the files that they name were written anew.
+fn other_content(running: &Sidecar, sidecar: &Sidecar, http: Option<(&HttpOrigin, &HttpOrigin)>) -> Vec<String> {
+    let mut changed = Vec::new();
+    let same_file = running.config.listen.token_file == sidecar.config.listen.token_file;
+    if same_file && !running.door.asks_for_the_same_token(&sidecar.door) {
+        changed.push("listen.token_file: another token".to_owned());
+    }
+    for (route, held) in sidecar.config.service.routes.iter().zip(&sidecar.credentials) {
+        let before = running.config.service.routes.iter().position(|known| known.identity == route.identity);
+        let before = before.and_then(|place| running.credentials[place].as_ref());
+        if let (Some(held), Some(before)) = (held, before)
+            && held.value() != before.value()
+        {
+            changed.push(format!("service.route[{}].credentials.file: another value", route.path.text));
+        }
+    }
+    let regions = |sidecar: &Sidecar, place: usize| sidecar.config.service.regions[place].clone();
+    for place in http.map(|(before, http)| http.differ(before)).unwrap_or_default() {
+        let (before, region) = (regions(running, place), regions(sidecar, place));
+        if (before.url, before.tls) == (region.url, region.tls) {
+            changed.push(format!("service.region[{}].tls: other certificates", region.name));
+        }
+    }
+    changed
+}
+
+/// A file that was as it should be when it was checked, and is not any more; or what only a restart helps with.
+fn unusable(error: impl std::fmt::Display) -> Vec<Mistake> {
+    let wrong = Wrong::new(error.to_string(), "mend it and reload again");
+    vec![Mistake::new(Place::Environment, "", wrong)]
+}

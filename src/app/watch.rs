@@ -1,0 +1,44 @@
+//! Looks at the files of tokens and certificates once a second, and takes up what they hold when one has changed. Routes'
+//! credentials are watched by themselves ([`crate::identity`]).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::reload::Reloader;
+use crate::config::Config;
+use crate::limits;
+use crate::serve::Sidecar;
+
+/// When each file was last written, and how long it is: `None` while it is not there.
+type Stamps = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
+
+/// Watches until the process stops. What a changed file holds wrongly is told once, and what held before stays in use: files
+/// may be replaced one after the other, and be there for a moment without each other.
+pub(super) fn start(sidecar: &Arc<Sidecar>, reloader: &Arc<Reloader>) {
+    let (own, reloader, stopping) = (sidecar.clone(), reloader.clone(), sidecar.tasks.stopping());
+    let mut seen = stamps(&own.config);
+    sidecar.tasks.spawn("files", async move {
+        while stopping.run_until_cancelled(tokio::time::sleep(limits::WATCH_EVERY)).await.is_some() {
+            let now = stamps(&own.newest().config);
+            if now != seen {
+                seen = now;
+                reloader.reload_files();
+            }
+        }
+    });
+}
+
+fn stamps(config: &Config) -> Stamps {
+    let tls = config.service.regions.iter().flat_map(|region| {
+        let client = region.tls.client.iter().flat_map(|client| [&client.cert, &client.key]);
+        region.tls.ca_file.iter().chain(client)
+    });
+    let files = config.listen.token_file.iter().chain(&config.admin.token_file).chain(tls);
+    files.map(|file| (file.clone(), stamp(file))).collect()
+}
+
+fn stamp(file: &Path) -> Option<(SystemTime, u64)> {
+    let meta = std::fs::metadata(file).ok()?;
+    Some((meta.modified().ok()?, meta.len()))
+}

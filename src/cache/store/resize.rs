@@ -1,0 +1,71 @@
+//! Gives the store another capacity while it is in use.
+
+use std::sync::atomic::Ordering;
+
+use super::Store;
+use crate::limits;
+
+impl Store {
+    /// May hold `capacity` bytes from now on: more at once; less in steps, so that nobody waits for much to go, until
+    /// another size is wanted.
+    pub async fn resize(&self, capacity: u64) {
+        self.wanted.store(capacity, Ordering::Relaxed);
+        loop {
+            let next = self.bytes().saturating_sub(limits::GIVEN_UP_STEP).max(capacity);
+            self.kept.resize(next);
+            self.kept.make_room(next);
+            self.settle();
+            if next == capacity {
+                return;
+            }
+            tokio::task::yield_now().await;
+            if self.wanted.load(Ordering::Relaxed) != capacity {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use http::HeaderMap;
+
+    use super::*;
+    use crate::cache::content::Content;
+    use crate::cache::entry::{Entry, Hold};
+    use crate::cache::key::{KeyBuffer, Seed};
+    use crate::cache::policy::Stored;
+    use crate::clock::{Moment, Span};
+    use crate::freshness::words::RegionId;
+
+    fn filled(capacity: u64, count: usize) -> Store {
+        let store = Store::new(capacity, |_| {});
+        let mut buffer = KeyBuffer::new(Seed::fixed(1));
+        for place in 0..count {
+            let entry = Arc::new(Entry {
+                status: http::StatusCode::OK,
+                content: Content::new(&HeaderMap::new(), &Bytes::from(vec![0; 64 * 1024])),
+                region: RegionId(0),
+                sent: Moment::from_nanos(1),
+                age_at_receipt: Span::default(),
+                hold: Hold::Unrouted(Stored::default()),
+            });
+            store.put_unrouted(&mut buffer, &format!("/{place}"), &HeaderMap::new(), &entry);
+        }
+        store
+    }
+
+    #[tokio::test]
+    async fn a_smaller_store_lets_go_of_what_is_too_much_and_a_larger_one_of_nothing() {
+        let store = filled(64 << 20, 200);
+        let held = store.bytes();
+        store.resize(128 << 20).await;
+        assert_eq!((store.bytes(), store.capacity()), (held, 128 << 20));
+        store.resize(4 << 20).await;
+        assert_eq!(store.capacity(), 4 << 20);
+        assert!(store.bytes() <= 4 << 20 && store.entries() > 0, "{}", store.bytes());
+    }
+}

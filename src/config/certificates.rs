@@ -1,0 +1,165 @@
+//! Reads the PEM files of a region's `tls`: for the checks, and for the connections that use them.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use aws_lc_rs::digest;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use super::mistake::Wrong;
+use super::settings::{self as schema, Setting};
+use super::{ClientCertificate, RegionTls};
+use crate::clock::Wall;
+use crate::limits;
+
+/// What a region's `tls` names, read.
+pub struct Certificates {
+    /// Who is trusted; `None` is whom the platform trusts.
+    pub roots: Option<rustls::RootCertStore>,
+    /// What the sidecar shows: its certificate and those that it was issued by, and the key.
+    pub client: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
+    /// The same for the same content.
+    pub digest: [u8; 32],
+    /// What deserves a warning, with the setting.
+    pub warnings: Vec<(&'static Setting, String)>,
+}
+
+/// What is wrong with one of the files: the operator's to mend.
+#[derive(Debug)]
+pub struct Unusable {
+    /// The setting that names it.
+    pub setting: &'static Setting,
+    /// What is wrong, and what to do.
+    pub wrong: Wrong,
+}
+
+/// Reads what `tls` names; `now` is for certificates that have expired.
+///
+/// # Errors
+/// The first file that cannot be read, or does not hold what it should.
+pub fn read(tls: &RegionTls, now: Wall) -> Result<Certificates, Unusable> {
+    let mut read = Certificates { roots: None, client: None, digest: [0; 32], warnings: Vec::new() };
+    let mut sum = digest::Context::new(&digest::SHA256);
+    if let Some(file) = &tls.ca_file {
+        let setting = &schema::TLS_CA_FILE;
+        let certificates = certificates(setting, file, &bytes(setting, file, &mut sum)?)?;
+        let mut roots = rustls::RootCertStore::empty();
+        for certificate in &certificates {
+            roots.add(certificate.clone()).map_err(|error| {
+                let what = format!("{} holds a certificate that cannot be trusted as a CA: {error}", file.display());
+                Unusable { setting, wrong: Wrong::new(what, "write the CA's own certificates into it, in PEM") }
+            })?;
+        }
+        read.roots = Some(roots);
+        read.warnings.extend(out_of_date(setting, file, &certificates, now));
+    }
+    sum.update(&[u8::from(tls.ca_file.is_some())]);
+    if let Some(ClientCertificate { cert, key }) = &tls.client {
+        let setting = &schema::TLS_CLIENT_CERT;
+        let chain = certificates(setting, cert, &bytes(setting, cert, &mut sum)?)?;
+        read.warnings.extend(out_of_date(setting, cert, &chain, now));
+        read.client = Some((chain.clone(), private_key(key, cert, chain, &mut sum)?));
+    }
+    read.digest.copy_from_slice(sum.finish().as_ref());
+    Ok(read)
+}
+
+/// A file's content, which joins `sum`.
+fn bytes(setting: &'static Setting, file: &Path, sum: &mut digest::Context) -> Result<Vec<u8>, Unusable> {
+    let mut bytes = Vec::new();
+    let read = File::open(file).and_then(|open| open.take(limits::PEM_BYTES + 1).read_to_end(&mut bytes));
+    let wrong = match read {
+        Err(error) => Wrong::new(
+            format!("{} cannot be read: {error}", file.display()),
+            "create it, or correct the path and its permissions",
+        ),
+        Ok(_) if bytes.len() as u64 > limits::PEM_BYTES => {
+            let most = bytesize::ByteSize(limits::PEM_BYTES);
+            Wrong::new(format!("{} is larger than {most}", file.display()), "name a PEM file")
+        }
+        Ok(_) => {
+            sum.update(&(bytes.len() as u64).to_le_bytes());
+            sum.update(&bytes);
+            return Ok(bytes);
+        }
+    };
+    Err(Unusable { setting, wrong })
+}
+
+fn certificates(
+    setting: &'static Setting,
+    file: &Path,
+    bytes: &[u8],
+) -> Result<Vec<CertificateDer<'static>>, Unusable> {
+    let wrong = |what: String| {
+        let instead = "write certificates into it, in PEM (-----BEGIN CERTIFICATE-----)";
+        Unusable { setting, wrong: Wrong::new(what, instead) }
+    };
+    let found: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(bytes).collect();
+    let found = found.map_err(|error| wrong(format!("{} is not PEM: {error}", file.display())))?;
+    if found.is_empty() {
+        return Err(wrong(format!("{} holds no certificate", file.display())));
+    }
+    match found.iter().any(|der| X509Certificate::from_der(der).is_err()) {
+        true => Err(wrong(format!("{} holds a certificate that cannot be read", file.display()))),
+        false => Ok(found),
+    }
+}
+
+/// The key in `key`, if it belongs to the first certificate of `chain`, which is in `cert`.
+fn private_key(
+    key: &Path,
+    cert: &Path,
+    chain: Vec<CertificateDer<'static>>,
+    sum: &mut digest::Context,
+) -> Result<PrivateKeyDer<'static>, Unusable> {
+    let setting = &schema::TLS_CLIENT_KEY;
+    let wrong = |what: String, instead: &str| Unusable { setting, wrong: Wrong::new(what, instead) };
+    let found = PrivateKeyDer::from_pem_slice(&bytes(setting, key, sum)?).map_err(|error| {
+        let what = match error {
+            pem::Error::NoItemsFound => format!("{} holds no private key", key.display()),
+            error => format!("{} is not PEM: {error}", key.display()),
+        };
+        wrong(what, "write the private key into it, in PEM and without a passphrase")
+    })?;
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    match CertifiedKey::from_der(chain, found.clone_key(), &provider) {
+        Ok(_) => Ok(found),
+        Err(rustls::Error::InconsistentKeys(_)) => {
+            let what = format!("{} is not the key of the certificate in {}", key.display(), cert.display());
+            Err(wrong(what, "name the key that belongs to the certificate"))
+        }
+        Err(error) => {
+            let what = format!("{} holds a key that cannot be used: {error}", key.display());
+            Err(wrong(what, "use an RSA, ECDSA or Ed25519 key"))
+        }
+    }
+}
+
+/// A sentence for each certificate that does not hold at `now`.
+fn out_of_date(
+    setting: &'static Setting,
+    file: &Path,
+    certificates: &[CertificateDer<'static>],
+    now: Wall,
+) -> Vec<(&'static Setting, String)> {
+    let now = i64::try_from(now.as_millis() / 1000).unwrap_or(i64::MAX);
+    let told = |der: &CertificateDer<'_>| {
+        let (_, certificate) = X509Certificate::from_der(der).ok()?;
+        let (from, to) = (certificate.validity().not_before, certificate.validity().not_after);
+        let text = match now {
+            now if now > to.timestamp() => format!("expired on {to}; renew it"),
+            now if now < from.timestamp() => format!("is not valid before {from}"),
+            _ => return None,
+        };
+        Some((setting, format!("a certificate in {} {text}", file.display())))
+    };
+    certificates.iter().filter_map(told).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+use std::path::PathBuf;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+
+use super::*;
+use crate::clock::Clock;
+
+struct Files {
+    directory: tempfile::TempDir,
+}
+
+impl Files {
+    /// A CA, a certificate that it issued, its key, and another key.
+    fn new() -> Self {
+        let files = Self { directory: tempfile::tempdir().unwrap() };
+        let mut authority = CertificateParams::new([]).unwrap();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let signing = KeyPair::generate().unwrap();
+        files.write("ca", &authority.self_signed(&signing).unwrap().pem());
+        let issuer = Issuer::from_params(&authority, &signing);
+        let (key, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+        let mut params = CertificateParams::new(["sidecar".to_owned()]).unwrap();
+        files.write("cert", &params.signed_by(&key, &issuer).unwrap().pem());
+        params.not_after = rcgen::date_time_ymd(2020, 1, 2);
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        files.write("old", &params.signed_by(&key, &issuer).unwrap().pem());
+        files.write("key", &key.serialize_pem());
+        files.write("other", &other.serialize_pem());
+        files.write("text", "not PEM at all\n");
+        files.write("broken", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+        files
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn ca(&self, name: &str) -> RegionTls {
+        RegionTls { ca_file: Some(self.path(name)), client: None }
+    }
+
+    fn client(&self, cert: &str, key: &str) -> RegionTls {
+        let client = ClientCertificate { cert: self.path(cert), key: self.path(key) };
+        RegionTls { ca_file: None, client: Some(client) }
+    }
+}
+
+fn now() -> Wall {
+    Clock::System.wall()
+}
+
+fn wrong(tls: &RegionTls) -> (String, String) {
+    let Err(Unusable { setting, wrong }) = read(tls, now()) else { panic!("it can be read") };
+    assert!(!wrong.instead.is_empty());
+    (setting.key.to_owned(), wrong.what)
+}
+
+#[test]
+fn a_ca_and_a_certificate_with_its_key_are_read_and_nothing_means_the_platforms_roots() {
+    let files = Files::new();
+    let none = read(&RegionTls::default(), now()).unwrap();
+    assert!(none.roots.is_none() && none.client.is_none());
+    assert_eq!(read(&files.ca("ca"), now()).unwrap().roots.unwrap().len(), 1);
+    let client = read(&files.client("cert", "key"), now()).unwrap();
+    assert_eq!((client.client.unwrap().0.len(), client.warnings.len()), (1, 0));
+}
+
+#[test]
+fn what_a_file_does_not_hold_is_told_with_the_setting_and_what_to_do() {
+    let files = Files::new();
+    for (tls, setting, told) in [
+        (files.ca("none"), "ca_file", "cannot be read"),
+        (files.ca("text"), "ca_file", "holds no certificate"),
+        (files.ca("key"), "ca_file", "holds no certificate"),
+        (files.ca("broken"), "ca_file", "holds a certificate that cannot be read"),
+        (files.client("none", "key"), "client_cert", "cannot be read"),
+        (files.client("text", "key"), "client_cert", "holds no certificate"),
+        (files.client("cert", "none"), "client_key", "cannot be read"),
+        (files.client("cert", "cert"), "client_key", "holds no private key"),
+        (files.client("cert", "other"), "client_key", "is not the key of the certificate in"),
+    ] {
+        let (key, what) = wrong(&tls);
+        assert!(key == setting && what.contains(told), "{key}: {what}");
+    }
+    files.write("large", &"x".repeat(limits::PEM_BYTES as usize + 1));
+    assert!(wrong(&files.ca("large")).1.contains("larger than"));
+}
+
+#[test]
+fn a_certificate_that_has_expired_is_a_warning() {
+    let files = Files::new();
+    let read = read(&files.client("old", "key"), now()).unwrap();
+    let [(setting, text)] = &read.warnings[..] else { panic!("{:?}", read.warnings) };
+    assert!(setting.key == "client_cert" && text.contains("expired on") && text.contains("2020"), "{text}");
+}
+
+#[test]
+fn the_digest_tells_other_content_from_the_same() {
+    let files = Files::new();
+    let digest = |tls: &RegionTls| read(tls, now()).unwrap().digest;
+    let first = digest(&files.client("cert", "key"));
+    assert_eq!(first, digest(&files.client("cert", "key")));
+    assert_ne!(first, digest(&files.client("old", "key")));
+    assert_ne!(digest(&files.ca("ca")), digest(&RegionTls::default()));
+}

@@ -1,0 +1,65 @@
+//! How a setting is named and described to people.
+
+use super::Kind::{
+    Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, Mode, Path, Records, RegionName, Size,
+    Text, Topic, Uids, Url, Word,
+};
+use super::Preset::Is;
+use super::{ALL, Kind, Section, Setting};
+use crate::limits;
+
+impl Setting {
+    /// As one names it in a sentence: `cache.ttl`.
+    pub fn path(&self) -> String {
+        format!("{}.{}", self.section.path(), self.key)
+    }
+
+    /// Its place in [`ALL`].
+    pub fn rank(&self) -> usize {
+        ALL.iter().position(|known| known == self).unwrap_or(ALL.len())
+    }
+
+    /// The variable that sets it; regions by `{NAME}`, routes by `{N}`.
+    pub fn variable(&self) -> String {
+        let key = self.key.to_ascii_uppercase();
+        match self.section {
+            Section::Region => format!("NEARSIDE__SERVICE__REGION__{{NAME}}__{key}"),
+            Section::Tls => format!("NEARSIDE__SERVICE__REGION__{{NAME}}__TLS__{key}"),
+            Section::Route => format!("NEARSIDE__SERVICE__ROUTE__{{N}}__{key}"),
+            Section::Credentials => format!("NEARSIDE__SERVICE__ROUTE__{{N}}__CREDENTIALS__{key}"),
+            section => format!("NEARSIDE__{}__{key}", section.path().to_ascii_uppercase()),
+        }
+    }
+
+    /// Whether it may be none, written `""`.
+    pub const fn may_be_none(&self) -> bool {
+        matches!(self.preset, Is(text) if text.is_empty()) || matches!(self.kind, AddressOrNone)
+    }
+
+    /// What it takes, in words: `duration, 1s to 30days`.
+    pub fn takes(&self) -> String {
+        let time = humantime::format_duration;
+        match self.kind {
+            Text => "text".to_owned(),
+            RegionName => "a name of letters, digits, `-`, `_`, `.`".to_owned(),
+            Flag => "`true` or `false`".to_owned(),
+            Count(from, to) => format!("a number, {from} to {to}"),
+            Kind::Duration(from, to) => format!("a duration, {} to {}", time(from), time(to)),
+            Size(from, to) => format!("a size, {} to {}", bytesize::ByteSize(from), bytesize::ByteSize(to)),
+            Word(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
+            Address => "an address and port".to_owned(),
+            AddressOrNone => "an address and port, or `false`".to_owned(),
+            Url => "an `http` or `https` URL".to_owned(),
+            Topic => "the ARN of an SNS topic".to_owned(),
+            File => "a path".to_owned(),
+            Mode => "octal bits, `0000` to `0777`".to_owned(),
+            Uids => "a list of user ids".to_owned(),
+            Header => "the name of a header".to_owned(),
+            Headers => format!("a list of at most {} headers", limits::HEADERS_PER_ROUTE),
+            Hosts => "a list of hosts".to_owned(),
+            Path => "a path template".to_owned(),
+            Records => format!("a list of 1 to {} record templates", limits::RECORDS_PER_ROUTE),
+            Filter => "a filter".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Bounds how much happens at once, by a number that a reload may change.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, TryAcquireError};
+
+use super::Tasks;
+
+/// So many at once; clones share them.
+#[derive(Clone, Debug)]
+pub struct Permits {
+    semaphore: Arc<Semaphore>,
+    most: Arc<AtomicUsize>,
+}
+
+impl Permits {
+    /// At most `most` at once.
+    pub fn new(most: usize) -> Self {
+        Self { semaphore: Arc::new(Semaphore::new(most)), most: Arc::new(AtomicUsize::new(most)) }
+    }
+
+    /// One of them, when there is one.
+    ///
+    /// # Errors
+    /// When all are taken.
+    pub fn try_take(&self) -> Result<OwnedSemaphorePermit, TryAcquireError> {
+        self.semaphore.clone().try_acquire_owned()
+    }
+
+    /// One of them, as soon as there is one.
+    ///
+    /// # Errors
+    /// Never: nobody closes them.
+    pub async fn take(&self) -> Result<OwnedSemaphorePermit, AcquireError> {
+        self.semaphore.clone().acquire_owned().await
+    }
+
+    /// How many are taken.
+    pub fn taken(&self) -> usize {
+        self.most.load(Ordering::Relaxed).saturating_sub(self.semaphore.available_permits())
+    }
+
+    /// At most `most` at once from now on. What is above it ends by itself, and nothing begins before that.
+    pub fn resize(&self, most: usize, tasks: &Tasks) {
+        let before = self.most.swap(most, Ordering::Relaxed);
+        self.semaphore.add_permits(most.saturating_sub(before));
+        let fewer = before.saturating_sub(most);
+        let Ok(rest) = u32::try_from(fewer - self.semaphore.forget_permits(fewer)) else { return };
+        if rest > 0 {
+            let (semaphore, stopping) = (self.semaphore.clone(), tasks.stopping());
+            tasks.spawn("permits", async move {
+                if let Some(Ok(spare)) = stopping.run_until_cancelled(semaphore.acquire_many_owned(rest)).await {
+                    spare.forget();
+                }
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn more_are_there_at_once_and_fewer_when_what_is_above_them_has_ended() {
+        let (permits, tasks) = (Permits::new(2), Tasks::new());
+        let held: Vec<_> = (0..2).map(|_| permits.try_take().unwrap()).collect();
+        assert!(permits.try_take().is_err());
+        permits.resize(3, &tasks);
+        let third = permits.try_take().unwrap();
+        assert_eq!(permits.taken(), 3);
+        permits.resize(1, &tasks);
+        tokio::task::yield_now().await;
+        drop(held);
+        tokio::task::yield_now().await;
+        assert!(permits.try_take().is_err(), "the third is the one that there may be");
+        drop(third);
+        let one = permits.take().await.unwrap();
+        assert!(permits.try_take().is_err());
+        drop(one);
+        assert_eq!(permits.taken(), 0);
+    }
+}

@@ -1,0 +1,254 @@
+//! Settings, tokens and credentials are read again while the program runs: SIGHUP, with the real binary.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nearside::config::TopicArn;
+use nearside::tasks::Tasks;
+use nearside::world::World;
+use nearside::world::chaos::Mode;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::emulator::{Emulator, REGIONS};
+use super::process::in_aws;
+use super::program::{Program, settings};
+
+const SILENT: &str = "[announcements]\ntransport = \"off\"\n[drain]\nlinger = \"0s\"\n";
+/// Nothing is announced, so that this is how long what is stored is served.
+const KEPT: &str = "[cache]\nsoft_ttl = \"10m\"\n";
+
+struct Stage {
+    world: World,
+    program: Program,
+}
+
+impl Stage {
+    async fn set(rest: &str) -> Self {
+        let world = World::builder().records(100).start().await.unwrap();
+        let program = Program::start(&Self::text(&world, rest)).await;
+        Self { world, program }
+    }
+
+    fn text(world: &World, rest: &str) -> String {
+        let urls: Vec<String> = world.regions.iter().map(|region| region.url()).collect();
+        let names = world.regions.iter().map(|region| region.name.as_str());
+        let regions: Vec<_> = names.zip(&urls).map(|(name, url)| (name, url.as_str(), "")).collect();
+        settings("reload", &regions, &format!("{SILENT}{rest}"))
+    }
+
+    async fn reload(&self, rest: &str) -> Value {
+        self.program.reload(&Self::text(&self.world, rest)).await
+    }
+
+    async fn ask(&self, key: &str) -> reqwest::Response {
+        ask(&self.program, key, None).await
+    }
+
+    /// What the answer for `key` says of itself.
+    async fn label(&self, key: &str) -> String {
+        label(&self.ask(key).await)
+    }
+
+    async fn stop(mut self) {
+        self.program.signal(Signal::TERM);
+        assert_eq!(self.program.ended().await.code(), Some(0), "{:#?}", self.program.lines());
+    }
+}
+
+async fn ask(program: &Program, key: &str, token: Option<&str>) -> reqwest::Response {
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+    let request = client.get(format!("http://{}/v1/contexts/{key}", program.tcp));
+    let request = token.into_iter().fold(request, |request, token| request.header("x-nearside-token", token));
+    request.send().await.unwrap()
+}
+
+fn label(answer: &reqwest::Response) -> String {
+    answer.headers()["cache-status"].to_str().unwrap().to_owned()
+}
+
+fn list(value: &Value) -> Vec<&str> {
+    value.as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect()
+}
+
+/// `ttl` of a `Cache-Status`.
+fn ttl(label: &str) -> u64 {
+    let rest = label.split("ttl=").nth(1).unwrap_or_else(|| panic!("{label}"));
+    rest.split(';').next().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_reload_changes_settings_at_once_and_keeps_what_is_stored() {
+    let stage = Stage::set(KEPT).await;
+    stage.ask("tenant-1").await;
+    assert!(stage.label("tenant-1").await.starts_with("nearside; hit"));
+    let done = stage.reload("[cache]\nsoft_ttl = \"20m\"\n").await;
+    assert_eq!(
+        (&done["outcome"], list(&done["changed"])),
+        (&"applied".into(), vec!["cache.soft_ttl: \"10m\" -> \"20m\""])
+    );
+    let label = stage.label("tenant-1").await;
+    assert!(label.starts_with("nearside; hit") && ttl(&label) > 600, "the entry, under the new setting: {label}");
+    let line = stage.program.line(|line| line["message"] == "reloaded").await;
+    assert_eq!(line["changed"], 1);
+    let metrics = stage.program.page("/metrics").await.1;
+    assert!(metrics.contains("nearside_reloads_total{outcome=\"applied\"} 1"), "{metrics}");
+    assert!(metrics.contains("nearside_reloads_total{outcome=\"refused\"} 0"), "{metrics}");
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn one_mistake_changes_nothing_and_all_mistakes_are_told() {
+    let stage = Stage::set(KEPT).await;
+    stage.ask("tenant-1").await;
+    let wrong = "[cache]\nsoft_ttl = \"5m\"\nttll = \"1h\"\n[race]\ndeadline = \"fast\"\n";
+    let done = stage.reload(wrong).await;
+    assert_eq!(done["outcome"], "refused");
+    let mistakes = list(&done["mistakes"]);
+    assert_eq!(mistakes.len(), 2, "{mistakes:?}");
+    assert!(mistakes[0].contains("did you mean ttl?") && mistakes[1].contains("`fast` is not a duration"));
+    for mistake in &mistakes {
+        stage.program.line(|line| line["level"] == "ERROR" && line["message"] == *mistake).await;
+    }
+    let label = stage.label("tenant-1").await;
+    assert!(label.starts_with("nearside; hit") && ttl(&label) > 300, "{label}");
+    // A file that has vanished is a mistake like any other, and the next reload finds it again.
+    std::fs::remove_file(stage.program.file()).unwrap();
+    let done = stage.program.hang_up().await;
+    assert!(list(&done["mistakes"])[0].contains("cannot be read"), "{done}");
+    assert_eq!(stage.reload(KEPT).await["outcome"], "applied");
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn what_needs_a_restart_is_named_and_the_rest_is_applied() {
+    let stage = Stage::set(KEPT).await;
+    let more = "[[service.region]]\nname = \"new\"\nurl = \"http://127.0.0.1:1\"\n\
+                [cache]\nsoft_ttl = \"15m\"\n[freshness]\nheartbeats = \"required\"\n";
+    let done = stage.reload(more).await;
+    assert_eq!(done["outcome"], "applied");
+    assert_eq!(list(&done["needs_restart"]), ["freshness.heartbeats", "service.region[new] (new)"]);
+    assert_eq!(list(&done["changed"]), ["cache.soft_ttl: \"10m\" -> \"15m\""]);
+    stage.program.line(|line| line["level"] == "WARN" && line["setting"] == "freshness.heartbeats").await;
+    assert_eq!(stage.program.json("/status").await["regions"].as_array().unwrap().len(), 3);
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn another_token_lets_other_callers_in_and_shuts_those_out_that_are_connected() {
+    let directory = tempfile::tempdir().unwrap();
+    let token = directory.path().join("token");
+    std::fs::write(&token, "first\n").unwrap();
+    let listen = format!("[listen]\ntcp = \"127.0.0.1:0\"\ntoken_file = \"{}\"\n", token.display());
+    let stage = Stage::set(&format!("{KEPT}{listen}")).await;
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).pool_max_idle_per_host(1).build().unwrap();
+    let url = format!("http://{}/v1/contexts/tenant-1", stage.program.tcp);
+    let status = async |token: &str| {
+        client.get(&url).header("x-nearside-token", token).send().await.unwrap().status().as_u16()
+    };
+    assert_eq!((status("first").await, status("second").await), (200, 401));
+    std::fs::write(&token, "second\n").unwrap();
+    // Nobody has to say so: the file is watched. SIGHUP is for who cannot wait.
+    stage.program.signal(Signal::HUP);
+    stage.program.line(|line| line["change"] == "listen.token_file: another token").await;
+    assert_eq!((status("second").await, status("first").await), (200, 401));
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_route_that_changes_loses_its_entries_and_the_others_keep_theirs() {
+    let other = "[[service.route]]\npath = \"/v1/contexts/{key}/{view}\"\nrecords = [\"context:{key}\"]\n";
+    let stage = Stage::set(&format!("{KEPT}{other}")).await;
+    for _ in 0..2 {
+        stage.ask("tenant-1").await;
+        stage.ask("tenant-1/full").await;
+    }
+    assert!(stage.label("tenant-1/full").await.starts_with("nearside; hit"));
+    let changed = format!("{KEPT}{other}forward = [\"x-tenant\"]\n");
+    let done = stage.reload(&changed).await;
+    assert_eq!(list(&done["changed"]), ["service.route[/v1/contexts/{key}/{view}].forward: [] -> [\"x-tenant\"]"]);
+    assert!(stage.label("tenant-1").await.starts_with("nearside; hit"));
+    assert!(stage.label("tenant-1/full").await.contains("fwd=uri-miss"), "never read as something else");
+    stage.program.line(|line| line["removed"] == 1).await;
+    assert!(stage.label("tenant-1/full").await.starts_with("nearside; hit"));
+    // As it was before: what was stored then is not found again.
+    stage.reload(&format!("{KEPT}{other}")).await;
+    assert!(stage.label("tenant-1/full").await.contains("fwd=uri-miss"));
+    assert!(stage.label("tenant-1").await.starts_with("nearside; hit"));
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn a_region_that_moved_is_asked_where_it_is_now_without_a_failed_request() {
+    let stage = Stage::set(KEPT).await;
+    let moved = World::builder().records(100).start().await.unwrap();
+    let asking = Arc::new(AtomicBool::new(true));
+    let (tasks, tcp) = (Tasks::new(), stage.program.tcp);
+    let (say, mut asked) = tokio::sync::watch::channel(0);
+    let load = {
+        let asking = asking.clone();
+        tasks.spawn("load", async move {
+            let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+            let (mut number, mut failed) = (0_u64, Vec::new());
+            while asking.load(Ordering::SeqCst) {
+                number += 1;
+                let url = format!("http://{tcp}/v1/contexts/tenant-{}?n={number}", number % 50 + 1);
+                match client.get(url).send().await {
+                    Ok(answer) if answer.status() == 200 => {}
+                    Ok(answer) => failed.push(answer.text().await.unwrap()),
+                    Err(error) => failed.push(format!("{error:?}")),
+                }
+                say.send_replace(number);
+            }
+            failed
+        })
+    };
+    for world in [&moved, &stage.world, &moved] {
+        let done = stage.program.reload(&Stage::text(world, KEPT)).await;
+        assert_eq!(list(&done["changed"]).len(), 3, "{done}");
+        let enough = *asked.borrow() + 20;
+        asked.wait_for(|asked| *asked >= enough).await.unwrap();
+    }
+    asking.store(false, Ordering::SeqCst);
+    assert_eq!(load.await.unwrap().unwrap(), Vec::<String>::new(), "of {}", *asked.borrow());
+    for region in stage.world.regions.iter() {
+        region.set(Mode::Off).await;
+    }
+    assert_eq!(stage.ask("tenant-77").await.status(), 200, "nobody is asked where the regions were");
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn hanging_up_twice_or_while_it_stops_ends_nothing_and_the_queues_go_with_the_process() {
+    let world = World::builder().records(10).start().await.unwrap();
+    let mut topics: Vec<TopicArn> = Vec::new();
+    for region in REGIONS {
+        topics.push(Emulator::shared().topic(region, "reload", 2).await);
+    }
+    let url = Emulator::shared().url();
+    let text = |linger: &str| {
+        let urls: Vec<String> = world.regions.iter().map(|region| region.url()).collect();
+        let regions: Vec<_> =
+            (0..3).map(|index| (REGIONS[index], urls[index].as_str(), topics[index].arn.as_str())).collect();
+        let announcements = format!("[announcements]\nendpoint_url = \"{url}\"\ninsecure_sns_signer = \"{url}\"\n");
+        settings("reload-queues", &regions, &format!("{announcements}[drain]\nlinger = \"{linger}\"\n"))
+    };
+    let mut program = Program::start(&text("5m")).await;
+    for topic in &topics {
+        program.line(|line| line["message"] == "subscribed" && line["topic"] == topic.arn).await;
+    }
+    assert_eq!(in_aws("reload-queues", &topics).await, (3, 3));
+    program.signal(Signal::HUP);
+    program.signal(Signal::HUP);
+    assert_eq!(program.reload(&text("1s")).await["outcome"], "applied");
+    assert_eq!(in_aws("reload-queues", &topics).await, (3, 3), "the same");
+    assert_eq!(ask(&program, "tenant-1", None).await.status(), 200);
+    program.signal(Signal::TERM);
+    program.line(|line| line["message"].as_str().is_some_and(|said| said.starts_with("stopping"))).await;
+    program.signal(Signal::HUP);
+    program.line(|line| line["message"] == "not reloaded").await;
+    let ended = tokio::time::timeout(Duration::from_secs(30), program.ended()).await;
+    assert_eq!(ended.expect("the new linger holds").code(), Some(0), "{:#?}", program.lines());
+    assert_eq!(in_aws("reload-queues", &topics).await, (0, 0), "none is left behind");
+}
