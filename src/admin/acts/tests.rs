@@ -110,7 +110,7 @@ async fn a_fill_that_was_under_way_at_a_purge_is_served_and_not_stored() {
 
 #[tokio::test(start_paused = true)]
 async fn a_purge_covers_what_no_route_names_and_fills_of_it() {
-    let stage = Stage::new();
+    let stage = Stage::with("[cache]\nunrouted = \"cache\"\n");
     let cacheable = shows(1).with("cache-control", "public, max-age=600");
     stage.world.set_all(10, cacheable.clone());
     stage.stored("/about?x=1").await;
