@@ -88,12 +88,6 @@ faults! {
     Directives "max-age or min-fresh in a request" "RFC 9111",
 }
 
-/// Faults that a seed does not draw by itself, because what mends them has not landed. Empty when all has.
-pub(crate) const NOT_YET: &[Fault] = {
-    use Fault::*;
-    &[PolicyRevoked, AgedIntermediary, ReloadAll, TooLarge, Part]
-};
-
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())

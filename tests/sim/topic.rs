@@ -74,6 +74,8 @@ pub(crate) struct Topic {
     /// From when on messages reach it: SNS may take a moment after it says that a subscription is made.
     since: Duration,
     made: u32,
+    /// The subscription whose queue takes nothing from the topic any more.
+    revoked: Option<u32>,
     /// Per publisher: its name's life, and the last number it gave.
     publishers: Vec<(u64, u64)>,
     /// From when on the last of them does the announcing: until then it is not there.
@@ -98,6 +100,16 @@ impl Topic {
         self.made += 1;
         self.since = since;
         self.subscription = Some(self.made);
+    }
+
+    /// Somebody takes the topic's leave away to send to our queue, or gives it back.
+    pub(crate) const fn revoke(&mut self, revoked: bool) {
+        self.revoked = if revoked { self.subscription } else { None };
+    }
+
+    /// Whether our queue takes nothing from the topic, though the subscription is as it was.
+    pub(crate) const fn is_revoked(&self) -> bool {
+        matches!((self.revoked, self.subscription), (Some(revoked), Some(made)) if revoked == made)
     }
 
     /// All publishers but the newcomer begin anew under new names.
@@ -175,11 +187,13 @@ impl Topic {
             copies.push((between(rng, at, at + Duration::from_secs(6)), message));
             fired.push(Fault::Duplicate);
         }
-        for fault in [Fault::SilentlyDead, Fault::PolicyRevoked] {
-            if on(fault).is_some() {
-                copies.clear();
-                fired.push(fault);
-            }
+        if on(Fault::SilentlyDead).is_some() {
+            copies.clear();
+            fired.push(Fault::SilentlyDead);
+        }
+        if self.is_revoked() {
+            copies.clear();
+            fired.push(Fault::PolicyRevoked);
         }
         if change && on(Fault::Lost).is_some_and(|window| rng.f64() < 0.3 + 0.6 * window.strength) {
             copies.clear();

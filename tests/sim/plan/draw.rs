@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::super::faults::{Fault, NOT_YET};
+use super::super::faults::Fault;
 use super::{Plan, Proof, REGIONS, RegionPlan, SPAN, Style, Window, Wishes, between, loses};
 
 mod changes;
@@ -152,7 +152,7 @@ fn windows(
     let faults: Vec<Fault> = match &wishes.faults {
         Some(faults) => faults.clone(),
         None => {
-            let drawn = |fault: &Fault| suits(*fault, style, proof) && !NOT_YET.contains(fault);
+            let drawn = |fault: &Fault| suits(*fault, style, proof);
             let mut pool: Vec<Fault> = Fault::ALL.iter().copied().filter(drawn).collect();
             rng.shuffle(&mut pool);
             pool.truncate(8 + rng.usize(0..5));

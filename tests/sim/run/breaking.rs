@@ -9,6 +9,7 @@ use nearside::freshness::event::Event;
 use nearside::freshness::words::RegionId;
 
 use super::super::faults::Fault;
+use super::super::plan::Window;
 use super::super::property::{Property, Violation};
 use super::super::subject::Subject;
 use super::super::topic::Says;
@@ -16,7 +17,7 @@ use super::{Happening, Run, lock};
 
 impl Run {
     /// The subscription is gone; it is noticed after a while.
-    fn lose(&mut self, region: usize, fault: Fault) {
+    pub(super) fn lose(&mut self, region: usize, fault: Fault) {
         self.topics[region].subscription = None;
         self.world.fired(fault);
         self.world.tell(&[], || format!("{fault} at region {region}"));
@@ -67,6 +68,7 @@ impl Run {
                 self.restart(now).await;
             }
             Fault::HotKey => world.fired(window.fault),
+            Fault::PolicyRevoked => self.revoke(&window, true),
             Fault::Restored | Fault::Recreated if lock(&self.shared).checker.known.went_back(&world.plan, now) => {
                 world.fired(window.fault);
             }
@@ -80,8 +82,14 @@ impl Run {
         match window.fault {
             Fault::ClockStep => self.world.clock.step_wall(-step_of(window.strength)),
             Fault::AnnouncerDies => self.topics[window.region].restart(),
+            Fault::PolicyRevoked => self.revoke(&window, false),
             _ => {}
         }
+    }
+
+    fn revoke(&mut self, window: &Window, revoked: bool) {
+        let topics = self.topics.iter_mut().enumerate().filter(|(region, _)| window.is_at(*region));
+        topics.for_each(|(_, topic)| topic.revoke(revoked));
     }
 
     async fn restart(&mut self, now: Duration) {

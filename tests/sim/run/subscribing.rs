@@ -46,13 +46,15 @@ impl Run {
     pub(super) fn attest(&mut self, region: usize, now: Duration) {
         let next = now + Duration::from_secs(50 + self.rng.u64(0..10));
         self.at(next, Happening::Attest(region));
-        // The first look comes within a minute of subscribing, others about every four.
+        // The first look comes within a minute of subscribing, others about every two.
         let looked = lock(&self.shared).checker.known.looked(region);
-        let is_due = looked.is_none_or(|looked| now - looked >= Duration::from_secs(200));
+        let is_due = looked.is_none_or(|looked| now - looked >= Duration::from_secs(80));
         if is_due && self.topics[region].subscription.is_some() {
-            if !self.world.is_on(Fault::PolicyRevoked, region, now) {
-                lock(&self.shared).checker.known.attested(region, now);
+            if self.topics[region].is_revoked() {
+                // The queue's policy is looked at too.
+                return self.lose(region, Fault::PolicyRevoked);
             }
+            lock(&self.shared).checker.known.attested(region, now);
             self.step(Event::Attested(RegionId(region as u8)));
         }
     }
