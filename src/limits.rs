@@ -336,7 +336,7 @@ pub const RETENTION: Duration = Duration::from_secs(300);
 /// The first look at a subscription's attributes after it was made: at most this, less jitter. Weak proof waits for it.
 pub const ATTEST_FIRST: Duration = Duration::from_secs(60);
 /// Between two later ones: at most this, less jitter.
-pub const ATTEST_EVERY: Duration = Duration::from_secs(300);
+pub const ATTEST_EVERY: Duration = Duration::from_secs(120);
 /// Looks in a row that are left out while heartbeats prove the way.
 pub const ATTEST_SKIPS: u32 = 3;
 /// After a look that could not be had; doubles with each, up to [`ATTEST_EVERY`].
@@ -376,9 +376,9 @@ pub const HOLES_PER_PUBLISHER: usize = 64;
 pub const STRONG_LEASE: Duration = Duration::from_secs(15);
 /// How long a weak proof's poll does (R9).
 pub const WEAK_LEASE: Duration = Duration::from_secs(75);
-/// How long the look at the subscription's attributes does that weak proof needs as well (R9): three that could not be
-/// had in a row may come between.
-pub const ATTESTED_FOR: Duration = Duration::from_secs(660);
+/// How long the look at the subscription's attributes does that weak proof needs as well (R9): two that could not be had in a
+/// row may come between.
+pub const ATTESTED_FOR: Duration = Duration::from_secs(300);
 /// How long after subscribing the weak grade begins.
 pub const WEAK_PROOF_AFTER: Duration = Duration::from_secs(60);
 /// How long past its lease a region stays SUSPECT: 60 s of silence with a strong lease, then DEAD.
@@ -470,16 +470,16 @@ const _: () = assert!(GATHER.as_millis() <= 50, "half of what promise 3 of FRESH
 const _: () = assert!(DELETE_WITHIN.as_millis() + AWS_CALL_WAIT.0.as_millis() < VISIBILITY.as_millis());
 const _: () = assert!(VISIBILITY.as_millis() < RETENTION.as_millis(), "a message that failed comes again");
 const _: () = assert!(
-    ATTEST_EVERY.as_secs() + ATTEST_AGAIN.as_secs() * (1 + 2 + 4) * 3 / 2 < ATTESTED_FOR.as_secs(),
-    "weak proof outlives three failed looks, each followed by its longest wait"
+    ATTEST_EVERY.as_secs() + ATTEST_AGAIN.as_secs() * (1 + 2) * 3 / 2 < ATTESTED_FOR.as_secs(),
+    "weak proof outlives two failed looks, each followed by its longest wait"
 );
 const _: () = assert!(
     ATTEST_FIRST.as_secs() + ATTEST_AGAIN.as_secs() * 3 / 2 < WEAK_PROOF_AFTER.as_secs() + WEAK_LEASE.as_secs(),
     "a new subscription outlives a first look that failed"
 );
 const _: () = assert!(
-    ATTESTED_FLEET.0 * 8 / (7 * ATTEST_EVERY.as_secs()) < ATTESTED_FLEET.1 / 2,
-    "the looks of a fleet (an eighth earlier on average, for jitter) leave half of the calls to others"
+    ATTESTED_FLEET.0 * 8 / (7 * ATTEST_EVERY.as_secs()) < ATTESTED_FLEET.1 * 3 / 4,
+    "the looks of a fleet (an eighth earlier on average, for jitter) leave a quarter of the calls to others"
 );
 const _: () = assert!(TAG_EVERY.as_secs() * 12 < ABANDONED.as_secs(), "no janitor takes a queue that lives");
 const _: () = assert!(AWS_CALL_WAIT.1.as_millis() < AWS_CALL_WAIT.0.as_millis());

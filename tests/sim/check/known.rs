@@ -261,12 +261,12 @@ impl Known {
 }
 
 impl Proven {
-    /// R9, by the truth: strong for 15 s; weak while a poll is not older than 75 s, nor a look than 11 minutes.
+    /// R9, by the truth: strong for 15 s; weak while a poll is not older than 75 s, nor a look than 5 minutes.
     fn leases(&self, at: Duration) -> bool {
         let within = |proof: Option<Duration>, lease: u64| {
             proof.is_some_and(|proof| at <= proof + Duration::from_secs(lease) + Duration::from_millis(200))
         };
-        let weak = within(self.polled, 75) && within(self.attested, 660) && !self.unverified;
+        let weak = within(self.polled, 75) && within(self.attested, 300) && !self.unverified;
         self.subscribed.is_some() && (within(self.published, 15) || weak)
     }
 }
