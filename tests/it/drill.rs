@@ -206,6 +206,7 @@ async fn an_incident_is_worked_through_under_load_and_no_request_fails() {
     a_region_is_taken_out_and_back_in(&drill).await;
     topics_are_paused_and_resumed(&drill).await;
     the_log_is_turned_up_and_down(&drill).await;
+    the_configuration_is_read_anew(&drill).await;
     every_act_is_on_record(&drill).await;
     drill.end().await;
 }
@@ -351,6 +352,27 @@ async fn the_log_is_turned_up_and_down(drill: &Drill) {
     drill.ctl("log info").await;
 }
 
+/// A file with a mistake changes nothing; what an operator did outlives a reload.
+async fn the_configuration_is_read_anew(drill: &Drill) {
+    let file = drill.program.file();
+    let settings = std::fs::read_to_string(&file).unwrap();
+    let (name, soft_ttl) = (drill.world.region(0).name.clone(), "soft_ttl = \"2s\"");
+    drill.ctl(&format!("region drain {name}")).await;
+    std::fs::write(&file, settings.replace(soft_ttl, "soft_ttl = \"soon\"")).unwrap();
+    let refused = drill.run("reload").await;
+    let said = text(&refused.stderr);
+    assert_ne!(refused.status.code(), Some(0), "{}", text(&refused.stdout));
+    assert!(said.contains("nothing was changed") && said.contains("cache.soft_ttl"), "{said}");
+    drill.under_load(100).await;
+    std::fs::write(&file, settings.replace(soft_ttl, "soft_ttl = \"3s\"")).unwrap();
+    let said = drill.ctl("reload").await;
+    assert!(said.contains("cache.soft_ttl") && said.contains("reloaded: 1 change"), "{said}");
+    drill.under_load(200).await;
+    let status = drill.program.json("/status").await;
+    assert_eq!(status["regions"][0]["race"]["drained"], true, "{status}");
+    drill.ctl(&format!("region restore {name}")).await;
+}
+
 /// Each act is told with who did it, and no line shows a key.
 async fn every_act_is_on_record(drill: &Drill) {
     let by = format!("uid {}", rustix::process::geteuid().as_raw());
@@ -363,7 +385,7 @@ async fn every_act_is_on_record(drill: &Drill) {
             *told.entry(line["act"].as_str().unwrap().to_owned()).or_default() += 1;
         }
     }
-    for act in ["purge", "refresh", "reset", "inspect", "drain", "restore", "pause", "resume", "log", "jobs"] {
+    for act in ["purge", "refresh", "reset", "inspect", "drain", "restore", "pause", "resume", "log", "jobs", "reload"] {
         let counted = drill.metric(&format!("nearside_acts_total{{act=\"{act}\",outcome=\"done\"}}")).await;
         assert!(counted > 0 && told[act] >= counted as usize, "{act}: {counted} done, {told:?}");
     }
