@@ -385,7 +385,9 @@ async fn every_act_is_on_record(drill: &Drill) {
             *told.entry(line["act"].as_str().unwrap().to_owned()).or_default() += 1;
         }
     }
-    for act in ["purge", "refresh", "reset", "inspect", "drain", "restore", "pause", "resume", "log", "jobs", "reload"] {
+    for act in
+        ["purge", "refresh", "reset", "inspect", "drain", "restore", "pause", "resume", "log", "jobs", "reload"]
+    {
         let counted = drill.metric(&format!("nearside_acts_total{{act=\"{act}\",outcome=\"done\"}}")).await;
         assert!(counted > 0 && told[act] >= counted as usize, "{act}: {counted} done, {told:?}");
     }
