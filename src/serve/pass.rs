@@ -111,7 +111,9 @@ async fn at_the_floor(
     records: &[(RecordId, Arc<Record>)],
     started: Moment,
 ) -> Result<(Streamed, Option<&'static str>), Failure> {
-    let states = || records.iter().map(|(_, record)| record.snapshot());
+    let begun: Vec<Snapshot> = records.iter().map(|(_, record)| record.snapshot()).collect();
+    // What is announced from now on, this reader came before: he is owed what had been announced when he came (R4, R8).
+    let states = || records.iter().zip(&begun).map(|((_, record), begun)| record.snapshot().announced_by(begun));
     let mut waiting: Vec<Heard> = Vec::new();
     // A region that fails in its turn gives way to one that was heard: so many turns, and no more.
     for _ in 0..sidecar.names.len() {

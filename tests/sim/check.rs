@@ -78,7 +78,6 @@ impl Checker {
             if states(&world.plan, *key, *raw) && *raw > self.known.served[*key] {
                 self.known.served[*key] = *raw;
                 self.known.newest_served[*key].push((answer.ended, *raw));
-                self.known.highest[*key] = self.known.highest[*key].max(world.plan.truth.version(*key, *raw));
             }
         }
         if !self.lenient {
@@ -100,7 +99,9 @@ impl Checker {
     fn check(&mut self, plan: &Plan, answer: &Answer, seen: &Seen, (key, place): (usize, usize)) {
         let known = self.known.told[key].max(self.known.served[key]);
         let told_only = if plan.announces_versions { known } else { self.known.served[key] };
-        if states(plan, key, place) && place < told_only && !self.known.is_doubtful(plan, key, answer.ended) {
+        let anew = begins_anew(plan, key, seen, answer.ended);
+        let doubtful = self.known.is_doubtful(plan, key, answer.ended) || anew;
+        if states(plan, key, place) && place < told_only && !doubtful {
             let (told, served) = (self.known.told[key], self.known.served[key]);
             self.violate(Property::Monotone, answer, Some(key), || {
                 format!("k{key} was shown at place {place}, told {told}, served {served}")
@@ -120,9 +121,13 @@ impl Checker {
         // `Age` counts whole seconds.
         let generated =
             if seen.generated < seen.asked { seen.generated + Duration::from_secs(1) } else { seen.asked };
+        let lately = answer.ended.saturating_sub(Duration::from_secs(61));
+        let wrote_lately = self.known.written[key].iter().any(|own| own.told > lately);
         let stands = |told: Option<usize>| plan.style == Style::Versions && told.is_some_and(|told| place >= told);
         let overdue = |(at, told): &&(Duration, Option<usize>)| {
-            let before = seen.asked < *at || *at < seen.asked && generated < *at;
+            // That a copy is from before it, only who remembers the announcement can tell.
+            let remembered = *at > self.known.lost_slots && !anew && !wrote_lately;
+            let before = seen.asked < *at || remembered && *at < seen.asked && generated < *at;
             *at < answer.began && before && !stands(*told)
         };
         if let Some((fence, _)) = self.known.news[key].iter().rev().find(overdue).copied() {
@@ -334,6 +339,15 @@ fn states(plan: &Plan, key: usize, place: usize) -> bool {
 /// Whether a fault's window, or what follows it, covers this moment.
 fn near(window: &Window, at: Duration) -> bool {
     window.from <= at && at < window.until + RECOVERY
+}
+
+/// Whether what is shown is an old copy of what every region has called absent for a minute, without a version: R6 believes
+/// that, and the record begins anew.
+fn begins_anew(plan: &Plan, key: usize, seen: &Seen, at: Duration) -> bool {
+    let newest = plan.truth.newest(key, at);
+    let since = plan.truth.write_of(key, newest).map_or(Duration::ZERO, |write| plan.truth.last_ingest_of(write));
+    let gone = !plan.truth.is_present(key, newest) && !states(plan, key, newest);
+    gone && since + Duration::from_secs(55) < at && seen.generated < seen.asked
 }
 
 /// Whether a fault puts copies between regions and the sidecar.

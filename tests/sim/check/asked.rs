@@ -78,7 +78,8 @@ impl Checker {
             let alike = (0..REGIONS).all(|region| plan.truth.place_at(region, *key, since) == *place);
             settled && alike && self.known.spoiled[*key].is_none() && self.known.written[*key].is_empty()
         };
-        let odd = |w: &Window| near(w, answer.ended) && (holds_copies(w.fault) || w.fault == Fault::MaxInReply);
+        // A copy from before the RESET brings the older versions back, whenever it comes.
+        let odd = |w: &Window| holds_copies(w.fault) || w.fault == Fault::MaxInReply && near(w, answer.ended);
         if shown.iter().all(is_clean) && !plan.windows.iter().any(odd) {
             self.violate(Property::Converged, answer, None, || "it was reset, and is still labelled".to_owned());
         }
@@ -98,13 +99,21 @@ impl Checker {
         if self.known.written[key].iter().any(|own| own.told >= lately) {
             return;
         }
+        // An absence without a version loses to what is there (R6).
+        let there = |when| plan.truth.is_present(key, plan.truth.place_at(region, key, when));
+        if !there(answer.began) || !there(answer.ended) {
+            return;
+        }
         if place >= announced || at >= answer.began || self.known.told_by[key][seen.region].as_ref().is_some_and(told)
         {
             return;
         }
+        use Fault::{Backup, Duplicate, HourLate, OlderAfterNewer, Replayed, Slow, Suspended};
+        // Who says it again passes for who announces the next.
+        let again = |fault| matches!(fault, Duplicate | HourLate | OlderAfterNewer | Replayed);
         let odd = plan.windows.iter().any(|w| {
             near(w, answer.ended)
-                && (holds_copies(w.fault) || matches!(w.fault, Fault::Backup | Fault::Slow | Fault::Suspended))
+                && (holds_copies(w.fault) || again(w.fault) || matches!(w.fault, Backup | Slow | Suspended))
         });
         let well = (0..=24).all(|n| {
             let before = Duration::from_millis(250 * n);

@@ -53,10 +53,12 @@ pub(crate) struct Known {
     newcomer: [Option<Duration>; REGIONS],
     /// Per record: what was written through the sidecar.
     pub(super) written: Vec<Vec<OwnWrite>>,
-    /// Per record: the highest version that was told or served.
+    /// Per record: the highest version that was told.
     pub(super) highest: Vec<u64>,
     /// Per record: the latest time at which each region told of a change.
     pub(super) told_by: Vec<[Option<Duration>; REGIONS]>,
+    /// When slots of the table of floors were last lost, and what they knew of announcements with them.
+    pub(super) lost_slots: Duration,
     /// Per record: when it was last RESET.
     pub(super) reset: Vec<Option<Duration>>,
     proven: [Proven; REGIONS],
@@ -80,6 +82,7 @@ impl Known {
             written: vec![Vec::new(); keys],
             highest: vec![0; keys],
             told_by: vec![Default::default(); keys],
+            lost_slots: Duration::ZERO,
             reset: vec![None; keys],
             proven: Default::default(),
             spoiled: vec![None; keys],
@@ -146,8 +149,14 @@ impl Known {
         lost && !self.newcomer.iter().take(plan.topics).all(heard)
     }
 
+    /// The table of floors was too small.
+    pub(crate) fn lose_slots(&mut self, at: Duration) {
+        self.forget();
+        self.lost_slots = at;
+    }
+
     /// Floors may have been lost.
-    pub(crate) fn forget(&mut self) {
+    fn forget(&mut self) {
         self.told.fill(0);
         self.served.fill(0);
         self.highest.fill(0);

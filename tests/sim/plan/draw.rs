@@ -155,8 +155,10 @@ fn windows(
             let drawn = |fault: &Fault| suits(*fault, style, proof);
             let mut pool: Vec<Fault> = Fault::ALL.iter().copied().filter(drawn).collect();
             rng.shuffle(&mut pool);
-            pool.truncate(8 + rng.usize(0..5));
+            pool.truncate(9 + rng.usize(0..5));
             // What was announced before a restore, and comes again after it, nobody can tell from what is announced after it.
+            let one_region = pool.contains(&Fault::Backup) && rng.bool();
+            pool.retain(|fault| !(one_region && matches!(fault, Fault::Restored | Fault::Recreated)));
             let restored = pool.iter().any(|fault| matches!(fault, Fault::Restored | Fault::Recreated));
             let again = |fault: &Fault| matches!(fault, Fault::HourLate | Fault::Replayed | Fault::Backup);
             pool.retain(|fault| !(restored && again(fault)));

@@ -57,7 +57,7 @@ impl Run {
             Fault::TableOverflow => {
                 world.fired(window.fault);
                 self.subject.overflow(&world, window.region);
-                lock(&self.shared).checker.known.forget();
+                lock(&self.shared).checker.known.lose_slots(now);
             }
             Fault::EvictedMidFill => {
                 world.fired(window.fault);

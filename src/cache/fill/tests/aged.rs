@@ -196,6 +196,23 @@ async fn a_range_that_no_announcer_answers_is_the_best_of_what_was_heard() {
     world.stop().await;
 }
 
+/// R8: who asks for a part after an announcement is owed it, whatever is announced while he waits.
+#[tokio::test(start_paused = true)]
+async fn a_range_is_held_against_what_was_announced_before_it_and_not_against_what_comes_meanwhile() {
+    let old = || body("5").with("age", "300").into();
+    let world = World::new([(20, old()), (20, old()), (20, old())]);
+    world.live().await;
+    world.announce(A, "x", 6);
+    world.pass(SECOND).await;
+    let again = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        world.announce(B, "x", 7);
+    };
+    let (answer, ()) = tokio::join!(world.get_with(X, "range", "bytes=0-2"), again);
+    assert_eq!(answer.label(), Some("below-floor"), "{answer:?}");
+    world.stop().await;
+}
+
 /// A refusal by one region does not hide what others have, though it is too large to hold.
 #[tokio::test(start_paused = true)]
 async fn a_lone_refusal_loses_to_a_good_reply_that_is_too_large_to_hold() {
