@@ -198,17 +198,18 @@ impl Freshness {
         record.note_read(now);
     }
 
-    /// R1, R15: `region` answered a request that was sent at `sent` with `version` of this record. To be called for every
+    /// R1, R15: `region` answered with `version` of this record, in a reply that was asked for at `made`, or came into being
+    /// then if its `Age` says so. To be called for every
     /// good leg of a race, not only the winner's: a doubted version is settled by a second region.
     pub fn served(
         &self,
         record: &Record,
         version: Version,
         region: RegionId,
-        sent: Moment,
+        made: Moment,
         now: Moment,
     ) -> Vec<Action> {
-        self.records.served(record, version, region, sent, now)
+        self.records.served(record, version, region, made, now)
     }
 
     /// R20: a write of this record was passed on and not refused. `by` is the region that took it, `None` when nobody knows

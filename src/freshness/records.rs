@@ -186,18 +186,18 @@ impl Records {
         actions.extend(refetches.into_iter().map(Action::Refetch));
     }
 
-    /// R1, R15: `region` answered a request that was sent at `sent` with `version`. What was asked for before a RESET is
-    /// from before the restore (R19).
+    /// R1, R15: `region` answered with `version`, in a reply of `made`. What was made before a RESET is from before the
+    /// restore (R19).
     pub(super) fn served(
         &self,
         record: &Record,
         version: Version,
         region: RegionId,
-        sent: Moment,
+        made: Moment,
         now: Moment,
     ) -> Vec<Action> {
         let id = record.id();
-        if self.recalls.reset_since(id, sent) {
+        if self.recalls.reset_since(id, made) {
             return Vec::new();
         }
         self.note(now);

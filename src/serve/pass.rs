@@ -126,8 +126,8 @@ async fn at_the_floor(
             Err(_) => break,
         };
         let now = sidecar.clock.now();
-        note_versions(sidecar, &head, records, sent, now);
         let heard = Heard { sent, generated: verdict::age(&head.headers).map(|age| vote::generated(now, age)), head };
+        note_versions(sidecar, &heard, records, now);
         let now_states: Vec<_> = states().collect();
         if rank(&heard, &now_states) == Rank::Now {
             return Ok((heard.head, doubt(&now_states)));
@@ -154,17 +154,13 @@ fn doubt(records: &[Snapshot]) -> Option<&'static str> {
 }
 
 /// R1: what is passed on was served. A tombstone's version counts as any other (R6).
-fn note_versions(
-    sidecar: &Arc<Sidecar>,
-    head: &Streamed,
-    records: &[(RecordId, Arc<Record>)],
-    sent: Moment,
-    now: Moment,
-) {
+fn note_versions(sidecar: &Arc<Sidecar>, heard: &Heard, records: &[(RecordId, Arc<Record>)], now: Moment) {
+    let Heard { head, sent, generated } = heard;
     let says = said(head.status).is_some() && head.versions.len() == records.len();
     let stated = records.iter().zip(&head.versions).filter(|(_, version)| says && **version != Version::NONE);
+    let made = generated.map_or(*sent, |generated| generated.min(*sent));
     for ((_, record), version) in stated {
-        sidecar.carry_out(sidecar.freshness.served(record, *version, head.region, sent, now));
+        sidecar.carry_out(sidecar.freshness.served(record, *version, head.region, made, now));
     }
 }
 

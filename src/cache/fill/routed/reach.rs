@@ -12,9 +12,10 @@ impl RoutedFill<'_> {
     /// suspect.
     pub(super) fn note_versions(&self, reply: &Reply, versions: &[Version]) {
         let now = self.sidecar.clock.now();
+        let made = verdict::made(reply).min(self.sent.at);
         for ((_, record), version) in self.routing.records().iter().zip(versions) {
             if *version != Version::NONE {
-                let served = self.sidecar.freshness.served(record, *version, reply.region, self.sent.at, now);
+                let served = self.sidecar.freshness.served(record, *version, reply.region, made, now);
                 self.sidecar.carry_out(served);
             }
         }

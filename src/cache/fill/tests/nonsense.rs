@@ -117,6 +117,19 @@ async fn an_announcement_that_was_published_before_a_reset_and_comes_after_it_le
     world.stop().await;
 }
 
+/// R8, R19: a copy that an intermediary took before the restore shows a version from before it.
+#[tokio::test(start_paused = true)]
+async fn an_intermediarys_copy_from_before_a_reset_leaves_no_floor() {
+    let world = World::new([(5, shows(4).into()), (1, shows(9).with("age", "60").into()), (6, shows(4).into())]);
+    world.live().await;
+    world.hear(A, Says::Reset(Scope::All));
+    world.pass(SECOND).await;
+    assert!(is_plain(&world.get(X).await, "4"));
+    world.pass(SECOND).await;
+    assert_eq!(world.floor("x"), 4);
+    world.stop().await;
+}
+
 /// R13, R19: SNS delivers at least once, in any order.
 #[tokio::test(start_paused = true)]
 async fn a_copy_of_a_reset_forgets_no_floor_that_has_risen_since() {
