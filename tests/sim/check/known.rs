@@ -19,6 +19,8 @@ struct Proven {
     attested: Option<Duration>,
     /// What came last could not be verified: that it came proves nothing.
     unverified: bool,
+    /// A heartbeat came: weak proof is over.
+    has_heartbeats: bool,
 }
 
 /// A write that the sidecar passed on, and said so.
@@ -167,7 +169,8 @@ impl Known {
 
     /// A region's subscription was made, or is gone.
     pub(crate) fn subscribed(&mut self, region: usize, at: Option<Duration>) {
-        self.proven[region] = Proven { subscribed: at, ..Proven::default() };
+        let has_heartbeats = self.proven[region].has_heartbeats;
+        self.proven[region] = Proven { subscribed: at, has_heartbeats, ..Proven::default() };
     }
 
     /// A poll succeeded.
@@ -190,6 +193,7 @@ impl Known {
         let proven = &mut self.proven[message.region];
         proven.published = proven.published.max(Some(message.published));
         proven.unverified = false;
+        proven.has_heartbeats |= matches!(message.says, Says::Beat { .. } | Says::Path);
         let newcomer = plan.regions[message.region].publishers as u64;
         if message.numbered.is_some_and(|(name, _)| name / 1_000 % 100 == newcomer) {
             self.newcomer[message.region].get_or_insert(at);
@@ -275,7 +279,8 @@ impl Proven {
         let within = |proof: Option<Duration>, lease: u64| {
             proof.is_some_and(|proof| at <= proof + Duration::from_secs(lease) + Duration::from_millis(200))
         };
-        let weak = within(self.polled, 75) && within(self.attested, 300) && !self.unverified;
+        let is_accepted = !self.unverified && !self.has_heartbeats;
+        let weak = is_accepted && within(self.polled, 75) && within(self.attested, 300);
         self.subscribed.is_some() && (within(self.published, 15) || weak)
     }
 }
