@@ -90,7 +90,7 @@ fn complete(announcement: &Announcement) {
             assert!(typed && keyed);
             assert!(version.is_none_or(|version| (1..=i64::MAX as u64).contains(&version)), "{version:?}");
         }
-        message::Kind::Reload => assert!(typed || !keyed),
+        message::Kind::Reload | message::Kind::Reset => assert!(typed || !keyed),
         message::Kind::Heartbeat { .. } => {}
     }
     if let Some(numbered) = &announcement.numbered {

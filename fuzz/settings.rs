@@ -136,7 +136,7 @@ fn routed(config: &Config) {
             assert!(path.len() + 16 > limits::RECORD_KEY_BYTES / 2, "{path} is unrouted");
             continue;
         };
-        assert!(found.index <= at && found.route.path.matches(&path).is_some());
+        assert!(found.place <= at && found.route.path.matches(&path).is_some());
         assert!(found.records().all(|(kind, key)| !kind.is_empty() && !key.is_empty()));
     }
 }

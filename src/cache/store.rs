@@ -7,7 +7,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use http::{HeaderMap, HeaderName};
 
@@ -167,8 +166,6 @@ pub enum Put {
 /// The store. Shared by reference from all threads.
 pub struct Store {
     kept: Kept,
-    /// What the capacity is on its way to.
-    wanted: AtomicU64,
     index: Arc<Index>,
     released: Box<dyn Fn(RecordId) + Send + Sync>,
     requests: Requests,
@@ -191,14 +188,7 @@ impl Store {
         let index = Arc::new(Index::default());
         let kept = Kept::new(capacity, Arc::clone(&index));
         let invalidated = Invalidations::new();
-        Self {
-            kept,
-            wanted: AtomicU64::new(capacity),
-            index,
-            released: Box::new(released),
-            requests: Requests::default(),
-            invalidated,
-        }
+        Self { kept, index, released: Box::new(released), requests: Requests::default(), invalidated }
     }
 
     /// The header lines of a request that an entry answers, to be kept with it.

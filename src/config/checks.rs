@@ -16,6 +16,7 @@ use super::{Config, IdentityMode, Region, Route, Transport};
 use crate::limits;
 
 mod admin;
+mod signer;
 mod tls;
 
 pub(super) use tls::client_certificate;
@@ -33,7 +34,7 @@ pub(super) fn check(ledger: &mut Ledger, config: &Config) {
     }
     listeners(ledger, config);
     admin::check(ledger, config);
-    signer(ledger, config);
+    signer::check(ledger, config);
     times(ledger, config);
 }
 
@@ -271,39 +272,6 @@ fn listeners(ledger: &mut Ledger, config: &Config) {
 fn clash(one: SocketAddr, other: SocketAddr) -> bool {
     let any = one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() != 0 && one.port() == other.port() && (any || one.ip() == other.ip())
-}
-
-fn signer(ledger: &mut Ledger, config: &Config) {
-    let announcements = &config.announcements;
-    let setting = &schema::ANNOUNCEMENTS_INSECURE_SNS_SIGNER;
-    if let Some(signer) = &announcements.insecure_sns_signer {
-        if announcements.endpoint_url.is_none() && !ledger.is_mistaken(&schema::ANNOUNCEMENTS_ENDPOINT_URL, None) {
-            let what = "certificates of an emulator's signer while messages come from AWS".to_owned();
-            let instead = "remove it, or set announcements.endpoint_url to the emulator too";
-            refuse(ledger, setting, None, what, instead);
-        } else if signer.path() != "/" {
-            let what = "more than an origin".to_owned();
-            refuse(
-                ledger,
-                setting,
-                None,
-                what,
-                "write scheme, host and port only, such as \"http://127.0.0.1:4566\"",
-            );
-        } else {
-            let text = "INSECURE: announcements signed by this origin are believed; never use it outside tests";
-            warn(ledger, setting, None, text.to_owned());
-        }
-    }
-    if !matches!(announcements.transport, Transport::Http { .. }) {
-        for setting in [&schema::ANNOUNCEMENTS_HTTP_LISTEN, &schema::ANNOUNCEMENTS_HTTP_PUBLIC_URL] {
-            let incomplete = ledger.is_mistaken(&schema::ANNOUNCEMENTS_HTTP_LISTEN, None)
-                || ledger.is_mistaken(&schema::ANNOUNCEMENTS_HTTP_PUBLIC_URL, None);
-            if ledger.origins.is_changed(setting, None) && !incomplete {
-                warn(ledger, setting, None, format!("{} has no effect without transport = \"http\"", setting.path()));
-            }
-        }
-    }
 }
 
 fn times(ledger: &mut Ledger, config: &Config) {

@@ -36,6 +36,8 @@ pub(super) enum Change {
 pub(super) struct Kept {
     shards: Box<[RwLock<Shard>]>,
     capacity: AtomicU64,
+    /// What the capacity is on its way to.
+    pub(super) wanted: AtomicU64,
     /// Bytes of all, and of what is established among it; changed under the lock of the shard that they are in.
     weight: AtomicU64,
     established: AtomicU64,
@@ -84,6 +86,7 @@ impl Kept {
         Self {
             shards: (0..limits::STORE_SHARDS).map(|_| RwLock::default()).collect(),
             capacity: AtomicU64::new(capacity),
+            wanted: AtomicU64::new(capacity),
             weight: AtomicU64::new(0),
             established: AtomicU64::new(0),
             turn: AtomicUsize::new(0),

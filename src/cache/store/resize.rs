@@ -9,7 +9,7 @@ impl Store {
     /// May hold `capacity` bytes from now on: more at once; less in steps, so that nobody waits for much to go, until
     /// another size is wanted.
     pub async fn resize(&self, capacity: u64) {
-        self.wanted.store(capacity, Ordering::Relaxed);
+        self.kept.wanted.store(capacity, Ordering::Relaxed);
         loop {
             let next = self.bytes().saturating_sub(limits::GIVEN_UP_STEP).max(capacity);
             self.kept.resize(next);
@@ -19,7 +19,7 @@ impl Store {
                 return;
             }
             tokio::task::yield_now().await;
-            if self.wanted.load(Ordering::Relaxed) != capacity {
+            if self.kept.wanted.load(Ordering::Relaxed) != capacity {
                 return;
             }
         }

@@ -1,0 +1,38 @@
+//! What of `[announcements]` makes no sense together: whose signatures are believed, and settings without effect.
+
+use super::super::settings as schema;
+use super::{Ledger, refuse, warn};
+use crate::config::{Config, Transport};
+
+pub(super) fn check(ledger: &mut Ledger, config: &Config) {
+    let announcements = &config.announcements;
+    let setting = &schema::ANNOUNCEMENTS_INSECURE_SNS_SIGNER;
+    if let Some(signer) = &announcements.insecure_sns_signer {
+        if announcements.endpoint_url.is_none() && !ledger.is_mistaken(&schema::ANNOUNCEMENTS_ENDPOINT_URL, None) {
+            let what = "certificates of an emulator's signer while messages come from AWS".to_owned();
+            let instead = "remove it, or set announcements.endpoint_url to the emulator too";
+            refuse(ledger, setting, None, what, instead);
+        } else if signer.path() != "/" {
+            let what = "more than an origin".to_owned();
+            refuse(
+                ledger,
+                setting,
+                None,
+                what,
+                "write scheme, host and port only, such as \"http://127.0.0.1:4566\"",
+            );
+        } else {
+            let text = "INSECURE: announcements signed by this origin are believed; never use it outside tests";
+            warn(ledger, setting, None, text.to_owned());
+        }
+    }
+    if !matches!(announcements.transport, Transport::Http { .. }) {
+        for setting in [&schema::ANNOUNCEMENTS_HTTP_LISTEN, &schema::ANNOUNCEMENTS_HTTP_PUBLIC_URL] {
+            let incomplete = ledger.is_mistaken(&schema::ANNOUNCEMENTS_HTTP_LISTEN, None)
+                || ledger.is_mistaken(&schema::ANNOUNCEMENTS_HTTP_PUBLIC_URL, None);
+            if ledger.origins.is_changed(setting, None) && !incomplete {
+                warn(ledger, setting, None, format!("{} has no effect without transport = \"http\"", setting.path()));
+            }
+        }
+    }
+}
