@@ -185,6 +185,7 @@ impl Reloader {
         sidecar.freshness.tune(&config.freshness);
         self.current.store(sidecar.clone());
         self.newest.replace(super::at_once(sidecar));
+        sidecar.fills.forget_errors();
         self.admits.store(Arc::new(Admits::of(&config.listen)));
         sidecar.watch_credentials();
         self.connections.resize(config.listen.max_connections, tasks);

@@ -43,12 +43,14 @@ struct Flight {
     generation: Generation,
     /// Regions are asked past any cache before them.
     end_to_end: bool,
+    /// Whose settings and credentials it asks with ([`Sidecar::reading`]).
+    reading: u64,
 }
 
 impl Flight {
-    fn of(ask: &Ask) -> Self {
+    fn of(sidecar: &Sidecar, ask: &Ask) -> Self {
         let end_to_end = if is_on(Rule::R3) { ask.is_end_to_end() } else { ask.no_cache };
-        Self { key: ask.key.clone(), generation: ask.generation(), end_to_end }
+        Self { key: ask.key.clone(), generation: ask.generation(), end_to_end, reading: sidecar.reading }
     }
 }
 
@@ -124,6 +126,11 @@ impl Fills {
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What failed moments ago is asked for again: the settings have changed.
+    pub fn forget_errors(&self) {
+        self.errors.forget_all();
+    }
+
     /// How many fills are under way.
     pub fn under_way(&self) -> usize {
         self.under_way.load(Ordering::Relaxed)
@@ -187,7 +194,7 @@ impl Fills {
 
     /// Joins or begins for a reader who `arrived` then, without waiting.
     fn board(&self, sidecar: &Arc<Sidecar>, ask: Ask, arrived: u64) -> Boarding {
-        let flight = Flight::of(&ask);
+        let flight = Flight::of(sidecar, &ask);
         let mut shard = self.shard(&flight);
         // What is asked end to end is as good for who did not ask for that.
         let better = Flight { end_to_end: true, ..flight.clone() };
@@ -227,7 +234,7 @@ impl Fills {
         let (sender, landing) = watch::channel(None);
         let pilot = Pilot {
             sidecar: sidecar.clone(),
-            flight: Flight::of(ask),
+            flight: Flight::of(sidecar, ask),
             sender,
             purpose: ask.purpose,
             shared: shared.is_some(),
@@ -288,7 +295,7 @@ impl Pilot {
         match &filled {
             Filled::Got(_) => fills.errors.forget(&self.flight.key),
             Filled::Failed(failed) if failed.below_floor => {}
-            _ if self.purpose == Purpose::Background => {}
+            _ if self.purpose == Purpose::Background || !self.sidecar.is_newest() => {}
             failed => fills.errors.note(&self.flight.key, self.flight.generation, failed, self.sidecar.clock.now()),
         }
         self.clear();

@@ -40,6 +40,8 @@ pub type Current = ArcSwap<Sidecar>;
 pub struct Sidecar {
     /// The settings.
     pub config: Config,
+    /// How often they had been read anew.
+    pub reading: u64,
     /// Who is let in.
     pub door: Arc<Door>,
     /// Which path is which route's.
@@ -175,6 +177,7 @@ impl Sidecar {
         let store = Arc::new(Store::new(capacity, move |record| released.release(record)));
         let Guarded { credentials, door } = Guarded::read(&config, &bodies)?;
         let sidecar = Arc::new(Self {
+            reading: 0,
             door,
             router: Router::new(&config.service),
             keyring: Arc::new(Keyring::new(&config.service)),
@@ -215,6 +218,7 @@ impl Sidecar {
         let regions = self.regions.renewed(&config.race, origin);
         Ok(Arc::new(Self {
             config,
+            reading: self.reading + 1,
             door,
             router,
             keyring: self.keyring.clone(),
@@ -262,8 +266,17 @@ impl Sidecar {
         current
     }
 
+    /// Whether no reload has put another in its place.
+    pub fn is_newest(&self) -> bool {
+        let current = self.current.get().and_then(Weak::upgrade);
+        current.is_none_or(|current| current.load().reading == self.reading)
+    }
+
     /// The sidecar as the newest configuration has it; itself where nobody keeps one.
     pub fn newest(self: &Arc<Self>) -> Arc<Self> {
         self.current.get().and_then(Weak::upgrade).map_or_else(|| self.clone(), |current| current.load_full())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -142,7 +142,7 @@ async fn a_region_behind_a_private_ca_answers_only_with_that_cas_file() {
     assert!(line["error"].as_str().unwrap().contains("invalid peer certificate"), "{line}");
     let done = program.reload(&region.settings(&ca(&own))).await;
     assert_eq!(done["outcome"], "applied", "{done}");
-    assert_eq!(status(&program, "two").await, 200);
+    assert_eq!(status(&program, "one").await, 200);
 }
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn a_region_that_demands_a_certificate_is_shown_the_sidecars() {
     let certificate = authority.write_client();
     let done = program.reload(&region.settings(&client(&authority))).await;
     assert_eq!(done["outcome"], "applied", "{done}");
-    assert_eq!(status(&program, "two").await, 200);
+    assert_eq!(status(&program, "one").await, 200);
     assert_eq!(region.shown.lock().unwrap().last().unwrap().as_ref(), Some(&certificate));
 }
 

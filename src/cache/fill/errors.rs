@@ -58,6 +58,11 @@ impl Errors {
         })
     }
 
+    /// None from now on.
+    pub(super) fn forget_all(&self) {
+        *self.known() = Known::default();
+    }
+
     /// Remembers a failure: a second the first time, twice as long each time in a row, five seconds at most. What has
     /// no room is not remembered.
     pub(super) fn note(&self, key: &Key, generation: Generation, filled: &Filled, now: Moment) {
