@@ -27,8 +27,8 @@ pub fn put(shown: &Shown, names: &[String], out: &mut Vec<u8>) -> Option<Bytes> 
     if !silent {
         put_line("content-length", itoa::Buffer::new().format(content.body_len()).as_bytes(), out);
     }
-    for cookie in cookies.values() {
-        put_line("set-cookie", cookie.as_bytes(), out);
+    if !cookies.is_empty() {
+        cookies.values().for_each(|cookie| put_line("set-cookie", cookie.as_bytes(), out));
     }
     if let Some(age) = age {
         put_line("age", itoa::Buffer::new().format(*age).as_bytes(), out);

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use crate::cache::entry::Entry;
 use crate::cache::key::{AcceptEncoding, Key};
@@ -172,10 +172,16 @@ fn unkeyed(route: &Route) -> impl Iterator<Item = HeaderName> {
 
 /// Whether a reply is the same for all whose requests have its key: by its `Vary`, a region may give another one only for
 /// headers that are in the key, or that never reach a region.
-pub fn is_for_all(entry: &Entry, route: &Route) -> bool {
-    let lines = entry.content.lines().filter(|(name, _)| *name == header::VARY.as_str()).map(|(_, line)| line);
-    let varies_by = policy::storing::nominated_by(lines);
-    varies_by.is_some_and(|names| unkeyed(route).all(|name| !names.contains(&name)))
+///
+/// `entry` is what was made of `reply`: after a 304 it says more.
+pub fn is_for_all(reply: &Reply, entry: &Entry, route: &Route) -> bool {
+    let varies_by = if reply.status == StatusCode::NOT_MODIFIED {
+        let lines = entry.content.lines().filter(|(name, _)| *name == header::VARY.as_str());
+        policy::storing::nominated_by(lines.map(|(_, line)| line))
+    } else {
+        policy::storing::nominated(&reply.headers)
+    };
+    varies_by.is_some_and(|names| names.is_empty() || unkeyed(route).all(|name| !names.contains(&name)))
 }
 
 /// The cookies that a reply brings the caller whose request it answers. What a region sets for the sidecar's own

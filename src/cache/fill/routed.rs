@@ -173,7 +173,7 @@ impl RoutedFill<'_> {
         let Hold::Routed(routed) = &entry.hold else { return self.got(entry, winner, false) };
         let shows: Vec<_> = routed.shows.iter().map(|shown| (&*shown.record, shown.version)).collect();
         let stored = self.storable(winner)
-            && is_for_all(&entry, self.route)
+            && is_for_all(&winner.reply, &entry, self.route)
             && standing::admits(self.sent, &shows)
             && matches!(self.sidecar.store.put(self.ask.key.as_ref(), &entry), Put::Stored);
         self.got(entry, winner, stored)
@@ -227,7 +227,7 @@ impl RoutedFill<'_> {
             Some(Label::BelowFloor) => Some(BELOW_FLOOR),
             None => self.is_doubted().then_some(FLOOR_ESCAPED),
         };
-        let shareable = !private && is_for_all(&entry, self.route);
+        let shareable = !private && is_for_all(&winner.reply, &entry, self.route);
         let (fwd_status, cookies) = (winner.reply.status.as_u16(), cookies(&winner.reply, self.route));
         Got { entry, fwd_status, stored, shareable, label, cookies }
     }
