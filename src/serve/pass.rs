@@ -115,16 +115,19 @@ async fn at_the_floor(
     // What is announced from now on, this reader came before: he is owed what had been announced when he came (R4, R8).
     let states = || records.iter().zip(&begun).map(|((_, record), begun)| record.snapshot().announced_by(begun));
     let mut waiting: Vec<Heard> = Vec::new();
+    let mut announcers_first = true;
     // A region that fails in its turn gives way to one that was heard: so many turns, and no more.
     for _ in 0..sidecar.names.len() {
         let heard: RegionSet = waiting.iter().map(|it| it.head.region).collect();
         let sent = sidecar.clock.now();
-        let passed = sidecar.regions.pass(request.clone(), heard_or_behind(heard, states())).await;
-        let head = match passed {
+        let avoid = if announcers_first { heard_or_behind(heard, states()) } else { heard };
+        let head = match sidecar.regions.pass(request.clone(), avoid).await {
             Ok(head) => head,
             Err(failure) if waiting.is_empty() => return Err(failure),
             Err(_) => break,
         };
+        // Those who come first did not answer.
+        announcers_first &= !avoid.contains(head.region);
         let now = sidecar.clock.now();
         let heard = Heard { sent, generated: verdict::age(&head.headers).map(|age| vote::generated(now, age)), head };
         note_versions(sidecar, &heard, records, now);

@@ -99,7 +99,7 @@ impl Checker {
     fn check(&mut self, plan: &Plan, answer: &Answer, seen: &Seen, (key, place): (usize, usize)) {
         let known = self.known.told[key].max(self.known.served[key]);
         let told_only = if plan.announces_versions { known } else { self.known.served[key] };
-        let anew = begins_anew(plan, key, seen, answer.ended);
+        let anew = begins_anew(plan, (key, place), seen, answer.ended);
         let doubtful = self.known.is_doubtful(plan, key, answer.ended) || anew;
         if states(plan, key, place) && place < told_only && !doubtful {
             let (told, served) = (self.known.told[key], self.known.served[key]);
@@ -121,12 +121,10 @@ impl Checker {
         // `Age` counts whole seconds.
         let generated =
             if seen.generated < seen.asked { seen.generated + Duration::from_secs(1) } else { seen.asked };
-        let lately = answer.ended.saturating_sub(Duration::from_secs(61));
-        let wrote_lately = self.known.written[key].iter().any(|own| own.told > lately);
         let stands = |told: Option<usize>| plan.style == Style::Versions && told.is_some_and(|told| place >= told);
         let overdue = |(at, told): &&(Duration, Option<usize>)| {
             // That a copy is from before it, only who remembers the announcement can tell.
-            let remembered = *at > self.known.lost_slots && !anew && !wrote_lately;
+            let remembered = *at > self.known.lost_slots && !anew;
             let before = seen.asked < *at || remembered && *at < seen.asked && generated < *at;
             *at < answer.began && before && !stands(*told)
         };
@@ -341,13 +339,25 @@ fn near(window: &Window, at: Duration) -> bool {
     window.from <= at && at < window.until + RECOVERY
 }
 
-/// Whether what is shown is an old copy of what every region has called absent for a minute, without a version: R6 believes
-/// that, and the record begins anew.
-fn begins_anew(plan: &Plan, key: usize, seen: &Seen, at: Duration) -> bool {
-    let newest = plan.truth.newest(key, at);
-    let since = plan.truth.write_of(key, newest).map_or(Duration::ZERO, |write| plan.truth.last_ingest_of(write));
-    let gone = !plan.truth.is_present(key, newest) && !states(plan, key, newest);
-    gone && since + Duration::from_secs(55) < at && seen.generated < seen.asked
+/// Whether what is shown is a copy from before every region called the record absent for a minute, without a version: R6
+/// believes that, and the record begins anew.
+fn begins_anew(plan: &Plan, (key, place): (usize, usize), seen: &Seen, at: Duration) -> bool {
+    let truth = &plan.truth;
+    if seen.generated >= seen.asked {
+        return false;
+    }
+    // Since when all have called it absent, whichever absence it was.
+    let mut gone: Option<Duration> = None;
+    for place in place..=truth.newest(key, at) {
+        let ingested = truth.write_of(key, place).map_or(Duration::ZERO, |write| truth.last_ingest_of(write));
+        let until = truth.write_of(key, place + 1).map_or(at, |write| write.at.min(at));
+        let absent = !truth.is_present(key, place) && !states(plan, key, place);
+        gone = absent.then(|| gone.unwrap_or(ingested));
+        if gone.is_some_and(|since| since + Duration::from_secs(55) < until) {
+            return true;
+        }
+    }
+    false
 }
 
 /// Whether a fault puts copies between regions and the sidecar.

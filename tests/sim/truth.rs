@@ -135,7 +135,8 @@ impl Truth {
 
     /// The write that led to `place`, if it was one.
     pub(crate) fn write_of(&self, key: usize, place: usize) -> Option<&Write> {
-        place.checked_sub(1).map(|index| &self.writes[self.by_key[key][index]])
+        let write = self.by_key[key].get(place.checked_sub(1)?)?;
+        Some(&self.writes[*write])
     }
 
     /// The version of a place; of the start's too.

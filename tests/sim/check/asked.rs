@@ -92,8 +92,8 @@ impl Checker {
             return;
         }
         let Some((region, at, announced)) = self.known.announcer[key] else { return };
-        // Who told of any change lately may have told of this one, for all that is known.
-        let lately = answer.began.saturating_sub(Duration::from_secs(61));
+        // Who told of any change lately may have told of this one, for all that is known: up to a minute after another did.
+        let lately = answer.began.saturating_sub(Duration::from_secs(61) * REGIONS as u32);
         let told = |told: &Duration| *told >= lately;
         // Who took a write counts as having announced it (R20), though what he shows may lag.
         if self.known.written[key].iter().any(|own| own.told >= lately) {

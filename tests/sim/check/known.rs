@@ -242,6 +242,7 @@ impl Known {
     fn ordered(&mut self, plan: &Plan, reach: Reach, at: Duration) {
         for key in reach.keys(plan.truth.keys()) {
             self.reloaded[key] = true;
+            self.highest[key] = 0;
             self.news[key].push((at, None));
         }
     }
@@ -267,7 +268,10 @@ impl Known {
     pub(crate) fn spoil(&mut self, plan: &Plan, window: &Window, version: u64, said: bool) {
         // Of one that could be true, an ordinary change after its floor was dropped.
         let over = if version < 1 << 60 { window.from + DROPPED } else { window.until };
-        let lasting = said && !plan.announces_versions || plan.windows.iter().any(|window| loses(window.fault));
+        // R15 asks what races bring, and of what is too large to hold they bring nothing.
+        let unasked = plan.is_large(window.key);
+        let lost = plan.windows.iter().any(|window| loses(window.fault));
+        let lasting = said && !plan.announces_versions || lost || unasked;
         let until = if lasting { Duration::MAX } else { over + RECOVERY };
         self.spoiled[window.key] = self.spoiled[window.key].max(Some(until));
     }

@@ -33,7 +33,9 @@ impl RoutedFill<'_> {
             self.routing.records().iter().for_each(|(id, record)| self.sidecar.freshness.agreed(*id, record));
         }
         let Some(best) = tally.best.as_ref().filter(|best| best.label == Some(Label::BelowFloor)) else { return };
-        let records = self.routing.snapshots();
+        // As the race judges: by what had been announced when it began.
+        let now_and_then = self.routing.snapshots().into_iter().zip(&self.sent.fence);
+        let records: Vec<_> = now_and_then.map(|(now, then)| now.announced_by(then)).collect();
         let is_old = |reply: &Reply| verdict::is_from_before(reply, &records);
         if is_old(&best.reply) {
             return;
