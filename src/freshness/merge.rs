@@ -126,11 +126,7 @@ fn change_unversioned(state: &mut Snapshot, said: Announced, rules: Rules, now: 
         let alike = !state.at_floor && marker.deleted == said.deleted;
         alike && !marker.regions.contains(said.region) && now.since(marker.at) <= rules.worst_lag
     });
-    // Nothing shows that another region's announcement is of what was written here: who took that goes on speaking first (R20).
-    let regions = match same {
-        Some(marker) if state.written && !said.written => marker.regions,
-        joined => joined.map_or(RegionSet::EMPTY, |marker| marker.regions).with(said.region),
-    };
+    let regions = same.map_or(RegionSet::EMPTY, |marker| marker.regions).with(said.region);
     state.marker = Some(Marker { regions, at: now, deleted: said.deleted });
     state.at_floor = false;
     if said.deleted {

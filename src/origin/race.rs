@@ -238,8 +238,8 @@ impl Race {
         if settles && self.late_at.is_none() {
             // Who wrote it is likely to read it, and must not get what was there before.
             let taken = self.standard.writers().0 & self.missing.0 != 0;
-            let until = if taken { self.deadline } else { now + self.regions.patience(self.missing) };
-            self.late_at = Some(until);
+            let patience = if taken { limits::LATE_LEG_WAIT } else { self.regions.patience(self.missing) };
+            self.late_at = Some(now + patience);
         }
         let no_resort = best.is_some() || self.skipped.is_empty();
         match (self.late_at, best) {
