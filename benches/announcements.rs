@@ -90,6 +90,7 @@ impl World {
             Arc::new(Remembered::new()),
             self.sidecar.clock.clone(),
             metrics,
+            self.sidecar.observed.clone(),
             Box::new(|actions| drop(black_box(actions))),
         )
     }

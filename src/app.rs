@@ -29,6 +29,7 @@ use crate::cache::capacity::Memory;
 use crate::cache::fill::audit;
 use crate::cache::key::Seed;
 use crate::clock::Clock;
+use crate::config::scope::Origins;
 use crate::config::{Config, Transport};
 use crate::freshness::event::Event;
 use crate::listener::hits::{AtOnce, Newest};
@@ -42,6 +43,8 @@ use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
 
 mod actions;
+pub mod doctor;
+mod findings;
 mod memory;
 mod overview;
 pub mod process;
@@ -131,6 +134,7 @@ pub async fn start_with(config: Config, instead: Instead) -> Result<App, StartEr
         return Err(error);
     }
     watch::start(&app.sidecar, &app.reloader);
+    findings::start(&app.sidecar);
     tracing::info!(
         service = %app.sidecar.config.service.name,
         regions = app.sidecar.names.len(),
@@ -201,6 +205,7 @@ fn open(
     let newest_at_once = Arc::new(Newest::new(at_once(&sidecar)));
     let connections = Permits::new(sidecar.config.listen.max_connections);
     let last_reload = Arc::new(ArcSwapOption::empty());
+    let remarks = Arc::new(ArcSwap::from_pointee(remarks_of(source.as_ref().map(|source| &source.origins))));
     let reception = Reception {
         tasks: tasks.clone(),
         clock: sidecar.clock.clone(),
@@ -223,7 +228,7 @@ fn open(
     }
     let unix = unix.map(|socket| socket.path.clone());
     let pages = Pages {
-        status: overview::source(&sidecar, &ending, &connections, &last_reload),
+        status: overview::source(&sidecar, &ending, &connections, &last_reload, &remarks),
         metrics: sidecar.metrics.clone(),
         admits: Arc::new(ArcSwap::from_pointee(admin::Admits::of(&sidecar.config.listen))),
         acts: Acts::new(sidecar.clone(), access),
@@ -239,6 +244,7 @@ fn open(
         connections,
         ending: ending.clone(),
         last: last_reload,
+        remarks,
         http,
         source,
         acts: acts.clone(),
@@ -246,6 +252,11 @@ fn open(
     });
     acts.set_reload(reload::act(&reloader));
     App { tcp, unix, admin, sidecar, acts, reloader, current, ending }
+}
+
+/// What is allowed in the settings and probably not meant, a line each.
+fn remarks_of(origins: Option<&Origins>) -> Vec<String> {
+    origins.iter().flat_map(|origins| &origins.warnings).map(ToString::to_string).collect()
 }
 
 /// What `sidecar` answers without hyper.

@@ -21,6 +21,8 @@ mod bench;
 mod check;
 mod commands;
 mod ctl;
+mod doctor;
+mod explain;
 mod paint;
 
 use commands::{order_world, probe, publish_heartbeats, remove_abandoned, run_sidecar, run_world};
@@ -46,9 +48,18 @@ pub enum Command {
                             NEARSIDE__CACHE__TTL=2h nearside run --config nearside.toml")]
     Run(ConfigArgs),
     /// Show the effective settings and where each came from, or every mistake
-    #[command(after_help = "Example:\n  nearside check --config nearside.toml\n\n\
+    #[command(after_help = "Examples:\n  nearside check --config nearside.toml\n  \
+                            nearside check --config nearside.toml --announcement message.json --path /v1/contexts/acme\n\n\
                             The settings go to standard output as TOML, warnings and mistakes to standard error.")]
     Check(CheckArgs),
+    /// Ask the regions and listen to their topics for a while: what fits, what does not, and what to write instead
+    #[command(after_help = "Example:\n  nearside doctor --config nearside.toml --path /v1/contexts/acme/limits\n\n\
+                            It makes subscriptions of its own and removes them. Change the record meanwhile: then it sees whether \
+                            announcements reach what is read. Exit code 1 when something is wrong.")]
+    Doctor(doctor::DoctorArgs),
+    /// Show what a path is to the sidecar: its route and records, what goes along, and what is stored for it
+    #[command(after_help = "Example:\n  nearside explain /v1/contexts/acme/limits --config nearside.toml")]
+    Explain(explain::ExplainArgs),
     /// Run regions, topics and a sidecar on this machine, and show what it does
     #[command(after_help = "Example:\n  nearside dev\n  nearside dev put greeting '{\"hello\":\"world\"}'\n  \
                             nearside dev chaos us-east-1 slow 5s\n  nearside dev chaos us-east-1 reset")]
@@ -98,6 +109,12 @@ pub struct CheckArgs {
     /// Do not look at the files that the settings name, for a pipeline where the secrets are not
     #[arg(long)]
     pub without_files: bool,
+    /// Say what this message of a topic would do: a file with the announcement as it is published, JSON or base64
+    #[arg(long, value_name = "FILE")]
+    pub announcement: Option<PathBuf>,
+    /// Say what it would do to what is stored for this path
+    #[arg(long, value_name = "PATH", requires = "announcement", value_parser = doctor::path)]
+    pub path: Option<String>,
 }
 
 /// `nearside dev`
@@ -227,6 +244,8 @@ pub fn execute(cli: Cli) -> ExitCode {
             told(read()).and_then(|(config, origins)| run_sidecar(config, origins, read))
         }
         Command::Check(args) => check::check(args),
+        Command::Doctor(args) => doctor::doctor(args),
+        Command::Explain(args) => explain::explain(&args),
         Command::Dev(DevArgs { command: Some(command), .. }) => order_world(command),
         Command::Dev(args) => run_world(args),
         Command::Health(args) => health(args),

@@ -20,6 +20,8 @@ mod tree;
 mod value;
 mod variables;
 
+pub use value::check_filter;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;

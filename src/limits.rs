@@ -29,6 +29,8 @@ pub const ROUTES: usize = 256;
 pub const PEM_BYTES: u64 = MIB as u64;
 /// How often files of secrets and certificates are looked at.
 pub const WATCH_EVERY: Duration = Duration::from_secs(1);
+/// Files that a reload reads are read within this, or the operator is told that they are not.
+pub const RELOAD_WITHIN: Duration = Duration::from_secs(10);
 /// Records whose entries are looked at before others run, when a reload took a route away.
 pub const FORGOTTEN_AT_ONCE: usize = 64;
 /// Record types that a process tells apart, those of routes that reloads took away included.

@@ -171,7 +171,11 @@ fn refused(refusal: Refusal) -> StatusCode {
 }
 
 fn none_answered(asked: Vec<Attempted>) -> Response<Body> {
-    let detail = "no region gave an answer that could be passed on; retry shortly";
+    let drained = !asked.is_empty() && asked.iter().all(|leg| leg.outcome == Failure::Drained.word());
+    let detail = match drained {
+        true => "the sidecar's operator has taken every region out of use (nearside ctl region restore ends that)",
+        false => "no region gave an answer that could be passed on; retry shortly",
+    };
     if asked.iter().all(|leg| leg.blame == Blame::NotAsked) {
         return Problem::new(StatusCode::SERVICE_UNAVAILABLE, "no-region-asked", detail)
             .asked(asked)

@@ -52,13 +52,17 @@ pub async fn decide(sidecar: &Arc<Sidecar>, admitted: Admitted, asking: Asking) 
     let matched = sidecar.router.find(admitted.path());
     let is_cached = asking.is_cached && matches!(admitted.method, Method::GET | Method::HEAD);
     if !is_cached || !admitted.body.is_empty() {
+        matched.iter().for_each(|matched| matched.counts.miss());
         return pass::pass(sidecar, &admitted, matched.as_ref()).boxed().await;
     }
     match matched {
         Some(matched) => routed(sidecar, &admitted, asking, &matched).await,
         None if unrouted::is_cached(sidecar, admitted.path()) => unrouted::serve(sidecar, &admitted, asking).await,
         None if asking.wish.only_if_cached => Outcome::NotStored,
-        None => pass::pass(sidecar, &admitted, None).boxed().await,
+        None => {
+            sidecar.router.resembled(admitted.path()).for_each(|route| sidecar.observed.resembled(route));
+            pass::pass(sidecar, &admitted, None).boxed().await
+        }
     }
 }
 
@@ -74,7 +78,9 @@ pub fn stored(sidecar: &Arc<Sidecar>, head: Head<'_>, asking: &mut Asking) -> Op
         Some(matched) => {
             let key = asking.key(sidecar, &mut buffer, head, &matched);
             let entry = sidecar.store.get(key).filter(|entry| sidecar.suits(asking, entry, now))?;
-            sidecar.hit(head, asking, key, &entry, now).ok()
+            let shown = sidecar.hit(head, asking, key, &entry, now).ok()?;
+            matched.counts.hit();
+            Some(shown)
         }
         None if sidecar.config.cache.unrouted == Unrouted::Pass => None,
         None => {
@@ -96,19 +102,27 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, mut asking: Asking,
     // A limit on the age holds for what comes from an intermediary as well.
     let no_cache = wish.no_cache || wish.max_age.is_some();
     let suits = stored.as_ref().is_none_or(|entry| sidecar.suits(&asking, entry, now));
-    let ask = |stored: Option<Arc<Entry>>| Ask {
-        key: key.to_key(),
-        request: Arc::new(fill::ask::routed_request(admitted, route)),
-        of: Of::Route(sidecar.routing(matched, now)),
-        previous: stored,
-        purpose: Purpose::Foreground,
-        no_cache,
-        alone: wish.no_store,
+    let ask = |stored: Option<Arc<Entry>>| {
+        let request = fill::ask::routed_request(admitted, route);
+        Ask {
+            key: key.to_key(),
+            dropped: fill::ask::dropped(admitted, &request),
+            request: Arc::new(request),
+            of: Of::Route(sidecar.routing(matched, now)),
+            previous: stored,
+            purpose: Purpose::Foreground,
+            no_cache,
+            alone: wish.no_store,
+        }
     };
     if let (Some(entry), true) = (&stored, suits) {
         match sidecar.hit(admitted.head(), &asking, key, entry, now) {
-            Ok(shown) => return Outcome::Shown(shown),
+            Ok(shown) => {
+                matched.counts.hit();
+                return Outcome::Shown(shown);
+            }
             Err(Some(Use::Below)) if sidecar.is_in_grace(entry, now) => {
+                matched.counts.stale();
                 sidecar.fills.begin(sidecar, ask(stored.clone()));
                 sidecar.metrics.stale("grace");
                 let horizon = sidecar.freshness.horizon();
@@ -143,6 +157,7 @@ async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, mut asking: Asking,
             sidecar.failed(admitted, stored, &failed, share, fwd)
         }
     };
+    telling::count_asked(matched.counts, &outcome);
     sidecar.count_miss(&outcome, started);
     outcome
 }

@@ -31,6 +31,7 @@ use crate::telemetry::metrics::Metrics;
 
 pub mod acts;
 pub mod audit;
+pub mod findings;
 pub mod health;
 pub mod host;
 mod index;
@@ -139,6 +140,9 @@ pub async fn serve(listener: Listener, pages: Pages, tasks: Tasks) {
     }
 }
 
+/// What `/livez` says: who asks knows by it that this is the admin side.
+pub const ALIVE: &str = "alive\n";
+
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 async fn accept(
@@ -183,7 +187,7 @@ fn router(pages: Pages, reached: Reached) -> Router {
     let ours = (pages.clone(), reached);
     Router::new()
         .route("/", get(index_page))
-        .route("/livez", get(|| async { "alive\n" }))
+        .route("/livez", get(|| async { ALIVE }))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .route("/status", get(status))

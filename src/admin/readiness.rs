@@ -272,7 +272,7 @@ mod tests {
         let topics = RegionSet::first(regions.len());
         let mut conditions = Conditions { topics, ..quiet() };
         change(&mut conditions);
-        readiness(&Horizon { regions: regions.to_vec() }, NOW, &conditions)
+        readiness(&Horizon { regions: regions.to_vec(), ..Horizon::default() }, NOW, &conditions)
     }
 
     #[test]
@@ -331,7 +331,7 @@ mod tests {
         let (names, unfetched) = (["eu".to_owned()], Rejected::Unfetched(Unfetched::Status(503)));
         let told = |heard: Heard| {
             let conditions = Conditions { heard: &[heard], ..quiet() };
-            let verdict = readiness(&Horizon { regions: vec![suspect] }, NOW, &conditions);
+            let verdict = readiness(&Horizon { regions: vec![suspect], ..Horizon::default() }, NOW, &conditions);
             assert_eq!(verdict.state, State::Degraded);
             verdict.lines(&names).split_off(1).join("\n")
         };

@@ -10,6 +10,7 @@ use serde::Serialize;
 use url::Url;
 
 use super::audit::AuditStatus;
+use super::findings::{Check, Finding};
 use super::readiness::{Conditions, Heard, State, lapsed, proof_age, readiness};
 use crate::clock::{Moment, Wall};
 use crate::config::{Config, Region, Transport};
@@ -76,6 +77,12 @@ pub struct Facts<'a> {
     pub audit: AuditStatus,
     /// The last reload.
     pub reload: Option<ReloadStatus>,
+    /// What does not fit.
+    pub findings: Vec<Finding>,
+    /// What the settings were read with besides mistakes, a line each.
+    pub remarks: Vec<String>,
+    /// Each route's path, and its requests by outcome.
+    pub routes: Vec<(String, [(&'static str, u64); 3])>,
 }
 
 /// How a reload of the configuration ended.
@@ -128,6 +135,10 @@ pub struct Status {
     pub insecure: Vec<String>,
     /// What somebody should look at although it is no reason yet, a line each.
     pub warnings: Vec<String>,
+    /// What of the configuration does not fit the service, and what to write instead.
+    pub findings: Vec<Finding>,
+    #[serde(skip)]
+    routes: Vec<(String, [(&'static str, u64); 3])>,
 }
 
 /// One region in `/status`.
@@ -206,6 +217,11 @@ impl Status {
             warnings.append(&mut lines(false));
             reasons = lines(true);
         }
+        // That one is a reason already.
+        for finding in facts.findings.iter().filter(|finding| finding.check != Check::Unverified) {
+            let lines = if finding.check.touches_freshness() { &mut reasons } else { &mut warnings };
+            lines.push(finding.line());
+        }
         Self {
             version: env!("CARGO_PKG_VERSION"),
             service: config.service.name.clone(),
@@ -227,6 +243,8 @@ impl Status {
             tasks: facts.tasks.clone(),
             insecure: insecure(config),
             warnings,
+            findings: facts.findings.clone(),
+            routes: facts.routes.clone(),
         }
     }
 
@@ -243,6 +261,9 @@ impl Status {
             cache_capacity: self.cache.capacity_bytes,
             connections: self.connections,
             tasks: self.tasks.clone(),
+            routes: self.routes.clone(),
+            findings: self.findings.iter().map(|finding| finding.check.word()).collect(),
+            checks: Check::ALL.iter().map(|check| check.word()).collect(),
         }
     }
 }
@@ -355,7 +376,7 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 fn warnings(facts: &Facts<'_>) -> Vec<String> {
-    let mut lines = Vec::new();
+    let mut lines = facts.remarks.clone();
     if facts.metrics.totals().identity_churn > 0 {
         let advice = "many identities read the same record: callers seem to mint a token per request, and never hit; \
                       give the route `identity = \"sidecar\"` with credentials of the sidecar's own";

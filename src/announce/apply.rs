@@ -17,6 +17,7 @@ use crate::freshness::event::{Action, Event, Says, Scope};
 use crate::freshness::words::{RegionId, Version};
 use crate::identity::Keyring;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::observed::Observed;
 use crate::telemetry::ration::Ration;
 
 /// [`Freshness::step`](crate::freshness), as `app` wires it.
@@ -72,6 +73,7 @@ pub struct Applier {
     remembered: Arc<Remembered>,
     clock: Clock,
     metrics: Arc<Metrics>,
+    observed: Arc<Observed>,
     sink: ActionSink,
     stopped: AtomicBool,
     undecodable: Ration,
@@ -85,10 +87,11 @@ impl Applier {
         remembered: Arc<Remembered>,
         clock: Clock,
         metrics: Arc<Metrics>,
+        observed: Arc<Observed>,
         sink: ActionSink,
     ) -> Self {
         let (stopped, undecodable) = (AtomicBool::new(false), Ration::new());
-        Self { step, keyring, remembered, clock, metrics, sink, stopped, undecodable }
+        Self { step, keyring, remembered, clock, metrics, observed, sink, stopped, undecodable }
     }
 
     /// From now on nothing is applied; what still arrives stays with SNS or its queue.
@@ -117,8 +120,16 @@ impl Applier {
 
     fn notification(&self, region: RegionId, message: &str, published: Wall, queued: Option<Wall>) -> Applied {
         let read = match decode(message) {
-            Ok(announcement) => self.read(&announcement),
+            Ok(announcement) => {
+                let read = self.read(&announcement);
+                self.observe(region, &announcement, &read);
+                read
+            }
             Err(why) => {
+                self.observed.region(region, |notes| {
+                    notes.undecodable.push(true);
+                    notes.undecodable_why = why.to_string();
+                });
                 if let Some(left_out) = self.undecodable.take(self.clock.now()) {
                     let region = region.0;
                     tracing::warn!(region, reason = %why, left_out, "a verified message is no announcement");
@@ -146,6 +157,32 @@ impl Applier {
             self.metrics.propagation(region, wall.since(ingested_at));
         }
         applied
+    }
+
+    /// What it states beside what it says, and what it says in vain.
+    fn observe(&self, region: RegionId, announcement: &Announcement, read: &Read) {
+        if read.says == Says::Unrouted {
+            // Another service's, perhaps: it says nothing of ours.
+            return self.observed.unrouted_type(region, &announcement.record_type, self.clock.now());
+        }
+        let path = matches!(read.says, Says::Heartbeat { path: true, .. });
+        self.observed.region(region, |notes| {
+            notes.undecodable.push(false);
+            match announcement.kind {
+                Kind::Changed { version } => {
+                    notes.versioned.push(version.is_some());
+                    notes.numbered.push(announcement.numbered.is_some());
+                }
+                Kind::Deleted { .. } => notes.numbered.push(announcement.numbered.is_some()),
+                Kind::Heartbeat { ingested_through, signing_off } => {
+                    notes.heartbeats += 1;
+                    if !path && !signing_off {
+                        notes.through.push(ingested_through.is_some());
+                    }
+                }
+                Kind::Reload | Kind::Reset => {}
+            }
+        });
     }
 
     /// Names become ids; a number stays with an unrouted announcement, since its publisher counted it.

@@ -175,7 +175,7 @@ impl Fault {
                  announcements.endpoint_url"
             }
             Self::Refused(_) => "look the code up under the call's name in AWS's documentation",
-            Self::Unconfirmed => "check that SNS can reach announcements.public_url from the internet",
+            Self::Unconfirmed => "check that SNS can reach announcements.http_public_url from the internet",
         }
     }
 }

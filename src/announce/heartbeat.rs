@@ -58,10 +58,17 @@ impl Heartbeat {
     /// next slot's heartbeat proves more.
     pub async fn run(&self, stopping: CancellationToken) {
         let mut failing = false;
+        let mut first = true;
         loop {
             let published = self.publish().await;
             match &published {
                 Ok(slot) if failing => tracing::info!(slot, "heartbeats are published again"),
+                Ok(slot) if std::mem::take(&mut first) => tracing::info!(
+                    slot,
+                    topic = self.topic.arn,
+                    publisher = self.publisher,
+                    "the first heartbeat is published, one follows every 5 s"
+                ),
                 Ok(slot) => tracing::debug!(slot, "heartbeat"),
                 Err(failure) => {
                     tracing::warn!(topic = self.topic.arn, %failure, advice = advice(failure), "no heartbeat");

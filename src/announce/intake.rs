@@ -47,7 +47,8 @@ impl Announcements {
         let sink: ActionSink = Box::new(move |actions| acting.newest().carry_out(actions));
         let (keyring, remembered) = (sidecar.keyring.clone(), verifier.remembered());
         let metrics = sidecar.metrics.clone();
-        let applier = Applier::new(step, keyring, remembered, sidecar.clock.clone(), metrics.clone(), sink);
+        let (clock, observed) = (sidecar.clock.clone(), sidecar.observed.clone());
+        let applier = Applier::new(step, keyring, remembered, clock, metrics.clone(), observed, sink);
         let (names, clock) = (sidecar.names.clone(), sidecar.clock.clone());
         let rejections = names.iter().map(|_| Ration::new()).collect();
         Self { path: Arc::new(Path { verifier, applier, metrics, names, clock, rejections }) }

@@ -16,7 +16,7 @@ use super::backoff::{Backoff, jittered, shortened};
 use super::http::Notice;
 use super::poll;
 use super::sqs::{self, Queue};
-use super::subscription::{Edges, Left, Pace, Stage, Status};
+use super::subscription::{Edges, Left, Pace, Stage, Status, Trouble};
 use crate::clock::Wall;
 use crate::config::TopicArn;
 use crate::freshness::event::Event;
@@ -120,7 +120,7 @@ impl Lifecycle {
             };
             let (wait, advice) = (backoff.wait(), failure.fault.advice());
             tracing::warn!(%failure, topic = self.topic.arn, ?wait, "not subscribed; {advice}");
-            self.status.send_modify(|status| status.failure = Some(format!("{failure}; {advice}")));
+            self.status.send_modify(|status| status.failure = Some(Trouble::from(&failure)));
             self.pause(wait).await;
         }
     }
@@ -251,7 +251,7 @@ impl Lifecycle {
                 Ok(Look::Sound) => {
                     again.worked();
                     let now = self.edges.clock.now();
-                    self.status.send_modify(|status| status.attested = Some(now));
+                    self.status.send_modify(|status| (status.attested, status.unlooked) = (Some(now), None));
                     self.emit(Event::Attested(self.region));
                 }
                 Ok(Look::Gone) => return "subscription",
@@ -259,6 +259,9 @@ impl Lifecycle {
                 Ok(Look::Unfit(why)) => return why,
                 Err(failure) => {
                     tracing::debug!(%failure, "the subscription could not be looked at: no proof, no loss");
+                    if !failure.is_passing() {
+                        self.status.send_modify(|status| status.unlooked = Some(Trouble::from(&failure)));
+                    }
                     if failure.is_passing() {
                         self.emit(Event::Unattested(self.region));
                     }

@@ -23,7 +23,7 @@ use super::Receipt;
 use super::aws::{Clients, Failure};
 use super::backoff::Backoff;
 use super::sqs::Queue;
-use super::subscription::{Edges, Status};
+use super::subscription::{Edges, Status, Trouble};
 use crate::clock::{Clock, Moment, Wall};
 use crate::freshness::event::Event;
 use crate::freshness::words::RegionId;
@@ -64,6 +64,7 @@ pub(super) async fn poll(
         wait = match received {
             Ok(messages) => {
                 backoff.worked();
+                status.send_if_modified(|status| status.failure.take().is_some());
                 let brought = messages.len();
                 let (done, all) = take(messages, region, edges, status).await;
                 if all && brought < FULL {
@@ -80,6 +81,10 @@ pub(super) async fn poll(
             Err(failure) if failure.is_gone() => return,
             Err(failure) => {
                 let wait = backoff.wait();
+                if !failure.is_passing() || wait > limits::POLL_AGAIN.0 {
+                    // Not for one that could not be had: the next may.
+                    status.send_modify(|status| status.failure = Some(Trouble::from(&failure)));
+                }
                 tracing::warn!(%failure, ?wait, advice = failure.fault.advice(), "a poll failed");
                 wait
             }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::Intake;
-use super::aws::Sdk;
+use super::aws::{Failure, Sdk};
 use super::http::{self, Door};
 use super::lifecycle::{Lifecycle, Way};
 use super::verify::Rejected;
@@ -100,15 +100,17 @@ pub struct Status {
     pub losses: u64,
     /// When it was last lost, and why, in a stable word.
     pub lost: Option<(Moment, &'static str)>,
-    /// The last failure while it is not subscribed, with what to do about it.
-    pub failure: Option<String>,
+    /// What AWS refused last, until it no longer does.
+    pub failure: Option<Trouble>,
+    /// Why its attributes could not be looked at, until they can.
+    pub unlooked: Option<Trouble>,
     /// Why the last of those that came through the queue and could not be verified was not.
     pub unverified: Option<Rejected>,
 }
 
 impl Status {
     /// Being made.
-    pub(super) fn new(region: RegionId, name: &str, topic: &str, since: Moment) -> Self {
+    pub(crate) fn new(region: RegionId, name: &str, topic: &str, since: Moment) -> Self {
         Self {
             region,
             name: name.to_owned(),
@@ -121,8 +123,24 @@ impl Status {
             losses: 0,
             lost: None,
             failure: None,
+            unlooked: None,
             unverified: None,
         }
+    }
+}
+
+/// What AWS refused, or how it could not be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// The call, and what became of it.
+    pub saw: String,
+    /// What to do about it.
+    pub advice: &'static str,
+}
+
+impl From<&Failure> for Trouble {
+    fn from(failure: &Failure) -> Self {
+        Self { saw: failure.to_string(), advice: failure.fault.advice() }
     }
 }
 

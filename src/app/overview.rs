@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 
+use super::findings;
 use crate::admin::audit::{AuditStatus, Share, Violation};
 use crate::admin::readiness::Heard;
 use crate::admin::status::{CacheCounts, Facts, RaceHealth, ReloadStatus, Status};
@@ -25,9 +26,10 @@ pub(super) fn source(
     ending: &Ending,
     connections: &Permits,
     reload: &Arc<ArcSwapOption<ReloadStatus>>,
+    remarks: &Arc<ArcSwap<Vec<String>>>,
 ) -> Arc<dyn Fn() -> Status + Send + Sync> {
     let (sidecar, ending, connections) = (sidecar.clone(), ending.clone(), connections.clone());
-    let reload = reload.clone();
+    let (reload, remarks) = (reload.clone(), remarks.clone());
     let started = sidecar.clock.now();
     Arc::new(move || {
         let sidecar = sidecar.newest();
@@ -53,12 +55,15 @@ pub(super) fn source(
             bound: horizon.bound(now),
             audit: audit(&sidecar, now),
             reload: reload.load().as_deref().cloned(),
+            findings: findings::of(&sidecar, now),
+            remarks: remarks.load().to_vec(),
+            routes: sidecar.router.counted().map(|(path, counts)| (path.to_owned(), counts.counted())).collect(),
         })
     })
 }
 
 /// What came from the regions' topics, and how it went with their subscriptions.
-fn heard(sidecar: &Sidecar, now: Moment) -> Vec<Heard> {
+pub(super) fn heard(sidecar: &Sidecar, now: Moment) -> Vec<Heard> {
     let arrived = sidecar.freshness.arrived(now);
     let mut heard: Vec<_> = arrived.iter().map(|it| Heard { lag_ms: it.lag_ms, ..Heard::default() }).collect();
     for status in sidecar.subscriptions.get().map(Subscriptions::status).unwrap_or_default() {

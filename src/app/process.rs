@@ -5,6 +5,7 @@
 //! nothing.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -51,14 +52,14 @@ pub fn run(config: Config, source: Source) -> Result<(), RunError> {
 }
 
 /// Reloads at each SIGHUP; those that come while one is under way are one. While the process stops, it only says so.
-async fn reload_at(hangups: &mut Signal, reloader: &Reloader) -> Infallible {
+async fn reload_at(hangups: &mut Signal, reloader: &Arc<Reloader>) -> Infallible {
     loop {
         if hangups.recv().await.is_none() {
             std::future::pending::<()>().await;
         }
         tracing::info!("SIGHUP: reading the configuration again");
         // It has been told: logged, counted, and shown in `/status`.
-        let _ = reloader.reload();
+        let _ = reloader.reload().await;
     }
 }
 

@@ -3,7 +3,7 @@
 //! Everything is read and checked before anything changes. Then a new [`Sidecar`] takes the place of the running one: a
 //! request that has begun ends with the old one, the next begins with the new one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::FutureExt;
@@ -16,6 +16,7 @@ use crate::config::change;
 use crate::config::mistake::{Mistake, Place, Wrong};
 use crate::config::scope::Origins;
 use crate::config::{Config, Transport};
+use crate::limits;
 use crate::listener::Ending;
 use crate::listener::hits::Newest;
 use crate::origin::attempt::HttpOrigin;
@@ -26,7 +27,10 @@ use crate::tasks::permits::Permits;
 use crate::telemetry::log;
 
 /// Reads the configuration, or says everything that is wrong with it.
-pub type Read = Box<dyn Fn() -> Result<(Config, Origins), Vec<Mistake>> + Send + Sync>;
+pub type Read = Box<dyn Fn() -> Found + Send + Sync>;
+
+/// The configuration, or all its mistakes.
+type Found = Result<(Config, Origins), Vec<Mistake>>;
 
 /// Where the configuration is read from, and where that of the running process came from.
 pub struct Source {
@@ -53,6 +57,16 @@ pub enum ReloadError {
     /// The operator's to mend, all at once.
     #[error("nothing was changed: {}", told(.0))]
     Mistakes(Vec<Mistake>),
+    /// A defect.
+    #[error("the reload broke: a defect, of which the log says more; what held before goes on")]
+    Broke,
+    /// A file could not be read in time.
+    #[error(
+        "nothing was changed yet: reading the configuration takes longer than {}; see whether the mount that it is on \
+         stalls. It is taken up when it has been read",
+        humantime::format_duration(limits::RELOAD_WITHIN)
+    )]
+    Slow,
     /// SIGTERM has come.
     #[error("nothing was changed: the process is stopping")]
     Stopping,
@@ -72,10 +86,13 @@ pub struct Reloader {
     connections: Permits,
     ending: Ending,
     last: Arc<ArcSwapOption<ReloadStatus>>,
+    remarks: Arc<ArcSwap<Vec<String>>>,
     acts: Arc<Acts>,
     admits: Arc<ArcSwap<Admits>>,
     read: Option<Read>,
-    /// Locked for the whole of a reload: one at a time.
+    /// Locked for the whole of a reload, its reading included: one at a time, in the order in which they were asked for.
+    turn: Mutex<()>,
+    /// Locked while something is taken up.
     state: Mutex<State>,
 }
 
@@ -92,6 +109,7 @@ pub(super) struct Parts {
     pub(super) connections: Permits,
     pub(super) ending: Ending,
     pub(super) last: Arc<ArcSwapOption<ReloadStatus>>,
+    pub(super) remarks: Arc<ArcSwap<Vec<String>>>,
     pub(super) http: Option<Arc<HttpOrigin>>,
     pub(super) source: Option<Source>,
     pub(super) acts: Arc<Acts>,
@@ -100,43 +118,63 @@ pub(super) struct Parts {
 
 impl Reloader {
     pub(super) fn new(parts: Parts) -> Arc<Self> {
-        let Parts { current, newest, connections, ending, last, http, source, acts, admits } = parts;
+        let Parts { current, newest, connections, ending, last, remarks, http, source, acts, admits } = parts;
         let (read, origins) = source.map(|source| (source.read, source.origins)).unzip();
         let state = Mutex::new(State { origins: origins.unwrap_or_default(), http });
-        Arc::new(Self { current, newest, connections, ending, last, acts, admits, read, state })
+        let turn = Mutex::new(());
+        Arc::new(Self { current, newest, connections, ending, last, remarks, acts, admits, read, turn, state })
     }
 
-    /// Reads everything anew and takes up what can change. Must be called within a runtime.
+    /// Reads everything anew and takes up what can change; waits for one that is under way. A file on a mount that stalls
+    /// holds up reloads, and nothing else.
     ///
     /// # Errors
     /// See [`ReloadError`]; then nothing has changed.
-    pub fn reload(&self) -> Result<Reloaded, ReloadError> {
-        // A panic would be a defect; what it leaves is what the last reload that ended had left.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = self.read(&mut state);
-        self.tell(&done);
-        done
+    pub async fn reload(self: &Arc<Self>) -> Result<Reloaded, ReloadError> {
+        let own = self.clone();
+        let reading = tokio::task::spawn_blocking(move || {
+            // What a panic, a defect, leaves is what the last reload that ended had left.
+            let _turn = own.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let read = own.read.as_ref().map(|read| read());
+            let mut state = own.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let done = own.take_up(&mut state, read);
+            own.tell(&done);
+            done
+        });
+        let failed = match tokio::time::timeout(limits::RELOAD_WITHIN, reading).await {
+            Ok(Ok(done)) => return done,
+            Ok(Err(_)) => ReloadError::Broke,
+            Err(_) => ReloadError::Slow,
+        };
+        tracing::error!("{failed}");
+        Err(failed)
     }
 
-    /// Takes up what the files that the settings name hold now, if any of them has changed.
-    pub(super) fn reload_files(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Takes up what the files that the settings name hold now, if any of them has changed; false while a reload is under way.
+    /// It reads files: not for a thread that others wait for.
+    pub(super) fn reload_files(&self) -> bool {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(left)) => left.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
         if self.ending.lingering.is_cancelled() {
-            return;
+            return true;
         }
         let (running, origins) = (self.current.load_full(), state.origins.clone());
         let done = self.apply(&mut state, running.config.clone(), origins).map_err(ReloadError::Mistakes);
         if done.as_ref().map_or(true, |reloaded| !reloaded.changed.is_empty()) {
             self.tell(&done);
         }
+        true
     }
 
-    fn read(&self, state: &mut State) -> Result<Reloaded, ReloadError> {
-        let read = self.read.as_ref().ok_or(ReloadError::NoSource)?;
+    fn take_up(&self, state: &mut State, read: Option<Found>) -> Result<Reloaded, ReloadError> {
+        let read = read.ok_or(ReloadError::NoSource)?;
         if self.ending.lingering.is_cancelled() {
             return Err(ReloadError::Stopping);
         }
-        let (wanted, origins) = read().map_err(ReloadError::Mistakes)?;
+        let (wanted, origins) = read.map_err(ReloadError::Mistakes)?;
         let filter = wanted.log.filter.clone();
         let reloaded = self.apply(state, wanted, origins).map_err(ReloadError::Mistakes)?;
         // An operator may have changed it since: that lasts until now.
@@ -172,6 +210,7 @@ impl Reloader {
             reloaded.changed.push("admin.token_file: another token".to_owned());
         }
         self.put_in_place(&running, &sidecar);
+        self.remarks.store(Arc::new(reloaded.warnings.clone()));
         if let (Some(before), Some(http)) = (&state.http, &http) {
             before.give_way(http);
             super::keep_warm(http, &sidecar.tasks);
@@ -195,6 +234,7 @@ impl Reloader {
             tasks.spawn("resize", async move { stopping.run_until_cancelled(store.resize(capacity)).await });
         }
         if !sidecar.router.has_all_of(&running.router) {
+            sidecar.freshness.rewired();
             let (own, stopping) = (sidecar.clone(), tasks.stopping());
             tasks.spawn("forget", async move { stopping.run_until_cancelled(own.forget_unrouted()).await });
         }
@@ -239,7 +279,10 @@ pub(super) fn act(reloader: &Arc<Reloader>) -> Reload {
     Box::new(move || {
         let reloader = reloader.upgrade();
         async move {
-            let done = reloader.map_or(Err(ReloadError::Stopping), |reloader| reloader.reload());
+            let done = match reloader {
+                Some(reloader) => reloader.reload().await,
+                None => Err(ReloadError::Stopping),
+            };
             let reloaded = done.map_err(|error| Refused::NotReloaded(error.to_string()))?;
             serde_json::to_value(reloaded).map_err(|error| Refused::Failed(error.to_string()))
         }

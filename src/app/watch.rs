@@ -18,14 +18,23 @@ type Stamps = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
 pub(super) fn start(sidecar: &Arc<Sidecar>, reloader: &Arc<Reloader>) {
     let (own, reloader, stopping) = (sidecar.clone(), reloader.clone(), sidecar.tasks.stopping());
     let mut seen = stamps(&own.config);
-    sidecar.tasks.spawn("files", async move {
-        while stopping.run_until_cancelled(tokio::time::sleep(limits::WATCH_EVERY)).await.is_some() {
-            let now = stamps(&own.newest().config);
-            if now != seen {
+    let looks = async move {
+        loop {
+            tokio::time::sleep(limits::WATCH_EVERY).await;
+            let (own, reloader, before) = (own.clone(), reloader.clone(), seen.clone());
+            // A mount that stalls holds up this watch, and nothing else.
+            let look = tokio::task::spawn_blocking(move || {
+                let now = stamps(&own.newest().config);
+                if now == before || reloader.reload_files() { now } else { before }
+            });
+            // A panic, a defect, has been logged: the next look may go well.
+            if let Ok(now) = look.await {
                 seen = now;
-                reloader.reload_files();
             }
         }
+    };
+    sidecar.tasks.spawn("files", async move {
+        stopping.run_until_cancelled(looks).await;
     });
 }
 

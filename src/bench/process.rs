@@ -7,12 +7,14 @@
 //! processes), not samples of a tick. Memory is the proportional share (`Pss`) where the kernel tells it, so that pages
 //! which a server's workers share count once; `VmRSS` where not.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
@@ -142,10 +144,21 @@ pub fn raise_open_files() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// A loopback port that was free a moment ago.
+/// A loopback port that was free a moment ago, another each time: who is given two would find that the second is the first.
 pub fn free_port() -> Result<SocketAddr, ProcessError> {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     let prepare = |error| ProcessError::Prepare { what: "no free port on loopback".to_owned(), error };
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr()).map_err(prepare)
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    // Held until another is found, so that the system does not give the same again.
+    let mut known = Vec::new();
+    loop {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(prepare)?;
+        let address = listener.local_addr().map_err(prepare)?;
+        if given.insert(address.port()) {
+            return Ok(address);
+        }
+        known.push(listener);
+    }
 }
 
 impl Running {

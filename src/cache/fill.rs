@@ -13,10 +13,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SetOnce};
 use tokio_util::sync::CancellationToken;
 
 use super::key::Key;
+use crate::clock::Moment;
 use crate::freshness::switch::{Rule, is_on};
 use crate::freshness::words::Generation;
 use crate::limits;
@@ -36,6 +37,9 @@ pub use ask::{Ask, Of, Routing};
 pub use outcome::{BELOW_FLOOR, BestError, FLOOR_ESCAPED, Failed, Filled, Got, Share};
 
 use outcome::best_error;
+
+/// A fill that is not over after so many deadlines stood still with the process: one to wait its turn, and one of its race.
+const OVERDUE: u32 = 2;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Flight {
@@ -61,7 +65,8 @@ struct Landed {
     purpose: Purpose,
 }
 
-type Landing = watch::Receiver<Option<Landed>>;
+/// Set once, by the fill's pilot, whatever becomes of it.
+type Landing = Arc<SetOnce<Landed>>;
 type Shard = HashMap<Flight, Flying>;
 
 /// A fill under way, as those who join it see it.
@@ -69,6 +74,8 @@ struct Flying {
     landing: Landing,
     /// Its place among all arrivals of readers and beginnings of fills.
     began: u64,
+    /// When it is over at the latest, unless the process stood still: then what it brings is too old for who comes now.
+    until: Moment,
     /// Of a background fill: cancelled when a reader comes to wait for it.
     wanted: Option<CancellationToken>,
 }
@@ -150,18 +157,15 @@ impl Fills {
         }
         let arrived = self.arrivals.fetch_add(1, Ordering::Relaxed);
         loop {
-            let (mut landing, share) = match self.board(sidecar, ask.clone(), arrived) {
+            let (landing, share) = match self.board(sidecar, ask.clone(), arrived) {
                 Boarding::Aboard(landing, share) => (landing, share),
-                Boarding::Next(mut before) => {
-                    // Landed or broken, it is over.
-                    let _ = before.wait_for(Option::is_some).await;
+                Boarding::Next(before) => {
+                    before.wait().await;
                     continue;
                 }
                 Boarding::Full => return (Filled::Busy, Share::Began),
             };
-            // The sender sends before it goes, unless the fill itself broke.
-            let landed = landing.wait_for(Option::is_some).await.ok().and_then(|landed| landed.clone());
-            let Some(Landed { filled, purpose }) = landed else { return (Filled::broken(), share) };
+            let Landed { filled, purpose } = landing.wait().await.clone();
             // A background fill may have asked fewer regions than a reader is entitled to.
             let settled = matches!(&filled, Filled::Got(got) if got.label.is_none());
             let kept_short = purpose == Purpose::Background && ask.purpose == Purpose::Foreground;
@@ -176,13 +180,12 @@ impl Fills {
         if let Some(failed) = self.errors.of(&ask.key, ask.generation(), sidecar.clock.now()) {
             return (failed, Share::Remembered);
         }
-        let Some((pilot, mut landing)) = self.take_off(sidecar, &ask, None) else {
+        let Some((pilot, landing)) = self.take_off(sidecar, &ask, None) else {
             return (Filled::Busy, Share::Began);
         };
         // A task like any other fill: the reader gets its reply when there is one, not when the slowest leg has ended.
         sidecar.tasks.spawn("fill", run(pilot, ask).boxed());
-        let landed = landing.wait_for(Option::is_some).await.ok().and_then(|landed| landed.clone());
-        (landed.map_or_else(Filled::broken, |landed| landed.filled), Share::Began)
+        (landing.wait().await.filled.clone(), Share::Began)
     }
 
     /// Begins the fill that `ask` wants, unless it is under way, and waits for nothing.
@@ -203,7 +206,8 @@ impl Fills {
                 wanted.cancel();
             }
             let insists = ask.no_cache && ask.purpose == Purpose::Foreground;
-            return match insists && flying.began < arrived {
+            let overdue = sidecar.clock.now() > flying.until;
+            return match insists && flying.began < arrived || overdue {
                 true => Boarding::Next(flying.landing.clone()),
                 false => Boarding::Aboard(flying.landing.clone(), Share::Joined),
             };
@@ -213,7 +217,8 @@ impl Fills {
             return Boarding::Full;
         };
         let began = self.arrivals.fetch_add(1, Ordering::Relaxed);
-        shard.insert(flight, Flying { landing: landing.clone(), began, wanted });
+        let until = sidecar.clock.now() + OVERDUE * sidecar.regions.deadline();
+        shard.insert(flight, Flying { landing: landing.clone(), began, until, wanted });
         drop(shard);
         // On the heap before it is handed around: it is large.
         sidecar.tasks.spawn("fill", run(pilot, ask).boxed());
@@ -231,11 +236,11 @@ impl Fills {
             self.under_way.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        let (sender, landing) = watch::channel(None);
+        let landing = Landing::default();
         let pilot = Pilot {
             sidecar: sidecar.clone(),
             flight: Flight::of(sidecar, ask),
-            sender,
+            landing: landing.clone(),
             purpose: ask.purpose,
             shared: shared.is_some(),
             wanted: shared.flatten(),
@@ -250,7 +255,7 @@ impl Fills {
 pub(super) struct Pilot {
     sidecar: Arc<Sidecar>,
     flight: Flight,
-    sender: watch::Sender<Option<Landed>>,
+    landing: Landing,
     purpose: Purpose,
     shared: bool,
     wanted: Option<CancellationToken>,
@@ -300,7 +305,8 @@ impl Pilot {
         }
         self.clear();
         let purpose = self.purpose;
-        self.sender.send_replace(Some(Landed { filled, purpose }));
+        // Nobody else sets it, and a pilot lands once.
+        let _ = self.landing.set(Landed { filled, purpose });
     }
 
     fn fail(&mut self, failed: Failed) {
@@ -319,8 +325,12 @@ impl Pilot {
 }
 
 impl Drop for Pilot {
+    /// Of a fill that broke, its readers hear as well.
     fn drop(&mut self) {
         self.clear();
+        if !self.landing.initialized() {
+            let _ = self.landing.set(Landed { filled: Filled::broken(), purpose: self.purpose });
+        }
     }
 }
 

@@ -7,6 +7,8 @@ use std::io::Write;
 
 use bytesize::ByteSize;
 
+mod message;
+
 use super::{CheckArgs, CommandError, paint, settings, told, variables};
 use crate::cache::capacity::Memory;
 use crate::config::{effective, read};
@@ -15,6 +17,9 @@ use crate::config::{effective, read};
 pub(super) fn check(args: CheckArgs) -> Result<(), CommandError> {
     let path = args.settings.config.as_deref();
     let (config, origins) = if args.without_files { settings(path) } else { told(read::load(path, variables())) }?;
+    if let Some(file) = &args.announcement {
+        return message::explain(&config, file, args.path.as_deref());
+    }
     let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
     let print = || -> std::io::Result<()> {
         let mut out = stdout.lock();

@@ -101,9 +101,11 @@ pub(super) fn probe(admin: SocketAddr, within: Duration) -> Result<(), CommandEr
 pub(super) fn publish_heartbeats(args: HeartbeatArgs) -> Result<(), CommandError> {
     log::init(&log::for_commands()).map_err(failed)?;
     process::block_on(async move {
+        let topic = args.topic.arn.clone();
         let heartbeat = Heartbeat::new(&Sdk::new(args.endpoint_url), args.topic, Clock::System).await;
         if args.once {
-            return heartbeat.publish().await.map(drop).map_err(failed);
+            let slot = heartbeat.publish().await.map_err(failed)?;
+            return writeln!(std::io::stdout().lock(), "published heartbeat {slot} on {topic}").map_err(failed);
         }
         let tasks = Tasks::new();
         let stopping = tasks.stopping();

@@ -190,6 +190,16 @@ impl Act {
     }
 }
 
+/// Asks a running sidecar for one act.
+pub(super) fn ask_for(reach: Reach, name: &str, arguments: &Value) -> Result<Value, CommandError> {
+    ask::Asking::of(reach)?.act(name, arguments)
+}
+
+/// The reply to `inspect`, in sentences.
+pub(super) fn inspected(reply: &Value) -> Result<String, CommandError> {
+    print::told("inspect", reply)
+}
+
 /// Does it, and prints what came of it.
 pub(super) fn ctl(args: CtlArgs) -> Result<(), CommandError> {
     let CtlArgs { act, reach } = args;

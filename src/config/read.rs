@@ -60,9 +60,10 @@ fn loaded(
         }
         None => (variables::nowhere(), Syntax::default()),
     };
-    let strays = variables::overlay(&mut root, env);
+    let (mistakes, warnings) = variables::overlay(&mut root, env);
     let mut ledger = Ledger::new(root.place.clone());
-    ledger.mistakes = strays;
+    ledger.mistakes = mistakes;
+    ledger.origins.warnings = warnings;
     let config = config(&mut ledger, &root);
     checks::check(&mut ledger, &config);
     look_at_files(&mut ledger, &config);

@@ -7,11 +7,14 @@
 //! A route has an id, which stands in keys and entries. It outlives a reload as long as the route shows the same to the
 //! same readers; a route that changed gets an id that no route had before, so that nothing stored is read as something else.
 
+use std::sync::Arc;
+
 use percent_encoding::percent_decode_str;
 
 use super::template::is_plain;
 use super::{RecordTemplate, Route, Service};
 use crate::limits;
+use crate::telemetry::counts::RouteCounts;
 
 /// The routes of a service, ready to be asked.
 #[derive(Clone, Debug)]
@@ -19,6 +22,8 @@ pub struct Router {
     routes: Vec<Route>,
     /// Of each route.
     ids: Vec<u16>,
+    /// Of each route: what became of its requests.
+    counts: Vec<Arc<RouteCounts>>,
     /// The next id that no route had.
     next_id: u16,
     /// The places of the routes with so many segments, in order.
@@ -36,6 +41,8 @@ pub struct Matched<'p> {
     pub id: u16,
     /// The route itself.
     pub route: &'p Route,
+    /// What became of its requests.
+    pub counts: &'p RouteCounts,
     /// The path itself, which fits it.
     path: &'p str,
 }
@@ -52,7 +59,8 @@ impl Router {
     /// A router over the routes of `service`.
     pub fn new(service: &Service) -> Self {
         let ids: Vec<u16> = (0..).take(service.routes.len()).collect();
-        Self::of(service, ids, service.routes.len() as u16)
+        let counts = service.routes.iter().map(|_| Arc::default()).collect();
+        Self::of(service, ids, counts, service.routes.len() as u16)
     }
 
     /// A router over other routes: those that show the same as before keep their ids. `None` when no ids are left.
@@ -67,10 +75,16 @@ impl Router {
             })
         };
         let ids = service.routes.iter().map(&mut id).collect::<Option<Vec<_>>>()?;
-        Some(Self::of(service, ids, next_id))
+        // A path's counts go on, whatever else of its route has changed.
+        let counts = |route: &Route| {
+            let known = self.routes.iter().position(|known| known.path == route.path);
+            known.map(|place| self.counts[place].clone()).unwrap_or_default()
+        };
+        let counts = service.routes.iter().map(counts).collect();
+        Some(Self::of(service, ids, counts, next_id))
     }
 
-    fn of(service: &Service, ids: Vec<u16>, next_id: u16) -> Self {
+    fn of(service: &Service, ids: Vec<u16>, counts: Vec<Arc<RouteCounts>>, next_id: u16) -> Self {
         let routes = service.routes.clone();
         let lengths = routes.iter().map(|route| route.path.segments.len()).max().unwrap_or_default();
         let mut by_length = vec![Vec::new(); lengths + 1];
@@ -79,7 +93,7 @@ impl Router {
         }
         let records = routes.iter().flat_map(|route| &route.records);
         let longest_literal = records.map(RecordTemplate::literal_bytes).max().unwrap_or_default();
-        Self { routes, ids, next_id, by_length, longest_literal }
+        Self { routes, ids, counts, next_id, by_length, longest_literal }
     }
 
     /// The route for `path` (no query), or `None`: then the path is unrouted.
@@ -90,8 +104,8 @@ impl Router {
         let places = self.by_length.get(length)?;
         let place = places.iter().map(|place| usize::from(*place)).find(|at| self.routes[*at].path.fits(path))?;
         let announceable = path.len() + self.longest_literal <= limits::RECORD_KEY_BYTES;
-        let (id, route) = (self.ids[place], &self.routes[place]);
-        (announceable && is_plain(path)).then_some(Matched { place, id, route, path })
+        let (id, route, counts) = (self.ids[place], &self.routes[place], &*self.counts[place]);
+        (announceable && is_plain(path)).then_some(Matched { place, id, route, counts, path })
     }
 
     /// Where the route with this id stands in the configuration; `None` when there is none any more.
@@ -122,6 +136,18 @@ impl Router {
             }
         }
         self.routes.iter().any(|route| route.path.is_like(&segments))
+    }
+
+    /// The paths of routes that `path`, which is on none, resembles: about as many segments, and literal ones that are alike.
+    pub fn resembled(&self, path: &str) -> impl Iterator<Item = &str> {
+        let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let alike = move |route: &&Route| route.path.resembles(&segments);
+        self.routes.iter().filter(alike).map(|route| route.path.text.as_str())
+    }
+
+    /// Each route's path, and what became of its requests.
+    pub fn counted(&self) -> impl Iterator<Item = (&str, &RouteCounts)> {
+        self.routes.iter().map(|route| route.path.text.as_str()).zip(self.counts.iter().map(|counts| &**counts))
     }
 
     /// All routes, in order.

@@ -127,6 +127,22 @@ impl PathTemplate {
             })
     }
 
+    /// Whether a path of these segments may have been meant: one segment more or less, and literal ones spelt alike.
+    pub(super) fn resembles(&self, segments: &[&str]) -> bool {
+        /// Of 1: `context` and `contexts` are 0.88 alike.
+        const ALIKE: f64 = 0.6;
+        let mut literals = self.segments.iter().zip(segments).filter_map(|(segment, found)| match segment {
+            Segment::Literal(literal) => Some((decoded(literal), *found)),
+            Segment::Named(_) => None,
+        });
+        let alike = |(literal, found): (std::borrow::Cow<'_, str>, &str)| {
+            strsim::normalized_damerau_levenshtein(&literal.to_lowercase(), &found.to_lowercase()) >= ALIKE
+        };
+        self.segments.len().abs_diff(segments.len()) <= 1
+            && self.segments.iter().any(|segment| matches!(segment, Segment::Literal(text) if !text.is_empty()))
+            && literals.all(alike)
+    }
+
     /// Whether every path of `other` is one of this template's too.
     pub fn covers(&self, other: &Self) -> bool {
         self.segments.len() == other.segments.len()

@@ -339,26 +339,33 @@ pub(super) fn records(raw: &Raw, _: Kind) -> Read<Vec<RecordTemplate>> {
     }
 }
 
-/// [`Kind::Filter`]. `EnvFilter` takes any word for a module, so a mistyped level would silence the log: a word by itself
-/// must be a level here.
+/// [`Kind::Filter`].
 pub(super) fn filter(raw: &Raw, _: Kind) -> Read<String> {
+    let text = text_of(raw, FILTER_INSTEAD)?;
+    check_filter(text)?;
+    Ok(text.to_owned())
+}
+
+const FILTER_INSTEAD: &str = "write a level (off, error, warn, info, debug, trace) or levels by module, such as \
+                              \"info,nearside::announce=debug\"";
+
+/// Whether it says which log lines are written. `EnvFilter` takes any word for a module, so a mistyped level would silence
+/// the log: a word by itself must be a level here.
+pub fn check_filter(text: &str) -> Result<(), Wrong> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-    const INSTEAD: &str = "write a level (off, error, warn, info, debug, trace) or levels by module, such as \
-                           \"info,nearside::announce=debug\"";
-    let text = text_of(raw, INSTEAD)?;
     for part in text.split(',').filter(|_| !text.contains('[')) {
         let level = part.rsplit('=').next().unwrap_or_default().trim().to_ascii_lowercase();
         if !LEVELS.contains(&level.as_str()) {
             let instead = match nearest(&level, LEVELS) {
                 Some(known) => format!("did you mean \"{known}\"?"),
-                None => INSTEAD.to_owned(),
+                None => FILTER_INSTEAD.to_owned(),
             };
             return Err(Wrong::new(format!("{} is not a level", quoted(&level)), instead));
         }
     }
     match tracing_subscriber::EnvFilter::builder().parse(text) {
-        Ok(_) => Ok(text.to_owned()),
-        Err(_) => Err(Wrong::new(format!("{} is not a filter", quoted(text)), INSTEAD)),
+        Ok(_) => Ok(()),
+        Err(_) => Err(Wrong::new(format!("{} is not a filter", quoted(text)), FILTER_INSTEAD)),
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::mistake::{Mistake, Place, Wrong, nearest};
+use super::mistake::{Mistake, Place, Warning, Wrong, nearest};
 use super::settings::{ANNOUNCEMENTS_ENDPOINT_URL, REGION_URL, ROUTE_PATH, Section, Setting, of};
 use super::tree::{Entry, Raw, Table, Value};
 
@@ -31,10 +31,15 @@ pub(super) fn variable_name(name: &str) -> String {
     written
 }
 
-/// Lays the variables over `root`; returns what is wrong with their names.
-pub(super) fn overlay(root: &mut Table, env: impl Iterator<Item = (String, String)>) -> Vec<Mistake> {
-    let env: BTreeMap<String, String> =
-        env.filter(|(name, _)| name.starts_with(PREFIX) || name == AWS_ENDPOINT).collect();
+/// What some write for [`PREFIX`].
+const STRAY_PREFIX: &str = "NEARSIDE_";
+
+/// Lays the variables over `root`; returns what is wrong with their names, and those that are probably meant for settings.
+pub(super) fn overlay(root: &mut Table, env: impl Iterator<Item = (String, String)>) -> (Vec<Mistake>, Vec<Warning>) {
+    let (strays, env): (Vec<_>, Vec<_>) = env
+        .filter(|(name, _)| name.starts_with(STRAY_PREFIX) || name == AWS_ENDPOINT)
+        .partition(|(name, _)| !name.starts_with(PREFIX) && name != AWS_ENDPOINT);
+    let env: BTreeMap<String, String> = env.into_iter().collect();
     let mut overlay = Overlay {
         makes_regions: items(root, "region").is_none_or(<[Raw]>::is_empty),
         makes_routes: items(root, "route").is_none_or(<[Raw]>::is_empty),
@@ -50,7 +55,8 @@ pub(super) fn overlay(root: &mut Table, env: impl Iterator<Item = (String, Strin
             None => overlay.aws_endpoint(value),
         }
     }
-    overlay.mistakes
+    let warnings = strays.iter().filter_map(|(name, _)| overlay.stray(name)).collect();
+    (overlay.mistakes, warnings)
 }
 
 struct Overlay<'t> {
@@ -138,7 +144,23 @@ impl Overlay<'_> {
     }
 
     /// The nearest variable that would set something.
+    /// A variable with too few underscores, that sets nothing.
+    fn stray(&self, name: &str) -> Option<Warning> {
+        let meant = self.known().into_iter().find(|known| known.replace("__", "_") == *name)?;
+        let text = format!("this variable sets nothing: sections and keys are joined by two underscores, {meant}");
+        Some(Warning { place: Place::Variable(name.into()), text })
+    }
+
     fn suggest(&self, name: &str) -> String {
+        let known = self.known();
+        match nearest(name, known.iter().map(String::as_str)) {
+            Some(variable) => format!("did you mean {variable}?"),
+            None => "write NEARSIDE__SECTION__KEY, such as NEARSIDE__CACHE__TTL".to_owned(),
+        }
+    }
+
+    /// All variables that would set something.
+    fn known(&self) -> Vec<String> {
         let regions = items(self.root, "region").unwrap_or_default();
         let names: Vec<String> = regions.iter().filter_map(region_name).map(variable_name).collect();
         let routes = items(self.root, "route").map_or(0, <[Raw]>::len).max(1);
@@ -155,10 +177,7 @@ impl Overlay<'_> {
                 _ => known.push(variable),
             }
         }
-        match nearest(name, known.iter().map(String::as_str)) {
-            Some(variable) => format!("did you mean {variable}?"),
-            None => "write NEARSIDE__SECTION__KEY, such as NEARSIDE__CACHE__TTL".to_owned(),
-        }
+        known
     }
 }
 

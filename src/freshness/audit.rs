@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::record::Record;
-use super::words::{Generation, RecordId, RegionId, RegionSet, Version};
+use super::words::{Generation, RecordId, RegionId, RegionSet, TypeId, Version};
 use crate::cache::entry::Standing;
 use crate::cache::key::Key;
 use crate::clock::Moment;
@@ -228,6 +228,8 @@ pub struct Look {
 pub struct Audits {
     open: Vec<Open>,
     violations: VecDeque<Timeline>,
+    /// Record types of which a change was never announced, and when that was last found.
+    untold: Vec<(TypeId, Moment)>,
 }
 
 #[derive(Debug)]
@@ -264,6 +266,7 @@ impl Audits {
                 continue;
             }
             if suspicion.certain && waited > LONGEST {
+                self.note_untold(&suspicion, now);
                 look.ended.push(self.end(suspicion.timeline, Ending::Stale));
                 continue;
             }
@@ -278,12 +281,15 @@ impl Audits {
 
     /// The second look at what is under `key`: what regions show now against what was held at first sight; nothing when
     /// there was nothing to ask for any more.
-    pub fn settle(&mut self, key: &Key, seen: &[(RegionId, Shows)]) -> Option<Ending> {
+    pub fn settle(&mut self, key: &Key, seen: &[(RegionId, Shows)], now: Moment) -> Option<Ending> {
         let place = self.open.iter().position(|open| open.asked_again && open.suspicion.key == *key)?;
         let suspicion = self.open.swap_remove(place).suspicion;
         let shown: Vec<_> = seen.iter().map(|(_, shows)| shows.against(&suspicion.held)).collect();
         let other = shown.iter().any(|against| matches!(against, Against::Other | Against::Newer));
         let same = shown.contains(&Against::Same);
+        if other && !same {
+            self.note_untold(&suspicion, now);
+        }
         let ending = match (other, same) {
             (true, false) => Ending::Stale,
             (false, true) => Ending::CaughtUp,
@@ -303,6 +309,23 @@ impl Audits {
         let waiting = |open: &&Open| open.suspicion.certain && now.since(open.suspicion.timeline.seen) > SHORTEST;
         let waiting = self.open.iter().filter(waiting).map(|open| &open.suspicion.timeline);
         self.violations.iter().chain(waiting.take(limits::AUDIT_VIOLATIONS)).cloned().collect()
+    }
+
+    /// The record types of which a violation is open: of an entry that still waits for its announcement, or of one that has
+    /// lately waited in vain (R21).
+    pub fn violated(&self, now: Moment) -> Vec<TypeId> {
+        let late = |open: &&Open| open.suspicion.certain && now.since(open.suspicion.timeline.seen) > SHORTEST;
+        let waiting = self.open.iter().filter(late).flat_map(|open| &open.suspicion.records);
+        let untold = self.untold.iter().filter(|(_, at)| now.since(*at) < limits::WIRING_DOUBT).map(|(id, _)| *id);
+        waiting.map(|(record, _)| record.id().record_type).chain(untold).collect()
+    }
+
+    fn note_untold(&mut self, suspicion: &Suspicion, now: Moment) {
+        for (record, _) in &suspicion.records {
+            let id = record.id().record_type;
+            self.untold.retain(|(known, at)| *known != id && now.since(*at) < limits::WIRING_DOUBT);
+            self.untold.push((id, now));
+        }
     }
 
     fn end(&mut self, timeline: Timeline, ending: Ending) -> Ending {

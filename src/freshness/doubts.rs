@@ -34,10 +34,18 @@ struct Doubt {
     unreached: Option<(Version, Moment)>,
     /// The record's answers are labelled.
     open: bool,
+    /// The highest that was announced while this was doubted: the floor, should it turn out to be so.
+    announced: Option<Version>,
     /// Only a reply spoke for it: when all regions agree on something else, it is over.
     replied: bool,
     /// When it was last added to, or looked at because of a reply.
     used: Moment,
+}
+
+impl Doubt {
+    const fn blank(now: Moment) -> Self {
+        Self { version: None, region: None, unreached: None, open: false, announced: None, replied: false, used: now }
+    }
 }
 
 impl Doubts {
@@ -65,6 +73,8 @@ impl Doubts {
         if lower {
             doubt.version = Some(version);
             doubt.region = Some(region);
+            // Whether it is this one's kind, nobody knows: it may lie further above than versions jump.
+            doubt.announced = None;
         }
         doubt.region.get_or_insert(region);
         doubt.open = true;
@@ -74,17 +84,27 @@ impl Doubts {
     /// Doubts a floor that only replies stood for, and of which it is not known whose: no single region confirms it.
     pub(super) fn disbelieve(&mut self, hash: u64, version: Version, now: Moment) {
         let Some(doubt) = self.of(hash, now) else { return };
-        *doubt =
-            Doubt { version: Some(version), region: None, unreached: None, open: false, replied: true, used: now };
+        *doubt = Doubt { version: Some(version), replied: true, ..Doubt::blank(now) };
     }
 
-    /// The doubted version, when this reply comes from a second region that has it: the doubt is over.
+    /// `version` was announced and not believed; what lies further than `max_jump` above the one that is doubted is nobody's.
+    pub(super) fn announced(&mut self, hash: u64, version: Version, max_jump: u64) {
+        if let Some(doubt) = self.known.get_mut(&hash)
+            && version.is_credible()
+            && doubt.version.is_some_and(|doubted| version.0.saturating_sub(doubted.0) <= max_jump)
+        {
+            doubt.announced = doubt.announced.max(Some(version));
+        }
+    }
+
+    /// The floor, when a second region says that it has the doubted version: the doubt is over.
     pub(super) fn settle(&mut self, hash: u64, version: Version, region: RegionId) -> Option<Version> {
         let doubt = self.known.get(&hash)?;
         let doubted = doubt.version.filter(|doubted| version >= *doubted && doubted.is_credible())?;
         doubt.region.filter(|first| *first != region)?;
+        let announced = doubt.announced;
         self.known.remove(&hash);
-        Some(doubted)
+        Some(announced.map_or(doubted, |announced| announced.max(doubted)))
     }
 
     /// An announcement moved the record. An ordinary one ends the labelling; the version stays doubted.
@@ -127,20 +147,31 @@ impl Doubts {
     }
 
     /// No reachable region has the floor. Once that has been so for longer than `worst_lag`, the floor is doubted
-    /// (`announcer` spoke for it, if anyone is known to have) and this returns true: it must be dropped.
-    pub(super) fn unreached(&mut self, hash: u64, floor: Version, announcer: Option<RegionId>, now: Moment) -> bool {
+    /// (`announcer` spoke for it, if anyone is known to have) and this returns true: it must be dropped. Replies that were
+    /// `made` then say nothing of later.
+    pub(super) fn unreached(
+        &mut self,
+        hash: u64,
+        floor: Version,
+        announcer: Option<RegionId>,
+        made: Moment,
+        now: Moment,
+    ) -> bool {
         let worst_lag = self.idle;
         let Some(doubt) = self.of(hash, now) else { return false };
         let since = match doubt.unreached {
             Some((watched, since)) if watched == floor => since,
             _ => now,
         };
-        if now.since(since) <= worst_lag {
+        if made.since(since) <= worst_lag {
             doubt.unreached = Some((floor, since));
             return false;
         }
         doubt.unreached = None;
-        doubt.version = Some(doubt.version.map_or(floor, |version| version.min(floor)));
+        if doubt.version.is_none_or(|version| floor < version) {
+            doubt.version = Some(floor);
+            doubt.announced = None;
+        }
         doubt.region = announcer;
         doubt.open = true;
         doubt.replied = false;
@@ -157,8 +188,7 @@ impl Doubts {
         if !self.known.contains_key(&hash) && !self.make_room(now) {
             return None;
         }
-        let blank = Doubt { version: None, region: None, unreached: None, open: false, replied: false, used: now };
-        let doubt = self.known.entry(hash).or_insert(blank);
+        let doubt = self.known.entry(hash).or_insert_with(|| Doubt::blank(now));
         doubt.used = now;
         Some(doubt)
     }
@@ -216,8 +246,35 @@ mod tests {
         while !waiting.is_empty() {
             second += 61;
             assert!(second < 61 * 100, "{} records wait for ever", waiting.len());
-            waiting.retain(|record| !doubts.unreached(*record, Version(6), None, at(second)));
+            waiting.retain(|record| !doubts.unreached(*record, Version(6), None, at(second), at(second)));
         }
         assert!(doubts.known.len() <= 1_000);
+    }
+
+    #[test]
+    fn what_was_announced_above_a_doubt_is_the_floor_when_it_turns_out_right_unless_it_lies_further_than_versions_jump()
+     {
+        let settled = |announce: &[u64], dropped: u64| {
+            let mut doubts = Doubts::new(3, IDLE);
+            for version in announce {
+                doubts.add(7, Version(*version), RegionId(0), at(1), false);
+                doubts.announced(7, Version(*version), 1_000);
+            }
+            for second in [2, 63] {
+                doubts.unreached(7, Version(dropped), Some(RegionId(0)), at(second), at(second));
+            }
+            doubts.settle(7, Version(12), RegionId(1))
+        };
+        assert_eq!(settled(&[], 12), Some(Version(12)));
+        assert_eq!(settled(&[900_000_000_000_000_000], 12), Some(Version(12)), "an impossible one from before");
+        let mut doubts = Doubts::new(3, IDLE);
+        for second in [2, 63] {
+            doubts.unreached(7, Version(12), Some(RegionId(0)), at(second), at(second));
+        }
+        doubts.add(7, Version(15), RegionId(0), at(64), false);
+        doubts.announced(7, Version(15), 1_000);
+        doubts.announced(7, Version(9_000), 1_000);
+        doubts.announced(7, Version(u64::MAX), u64::MAX);
+        assert_eq!(doubts.settle(7, Version(12), RegionId(1)), Some(Version(15)));
     }
 }

@@ -4,10 +4,12 @@
 //! it. Invariant: reading takes no lock, and every time in it is compared with *now* by the reader, so that a paused
 //! process fails safe (R9).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::event::{Grade, Subscription};
-use super::words::{Epoch, RegionSet};
+use super::wiring::Withheld;
+use super::words::{Epoch, RegionId, RegionSet, TypeId};
 use crate::clock::{Moment, Wall};
 
 /// All regions, in the order of the configuration.
@@ -15,6 +17,8 @@ use crate::clock::{Moment, Wall};
 pub struct Horizon {
     /// One each.
     pub regions: Vec<Sight>,
+    /// By record type, who states no bound for it (R21); the last stands for all types beyond. Empty where all do.
+    pub withheld: Arc<[Withheld]>,
 }
 
 /// One region as the read path sees it.
@@ -53,20 +57,25 @@ pub(super) const fn whole_seconds(span: Duration) -> u64 {
 
 impl Horizon {
     /// How old, in whole seconds rounded up, what is asked of us now can at most be: now less the newest watermark
-    /// over the regions whose lease holds; `None` without one.
+    /// over the regions whose lease holds, and that state a bound for every type (R21); `None` without one.
     pub fn bound(&self, now: Moment) -> Option<u64> {
         let live = self.live(now);
-        let watermarks = (0u8..).zip(&self.regions).filter(|(id, _)| live.contains(super::words::RegionId(*id)));
+        let withheld = self.withheld.iter().fold(RegionSet::EMPTY, |all, of_one| RegionSet(all.0 | of_one.now().0));
+        let speaks = |id: u8| live.contains(RegionId(id)) && !withheld.contains(RegionId(id));
+        let watermarks = (0u8..).zip(&self.regions).filter(|(id, _)| speaks(*id));
         watermarks.filter_map(|(_, sight)| sight.bound(now)).min()
+    }
+
+    /// The regions that state no bound for these record types, of what was made then (R21).
+    pub(super) fn withheld(&self, types: impl Iterator<Item = TypeId>, made: Moment) -> RegionSet {
+        let Some(last) = self.withheld.len().checked_sub(1) else { return RegionSet::EMPTY };
+        let of = |record_type: TypeId| self.withheld[usize::from(record_type.0).min(last)].of(made);
+        types.fold(RegionSet::EMPTY, |all, record_type| RegionSet(all.0 | of(record_type).0))
     }
 
     /// The regions whose lease holds at `now`.
     pub fn live(&self, now: Moment) -> RegionSet {
         let live = |sight: &Sight| sight.state == Subscription::Live && now <= sight.lease_until;
-        (0u8..)
-            .zip(&self.regions)
-            .filter(|(_, sight)| live(sight))
-            .map(|(id, _)| super::words::RegionId(id))
-            .collect()
+        (0u8..).zip(&self.regions).filter(|(_, sight)| live(sight)).map(|(id, _)| RegionId(id)).collect()
     }
 }

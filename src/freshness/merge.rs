@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use super::record::{Marker, Snapshot};
+use super::record::{Claim, Marker, Snapshot, Written, span_of};
 use super::switch::{Rule, is_on};
 use super::words::{Generation, RegionId, RegionSet, Version};
 use crate::clock::Moment;
@@ -86,7 +86,7 @@ pub(super) fn announce(
             state.generation = next();
             state.changed |= !said.deleted;
             if state.floor.0 - version.0 > rules.max_jump && is_on(Rule::R15) {
-                announced_at(state, said, version, now);
+                announced_at(state, said, version, rules, now);
                 state.unversioned = state.generation;
                 return Effect::Undercut;
             }
@@ -107,16 +107,39 @@ pub(super) fn announce(
         // What is stored may state a version that nobody believes: no version protects it from this change.
         state.unversioned = state.generation;
     }
-    announced_at(state, said, version, now);
+    announced_at(state, said, version, rules, now);
     Effect::Moved
 }
 
-fn announced_at(state: &mut Snapshot, said: Announced, version: Version, now: Moment) {
+fn announced_at(state: &mut Snapshot, said: Announced, version: Version, rules: Rules, now: Moment) {
+    state.written = written(state, said, Claim::Stated, rules, now);
     state.floor = version;
     state.marker = Some(Marker { regions: RegionSet::EMPTY.with(said.region), at: now, deleted: said.deleted });
     state.at_floor = true;
     state.changed = !said.deleted;
-    state.written = said.written;
+}
+
+/// R20: the write that counts once this has been said: what was said, if it is a write, or else one before, unless what it
+/// stated and what is said now can be compared. Nothing shows that what is announced now is that write, and not a change from
+/// before it; so it counts until all regions have it.
+fn written(state: &Snapshot, said: Announced, claim: Claim, rules: Rules, now: Moment) -> Option<Written> {
+    if said.written {
+        return Some(Written { by: said.region, claim });
+    }
+    let compared = |before: &Written| before.claim == Claim::Stated && claim == Claim::Stated;
+    still_written(state, now, rules.worst_lag).filter(|before| !compared(before)).map(|before| match before.claim {
+        Claim::Stated => Written { claim: Claim::Unstated, ..before },
+        _ => before,
+    })
+}
+
+/// R20: the write before, when the marker moves to `now`; `None` when it is over by then.
+fn still_written(state: &Snapshot, now: Moment, worst_lag: Duration) -> Option<Written> {
+    let (before, marker) = (state.as_of(now, worst_lag).written?, state.marker?);
+    // A slot's time is rounded up, so that the marker may seem to be later than now.
+    let next_span = span_of(now, worst_lag) > span_of(marker.at, worst_lag);
+    let claim = if next_span { Claim::UnstatedBefore } else { before.claim };
+    Some(Written { claim, ..before })
 }
 
 /// R4, R6: a change without a version always moves the generation. A region that is not in the marker yet is taken
@@ -124,35 +147,40 @@ fn announced_at(state: &mut Snapshot, said: Announced, version: Version, now: Mo
 fn change_unversioned(state: &mut Snapshot, said: Announced, rules: Rules, now: Moment, next: Generation) -> Effect {
     let same = state.marker.filter(|marker| {
         let alike = !state.at_floor && marker.deleted == said.deleted;
-        alike && !marker.regions.contains(said.region) && now.since(marker.at) <= rules.worst_lag
+        alike && !said.written && !marker.regions.contains(said.region) && now.since(marker.at) <= rules.worst_lag
     });
     let regions = same.map_or(RegionSet::EMPTY, |marker| marker.regions).with(said.region);
-    state.marker = Some(Marker { regions, at: now, deleted: said.deleted });
+    state.written = written(state, said, Claim::Unstated, rules, now);
+    // Who was told that it is gone is not told that it is there by who has not heard of that (R20).
+    let gone = state.marker.is_some_and(|marker| marker.deleted) && !said.written && state.unstated_by().is_some();
+    state.marker = Some(Marker { regions, at: now, deleted: said.deleted || gone });
     state.at_floor = false;
     if said.deleted {
         state.changed = false;
     }
-    state.written = said.written || same.is_some() && state.written;
     state.generation = next;
     state.unversioned = next;
     Effect::Moved
 }
 
-/// R18: the generation moves, the floor stays; what was announced last still is.
-pub(super) fn reload(state: &mut Snapshot, regions: RegionSet, now: Moment, next: Generation) {
+/// R18: the generation moves, the floor stays; what was announced last still is. Who announced what has been surpassed since
+/// does not speak for what is told now; neither does anybody for a write that nobody knows to have been done (no `regions`).
+pub(super) fn reload(state: &mut Snapshot, regions: RegionSet, now: Moment, next: Generation, worst_lag: Duration) {
+    state.written = still_written(state, now, worst_lag);
     state.generation = next;
     state.unversioned = next;
     match &mut state.marker {
-        Some(marker) => marker.at = now,
-        none => *none = Some(Marker { regions, at: now, deleted: false }),
+        Some(marker) if !marker.is_surpassed() && !regions.is_empty() => marker.at = now,
+        other => *other = Some(Marker { regions, at: now, deleted: false }),
     }
+    state.at_floor &= !regions.is_empty();
 }
 
 /// R19: versions went back, so that nothing said or served before may be compared with what comes now. The record begins
 /// anew, as of a generation that puts out what is stored. Regions that say so soon after each other speak of one restore.
 pub(super) fn reset(state: &mut Snapshot, regions: RegionSet, now: Moment, next: Generation, worst_lag: Duration) {
     let blank = state.floor == Version::NONE && !state.at_floor;
-    let before = state.marker.filter(|marker| blank && now.since(marker.at) <= worst_lag);
+    let before = state.marker.filter(|marker| blank && !marker.is_surpassed() && now.since(marker.at) <= worst_lag);
     let regions = RegionSet(regions.0 | before.map_or(RegionSet::EMPTY, |marker| marker.regions).0);
     *state = Snapshot {
         generation: next,
@@ -193,25 +221,25 @@ fn raise(state: &mut Snapshot, version: Version) {
     surpass(state);
 }
 
-/// The floor is no longer the one that was announced: who announced it does not matter any more. But a RELOAD since then still
-/// says that what was made before is too old (R8, R18).
+/// The floor is no longer the one that was announced: who announced it does not matter any more. But what was made before
+/// that is too old as ever (R8, R18), and who took a write is to be heard (R20).
 fn surpass(state: &mut Snapshot) {
     if std::mem::take(&mut state.at_floor) {
-        let reloaded = state.unversioned == state.generation;
-        state.marker = state.marker.filter(|_| reloaded).map(|marker| Marker { regions: RegionSet::ALL, ..marker });
+        state.marker = state.marker.map(|marker| Marker { regions: RegionSet::ALL, at: marker.at, deleted: false });
     }
 }
 
 /// R6, R15: every reachable region has said for longer than `worst_lag` that the record is not there, without a version:
 /// the DELETED that would have said so was lost, or the floor was nobody's. The record begins anew, and with it what is
-/// stored: a version from before would pass for fresh without a floor above it.
-pub(super) fn accept_absence(state: &mut Snapshot, next: Generation) {
-    state.floor = Version::NONE;
-    state.generation = next;
-    state.unversioned = next;
-    state.marker = None;
-    state.at_floor = false;
-    state.changed = false;
+/// stored: a version from before would pass for fresh without a floor above it. So would an intermediary's copy from before,
+/// if no marker said when that was (R8).
+pub(super) fn accept_absence(state: &mut Snapshot, now: Moment, next: Generation) {
+    *state = Snapshot {
+        generation: next,
+        unversioned: next,
+        marker: Some(Marker { regions: RegionSet::ALL, at: now, deleted: false }),
+        ..Snapshot::default()
+    };
 }
 
 /// R15: no reachable region has the floor; `best` is the most that one has.
@@ -288,7 +316,7 @@ mod tests {
         let mut world = World::default();
         world.changed(A, 5);
         assert_eq!(serve(&mut world.state, Version(6), EASY), Effect::Raised);
-        assert_eq!(world.state.marker, None, "who announced 5 no longer matters");
+        assert_eq!(world.regions(), RegionSet::ALL, "who announced 5 no longer matters");
         let before = world.state.generation;
         assert_eq!(world.changed(A, 6), Effect::Moved);
         assert!(world.state.generation > before);
@@ -354,7 +382,7 @@ mod tests {
         let mut world = World::default();
         world.changed(A, 5);
         let before = world.state;
-        reload(&mut world.state, RegionSet::EMPTY.with(B), Moment::from_nanos(99), Generation(50));
+        reload(&mut world.state, RegionSet::EMPTY.with(B), Moment::from_nanos(99), Generation(50), EASY.worst_lag);
         assert_eq!(world.state.floor, before.floor);
         assert!(!world.state.upholds(Version(5), before.generation));
         assert_eq!(world.regions(), RegionSet::EMPTY.with(A));
@@ -382,7 +410,7 @@ mod tests {
         let mut world = World::default();
         world.changed(A, 5);
         let at = Moment::from_nanos(99);
-        reload(&mut world.state, RegionSet::EMPTY.with(B), at, Generation(50));
+        reload(&mut world.state, RegionSet::EMPTY.with(B), at, Generation(50), EASY.worst_lag);
         assert_eq!(serve(&mut world.state, Version(6), EASY), Effect::Raised);
         assert_eq!(world.state.marker.map(|marker| (marker.at, marker.regions)), Some((at, RegionSet::ALL)));
         assert!(!world.state.at_floor);
@@ -440,5 +468,101 @@ mod tests {
         world.changed(B, 6);
         assert!(!world.state.upholds(Version(1 << 61), stored));
         assert!(!world.state.escaped, "6 is an ordinary version");
+    }
+
+    impl World {
+        fn wrote(&mut self, region: RegionId, version: Option<u64>, now: Moment) {
+            let said = Announced { region, version: version.map(Version), deleted: false, written: true };
+            announce(&mut self.state, said, EASY, now, || Generation(self.generations + 1));
+            self.generations += 1;
+        }
+
+        fn changed_at(&mut self, region: RegionId, now: Moment) {
+            let said = Announced { region, version: None, deleted: false, written: false };
+            announce(&mut self.state, said, EASY, now, || Generation(self.generations + 1));
+            self.generations += 1;
+        }
+
+        fn taker(&self, now: Moment) -> Option<RegionId> {
+            self.state.as_of(now, EASY.worst_lag).unstated_by()
+        }
+    }
+
+    fn at(tenths: u64) -> Moment {
+        Moment::ZERO + Duration::from_millis(100 * tenths)
+    }
+
+    /// R20.
+    #[test]
+    fn a_write_counts_until_two_spans_are_over_and_does_not_come_back() {
+        let mut world = World::default();
+        world.wrote(A, None, at(50));
+        assert_eq!((world.taker(at(650)), world.taker(at(651))), (Some(A), None), "nothing was announced");
+        world.changed_at(B, at(1_150));
+        assert_eq!(world.taker(at(1_150)), None, "it was over when B announced the next");
+
+        let mut world = World::default();
+        world.wrote(A, None, at(10));
+        for tenths in [599, 1_100, 1_199] {
+            world.changed_at(B, at(tenths));
+            assert_eq!(world.taker(at(tenths)), Some(A));
+        }
+        assert_eq!(world.taker(at(1_200)), None, "two spans");
+
+        let mut world = World::default();
+        world.wrote(A, None, at(10));
+        for tenths in [500, 1_000] {
+            let next = Generation(world.generations + 1);
+            reload(&mut world.state, RegionSet::EMPTY.with(B), at(tenths), next, EASY.worst_lag);
+            assert_eq!(world.taker(at(tenths)), Some(A));
+        }
+        reload(&mut world.state, RegionSet::EMPTY.with(B), at(1_500), Generation(9), EASY.worst_lag);
+        assert_eq!(world.taker(at(1_500)), None, "a RELOAD keeps it no longer alive than an announcement");
+    }
+
+    /// R20: a slot's time is rounded up, and threads are not in step.
+    #[test]
+    fn a_marker_that_seems_to_be_later_than_now_ends_no_write() {
+        let mut world = World::default();
+        world.wrote(A, None, at(600));
+        world.changed_at(B, at(599));
+        assert_eq!(world.taker(at(600)), Some(A));
+    }
+
+    /// R20: what the write stated cannot be compared with what states nothing.
+    #[test]
+    fn a_write_with_a_version_counts_when_a_change_without_one_is_announced_and_not_when_one_with_a_version_is() {
+        let mut world = World::default();
+        world.wrote(A, Some(6), at(1));
+        assert_eq!(world.taker(at(1)), None, "the floor speaks for it");
+        world.changed_at(B, at(2));
+        assert_eq!(world.taker(at(2)), Some(A));
+        let mut world = World::default();
+        world.wrote(A, Some(6), at(1));
+        world.changed(B, 7);
+        assert_eq!(world.state.written, None);
+    }
+
+    /// R4, R18, R20: nobody is known to have what a write of unknown outcome did.
+    #[test]
+    fn after_a_reload_by_nobody_known_and_after_what_surpassed_an_announcement_old_announcers_do_not_speak() {
+        let mut world = World::default();
+        world.changed(A, 5);
+        serve(&mut world.state, Version(6), EASY);
+        reload(&mut world.state, RegionSet::EMPTY.with(B), Moment::from_nanos(9), Generation(50), EASY.worst_lag);
+        assert_eq!(world.regions(), RegionSet::EMPTY.with(B));
+        reload(&mut world.state, RegionSet::EMPTY, Moment::from_nanos(9), Generation(51), EASY.worst_lag);
+        assert_eq!((world.regions(), world.state.at_floor), (RegionSet::EMPTY, false));
+    }
+
+    /// R6, R19: all regions called it absent; none announced that.
+    #[test]
+    fn an_accepted_absence_announces_no_deletion_and_joins_no_reset() {
+        let mut world = World::default();
+        world.changed(A, 5);
+        accept_absence(&mut world.state, at(1), Generation(50));
+        assert!(world.state.marker.is_some_and(|marker| marker.is_surpassed() && !marker.deleted));
+        reset(&mut world.state, RegionSet::EMPTY.with(A), at(2), Generation(51), EASY.worst_lag);
+        assert_eq!(world.regions(), RegionSet::EMPTY.with(A));
     }
 }

@@ -24,6 +24,7 @@
 //! | R17 audit | `audit` judges and measures; [`crate::cache::fill::audit`] asks the regions, in the background |
 //! | R18 RELOAD, R19 RESET | `merge::reload`, `merge::reset`, `records::recall`; `recalls` for what nothing holds |
 //! | R20 own writes | [`Freshness::wrote`]; `serve::write` says when |
+//! | R21 wiring | `wiring`; `standing::bound` |
 //! | bound | `publisher` (watermark), `publishers` (oldest of them), `standing::bound` |
 //!
 //! Invariant: floors and generations are stored before the horizon that vouches for them is published, and both
@@ -42,7 +43,8 @@ use self::record::Record;
 use self::records::Records;
 use self::region::Region;
 use self::switch::{Rule, is_on};
-use self::words::{RecordId, RegionId, RegionSet, Version};
+use self::wiring::{Growth, Wired};
+use self::words::{RecordId, RegionId, RegionSet, TypeId, Version};
 use crate::clock::{Moment, Wall};
 use crate::config::{self, Heartbeats};
 use crate::limits;
@@ -66,6 +68,7 @@ mod table;
 mod tuning;
 mod unread;
 pub mod vote;
+pub mod wiring;
 pub mod words;
 
 /// How far behind the published lease of a region may lag while messages pour in: safe, since a lease that is
@@ -105,7 +108,8 @@ impl Freshness {
         let weak_refused = settings.heartbeats == Heartbeats::Required;
         let region = |id| Region::new(RegionId(id), weak_refused, now);
         let regions: Vec<Region> = (0..regions as u8).map(region).collect();
-        let horizon = Horizon { regions: regions.iter().map(|region| region.sight(now)).collect() };
+        let sights = regions.iter().map(|region| region.sight(now)).collect();
+        let horizon = Horizon { regions: sights, ..Horizon::default() };
         Self {
             records: Records::new(room, settings.worst_lag, settings.max_jump, now),
             regions: Mutex::new(regions),
@@ -151,7 +155,10 @@ impl Freshness {
                 };
                 self.records.recall(scope, forgets, RegionSet::ALL, now, &mut actions);
             }
-            Event::Tick => self.records.sweep(now),
+            Event::Tick => {
+                self.records.sweep(now);
+                self.records.look_at_growths(&self.horizon(), now);
+            }
             Event::Subscribing(id) => with(&mut regions, *id, |region| region.subscribing(now, &mut actions)),
             Event::Subscribed(id) => with(&mut regions, *id, |region| region.subscribed(now, &mut actions)),
             Event::Lost(id) => with(&mut regions, *id, |region| region.lost(now, &mut actions)),
@@ -241,22 +248,43 @@ impl Freshness {
         }
     }
 
-    /// R15: every region that answered a race is below this record's floor, `best` being the most that one has.
+    /// R15: every region that answered a race is below this record's floor, `best` being the most that one has; the newest of
+    /// the replies was `made` then.
     pub fn below_floor(
         &self,
         id: RecordId,
         record: &Record,
         best: Version,
         reachable: RegionSet,
-        now: Moment,
+        (made, now): (Moment, Moment),
     ) -> Vec<Action> {
-        self.records.below_floor(id, record, best, reachable, now)
+        self.records.below_floor(id, record, best, reachable, (made, now))
     }
 
     /// R2: whether a request sent at `sent` is too close to the loss of a slot that may have been this record's: its
     /// reply is PROVISIONAL ([`standing::earn`]).
     pub fn slot_lost_since(&self, id: RecordId, sent: Moment) -> bool {
         self.records.may_have_missed(id, sent)
+    }
+
+    /// R21: a record was served at a higher version than what had been vouched for, and nobody had announced it.
+    pub fn grew(&self, growth: Growth) {
+        self.records.wiring().grew(growth);
+    }
+
+    /// R21: the record types of which an audit's violation is open.
+    pub fn violated(&self, types: &[TypeId]) {
+        self.records.wiring().violated(types);
+    }
+
+    /// R21: other routes hold from now on.
+    pub fn rewired(&self) {
+        self.records.wiring().rewired();
+    }
+
+    /// R21: what is known of each record type, by its id.
+    pub fn wired(&self, now: Moment) -> Vec<Wired> {
+        self.records.wiring().known(now)
     }
 
     /// Records that an entry or a fill holds, for `/status`.
@@ -268,6 +296,9 @@ impl Freshness {
     /// forgets a floor (R13, R19).
     fn apply(&self, region: RegionId, says: &Says, late: bool, now: Moment, actions: &mut Vec<Action>) {
         let regions = RegionSet::EMPTY.with(region);
+        if let Says::Reload(Scope::Type(all)) | Says::Reset(Scope::Type(all)) = says {
+            self.records.wiring().heard(*all, region, false);
+        }
         match says {
             Says::Changed(id, version) => {
                 let said = Announced { region, version: version.filter(|_| !late), deleted: false, written: false };
@@ -279,7 +310,8 @@ impl Freshness {
             }
             Says::Reload(scope) => self.records.recall(*scope, false, regions, now, actions),
             Says::Reset(scope) => self.records.recall(*scope, !late, regions, now, actions),
-            Says::Heartbeat { .. } | Says::Unrouted | Says::Undecodable => {}
+            Says::Unrouted => self.records.wiring().unrouted(region, now),
+            Says::Heartbeat { .. } | Says::Undecodable => {}
         }
     }
 
@@ -291,9 +323,11 @@ impl Freshness {
             let same_lease = horizon::Sight { proof: shown.proof, lease_until: shown.lease_until, ..sight };
             if coarsely { advanced || same_lease != *shown } else { sight != *shown }
         };
-        if regions.iter().zip(&shown.regions).any(changed) {
+        let rewired = self.records.wiring().take_change() || !coarsely;
+        let withheld = if rewired { self.records.withheld(now) } else { shown.withheld.clone() };
+        if withheld != shown.withheld || regions.iter().zip(&shown.regions).any(changed) {
             let regions = regions.iter().map(|region| region.sight(now)).collect();
-            self.horizon.store(Arc::new(Horizon { regions }));
+            self.horizon.store(Arc::new(Horizon { regions, withheld }));
         }
     }
 

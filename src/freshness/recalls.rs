@@ -62,7 +62,7 @@ impl Order {
     pub(super) fn apply(self, state: &mut Snapshot, worst_lag: Duration) {
         match self.forgets {
             true => merge::reset(state, self.regions, self.at, self.generation, worst_lag),
-            false => merge::reload(state, self.regions, self.at, self.generation),
+            false => merge::reload(state, self.regions, self.at, self.generation, worst_lag),
         }
     }
 

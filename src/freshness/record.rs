@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use super::switch::{Rule, is_on};
-use super::words::{Generation, RecordId, RegionSet, TypeId, Version};
+use super::words::{Generation, RecordId, RegionId, RegionSet, TypeId, Version};
 use crate::clock::Moment;
 use crate::limits;
 
@@ -32,7 +32,7 @@ pub struct Record {
     generation: AtomicU64,
     unversioned: AtomicU64,
     marked_at: AtomicU64,
-    /// Seconds since boot of the latest read; not part of the snapshot.
+    /// Seconds since boot of the latest read, and [`PRESENT`]; not part of the snapshot.
     read_at: AtomicU32,
     /// R2: what was sent before this, seconds since boot rounded up, may have missed an announcement whose slot was lost;
     /// zero if none was.
@@ -57,8 +57,8 @@ pub struct Snapshot {
     pub at_floor: bool,
     /// A CHANGED stands behind the floor: an absence without a version is below it (R6).
     pub changed: bool,
-    /// The newest change was written through this sidecar (R20): who reads now may be who wrote it.
-    pub written: bool,
+    /// The newest write that passed through this sidecar, as long as it matters who took it (R20): see [`Self::as_of`].
+    pub written: Option<Written>,
     /// R15: a version jumped, or the floor was dropped because no region reached it. Nothing is CONFIRMED and
     /// answers are labelled until it is settled.
     pub escaped: bool,
@@ -67,7 +67,7 @@ pub struct Snapshot {
 /// Who announced what last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marker {
-    /// The regions that announced this change; the first one moved the generation.
+    /// The regions that announced this change; the first one moved the generation. All, when a newer one was served since.
     pub regions: RegionSet,
     /// When the announcement that moved the generation arrived (R8).
     pub at: Moment,
@@ -75,12 +75,72 @@ pub struct Marker {
     pub deleted: bool,
 }
 
+/// A write of the record through this sidecar (R20): who reads now may be who wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The region that took it.
+    pub by: RegionId,
+    /// How far the floor speaks for it.
+    pub claim: Claim,
+}
+
+/// How far the floor speaks for a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Its reply stated a version, which is the floor.
+    Stated,
+    /// It stated none, and the marker is of the same span of `worst_lag`.
+    Unstated,
+    /// The same, and the marker is of the next span: it is over with that.
+    UnstatedBefore,
+}
+
+/// Time is cut into spans of `worst_lag`: two bits that tell this span from the one before are enough to end what was written
+/// in time, however often the record is announced.
+pub(super) fn span_of(at: Moment, worst_lag: Duration) -> u128 {
+    at.since(Moment::ZERO).as_nanos() / worst_lag.as_nanos().max(1)
+}
+
+impl Marker {
+    /// Nobody announced what is the newest now: only the time counts.
+    pub fn is_surpassed(&self) -> bool {
+        self.regions == RegionSet::ALL
+    }
+}
+
+/// A region showed it.
+const PRESENT: u32 = 1 << 31;
+
 const MARKED: u32 = 1 << 16;
 const DELETED: u32 = 1 << 17;
 const AT_FLOOR: u32 = 1 << 18;
 const CHANGED: u32 = 1 << 19;
-const WRITTEN: u32 = 1 << 20;
-const ESCAPED: u32 = 1 << 21;
+/// Two bits: none, or a claim.
+const CLAIM: u32 = 20;
+/// Four bits: who took the write.
+const TAKER: u32 = 22;
+const ESCAPED: u32 = 1 << 26;
+
+impl Written {
+    const fn to_bits(self) -> u32 {
+        let claim = match self.claim {
+            Claim::Stated => 1,
+            Claim::Unstated => 2,
+            Claim::UnstatedBefore => 3,
+        };
+        claim << CLAIM | (self.by.0 as u32) << TAKER
+    }
+
+    const fn from_bits(bits: u32) -> Option<Self> {
+        let claim = match bits >> CLAIM & 3 {
+            0 => return None,
+            1 => Claim::Stated,
+            2 => Claim::Unstated,
+            _ => Claim::UnstatedBefore,
+        };
+        Some(Self { by: RegionId((bits >> TAKER & 15) as u8), claim })
+    }
+}
 
 impl Snapshot {
     /// Whether something that shows this record at `version` and was asked for in `generation` is neither below the
@@ -105,8 +165,24 @@ impl Snapshot {
     /// R5: whether the floor speaks for the newest announcement, to a request sent at `sent`. A change without a credible
     /// version leaves the floor where it was: only `worst_lag` later does every region show what was announced.
     pub fn floor_speaks(&self, sent: Moment, worst_lag: Duration) -> bool {
-        let stated = self.generation > self.unversioned;
+        let stated = self.generation > self.unversioned && self.unstated_by().is_none();
         stated || self.marker.is_none_or(|marker| marker.at + worst_lag <= sent)
+    }
+
+    /// R20: the region that took a write which states no version: nobody else is known to have it.
+    pub fn unstated_by(&self) -> Option<RegionId> {
+        self.written.filter(|written| written.claim != Claim::Stated).map(|written| written.by)
+    }
+
+    /// The same to who asks at `now`: with the own write only while it counts. By `worst_lag` after the newest announcement all
+    /// regions have what was written before; and at the end of the span after its own it is over, whatever is announced.
+    pub fn as_of(self, now: Moment, worst_lag: Duration) -> Self {
+        let counts = |written: &Written| {
+            let Some(marker) = self.marker else { return false };
+            let same_span = span_of(marker.at, worst_lag) >= span_of(now, worst_lag);
+            now.since(marker.at) <= worst_lag && (written.claim != Claim::UnstatedBefore || same_span)
+        };
+        Self { written: self.written.filter(counts), ..self }
     }
 
     /// Whether an absent record's default would say less than this.
@@ -125,8 +201,8 @@ impl Snapshot {
         let flag = |set: bool, bit: u32| if set { bit } else { 0 };
         let marker =
             self.marker.map_or(0, |marker| MARKED | flag(marker.deleted, DELETED) | u32::from(marker.regions.0));
-        let state = flag(self.at_floor, AT_FLOOR) | flag(self.changed, CHANGED) | flag(self.written, WRITTEN);
-        marker | state | flag(self.escaped, ESCAPED)
+        let state = flag(self.at_floor, AT_FLOOR) | flag(self.changed, CHANGED) | flag(self.escaped, ESCAPED);
+        marker | state | self.written.map_or(0, Written::to_bits)
     }
 
     pub(super) fn from_bits(bits: u32, marked_at: Moment) -> Self {
@@ -136,7 +212,7 @@ impl Snapshot {
             marker: (bits & MARKED != 0).then_some(marker),
             at_floor: bits & AT_FLOOR != 0,
             changed: bits & CHANGED != 0,
-            written: bits & WRITTEN != 0,
+            written: Written::from_bits(bits),
             escaped: bits & ESCAPED != 0,
             ..Self::default()
         }
@@ -213,15 +289,27 @@ impl Record {
 
     /// Notes a reader. Writes at most once a second, so that a hot record's cache line stays shared.
     pub(super) fn note_read(&self, now: Moment) {
-        let second = seconds(now);
-        if self.read_at.load(Ordering::Relaxed) != second {
-            self.read_at.store(second, Ordering::Relaxed);
+        let (second, before) = (seconds(now), self.read_at.load(Ordering::Relaxed));
+        if before & !PRESENT != second {
+            self.read_at.store(second | before & PRESENT, Ordering::Relaxed);
         }
+    }
+
+    /// R21: a region showed it; an absence could be anybody's.
+    pub fn note_present(&self) {
+        if self.read_at.load(Ordering::Relaxed) & PRESENT == 0 {
+            self.read_at.fetch_or(PRESENT, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a region showed it since this cell began.
+    pub(super) fn was_present(&self) -> bool {
+        self.read_at.load(Ordering::Relaxed) & PRESENT != 0
     }
 
     /// Whether somebody read it in the last minute.
     pub fn was_read_lately(&self, now: Moment) -> bool {
-        let read_at = self.read_at.load(Ordering::Relaxed);
+        let read_at = self.read_at.load(Ordering::Relaxed) & !PRESENT;
         let lately = limits::READ_LATELY.as_secs();
         read_at != 0 && u64::from(seconds(now).saturating_sub(read_at)) <= lately
     }
@@ -242,7 +330,6 @@ fn seconds(now: Moment) -> u32 {
 mod tests {
     use std::time::Duration;
 
-    use super::super::words::RegionId;
     use super::*;
 
     const ID: RecordId = RecordId { record_type: TypeId(1), hash: 2 };
@@ -259,7 +346,10 @@ mod tests {
             }),
             at_floor: number.is_multiple_of(3),
             changed: number.is_multiple_of(5),
-            written: number.is_multiple_of(11),
+            written: number.is_multiple_of(11).then_some(Written {
+                by: RegionId((number % 13) as u8),
+                claim: [Claim::Stated, Claim::Unstated, Claim::UnstatedBefore][(number % 3) as usize],
+            }),
             escaped: number.is_multiple_of(7),
         }
     }

@@ -15,11 +15,13 @@ use std::time::Duration;
 use super::Room;
 use super::event::{Action, Scope};
 use super::flood::Flood;
+use super::horizon::Horizon;
 use super::merge::{self, Announced, Effect, Rules};
 use super::recalls::{self, Order, Recalls};
 use super::record::{Record, Snapshot};
 use super::switch::{Rule, is_on};
 use super::tuning::Tuning;
+use super::wiring::{Growth, Wiring, Withheld};
 use super::words::{Generation, RecordId, RegionId, RegionSet, Version};
 use crate::clock::Moment;
 use crate::limits;
@@ -38,6 +40,7 @@ pub(super) struct Records {
     sweeps: AtomicU64,
     flood: Mutex<Flood>,
     recalls: Recalls,
+    wiring: Wiring,
     tuning: Tuning,
 }
 
@@ -53,6 +56,7 @@ impl Records {
             sweeps: AtomicU64::new(0),
             flood: Mutex::default(),
             recalls: Recalls::default(),
+            wiring: Wiring::default(),
             tuning: Tuning::new(worst_lag, max_jump),
         }
     }
@@ -104,6 +108,12 @@ impl Records {
     pub(super) fn announce(&self, id: RecordId, said: Announced, now: Moment, actions: &mut Vec<Action>) {
         self.note(now);
         let mut shard = self.shard(id);
+        if !said.written {
+            self.wiring.heard(id.record_type, said.region, true);
+            if shard.cell(id.hash).is_some_and(|record| record.was_present()) {
+                self.wiring.met(id.record_type, RegionSet::EMPTY.with(said.region));
+            }
+        }
         let rules = self.rules(&shard, id);
         let mut state = self.state(&shard, id, now);
         let floor = state.floor;
@@ -112,7 +122,9 @@ impl Records {
         match effect {
             Effect::None => return,
             Effect::Jumped => {
-                shard.doubts.add(id.hash, said.version.unwrap_or_default(), said.region, now, false);
+                let version = said.version.unwrap_or_default();
+                shard.doubts.add(id.hash, version, said.region, now, false);
+                shard.doubts.announced(id.hash, version, rules.max_jump);
                 actions.push(Action::Alarm(said.region, "version-jump"));
             }
             Effect::Undercut => {
@@ -153,6 +165,10 @@ impl Records {
         let Some(covered) = recalls::covered(scope) else {
             let Scope::Record(id) = scope else { return };
             let mut shard = self.shard(id);
+            if regions != RegionSet::ALL {
+                // A RELOAD by hand may name the record rightly where the publisher does not: it shows no wiring that works.
+                regions.iter().for_each(|region| self.wiring.heard(id.record_type, region, true));
+            }
             let mut state = self.state(&shard, id, now);
             order.apply(&mut state, self.tuning.worst_lag());
             if forgets {
@@ -222,6 +238,31 @@ impl Records {
         actions
     }
 
+    /// R21: which of the versions that were served before anybody announced them nobody has announced by now. A region that
+    /// vouched for what was stored announces what it serves at once; others may be ahead of it by `worst_lag`. What a loss
+    /// explains that was noticed since does not count.
+    pub(super) fn look_at_growths(&self, horizon: &Horizon, now: Moment) {
+        let others = self.tuning.worst_lag().max(limits::GROWTH_WAIT);
+        let wait = |growth: &Growth| if growth.is_its_vouchers() { limits::GROWTH_WAIT } else { others };
+        for growth in self.wiring.due(|growth| now.since(growth.at) < wait(growth)) {
+            let state = self.state(&self.shard(growth.id), growth.id, now);
+            let told = state.generation > growth.generation;
+            if told || growth.is_vouched_against(horizon) {
+                self.wiring.settled(growth.id.record_type, told, now);
+            }
+        }
+    }
+
+    /// R21: who states no bound for which type.
+    pub(super) fn withheld(&self, now: Moment) -> Arc<[Withheld]> {
+        self.wiring.withheld(now, self.tuning.worst_lag())
+    }
+
+    /// R21: how what is announced and what is read meet.
+    pub(super) fn wiring(&self) -> &Wiring {
+        &self.wiring
+    }
+
     /// R15: every configured region answered the same, at or above the floor.
     pub(super) fn agreed(&self, id: RecordId, record: &Record) {
         let mut shard = self.shard(id);
@@ -233,15 +274,16 @@ impl Records {
     }
 
     /// R15: every reachable region answered below the floor, `best` at most, [`Version::NONE`] for an absence without a
-    /// version. When it stays so for longer than `worst_lag`, the floor is dropped to that; an absence is accepted, and
-    /// the record begins anew (R6).
+    /// version, in replies of which the newest was `made` then. When it stays so for longer than `worst_lag`, the floor is
+    /// dropped to that; an absence is accepted, and the record begins anew (R6). What an intermediary keeps repeating is one
+    /// word of its region, however often it is heard.
     pub(super) fn below_floor(
         &self,
         id: RecordId,
         record: &Record,
         best: Version,
         reachable: RegionSet,
-        now: Moment,
+        (made, now): (Moment, Moment),
     ) -> Vec<Action> {
         self.note(now);
         let mut shard = self.shard(id);
@@ -254,11 +296,11 @@ impl Records {
             shard.doubts.reached(id.hash);
             return Vec::new();
         }
-        if !is_on(Rule::R15) || !shard.doubts.unreached(id.hash, state.floor, announcer, now) {
+        if !is_on(Rule::R15) || !shard.doubts.unreached(id.hash, state.floor, announcer, made, now) {
             return Vec::new();
         }
         if best == Version::NONE {
-            merge::accept_absence(&mut state, self.next_generation());
+            merge::accept_absence(&mut state, now, self.next_generation());
             record.store(state);
             shard.doubts.dismiss(id.hash);
             return vec![Action::Alarm(blamed, "absence-accepted")];

@@ -275,7 +275,9 @@ impl Region {
     /// As the read path sees it.
     pub(super) fn sight(&self, now: Moment) -> Sight {
         let proof = self.proof(now);
-        let watermark = self.publishers.watermark(now);
+        // Until each publisher has had its turn to be heard, some may have ingested what is not known here (R10).
+        let strangers = self.subscribed.is_none_or(|at| now < at + limits::ACQUAINTANCE);
+        let watermark = self.publishers.watermark(now).filter(|_| !strangers);
         Sight {
             state: self.state,
             grade: proof.as_ref().map_or(Grade::None, |proof| match proof.grade {

@@ -191,7 +191,8 @@ pub fn seconds_left(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment
 ///
 /// Only watermarks give one, of regions that were LIVE when the request was sent and whose epoch has stayed unbroken
 /// since: one that lost something in between cannot vouch for what it says it ingested. A lease that has run out takes
-/// nothing away from what was proven before: the watermark stands still, and the bound grows with the clock.
+/// nothing away from what was proven before: the watermark stands still, and the bound grows with the clock. Nor of regions
+/// whose announcements may miss what is read here (R21).
 ///
 /// * CONFIRMED: now less the newest such watermark. All that its region had ingested by then is known here, and the entry
 ///   is not below any of it.
@@ -206,12 +207,26 @@ pub fn bound(entry: &Routed, age: Duration, horizon: &Horizon, now: Moment, wors
     if entry.shows.iter().any(doubted) {
         return None;
     }
-    let newest = unbroken(entry, horizon).filter_map(|sight| sight.bound(now)).min()?;
+    // Mostly nothing is, and a hit need not look.
+    let withheld = match horizon.withheld.is_empty() {
+        true => RegionSet::EMPTY,
+        false => {
+            let types = entry.shows.iter().map(|shown| shown.record.id().record_type);
+            horizon.withheld(types, now.before(age).min(entry.confirmed))
+        }
+    };
+    let vouch = unbroken(entry, horizon).filter(|(region, _)| !withheld.contains(*region));
+    let newest = vouch.filter_map(|(_, sight)| sight.bound(now)).min()?;
     match entry.standing {
         Standing::Confirmed => Some(newest),
         Standing::Provisional => Some(whole_seconds(age + worst_lag)),
         Standing::Unverified => None,
     }
+}
+
+/// The regions that lost nothing since the request, as far as they know: what was announced since is known.
+pub fn vouching(entry: &Routed, horizon: &Horizon) -> RegionSet {
+    unbroken(entry, horizon).map(|(region, _)| region).collect()
 }
 
 /// The best that any region can still say for an entry.
@@ -226,7 +241,7 @@ enum Witness {
 
 fn best_witness(entry: &Routed, horizon: &Horizon, now: Moment) -> Witness {
     let mut best = Witness::None;
-    for sight in unbroken(entry, horizon) {
+    for (_, sight) in unbroken(entry, horizon) {
         if leads(sight, now) {
             return Witness::Live;
         }
@@ -236,11 +251,11 @@ fn best_witness(entry: &Routed, horizon: &Horizon, now: Moment) -> Witness {
 }
 
 /// The regions, LIVE when the request was sent, whose epoch has not moved since (R10).
-fn unbroken<'a>(entry: &'a Routed, horizon: &'a Horizon) -> impl Iterator<Item = &'a Sight> {
+fn unbroken<'a>(entry: &'a Routed, horizon: &'a Horizon) -> impl Iterator<Item = (RegionId, &'a Sight)> {
     let epochs = (0u8..).map(RegionId).zip(horizon.regions.iter().zip(entry.epochs.iter()));
     epochs
         .filter(|(region, (sight, epoch))| entry.live.contains(*region) && sight.epoch == **epoch)
-        .map(|(_, (sight, _))| sight)
+        .map(|(region, (sight, _))| (region, sight))
 }
 
 /// R9: a comparison with now, so that a process that was paused finds its lease over.

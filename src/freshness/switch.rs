@@ -29,6 +29,7 @@
 //! | R18 | RELOAD does nothing to a record (`records::recall`) |
 //! | R19 | RESET does nothing to a record (`records::recall`) |
 //! | R20 | a write is passed on and forgotten (`Freshness::wrote`) |
+//! | R21 | every region's watermark speaks for every record type (`wiring`) |
 //!
 //! | rule | the property it protects | the profile and the fault in which it alone does |
 //! | --- | --- | --- |
@@ -51,6 +52,7 @@
 //! | R17 | no stale entry stays unsampled beyond the audit period | the same, by the audit's own metric |
 //! | R18 | what an operator reloads is asked for anew | any; the regions' data replaced without announcements, then RELOAD |
 //! | R20 | who writes through a sidecar reads what he wrote | any; a write, then a read that a lagging region answers first, or that joins a fill from before |
+//! | R21 | promise 2 where announcements miss what is read | numbered publishers whose record type or keys are not the routes' |
 //! | R19 | a restore ends with a RESET, not with a minute of labels per record | versions; every region restored from a backup, then RESET. Seen by the cap on labels |
 
 /// The rules of the protocol, by number.
@@ -77,6 +79,7 @@ pub enum Rule {
     R18,
     R19,
     R20,
+    R21,
 }
 
 /// Whether `rule` is carried out on this thread.

@@ -81,15 +81,15 @@ const fn tag(key: u64) -> u64 {
     if key == 0 { 1 } else { key }
 }
 
-/// The last word: 43 bits of milliseconds since boot (two centuries), the marker's regions above them, flags on top.
+/// The last word: 38 bits of milliseconds since boot (eight years), the marker's regions above them, flags on top.
 const TIME: u64 = (1 << TIME_BITS) - 1;
-const TIME_BITS: u32 = 43;
+const TIME_BITS: u32 = 38;
 
 fn pack(key: u64, state: Snapshot, now: Moment) -> [u64; WORDS] {
     let at = state.marker.map_or(now, |marker| marker.at);
     // Rounded up: a reply from before the announcement must not look younger than it (R8).
     let millis = at.as_nanos().div_ceil(1_000_000) & TIME;
-    // The regions and five flags; `escaped` is the doubt's to remember.
+    // The regions, four flags, and who took what write; `escaped` is the doubt's to remember.
     let bits = u64::from(Snapshot { escaped: false, ..state }.to_bits());
     [tag(key), state.floor.0, state.generation.0, bits << TIME_BITS | millis]
 }
@@ -108,6 +108,7 @@ fn unpack(words: &[u64]) -> Snapshot {
 mod tests {
     use std::time::Duration;
 
+    use super::super::record::{Claim, Written};
     use super::super::words::{RegionId, RegionSet};
     use super::*;
 
@@ -127,7 +128,10 @@ mod tests {
             }),
             at_floor: number.is_multiple_of(3),
             changed: number.is_multiple_of(5),
-            written: number.is_multiple_of(7),
+            written: number.is_multiple_of(7).then_some(Written {
+                by: RegionId((number % 16) as u8),
+                claim: [Claim::Stated, Claim::Unstated, Claim::UnstatedBefore][(number % 3) as usize],
+            }),
             escaped: false,
         }
     }

@@ -96,13 +96,14 @@ pub fn rank(ballot: &Ballot<'_>, records: &[Snapshot]) -> Rank {
         if r8_before_the_marker(ballot, record) || r1_below_the_floor(version, record) {
             return Rank::Below;
         }
-        match (ballot.said, version) {
+        let rank = match (ballot.said, version) {
             (Said::Absent, version) => r6_absence(ballot, version, record),
             (Said::Present, Some(version)) => r4_announced_without_a_version(ballot, version, record),
             // Versions of the others and none of this one: the reply shows that this one is not there.
             (Said::Present, None) if ballot.states_any(records.len()) => r6_absence(ballot, None, record),
             (Said::Present, None) => r4_announcer_first(ballot, record),
-        }
+        };
+        if r20_taken_elsewhere(ballot, record) { rank.min(Rank::Waits) } else { rank }
     });
     ranks.min().unwrap_or(Rank::Now)
 }
@@ -131,7 +132,7 @@ fn r4_announcer_first(ballot: &Ballot<'_>, record: &Snapshot) -> Rank {
     if !is_on(Rule::R4) {
         return Rank::Now;
     }
-    match record.marker.filter(|marker| marker.at <= ballot.sent) {
+    match record.marker.filter(|marker| marker.at <= ballot.sent && !marker.is_surpassed()) {
         Some(marker) if marker.regions.contains(ballot.region) => Rank::Now,
         Some(_) => Rank::Waits,
         None if record.floor > Version::NONE => Rank::Waits,
@@ -167,28 +168,42 @@ fn r4_announced_without_a_version(ballot: &Ballot<'_>, version: Version, record:
     }
 }
 
+/// R20: a write that states no version was taken by another region, and this reply may be from before it, whatever it states.
+fn r20_taken_elsewhere(ballot: &Ballot<'_>, record: &Snapshot) -> bool {
+    let asked_since = record.marker.is_some_and(|marker| marker.at <= ballot.sent);
+    asked_since && record.unstated_by().is_some_and(|by| by != ballot.region)
+}
+
 /// R7: a 304 is a vote for what the validators that were sent stood for, `known`, unless it states versions itself. R1
 /// then compares them with the floor as for any other ballot.
 pub fn r7_stands_for<'a>(stated: &'a [Version], known: &'a [Version]) -> &'a [Version] {
     if stated.is_empty() || !is_on(Rule::R7) { known } else { stated }
 }
 
-/// Of ballots in order of arrival, the one to keep: best rank, then highest versions, then there rather than absent
-/// (R6), then the announcer's (R4), then the first.
+/// Of ballots in order of arrival, the one to keep: best rank, then the absence that was written (R20), then highest versions,
+/// then there rather than absent (R6), then of who announced a version (R4), took a write (R20), announced at all (R4), then
+/// the first.
 pub fn best(ballots: &[Ballot<'_>], records: &[Snapshot]) -> Option<usize> {
     let worth = |ballot: &Ballot<'_>| {
         let versions: u128 = (0..records.len())
             .filter_map(|place| ballot.version(place, records.len()))
             .map(|version| u128::from(version.0))
             .sum();
-        let announced = records.iter().any(|record| {
+        let announced = |record: &Snapshot| {
             record.marker.is_some_and(|marker| marker.at <= ballot.sent && marker.regions.contains(ballot.region))
-        });
+        };
+        // With its version: then at least it is known which change it was.
+        let stated = |record: &Snapshot| record.at_floor && announced(record);
+        let taken = |record: &Snapshot| record.unstated_by() == Some(ballot.region);
+        let gone = |record: &Snapshot| taken(record) && record.marker.is_some_and(|marker| marker.deleted);
         (
             rank(ballot, records),
+            ballot.said == Said::Absent && records.iter().any(gone),
             versions,
             is_on(Rule::R6) && ballot.said == Said::Present,
-            is_on(Rule::R4) && announced,
+            is_on(Rule::R4) && records.iter().any(stated),
+            records.iter().any(taken),
+            is_on(Rule::R4) && records.iter().any(announced),
         )
     };
     (0..ballots.len()).max_by_key(|place| (worth(&ballots[*place]), Reverse(*place)))

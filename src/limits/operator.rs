@@ -8,6 +8,10 @@ use super::{KIB, MIB};
 pub const ADMIN_CONNECTIONS: usize = 64;
 /// Words per labelled metric; what comes after them is counted as `other`.
 pub const METRIC_WORDS: usize = 32;
+/// Names that others choose (record types, headers) that are remembered of one kind, and their length, bytes.
+pub const OBSERVED_NAMES: usize = 16;
+/// See [`OBSERVED_NAMES`].
+pub const OBSERVED_NAME_BYTES: usize = 64;
 /// How long an admin connection may live before it is asked to close; a scrape under way is finished.
 pub const ADMIN_CONNECTION_LIFE: Duration = Duration::from_secs(300);
 /// How long a closing admin connection may take to hand over its last reply.

@@ -42,6 +42,8 @@ pub const ACTIVE_PUBLISHER: Duration = Duration::from_secs(60);
 /// How long what a publisher said before it was first heard may be missing: its own messages may have overtaken each
 /// other, and after a (re)start every other publisher is heard within a heartbeat (R10).
 pub const PAST_WINDOW: Duration = Duration::from_secs(5);
+/// After a subscription was made each active publisher is heard within a heartbeat; one second for the way.
+pub const ACQUAINTANCE: Duration = Duration::from_secs(6);
 /// Heartbeats per publisher that wait for a hole before them to close.
 pub const WAITING_HEARTBEATS: usize = 8;
 /// The slot in which copies of a path heartbeat share one number.
@@ -54,6 +56,15 @@ pub const READ_LATELY: Duration = Duration::from_secs(60);
 pub const REFETCHES_PER_STEP: usize = 1024;
 /// Shards that share the records' locks.
 pub const RECORD_SHARDS: usize = 64;
+/// How long an announcement may take that tells of a version which was served before it (R21).
+pub const GROWTH_WAIT: Duration = Duration::from_secs(20);
+/// An announcement usually takes less: where none of its type ever met what is read, this is long enough to tell.
+pub const GROWTH_SOON: Duration = Duration::from_secs(3);
+/// Records at once that were served at a version which nobody has announced yet.
+pub const GROWTHS: usize = 256;
+/// How long no bound is stated for a record type of which a change was never announced: as long as the audit takes by default
+/// to look at everything (R21).
+pub const WIRING_DOUBT: Duration = Duration::from_secs(600);
 /// Records whose floor is doubted (R15) at once, at least and at most.
 pub const DOUBTS: (usize, usize) = (16_384, 1 << 20);
 /// Between them there is one doubt for so many bytes of the store.

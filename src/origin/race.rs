@@ -47,6 +47,8 @@ pub enum Terms {
         records: Vec<Arc<Record>>,
         /// What the validators in the request stand for; `None` when it carries none.
         known: Option<Known>,
+        /// How far regions may lag behind each other: for so long it matters who took a write (R20).
+        worst_lag: Duration,
     },
     /// A shared HTTP cache's path: every status is passed on.
     Unrouted,
@@ -112,7 +114,7 @@ enum Step {
 impl Race {
     /// Sends the first legs.
     pub fn start(regions: &Arc<Regions>, question: Question) -> Self {
-        let standard = Standard::of(question.terms);
+        let standard = Standard::of(question.terms, regions.clock.now());
         Self::over(regions, question.request, question.purpose, standard)
     }
 
@@ -235,11 +237,11 @@ impl Race {
         }
         let settles =
             best.as_ref().is_some_and(|best| best.verdict != Verdict::Refused || self.is_refusal_confirmed());
-        if settles && self.late_at.is_none() {
-            // Who wrote it is likely to read it, and must not get what was there before.
-            let taken = self.standard.writers().0 & self.missing.0 != 0;
-            let patience = if taken { limits::LATE_LEG_WAIT } else { self.regions.patience(self.missing) };
-            self.late_at = Some(now + patience);
+        // Who wrote it is likely to read it, and must not get what was there before (R20).
+        let waited_for = self.missing.0 | self.reserve.iter().copied().collect::<RegionSet>().0;
+        let is_taken = self.standard.writers().0 & waited_for != 0;
+        if settles && !is_taken && self.late_at.is_none() {
+            self.late_at = Some(now + self.regions.patience(self.missing));
         }
         let no_resort = best.is_some() || self.skipped.is_empty();
         match (self.late_at, best) {

@@ -72,7 +72,8 @@ pub(super) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: O
             if !matches!(failure, Failure::Connect | Failure::Saturated | Failure::Drained) {
                 invalidate(sidecar, admitted, RegionId(0), None, &HeaderMap::new());
             }
-            let (region, outcome) = ("one".to_owned(), failure.word().to_owned());
+            let region = if matches!(failure, Failure::Drained) { "all" } else { "one" };
+            let (region, outcome) = (region.to_owned(), failure.word().to_owned());
             Outcome::NoneAnswered(vec![Attempted { region, outcome, blame: Blame::of(&failure) }])
         }
     };
@@ -111,7 +112,9 @@ async fn at_the_floor(
     records: &[(RecordId, Arc<Record>)],
     started: Moment,
 ) -> Result<(Streamed, Option<&'static str>), Failure> {
-    let begun: Vec<Snapshot> = records.iter().map(|(_, record)| record.snapshot()).collect();
+    let worst_lag = sidecar.config.freshness.worst_lag;
+    let begun: Vec<Snapshot> =
+        records.iter().map(|(_, record)| record.snapshot().as_of(started, worst_lag)).collect();
     // What is announced from now on, this reader came before: he is owed what had been announced when he came (R4, R8).
     let states = || records.iter().zip(&begun).map(|((_, record), begun)| record.snapshot().announced_by(begun));
     let mut waiting: Vec<Heard> = Vec::new();
@@ -211,7 +214,8 @@ fn rank(heard: &Heard, records: &[Snapshot]) -> Rank {
     let Some(ballot) = heard.ballot() else { return Rank::Now };
     let rank = vote::rank(&ballot, records);
     // A part that states no version, of a record that nobody has announced: asking more regions would tell no more.
-    let unannounced = ballot.said == Said::Present && records.iter().all(|record| record.marker.is_none());
+    let unannounced =
+        ballot.said == Said::Present && records.iter().all(|record| record.marker.is_none_or(|it| it.is_surpassed()));
     if rank == Rank::Waits && unannounced { Rank::Now } else { rank }
 }
 

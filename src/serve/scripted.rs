@@ -284,10 +284,11 @@ impl World {
     /// Lets time pass as it does in a healthy world: the first topic speaks every second.
     pub(crate) async fn pass(&self, span: Duration) {
         let until = self.now() + span;
-        self.hear(A, Says::Unrouted);
+        let beat = || Says::Heartbeat { path: false, ingested_through: None, signing_off: false };
+        self.hear(A, beat());
         while self.now() < until {
             tokio::time::sleep((until - self.now()).min(SECOND)).await;
-            self.hear(A, Says::Unrouted);
+            self.hear(A, beat());
             self.step(Event::Tick);
         }
     }

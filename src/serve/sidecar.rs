@@ -31,6 +31,7 @@ use crate::request::Door;
 use crate::request::token::{self, TokenError};
 use crate::tasks::Tasks;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::observed::Observed;
 use crate::telemetry::ration::Ration;
 
 /// The sidecar as the newest configuration has it; `app` keeps it.
@@ -72,6 +73,8 @@ pub struct Sidecar {
     pub clock: Clock,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// What shows when two sources are compared.
+    pub observed: Arc<Observed>,
     /// How many alarms are logged: every publisher can raise them.
     pub alarm_lines: Arc<Ration>,
     /// Where fills run.
@@ -194,6 +197,7 @@ impl Sidecar {
             churn: Arc::default(),
             clock,
             metrics,
+            observed: Arc::new(Observed::new(names.len())),
             alarm_lines: Arc::new(Ration::new()),
             tasks,
             names,
@@ -235,6 +239,7 @@ impl Sidecar {
             churn: self.churn.clone(),
             clock: self.clock.clone(),
             metrics: self.metrics.clone(),
+            observed: self.observed.clone(),
             alarm_lines: self.alarm_lines.clone(),
             tasks: self.tasks.clone(),
             names: self.names.clone(),

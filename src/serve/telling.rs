@@ -12,6 +12,7 @@ use crate::clock::Moment;
 use crate::origin::region::Leg;
 use crate::request::{Admitted, Head};
 use crate::response::{Attempted, Blame, CacheLine, Cookies, Detail, Fwd, Outcome, Shown};
+use crate::telemetry::counts::RouteCounts;
 
 impl Sidecar {
     /// What became of each region in a race that gave nothing.
@@ -51,6 +52,14 @@ impl Sidecar {
              hit; set identity = \"sidecar\" on this route, or name in identity_headers what stays the same"
         );
         self.metrics.churn();
+    }
+}
+
+/// Counts a request for a route that went to the regions.
+pub(super) fn count_asked(counts: &RouteCounts, outcome: &Outcome) {
+    match outcome {
+        Outcome::Shown(shown) if shown.line.hit => counts.stale(),
+        _ => counts.miss(),
     }
 }
 

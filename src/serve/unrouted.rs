@@ -53,6 +53,7 @@ pub(super) async fn serve(sidecar: &Arc<Sidecar>, admitted: &Admitted, asking: A
         purpose: Purpose::Foreground,
         no_cache: asked.no_cache,
         alone: asked.no_store,
+        dropped: Arc::default(),
     };
     let (filled, share) = sidecar.filled(ask).await;
     let outcome = match filled {

@@ -13,6 +13,37 @@ use crate::limits::METRIC_WORDS;
 /// Where a word is counted once all slots are taken.
 const OTHER: &str = "other";
 
+/// What became of the requests of one route.
+#[derive(Debug, Default)]
+pub struct RouteCounts {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    stale: AtomicU64,
+}
+
+impl RouteCounts {
+    /// Answered from the store.
+    pub(crate) fn hit(&self) {
+        self.hits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The regions were asked.
+    pub(crate) fn miss(&self) {
+        self.misses.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Answered from the store although it may be old.
+    pub(crate) fn stale(&self) {
+        self.stale.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Each outcome in a stable word, and how often it came about.
+    pub(crate) fn counted(&self) -> [(&'static str, u64); 3] {
+        let all = [("hit", &self.hits), ("miss", &self.misses), ("stale", &self.stale)];
+        all.map(|(word, count)| (word, count.load(Ordering::Relaxed)))
+    }
+}
+
 /// Counters by row (a region, or none) and word.
 ///
 /// Words are `&'static str`, so the set is closed at compile time; those given at construction show as zero from

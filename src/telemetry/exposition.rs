@@ -15,7 +15,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::counts::{Grid, Latency};
-use super::metrics::{ACT_OUTCOMES, Cells};
+use super::metrics::Cells;
+use super::words::ACT_OUTCOMES;
 use crate::freshness::event::{Grade, Subscription};
 use crate::limits::AUDIT_WINDOWS;
 
@@ -47,6 +48,12 @@ pub struct Gauges {
     pub connections: usize,
     /// Tasks running, by name.
     pub tasks: BTreeMap<&'static str, usize>,
+    /// Each route's path, and its requests by outcome.
+    pub routes: Vec<(String, [(&'static str, u64); 3])>,
+    /// What does not fit: a word for each finding.
+    pub findings: Vec<&'static str>,
+    /// All words that a finding may have.
+    pub checks: Vec<&'static str>,
 }
 
 /// One region, measured.
@@ -106,6 +113,7 @@ impl Collector for Scrape {
     fn encode(&self, encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let mut page = Page { encoder, regions: &self.cells.regions };
         requests(&mut page, &self.cells)?;
+        routes(&mut page, &self.gauges)?;
         acts(&mut page, &self.cells)?;
         races(&mut page, &self.cells)?;
         announcements(&mut page, &self.cells)?;
@@ -134,6 +142,17 @@ fn requests(page: &mut Page, cells: &Cells) -> fmt::Result {
     }
     page.counter("fills_shared", "Readers that joined a fill under way", load(&cells.fills_shared))?;
     page.counter("identity_churn", "Warnings that callers seem to mint a token per request", load(&cells.churn))
+}
+
+fn routes(page: &mut Page, gauges: &Gauges) -> fmt::Result {
+    let help = "Requests by the route's path and what became of them";
+    let mut requests = page.describe("route_requests", help, None, MetricType::Counter)?;
+    for (route, outcomes) in &gauges.routes {
+        for (outcome, value) in outcomes {
+            count(&mut requests.encode_family(&[("route", route.as_str()), ("outcome", *outcome)])?, *value)?;
+        }
+    }
+    Ok(())
 }
 
 fn acts(page: &mut Page, cells: &Cells) -> fmt::Result {
@@ -206,7 +225,9 @@ fn regions(page: &mut Page, gauges: &Gauges) -> fmt::Result {
     })?;
     let seconds = Some(&Unit::Seconds);
     page.region_gauge("proof_age", "How long ago a region's newest proof was published", seconds, |n| {
-        seen.get(n)?.proof_age.map(|age| age.as_secs_f64())
+        // Where nothing ever proved that it works, no age is old enough.
+        let region = seen.get(n).filter(|region| region.state != "none")?;
+        Some(region.proof_age.map_or(f64::INFINITY, |age| age.as_secs_f64()))
     })?;
     page.region_gauge("lease_left", "How long a region's lease still holds", seconds, |n| {
         Some(seen.get(n)?.lease_left.as_secs_f64())
@@ -231,6 +252,9 @@ fn regions(page: &mut Page, gauges: &Gauges) -> fmt::Result {
     })?;
     page.region_gauge("legs_running", "Requests to a region under way", None, |n| {
         Some(seen.get(n)?.legs_running as f64)
+    })?;
+    page.region_gauge("region_up", "0 while races skip a region for its failures", None, |n| {
+        Some(if seen.get(n)?.outlier { 0.0 } else { 1.0 })
     })?;
     page.region_gauge("region_skipped", "1 while races skip a region for its failures", None, |n| {
         Some(if seen.get(n)?.outlier { 1.0 } else { 0.0 })
@@ -257,6 +281,12 @@ fn process(page: &mut Page, gauges: &Gauges) -> fmt::Result {
     let mut tasks = page.describe("tasks", "Tasks running", None, MetricType::Gauge)?;
     for (name, count) in &gauges.tasks {
         tasks.encode_family(&[("name", *name)])?.encode_gauge(&(*count as u64))?;
+    }
+    let help = "Open findings: what of the configuration does not fit the service";
+    let mut findings = page.describe("findings", help, None, MetricType::Gauge)?;
+    for check in &gauges.checks {
+        let open = gauges.findings.iter().filter(|found| *found == check).count() as u64;
+        findings.encode_family(&[("check", *check)])?.encode_gauge(&open)?;
     }
     let mut build = page.describe("build", "Which Nearside this is", None, MetricType::Info)?;
     build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
@@ -303,7 +333,7 @@ impl<'r> Page<'_, 'r> {
         let regions = self.regions;
         let mut metric = self.describe(name, help, None, MetricType::Counter)?;
         let named = regions.iter().map(|name| (name.as_str(), true));
-        for (row, (region, zeros)) in [(NO_REGION, false)].into_iter().chain(named).enumerate() {
+        for (row, (region, zeros)) in [(NO_REGION, true)].into_iter().chain(named).enumerate() {
             for (word, value) in grid.row(row, zeros) {
                 count(&mut metric.encode_family(&[("region", region), (label, word)])?, value)?;
             }
@@ -491,7 +521,46 @@ mod tests {
         ] {
             assert!(lines(&page).contains(&line), "{line} is missing from\n{page}");
         }
-        assert!(!page.contains("nearside_proof_age_seconds{region=\"us-east-1\"}"), "{page}");
+        assert!(lines(&page).contains(&"nearside_proof_age_seconds{region=\"us-east-1\"} inf"), "{page}");
+    }
+
+    /// `docs/metrics.md` has every metric, and no other.
+    #[test]
+    fn every_metric_is_documented_and_what_is_documented_exists() {
+        let page = regions().render(&Gauges { bound: Some(1), ..Gauges::default() });
+        let of_type = |line: &str| {
+            let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
+            let end = match kind {
+                "counter" => "_total",
+                "info" => "_info",
+                _ => "",
+            };
+            Some(format!("{name}{end}"))
+        };
+        let mut exist: Vec<String> = lines(&page).into_iter().filter_map(of_type).collect();
+        let documented =
+            include_str!("../../docs/metrics.md").lines().filter_map(|line| line.strip_prefix("| `nearside_"));
+        let mut documented: Vec<String> =
+            documented.filter_map(|rest| Some(format!("nearside_{}", rest.split_once('`')?.0))).collect();
+        exist.sort();
+        documented.sort();
+        assert_eq!(exist, documented);
+    }
+
+    #[test]
+    fn every_word_is_there_at_zero_before_anything_happens() {
+        let page = regions().render(&Gauges::default());
+        for line in [
+            "nearside_alarms_total{region=\"eu-west-1\",reason=\"version-jump\"} 0",
+            "nearside_announcements_total{region=\"none\",outcome=\"wrong-topic\"} 0",
+            "nearside_epoch_moves_total{region=\"us-east-1\",reason=\"hole\"} 0",
+            "nearside_stale_served_total{reason=\"stale-if-error\"} 0",
+            "nearside_refused_requests_total{reason=\"token\"} 0",
+            "nearside_acts_total{act=\"purge\",outcome=\"denied\"} 0",
+            "nearside_legs_total{region=\"eu-west-1\",verdict=\"connect\"} 0",
+        ] {
+            assert!(lines(&page).contains(&line), "{line} is missing from\n{page}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::config::Log;
+use crate::config::{Log, check_filter};
 
 /// For commands that do one thing in a terminal: warnings and what they did, for people.
 pub fn for_commands() -> Log {
@@ -26,6 +26,14 @@ pub enum LogError {
         "log.filter is not understood: {0}; write a level (`info`) or targets with levels (`nearside=debug,warn`)"
     )]
     Filter(#[from] tracing_subscriber::filter::ParseError),
+    /// A word is no level.
+    #[error("{what}: {instead}")]
+    Level {
+        /// What is wrong.
+        what: String,
+        /// What to write instead.
+        instead: String,
+    },
     /// Somebody else's subscriber takes this process's lines.
     #[error("this process's log was set up by another program: its filter cannot be changed here")]
     NotOurs,
@@ -57,6 +65,7 @@ pub fn filter() -> Result<String, LogError> {
 /// When it is no filter, and then the one before stays.
 pub fn change(text: &str) -> Result<String, LogError> {
     let known = FILTER.get().ok_or(LogError::NotOurs)?;
+    check_filter(text).map_err(|wrong| LogError::Level { what: wrong.what, instead: wrong.instead })?;
     let filter = read_filter(text)?;
     let mut shown = known.text();
     if !(known.swap)(filter) {
@@ -85,8 +94,34 @@ pub fn init(settings: &Log) -> Result<(), LogError> {
     Ok(())
 }
 
+/// What operators do is a record of its own: no filter but one that names it silences it.
+const ACTS: &str = "nearside::admin::acts";
+
+/// Whose lines would drown ours where everything is asked for: they stay at `info` unless the filter names them.
+const OTHERS: [&str; 12] = [
+    "aws_config",
+    "aws_runtime",
+    "aws_sdk_sns",
+    "aws_sdk_sqs",
+    "aws_smithy_http_client",
+    "aws_smithy_runtime",
+    "aws_smithy_runtime_api",
+    "h2",
+    "hickory_resolver",
+    "hyper",
+    "hyper_util",
+    "rustls",
+];
+
 fn read_filter(text: &str) -> Result<EnvFilter, LogError> {
-    Ok(EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).parse(text)?)
+    let mut filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).parse(text)?;
+    let everything = |part: &str| ["debug", "trace"].contains(&part.trim().to_ascii_lowercase().as_str());
+    if text.split(',').any(everything) {
+        for other in OTHERS.iter().filter(|other| !text.contains(**other)) {
+            filter = filter.add_directive(format!("{other}=info").parse()?);
+        }
+    }
+    Ok(if text.contains(ACTS) { filter } else { filter.add_directive(format!("{ACTS}=info").parse()?) })
 }
 
 type Subscriber = Box<dyn tracing::Subscriber + Send + Sync>;
@@ -144,6 +179,14 @@ mod tests {
     }
 
     #[test]
+    fn what_operators_do_is_written_whatever_the_filter_says_unless_it_names_that() {
+        let say = || tracing::info!(target: "nearside::admin::acts", "an operator acts");
+        assert!(logged(false, "off", say).contains("an operator acts"));
+        assert!(logged(false, "error", say).contains("an operator acts"));
+        assert_eq!(logged(false, "info,nearside::admin::acts=off", say), "");
+    }
+
+    #[test]
     fn the_filter_decides_what_is_written() {
         let say = || {
             tracing::info!("not this");
@@ -152,6 +195,18 @@ mod tests {
         let text = logged(false, "warn", say);
         assert!(text.contains("but this") && !text.contains("not this"), "{text}");
         assert!(!text.contains('\u{1b}'), "no colours off a terminal: {text:?}");
+    }
+
+    #[test]
+    fn at_debug_the_sdks_lines_do_not_drown_ours_unless_they_are_named() {
+        let say = || {
+            tracing::debug!(target: "nearside::announce", "ours");
+            tracing::debug!(target: "aws_smithy_runtime::client", "theirs");
+        };
+        let text = logged(false, "debug", say);
+        assert!(text.contains("ours") && !text.contains("theirs"), "{text}");
+        assert!(logged(false, "debug,aws_smithy_runtime=debug", say).contains("theirs"));
+        assert_eq!(logged(false, "error", say), "");
     }
 
     #[test]

@@ -10,6 +10,9 @@ use std::time::Duration;
 
 use super::counts::{Grid, Latency};
 use super::exposition::{self, Gauges};
+use super::words::{
+    ACT_OUTCOMES, ACTS, ALARMS, AUDITED, BUDGETS, EPOCHS, GOT, LABELS, LEGS, OUTCOMES, REFUSALS, RELOADS, WITHIN,
+};
 use crate::freshness::words::RegionId;
 use crate::limits;
 
@@ -34,23 +37,6 @@ const NETWORK_BOUNDS: &[u64] = &[
     30_000_000_000,
     60_000_000_000,
 ];
-
-/// What a race may make of a leg or of the whole, shown at zero from the start.
-const VERDICTS: &[&str] = &["good", "absent", "refused", "too-old", "worthless"];
-/// What may become of an announcement, shown at zero from the start.
-const OUTCOMES: &[&str] = &["applied", "heartbeat", "duplicate", "unrouted", "undecodable", "forged", "paused"];
-
-/// How an operator's act may end.
-pub(super) const ACT_OUTCOMES: [&str; 3] = ["done", "refused", "denied"];
-/// How a reload may end, shown at zero from the start.
-const RELOADS: &[&str] = &["applied", "refused"];
-/// How the audit of an entry may end (R17), shown at zero from the start.
-const AUDITED: &[&str] =
-    &["fresh", "announced", "caught-up", "regressed", "stale", "undecided", "unfollowed", "skipped"];
-/// What is bounded in bytes or number and may refuse, shown at zero from the start.
-const BUDGETS: &[&str] = &["request-bodies", "reply-bodies", "announcement-bodies", "races"];
-/// Whether an audited entry was fresh within a window.
-const WITHIN: &[&str] = &["fresh", "stale"];
 
 /// All of the process's metrics; cheap to record, from any thread.
 #[derive(Clone, Debug)]
@@ -103,19 +89,19 @@ impl Metrics {
         let cells = Cells {
             regions: region_names.into(),
             hits: Latency::new(HIT_BOUNDS),
-            misses: Grid::new(regions + 1, VERDICTS),
+            misses: Grid::new(regions + 1, GOT),
             miss_latency: Latency::new(NETWORK_BOUNDS),
-            stale: Grid::new(1, &[]),
-            refused: Grid::new(1, &[]),
-            acts: Grid::new(ACT_OUTCOMES.len(), &[]),
+            stale: Grid::new(1, LABELS),
+            refused: Grid::new(1, REFUSALS),
+            acts: Grid::new(ACT_OUTCOMES.len(), &ACTS),
             fills_shared: AtomicU64::new(0),
-            legs: Grid::new(regions + 1, VERDICTS),
+            legs: Grid::new(regions + 1, LEGS),
             leg_latency: per_region(),
             losers: (0..regions).map(|_| AtomicU64::new(0)).collect(),
             announcements: Grid::new(regions + 1, OUTCOMES),
             propagation: per_region(),
-            epochs: Grid::new(regions + 1, &[]),
-            alarms: Grid::new(regions + 1, &[]),
+            epochs: Grid::new(regions + 1, EPOCHS),
+            alarms: Grid::new(regions + 1, ALARMS),
             churn: AtomicU64::new(0),
             uncounted_pauses_ms: AtomicU64::new(0),
             over_budget: Grid::new(1, BUDGETS),

@@ -4,4 +4,6 @@ pub(crate) mod counts;
 pub mod exposition;
 pub mod log;
 pub mod metrics;
+pub mod observed;
 pub mod ration;
+pub mod words;

@@ -7,6 +7,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST, ORIGIN};
@@ -22,6 +23,11 @@ use super::chaos::Order;
 use super::region::Region;
 use crate::limits;
 use crate::tasks::Tasks;
+
+/// How long a change may take until the first region has it, between two looks; and until that is delivered.
+const INGEST_WAIT: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+const DELIVERY: Duration = Duration::from_millis(150);
 
 /// What the endpoint reaches.
 #[derive(Clone)]
@@ -54,19 +60,34 @@ impl Desk {
         let body = body.to_bytes();
         let path = head.uri.path();
         match (&head.method, path.strip_prefix("/records/"), path.strip_prefix("/chaos/")) {
-            (&Method::PUT, Some(key), _) => self.written(key, self.catalogue.put(key, body)),
-            (&Method::DELETE, Some(key), _) => self.written(key, self.catalogue.delete(key)),
+            (&Method::PUT, Some(key), _) => self.written(key, self.catalogue.put(key, body)).await,
+            (&Method::DELETE, Some(key), _) => self.written(key, self.catalogue.delete(key)).await,
             (&Method::PUT, _, Some(region)) => self.chaos(region, &String::from_utf8_lossy(&body)).await,
             (&Method::GET, ..) if path == "/state" => self.state(),
             _ => say(StatusCode::NOT_FOUND, "PUT or DELETE /records/KEY, PUT /chaos/REGION, GET /state"),
         }
     }
 
-    fn written(&self, key: &str, outcome: Result<u64, Refused>) -> Response<Full<Bytes>> {
-        match outcome {
-            Ok(version) => say(StatusCode::OK, &format!("{key} is at version {version}")),
-            Err(refused) => say(StatusCode::UNPROCESSABLE_ENTITY, &refused.to_string()),
-        }
+    /// Answers once a region has the change and has announced it, so that who reads next reads it; or after a while, where
+    /// all of them lag.
+    async fn written(&self, key: &str, outcome: Result<u64, Refused>) -> Response<Full<Bytes>> {
+        let version = match outcome {
+            Ok(version) => version,
+            Err(refused) => return say(StatusCode::UNPROCESSABLE_ENTITY, &refused.to_string()),
+        };
+        let end = *self.catalogue.end().borrow();
+        let having =
+            || self.regions.iter().filter(|region| region.cursor() >= end).map(|region| region.name.as_str());
+        let ingested = async {
+            while having().next().is_none() {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            tokio::time::sleep(DELIVERY).await;
+        };
+        let _ = tokio::time::timeout(INGEST_WAIT, ingested).await;
+        let regions: Vec<_> = having().collect();
+        let regions = if regions.is_empty() { "no region yet".to_owned() } else { regions.join(", ") };
+        say(StatusCode::OK, &format!("{key} is at version {version}, in {regions}"))
     }
 
     async fn chaos(&self, region: &str, words: &str) -> Response<Full<Bytes>> {
@@ -123,7 +144,7 @@ impl Desk {
     }
 }
 
-fn span(span: std::time::Duration) -> String {
+fn span(span: Duration) -> String {
     humantime::format_duration(span).to_string()
 }
 

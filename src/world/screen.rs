@@ -89,19 +89,27 @@ impl<'a> Screen<'a> {
     ) -> io::Result<()> {
         let title = self.bold(&format!("That took {} s. Now by hand:", story.took.as_secs()));
         writeln!(self.out, "\n{title}")?;
+        let read = format!("curl -si {sidecar}/v1/contexts/tenant-7 | grep -i -e version -e cache-status");
         let lines = [
-            format!("curl -i {sidecar}/v1/contexts/tenant-7"),
-            format!("{program} dev put tenant-7 '{{\"plan\":\"gold\"}}'{control}"),
-            format!("curl -i {sidecar}/v1/contexts/tenant-7"),
-            format!("{program} dev chaos eu-west-1 off{control}"),
-            format!("{program} dev chaos us-east-1 slow 5s{control}"),
-            format!("{program} dev chaos ap-southeast-2 lag 30s{control}"),
-            format!("{program} dev chaos all reset{control}"),
-            format!("{program} dev state{control}"),
-            format!("curl {admin}/status"),
+            (read.clone(), "version 1: fwd=uri-miss, and a hit from then on"),
+            (
+                format!("{program} dev put tenant-7 '{{\"plan\":\"gold\"}}'{control}"),
+                "the catalogue has version 2, and the regions",
+            ),
+            (read.clone(), "version 2: it was announced, and asked for again"),
+            (format!("{program} dev chaos eu-west-1 off{control}"), "a region refuses connections"),
+            (format!("{program} dev chaos us-east-1 slow 5s{control}"), "another is slow"),
+            (format!("curl -si {sidecar}/v1/contexts/tenant-8 | head -n 1"), "200 all the same, from the third"),
+            (format!("{program} dev chaos all reset{control}"), "all are well again"),
+            (format!("{program} dev chaos ap-southeast-2 lag 30s{control}"), "a region ingests half a minute late"),
+            (format!("{program} dev put tenant-7 '{{\"plan\":\"iron\"}}'{control}"), "the other two have version 3"),
+            (read, "version 3, whoever answers first"),
+            (format!("{program} dev state{control}"), "ap-southeast-2 is behind"),
+            (format!("curl -s {admin}/status"), "what operators see, without a finding"),
         ];
-        for line in lines {
-            writeln!(self.out, "  {line}")?;
+        for (line, expected) in lines {
+            // A command that does nothing, in every shell: pasted, it tells what comes next.
+            writeln!(self.out, "  : '{expected}'\n  {line}")?;
         }
         self.out.flush()
     }

@@ -543,7 +543,7 @@ async fn a_start_without_aws_does_not_wait_for_it_says_what_to_check_and_names_w
     let mut status = subscriptions.watch(RegionId(2)).unwrap();
     let failed = status.wait_for(|status| status.failure.is_some());
     let failure = tokio::time::timeout(PATIENCE, failed).await.unwrap().unwrap().failure.clone().unwrap();
-    assert!(failure.contains("CreateQueue") && failure.contains("endpoint_url"), "{failure}");
+    assert!(failure.saw.contains("CreateQueue") && failure.advice.contains("endpoint_url"), "{failure:?}");
     // Whether CreateQueue was heard cannot be known, so it is named rather than forgotten.
     let left = subscriptions.shutdown(PATIENCE).await;
     assert!(left.iter().all(|left| left.subscription.is_none()));

@@ -18,9 +18,9 @@ use tokio::sync::mpsc;
 use super::stage::Stage;
 
 /// Distinct cold keys per fault.
-const KEYS: u32 = 10_000;
-/// Between two requests: 200 a second.
-const EVERY: Duration = Duration::from_millis(5);
+const KEYS: u32 = 5_000;
+/// Between two requests: 100 a second, five worlds at once, in a debug build on a slow machine.
+const EVERY: Duration = Duration::from_millis(10);
 /// How long a region takes.
 const LATENCY: Latency = Latency::millis(20, 5);
 /// Between two heartbeats: the least that keeps a lease is no load.

@@ -39,6 +39,8 @@ mod forged;
 #[cfg(test)]
 mod lagging;
 #[cfg(test)]
+mod mistakes;
+#[cfg(test)]
 mod operator;
 #[cfg(test)]
 mod own_writes;
@@ -54,6 +56,8 @@ mod promises;
 mod proof;
 #[cfg(test)]
 mod propagation;
+#[cfg(test)]
+mod publishers;
 #[cfg(test)]
 mod readers;
 #[cfg(test)]

@@ -252,3 +252,20 @@ async fn hanging_up_twice_or_while_it_stops_ends_nothing_and_the_queues_go_with_
     assert_eq!(ended.expect("the new linger holds").code(), Some(0), "{:#?}", program.lines());
     assert_eq!(in_aws("reload-queues", &topics).await, (0, 0), "none is left behind");
 }
+
+/// A pipe that nobody writes into stands for a mount that does not answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_configuration_that_cannot_be_read_to_its_end_holds_up_its_reload_and_nothing_else() {
+    let mut stage = Stage::set(KEPT).await;
+    stage.ask("tenant-1").await;
+    let (file, kept) = (stage.program.file(), stage.program.file().with_extension("kept"));
+    std::fs::rename(&file, &kept).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&file).status().unwrap();
+    assert!(made.success());
+    stage.program.signal(Signal::HUP);
+    stage.program.line(|line| line["message"] == "SIGHUP: reading the configuration again").await;
+    assert!(stage.label("tenant-1").await.contains("hit"));
+    assert_eq!(stage.program.page("/readyz").await.0, 200);
+    stage.program.signal(Signal::TERM);
+    assert_eq!(stage.program.ended().await.code(), Some(0), "{:#?}", stage.program.lines());
+}

@@ -66,16 +66,24 @@ impl Checker {
             if label.is_none() && !self.lenient {
                 self.check(&world.plan, answer, seen, (*key, *raw));
                 self.check_announcer(world, answer, seen, (*key, *place));
-                self.check_own_writes(&world.plan, answer, seen, (*key, *raw));
+                self.check_own_writes(world, answer, seen, (*key, *raw));
                 self.check_passed(world, answer, seen, (*key, *place));
             }
             self.check_audit(&world.plan, answer, (*key, *place));
             self.check_bound(&world.plan, answer, (*key, *place));
-            if label.is_none() && !states(&world.plan, *key, *raw) {
+            let since = world.plan.truth.went_back(*key).map(|since| since + Duration::from_secs(55));
+            if label == Some("floor-escaped") && since.is_some_and(|since| since < answer.ended) {
+                // R15: by now the floor may have been dropped.
+                self.known.highest[*key] = 0;
+            }
+            let believed = label.is_none() || is_long_gone(&world.plan, *key, *raw, answer.ended);
+            if believed && !states(&world.plan, *key, *raw) {
                 // R6: an absence without a version, once it is believed, begins the record anew.
                 self.known.highest[*key] = 0;
             }
-            if states(&world.plan, *key, *raw) && *raw > self.known.served[*key] {
+            // What was asked for before a RESET is from before the restore.
+            let counts = self.known.reset[*key].is_none_or(|reset| reset <= seen.asked.min(seen.generated));
+            if counts && states(&world.plan, *key, *raw) && *raw > self.known.served[*key] {
                 self.known.served[*key] = *raw;
                 self.known.newest_served[*key].push((answer.ended, *raw));
             }
@@ -99,8 +107,9 @@ impl Checker {
     fn check(&mut self, plan: &Plan, answer: &Answer, seen: &Seen, (key, place): (usize, usize)) {
         let known = self.known.told[key].max(self.known.served[key]);
         let told_only = if plan.announces_versions { known } else { self.known.served[key] };
-        let anew = begins_anew(plan, (key, place), seen, answer.ended);
-        let doubtful = self.known.is_doubtful(plan, key, answer.ended) || anew;
+        // Once the table of floors was too small, any slot may make way later; an old copy then meets nothing that knows better.
+        let forgotten = !self.known.lost_slots.is_zero() && seen.generated < seen.asked;
+        let doubtful = self.known.is_doubtful(plan, key, answer.ended) || forgotten;
         if states(plan, key, place) && place < told_only && !doubtful {
             let (told, served) = (self.known.told[key], self.known.served[key]);
             self.violate(Property::Monotone, answer, Some(key), || {
@@ -124,7 +133,7 @@ impl Checker {
         let stands = |told: Option<usize>| plan.style == Style::Versions && told.is_some_and(|told| place >= told);
         let overdue = |(at, told): &&(Duration, Option<usize>)| {
             // That a copy is from before it, only who remembers the announcement can tell.
-            let remembered = *at > self.known.lost_slots && !anew;
+            let remembered = *at > self.known.lost_slots;
             let before = seen.asked < *at || remembered && *at < seen.asked && generated < *at;
             *at < answer.began && before && !stands(*told)
         };
@@ -157,9 +166,8 @@ impl Checker {
         let told_apart = plan.style != Style::Versions && plan.announces_versions && !doubtful;
         let held = |w: &Window| holds_copies(w.fault) && near(w, answer.ended);
         let told_apart = told_apart && !plan.windows.iter().any(held);
-        // Who took a write counts as having announced it (R20), though what he shows may lag.
-        let lately = answer.ended.saturating_sub(Duration::from_secs(61));
-        let told_apart = told_apart && !self.known.written[key].iter().any(|own| own.told > lately);
+        // What was written since is a change that nobody has announced yet: who took it speaks first (R20).
+        let told_apart = told_apart && self.known.tried[key].is_none_or(|tried| tried < at);
         let heard = told_apart && at < seen.asked && plan.truth.is_present(key, announced);
         if !heard || place >= announced {
             return;
@@ -246,7 +254,14 @@ impl Checker {
             return;
         }
         let truth = &world.plan.truth;
+        let asked = [answer.read.key, (answer.read.key + 1) % truth.keys()];
+        let asked = asked.into_iter().take(if answer.read.view == 2 { 2 } else { 1 });
         let Some(Seen { shown, .. }) = &answer.seen else {
+            // What would be labelled is refused.
+            let doubtful = |key| self.known.is_doubtful(&world.plan, key, answer.ended);
+            if world.plan.strict && answer.status == 504 && asked.into_iter().any(doubtful) {
+                return;
+            }
             return self.violate(Property::Converged, answer, None, || format!("status {}", answer.status));
         };
         for (key, place) in shown {
@@ -334,30 +349,15 @@ fn states(plan: &Plan, key: usize, place: usize) -> bool {
     plan.style == Style::Versions && stated
 }
 
+/// Whether all regions have called the record absent for so long that R6 may believe it.
+fn is_long_gone(plan: &Plan, key: usize, place: usize, at: Duration) -> bool {
+    let write = plan.truth.write_of(key, place).filter(|_| !plan.truth.is_present(key, place));
+    write.is_some_and(|write| plan.truth.last_ingest_of(write) + Duration::from_secs(55) < at)
+}
+
 /// Whether a fault's window, or what follows it, covers this moment.
 fn near(window: &Window, at: Duration) -> bool {
     window.from <= at && at < window.until + RECOVERY
-}
-
-/// Whether what is shown is a copy from before every region called the record absent for a minute, without a version: R6
-/// believes that, and the record begins anew.
-fn begins_anew(plan: &Plan, (key, place): (usize, usize), seen: &Seen, at: Duration) -> bool {
-    let truth = &plan.truth;
-    if seen.generated >= seen.asked {
-        return false;
-    }
-    // Since when all have called it absent, whichever absence it was.
-    let mut gone: Option<Duration> = None;
-    for place in place..=truth.newest(key, at) {
-        let ingested = truth.write_of(key, place).map_or(Duration::ZERO, |write| truth.last_ingest_of(write));
-        let until = truth.write_of(key, place + 1).map_or(at, |write| write.at.min(at));
-        let absent = !truth.is_present(key, place) && !states(plan, key, place);
-        gone = absent.then(|| gone.unwrap_or(ingested));
-        if gone.is_some_and(|since| since + Duration::from_secs(55) < until) {
-            return true;
-        }
-    }
-    false
 }
 
 /// Whether a fault puts copies between regions and the sidecar.

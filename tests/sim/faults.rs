@@ -85,6 +85,8 @@ faults! {
     ReloadAll "RELOAD of a type or of everything behind old copies" "R8 R18",
     Part "part of a reply asked for" "R4 R8",
     TooLarge "reply too large to hold" "R4 R8",
+    Mistyped "announcements under a type that no route names" "R21",
+    Astray "announcements of keys that nobody reads" "R21",
     Directives "max-age or min-fresh in a request" "RFC 9111",
 }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use self::picture::{Bar, Measure, Picture};
 use super::designs::Design;
+use super::faults::Fault;
 use super::plan::{Proof, REGIONS, Style, Wishes};
 use super::tallies::Tallies;
 
@@ -39,15 +40,18 @@ struct Row {
 /// What the protocol asks of a service and its publishers, or as the seed has it: perhaps no versions, no numbers, no
 /// heartbeats, and not every region with a topic.
 fn wishes(world: usize) -> Wishes {
+    // Where data go back, it is a matter of taste which is the newest; and no design hears what is announced as another record.
+    let without = vec![Fault::Restored, Fault::Recreated, Fault::Mistyped, Fault::Astray];
     match world {
         0 => Wishes {
             style: Some(Style::Versions),
             proof: Some(Proof::Watermark),
             announces_versions: Some(true),
             topics: Some(REGIONS),
+            without,
             ..Wishes::default()
         },
-        _ => Wishes::default(),
+        _ => Wishes { without, ..Wishes::default() },
     }
 }
 

@@ -242,5 +242,12 @@ pub(crate) const fn loses(fault: Fault) -> bool {
             | TableOverflow
             | FirstLost
             | Unverifiable
+            | Mistyped
+            | Astray
     )
+}
+
+/// Those that lose them without a trace, whatever proves that messages arrive.
+pub(crate) const fn strays(fault: Fault) -> bool {
+    matches!(fault, Fault::Mistyped | Fault::Astray)
 }

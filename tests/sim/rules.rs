@@ -61,6 +61,7 @@ fn halves() -> Vec<Profile> {
         of(Rule::R10, Property::Bounded, &[FirstLost], watermark),
         of(Rule::R14, Property::Leased, &[Unverifiable], weak),
         of(Rule::R18, Property::Fenced, &[ReloadAll], bare),
+        of(Rule::R21, Property::Bounded, &[Astray], watermark),
     ]
 }
 
@@ -128,6 +129,7 @@ fn profiles() -> Vec<Profile> {
         of(Rule::R18, Property::Fenced, &[Reload], versions),
         of(Rule::R19, Property::Converged, &[Restored], versions),
         of(Rule::R20, Property::ReadYourWrites, &[WriteThrough, LateWinner], |_| {}),
+        of(Rule::R21, Property::Bounded, &[Mistyped], |wishes| wishes.proof = Some(Proof::Watermark)),
     ]
 }
 

@@ -16,20 +16,23 @@ use nearside::cache::key::Seed;
 use nearside::clock::Wall;
 use nearside::config::read::from_toml;
 use nearside::freshness::event::{Action, Event, Says as Told, Scope};
-use nearside::freshness::words::{RegionId, Version};
+use nearside::freshness::words::{RecordId, RegionId, Version};
 use nearside::request::Admitted;
 use nearside::response::{CACHE_STATUS, respond};
 use nearside::serve::{Parts, Sidecar, serve};
 use nearside::tasks::Tasks;
 
 use super::designs::{Design, Simple};
-use super::plan::{Plan, Read, Wish};
+use super::plan::{Plan, REGIONS, Read, Wish};
 use super::topic::{Message, Reach, Says};
 use super::truth::Kind;
 use super::world::{Regions, SHOWS, Shown, World};
 
 /// Records that are remembered without an entry, in a simulation: so few that a flood of announcements is too much.
 const FLOOR_SLOTS: usize = 512;
+
+/// What the regions are called.
+pub(crate) const REGION_NAMES: [&str; REGIONS] = ["a", "b", "c"];
 
 /// What a reader gets: status, `Cache-Status`, and what it shows.
 pub(crate) type Got = (u16, String, Option<Seen>);
@@ -68,7 +71,7 @@ pub(crate) fn path(plan: &Plan, read: Read) -> String {
 
 fn settings(plan: &Plan) -> String {
     let mut text = String::from("service.name = \"contexts\"\n");
-    for name in ["a", "b", "c"] {
+    for name in REGION_NAMES {
         text += &format!("[[service.region]]\nname = \"{name}\"\nurl = \"http://127.0.0.1:1/{name}\"\n");
     }
     text += "[[service.route]]\npath = \"/v1/contexts/{key}/{view}\"\nrecords = [\"context:{key}\"]\n\
@@ -162,6 +165,10 @@ impl Subject {
             Says::Path => Told::Heartbeat { path: true, ingested_through: None, signing_off: false },
             Says::Undecodable => Told::Undecodable,
             Says::Unrouted => Told::Unrouted,
+            Says::Astray => {
+                let id = self.record(0);
+                Told::Changed(RecordId { hash: !id.hash, ..id }, version(1 + message.published.as_secs()))
+            }
             Says::Reload(reach) => Told::Reload(self.scope(reach)),
             Says::Reset(reach) => Told::Reset(self.scope(reach)),
         };

@@ -26,6 +26,8 @@ pub(crate) enum Says {
     Undecodable,
     /// A record type that no route names.
     Unrouted,
+    /// A key that no route makes.
+    Astray,
     /// Read anew.
     Reload(Reach),
     /// Forget what versions there were.
@@ -150,6 +152,8 @@ impl Topic {
     /// Publishes a message: what arrives when; and which faults had a hand in it.
     pub(crate) fn publish(&mut self, plan: &Plan, message: Message, rng: &mut Rng) -> (Deliveries, Vec<Fault>) {
         let mut fired = Vec::new();
+        let (message, stray) = stray(plan, message);
+        fired.extend(stray);
         let at = message.published;
         let windows: Vec<Window> =
             plan.windows.iter().copied().filter(|w| w.is_at(message.region) && w.holds(at)).collect();
@@ -216,6 +220,18 @@ impl Topic {
         }
         let to = |(at, message)| subscription.map(|subscription| (at, subscription, message));
         (copies.into_iter().filter_map(to).collect(), fired)
+    }
+}
+
+/// A publisher that was set up wrongly names no record that anybody reads, whatever it says of one.
+fn stray(plan: &Plan, message: Message) -> (Message, Option<Fault>) {
+    let on = |fault: &Fault| plan.is_on(*fault, message.region, message.published);
+    match (message.says, [Fault::Mistyped, Fault::Astray].into_iter().find(on)) {
+        (Says::Write(_) | Says::Jump(..), Some(fault)) => {
+            let says = if fault == Fault::Mistyped { Says::Unrouted } else { Says::Astray };
+            (Message { says, ..message }, Some(fault))
+        }
+        _ => (message, None),
     }
 }
 

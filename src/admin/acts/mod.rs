@@ -21,6 +21,7 @@ use crate::limits;
 use crate::serve::Sidecar;
 use crate::telemetry::log::LogError;
 use crate::telemetry::ration::Ration;
+use crate::telemetry::words::ACTS;
 
 pub mod access;
 pub mod announcements;
@@ -36,8 +37,7 @@ pub mod reset;
 pub mod target;
 
 /// The acts there are, in the order in which help lists them.
-pub const NAMES: [&str; 11] =
-    ["purge", "refresh", "reset", "inspect", "drain", "restore", "pause", "resume", "log", "jobs", "reload"];
+pub const NAMES: [&str; 11] = ACTS;
 
 /// Why an act was not carried out. The caller's to mend, but for the last.
 #[derive(Debug, thiserror::Error)]

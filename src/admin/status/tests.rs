@@ -87,7 +87,7 @@ pub(in crate::admin) fn horizon() -> Horizon {
         watermark: Some(Wall::from_millis(1_700_000_000_000)),
         watermark_at: Some(NOW.before(2 * SECOND)),
     };
-    Horizon { regions: vec![live, Sight { state: Subscription::Pending, ..Sight::default() }] }
+    Horizon { regions: vec![live, Sight { state: Subscription::Pending, ..Sight::default() }], ..Horizon::default() }
 }
 
 pub(in crate::admin) fn status(change: impl FnOnce(&mut Facts<'_>, &Metrics)) -> Status {
@@ -113,6 +113,9 @@ fn changed(config: &Config, change: impl FnOnce(&mut Facts<'_>, &Metrics)) -> St
         bound: Some(2),
         audit: AuditStatus::default(),
         reload: None,
+        findings: Vec::new(),
+        remarks: Vec::new(),
+        routes: Vec::new(),
     };
     change(&mut facts, &metrics);
     Status::of(&facts)

@@ -60,7 +60,7 @@ impl World {
         });
         let metrics = Arc::new(Metrics::default());
         let clock = Clock::simulated(NOW);
-        let applier = Applier::new(step, keyring.clone(), remembered.clone(), clock, metrics, sink);
+        let applier = Applier::new(step, keyring.clone(), remembered.clone(), clock, metrics, Arc::default(), sink);
         Self { applier, keyring, remembered, events, asked }
     }
 

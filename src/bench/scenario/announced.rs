@@ -166,6 +166,7 @@ fn apply(count: usize) -> Result<Counted, StartError> {
         Arc::new(Remembered::new()),
         sidecar.clock.clone(),
         metrics,
+        sidecar.observed.clone(),
         // Nothing is held, so there is nothing to be carried out.
         Box::new(drop),
     );

@@ -43,6 +43,8 @@ pub struct Ask {
     pub no_cache: bool,
     /// Share with nobody and store nothing: the caller said `no-store`.
     pub alone: bool,
+    /// Headers of the caller that do not reach the regions, and that may matter to them.
+    pub dropped: Arc<[HeaderName]>,
 }
 
 /// Which rules hold.
@@ -213,6 +215,49 @@ pub fn routed_request(admitted: &Admitted, route: &Route) -> Outgoing {
     headers.insert(header::ACCEPT_ENCODING, codings.unwrap_or(HeaderValue::from_static("identity")));
     Outgoing { method: Method::GET, path_and_query: admitted.path_and_query.clone(), headers, body: Bytes::new() }
 }
+
+/// The headers of a caller that `routed_request` left out, and that may matter to a region: not those that every client sends of
+/// itself, or that caches and proxies deal with.
+pub fn dropped(admitted: &Admitted, request: &Outgoing) -> Arc<[HeaderName]> {
+    let matters = |name: &&HeaderName| {
+        let text = name.as_str();
+        let usual =
+            ["if-", "sec-", "x-forwarded", "cf-", "x-amzn-trace", "x-b3-"].iter().any(|it| text.starts_with(it));
+        !usual && !OF_NO_INTEREST.contains(&text) && !request.headers.contains_key(*name)
+    };
+    let names = admitted.headers.keys().filter(matters).take(limits::OBSERVED_NAMES);
+    names.cloned().collect()
+}
+
+/// What clients send of themselves, and what speaks of the message or its way rather than of what is asked for.
+const OF_NO_INTEREST: [&str; 26] = [
+    "accept",
+    "accept-encoding",
+    "baggage",
+    "cache-control",
+    "connection",
+    "content-length",
+    "content-type",
+    "date",
+    "dnt",
+    "expect",
+    "forwarded",
+    "from",
+    "host",
+    "keep-alive",
+    "origin",
+    "pragma",
+    "priority",
+    "range",
+    "referer",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "upgrade-insecure-requests",
+    "tracestate",
+    "via",
+];
 
 /// What of a caller's headers a read through a route needs besides, when it is passed on: the part that it wants, its
 /// conditions, and what describes a body.

@@ -105,7 +105,12 @@ async fn run(first: &Arc<Sidecar>) {
 
 /// Ends what the announcement path, or the time, has ended; second looks go to the front of the backlog.
 fn look(sidecar: &Sidecar, backlog: &mut VecDeque<Key>) {
-    let look = sidecar.audits.audits().look(sidecar.clock.now(), sidecar.config.freshness.worst_lag);
+    let now = sidecar.clock.now();
+    let (look, violated) = {
+        let mut audits = sidecar.audits.audits();
+        (audits.look(now, sidecar.config.freshness.worst_lag), audits.violated(now))
+    };
+    sidecar.freshness.violated(&violated);
     look.ended.into_iter().for_each(|ending| count(sidecar, ending));
     look.again.into_iter().for_each(|key| backlog.push_front(key));
 }
@@ -152,6 +157,7 @@ async fn audit(sidecar: &Arc<Sidecar>, key: Key) {
         purpose: Purpose::Background,
         no_cache: true,
         alone: false,
+        dropped: Arc::default(),
     };
     let before: Vec<Generation> = routing.snapshots().iter().map(|record| record.generation).collect();
     let asked = routed::ask_all(sidecar, &ask, &routing).await.filter(|asked| !asked.tally.legs.is_empty());
@@ -204,7 +210,7 @@ fn is_held(sidecar: &Sidecar, entry: &Entry) -> bool {
 
 /// A second look at the entry, if this was one.
 fn settle(sidecar: &Sidecar, key: &Key, seen: &[(RegionId, Shows)]) -> Option<Ending> {
-    let ending = sidecar.audits.audits().settle(key, seen)?;
+    let ending = sidecar.audits.audits().settle(key, seen, sidecar.clock.now())?;
     count(sidecar, ending);
     Some(ending)
 }

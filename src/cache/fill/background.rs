@@ -115,8 +115,10 @@ pub(super) fn recheck(sidecar: &Arc<Sidecar>, ask: Ask) {
         let (mut wait, longest) = limits::RECHECK_WAIT;
         while is_provisional(&own, &ask) {
             tokio::select! {
-                () = tokio::time::sleep(wait) => {}
+                // In order, as everything here: a simulated seed does the same again.
+                biased;
                 () = replaced.cancelled() => return,
+                () = tokio::time::sleep(wait) => {}
             }
             // The race that was still running when the wait began may have settled it.
             if !is_provisional(&own, &ask) {
@@ -161,7 +163,10 @@ pub fn recheck_found(sidecar: &Arc<Sidecar>, key: KeyRef<'_>, entry: &Entry, now
     let request = entry.request(key.as_ref().target());
     let of = Of::Route(routing);
     let purpose = Purpose::Foreground;
-    recheck(sidecar, Ask { key, request, of, previous: None, purpose, no_cache: false, alone: false });
+    recheck(
+        sidecar,
+        Ask { key, request, of, previous: None, purpose, no_cache: false, alone: false, dropped: Arc::default() },
+    );
 }
 
 fn is_provisional(sidecar: &Sidecar, ask: &Ask) -> bool {
@@ -216,6 +221,7 @@ fn asked_again(sidecar: &Sidecar, key: Key) -> Option<Ask> {
         purpose: Purpose::Background,
         no_cache: is_on(Rule::R8),
         alone: false,
+        dropped: Arc::default(),
     })
 }
 

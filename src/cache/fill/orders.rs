@@ -48,6 +48,7 @@ pub async fn refresh(sidecar: &Arc<Sidecar>, key: &Key) -> Refreshed {
         purpose: Purpose::Background,
         no_cache: true,
         alone: false,
+        dropped: Arc::default(),
     };
     let Some(asked) = routed::ask_all(sidecar, &ask, &routing).await else { return Refreshed::Failed };
     if asked.tally.legs.is_empty() {

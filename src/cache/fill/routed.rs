@@ -31,6 +31,7 @@ use crate::origin::verdict::{self, Known, Label, Verdict, Winner};
 use crate::response::{Attempted, Blame};
 use crate::serve::Sidecar;
 
+mod noticed;
 mod reach;
 
 /// Runs one fill to its end: the result goes to the readers as soon as there is one, the rest of the race after.
@@ -45,7 +46,7 @@ pub(super) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
         return pilot.fail(Failed { best_error: None, asked, below_floor: false });
     };
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
-    let terms = Terms::Routed { records, known };
+    let terms = Terms::Routed { records, known, worst_lag: sidecar.config.freshness.worst_lag };
     let mut race = Race::start(&sidecar.regions, Question { request, terms, purpose: ask.purpose });
     let first = loop {
         tokio::select! {
@@ -73,6 +74,7 @@ pub(super) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
     };
     let tally = race.finish().await;
     fill.note_reach(&tally);
+    fill.notice(&tally);
     match first {
         Some((winner, stored)) => fill.settle(&winner, stored, &tally),
         None => fill.fall_back(&mut pilot, tally),
@@ -95,7 +97,7 @@ pub(super) async fn ask_all(sidecar: &Arc<Sidecar>, ask: &Ask, routing: &Routing
         Sent { at: sidecar.clock.now(), horizon: sidecar.freshness.horizon().clone(), fence: routing.snapshots() };
     let request = dressed(sidecar, ask, routing, &sent, false)?;
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
-    let terms = Terms::Routed { records, known: None };
+    let terms = Terms::Routed { records, known: None, worst_lag: sidecar.config.freshness.worst_lag };
     let race = Race::start(&sidecar.regions, Question { request, terms, purpose: ask.purpose });
     Some(Asked { sent, tally: race.finish().await })
 }
@@ -106,6 +108,7 @@ pub(super) fn learn(sidecar: &Arc<Sidecar>, ask: &Ask, routing: &Routing, asked:
     let Some(route) = sidecar.router.route(routing.route) else { return };
     let fill = RoutedFill { sidecar, ask, routing, sent: &asked.sent, route };
     fill.note_reach(&asked.tally);
+    fill.notice(&asked.tally);
     if let Some(best) = asked.tally.best.as_ref().filter(|best| better && best.label.is_none()) {
         fill.keep(best, Some(&asked.tally));
     }
@@ -116,6 +119,10 @@ fn known(ask: &Ask, routing: &Routing, sent: &Sent) -> Option<Known> {
     let previous = ask.previous.as_ref()?;
     let Hold::Routed(routed) = &previous.hold else { return None };
     if previous.header(&header::ETAG).is_none() || routed.shows.len() != routing.records().len() {
+        return None;
+    }
+    if sent.fence.iter().any(|now| now.escaped) {
+        // R15: what is stored may state no version because nobody believed it: what is not modified then says nothing of floors.
         return None;
     }
     let current = |(shown, now): (&Shown, &Snapshot)| now.upholds(shown.version, shown.generation);
@@ -161,6 +168,9 @@ impl RoutedFill<'_> {
         }
         let confirmed = reply.status == StatusCode::NOT_MODIFIED;
         let versions = self.versions(winner);
+        if winner.verdict == Verdict::Good {
+            self.routing.records().iter().for_each(|(_, record)| record.note_present());
+        }
         // R1: what is served raises the floor, labelled or not.
         self.note_versions(reply, &versions);
         let versions = self.believed(versions);

@@ -307,6 +307,7 @@ fn ask(world: &World, path: &str) -> Ask {
         purpose: Purpose::Foreground,
         no_cache: false,
         alone: false,
+        dropped: Arc::default(),
     }
 }
 

@@ -14,12 +14,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::Reach;
-use crate::admin::health;
+use crate::admin::{ALIVE, health};
 use crate::app::process;
 use crate::cli::{CommandError, settings, tell, variables};
 use crate::config::{Admin, read};
 use crate::limits;
 use crate::request::token;
+use crate::response::CACHE_STATUS;
 
 /// Where a sidecar is asked.
 #[derive(Debug)]
@@ -101,37 +102,64 @@ impl Asking {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let broken = |error: &dyn std::fmt::Display| {
-            CommandError::Failed(format!("{} broke the connection off: {error}; is it a Nearside?", self.place))
-        };
         let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.broken(&error))?;
         let host = match &self.place {
             Place::Socket(_) => "localhost".to_owned(),
             Place::Port(address) => address.to_string(),
         };
-        let mut request = Request::post(format!("/acts/{name}"))
-            .header(header::HOST, host)
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(arguments.to_string())))
-            .map_err(|error| CommandError::Failed(error.to_string()))?;
-        if let Some(token) = &self.token {
-            let value = [b"Bearer ", token.as_slice()].concat();
-            let value = http::HeaderValue::from_bytes(&value)
-                .map_err(|_| CommandError::Usage("the token file holds what no header can carry".to_owned()))?;
-            request.headers_mut().insert(header::AUTHORIZATION, value);
-        }
         let asked = async {
-            let reply = sender.send_request(request).await.map_err(|error| broken(&error))?;
+            if let Place::Port(_) = &self.place {
+                self.look_whom_it_is(&mut sender, &host).await?;
+            }
+            let mut request = Request::post(format!("/acts/{name}"))
+                .header(header::HOST, host.as_str())
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(Full::new(Bytes::from(arguments.to_string())))
+                .map_err(|error| CommandError::Failed(error.to_string()))?;
+            if let Some(token) = &self.token {
+                let value = [b"Bearer ", token.as_slice()].concat();
+                let value = http::HeaderValue::from_bytes(&value)
+                    .map_err(|_| CommandError::Usage("the token file holds what no header can carry".to_owned()))?;
+                request.headers_mut().insert(header::AUTHORIZATION, value);
+            }
+            let reply = sender.send_request(request).await.map_err(|error| self.broken(&error))?;
             let status = reply.status();
             let body = Limited::new(reply.into_body(), limits::CTL_REPLY_BYTES).collect().await;
-            Ok((status, body.map_err(|error| broken(&error))?.to_bytes()))
+            Ok((status, body.map_err(|error| self.broken(&*error))?.to_bytes()))
         };
         // The connection is driven until the answer is there, and ends with it.
         tokio::select! {
             asked = asked => asked,
-            Err(error) = connection => Err(broken(&error)),
+            Err(error) = connection => Err(self.broken(&error)),
         }
+    }
+
+    fn broken(&self, error: &dyn std::fmt::Display) -> CommandError {
+        CommandError::Failed(format!("{} broke the connection off: {error}; is it a Nearside?", self.place))
+    }
+
+    /// The side that applications ask would pass an act on to a region, and the token with it.
+    async fn look_whom_it_is(
+        &self,
+        sender: &mut http1::SendRequest<Full<Bytes>>,
+        host: &str,
+    ) -> Result<(), CommandError> {
+        let look = Request::get("/livez").header(header::HOST, host).body(Full::default());
+        let look = look.map_err(|error| CommandError::Failed(error.to_string()))?;
+        let reply = sender.send_request(look).await.map_err(|error| self.broken(&error))?;
+        if reply.headers().contains_key(CACHE_STATUS) {
+            return Err(CommandError::Usage(format!(
+                "{} is the side that applications ask; acts are for the admin side: name admin.listen, 127.0.0.1:8701 \
+                 unless set, or with --socket what admin.unix names",
+                self.place
+            )));
+        }
+        let body = Limited::new(reply.into_body(), limits::CTL_REPLY_BYTES).collect().await;
+        if body.map_err(|error| self.broken(&*error))?.to_bytes() != ALIVE {
+            return Err(CommandError::Usage(format!("{} is not the admin side of a Nearside", self.place)));
+        }
+        sender.ready().await.map_err(|error| self.broken(&error))
     }
 
     /// A reply, or the problem document that came in its place.

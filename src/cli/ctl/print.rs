@@ -25,7 +25,7 @@ pub(super) fn reply(name: &str, reply: &Value, json: bool) -> Result<(), Command
     printed.map_err(|error| CommandError::Failed(format!("the reply could not be printed: {error}")))
 }
 
-fn told(name: &str, reply: &Value) -> Result<String, CommandError> {
+pub(super) fn told(name: &str, reply: &Value) -> Result<String, CommandError> {
     Ok(match name {
         "purge" => purged(&read(reply)?),
         "refresh" => refreshing(&read(reply)?),

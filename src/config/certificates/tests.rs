@@ -1,3 +1,5 @@
+//! Certificates and keys as people write them: what is wrong with a file is told with what to do.
+
 use std::path::PathBuf;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};

@@ -1,3 +1,5 @@
+//! What a reload takes up, and what it says needs a restart.
+
 use super::*;
 use crate::config::read::from_toml_with_origins;
 

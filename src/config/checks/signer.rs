@@ -26,6 +26,15 @@ pub(super) fn check(ledger: &mut Ledger, config: &Config) {
             warn(ledger, setting, None, text.to_owned());
         }
     }
+    let emulator = announcements.endpoint_url.as_ref().filter(|_| announcements.insecure_sns_signer.is_none());
+    if let Some(url) = emulator.filter(|_| announcements.transport != Transport::Off) {
+        let origin = url.origin().ascii_serialization();
+        let text = format!(
+            "an emulator signs with certificates of its own, and what they sign is not believed: write \
+             announcements.insecure_sns_signer = \"{origin}\" too (for tests only), unless AWS itself is behind this address"
+        );
+        warn(ledger, &schema::ANNOUNCEMENTS_ENDPOINT_URL, None, text);
+    }
     if !matches!(announcements.transport, Transport::Http { .. }) {
         for setting in [&schema::ANNOUNCEMENTS_HTTP_LISTEN, &schema::ANNOUNCEMENTS_HTTP_PUBLIC_URL] {
             let incomplete = ledger.is_mistaken(&schema::ANNOUNCEMENTS_HTTP_LISTEN, None)

@@ -231,6 +231,8 @@ fn an_insecure_signer_is_refused_unless_the_endpoint_is_overridden_too() {
     let endpoint = "endpoint_url = \"http://127.0.0.1:4566\"\n";
     assert!(warned(&format!("{}{endpoint}", signer(""))).contains("INSECURE"));
     assert_eq!(setting(&format!("{}{endpoint}", signer("/path"))), "announcements.insecure_sns_signer");
+    let unsigned = warned(&format!("[announcements]\n{endpoint}"));
+    assert!(unsigned.contains("write announcements.insecure_sns_signer = \"http://127.0.0.1:4566\""), "{unsigned}");
 }
 
 #[test]

@@ -14,9 +14,10 @@ use super::super::{Admin, UnixSocket, value, variables};
 pub fn admin_alone(env: impl Iterator<Item = (String, String)>) -> Result<Admin, Vec<Mistake>> {
     let ours: Vec<String> = schema::of(Section::Admin).map(|setting| setting.variable()).collect();
     let mut root = variables::nowhere();
-    let strays = variables::overlay(&mut root, env.filter(|(known, _)| ours.contains(known)));
+    let (strays, warnings) = variables::overlay(&mut root, env.filter(|(known, _)| ours.contains(known)));
     let mut ledger = Ledger::new(root.place.clone());
     ledger.mistakes = strays;
+    ledger.origins.warnings = warnings;
     let (admin, _) = settings(&mut ledger, &root);
     if ledger.mistakes.is_empty() { Ok(admin) } else { Err(ledger.mistakes) }
 }

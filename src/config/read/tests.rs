@@ -240,6 +240,17 @@ fn a_variable_for_a_region_or_route_that_the_file_does_not_have_is_a_mistake() {
 }
 
 #[test]
+fn a_variable_with_one_underscore_is_a_warning_that_names_the_one_that_is_meant() {
+    let strays = [("NEARSIDE_CACHE_TTL", "2h"), ("NEARSIDE_PYTHON", "python3")];
+    let (config, origins) = load_text(&format!("{REGION}{ROUTE}"), &strays).unwrap();
+    assert_eq!(config.cache.ttl, Duration::from_secs(3_600));
+    let warnings: Vec<_> = origins.warnings.iter().map(ToString::to_string).collect();
+    let told = warnings.iter().filter(|line| line.starts_with("NEARSIDE_")).collect::<Vec<_>>();
+    assert_eq!(told.len(), 1, "{warnings:?}");
+    assert!(told[0].contains("sets nothing") && told[0].ends_with("NEARSIDE__CACHE__TTL"), "{warnings:?}");
+}
+
+#[test]
 fn variables_alone_make_a_configuration() {
     let pairs = [
         ("NEARSIDE__SERVICE__REGION__EU_WEST_1__URL", "https://eu.example.com"),

@@ -141,13 +141,13 @@ fn without_versions_a_second_look_decides_when_no_region_may_lag_any_more() {
         let mut audits = Audits::default();
         audits.open(suspicion("x", false).0);
         let longer = LAG * 2;
-        assert_eq!(audits.settle(&key("x"), &[(A, body(2))]), None, "not yet");
+        assert_eq!(audits.settle(&key("x"), &[(A, body(2))], at(0)), None, "not yet");
         assert_eq!(audits.look(at(120), longer).again, []);
         assert_eq!(audits.violations(at(120)), [], "perhaps the other region is behind");
         assert_eq!(audits.look(at(121), longer).again, [key("x")]);
         assert_eq!(audits.look(at(122), longer).again, [], "once");
         let seen: Vec<_> = [A, B].into_iter().zip(seen).collect();
-        assert_eq!(audits.settle(&key("x"), &seen), Some(ending));
+        assert_eq!(audits.settle(&key("x"), &seen, at(0)), Some(ending));
         assert_eq!(audits.violations(at(122)).len(), usize::from(ending == Ending::Stale));
         assert_eq!(audits.open_count(), 0);
     }

@@ -36,7 +36,7 @@ fn moved(sight: Sight) -> Sight {
 }
 
 fn horizon(regions: impl Into<Vec<Sight>>) -> Horizon {
-    Horizon { regions: regions.into() }
+    Horizon { regions: regions.into(), ..Horizon::default() }
 }
 
 fn watermark(second: u64, sight: Sight) -> Sight {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::Terms;
+use crate::clock::Moment;
 use crate::freshness::record::{Record, Snapshot};
 use crate::freshness::words::RegionSet;
 use crate::origin::verdict::{Known, Scales};
@@ -17,10 +18,11 @@ pub(super) enum Standard {
 }
 
 impl Standard {
-    pub(super) fn of(terms: Terms) -> Self {
+    pub(super) fn of(terms: Terms, now: Moment) -> Self {
         match terms {
-            Terms::Routed { records, known } => {
-                let begun: Vec<Snapshot> = records.iter().map(|record| record.snapshot()).collect();
+            Terms::Routed { records, known, worst_lag } => {
+                let begun = |record: &Arc<Record>| record.snapshot().as_of(now, worst_lag);
+                let begun: Vec<Snapshot> = records.iter().map(begun).collect();
                 let seen = move |(record, begun): (&Arc<Record>, &Snapshot)| record.snapshot().announced_by(begun);
                 let floors = move || records.iter().zip(&begun).map(seen).collect();
                 Self::Routed { floors: Box::new(floors), known }
@@ -50,11 +52,9 @@ impl Standard {
         }
     }
 
-    /// Who took the writes of these records that passed through this sidecar, where it was the newest change (R20).
+    /// Who took the writes of these records that passed through this sidecar and count (R20).
     pub(super) fn writers(&self) -> RegionSet {
-        let written = self.floors().into_iter().filter(|floor| floor.written);
-        let regions = written.filter_map(|floor| floor.marker).map(|marker| marker.regions.0);
-        RegionSet(regions.fold(0, |all, one| all | one))
+        self.floors().into_iter().filter_map(|floor| floor.written).map(|written| written.by).collect()
     }
 
     /// The regions that announced all of the records' newest changes.

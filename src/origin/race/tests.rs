@@ -198,7 +198,7 @@ async fn a_region_that_joins_the_marker_in_mid_race_is_no_announcer_to_that_race
         freshness.step(world.now(), published, message);
     };
     announce(A);
-    let terms = Terms::Routed { records: vec![record.clone()], known: None };
+    let terms = Terms::Routed { records: vec![record.clone()], known: None, worst_lag: ms(60_000) };
     let question = Question { request: Arc::new(get()), terms, purpose: Purpose::Foreground };
     let mut race = Race::start(&world.regions, question);
     tokio::select! {

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use super::super::answer::Answer;
 use super::super::faults::Fault;
-use super::super::plan::{Plan, REGIONS, Window, Wish};
+use super::super::plan::{REGIONS, Style, Window, Wish};
 use super::super::property::Property;
-use super::super::subject::Seen;
-use super::super::world::World;
-use super::{Checker, holds_copies, near, states};
+use super::super::subject::{Seen, path};
+use super::super::world::{Told, World};
+use super::{Checker, OwnWrite, as_seen, holds_copies, near, states};
 
 impl Checker {
     /// What was written through the sidecar is seen by whoever asks after it was told: not below the version that the reply
     /// stated, and nothing that was asked for before it was made.
-    pub(super) fn check_own_writes(&mut self, plan: &Plan, answer: &Answer, seen: &Seen, shown: (usize, usize)) {
-        let (key, place) = shown;
+    pub(super) fn check_own_writes(&mut self, world: &World, answer: &Answer, seen: &Seen, shown: (usize, usize)) {
+        let (plan, (key, place)) = (&world.plan, shown);
         if self.known.is_doubtful(plan, key, answer.ended) {
             return;
         }
@@ -27,6 +27,41 @@ impl Checker {
                     "k{key} at place {place}, asked at {asked:.3}: {} was written through us by {told:.3}",
                     own.place
                 )
+            });
+        }
+        self.check_taker(world, answer, seen, (key, place));
+    }
+
+    /// R20: of a write without a version, who took it and shows it is not overruled by those who do not have it. Of two records
+    /// nobody may be who took both; where another
+    /// region announces a version, nobody can tell whether it is of that write.
+    fn check_taker(&mut self, world: &World, answer: &Answer, seen: &Seen, (key, place): (usize, usize)) {
+        let plan = &world.plan;
+        let told_apart = !answer.is_passed()
+            && answer.read.view != 2
+            && (plan.style == Style::Versions || !plan.announces_versions);
+        // Of several the newest, if it has a reply: that is what the sidecar knows of.
+        let own = self.known.written[key].last().filter(|own| self.known.tried[key] == Some(own.told));
+        let lately = |own: &&OwnWrite| {
+            let remembered = own.told > self.known.lost_slots;
+            remembered && own.told < answer.began && answer.ended < own.told + Duration::from_secs(60)
+        };
+        let looks_like = as_seen(plan, key, place, answer.ended);
+        let own = own.filter(lately).filter(|own| told_apart && looks_like < own.place);
+        let Some(own) = own.copied() else { return };
+        let noticed = world.noticed();
+        let replies = noticed.replies.get(&path(plan, answer.read)).into_iter().flatten();
+        let his =
+            |told: &&Told| told.race == seen.race && Some(told.region) == own.region && told.done < answer.ended;
+        // R6: an absence loses to what is there, unless it is what was written.
+        let kind = |place: usize| plan.truth.is_present(key, place);
+        let counts = |place: usize| kind(place) || !kind(own.place) && !plan.announces_versions;
+        let has = |(of, shown): &(usize, usize)| *of == key && *shown >= own.place && counts(*shown);
+        let overruled = replies.filter(his).any(|told| told.shown.iter().any(has));
+        drop(noticed);
+        if overruled {
+            self.violate(Property::ReadYourWrites, answer, Some(key), || {
+                format!("k{key} at place {place}: region {:?} took {} and shows it", own.region, own.place)
             });
         }
     }
@@ -76,7 +111,8 @@ impl Checker {
             let heard = |reset: Duration| self.known.told_by[*key].iter().flatten().any(|told| *told >= reset);
             let settled = self.known.reset[*key].is_some_and(|reset| reset < since && !heard(reset));
             let alike = (0..REGIONS).all(|region| plan.truth.place_at(region, *key, since) == *place);
-            settled && alike && self.known.spoiled[*key].is_none() && self.known.written[*key].is_empty()
+            let newest = plan.truth.newest(*key, answer.ended) == *place;
+            settled && alike && newest && self.known.spoiled[*key].is_none() && self.known.written[*key].is_empty()
         };
         // A copy from before the RESET brings the older versions back, whenever it comes.
         let odd = |w: &Window| holds_copies(w.fault) || w.fault == Fault::MaxInReply && near(w, answer.ended);
@@ -95,6 +131,12 @@ impl Checker {
         // Who told of any change lately may have told of this one, for all that is known: up to a minute after another did.
         let lately = answer.began.saturating_sub(Duration::from_secs(61) * REGIONS as u32);
         let told = |told: &Duration| *told >= lately;
+        // Without versions nobody can tell whether a second region announces the same change or the next (R4).
+        let others = (0..REGIONS).filter(|other| *other != region);
+        let next = |other: usize| self.known.told_by[key][other].is_some_and(|told| told > at);
+        if !plan.announces_versions && others.into_iter().any(next) {
+            return;
+        }
         // Who took a write counts as having announced it (R20), though what he shows may lag.
         if self.known.written[key].iter().any(|own| own.told >= lately) {
             return;

@@ -34,6 +34,8 @@ pub(crate) struct OwnWrite {
     pub(crate) told: Duration,
     /// Its reply stated the version.
     pub(crate) states: bool,
+    /// Which region took it.
+    pub(crate) region: Option<usize>,
 }
 
 /// What was told and served.
@@ -55,6 +57,8 @@ pub(crate) struct Known {
     newcomer: [Option<Duration>; REGIONS],
     /// Per record: what was written through the sidecar.
     pub(super) written: Vec<Vec<OwnWrite>>,
+    /// Per record: when a region last answered a write, whatever it said.
+    pub(super) tried: Vec<Option<Duration>>,
     /// Per record: the highest version that was told.
     pub(super) highest: Vec<u64>,
     /// Per record: the latest time at which each region told of a change.
@@ -82,6 +86,7 @@ impl Known {
             unread: Vec::new(),
             newcomer: Default::default(),
             written: vec![Vec::new(); keys],
+            tried: vec![None; keys],
             highest: vec![0; keys],
             told_by: vec![Default::default(); keys],
             lost_slots: Duration::ZERO,
@@ -131,9 +136,13 @@ impl Known {
         !write.silent && (!write.back || self.reset[write.key].is_some())
     }
 
-    /// A write passed through the sidecar.
-    pub(crate) fn wrote(&mut self, key: usize, own: OwnWrite) {
-        self.written[key].push(own);
+    /// A write passed through the sidecar; `own` if a region did it.
+    pub(crate) fn wrote(&mut self, key: usize, at: Duration, own: Option<OwnWrite>) {
+        self.tried[key] = Some(at);
+        self.written[key].extend(own);
+        // Its announcement is no news.
+        let stated = own.filter(|own| own.states).map_or(0, |own| own.place);
+        self.announced[key] = self.announced[key].max(stated);
     }
 
     /// Something came that cannot be verified.
@@ -188,11 +197,17 @@ impl Known {
         self.proven[region].attested
     }
 
-    /// A message was applied; `versioned` is whether announcements state versions.
-    pub(crate) fn delivered(&mut self, plan: &Plan, message: &Message, at: Duration) {
-        let proven = &mut self.proven[message.region];
-        proven.published = proven.published.max(Some(message.published));
+    /// A message that was published then can be verified.
+    pub(crate) fn heard(&mut self, region: usize, published: Duration) {
+        let proven = &mut self.proven[region];
+        proven.published = proven.published.max(Some(published));
         proven.unverified = false;
+    }
+
+    /// A message was applied.
+    pub(crate) fn delivered(&mut self, plan: &Plan, message: &Message, at: Duration) {
+        self.heard(message.region, message.published);
+        let proven = &mut self.proven[message.region];
         proven.has_heartbeats |= matches!(message.says, Says::Beat { .. } | Says::Path);
         let newcomer = plan.regions[message.region].publishers as u64;
         if message.numbered.is_some_and(|(name, _)| name / 1_000 % 100 == newcomer) {
@@ -210,7 +225,7 @@ impl Known {
             Says::Reload(reach) => self.ordered(plan, reach, at),
             Says::Reset(reach) => self.forgotten(plan, reach, at),
             Says::Undecodable => self.unread.push((at, message.region)),
-            Says::Beat { .. } | Says::Path | Says::Unrouted => {}
+            Says::Beat { .. } | Says::Path | Says::Unrouted | Says::Astray => {}
         }
     }
 

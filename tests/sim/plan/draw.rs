@@ -8,7 +8,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::super::faults::Fault;
-use super::{Plan, Proof, REGIONS, RegionPlan, SPAN, Style, Window, Wishes, between, loses};
+use super::{Plan, Proof, REGIONS, RegionPlan, SPAN, Style, Window, Wishes, between, loses, strays};
 
 mod changes;
 mod reads;
@@ -37,9 +37,12 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
     };
     let topics = wishes.topics.unwrap_or(if rng.f64() < 0.2 { 1 + rng.usize(0..2) } else { REGIONS });
     let ttl = wishes.ttl.unwrap_or(secs(90 + rng.u64(0..240)));
-    let windows = windows(rng, wishes, (style, proof), keys, topics);
+    let mut windows = windows(rng, wishes, (style, proof), keys, topics);
+    windows.extend(stray(seed, wishes, (keys, topics)));
+    windows.sort_by_key(|window| window.from);
     // What is lost without a trace is made good by the TTL alone, and that is waited for.
-    let silent_losses = proof != Proof::Watermark && windows.iter().any(|window| loses(window.fault));
+    let silent = |window: &Window| strays(window.fault) || proof != Proof::Watermark && loses(window.fault);
+    let silent_losses = windows.iter().any(silent);
     let ttl = if silent_losses && wishes.ttl.is_none() { ttl.min(secs(120)) } else { ttl };
     // Only announced versions tell that the announcer's own nodes lag (FRESHNESS.md, promise 5).
     let fleet = windows.iter().any(|window| window.fault == Fault::FleetLags);
@@ -152,7 +155,7 @@ fn windows(
     let faults: Vec<Fault> = match &wishes.faults {
         Some(faults) => faults.clone(),
         None => {
-            let drawn = |fault: &Fault| suits(*fault, style, proof);
+            let drawn = |fault: &Fault| suits(*fault, style, proof) && !strays(*fault);
             let mut pool: Vec<Fault> = Fault::ALL.iter().copied().filter(drawn).collect();
             rng.shuffle(&mut pool);
             pool.truncate(9 + rng.usize(0..5));
@@ -187,35 +190,7 @@ fn windows(
             // Who is further behind than `worst_lag`, of him nobody promises anything.
             (window.from, window.until) = (Duration::ZERO, secs(40 + rng.u64(0..18)));
         }
-        match fault {
-            Fault::Backup => window.until = window.from + secs(20),
-            // Before some regions or before all.
-            Fault::AgedIntermediary => window.everywhere = window.strength < 0.7,
-            // All that a new process says at first, which may be soon after we subscribed.
-            Fault::FirstLost => {
-                if window.strength < 0.3 {
-                    window.from = secs(3 + rng.u64(0..5));
-                }
-                window.until = window.from + secs(4 + rng.u64(0..8));
-            }
-            // Longer than a weak lease holds.
-            Fault::Unverifiable | Fault::PolicyRevoked if proof == Proof::Weak => {
-                window.everywhere = window.strength < 0.8;
-                window.from = between(rng, secs(90), secs(250));
-                window.until = window.from + secs(120 + rng.u64(0..100));
-            }
-            Fault::Unverifiable => window.everywhere = window.strength < 0.8,
-            // Long enough before the end that what they did has passed.
-            Fault::MaxInMessage | Fault::MaxInReply => {
-                window.from = between(rng, secs(90), secs(300));
-                window.until = window.from + secs(10 + rng.u64(0..35));
-            }
-            Fault::Restored | Fault::Recreated => {
-                window.from = between(rng, secs(120), secs(300));
-                window.until = window.from + secs(10 + rng.u64(0..120));
-            }
-            _ => {}
-        }
+        shape(&mut window, proof, rng);
         let ill = |other: &Window| ILLNESSES.contains(&other.fault) && other.region != window.region;
         let clash = windows.iter().find(|other| ill(other)).map(|other| other.region);
         if let (true, Some(region)) = (ILLNESSES.contains(&fault), clash) {
@@ -226,6 +201,63 @@ fn windows(
     windows.retain(|window| !wishes.without.contains(&window.fault));
     windows.sort_by_key(|window| window.from);
     windows
+}
+
+/// In one seed of four a publisher is set up wrongly besides. By dice of its own, so that everything else of a seed stays the
+/// same plan.
+fn stray(seed: u64, wishes: &Wishes, (keys, topics): (usize, usize)) -> Option<Window> {
+    let rng = &mut Rng::with_seed(seed ^ 0x7374_7261_7973);
+    let fault = [Fault::Mistyped, Fault::Astray][rng.usize(0..2)];
+    let is_drawn = rng.usize(0..4) == 0 && wishes.faults.is_none() && !wishes.without.contains(&fault);
+    let mut window = Window {
+        fault,
+        from: Duration::ZERO,
+        until: Duration::ZERO,
+        region: rng.usize(0..topics),
+        everywhere: false,
+        key: rng.usize(0..keys),
+        strength: rng.f64(),
+    };
+    shape(&mut window, Proof::Watermark, rng);
+    is_drawn.then_some(window)
+}
+
+/// What of a fault's time and place is not as for most.
+fn shape(window: &mut Window, proof: Proof, rng: &mut Rng) {
+    match window.fault {
+        Fault::Backup => window.until = window.from + secs(20),
+        // Before some regions or before all.
+        Fault::AgedIntermediary => window.everywhere = window.strength < 0.7,
+        // All that a new process says at first, which may be soon after we subscribed.
+        Fault::FirstLost => {
+            if window.strength < 0.3 {
+                window.from = secs(3 + rng.u64(0..5));
+            }
+            window.until = window.from + secs(4 + rng.u64(0..8));
+        }
+        // Longer than a weak lease holds.
+        Fault::Unverifiable | Fault::PolicyRevoked if proof == Proof::Weak => {
+            window.everywhere = window.strength < 0.8;
+            window.from = between(rng, secs(90), secs(250));
+            window.until = window.from + secs(120 + rng.u64(0..100));
+        }
+        Fault::Unverifiable => window.everywhere = window.strength < 0.8,
+        // From the start, until somebody mends the publisher.
+        Fault::Mistyped | Fault::Astray => {
+            window.everywhere = window.strength < 0.5;
+            (window.from, window.until) = (Duration::ZERO, between(rng, secs(120), secs(400)));
+        }
+        // Long enough before the end that what they did has passed.
+        Fault::MaxInMessage | Fault::MaxInReply => {
+            window.from = between(rng, secs(90), secs(300));
+            window.until = window.from + secs(10 + rng.u64(0..35));
+        }
+        Fault::Restored | Fault::Recreated => {
+            window.from = between(rng, secs(120), secs(300));
+            window.until = window.from + secs(10 + rng.u64(0..120));
+        }
+        _ => {}
+    }
 }
 
 /// Faults of a region's topic rather than of the region.
@@ -256,5 +288,7 @@ const fn on_topic(fault: Fault) -> bool {
             | AnnouncerDies
             | FirstLost
             | Unverifiable
+            | Mistyped
+            | Astray
     )
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::super::answer::Answer;
 use super::super::check::OwnWrite;
 use super::super::plan::Read;
+use super::super::subject::REGION_NAMES;
 use super::{Happening, Run, lock};
 
 impl Run {
@@ -52,17 +53,18 @@ impl Run {
         let (world, shared) = (self.world.clone(), self.shared.clone());
         let Some(writing) = self.subject.put(&world, number) else { return };
         let answering = async move {
-            let (status, ..) = writing.await;
+            let (status, line, _) = writing.await;
             let put = world.plan.puts[number];
             let write = world.plan.truth.writes[put.write];
             world.tell(&[write.key], || {
                 let stated = if put.states { format!("v{}", write.version) } else { "no version".to_owned() };
                 format!("who wrote place {} through the sidecar gets {status} with {stated}", write.place)
             });
-            if (200..300).contains(&status) {
-                let own = OwnWrite { place: write.place, made: write.at, told: world.elapsed(), states: put.states };
-                lock(&shared).checker.known.wrote(write.key, own);
-            }
+            let told = world.elapsed();
+            let region = REGION_NAMES.iter().position(|name| line.ends_with(&format!("detail={name}")));
+            let own = OwnWrite { place: write.place, made: write.at, told, states: put.states, region };
+            let own = (200..300).contains(&status).then_some(own);
+            lock(&shared).checker.known.wrote(write.key, told, own);
         };
         self.answering("writer", Box::pin(answering)).await;
     }

@@ -55,9 +55,15 @@ impl Run {
                 self.send(window.region, 0, Says::Unrouted, now);
             }
             Fault::TableOverflow => {
-                world.fired(window.fault);
-                self.subject.overflow(&world, window.region);
-                lock(&self.shared).checker.known.lose_slots(now);
+                let subscribed = |region: &usize| self.topics[*region].subscription.is_some();
+                if let Some(region) = (0..world.plan.topics).find(subscribed) {
+                    world.fired(window.fault);
+                    self.subject.overflow(&world, region);
+                    let known = &mut lock(&self.shared).checker.known;
+                    // Each of these announcements proves the topic through which it comes.
+                    known.heard(region, now);
+                    known.lose_slots(now);
+                }
             }
             Fault::EvictedMidFill => {
                 world.fired(window.fault);

@@ -212,10 +212,14 @@ impl Look<'_> {
         let announced = state.marker.map(|marker| {
             let (what, by) = (if marker.deleted { "deletion" } else { "change" }, list(&self.names(marker.regions)));
             // An order leaves what was announced and sets the time anew.
-            let ordered = state.at_floor && state.generation == state.unversioned;
+            let anew = state.generation == state.unversioned;
+            let ordered = state.at_floor && anew;
             let when = format!("{} s ago", self.ago(marker.at).as_secs());
             match marker.regions {
-                RegionSet::ALL => format!("asked for anew by an operator, {when}; nothing was announced since"),
+                RegionSet::ALL if anew => {
+                    format!("asked for anew, or no region had it any more, {when}; nothing was announced since")
+                }
+                RegionSet::ALL => format!("what was announced {when} is older than what was served since"),
                 _ if ordered => format!("newest {what} announced by {by}; asked for anew {when}"),
                 _ => format!("newest {what} announced by {by}, {when}"),
             }

@@ -43,9 +43,13 @@ impl RoutedFill<'_> {
         // What an intermediary kept is no word of its region on the floor.
         let old = tally.legs.iter().filter(|leg| leg.outcome.as_ref().is_ok_and(|reply| is_old(reply)));
         let reachable = old.fold(tally.votes.reachable, |reachable, leg| reachable.without(leg.region));
+        // Nor does an old copy of one region's make what the others say now any older.
+        let replies = tally.legs.iter().filter(|leg| reachable.contains(leg.region));
+        let newest = replies.filter_map(|leg| leg.outcome.as_ref().ok()).map(|reply| verdict::made(reply)).max();
+        let made = newest.unwrap_or(now).min(now);
         for ((id, record), version) in self.routing.records().iter().zip(self.versions(best)) {
             if version < record.snapshot().floor {
-                let actions = self.sidecar.freshness.below_floor(*id, record, version, reachable, now);
+                let actions = self.sidecar.freshness.below_floor(*id, record, version, reachable, (made, now));
                 self.sidecar.carry_out(actions);
             }
         }

@@ -23,6 +23,7 @@ fn applier(world: &World) -> Applier {
         Arc::new(Remembered::new()),
         world.sidecar.clock.clone(),
         world.sidecar.metrics.clone(),
+        world.sidecar.observed.clone(),
         Box::new(move |actions| acting.carry_out(actions)),
     )
 }

@@ -49,7 +49,9 @@ async fn a_read_after_a_write_waits_for_the_region_that_took_it_and_not_for_ever
     for (say, slow, wanted) in [
         (shows as fn(u64) -> Say, 400, ("6", None)),
         (|version| body(version.to_string()), 400, ("6", None)),
-        (shows, 900, ("5", Some("below-floor"))),
+        (shows, 1_500, ("6", None)),
+        (|version| body(version.to_string()), 1_500, ("6", None)),
+        (shows, 2_500, ("5", Some("below-floor"))),
     ] {
         let world = World::new([(20, say(5).into()), (30, say(5).into()), (40, say(5).into())]);
         world.live().await;
@@ -62,6 +64,76 @@ async fn a_read_after_a_write_waits_for_the_region_that_took_it_and_not_for_ever
         assert_eq!((answer.body.as_str(), answer.label()), wanted, "{answer:?}");
         world.stop().await;
     }
+}
+
+/// R4, R6, R20: what another region announces may have come before the write.
+#[tokio::test(start_paused = true)]
+async fn an_announcement_by_another_region_does_not_speak_for_a_write_without_a_version() {
+    for (method, say, after, version, wanted) in [
+        (Method::PUT, body("old"), body("new"), 0, "new"),
+        // They announce the change before, with its version, which they show.
+        (Method::PUT, shows(6), shows(7), 6, "7"),
+        (Method::DELETE, body("old"), status(404), 0, ""),
+    ] {
+        let world = World::new([(20, say.clone().into()), (30, say.clone().into()), (40, say.clone().into())]);
+        world.live().await;
+        world.get(X).await;
+        tokio::time::sleep(SECOND).await;
+        world.set(A, 20, status(204));
+        world.send(method.clone(), X).await;
+        world.set(A, 300, after);
+        for region in [B, C] {
+            world.announce(region, "x", version);
+            let answer = world.get(X).await;
+            assert_eq!(answer.body, wanted, "{method} {version}: {answer:?}");
+            assert_ne!(answer.label(), Some("below-floor"), "{method} {version}");
+        }
+        world.stop().await;
+    }
+}
+
+/// R6, R20: nor that it is there, nor that it is not.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_without_a_version_is_shown_once_the_region_that_took_it_shows_it() {
+    let world = World::new([(5, body("old").into()), (6, body("old").into()), (7, Act::from(body("old")))]);
+    world.live().await;
+    world.get(X).await;
+    tokio::time::sleep(SECOND).await;
+    world.set(A, 5, status(204));
+    world.send(Method::DELETE, X).await;
+    world.set(A, 5, body("old"));
+    world.set(B, 60, status(404));
+    world.get(X).await;
+    world.delete(B, "x", 0);
+    world.get(X).await;
+    world.pass(SECOND).await;
+    world.set(A, 5, status(404));
+    world.delete(A, "x", 0);
+    assert_eq!(world.get(X).await.status, 404);
+    world.pass(SECOND * 4).await;
+    assert_eq!(world.get(X).await.status, 404);
+    world.stop().await;
+}
+
+/// R20: by then every region has it.
+#[tokio::test(start_paused = true)]
+async fn a_write_without_a_version_speaks_for_one_to_two_spans_of_the_worst_lag() {
+    let world = World::new([(20, body("a").into()), (30, body("b").into()), (40, Act::from(body("c")))]);
+    world.live().await;
+    world.send(Method::PUT, X).await;
+    let begun = world.now();
+    let mut last = None;
+    for _ in 0..30 {
+        tokio::time::sleep(SECOND * 5).await;
+        world.announce(B, "x", 0);
+        let answer = world.get(X).await;
+        if answer.body == "a" {
+            last = Some(world.now() - begun);
+        }
+    }
+    let last = last.unwrap();
+    assert!(SECOND * 55 <= last && last <= SECOND * 121, "{last:?}");
+    world.stop().await;
 }
 
 /// R3, R20.

@@ -1,0 +1,137 @@
+//! Whether what is announced is what is read: types, keys, versions.
+
+use super::{Check, Evidence, Finding, list};
+use crate::freshness::wiring::Wired;
+use crate::freshness::words::{RegionId, RegionSet};
+use crate::limits;
+use crate::telemetry::observed::UnroutedType;
+
+/// How alike two names are that are meant to be one, of 1.
+const ALIKE: f64 = 0.75;
+
+pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let mut found: Vec<_> =
+        evidence.notes.unrouted_types.iter().filter_map(|(name, seen)| unrouted(evidence, name, seen)).collect();
+    for (name, wired) in evidence.types {
+        found.extend(unmatched(evidence, name, *wired));
+        found.extend(unannounced(evidence, name, *wired));
+    }
+    found.extend(without_versions(evidence));
+    found
+}
+
+/// Other services may share the topic: it is wrong only where a route's own type is not heard of, or the two look alike.
+fn unrouted(evidence: &Evidence<'_>, name: &str, seen: &UnroutedType) -> Option<Finding> {
+    let is_over = evidence.now.since(seen.last) > limits::LOSS_SHOWN;
+    if is_over || evidence.types.iter().any(|(known, _)| known == name) {
+        return None;
+    }
+    let announced: RegionSet = seen.regions.iter().copied().collect();
+    let unheard = |wired: &Wired| RegionSet(announced.0 & !wired.heard.0);
+    let silent = evidence.types.iter().filter(|(_, wired)| !unheard(wired).is_empty());
+    let alike = |candidate: &str| strsim::jaro_winkler(&name.to_lowercase(), &candidate.to_lowercase());
+    // What is announced and read there is not meant by another name as well.
+    let unmet = |(_, wired): &&(String, Wired)| announced.0 & !wired.met.0 != 0;
+    let closest =
+        evidence.types.iter().filter(unmet).max_by(|(left, _), (right, _)| alike(left).total_cmp(&alike(right)));
+    let meant = closest.map(|(name, _)| name.as_str()).filter(|candidate| alike(candidate) >= ALIKE);
+    let silent: Vec<_> = silent.map(|(name, _)| name.as_str()).collect();
+    if silent.is_empty() && meant.is_none() {
+        return None;
+    }
+    let regions = evidence.names(announced.iter());
+    let mut saw = format!("{} announced it {} times, and no route names it", regions, seen.count);
+    if !silent.is_empty() {
+        saw += &format!("; {} of the routes was never announced there", list(silent.iter().copied()));
+    }
+    let advice = match meant {
+        Some(meant) => format!(
+            "if `{meant}` is meant, announce it as `{meant}`, or write `{name}:` in the route's records; no bound is \
+             stated until then"
+        ),
+        None => format!(
+            "name it in a route's records (`{name}:{{key}}`), or announce what the routes name; no bound is stated for a \
+             type that was never announced beside it"
+        ),
+    };
+    Some(Finding { check: Check::TypeUnrouted, subject: name.to_owned(), saw, advice })
+}
+
+/// Nothing that a region named was ever read, and what was read changed: the key has another form.
+fn unmatched(evidence: &Evidence<'_>, name: &str, wired: Wired) -> Option<Finding> {
+    let named = RegionSet(wired.named.0 & !wired.met.0);
+    let grown = wired.untold + wired.pending;
+    if named.is_empty() || grown == 0 {
+        return None;
+    }
+    let templates = evidence.config.service.routes.iter().flat_map(|route| {
+        let records = route.records.iter().filter(|record| record.record_type == name);
+        records.map(move |record| format!("`{record}` of {}", route.path.text))
+    });
+    let templates: Vec<_> = templates.collect();
+    Some(Finding {
+        check: Check::KeysUnmatched,
+        subject: name.to_owned(),
+        saw: format!(
+            "{} announced changes of it and none of a record that is read here, while {} that are read changed without an \
+             announcement",
+            evidence.names(named.iter()),
+            grown
+        ),
+        advice: format!(
+            "announce the key as {} makes it of the path (`nearside explain PATH` shows it), or change the route's records; \
+             no bound is stated until an announced key is one that is read",
+            list(templates.iter().map(String::as_str))
+        ),
+    })
+}
+
+/// Versions grow, and nobody says so.
+fn unannounced(evidence: &Evidence<'_>, name: &str, wired: Wired) -> Option<Finding> {
+    let unmatched = wired.named.0 & !wired.met.0 != 0;
+    // Where nobody ever announced this type, there is no reason to wait for an announcement for long.
+    let never = wired.heard.is_empty() && wired.pending > 0;
+    if unmatched || !(never || wired.is_doubted(evidence.now)) {
+        return None;
+    }
+    let untold = wired.untold + wired.pending;
+    let regions: Vec<RegionId> = evidence.topics().iter().filter(|id| !wired.heard.contains(*id)).collect();
+    let silent = match regions.is_empty() {
+        true => String::new(),
+        false => format!(" ({} never announced this type)", evidence.names(regions)),
+    };
+    Some(Finding {
+        check: Check::Unannounced,
+        subject: name.to_owned(),
+        saw: format!(
+            "replies showed changes that nobody announced: {} by their versions, {} of all that grew{silent}{}",
+            untold,
+            untold + wired.told,
+            if wired.violated { "; an audit saw one too" } else { "" }
+        ),
+        advice:
+            "let every change be announced once the region answers with it (docs/publishing.md); /status lists what \
+                 audits saw under audit.violations"
+                .to_owned(),
+    })
+}
+
+fn without_versions(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let announced = evidence.notes.regions.iter().any(|region| region.versioned.mostly(1));
+    let header = &evidence.config.service.version_header;
+    let lacking = evidence.notes.routes.iter().filter(|(_, route)| announced && route.versioned.never(3));
+    lacking
+        .map(|(path, _)| Finding {
+            check: Check::VersionsMissing,
+            subject: path.clone(),
+            saw: format!(
+                "announcements state versions and replies do not ({header} is missing): a region that lags cannot be told \
+                 from one that has the change"
+            ),
+            advice: format!(
+                "let replies state each record's version in {header}, or name the header that they use in \
+                 service.version_header"
+            ),
+        })
+        .collect()
+}

@@ -1,0 +1,138 @@
+//! One region against the others, and clocks.
+
+use super::{Check, Evidence, Finding};
+use crate::freshness::words::RegionId;
+use crate::limits;
+use crate::telemetry::observed::RegionNotes;
+
+pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (id, notes) in (0u8..).map(RegionId).zip(&evidence.notes.regions) {
+        let of = |check, saw: String, advice: &str| Finding {
+            check,
+            subject: evidence.name(id).to_owned(),
+            saw,
+            advice: advice.to_owned(),
+        };
+        if notes.failed.mostly(3) {
+            found.push(of(
+                Check::RegionFails,
+                format!(
+                    "{} of the last {} requests to it failed, the last with {}",
+                    notes.failed.yes(),
+                    notes.failed.len(),
+                    notes.failure
+                ),
+                failure_advice(&notes.failure),
+            ));
+        }
+        if notes.odd.mostly(4) {
+            found.push(of(
+                Check::RegionOdd,
+                format!("it answers {} where another region has the record", notes.odd_status),
+                odd_advice(notes.odd_status),
+            ));
+        }
+        if notes.unshown.mostly(3) {
+            found.push(of(
+                Check::TopicSwapped,
+                "its topic announces changes that it does not answer with itself when it is asked after that".to_owned(),
+                "compare service.region's url and topic: perhaps two topics are swapped; or the region announces before it \
+                 has ingested, or a cache stands before it",
+            ));
+        }
+        if notes.unannounced.mostly(6) && !notes.unshown.mostly(1) {
+            found.push(of(
+                Check::TopicSwapped,
+                "it shows changes that another region's topic announced and its own did not".to_owned(),
+                "compare service.region's url and topic, and whether all of its publishers announce on that topic",
+            ));
+        }
+        if notes.aged.mostly(6) {
+            found.push(of(
+                Check::Aged,
+                "a cache before it answers with replies that it kept (Age): they count for that much less, and are asked \
+                 for end to end after a change"
+                    .to_owned(),
+                "let service.region's url lead past that cache, or keep it from storing these paths",
+            ));
+        }
+    }
+    found.extend(clocks(evidence));
+    found
+}
+
+fn failure_advice(failure: &str) -> &'static str {
+    match failure {
+        "connect" => {
+            "look at service.region's url: name, port, TLS (tls.ca_file for a private CA), and whether this host reaches it"
+        }
+        "deadline" => "look at the region, or give it more time in race.deadline",
+        "garbage" => {
+            "look at service.region's url: what answers there does not speak HTTP (another protocol, or only over TLS: https)"
+        }
+        "truncated" => {
+            "look at service.region's url and at what stands between: what answers there ends before a whole reply has come \
+             (another protocol, perhaps)"
+        }
+        _ => "look at the region's own log: it answers with an error",
+    }
+}
+
+fn odd_advice(status: u16) -> &'static str {
+    match status {
+        401 | 403 => "look at the credentials: this region does not take those that the others take",
+        404 | 410 => {
+            "look at the path in service.region's url (a prefix too many or too few?), and whether its data is complete"
+        }
+        300..=399 => "look at service.region's url: this region redirects (http where https is wanted, or a slash)",
+        _ => "look at service.region's url and at the region's own log",
+    }
+}
+
+/// By how much `Date` is ahead at the least, of all that was looked at.
+fn skew_ms(notes: &RegionNotes) -> Option<i64> {
+    let closest = notes.skews_ms.iter().copied().min_by_key(|skew| skew.abs())?;
+    (notes.skews_ms.len() >= 2).then_some(closest)
+}
+
+/// Where all who state a time agree that ours is off, it is ours; else it is theirs.
+fn clocks(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let most = limits::CLOCK_SKEW.as_millis() as i64;
+    let skews: Vec<_> = evidence.notes.regions.iter().map(skew_ms).collect();
+    let stated: Vec<i64> = skews.iter().flatten().copied().collect();
+    // A message that arrives late is stamped early: only those that all are say something of a clock.
+    let topics = evidence.heard.iter().filter_map(|heard| heard.lag_ms).map(|lag| -lag);
+    let all: Vec<i64> = stated.iter().copied().chain(topics).collect();
+    let off = |skew: &i64| skew.abs() > most;
+    let same_way = all.iter().all(|skew| off(skew) && skew.signum() == all[0].signum());
+    if all.len() > 1 && same_way {
+        let ahead = all.iter().map(|skew| skew.abs()).min().unwrap_or_default() as f64 / 1e3;
+        let (way, harm) = match all[0].signum() {
+            1 => ("behind", "bounds are stated too small by as much"),
+            _ => ("ahead", "what is announced seems to arrive late, and beyond 15 s proves nothing"),
+        };
+        return vec![Finding {
+            check: Check::Clock,
+            subject: "this host".to_owned(),
+            saw: format!("its clock is {way} of the regions' and of SNS's by {ahead:.1} s: {harm}"),
+            advice: "set this host's clock (NTP)".to_owned(),
+        }];
+    }
+    let region = |(id, skew): (RegionId, &Option<i64>)| {
+        let skew = skew.filter(off)?;
+        let way = if skew > 0 { "ahead of" } else { "behind" };
+        Some(Finding {
+            check: Check::Clock,
+            subject: evidence.name(id).to_owned(),
+            saw: format!(
+                "its Date is {way} this host's clock by {:.1} s, and others' are not",
+                skew.abs() as f64 / 1e3
+            ),
+            advice:
+                "set that region's clock: its ingestedThrough, and so the bounds it vouches for, are off by as much"
+                    .to_owned(),
+        })
+    };
+    (0u8..).map(RegionId).zip(&skews).filter_map(region).collect()
+}

@@ -1,0 +1,159 @@
+//! What `nearside doctor` prints: a line for everything that was looked at, also where it is well, and where nothing was seen.
+
+use serde::Serialize;
+
+use super::{Check, Evidence, Finding, findings, list};
+use crate::announce::subscription::Stage;
+use crate::freshness::wiring::Wired;
+use crate::freshness::words::RegionId;
+use crate::telemetry::observed::{Recent, RegionNotes, RouteNotes};
+
+/// How one thing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// As it should be.
+    Well,
+    /// Not as it should be.
+    Wrong,
+    /// Nothing was seen of it.
+    Unseen,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// How it is.
+    pub state: State,
+    /// The region, route or record type.
+    pub subject: String,
+    /// [`Check::word`]
+    pub check: &'static str,
+    /// What was looked at, as a sentence that is true where it is well.
+    pub title: &'static str,
+    /// What was seen.
+    pub saw: String,
+    /// What to do; empty where it is well.
+    pub advice: String,
+}
+
+/// Everything that was looked at.
+pub fn report(evidence: &Evidence<'_>) -> Vec<Line> {
+    let found = findings(evidence);
+    let mut lines: Vec<Line> = found.iter().map(wrong).collect();
+    let mut look = |check: Check, subject: &str, seen: Option<String>, how: &str| {
+        if found.iter().any(|finding| finding.check == check && finding.subject == subject) {
+            return;
+        }
+        let (state, saw, advice) = match seen {
+            Some(saw) => (State::Well, saw, String::new()),
+            None => (State::Unseen, "nothing was seen of it".to_owned(), how.to_owned()),
+        };
+        lines.push(Line {
+            state,
+            subject: subject.to_owned(),
+            check: check.word(),
+            title: check.title(),
+            saw,
+            advice,
+        });
+    };
+    for (id, notes) in (0u8..).map(RegionId).zip(&evidence.notes.regions) {
+        let name = evidence.name(id).to_owned();
+        of_region(notes, &name, &mut look);
+        if evidence.topics().contains(id) {
+            of_topic(evidence, id, notes, &name, &mut look);
+        }
+    }
+    for (name, wired) in evidence.types {
+        of_type(evidence, name, *wired, &mut look);
+    }
+    for route in &evidence.config.service.routes {
+        of_route(evidence.notes.routes.get(&route.path.text), &route.path.text, &mut look);
+    }
+    lines
+}
+
+fn wrong(finding: &Finding) -> Line {
+    let Finding { check, subject, saw, advice } = finding.clone();
+    Line { state: State::Wrong, subject, check: check.word(), title: check.title(), saw, advice }
+}
+
+const WITH_A_PATH: &str = "give a path that the service answers: --path /v1/...";
+const WITH_A_CHANGE: &str = "change a record while it listens, or let it listen for longer: --listen 60s";
+
+fn of_region(notes: &RegionNotes, name: &str, look: &mut impl FnMut(Check, &str, Option<String>, &str)) {
+    let counted = |recent: Recent| (!recent.is_empty()).then(|| recent.len() - recent.yes());
+    let answered = counted(notes.failed).map(|well| format!("it answered {well} of {} requests", notes.failed.len()));
+    look(Check::RegionFails, name, answered, WITH_A_PATH);
+    let alike = counted(notes.odd).map(|well| format!("{well} of {} times", notes.odd.len()));
+    look(Check::RegionOdd, name, alike, WITH_A_PATH);
+    let clock = notes.skews_ms.iter().min_by_key(|skew| skew.abs());
+    let clock = clock.map(|skew| format!("its Date is off by {:.1} s at most", skew.unsigned_abs() as f64 / 1e3));
+    look(Check::Clock, name, clock, WITH_A_PATH);
+}
+
+fn of_topic(
+    evidence: &Evidence<'_>,
+    id: RegionId,
+    notes: &RegionNotes,
+    name: &str,
+    look: &mut impl FnMut(Check, &str, Option<String>, &str),
+) {
+    let subscription = evidence.subscriptions.iter().find(|status| status.region == id);
+    let made = subscription.filter(|status| status.stage == Stage::Subscribed);
+    let made = made.map(|status| match &status.queue {
+        Some(queue) => format!("subscribed to {} through {queue}", status.topic),
+        None => format!("subscribed to {}", status.topic),
+    });
+    look(
+        Check::Access,
+        name,
+        made,
+        "it takes longer than this: look at the way to SNS and SQS, or listen for longer",
+    );
+    let beats = (notes.heartbeats > 0).then(|| format!("{} came", notes.heartbeats));
+    look(Check::HeartbeatsMissing, name, beats, "they come every 5 s: listen for longer, --listen 15s");
+    let through = (notes.through.yes() > 0).then(|| "they do".to_owned());
+    look(Check::ThroughMissing, name, through, "no publisher sent a heartbeat of its own");
+    let read = (!notes.undecodable.is_empty()).then(|| format!("all of the last {}", notes.undecodable.len()));
+    look(Check::Undecodable, name, read, WITH_A_CHANGE);
+    let numbered = (notes.numbered.yes() > 0).then(|| "they are".to_owned());
+    look(Check::NumbersMissing, name, numbered, WITH_A_CHANGE);
+    let versioned = (notes.versioned.yes() > 0).then(|| "they do".to_owned());
+    look(Check::VersionsUnannounced, name, versioned, WITH_A_CHANGE);
+    let shown = (!notes.unshown.is_empty()).then(|| "it does".to_owned());
+    look(Check::TopicSwapped, name, shown, "change the record of --path while it listens");
+}
+
+fn of_type(
+    evidence: &Evidence<'_>,
+    name: &str,
+    wired: Wired,
+    look: &mut impl FnMut(Check, &str, Option<String>, &str),
+) {
+    let heard = (!wired.heard.is_empty()).then(|| format!("announced by {}", evidence.names(wired.heard.iter())));
+    look(Check::TypeUnrouted, name, heard, WITH_A_CHANGE);
+    let met = (!wired.met.is_empty())
+        .then(|| format!("{} announced a record that was read", evidence.names(wired.met.iter())));
+    look(Check::KeysUnmatched, name, met, "change the record of --path while it listens");
+}
+
+fn of_route(notes: Option<&RouteNotes>, path: &str, look: &mut impl FnMut(Check, &str, Option<String>, &str)) {
+    let asked = notes.filter(|notes| notes.asked > 0);
+    look(Check::RouteUnmatched, path, asked.map(|notes| format!("{} requests did", notes.asked)), WITH_A_PATH);
+    let good = asked.filter(|notes| !notes.no_store.is_empty());
+    look(Check::Refused, path, good.map(|_| "they do".to_owned()), WITH_A_PATH);
+    look(
+        Check::VersionsMissing,
+        path,
+        good.filter(|it| it.versioned.yes() > 0).map(|_| "they do".to_owned()),
+        WITH_A_PATH,
+    );
+    look(Check::NoStore, path, good.map(|_| "they may".to_owned()), WITH_A_PATH);
+    let vary = good.map(|notes| match notes.vary.is_empty() {
+        true => "it is, as far as these requests tell".to_owned(),
+        false => list(notes.vary.keys().map(String::as_str)),
+    });
+    look(Check::Vary, path, vary, WITH_A_PATH);
+}

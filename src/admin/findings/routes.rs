@@ -1,0 +1,83 @@
+//! Routes against what is asked, what callers send, and what replies allow.
+
+use super::{Check, Evidence, Finding, list};
+use crate::config::{IdentityMode, Route};
+use crate::telemetry::observed::RouteNotes;
+
+/// Unrouted requests that resemble a route from which on its having none is worth a word.
+const BUSY: u64 = 8;
+
+pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for route in &evidence.config.service.routes {
+        let notes = evidence.notes.routes.get(&route.path.text);
+        let unrouted = evidence.notes.resembled.get(&route.path.text).copied().unwrap_or_default();
+        if notes.is_none() && unrouted >= BUSY {
+            found.push(Finding {
+                check: Check::RouteUnmatched,
+                subject: route.path.text.clone(),
+                saw: format!(
+                    "no request matched it, and {unrouted} that resemble it matched no route: they are passed on and not \
+                     stored"
+                ),
+                advice: "compare the paths that are asked for with the route (`nearside explain PATH`)".to_owned(),
+            });
+        }
+        found.extend(notes.into_iter().flat_map(|notes| of_route(route, notes)));
+    }
+    found
+}
+
+fn of_route(route: &Route, notes: &RouteNotes) -> Vec<Finding> {
+    let of = |check, saw: String, advice: String| Finding { check, subject: route.path.text.clone(), saw, advice };
+    let mut found = Vec::new();
+    // Where some got what they asked for, the others are wrong themselves.
+    let none_good = notes.good == 0;
+    if none_good && notes.no_store.is_empty() && notes.refused.mostly(3) {
+        let status = notes.refused_status;
+        let names = list(notes.dropped.keys().map(String::as_str));
+        let (saw, advice) = match (&route.identity, names.is_empty()) {
+            (_, false) => (
+                format!("every region answers {status}, and {names} of the callers did not go along"),
+                format!(
+                    "write what the service needs in the route's forward, or in identity_headers if it tells callers \
+                         apart: {names}"
+                ),
+            ),
+            (IdentityMode::Sidecar(credentials), true) => (
+                format!("every region answers {status} to the sidecar's own credentials"),
+                format!("look at the content of {} and at credentials.prefix", credentials.file.display()),
+            ),
+            (IdentityMode::Exact(_), true) => (
+                format!("every region answers {status}"),
+                "the same request to a region itself tells whether the callers' credentials are right".to_owned(),
+            ),
+        };
+        found.push(of(Check::Refused, saw, advice));
+    }
+    if notes.varied.mostly(3) {
+        let names = list(notes.vary.keys().map(String::as_str));
+        let advice = match notes.vary.contains_key("*") {
+            true => "`Vary: *` says that no two callers may share it: leave it out where that is not so".to_owned(),
+            false => format!("write {names} in the route's forward, so that each value is asked for and kept apart"),
+        };
+        let saw = format!("replies vary by {names}, which callers send and no region gets: all get the same");
+        found.push(of(Check::Vary, saw, advice));
+    }
+    if none_good && notes.no_store.mostly(3) {
+        found.push(of(
+            Check::NoStore,
+            "its replies say no-store: nothing is kept, and every request goes to the regions".to_owned(),
+            "let the service leave no-store out, or write store_no_store = true in the route if it does not mean this cache"
+                .to_owned(),
+        ));
+    }
+    if none_good && notes.too_large.mostly(3) {
+        found.push(of(
+            Check::TooLarge,
+            "its replies are over 8 MiB: they are passed through, each from one region, and not stored".to_owned(),
+            "let the service give them in parts".to_owned(),
+        ));
+    }
+    found
+}

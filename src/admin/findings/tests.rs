@@ -1,0 +1,300 @@
+//! Each finding has evidence that makes it and none without; what is healthy has none.
+
+use std::time::Duration;
+
+use super::report::{State, report};
+use super::*;
+use crate::announce::subscription::{Stage, Trouble};
+use crate::config::read::from_toml;
+use crate::freshness::event::{Grade, Subscription};
+use crate::freshness::horizon::Sight;
+use crate::telemetry::observed::{Recent, RegionNotes, RouteNotes, UnroutedType};
+
+const NOW: Moment = Moment::from_nanos(1_000_000_000_000);
+const PATH: &str = "/v1/contexts/{key}/{view}";
+
+/// Everything that findings are made from, of two regions and one route, all of it healthy.
+struct Case {
+    config: Config,
+    notes: Notes,
+    horizon: Horizon,
+    heard: Vec<Heard>,
+    subscriptions: Vec<SubscriptionStatus>,
+    types: Vec<(String, Wired)>,
+}
+
+fn recent(yes: usize, no: usize) -> Recent {
+    let mut recent = Recent::default();
+    (0..no).for_each(|_| recent.push(false));
+    (0..yes).for_each(|_| recent.push(true));
+    recent
+}
+
+const BOTH: RegionSet = RegionSet::first(2);
+const EU: RegionSet = RegionSet::first(1);
+
+impl Case {
+    fn healthy() -> Self {
+        let region = |name: &str| {
+            format!(
+                "[[service.region]]\nname = \"{name}\"\nurl = \"https://{name}.example.com\"\n\
+                 topic = \"arn:aws:sns:{name}:123456789012:changes\"\n"
+            )
+        };
+        let route = format!("[[service.route]]\npath = \"{PATH}\"\nrecords = [\"context:{{key}}\"]\n");
+        let config = from_toml(&(region("eu-west-1") + &region("us-east-1") + &route)).unwrap();
+        let topic = |id: u8, name: &str| {
+            let stage = Stage::Subscribed;
+            let since = NOW.before(Duration::from_secs(60));
+            SubscriptionStatus { stage, ..SubscriptionStatus::new(RegionId(id), name, "arn", since) }
+        };
+        let notes = RegionNotes {
+            versioned: recent(8, 0),
+            numbered: recent(8, 0),
+            through: recent(8, 0),
+            heartbeats: 9,
+            undecodable: recent(0, 8),
+            odd: recent(1, 7),
+            failed: recent(1, 7),
+            unshown: recent(0, 8),
+            unannounced: recent(1, 7),
+            skews_ms: vec![-900, 40, 0],
+            aged: recent(2, 6),
+            ..RegionNotes::default()
+        };
+        let route = RouteNotes {
+            asked: 8,
+            good: 8,
+            versioned: recent(8, 0),
+            no_store: recent(0, 8),
+            varied: recent(0, 8),
+            refused: recent(1, 7),
+            too_large: recent(0, 8),
+            ..RouteNotes::default()
+        };
+        let live = Sight { state: Subscription::Live, grade: Grade::Watermark, ..Sight::default() };
+        let wired = Wired { heard: BOTH, named: BOTH, met: BOTH, told: 5, ..Wired::default() };
+        Self {
+            config,
+            notes: Notes {
+                regions: vec![notes.clone(), notes],
+                routes: [(PATH.to_owned(), route)].into(),
+                ..Notes::default()
+            },
+            horizon: Horizon { regions: vec![live, live], ..Horizon::default() },
+            heard: vec![Heard { lag_ms: Some(30), ..Heard::default() }; 2],
+            subscriptions: vec![topic(0, "eu-west-1"), topic(1, "us-east-1")],
+            types: vec![("context".to_owned(), wired)],
+        }
+    }
+
+    fn evidence(&self) -> Evidence<'_> {
+        Evidence {
+            config: &self.config,
+            notes: &self.notes,
+            horizon: &self.horizon,
+            heard: &self.heard,
+            subscriptions: &self.subscriptions,
+            types: &self.types,
+            now: NOW,
+        }
+    }
+
+    fn eu(&mut self) -> &mut RegionNotes {
+        &mut self.notes.regions[0]
+    }
+
+    fn route(&mut self) -> &mut RouteNotes {
+        self.notes.routes.get_mut(PATH).unwrap()
+    }
+}
+
+/// The one finding that `change` makes of what is healthy.
+fn found(change: impl FnOnce(&mut Case)) -> Finding {
+    let mut case = Case::healthy();
+    change(&mut case);
+    let mut found = findings(&case.evidence());
+    assert_eq!(found.len(), 1, "{found:#?}");
+    found.remove(0)
+}
+
+#[test]
+fn what_is_healthy_has_no_finding_and_every_line_of_its_report_is_well() {
+    let case = Case::healthy();
+    assert_eq!(findings(&case.evidence()), []);
+    let lines = report(&case.evidence());
+    assert!(lines.len() > 20 && lines.iter().all(|line| line.state == State::Well), "{lines:#?}");
+}
+
+#[test]
+fn what_nothing_was_seen_of_is_no_finding_and_says_how_to_see_it() {
+    let mut case = Case::healthy();
+    case.notes = Notes { regions: vec![RegionNotes::default(); 2], ..Notes::default() };
+    case.subscriptions.iter_mut().for_each(|status| status.since = NOW.before(Duration::from_secs(3)));
+    case.types[0].1 = Wired::default();
+    case.heard.clear();
+    assert_eq!(findings(&case.evidence()), []);
+    let unseen: Vec<_> = report(&case.evidence()).into_iter().filter(|line| line.state == State::Unseen).collect();
+    assert!(unseen.len() > 15 && unseen.iter().all(|line| !line.advice.is_empty()), "{unseen:#?}");
+}
+
+#[test]
+fn what_a_topic_lacks_is_said_with_what_is_lost_by_it() {
+    let checked = |check: Check, change: fn(&mut Case), said: &str| {
+        let finding = found(change);
+        assert_eq!((finding.check, finding.subject.as_str()), (check, "eu-west-1"), "{finding:?}");
+        assert!(finding.line().contains(said), "{}", finding.line());
+    };
+    checked(
+        Check::Access,
+        |case| {
+            case.subscriptions[0].failure =
+                Some(Trouble { saw: "Subscribe: denied".to_owned(), advice: "allow this role sns:Subscribe" });
+        },
+        "Subscribe: denied; allow this role",
+    );
+    checked(
+        Check::HeartbeatsMissing,
+        |case| {
+            (case.eu().heartbeats, case.eu().through) = (0, Recent::default());
+            case.horizon.regions[0].grade = Grade::Weak;
+        },
+        "no heartbeat arrives",
+    );
+    checked(Check::NumbersMissing, |case| case.eu().numbered = recent(0, 3), "no publisher and no sequence");
+    checked(Check::ThroughMissing, |case| case.eu().through = recent(0, 3), "bound=none");
+    checked(
+        Check::Undecodable,
+        |case| {
+            (case.eu().undecodable, case.eu().undecodable_why) = (recent(2, 1), "not valid JSON".to_owned());
+        },
+        "2 of its last 3 messages are no announcements: not valid JSON",
+    );
+    checked(Check::VersionsUnannounced, |case| case.eu().versioned = recent(0, 3), "state no version although");
+}
+
+#[test]
+fn a_type_with_a_typo_is_told_with_the_one_that_is_meant_and_a_foreign_type_is_not() {
+    let announced = |case: &mut Case, name: &str| {
+        let seen = UnroutedType { count: 4, regions: vec![RegionId(0), RegionId(1)], last: NOW };
+        case.notes.unrouted_types.insert(name.to_owned(), seen);
+    };
+    let typo = found(|case| {
+        announced(case, "contxt");
+        case.types[0].1 = Wired::default();
+    });
+    assert_eq!((typo.check, typo.subject.as_str()), (Check::TypeUnrouted, "contxt"));
+    assert!(typo.line().contains("eu-west-1 and us-east-1 announced it 4 times"), "{}", typo.line());
+    assert!(typo.line().contains("if `context` is meant"), "{}", typo.line());
+    let other = found(|case| {
+        announced(case, "invoice");
+        case.types[0].1 = Wired::default();
+    });
+    assert!(other.advice.contains("`invoice:{key}`"), "{}", other.line());
+    let mut shared = Case::healthy();
+    announced(&mut shared, "invoice");
+    announced(&mut shared, "context-audit");
+    assert_eq!(findings(&shared.evidence()), [], "other services may announce on the same topic");
+    let mut mended = Case::healthy();
+    announced(&mut mended, "contxt");
+    mended.types[0].1 = Wired::default();
+    let later = Evidence { now: NOW + crate::limits::LOSS_SHOWN + Duration::from_secs(1), ..mended.evidence() };
+    assert_eq!(findings(&later), [], "it came no more");
+}
+
+#[test]
+fn keys_of_another_form_are_told_with_the_template_that_makes_them() {
+    let wired = Wired { heard: BOTH, named: BOTH, untold: 2, untold_at: Some(NOW), ..Wired::default() };
+    let finding = found(|case| case.types[0].1 = wired);
+    assert_eq!((finding.check, finding.subject.as_str()), (Check::KeysUnmatched, "context"));
+    assert!(finding.advice.contains("`context:{key}` of /v1/contexts/{key}/{view}"), "{}", finding.line());
+    let silent = Wired { untold: 2, untold_at: Some(NOW), heard: EU, named: EU, met: EU, ..Wired::default() };
+    let finding = found(|case| case.types[0].1 = silent);
+    assert_eq!(finding.check, Check::Unannounced);
+    assert!(finding.saw.contains("us-east-1 never announced this type"), "{}", finding.line());
+}
+
+#[test]
+fn one_region_against_the_others_is_told_apart_by_what_it_says() {
+    let odd = |status: u16| found(|case| (case.eu().odd, case.eu().odd_status) = (recent(6, 0), status));
+    assert!(odd(404).line().contains("answers 404 where another region has the record; look at the path in"));
+    assert!(odd(401).advice.contains("credentials"));
+    assert!(odd(301).advice.contains("redirects"));
+    assert_eq!(odd(404).check, Check::RegionOdd);
+    let fails = found(|case| (case.eu().failed, case.eu().failure) = (recent(5, 0), "connect".to_owned()));
+    assert!(
+        fails.line().contains("5 of the last 5 requests to it failed, the last with connect"),
+        "{}",
+        fails.line()
+    );
+    assert_eq!(found(|case| case.eu().unshown = recent(4, 0)).check, Check::TopicSwapped);
+    assert_eq!(found(|case| case.eu().unannounced = recent(8, 0)).check, Check::TopicSwapped);
+    assert_eq!(found(|case| case.eu().aged = recent(8, 0)).check, Check::Aged);
+}
+
+#[test]
+fn a_clock_that_is_off_is_this_hosts_where_all_others_agree_and_theirs_where_one_differs() {
+    let ours = found(|case| {
+        case.notes.regions.iter_mut().for_each(|region| region.skews_ms = vec![90_400, 90_020, 90_900]);
+        case.heard.iter_mut().for_each(|heard| heard.lag_ms = Some(-90_000));
+    });
+    assert_eq!((ours.check, ours.subject.as_str()), (Check::Clock, "this host"));
+    assert!(ours.saw.contains("behind") && ours.saw.contains("90.0 s"), "{}", ours.saw);
+    let ahead = found(|case| {
+        case.notes.regions.iter_mut().for_each(|region| region.skews_ms = vec![-90_400, -90_020]);
+        case.heard.iter_mut().for_each(|heard| heard.lag_ms = Some(90_100));
+    });
+    assert!(ahead.saw.contains("ahead"), "{}", ahead.saw);
+    let theirs = found(|case| case.eu().skews_ms = vec![-30_000, -31_000]);
+    assert_eq!((theirs.check, theirs.subject.as_str()), (Check::Clock, "eu-west-1"));
+    assert!(theirs.saw.contains("behind this host's clock by 30.0 s"), "{}", theirs.saw);
+}
+
+#[test]
+fn routes_that_do_not_fit_what_is_asked_or_answered_are_told_with_the_setting_to_write() {
+    let unmatched = found(|case| {
+        case.notes.routes.clear();
+        case.notes.resembled.insert(PATH.to_owned(), 40);
+    });
+    assert_eq!((unmatched.check, unmatched.subject.as_str()), (Check::RouteUnmatched, PATH));
+    let refused = found(|case| {
+        (case.route().refused, case.route().refused_status) = (recent(5, 0), 401);
+        (case.route().good, case.route().no_store) = (0, Recent::default());
+        case.route().dropped = [("x-api-key".to_owned(), 5)].into();
+    });
+    assert_eq!(refused.check, Check::Refused);
+    assert!(
+        refused.line().contains("answers 401, and x-api-key of the callers did not go along"),
+        "{}",
+        refused.line()
+    );
+    let bare = found(|case| {
+        (case.route().refused, case.route().refused_status) = (recent(5, 0), 403);
+        (case.route().good, case.route().no_store) = (0, Recent::default());
+    });
+    assert!(bare.advice.contains("to a region itself"), "{}", bare.line());
+    let vary = found(|case| {
+        case.route().varied = recent(5, 0);
+        case.route().vary = [("accept-language".to_owned(), 5)].into();
+    });
+    assert!(vary.advice.contains("write accept-language in the route's forward"), "{}", vary.line());
+    let never = |change: fn(&mut RouteNotes)| {
+        found(move |case| {
+            case.route().good = 0;
+            change(case.route());
+        })
+    };
+    assert_eq!(never(|route| route.no_store = recent(5, 0)).check, Check::NoStore);
+    assert_eq!(never(|route| route.too_large = recent(5, 0)).check, Check::TooLarge);
+    let versions = found(|case| case.route().versioned = recent(0, 5));
+    assert!(versions.line().contains("x-record-version is missing"), "{}", versions.line());
+}
+
+#[test]
+fn every_check_has_a_word_of_its_own_and_is_in_the_list() {
+    let mut words: Vec<_> = Check::ALL.iter().map(|check| check.word()).collect();
+    words.sort_unstable();
+    words.dedup();
+    assert_eq!(words.len(), Check::ALL.len());
+    assert!(Check::ALL.windows(2).all(|pair| pair[0] < pair[1]));
+}

@@ -1,0 +1,106 @@
+//! What a region's topic brings, and whether it can be subscribed to.
+
+use std::time::Duration;
+
+use super::{Check, Evidence, Finding};
+use crate::announce::subscription::Stage;
+use crate::freshness::event::{Grade, Subscription};
+use crate::freshness::words::RegionId;
+use crate::limits;
+use crate::telemetry::observed::RegionNotes;
+
+/// How long a subscription may be without any heartbeat: they come every 5 s.
+const HEARTBEAT_WAIT: Duration = Duration::from_secs(12);
+
+pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for id in evidence.topics().iter() {
+        let of = |check, saw: String, advice: &str| Finding {
+            check,
+            subject: evidence.name(id).to_owned(),
+            saw,
+            advice: advice.to_owned(),
+        };
+        found.extend(access(evidence, id));
+        if let Some(why) = evidence.heard.get(id.index()).and_then(|heard| heard.unverified) {
+            let saw = format!("announcements arrive that cannot be verified: {why}");
+            found.push(of(Check::Unverified, saw, why.advice()));
+        }
+        let Some(notes) = evidence.notes.regions.get(id.index()) else { continue };
+        if is_without_heartbeats(evidence, id, notes) {
+            found.push(of(
+                Check::HeartbeatsMissing,
+                "its topic is subscribed to, and no heartbeat arrives: a silent topic is noticed after minutes, and no \
+                 answer can say how old it is (bound=none)"
+                    .to_owned(),
+                "let its publishers send one every 5 s (docs/publishing.md), or run `nearside heartbeat --topic ARN`",
+            ));
+        }
+        if notes.numbered.never(1) {
+            found.push(of(
+                Check::NumbersMissing,
+                "its announcements carry no publisher and no sequence: one that is lost leaves no hole, and what it \
+                 changed stays stored until its TTL or an audit"
+                    .to_owned(),
+                "let each publisher number its announcements 1, 2, 3, ... (docs/publishing.md)",
+            ));
+        }
+        if notes.through.never(2) {
+            found.push(of(
+                Check::ThroughMissing,
+                "its heartbeats do not say ingestedThrough: no answer can say how old it is (bound=none)".to_owned(),
+                "let heartbeats carry ingestedThrough, the time through which all is ingested and announced \
+                 (docs/publishing.md)",
+            ));
+        }
+        if notes.undecodable.yes() > 0 {
+            found.push(of(
+                Check::Undecodable,
+                format!(
+                    "{} of its last {} messages are no announcements: {}",
+                    notes.undecodable.yes(),
+                    notes.undecodable.len(),
+                    notes.undecodable_why
+                ),
+                "publish nearside.v1.Announcement as JSON or as base64 (docs/publishing.md), and nothing else on this \
+                 topic; `nearside check --announcement FILE` reads one",
+            ));
+        }
+        if notes.versioned.never(2) && states_versions(evidence) {
+            found.push(of(
+                Check::VersionsUnannounced,
+                "its announcements state no version although replies do: a region that lags cannot be told from one \
+                 that has the change, and every reader waits for all of them after each change"
+                    .to_owned(),
+                "announce the version that replies state in the version header",
+            ));
+        }
+    }
+    found
+}
+
+fn states_versions(evidence: &Evidence<'_>) -> bool {
+    evidence.notes.routes.values().any(|route| route.versioned.mostly(2))
+}
+
+fn is_without_heartbeats(evidence: &Evidence<'_>, id: RegionId, notes: &RegionNotes) -> bool {
+    let since =
+        evidence.subscriptions.iter().find(|status| status.region == id).filter(|it| it.stage == Stage::Subscribed);
+    let sight = evidence.horizon.regions.get(id.index()).copied().unwrap_or_default();
+    let silent = notes.heartbeats == 0 && sight.grade < Grade::Watermark && sight.state != Subscription::Paused;
+    silent && since.is_some_and(|status| evidence.now.since(status.since) > HEARTBEAT_WAIT)
+}
+
+/// AWS's own words, at once.
+fn access(evidence: &Evidence<'_>, id: RegionId) -> Option<Finding> {
+    let status = evidence.subscriptions.iter().find(|status| status.region == id)?;
+    let failure = status.failure.as_ref().or(status.unlooked.as_ref())?;
+    let saw = match status.stage {
+        Stage::Subscribed => format!("{} is subscribed to, but {}", status.topic, failure.saw),
+        _ => format!("{} is not subscribed to: {}", status.topic, failure.saw),
+    };
+    let advice = failure.advice.to_owned();
+    Some(Finding { check: Check::Access, subject: evidence.name(id).to_owned(), saw, advice })
+}
+
+const _: () = assert!(HEARTBEAT_WAIT.as_secs() > 2 * limits::HEARTBEAT_SLOT.as_secs());

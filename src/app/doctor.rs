@@ -1,0 +1,88 @@
+//! `nearside doctor`: a sidecar without listeners that asks, subscribes and listens for a while, and says what it saw.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+
+use super::{Instead, StartError, build, findings, process, subscribe};
+use crate::admin::findings::Evidence;
+use crate::admin::findings::report::{Line, report};
+use crate::cache::capacity::Memory;
+use crate::config::{Config, Transport};
+use crate::request::Admitted;
+use crate::serve::{self, Sidecar};
+
+/// What is to be looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Order {
+    /// Paths that are asked for while it listens.
+    pub paths: Vec<String>,
+    /// With these headers, as a caller would send them.
+    pub headers: HeaderMap,
+    /// For how long it listens.
+    pub listen: Duration,
+}
+
+/// Between two requests for the same path: changes made meanwhile show.
+const ASK_EVERY: Duration = Duration::from_millis(900);
+
+/// Looks, and leaves nothing behind.
+///
+/// # Errors
+/// As a start does.
+pub async fn examine(config: Config, order: Order, instead: Instead) -> Result<Vec<Line>, StartError> {
+    // SNS posts to one endpoint, a running sidecar's: a doctor who subscribed it and let go of it would take its topic away.
+    let subscribes = !is_posted_to(&config);
+    let (sidecar, _) = build(config, &instead, Memory::of_the_machine())?;
+    let started = if subscribes { subscribe(&sidecar, instead.pace.unwrap_or_default()) } else { Ok(()) };
+    if started.is_ok() {
+        tokio::select! {
+            () = look(&sidecar, &order) => {}
+            // What was made is removed all the same.
+            Ok(()) = process::told_to_stop() => {}
+        }
+    }
+    let lines = findings::with_evidence(&sidecar, sidecar.clock.now(), |evidence: &Evidence<'_>| report(evidence));
+    let deadline = sidecar.config.drain.deadline;
+    if let Some(subscriptions) = sidecar.subscriptions.get() {
+        let left = subscriptions.shutdown(deadline).await;
+        for left in left {
+            tracing::warn!(
+                queue = left.queue,
+                subscription = left.subscription,
+                "left behind: the janitor will remove it"
+            );
+        }
+    }
+    sidecar.tasks.drain(deadline).await;
+    started.map(|()| lines)
+}
+
+async fn look(sidecar: &Arc<Sidecar>, order: &Order) {
+    let asks = async {
+        loop {
+            for path in &order.paths {
+                ask(sidecar, path, &order.headers).await;
+            }
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+    };
+    let _ = tokio::time::timeout(order.listen, asks).await;
+}
+
+/// As a caller who wants to know from the regions themselves.
+async fn ask(sidecar: &Arc<Sidecar>, path: &str, headers: &HeaderMap) {
+    let mut headers = headers.clone();
+    headers.insert(http::header::CACHE_CONTROL, http::HeaderValue::from_static("no-cache"));
+    let path_len = path.find('?').unwrap_or(path.len());
+    let admitted =
+        Admitted { method: Method::GET, path_and_query: path.to_owned(), path_len, headers, body: Bytes::new() };
+    drop(serve::serve(sidecar, admitted).await);
+}
+
+/// Whether SNS posts to this configuration's sidecars: what comes from topics then shows in theirs alone.
+pub fn is_posted_to(config: &Config) -> bool {
+    matches!(config.announcements.transport, Transport::Http { .. })
+}

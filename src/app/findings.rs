@@ -1,0 +1,74 @@
+//! Gathers what findings are made from, and logs each finding once while it lasts.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::overview;
+use crate::admin::findings::{self, Check, Evidence, Finding};
+use crate::announce::subscription::Subscriptions;
+use crate::clock::Moment;
+use crate::serve::Sidecar;
+
+/// Between two looks.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// What does not fit now.
+pub(super) fn of(sidecar: &Sidecar, now: Moment) -> Vec<Finding> {
+    with_evidence(sidecar, now, findings::findings)
+}
+
+/// Gathers what findings are made from, for `judge`.
+pub(super) fn with_evidence<T>(sidecar: &Sidecar, now: Moment, judge: impl FnOnce(&Evidence<'_>) -> T) -> T {
+    let notes = sidecar.observed.seen();
+    let subscriptions = sidecar.subscriptions.get().map(Subscriptions::status).unwrap_or_default();
+    let known = sidecar.freshness.wired(now);
+    let records = sidecar.config.service.routes.iter().flat_map(|route| &route.records);
+    let mut types: Vec<_> = records.map(|record| record.record_type.clone()).collect();
+    types.sort_unstable();
+    types.dedup();
+    let wired = |name: String| {
+        let id = sidecar.keyring.type_id(&name)?;
+        Some((name, known.get(usize::from(id.0)).copied().unwrap_or_default()))
+    };
+    let types: Vec<_> = types.into_iter().filter_map(wired).collect();
+    judge(&Evidence {
+        config: &sidecar.config,
+        notes: &notes,
+        horizon: &sidecar.freshness.horizon(),
+        heard: &overview::heard(sidecar, now),
+        subscriptions: &subscriptions,
+        types: &types,
+        now,
+    })
+}
+
+/// Logs what is found, once each, and that it is over, until the process stops.
+pub(super) fn start(sidecar: &Arc<Sidecar>) {
+    let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
+    let looks = async move {
+        let mut told: HashSet<(Check, String)> = HashSet::new();
+        loop {
+            tokio::time::sleep(EVERY).await;
+            tell(&of(&own.newest(), own.clock.now()), &mut told);
+        }
+    };
+    sidecar.tasks.spawn("findings", async move {
+        stopping.run_until_cancelled(looks).await;
+    });
+}
+
+fn tell(found: &[Finding], told: &mut HashSet<(Check, String)>) {
+    for Finding { check, subject, saw, advice } in found {
+        if told.insert((*check, subject.clone())) {
+            tracing::warn!(check = check.word(), subject, advice, "{saw}");
+        }
+    }
+    told.retain(|(check, subject)| {
+        let lasts = found.iter().any(|it| it.check == *check && it.subject == *subject);
+        if !lasts {
+            tracing::info!(check = check.word(), subject, "this finding is over");
+        }
+        lasts
+    });
+}

@@ -1,0 +1,197 @@
+//! `nearside check --announcement`: what one message of a topic would do.
+
+use std::io::Write;
+use std::path::Path;
+
+use crate::announce::decode::decode;
+use crate::announce::message::{Announcement, Kind, PATH_PUBLISHER};
+use crate::cli::CommandError;
+use crate::config::Config;
+use crate::config::mistake::nearest;
+use crate::config::router::Router;
+
+/// Prints it.
+///
+/// # Errors
+/// When it is no announcement, or does nothing.
+pub(super) fn explain(config: &Config, file: &Path, path: Option<&str>) -> Result<(), CommandError> {
+    let unreadable = |error: std::io::Error| CommandError::Usage(format!("{}: {error}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(unreadable)?;
+    let announcement = decode(&text).map_err(|why| {
+        CommandError::Usage(format!(
+            "{}: no announcement: {why}; docs/publishing.md has messages to copy. Such a message is taken for one that \
+             nobody can read: what is stored on this region's word is asked for again",
+            file.display()
+        ))
+    })?;
+    let Said { lines, in_vain } = said(config, &announcement, path);
+    let mut out = std::io::stdout().lock();
+    let print = lines.iter().try_for_each(|line| writeln!(out, "{line}"));
+    print.map_err(|error| CommandError::Failed(error.to_string()))?;
+    match in_vain {
+        Some(why) => Err(CommandError::Usage(why)),
+        None => Ok(()),
+    }
+}
+
+/// What a message says and does; why it does nothing, if so.
+#[derive(Debug, Default)]
+struct Said {
+    lines: Vec<String>,
+    in_vain: Option<String>,
+}
+
+fn said(config: &Config, announcement: &Announcement, path: Option<&str>) -> Said {
+    let Announcement { record_type, key, kind, numbered, ingested_at } = announcement;
+    let mut said = Said::default();
+    let version = |version: Option<u64>| version.map_or(String::new(), |version| format!(" at version {version}"));
+    said.lines.push(match kind {
+        Kind::Changed { version: stated } => format!("CHANGED: {record_type}:{key}{}", version(*stated)),
+        Kind::Deleted { version: stated } => format!("DELETED: {record_type}:{key}{}", version(*stated)),
+        Kind::Reload => format!("RELOAD of {}: asked for again, versions go on", scope(record_type, key)),
+        Kind::Reset => format!("RESET of {}: asked for again, versions are forgotten", scope(record_type, key)),
+        Kind::Heartbeat { signing_off: true, .. } => {
+            "HEARTBEAT, the publisher's last: it is not missed from now on".to_owned()
+        }
+        Kind::Heartbeat { .. } => "HEARTBEAT: the topic speaks".to_owned(),
+    });
+    said.lines.extend(missing(kind, numbered.is_some(), ingested_at.is_some()));
+    if numbered.as_ref().is_some_and(|it| it.publisher.starts_with(PATH_PUBLISHER))
+        && !matches!(kind, Kind::Heartbeat { .. })
+    {
+        said.lines.push(format!(
+            "its number does not count: publishers named {PATH_PUBLISHER}... send path heartbeats only"
+        ));
+    }
+    if !record_type.is_empty() {
+        said.in_vain = unrouted(config, record_type);
+    }
+    if let (Some(path), None, false) = (path, &said.in_vain, matches!(kind, Kind::Heartbeat { .. })) {
+        let (line, in_vain) = of_path(config, announcement, path);
+        said.lines.push(line);
+        said.in_vain = in_vain;
+    }
+    said
+}
+
+fn scope(record_type: &str, key: &str) -> String {
+    match (record_type.is_empty(), key.is_empty()) {
+        (true, _) => "everything".to_owned(),
+        (false, true) => format!("every {record_type}"),
+        (false, false) => format!("{record_type}:{key}"),
+    }
+}
+
+fn missing(kind: &Kind, numbered: bool, ingested_at: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut lacks = |what: &str| lines.push(format!("  without {what}"));
+    match kind {
+        Kind::Changed { version: None } | Kind::Deleted { version: None } => {
+            lacks("a version: a region that lags cannot be told from one that has the change");
+        }
+        Kind::Heartbeat { ingested_through: None, .. } => {
+            lacks("ingestedThrough: no answer can say how old it is (bound=none)");
+        }
+        _ => {}
+    }
+    if !numbered {
+        lacks("publisher and sequence: one that is lost leaves no hole");
+    }
+    if !ingested_at && !matches!(kind, Kind::Heartbeat { .. }) {
+        lacks("ingestedAt: how long changes take to arrive is not measured (nearside_propagation_delay_seconds)");
+    }
+    lines
+}
+
+/// Why it changes nothing, where no route names its type.
+fn unrouted(config: &Config, record_type: &str) -> Option<String> {
+    let known: Vec<_> = config
+        .service
+        .routes
+        .iter()
+        .flat_map(|route| &route.records)
+        .map(|record| record.record_type.as_str())
+        .collect();
+    if known.contains(&record_type) {
+        return None;
+    }
+    let meant = match nearest(record_type, known.iter().copied()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("they name {}", known.join(", ")),
+    };
+    Some(format!("it changes nothing: no route names the record type `{record_type}`; {meant}"))
+}
+
+/// What it does to what is stored for this path.
+fn of_path(config: &Config, announcement: &Announcement, path: &str) -> (String, Option<String>) {
+    let router = Router::new(&config.service);
+    let Some(matched) = router.find(path.split('?').next().unwrap_or(path)) else {
+        let why =
+            format!("no route names {path}: no announcement keeps it fresh; `nearside explain {path}` says why");
+        return (String::new(), Some(why));
+    };
+    let records: Vec<_> =
+        matched.records().map(|(record_type, key)| (record_type.to_owned(), key.into_owned())).collect();
+    let shown =
+        records.iter().map(|(record_type, key)| format!("{record_type}:{key}")).collect::<Vec<_>>().join(", ");
+    let Announcement { record_type, key, .. } = announcement;
+    let meets = |(of, named): &(String, String)| {
+        (record_type.is_empty() || of == record_type) && (key.is_empty() || named == key)
+    };
+    if records.iter().any(meets) {
+        (format!("{path} shows {shown}: what is stored for it is asked for again"), None)
+    } else {
+        let why = format!(
+            "it does not touch {path}, which shows {shown}: announce the key as the route makes it of the path, or change the \
+             route's records ({})",
+            matched.route.path.text
+        );
+        (format!("{path} shows {shown}"), Some(why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::read::from_toml;
+
+    fn config() -> Config {
+        let text = "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n[[service.route]]\n\
+                    path = \"/v1/contexts/{key}/{view}\"\nrecords = [\"context:{key}\"]\n";
+        from_toml(text).unwrap()
+    }
+
+    fn told(message: &str, path: Option<&str>) -> (String, String) {
+        let said = said(&config(), &decode(message).unwrap(), path);
+        (said.lines.join("\n"), said.in_vain.unwrap_or_default())
+    }
+
+    #[test]
+    fn a_message_that_meets_the_path_says_what_becomes_of_it() {
+        let whole = r#"{"recordType":"context","key":"acme","version":"7","publisher":"p","sequence":"3","ingestedAt":"2026-01-01T00:00:00Z"}"#;
+        let (lines, in_vain) = told(whole, Some("/v1/contexts/acme/limits"));
+        assert_eq!(in_vain, "");
+        assert_eq!(
+            lines,
+            "CHANGED: context:acme at version 7\n/v1/contexts/acme/limits shows context:acme: what is stored for it is asked \
+             for again"
+        );
+    }
+
+    #[test]
+    fn a_key_of_another_form_and_a_type_with_a_typo_are_said_to_do_nothing() {
+        let (_, in_vain) = told(r#"{"recordType":"context","key":"context:acme"}"#, Some("/v1/contexts/acme/limits"));
+        assert!(in_vain.contains("shows context:acme: announce the key as the route makes it"), "{in_vain}");
+        let (lines, in_vain) = told(r#"{"recordType":"contxt","key":"acme"}"#, Some("/v1/contexts/acme/limits"));
+        assert!(in_vain.contains("did you mean `context`?"), "{in_vain}");
+        assert!(lines.contains("without a version") && lines.contains("without publisher and sequence"), "{lines}");
+        let (_, in_vain) = told(r#"{"recordType":"context","key":"acme"}"#, Some("/v2/acme"));
+        assert!(in_vain.contains("no route names /v2/acme"), "{in_vain}");
+    }
+
+    #[test]
+    fn a_reload_of_a_type_meets_every_path_of_it() {
+        let (lines, in_vain) = told(r#"{"recordType":"context","kind":"RELOAD"}"#, Some("/v1/contexts/acme/limits"));
+        assert!(in_vain.is_empty() && lines.contains("RELOAD of every context"), "{lines} {in_vain}");
+    }
+}

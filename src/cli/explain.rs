@@ -1,0 +1,136 @@
+//! `nearside explain`: what one path is to the sidecar, by its configuration; and what a running one holds for it.
+
+use std::io::Write;
+
+use clap::Args;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use serde_json::json;
+
+use super::ctl::{self, Reach};
+use super::{CommandError, doctor, settings};
+use crate::cache::fill::ask;
+use crate::config::router::{Matched, Router};
+use crate::config::{Config, IdentityMode, Route, Unrouted};
+use crate::request::Admitted;
+
+/// `nearside explain`
+#[derive(Clone, Debug, Args)]
+pub struct ExplainArgs {
+    /// The path as callers write it, with any query
+    #[arg(value_parser = doctor::path)]
+    pub path: String,
+    /// A header that callers send; may be given several times
+    #[arg(long, value_name = "NAME: VALUE", value_parser = doctor::header)]
+    pub header: Vec<(HeaderName, HeaderValue)>,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "a doc comment here would become the command's help")]
+    pub reach: Reach,
+}
+
+/// Prints it.
+pub(super) fn explain(args: &ExplainArgs) -> Result<(), CommandError> {
+    let (config, _) = settings(args.reach.config.as_deref())?;
+    let mut headers = HeaderMap::new();
+    for (name, value) in &args.header {
+        headers.append(name.clone(), value.clone());
+    }
+    let router = Router::new(&config.service);
+    let path_len = args.path.find('?').unwrap_or(args.path.len());
+    let matched = router.find(&args.path[..path_len]);
+    let mut lines = match &matched {
+        Some(matched) => routed(matched, &args.path, path_len, &headers),
+        None => unrouted(&config, &router, &args.path[..path_len]),
+    };
+    if matched.is_some() {
+        lines.push(String::new());
+        lines.extend(stored(args, &args.path[..path_len]));
+    }
+    let mut out = std::io::stdout().lock();
+    lines.iter().try_for_each(|line| writeln!(out, "{line}")).map_err(|error| CommandError::Failed(error.to_string()))
+}
+
+fn routed(matched: &Matched<'_>, path: &str, path_len: usize, headers: &HeaderMap) -> Vec<String> {
+    let route = matched.route;
+    let records: Vec<_> = matched.records().map(|(record_type, key)| format!("{record_type}:{key}")).collect();
+    let admitted = Admitted {
+        method: http::Method::GET,
+        path_and_query: path.to_owned(),
+        path_len,
+        headers: headers.clone(),
+        body: bytes::Bytes::new(),
+    };
+    let request = ask::routed_request(&admitted, route);
+    let dropped = headers.keys().filter(|name| !request.headers.contains_key(*name) && !is_own(name));
+    let mut lines = vec![
+        format!("route     {}", route.path.text),
+        format!("records   {}", records.join(", ")),
+        "          announcements must name exactly these: recordType before the colon, key after it".to_owned(),
+        format!("shared    {}", shared(route)),
+        format!("goes along  {}", names(request.headers.keys())),
+    ];
+    lines.push(format!("kept apart  by path and query, Accept, Accept-Encoding{}", keyed(route)));
+    let dropped = names(dropped);
+    if !dropped.is_empty() {
+        lines.push(format!("DROPPED   {dropped}: name them in the route's forward if the service needs them"));
+    }
+    lines.push(format!("kept for  {} once confirmed (ttl)", humantime::format_duration(route.ttl)));
+    lines
+}
+
+/// What the sidecar answers for itself.
+fn is_own(name: &HeaderName) -> bool {
+    matches!(*name, header::HOST | header::CONNECTION | header::CACHE_CONTROL | header::CONTENT_LENGTH)
+}
+
+fn names<'a>(names: impl Iterator<Item = &'a HeaderName>) -> String {
+    names.map(HeaderName::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn shared(route: &Route) -> String {
+    match &route.identity {
+        IdentityMode::Exact(headers) if headers.is_empty() => "by all callers".to_owned(),
+        IdentityMode::Exact(headers) => {
+            format!("by callers with the same {} (identity = \"exact\")", names(headers.iter()))
+        }
+        IdentityMode::Sidecar(credentials) => format!(
+            "by all callers (identity = \"sidecar\"): their credentials stay here, {} goes in {}",
+            credentials.file.display(),
+            credentials.header
+        ),
+    }
+}
+
+fn keyed(route: &Route) -> String {
+    let identity = match &route.identity {
+        IdentityMode::Exact(names) => &names[..],
+        IdentityMode::Sidecar(_) => &[],
+    };
+    identity.iter().chain(&route.forward).map(|name| format!(", {name}")).collect()
+}
+
+fn unrouted(config: &Config, router: &Router, path: &str) -> Vec<String> {
+    let mut lines = vec!["no route names it: announcements cannot keep it fresh".to_owned()];
+    if router.is_near(path) {
+        lines.push(
+            "but it is nearly a route's: the letter case, a slash, an escape or its length differs from what the route says"
+                .to_owned(),
+        );
+    }
+    lines.push(match config.cache.unrouted {
+        Unrouted::Pass => "it is passed on to one region and not stored (cache.unrouted = \"pass\")".to_owned(),
+        Unrouted::Cache => "it is stored as RFC 9111 allows (cache.unrouted = \"cache\")".to_owned(),
+    });
+    lines.push("routes, in order:".to_owned());
+    lines.extend(router.routes().iter().map(|route| format!("  {}", route.path.text)));
+    lines
+}
+
+/// What a running sidecar says; that there is none, or that it is closed, is no failure of this command.
+fn stored(args: &ExplainArgs, path: &str) -> Vec<String> {
+    match ctl::ask_for(args.reach.clone(), "inspect", &json!({ "path": path })).and_then(|it| ctl::inspected(&it)) {
+        Ok(text) => text.lines().map(str::to_owned).collect(),
+        Err(CommandError::Usage(why) | CommandError::Failed(why)) => {
+            vec![format!("what is stored for it could not be looked at: {why}")]
+        }
+    }
+}

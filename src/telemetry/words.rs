@@ -1,0 +1,99 @@
+//! The words that labels take. All are shown at zero from the start: an alarm's first event is an increase like any other.
+
+/// What a request that was no hit may get.
+pub(super) const GOT: &[&str] = &["good", "absent", "refused", "too-old", "worthless", "stale", "streamed", "none"];
+/// How a leg may end.
+pub(super) const LEGS: &[&str] = &[
+    "good",
+    "absent",
+    "refused",
+    "too-old",
+    "worthless",
+    "passed",
+    "unjudged",
+    "connect",
+    "credentials",
+    "deadline",
+    "drained",
+    "garbage",
+    "held-off",
+    "no-room",
+    "oversized",
+    "saturated",
+    "target",
+    "truncated",
+];
+/// What may become of an announcement.
+pub(super) const OUTCOMES: &[&str] = &[
+    "applied",
+    "heartbeat",
+    "duplicate",
+    "unrouted",
+    "undecodable",
+    "paused",
+    "lifecycle",
+    "forged",
+    "bad-certificate",
+    "expired",
+    "malformed",
+    "no-certificate",
+    "not-yet-valid",
+    "overload",
+    "oversized",
+    "unknown-signature-version",
+    "wrong-host",
+    "wrong-path",
+    "wrong-topic",
+];
+/// Why an answer may be labelled as old.
+pub(super) const LABELS: &[&str] = &["below-floor", "floor-escaped", "grace", "stale-if-error"];
+/// Why a request may be refused before it is looked up.
+pub(super) const REFUSALS: &[&str] = &[
+    "bad-body",
+    "bad-host",
+    "bad-target",
+    "coding",
+    "cross-site",
+    "foreign-host",
+    "forwarded",
+    "large-body",
+    "large-head",
+    "long-target",
+    "no-room",
+    "slow-body",
+    "token",
+    "tunnel",
+];
+/// Why a region's epoch may move.
+pub(super) const EPOCHS: &[&str] = &[
+    "hole",
+    "first-heard",
+    "silence",
+    "undecodable",
+    "unverified",
+    "lost",
+    "resubscribed",
+    "restarted",
+    "publisher-gone",
+    "live",
+    "paused",
+    "resumed",
+];
+/// Why an alarm may be raised.
+pub(super) const ALARMS: &[&str] =
+    &["version-jump", "floor-dropped", "absence-accepted", "regressed", "announcement-flood", "floor-table-overflow"];
+/// What operators may do, in the order in which help lists it.
+pub const ACTS: [&str; 11] =
+    ["purge", "refresh", "reset", "inspect", "drain", "restore", "pause", "resume", "log", "jobs", "reload"];
+
+/// How an operator's act may end.
+pub(super) const ACT_OUTCOMES: [&str; 3] = ["done", "refused", "denied"];
+/// How a reload may end.
+pub(super) const RELOADS: &[&str] = &["applied", "refused"];
+/// How the audit of an entry may end (R17).
+pub(super) const AUDITED: &[&str] =
+    &["fresh", "announced", "caught-up", "regressed", "stale", "undecided", "unfollowed", "skipped"];
+/// What is bounded in bytes or number and may refuse.
+pub(super) const BUDGETS: &[&str] = &["request-bodies", "reply-bodies", "announcement-bodies", "races"];
+/// Whether an audited entry was fresh within a window.
+pub(super) const WITHIN: &[&str] = &["fresh", "stale"];

@@ -1,0 +1,305 @@
+//! What a newcomer gets wrong, made on a running sidecar: each mistake is named, with what to write instead, by `/status` and
+//! by `nearside doctor`, within half a minute; of a healthy set-up nothing of the kind is said.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use nearside::admin::findings::report::{Line, State};
+use nearside::app::doctor::{Order, examine};
+use nearside::app::{self, App, Instead};
+use nearside::clock::Clock;
+use nearside::config::{Config, read};
+use nearside::tasks::Tasks;
+use nearside::world::World;
+use serde_json::{Value, json};
+
+use crate::stage::Stage;
+
+pub(crate) mod service;
+mod table;
+
+use self::service::{Behaviour, Publishers, Service};
+use self::table::{HEALTHY, MISTAKES};
+
+/// Between two requests of the callers, two heartbeats, two looks.
+const EVERY: Duration = Duration::from_millis(300);
+/// Between two changes of the record.
+const CHANGE_EVERY: Duration = Duration::from_millis(1_200);
+/// How long a mistake may take to be named.
+const WITHIN: Duration = Duration::from_secs(30);
+/// How long doctors listen.
+const LISTEN: Duration = Duration::from_secs(14);
+/// How many set-ups run at once.
+const AT_ONCE: usize = 16;
+/// Longer than any test: the world's own publishers say nothing.
+const NEVER: Duration = Duration::from_secs(86_400);
+
+/// A mistake, and what is said of it.
+struct Mistake {
+    /// In words, for a failure.
+    name: &'static str,
+    /// The finding that it makes.
+    check: &'static str,
+    /// What it says, in part: the cause, then the next step.
+    says: [&'static str; 2],
+    make: fn(&mut SetUp),
+}
+
+/// What a newcomer has before him.
+#[derive(Clone)]
+struct SetUp {
+    /// Settings by name, as the file has them.
+    settings: BTreeMap<&'static str, String>,
+    /// The regions' topics; what the file says of one, if not that.
+    topics: Vec<Option<String>>,
+    /// What the file says of a region's URL, if not the truth; `{}` stands for that.
+    urls: Vec<&'static str>,
+    /// Lines of the route.
+    route: Vec<String>,
+    /// How each region behaves.
+    behaviours: Vec<Behaviour>,
+    /// What each region's publisher makes of its honest announcement.
+    says: fn(usize, Value) -> Option<Value>,
+    /// And of its heartbeat.
+    beats: fn(usize, Value) -> Option<Value>,
+    /// Whose topic each region publishes on.
+    publishes_on: Vec<usize>,
+    /// What callers ask for, and with what.
+    path: &'static str,
+    headers: HeaderMap,
+    /// By how much the sidecar's clock is ahead, milliseconds.
+    ahead_ms: i64,
+}
+
+impl SetUp {
+    fn healthy() -> Self {
+        let settings = [
+            ("listen.tcp", r#""127.0.0.1:0""#),
+            ("admin.listen", r#""127.0.0.1:0""#),
+            ("drain.linger", r#""0s""#),
+            ("drain.deadline", r#""5s""#),
+            ("freshness.audit_period", r#""0s""#),
+            ("cache.ttl", r#""6s""#),
+            ("freshness.worst_lag", r#""5s""#),
+            ("cache.soft_ttl", r#""1s""#),
+        ];
+        Self {
+            settings: settings.map(|(name, value)| (name, value.to_owned())).into(),
+            topics: vec![None; 3],
+            urls: vec!["{}"; 3],
+            route: vec![
+                r#"path = "/v1/contexts/{key}/{view}""#.to_owned(),
+                r#"records = ["context:{key}"]"#.to_owned(),
+            ],
+            behaviours: vec![Behaviour::default(); 3],
+            says: |_, says| Some(says),
+            beats: |_, says| Some(says),
+            publishes_on: vec![0, 1, 2],
+            path: "/v1/contexts/acme/limits",
+            headers: HeaderMap::new(),
+            ahead_ms: 0,
+        }
+    }
+
+    fn set(&mut self, name: &'static str, value: &str) {
+        self.settings.insert(name, value.to_owned());
+    }
+
+    /// Callers send this.
+    fn send(&mut self, name: &'static str, value: &'static str) {
+        self.headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+
+    fn all(&mut self, change: impl Fn(&mut Behaviour)) {
+        self.behaviours.iter_mut().for_each(change);
+    }
+
+    fn config(&self, world: &World, service: &Service, topics: &[String]) -> Config {
+        let mut settings = self.settings.clone();
+        let base = format!("\"{}\"", world.aws.base);
+        settings.entry("announcements.endpoint_url").or_insert(base.clone());
+        settings.entry("announcements.insecure_sns_signer").or_insert(base);
+        let mut text = String::new();
+        settings.iter().filter(|(_, value)| !value.is_empty()).for_each(|(name, value)| {
+            writeln!(text, "{name} = {value}").unwrap();
+        });
+        for (place, topic) in topics.iter().enumerate() {
+            let (name, url) = (&world.regions[place].name, self.urls[place].replace("{}", &service.url(place)));
+            let topic = self.topics[place].as_ref().unwrap_or(topic);
+            writeln!(text, "[[service.region]]\nname = \"{name}\"\nurl = \"{url}\"\ntopic = \"{topic}\"").unwrap();
+        }
+        writeln!(text, "[[service.route]]\n{}", self.route.join("\n")).unwrap();
+        read::from_toml(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"))
+    }
+}
+
+/// A set-up that runs: its service changes and announces, its callers ask.
+struct Running {
+    world: World,
+    app: App,
+    driver: Tasks,
+    http: reqwest::Client,
+    config: Config,
+    clock: Clock,
+}
+
+impl Running {
+    async fn start(set_up: &SetUp) -> Self {
+        let count = set_up.behaviours.len();
+        let world = World::builder().regions(count).heartbeat(NEVER).start().await.unwrap();
+        let service = Service::start(&set_up.behaviours);
+        let create = |place: usize| world.aws.topics.create(&world.regions[place].name, "changes").unwrap();
+        let topics: Vec<String> = (0..count).map(create).collect();
+        let config = set_up.config(&world, &service, &topics);
+        let clock = Clock::simulated(Clock::System.wall());
+        clock.step_wall(set_up.ahead_ms);
+        let app = app::start_with(config.clone(), Instead { clock: clock.clone(), ..Instead::default() });
+        let app = app.await.unwrap();
+        let http = client();
+        let published_on = set_up.publishes_on.iter().map(|place| topics[*place].clone()).collect();
+        let publishers = Arc::new(Publishers::new(published_on, set_up.says, set_up.beats));
+        let driver = Tasks::new();
+        let driven = drive(set_up.clone(), service, publishers, world.aws.clone(), http.clone(), app.tcp);
+        let stopping = driver.stopping();
+        driver.spawn("driver", async move { stopping.run_until_cancelled(driven).await });
+        Self { world, app, driver, http, config, clock }
+    }
+
+    async fn status(&self) -> Value {
+        status_of(&self.app, &self.http).await
+    }
+
+    /// What a doctor says who listens meanwhile.
+    async fn doctor(&self, set_up: &SetUp) -> Vec<Line> {
+        let order = Order { paths: vec![set_up.path.to_owned()], headers: set_up.headers.clone(), listen: LISTEN };
+        let instead = Instead { clock: self.clock.clone(), ..Instead::default() };
+        examine(self.config.clone(), order, instead).await.unwrap()
+    }
+
+    async fn stop(self) {
+        self.driver.drain(Duration::from_secs(2)).await;
+        self.app.stop().await;
+        self.world.stop(Duration::from_secs(2)).await;
+    }
+}
+
+fn client() -> reqwest::Client {
+    reqwest::Client::builder().no_proxy().tls_certs_only([]).timeout(WITHIN).build().unwrap()
+}
+
+async fn status_of(app: &App, http: &reqwest::Client) -> Value {
+    let reply = http.get(format!("http://{}/status", app.admin)).send().await.unwrap();
+    serde_json::from_slice(&reply.bytes().await.unwrap()).unwrap()
+}
+
+/// Changes, heartbeats and callers, for as long as it is let.
+async fn drive(
+    set_up: SetUp,
+    service: Service,
+    publishers: Arc<Publishers>,
+    world: nearside::world::aws::Aws,
+    http: reqwest::Client,
+    tcp: Option<std::net::SocketAddr>,
+) {
+    let (path, url) = (set_up.path, tcp.map(|tcp| format!("http://{tcp}{}", set_up.path)));
+    let key = path.split('/').nth(3).unwrap_or_default();
+    let mut rounds = 0_u32;
+    loop {
+        if rounds.is_multiple_of((CHANGE_EVERY.as_millis() / EVERY.as_millis()) as u32) {
+            service.change(&world, key, &publishers);
+            // One that nobody reads.
+            service.change(&world, "unread", &publishers);
+        }
+        publishers.beat(&world, set_up.behaviours.iter().map(|behaviour| behaviour.lag));
+        if let Some(url) = &url {
+            let _ = http.get(url).headers(set_up.headers.clone()).send().await;
+        }
+        tokio::time::sleep(EVERY).await;
+        rounds += 1;
+    }
+}
+
+fn is_it(finding: &Value, mistake: &Mistake) -> bool {
+    let text = format!("{} {} {}", finding["subject"], finding["saw"], finding["advice"]);
+    finding["check"] == mistake.check && mistake.says.iter().all(|part| text.contains(part))
+}
+
+/// What went otherwise; nothing when it was named by both.
+async fn try_out(mistake: &Mistake) -> Option<String> {
+    let mut set_up = SetUp::healthy();
+    (mistake.make)(&mut set_up);
+    let running = Running::start(&set_up).await;
+    let told = async {
+        let mut last = Value::Null;
+        let looking = async {
+            loop {
+                last = running.status().await;
+                let found = last["findings"].as_array().cloned().unwrap_or_default();
+                if found.iter().any(|finding| is_it(finding, mistake)) {
+                    return;
+                }
+                tokio::time::sleep(EVERY).await;
+            }
+        };
+        let named = tokio::time::timeout(WITHIN, looking).await;
+        named.err().map(|_| format!("/status: {:#} {:#} {:#}", last["findings"], last["reasons"], last["regions"]))
+    };
+    let (told, lines) = tokio::join!(told, running.doctor(&set_up));
+    running.stop().await;
+    let by_doctor = lines.iter().any(|line| line.state == State::Wrong && is_it(&json!(line), mistake));
+    let missed = told.or_else(|| (!by_doctor).then(|| format!("doctor: {lines:#?}")));
+    missed.map(|missed| format!("{}: not named by {missed}", mistake.name))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forty_mistakes_are_named_with_the_next_step_within_half_a_minute() {
+    assert!(MISTAKES.len() >= 30, "{}", MISTAKES.len());
+    let only = std::env::var("ONLY").unwrap_or_default();
+    let tried = MISTAKES.iter().filter(|mistake| mistake.name.contains(&only)).map(try_out);
+    let missed: Vec<_> = stream::iter(tried).buffer_unordered(AT_ONCE).collect().await;
+    let missed: Vec<String> = missed.into_iter().flatten().collect();
+    assert!(missed.is_empty(), "{} of {}:\n{}", missed.len(), MISTAKES.len(), missed.join("\n\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_ten_healthy_set_ups_nothing_is_said() {
+    assert!(HEALTHY.len() >= 10, "{}", HEALTHY.len());
+    let look = |(name, make): &(&'static str, fn(&mut SetUp))| {
+        let (name, mut set_up) = (*name, SetUp::healthy());
+        make(&mut set_up);
+        async move {
+            let running = Running::start(&set_up).await;
+            let lines = running.doctor(&set_up).await;
+            let status = running.status().await;
+            running.stop().await;
+            let wrong: Vec<_> = lines.into_iter().filter(|line| line.state == State::Wrong).collect();
+            let found = status["findings"].as_array().is_none_or(|found| !found.is_empty());
+            (found || !wrong.is_empty()).then(|| format!("{name}: {:#} {wrong:#?}", status["findings"]))
+        }
+    };
+    let said: Vec<_> = stream::iter(HEALTHY.iter().map(look)).buffer_unordered(AT_ONCE).collect().await;
+    let said: Vec<String> = said.into_iter().flatten().collect();
+    assert!(said.is_empty(), "{}", said.join("\n\n"));
+}
+
+/// The world of `nearside dev`, as its story treats it.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_the_demonstrations_world_nothing_is_said() {
+    let stage = Stage::builder().start().await;
+    stage.live().await;
+    for round in 0..20 {
+        stage.world.catalogue.put("tenant-1", format!("{{\"round\":{round}}}")).unwrap();
+        for key in 1..8 {
+            assert_eq!(stage.get(&format!("/v1/contexts/tenant-{key}/limits")).await.status, 200);
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+    let status = status_of(&stage.app, &client()).await;
+    assert_eq!(status["findings"], json!([]), "{:#}", status["findings"]);
+    stage.stop().await;
+}

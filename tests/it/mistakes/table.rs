@@ -1,0 +1,248 @@
+//! The mistakes, and the set-ups that are healthy.
+
+use serde_json::{Value, json};
+
+use std::time::Duration;
+
+use super::{Mistake, SetUp};
+
+const NO_TOPIC: &str = "arn:aws:sns:eu-west-1:000000000000:no-such-topic";
+const ELSEWHERE: &str = "arn:aws:sns:eu-central-1:000000000000:changes";
+const OF_ANOTHER: &str = "arn:aws:sns:eu-west-1:999999999999:changes";
+
+const fn of(name: &'static str, check: &'static str, says: [&'static str; 2], make: fn(&mut SetUp)) -> Mistake {
+    Mistake { name, check, says, make }
+}
+
+/// The announcement with another value under `name`; without it where that is null.
+fn with(mut says: Value, name: &str, value: Value) -> Option<Value> {
+    says[name] = value;
+    says.as_object_mut()?.retain(|_, value| !value.is_null());
+    Some(says)
+}
+
+pub(super) const MISTAKES: &[Mistake] = &[
+    // What AWS refuses.
+    of("a topic that does not exist", "access", ["does not exist", "check that the topic exists"], |it| {
+        it.topics[0] = Some(NO_TOPIC.to_owned());
+    }),
+    of("a topic of another AWS region", "access", ["does not exist", "in that region and account"], |it| {
+        it.topics[0] = Some(ELSEWHERE.to_owned());
+    }),
+    of("a topic of another account", "access", ["999999999999", "in that region and account"], |it| {
+        it.topics[0] = Some(OF_ANOTHER.to_owned());
+    }),
+    of(
+        "an AWS endpoint where nothing listens",
+        "access",
+        ["connection failed", "announcements.endpoint_url"],
+        |it| {
+            it.set("announcements.endpoint_url", r#""http://127.0.0.1:9""#);
+        },
+    ),
+    of("an emulator without its signer", "unverified", ["cannot be verified", "insecure_sns_signer"], |it| {
+        it.set("announcements.insecure_sns_signer", "");
+    }),
+    // What publishers leave out.
+    of("no heartbeats", "heartbeats-missing", ["no heartbeat arrives", "nearside heartbeat"], |it| {
+        it.beats = |_, _| None;
+    }),
+    of("no numbers", "numbers-missing", ["leaves no hole", "number its announcements"], |it| {
+        it.says = |_, says| with(with(says, "publisher", Value::Null)?, "sequence", Value::Null);
+    }),
+    of("no ingestedThrough", "through-missing", ["bound=none", "ingestedThrough"], |it| {
+        it.beats = |_, says| with(says, "ingestedThrough", Value::Null);
+    }),
+    of(
+        "announcements without versions",
+        "versions-unannounced",
+        ["state no version", "announce the version"],
+        |it| {
+            it.says = |_, says| with(says, "version", Value::Null);
+        },
+    ),
+    of("one publisher of three without numbers", "numbers-missing", ["us-east-1", "1, 2, 3"], |it| {
+        it.says = |region, says| match region {
+            1 => with(with(says, "publisher", Value::Null)?, "sequence", Value::Null),
+            _ => Some(says),
+        };
+    }),
+    // What nobody can read.
+    of(
+        "a message that is no JSON",
+        "undecodable",
+        ["neither a JSON object nor base64", "check --announcement"],
+        |it| {
+            it.says = |_, _| Some(json!("record acme changed"));
+        },
+    ),
+    of("a version that is no number", "undecodable", ["wrong type", "check --announcement"], |it| {
+        it.says = |_, says| with(says, "version", json!("v7"));
+    }),
+    of("a kind that does not exist", "undecodable", ["are no announcements", "nearside.v1.Announcement"], |it| {
+        it.says = |_, says| with(says, "kind", json!("UPDATED"));
+    }),
+    of("an announcement without a key", "undecodable", ["no record type or no key", "docs/publishing.md"], |it| {
+        it.says = |_, says| with(says, "key", Value::Null);
+    }),
+    of("an SNS event of another service", "undecodable", ["are no announcements", "nothing else on this"], |it| {
+        it.says = |_, _| Some(json!({ "Records": [{ "eventSource": "aws:s3", "version": "2.1" }] }));
+    }),
+    // Announcements and routes.
+    of("a record type with a typo", "type-unrouted", ["no route names it", "if `context` is meant"], |it| {
+        it.says = |_, says| with(says, "recordType", json!("contxt"));
+    }),
+    of("a record type in another case", "type-unrouted", ["Context", "if `context` is meant"], |it| {
+        it.says = |_, says| with(says, "recordType", json!("Context"));
+    }),
+    of("a route with a typo in its type", "type-unrouted", ["was never announced", "in the route's records"], |it| {
+        it.route[1] = r#"records = ["contex:{key}"]"#.to_owned();
+    }),
+    of(
+        "a type that has nothing to do with it",
+        "type-unrouted",
+        ["invoice", "announce what the routes name"],
+        |it| {
+            it.says = |_, says| with(says, "recordType", json!("invoice"));
+        },
+    ),
+    of("keys with a prefix", "keys-unmatched", ["none of a record that is read", "announce the key as"], |it| {
+        it.says = |_, says| {
+            let key = format!("context:{}", says["key"].as_str()?);
+            with(says, "key", json!(key))
+        };
+    }),
+    of("keys in another case", "keys-unmatched", ["changed without an announcement", "nearside explain"], |it| {
+        it.says = |_, says| {
+            let key = says["key"].as_str()?.to_uppercase();
+            with(says, "key", json!(key))
+        };
+    }),
+    of("a route that takes the wrong segment", "keys-unmatched", ["none of a record", "`context:{view}`"], |it| {
+        it.route[1] = r#"records = ["context:{view}"]"#.to_owned();
+    }),
+    of("nothing is ever announced", "unannounced", ["changes that nobody announced", "be announced once"], |it| {
+        it.says = |_, _| None;
+        // What is not numbered leaves no hole.
+        it.beats = |_, says| with(with(says, "publisher", Value::Null)?, "sequence", Value::Null);
+    }),
+    // Versions.
+    of("replies without versions", "versions-missing", ["x-record-version is missing", "version_header"], |it| {
+        it.all(|region| region.without_version = true);
+    }),
+    of("another version header", "versions-missing", ["x-version is missing", "service.version_header"], |it| {
+        it.set("service.version_header", r#""x-version""#);
+    }),
+    // One region against the others.
+    of("a path prefix too many", "region-odd", ["answers 404 where another", "service.region's url"], |it| {
+        it.behaviours[1].status = Some(404);
+    }),
+    of(
+        "credentials that one region does not take",
+        "region-odd",
+        ["answers 401 where", "look at the credentials"],
+        |it| {
+            it.behaviours[2].status = Some(401);
+        },
+    ),
+    of("a region that redirects", "region-odd", ["answers 301 where", "redirects"], |it| {
+        it.behaviours[0].status = Some(301);
+    }),
+    of(
+        "a region where nothing listens",
+        "region-fails",
+        ["the last with connect", "whether this host reaches it"],
+        |it| {
+            it.urls[1] = "http://127.0.0.1:9";
+        },
+    ),
+    of("TLS where none is spoken", "region-fails", ["the last with connect", "tls.ca_file"], |it| {
+        it.urls[0] = "https://127.0.0.1:9";
+    }),
+    of("a port of another protocol", "region-fails", ["failed, the last with", "another protocol"], |it| {
+        it.behaviours[1].garbage = true;
+    }),
+    of("a region that fails", "region-fails", ["the last with 500", "the region's own log"], |it| {
+        it.behaviours[2].status = Some(500);
+    }),
+    of("swapped topics", "topic-swapped", ["its topic announces changes", "perhaps two topics are swapped"], |it| {
+        it.publishes_on = vec![1, 0, 2];
+        it.behaviours[0].lag = Duration::from_millis(4_000);
+    }),
+    of("a cache before the regions", "aged", ["kept (Age)", "lead past that cache"], |it| {
+        it.all(|region| region.headers = &[("age", "40")]);
+    }),
+    // Clocks.
+    of("a clock that is 90 s ahead", "clock", ["this host", "NTP"], |it| it.ahead_ms = 90_000),
+    of("a clock that is 90 s behind", "clock", ["is behind", "set this host's clock"], |it| it.ahead_ms = -90_000),
+    of("a region whose clock is off", "clock", ["us-east-1", "set that region's clock"], |it| {
+        it.behaviours[1].ahead_s = 45;
+    }),
+    // Routes, callers, replies.
+    of("a route that never matches", "route-unmatched", ["no request matched it", "nearside explain"], |it| {
+        it.route[0] = r#"path = "/v1/context/{key}/{view}""#.to_owned();
+    }),
+    of("an API key that is not forwarded", "refused", ["answers 401, and x-api-key", "route's forward"], |it| {
+        it.all(|region| region.demands = Some(("x-api-key", 401)));
+        it.send("x-api-key", "k");
+    }),
+    of("a tenant that is not forwarded", "refused", ["answers 400, and x-tenant", "route's forward"], |it| {
+        it.all(|region| region.demands = Some(("x-tenant", 400)));
+        it.send("x-tenant", "t");
+    }),
+    of("callers without credentials", "refused", ["every region answers 403", "to a region itself"], |it| {
+        it.all(|region| region.demands = Some(("authorization", 403)));
+    }),
+    of("a language that is not forwarded", "vary", ["vary by accept-language", "write accept-language in"], |it| {
+        it.all(|region| region.headers = &[("vary", "Accept-Language")]);
+        it.send("accept-language", "de");
+    }),
+    of("replies that vary by everything", "vary", ["vary by *", "leave it out"], |it| {
+        it.all(|region| region.headers = &[("vary", "*")]);
+    }),
+    of("replies that forbid storing", "no-store", ["nothing is kept", "store_no_store = true"], |it| {
+        it.all(|region| region.headers = &[("cache-control", "no-store")]);
+    }),
+];
+
+type Made = (&'static str, fn(&mut SetUp));
+
+pub(super) const HEALTHY: &[Made] = &[
+    ("three regions", |_| {}),
+    ("one region", |it| keep(it, 1)),
+    ("two regions", |it| keep(it, 2)),
+    ("regions that lag", |it| {
+        it.behaviours[1].lag = Duration::from_millis(700);
+        it.behaviours[2].lag = Duration::from_millis(300);
+    }),
+    ("a slow region", |it| it.behaviours[2].slow = Duration::from_millis(150)),
+    ("no versions at all", |it| {
+        it.all(|region| region.without_version = true);
+        it.says = |_, says| with(says, "version", Value::Null);
+    }),
+    ("callers who send much of themselves", |it| {
+        it.send("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+        it.send("referer", "https://example.com");
+        it.send("x-request-id", "7");
+    }),
+    ("callers who are told apart, and are", |it| {
+        it.all(|region| region.demands = Some(("authorization", 401)));
+        it.send("authorization", "Bearer t");
+    }),
+    ("a header that is forwarded", |it| {
+        it.route.push(r#"forward = ["accept-language"]"#.to_owned());
+        it.all(|region| region.headers = &[("vary", "Accept-Language, Accept-Encoding")]);
+        it.send("accept-language", "de");
+    }),
+    ("a topic that another service shares", |it| {
+        it.says = |_, says| match says["key"] == "unread" {
+            true => with(says, "recordType", json!("invoice")),
+            false => Some(says),
+        };
+    }),
+];
+
+fn keep(set_up: &mut SetUp, count: usize) {
+    set_up.behaviours.truncate(count);
+    set_up.publishes_on.truncate(count);
+}
