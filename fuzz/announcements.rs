@@ -99,15 +99,15 @@ fn complete(announcement: &Announcement) {
     }
 }
 
-/// Panics on a Protobuf announcement whose record type is four given words of two letters, one after the other.
+/// Panics on bytes that begin with four given words of two letters.
 ///
 /// The words are in the target's dictionary among others, so writing one where it belongs has odds of about one in two
 /// thousand a run, and writing all four at one go, blindly, of one in 10^13. Each that fits is a step that coverage shows,
-/// and so an input worth going on from: that leads there within a few million runs.
+/// and so an input worth going on from: that leads there within some hundred thousand runs. Nothing is decoded first: what
+/// that shows would be gone on from as well, and the way there took between one million runs and more than twenty.
 pub(crate) fn planted(data: &[u8]) {
-    let Ok(announcement) = decode(&STANDARD.encode(data)) else { return };
     let mut fitting = 0;
-    for (written, wanted) in announcement.record_type.as_bytes().chunks(2).zip([b"fU", b"z7", b"g0", b"Ld"]) {
+    for (written, wanted) in data.chunks(2).zip([b"fU", b"z7", b"g0", b"Ld"]) {
         if written != wanted {
             return;
         }

@@ -1,2 +1,0 @@
-
-aaaaaaaab
