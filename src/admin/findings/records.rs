@@ -61,9 +61,13 @@ fn unrouted(evidence: &Evidence<'_>, name: &str, seen: &UnroutedType) -> Option<
 fn unmatched(evidence: &Evidence<'_>, name: &str, wired: Wired) -> Option<Finding> {
     let named = RegionSet(wired.named.0 & !wired.met.0);
     let grown = wired.untold + wired.pending;
-    if named.is_empty() || grown == 0 {
+    if named.is_empty() || grown == 0 && !wired.violated {
         return None;
     }
+    let changed = match grown {
+        0 => "an audit saw that what is read changed".to_owned(),
+        _ => format!("{grown} that are read changed"),
+    };
     let templates = evidence.config.service.routes.iter().flat_map(|route| {
         let records = route.records.iter().filter(|record| record.record_type == name);
         records.map(move |record| format!("`{record}` of {}", route.path.text))
@@ -73,10 +77,8 @@ fn unmatched(evidence: &Evidence<'_>, name: &str, wired: Wired) -> Option<Findin
         check: Check::KeysUnmatched,
         subject: name.to_owned(),
         saw: format!(
-            "{} announced changes of it and none of a record that is read here, while {} that are read changed without an \
-             announcement",
-            evidence.names(named.iter()),
-            grown
+            "{} announced changes of it and none of a record that is read here, while {changed} without an announcement",
+            evidence.names(named.iter())
         ),
         advice: format!(
             "announce the key as {} makes it of the path (`nearside explain PATH` shows it), or change the route's records; \

@@ -207,6 +207,10 @@ fn keys_of_another_form_are_told_with_the_template_that_makes_them() {
     let wired = Wired { heard: BOTH, named: BOTH, untold: 2, untold_at: Some(NOW), ..Wired::default() };
     let finding = found(|case| case.types[0].1 = wired);
     assert_eq!((finding.check, finding.subject.as_str()), (Check::KeysUnmatched, "context"));
+    // Where all is a hit, only audits ask.
+    let audited = Wired { heard: BOTH, named: BOTH, violated: true, ..Wired::default() };
+    let finding = found(|case| case.types[0].1 = audited);
+    assert!(finding.check == Check::KeysUnmatched && finding.saw.contains("an audit saw"), "{}", finding.line());
     assert!(finding.advice.contains("`context:{key}` of /v1/contexts/{key}/{view}"), "{}", finding.line());
     let silent = Wired { untold: 2, untold_at: Some(NOW), heard: EU, named: EU, met: EU, ..Wired::default() };
     let finding = found(|case| case.types[0].1 = silent);
