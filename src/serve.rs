@@ -7,6 +7,7 @@
 //! [`crate::cache::policy`] (unrouted) does not call fresh now; what is served all the same says why.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use http::{Method, StatusCode};
@@ -171,6 +172,7 @@ impl Sidecar {
     }
 
     /// Whether a stored routed entry is what the request's `no-cache`, `max-age` and `min-fresh` allow (RFC 9111, 5.2.1).
+    #[inline]
     fn suits(&self, asking: &Asking, entry: &Entry, now: Moment) -> bool {
         let wish = &asking.wish;
         let left = || self.seconds_left(entry, &self.freshness.horizon(), now).unwrap_or_default();
@@ -287,9 +289,9 @@ impl Sidecar {
     }
 
     /// How old a routed entry's answer can at most be.
-    fn bound(&self, entry: &Entry, horizon: &Horizon, now: Moment) -> Option<Bound> {
+    fn bound(&self, entry: &Entry, age: Duration, horizon: &Horizon, now: Moment) -> Option<Bound> {
         let Hold::Routed(routed) = &entry.hold else { return None };
-        let seconds = standing::bound(routed, entry.age(now), horizon, now, self.config.freshness.worst_lag);
+        let seconds = standing::bound(routed, age, horizon, now, self.config.freshness.worst_lag);
         Some(seconds.map_or(Bound::None, Bound::Seconds))
     }
 
@@ -309,14 +311,15 @@ impl Sidecar {
         now: Moment,
         detail: Option<&'static str>,
     ) -> Shown {
+        let age = entry.age(now);
         let line = CacheLine {
             hit: true,
             ttl: self.seconds_left(entry, horizon, now),
-            bound: self.bound(entry, horizon, now),
+            bound: self.bound(entry, age, horizon, now),
             detail: detail.map(Detail::Word),
             ..CacheLine::default()
         };
-        let shown = asking.shown(head, entry, Some(entry.age(now).as_secs()), line);
+        let shown = asking.shown(head, entry, Some(age.as_secs()), line);
         self.metrics.hit(self.clock.now() - now);
         shown
     }
@@ -327,7 +330,7 @@ impl Sidecar {
         let line = CacheLine {
             fwd: Some(fwd),
             fwd_status: Some(got.fwd_status),
-            bound: self.bound(&got.entry, &self.freshness.horizon(), now),
+            bound: self.bound(&got.entry, got.entry.age(now), &self.freshness.horizon(), now),
             stored: got.stored,
             collapsed: share == Share::Joined,
             detail: Some(got.label.map_or(Detail::Region(got.entry.region), Detail::Word)),
@@ -367,7 +370,7 @@ impl Sidecar {
             let line = CacheLine {
                 hit: true,
                 ttl: self.seconds_left(&entry, &horizon, now),
-                bound: self.bound(&entry, &horizon, now),
+                bound: self.bound(&entry, entry.age(now), &horizon, now),
                 detail: Some(Detail::Word("stale-if-error")),
                 ..CacheLine::default()
             };

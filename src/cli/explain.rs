@@ -29,13 +29,19 @@ pub struct ExplainArgs {
 
 /// Prints it.
 pub(super) fn explain(args: &ExplainArgs) -> Result<(), CommandError> {
-    let (config, _) = settings(args.reach.config.as_deref())?;
+    let path_len = args.path.find('?').unwrap_or(args.path.len());
+    let reach = &args.reach;
+    if reach.config.is_none() && (reach.socket.is_some() || reach.admin.is_some()) {
+        let mut lines = vec!["route, records and what goes along: with --config".to_owned(), String::new()];
+        lines.extend(stored(args, &args.path[..path_len]));
+        return print(&lines);
+    }
+    let (config, _) = settings(reach.config.as_deref())?;
     let mut headers = HeaderMap::new();
     for (name, value) in &args.header {
         headers.append(name.clone(), value.clone());
     }
     let router = Router::new(&config.service);
-    let path_len = args.path.find('?').unwrap_or(args.path.len());
     let matched = router.find(&args.path[..path_len]);
     let mut lines = match &matched {
         Some(matched) => routed(matched, &args.path, path_len, &headers),
@@ -45,6 +51,10 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), CommandError> {
         lines.push(String::new());
         lines.extend(stored(args, &args.path[..path_len]));
     }
+    print(&lines)
+}
+
+fn print(lines: &[String]) -> Result<(), CommandError> {
     let mut out = std::io::stdout().lock();
     lines.iter().try_for_each(|line| writeln!(out, "{line}")).map_err(|error| CommandError::Failed(error.to_string()))
 }
@@ -121,7 +131,7 @@ fn unrouted(config: &Config, router: &Router, path: &str) -> Vec<String> {
         Unrouted::Cache => "it is stored as RFC 9111 allows (cache.unrouted = \"cache\")".to_owned(),
     });
     lines.push("routes, in order:".to_owned());
-    lines.extend(router.routes().iter().map(|route| format!("  {}", route.path.text)));
+    lines.extend(router.routes().map(|route| format!("  {}", route.path.text)));
     lines
 }
 

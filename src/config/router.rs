@@ -16,14 +16,18 @@ use super::{RecordTemplate, Route, Service};
 use crate::limits;
 use crate::telemetry::counts::RouteCounts;
 
+/// A route, its id, and what became of its requests.
+#[derive(Clone, Debug)]
+struct Known {
+    route: Route,
+    id: u16,
+    counts: Arc<RouteCounts>,
+}
+
 /// The routes of a service, ready to be asked.
 #[derive(Clone, Debug)]
 pub struct Router {
-    routes: Vec<Route>,
-    /// Of each route.
-    ids: Vec<u16>,
-    /// Of each route: what became of its requests.
-    counts: Vec<Arc<RouteCounts>>,
+    routes: Vec<Known>,
     /// The next id that no route had.
     next_id: u16,
     /// The places of the routes with so many segments, in order.
@@ -58,42 +62,40 @@ impl<'p> Matched<'p> {
 impl Router {
     /// A router over the routes of `service`.
     pub fn new(service: &Service) -> Self {
-        let ids: Vec<u16> = (0..).take(service.routes.len()).collect();
-        let counts = service.routes.iter().map(|_| Arc::default()).collect();
-        Self::of(service, ids, counts, service.routes.len() as u16)
+        let fresh = |(id, route): (u16, &Route)| Known { route: route.clone(), id, counts: Arc::default() };
+        Self::of((0..).zip(&service.routes).map(fresh).collect(), service.routes.len() as u16)
     }
 
     /// A router over other routes: those that show the same as before keep their ids. `None` when no ids are left.
     pub fn renewed(&self, service: &Service) -> Option<Self> {
         let mut next_id = self.next_id;
-        let mut id = |route: &Route| {
-            let known = self.routes.iter().position(|known| known.shows_the_same(route));
-            known.map(|place| self.ids[place]).or_else(|| {
-                let id = next_id;
-                next_id = next_id.checked_add(1)?;
-                Some(id)
-            })
+        let mut renewed = |route: &Route| {
+            let id = match self.routes.iter().find(|known| known.route.shows_the_same(route)) {
+                Some(known) => known.id,
+                None => {
+                    let id = next_id;
+                    next_id = next_id.checked_add(1)?;
+                    id
+                }
+            };
+            // A path's counts go on, whatever else of its route has changed.
+            let counted = self.routes.iter().find(|known| known.route.path == route.path);
+            let counts = counted.map(|known| known.counts.clone()).unwrap_or_default();
+            Some(Known { route: route.clone(), id, counts })
         };
-        let ids = service.routes.iter().map(&mut id).collect::<Option<Vec<_>>>()?;
-        // A path's counts go on, whatever else of its route has changed.
-        let counts = |route: &Route| {
-            let known = self.routes.iter().position(|known| known.path == route.path);
-            known.map(|place| self.counts[place].clone()).unwrap_or_default()
-        };
-        let counts = service.routes.iter().map(counts).collect();
-        Some(Self::of(service, ids, counts, next_id))
+        let routes = service.routes.iter().map(&mut renewed).collect::<Option<Vec<_>>>()?;
+        Some(Self::of(routes, next_id))
     }
 
-    fn of(service: &Service, ids: Vec<u16>, counts: Vec<Arc<RouteCounts>>, next_id: u16) -> Self {
-        let routes = service.routes.clone();
-        let lengths = routes.iter().map(|route| route.path.segments.len()).max().unwrap_or_default();
+    fn of(routes: Vec<Known>, next_id: u16) -> Self {
+        let lengths = routes.iter().map(|known| known.route.path.segments.len()).max().unwrap_or_default();
         let mut by_length = vec![Vec::new(); lengths + 1];
-        for (place, route) in (0..).zip(&routes) {
-            by_length[route.path.segments.len()].push(place);
+        for (place, known) in (0..).zip(&routes) {
+            by_length[known.route.path.segments.len()].push(place);
         }
-        let records = routes.iter().flat_map(|route| &route.records);
+        let records = routes.iter().flat_map(|known| &known.route.records);
         let longest_literal = records.map(RecordTemplate::literal_bytes).max().unwrap_or_default();
-        Self { routes, ids, counts, next_id, by_length, longest_literal }
+        Self { routes, next_id, by_length, longest_literal }
     }
 
     /// The route for `path` (no query), or `None`: then the path is unrouted.
@@ -102,25 +104,26 @@ impl Router {
     pub fn find<'p>(&'p self, path: &'p str) -> Option<Matched<'p>> {
         let length = path.strip_prefix('/')?.bytes().filter(|byte| *byte == b'/').count() + 1;
         let places = self.by_length.get(length)?;
-        let place = places.iter().map(|place| usize::from(*place)).find(|at| self.routes[*at].path.fits(path))?;
+        let known = |place: &u16| (usize::from(*place), &self.routes[usize::from(*place)]);
+        let (place, Known { route, id, counts }) =
+            places.iter().map(known).find(|(_, known)| known.route.path.fits(path))?;
         let announceable = path.len() + self.longest_literal <= limits::RECORD_KEY_BYTES;
-        let (id, route, counts) = (self.ids[place], &self.routes[place], &*self.counts[place]);
-        (announceable && is_plain(path)).then_some(Matched { place, id, route, counts, path })
+        (announceable && is_plain(path)).then_some(Matched { place, id: *id, route, counts, path })
     }
 
     /// Where the route with this id stands in the configuration; `None` when there is none any more.
     pub fn place(&self, id: u16) -> Option<usize> {
-        self.ids.iter().position(|known| *known == id)
+        self.routes.iter().position(|known| known.id == id)
     }
 
     /// Whether every route of `before` still has its id here: nothing that was stored lost its route.
     pub fn has_all_of(&self, before: &Self) -> bool {
-        before.ids.iter().all(|id| self.ids.contains(id))
+        before.routes.iter().all(|known| self.place(known.id).is_some())
     }
 
     /// The route with this id; `None` when there is none any more.
     pub fn route(&self, id: u16) -> Option<&Route> {
-        self.place(id).map(|place| &self.routes[place])
+        self.place(id).map(|place| &self.routes[place].route)
     }
 
     /// Whether a region might read `path` as one that a route names although we do not: with another letter case, empty or
@@ -135,24 +138,24 @@ impl Router {
                 _ => segments.push(segment),
             }
         }
-        self.routes.iter().any(|route| route.path.is_like(&segments))
+        self.routes().any(|route| route.path.is_like(&segments))
     }
 
     /// The paths of routes that `path`, which is on none, resembles: about as many segments, and literal ones that are alike.
     pub fn resembled(&self, path: &str) -> impl Iterator<Item = &str> {
         let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
         let alike = move |route: &&Route| route.path.resembles(&segments);
-        self.routes.iter().filter(alike).map(|route| route.path.text.as_str())
+        self.routes().filter(alike).map(|route| route.path.text.as_str())
     }
 
     /// Each route's path, and what became of its requests.
     pub fn counted(&self) -> impl Iterator<Item = (&str, &RouteCounts)> {
-        self.routes.iter().map(|route| route.path.text.as_str()).zip(self.counts.iter().map(|counts| &**counts))
+        self.routes.iter().map(|known| (known.route.path.text.as_str(), &*known.counts))
     }
 
     /// All routes, in order.
-    pub fn routes(&self) -> &[Route] {
-        &self.routes
+    pub fn routes(&self) -> impl Iterator<Item = &Route> {
+        self.routes.iter().map(|known| &known.route)
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Horizon {
     pub regions: Vec<Sight>,
     /// By record type, who states no bound for it (R21); the last stands for all types beyond. Empty where all do.
     pub withheld: Arc<[Withheld]>,
+    /// What was made from here on has a bound from all of them, whatever its type; `None` while some state none.
+    pub withheld_until: Option<Moment>,
 }
 
 /// One region as the read path sees it.
@@ -56,6 +58,13 @@ pub(super) const fn whole_seconds(span: Duration) -> u64 {
 }
 
 impl Horizon {
+    /// One of these regions, and of who states no bound for which type.
+    pub(super) fn new(regions: Vec<Sight>, withheld: Arc<[Withheld]>) -> Self {
+        let latest = |until: Moment, of_one: &Withheld| of_one.until().map(|this| until.max(this));
+        let withheld_until = withheld.iter().try_fold(Moment::ZERO, latest);
+        Self { regions, withheld, withheld_until }
+    }
+
     /// How old, in whole seconds rounded up, what is asked of us now can at most be: now less the newest watermark
     /// over the regions whose lease holds, and that state a bound for every type (R21); `None` without one.
     pub fn bound(&self, now: Moment) -> Option<u64> {
@@ -68,6 +77,10 @@ impl Horizon {
 
     /// The regions that state no bound for these record types, of what was made then (R21).
     pub(super) fn withheld(&self, types: impl Iterator<Item = TypeId>, made: Moment) -> RegionSet {
+        // Mostly none does, and a hit need not look further.
+        if self.withheld_until.is_some_and(|until| made >= until) {
+            return RegionSet::EMPTY;
+        }
         let Some(last) = self.withheld.len().checked_sub(1) else { return RegionSet::EMPTY };
         let of = |record_type: TypeId| self.withheld[usize::from(record_type.0).min(last)].of(made);
         types.fold(RegionSet::EMPTY, |all, record_type| RegionSet(all.0 | of(record_type).0))

@@ -327,7 +327,7 @@ impl Freshness {
         let withheld = if rewired { self.records.withheld(now) } else { shown.withheld.clone() };
         if withheld != shown.withheld || regions.iter().zip(&shown.regions).any(changed) {
             let regions = regions.iter().map(|region| region.sight(now)).collect();
-            self.horizon.store(Arc::new(Horizon { regions, withheld }));
+            self.horizon.store(Arc::new(Horizon::new(regions, withheld)));
         }
     }
 

@@ -207,18 +207,12 @@ pub fn bound(entry: &Routed, age: Duration, horizon: &Horizon, now: Moment, wors
     if entry.shows.iter().any(doubted) {
         return None;
     }
-    // Mostly nothing is, and a hit need not look.
-    let withheld = match horizon.withheld.is_empty() {
-        true => RegionSet::EMPTY,
-        false => {
-            let types = entry.shows.iter().map(|shown| shown.record.id().record_type);
-            horizon.withheld(types, now.before(age).min(entry.confirmed))
-        }
-    };
+    let types = entry.shows.iter().map(|shown| shown.record.id().record_type);
+    let withheld = horizon.withheld(types, now.before(age).min(entry.confirmed));
     let vouch = unbroken(entry, horizon).filter(|(region, _)| !withheld.contains(*region));
-    let newest = vouch.filter_map(|(_, sight)| sight.bound(now)).min()?;
+    let newest = vouch.filter_map(|(_, sight)| sight.watermark_at).max()?;
     match entry.standing {
-        Standing::Confirmed => Some(newest),
+        Standing::Confirmed => Some(whole_seconds(now.since(newest))),
         Standing::Provisional => Some(whole_seconds(age + worst_lag)),
         Standing::Unverified => None,
     }

@@ -265,6 +265,11 @@ impl Withheld {
         self.now = now;
     }
 
+    /// What was made from here on has a bound from every region; `None` while some state none.
+    pub(super) fn until(self) -> Option<Moment> {
+        self.now.is_empty().then_some(self.then.1)
+    }
+
     /// Who states no bound for what was made then.
     pub(super) fn of(self, made: Moment) -> RegionSet {
         let (then, until) = self.then;

@@ -89,7 +89,7 @@ pub(super) fn shown_by(sidecar: &Sidecar, path: &str) -> Vec<RecordId> {
 
 /// The record types that routes name.
 fn types(sidecar: &Sidecar) -> Vec<String> {
-    let records = sidecar.router.routes().iter().flat_map(|route| &route.records);
+    let records = sidecar.router.routes().flat_map(|route| &route.records);
     let mut names: Vec<String> = records.map(|record| record.record_type.clone()).collect();
     names.sort();
     names.dedup();
