@@ -174,8 +174,8 @@ pub const UNTOLD_RELEASES: usize = 32_768;
 pub const DELTA_SECONDS: u64 = 1 << 31;
 /// Entity tags of a caller's `If-None-Match` that are compared.
 pub const ENTITY_TAGS: usize = 256;
-/// Targets that one unsafe request may invalidate: its own, `Location`, `Content-Location`.
-pub const INVALIDATED_TARGETS: usize = 3;
+/// Targets that one unsafe request may invalidate: its own, and two readings each of `Location` and `Content-Location`.
+pub const INVALIDATED_TARGETS: usize = 5;
 /// Entries that one record may be indexed under; beyond it new ones are served but not stored.
 pub const ENTRIES_PER_RECORD: usize = 4096;
 /// Times a reader's fill is begun anew when an announcement overtook its reply; then it is served, labelled.

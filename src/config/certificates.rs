@@ -1,6 +1,5 @@
 //! Reads the PEM files of a region's `tls`: for the checks, and for the connections that use them.
 
-use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
@@ -10,6 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use super::files;
 use super::mistake::Wrong;
 use super::settings::{self as schema, Setting};
 use super::{ClientCertificate, RegionTls};
@@ -71,7 +71,7 @@ pub fn read(tls: &RegionTls, now: Wall) -> Result<Certificates, Unusable> {
 /// A file's content, which joins `sum`.
 fn bytes(setting: &'static Setting, file: &Path, sum: &mut digest::Context) -> Result<Vec<u8>, Unusable> {
     let mut bytes = Vec::new();
-    let read = File::open(file).and_then(|open| open.take(limits::PEM_BYTES + 1).read_to_end(&mut bytes));
+    let read = files::open(file).and_then(|open| open.take(limits::PEM_BYTES + 1).read_to_end(&mut bytes));
     let wrong = match read {
         Err(error) => Wrong::new(
             format!("{} cannot be read: {error}", file.display()),

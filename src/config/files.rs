@@ -3,7 +3,9 @@
 //! Before it: the settings are read and checked. After it: the program opens the same files. Invariant: nothing of a
 //! file's content is kept or told.
 
-use std::io::Read as _;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use super::certificates::{self, Unusable};
@@ -41,6 +43,14 @@ pub(super) fn check(ledger: &mut Ledger, config: &Config) {
     }
 }
 
+/// Opens a file. A named pipe is refused: whoever opens one waits for its writer, and may wait for ever.
+pub(super) fn open(file: &Path) -> io::Result<File> {
+    if std::fs::symlink_metadata(file)?.file_type().is_fifo() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a named pipe, not a file"));
+    }
+    File::open(file)
+}
+
 /// A file that holds a token.
 fn secret(ledger: &mut Ledger, setting: &'static Setting, item: Option<usize>, file: &Path) {
     if let Err(wrong) = read_secret(file) {
@@ -52,14 +62,12 @@ fn secret(ledger: &mut Ledger, setting: &'static Setting, item: Option<usize>, f
 fn read_secret(file: &Path) -> Result<(), Wrong> {
     let shown = file.display();
     let mut content = Vec::new();
-    std::fs::File::open(file).and_then(|open| open.take(limits::TOKEN_BYTES + 1).read_to_end(&mut content)).map_err(
-        |error| {
-            Wrong::new(
-                format!("the token file {shown} cannot be read: {error}"),
-                "create it, or correct the path and its permissions",
-            )
-        },
-    )?;
+    open(file).and_then(|open| open.take(limits::TOKEN_BYTES + 1).read_to_end(&mut content)).map_err(|error| {
+        Wrong::new(
+            format!("the token file {shown} cannot be read: {error}"),
+            "create it, or correct the path and its permissions",
+        )
+    })?;
     if content.len() as u64 > limits::TOKEN_BYTES {
         let most = bytesize::ByteSize(limits::TOKEN_BYTES);
         return Err(Wrong::new(

@@ -118,7 +118,7 @@ fn file_text(path: &Path) -> Result<String, Mistake> {
     let name: std::sync::Arc<str> = path.display().to_string().into();
     let mistake = |wrong| Mistake::new(Place::File(name.clone()), "", wrong);
     let mut bytes = Vec::new();
-    std::fs::File::open(path).and_then(|file| file.take(limits::CONFIG_BYTES + 1).read_to_end(&mut bytes)).map_err(
+    files::open(path).and_then(|file| file.take(limits::CONFIG_BYTES + 1).read_to_end(&mut bytes)).map_err(
         |error| mistake(Wrong::new(format!("cannot be read: {error}"), "name a configuration file with --config")),
     )?;
     if bytes.len() as u64 > limits::CONFIG_BYTES {

@@ -277,7 +277,8 @@ impl Region {
         let proof = self.proof(now);
         // Until each publisher has had its turn to be heard, some may have ingested what is not known here (R10).
         let strangers = self.subscribed.is_none_or(|at| now < at + limits::ACQUAINTANCE);
-        let watermark = self.publishers.watermark(now).filter(|_| !strangers);
+        let unread = self.undecodable.is_owed() || self.unverified.is_owed();
+        let watermark = self.publishers.watermark(now).filter(|_| !strangers && !unread);
         Sight {
             state: self.state,
             grade: proof.as_ref().map_or(Grade::None, |proof| match proof.grade {

@@ -20,6 +20,11 @@ impl Unread {
         !self.pending
     }
 
+    /// Whether something arrived for which the epoch has yet to move: until then nothing says how old an answer is.
+    pub(super) const fn is_owed(&self) -> bool {
+        self.pending
+    }
+
     /// The window is over; whether the epoch moves for what arrived within it.
     pub(super) fn due(&mut self, now: Moment) -> bool {
         let due = self.pending && self.window_until.is_none_or(|until| now >= until);

@@ -234,10 +234,13 @@ fn invalidate(
     reply: &HeaderMap,
 ) {
     let host = admitted.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let base = &sidecar.config.service.regions[region.index()].url;
+    let regions = &sidecar.config.service.regions;
+    let others =
+        regions.iter().enumerate().filter(|(place, _)| *place != region.index()).map(|(_, other)| &other.url);
+    let bases: Vec<_> = [&regions[region.index()].url].into_iter().chain(others).collect();
     let target = &admitted.path_and_query;
     let mut buffer = KeyBuffer::new(sidecar.seed);
-    for target in policy::invalidates(&admitted.method, outcome, target, host, base, reply) {
+    for target in policy::invalidates(&admitted.method, outcome, target, host, &bases, reply) {
         sidecar.store.invalidate(&mut buffer, &target, sidecar.clock.now());
         if target != admitted.path_and_query {
             write::touched(sidecar, &target, region, outcome);

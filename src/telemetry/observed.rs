@@ -171,15 +171,16 @@ impl Observed {
         }
     }
 
-    /// `region` announced something under a type that no route names.
+    /// `region` announced something under a type that no route names; noted without control characters.
     pub fn unrouted_type(&self, region: RegionId, name: &str, now: Moment) {
+        let name = name.escape_debug().to_string();
         let mut notes = self.notes();
         let types = &mut notes.unrouted_types;
-        if types.len() >= OBSERVED_NAMES && !types.contains_key(name) {
+        if types.len() >= OBSERVED_NAMES && !types.contains_key(&name) {
             let oldest = types.iter().min_by_key(|(_, seen)| seen.last).map(|(name, _)| name.clone());
             oldest.into_iter().for_each(|oldest| drop(types.remove(&oldest)));
         }
-        let seen = types.entry(name.to_owned()).or_insert(UnroutedType { count: 0, regions: Vec::new(), last: now });
+        let seen = types.entry(name).or_insert(UnroutedType { count: 0, regions: Vec::new(), last: now });
         seen.count += 1;
         seen.last = now;
         if !seen.regions.contains(&region) {

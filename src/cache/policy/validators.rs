@@ -90,7 +90,9 @@ pub fn validate(headers: &mut HeaderMap, stored: &HeaderMap) -> bool {
 
 /// Whether a caller's own condition is met by a stored reply that may be served now: it gets a 304 (4.3.2).
 ///
-/// Conditions are only for what would be a success without them (RFC 9110, 13.2.1). `If-None-Match` compares weakly and hides `If-Modified-Since`, which compares with `Last-Modified`, else `Date`.
+/// Conditions are only for what would be a success without them (RFC 9110, 13.2.1). `If-None-Match` compares weakly and hides
+/// `If-Modified-Since`, which compares with `Last-Modified`, else `Date`: but not on a route, where a record may change, and the
+/// change be known, within the second that `Date` names, or between two regions' clocks.
 pub fn not_modified(request: &HeaderMap, entry: &Entry) -> bool {
     if !entry.status.is_success() {
         return false;
@@ -104,7 +106,8 @@ pub fn not_modified(request: &HeaderMap, entry: &Entry) -> bool {
         });
     }
     let Some(since) = date(request, &header::IF_MODIFIED_SINCE) else { return false };
-    let modified = entry.content.value(&header::LAST_MODIFIED).or_else(|| entry.content.value(&header::DATE));
+    let made = || entry.content.value(&header::DATE).filter(|_| entry.hold.routed().is_none());
+    let modified = entry.content.value(&header::LAST_MODIFIED).or_else(made);
     modified.and_then(date_of).is_some_and(|modified| modified <= since)
 }
 

@@ -24,12 +24,14 @@ pub(super) fn explain(config: &Config, file: &Path, path: Option<&str>) -> Resul
             file.display()
         ))
     })?;
+    // A terminal obeys control characters, and others wrote these names.
+    let printable = |text: &str| text.replace(|char: char| char.is_control(), "\u{fffd}");
     let Said { lines, in_vain } = said(config, &announcement, path);
     let mut out = std::io::stdout().lock();
-    let print = lines.iter().try_for_each(|line| writeln!(out, "{line}"));
+    let print = lines.iter().try_for_each(|line| writeln!(out, "{}", printable(line)));
     print.map_err(|error| CommandError::Failed(error.to_string()))?;
     match in_vain {
-        Some(why) => Err(CommandError::Usage(why)),
+        Some(why) => Err(CommandError::Usage(printable(&why))),
         None => Ok(()),
     }
 }

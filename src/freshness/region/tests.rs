@@ -256,6 +256,26 @@ fn undecodable_messages_move_the_epoch_at_a_bounded_rate_the_last_at_the_end_of_
     assert_eq!(world.moves(), ["undecodable"]);
 }
 
+/// R14, promise 2: what was missed for a change may not be vouched for by another publisher's heartbeats meanwhile.
+#[test]
+fn no_watermark_speaks_while_a_move_of_the_epoch_is_owed() {
+    let owed: [fn(&mut World); 2] = [|world| world.message(Says::Undecodable), World::unverified];
+    for arrive in owed {
+        let mut world = World::live();
+        world.wait(60);
+        world.heartbeat(1, 1, 60);
+        world.actions.clear();
+        arrive(&mut world);
+        assert_eq!((world.moves().len(), world.sight().watermark), (1, Some(world.wall_at(60))), "the epoch moved");
+        world.wait(2);
+        arrive(&mut world);
+        world.heartbeat(1, 1, 62);
+        assert_eq!((world.moves().len(), world.sight().watermark), (0, None));
+        world.wait(8);
+        assert_eq!((world.moves().len(), world.sight().watermark), (1, Some(world.wall_at(62))));
+    }
+}
+
 /// R14.
 #[test]
 fn what_cannot_be_verified_moves_the_epoch_at_a_bounded_rate_the_last_at_the_end_of_the_window() {

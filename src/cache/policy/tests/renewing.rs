@@ -152,9 +152,9 @@ fn rfc9111_4_3_5_a_head_that_differs_removes_it() {
 }
 
 fn invalidated(method: Method, outcome: Option<u16>, pairs: &[(&str, &str)]) -> Vec<String> {
-    let base = Url::parse("https://eu.example.net/base/").unwrap();
+    let bases = ["https://eu.example.net/base/", "https://us.example.net/"].map(|url| Url::parse(url).unwrap());
     let outcome = outcome.map(|status| StatusCode::from_u16(status).unwrap());
-    invalidates(&method, outcome, "/things/7?x=1", Some("127.0.0.1:8700"), &base, &headers(pairs))
+    invalidates(&method, outcome, "/things/7?x=1", Some("127.0.0.1:8700"), &bases.each_ref(), &headers(pairs))
 }
 
 #[test]
@@ -186,7 +186,8 @@ fn rfc9111_4_4_location_and_content_location_of_the_same_origin_too() {
         ("https://eu.example.net/base/things/8", Some("/things/8")),
         ("https://eu.example.net/other/8", None),
         ("https://eu.example.net/basement", None),
-        ("https://us.example.net/base/things/8", None),
+        ("https://us.example.net/things/8", Some("/things/8")),
+        ("https://ap.example.net/things/8", None),
         ("http://127.0.0.1:8701/things/8", None),
         ("//evil.example/things/8", None),
         ("http://[", None),
@@ -199,4 +200,6 @@ fn rfc9111_4_4_location_and_content_location_of_the_same_origin_too() {
     }
     let both = invalidated(Method::POST, Some(201), &[("location", "/a"), ("content-location", "/b")]);
     assert_eq!(both, ["/things/7?x=1", "/a", "/b"]);
+    let own = invalidated(Method::POST, Some(201), &[("location", "/base/a?y")]);
+    assert_eq!(own, ["/things/7?x=1", "/base/a?y", "/a?y"], "as a service below a path of its own sees itself");
 }

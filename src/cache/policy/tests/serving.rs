@@ -1,6 +1,8 @@
 //! Sections 4, 4.2.4, 4.3.2, 5.2 and RFC 5861: what may be served.
 
 use super::*;
+use crate::cache::entry::{Routed, Standing};
+use crate::freshness::words::RegionSet;
 
 const MINUTE: (&str, &str) = ("cache-control", "max-age=60");
 
@@ -177,6 +179,28 @@ fn rfc9111_4_3_2_if_modified_since_compares_with_last_modified_else_date() {
     assert!(gets_304(&since("Sun, 06 Nov 1994 08:49:37 GMT"), &[MINUTE]));
     assert!(!gets_304(&since("yesterday"), &[MINUTE, modified]));
     assert!(!gets_304(&[], &[MINUTE, modified]));
+}
+
+/// Promise 1: a change within the second of `Date`, or told by regions whose clocks differ, is no 304 to who has what was
+/// before it.
+#[test]
+fn on_a_route_date_is_no_validator() {
+    let since = headers(&[("if-modified-since", "Sun, 06 Nov 1994 08:49:37 GMT")]);
+    let routed = |pairs: &[(&str, &str)]| Entry {
+        hold: Hold::Routed(Routed {
+            route: 0,
+            shows: std::iter::empty().collect(),
+            digest: None,
+            standing: Standing::Confirmed,
+            epochs: vec![].into(),
+            live: RegionSet::EMPTY,
+            confirmed: START,
+            ttl: seconds(3_600).into(),
+        }),
+        ..entry(pairs)
+    };
+    assert!(!not_modified(&since, &routed(&[MINUTE])));
+    assert!(not_modified(&since, &routed(&[MINUTE, ("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT")])));
 }
 
 #[test]
