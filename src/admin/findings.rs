@@ -61,6 +61,8 @@ pub enum Check {
     RouteUnmatched,
     /// Regions refuse, and headers of the caller were not forwarded.
     Refused,
+    /// No region ever had what the route's paths show.
+    Absent,
     /// Replies vary by what is not forwarded.
     Vary,
     /// Replies forbid storing.
@@ -90,6 +92,7 @@ impl Check {
         Self::Aged,
         Self::RouteUnmatched,
         Self::Refused,
+        Self::Absent,
         Self::Vary,
         Self::NoStore,
         Self::TooLarge,
@@ -116,6 +119,7 @@ impl Check {
             Self::Aged => "aged",
             Self::RouteUnmatched => "route-unmatched",
             Self::Refused => "refused",
+            Self::Absent => "absent",
             Self::Vary => "vary",
             Self::NoStore => "no-store",
             Self::TooLarge => "too-large",
@@ -143,6 +147,7 @@ impl Check {
             Self::Aged => "no cache stands before the region",
             Self::RouteUnmatched => "paths match the route",
             Self::Refused => "regions let the callers in",
+            Self::Absent => "regions have what the route's paths show",
             Self::Vary => "what replies vary by is forwarded",
             Self::NoStore => "replies may be stored",
             Self::TooLarge => "replies can be held",
@@ -153,7 +158,13 @@ impl Check {
     pub const fn touches_freshness(self) -> bool {
         !matches!(
             self,
-            Self::RouteUnmatched | Self::Refused | Self::Vary | Self::NoStore | Self::TooLarge | Self::RegionFails
+            Self::RouteUnmatched
+                | Self::Refused
+                | Self::Absent
+                | Self::Vary
+                | Self::NoStore
+                | Self::TooLarge
+                | Self::RegionFails
         )
     }
 }

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::decode::decode;
+use super::key_form::{self, Meant};
 use super::message::{Announcement, Kind, PATH_PUBLISHER};
 use super::remembered::Remembered;
 use super::verify::Verified;
 use crate::clock::{Clock, Moment, Wall};
 use crate::freshness::event::{Action, Event, Says, Scope};
-use crate::freshness::words::{RegionId, Version};
+use crate::freshness::words::{RecordId, RegionId, Version};
 use crate::identity::Keyring;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::observed::Observed;
@@ -66,6 +67,9 @@ impl Applied {
 #[error("announcements are no longer applied: the process is stopping")]
 pub struct NotApplied;
 
+/// Whether somebody here reads a record ([`crate::freshness::Freshness::is_read`]).
+pub type IsRead = Box<dyn Fn(RecordId) -> bool + Send + Sync>;
+
 /// Applies verified messages of all regions.
 pub struct Applier {
     step: Step,
@@ -77,6 +81,7 @@ pub struct Applier {
     sink: ActionSink,
     stopped: AtomicBool,
     undecodable: Ration,
+    is_read: Option<IsRead>,
 }
 
 impl Applier {
@@ -91,7 +96,12 @@ impl Applier {
         sink: ActionSink,
     ) -> Self {
         let (stopped, undecodable) = (AtomicBool::new(false), Ration::new());
-        Self { step, keyring, remembered, clock, metrics, observed, sink, stopped, undecodable }
+        Self { step, keyring, remembered, clock, metrics, observed, sink, stopped, undecodable, is_read: None }
+    }
+
+    /// Looks for a key that is read in those that are not.
+    pub fn comparing_keys(self, is_read: IsRead) -> Self {
+        Self { is_read: Some(is_read), ..self }
     }
 
     /// From now on nothing is applied; what still arrives stays with SNS or its queue.
@@ -165,6 +175,9 @@ impl Applier {
             // Another service's, perhaps: it says nothing of ours.
             return self.observed.unrouted_type(region, &announcement.record_type, self.clock.now());
         }
+        if let Says::Changed(record, _) | Says::Deleted(record, _) = read.says {
+            self.compare_key(record, announcement);
+        }
         let path = matches!(read.says, Says::Heartbeat { path: true, .. });
         self.observed.region(region, |notes| {
             notes.undecodable.push(false);
@@ -183,6 +196,16 @@ impl Applier {
                 Kind::Reload | Kind::Reset => {}
             }
         });
+    }
+
+    /// Whether a key that is read stands inside one that is not: the publisher writes it in another form.
+    fn compare_key(&self, record: RecordId, announcement: &Announcement) {
+        let Some(is_read) = self.is_read.as_ref().filter(|is_read| !is_read(record)) else { return };
+        let Announcement { record_type, key, .. } = announcement;
+        let is_meant = |meant: &Meant| self.keyring.record(record_type, &meant.key).is_some_and(is_read);
+        if let Some(meant) = key_form::meant(key).find(is_meant) {
+            self.observed.key_form(record_type, &meant.form);
+        }
     }
 
     /// Names become ids; a number stays with an unrouted announcement, since its publisher counted it.

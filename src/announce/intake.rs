@@ -48,7 +48,9 @@ impl Announcements {
         let (keyring, remembered) = (sidecar.keyring.clone(), verifier.remembered());
         let metrics = sidecar.metrics.clone();
         let (clock, observed) = (sidecar.clock.clone(), sidecar.observed.clone());
-        let applier = Applier::new(step, keyring, remembered, clock, metrics.clone(), observed, sink);
+        let read = sidecar.freshness.clone();
+        let applier = Applier::new(step, keyring, remembered, clock, metrics.clone(), observed, sink)
+            .comparing_keys(Box::new(move |record| read.is_read(record)));
         let (names, clock) = (sidecar.names.clone(), sidecar.clock.clone());
         let rejections = names.iter().map(|_| Ration::new()).collect();
         Self { path: Arc::new(Path { verifier, applier, metrics, names, clock, rejections }) }

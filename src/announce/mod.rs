@@ -26,6 +26,7 @@ pub mod heartbeat;
 pub mod http;
 pub mod intake;
 pub mod janitor;
+mod key_form;
 mod lifecycle;
 pub mod message;
 mod policy;

@@ -69,6 +69,10 @@ pub(super) fn doctor(args: DoctorArgs) -> Result<(), CommandError> {
     say(&format!("listening for {} ...", humantime::format_duration(listen)));
     if args.path.is_empty() {
         say("no --path is given, so nothing is asked of the regions: most of what can be wrong shows only then");
+    } else {
+        say(
+            "change the record of --path now, twice if you can: only then it shows whether announcements name what is read",
+        );
     }
     let order = Order { paths: args.path, headers, listen };
     let looked = process::block_on(async move { doctor::examine(config, order, Instead::default()).await });

@@ -10,7 +10,7 @@ use super::ctl::{self, Reach};
 use super::{CommandError, doctor, settings};
 use crate::cache::fill::ask;
 use crate::config::router::{Matched, Router};
-use crate::config::{Config, IdentityMode, Route, Unrouted};
+use crate::config::{Config, IdentityMode, Region, Route, Unrouted};
 use crate::request::Admitted;
 
 /// `nearside explain`
@@ -44,7 +44,13 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), CommandError> {
     let router = Router::new(&config.service);
     let matched = router.find(&args.path[..path_len]);
     let mut lines = match &matched {
-        Some(matched) => routed(matched, &args.path, path_len, &headers),
+        Some(matched) => {
+            let mut lines = routed(matched, &args.path, path_len, &headers);
+            let asked = |region: &Region| format!("{}{}", region.url.as_str().trim_end_matches('/'), args.path);
+            let asked: Vec<_> = config.service.regions.iter().map(asked).collect();
+            lines.insert(1, format!("asked at  {}", asked.join("\n          ")));
+            lines
+        }
         None => unrouted(&config, &router, &args.path[..path_len]),
     };
     if matched.is_some() {

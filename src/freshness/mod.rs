@@ -267,6 +267,11 @@ impl Freshness {
         self.records.may_have_missed(id, sent)
     }
 
+    /// Whether somebody here has read the record, and it was there.
+    pub fn is_read(&self, id: RecordId) -> bool {
+        self.records.is_read(id)
+    }
+
     /// R21: a record was served at a higher version than what had been vouched for, and nobody had announced it.
     pub fn grew(&self, growth: Growth) {
         self.records.wiring().grew(growth);

@@ -104,6 +104,11 @@ impl Records {
         }
     }
 
+    /// Whether somebody here has read the record, and it was there.
+    pub(super) fn is_read(&self, id: RecordId) -> bool {
+        self.shard(id).cell(id.hash).is_some_and(|record| record.was_present())
+    }
+
     /// R1, R2, R13, R15: an announcement arrives.
     pub(super) fn announce(&self, id: RecordId, said: Announced, now: Moment, actions: &mut Vec<Action>) {
         self.note(now);

@@ -107,6 +107,8 @@ pub struct RouteNotes {
     pub refused: Recent,
     /// With what.
     pub refused_status: u16,
+    /// Races: whether every region that answered said that there is nothing (404, 410).
+    pub absent: Recent,
     /// Headers of callers that were not forwarded when regions refused.
     pub dropped: BTreeMap<String, u64>,
     /// Good replies: whether they were too large to hold.
@@ -124,6 +126,16 @@ pub struct UnroutedType {
     pub last: Moment,
 }
 
+/// Announced keys that are not read and hold one that is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyForms {
+    /// How many announcements.
+    pub count: u64,
+    /// How they write it; `None` when each does otherwise. What stands around the key may be somebody's name as well: it is kept only
+    /// while it is the same in all.
+    pub form: Option<String>,
+}
+
 /// All that was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
@@ -133,6 +145,8 @@ pub struct Notes {
     pub routes: BTreeMap<String, RouteNotes>,
     /// By name.
     pub unrouted_types: BTreeMap<String, UnroutedType>,
+    /// By the name of a record type that a route names.
+    pub key_forms: BTreeMap<String, KeyForms>,
     /// Requests on paths that no route names, by the path of a route that they resemble.
     pub resembled: BTreeMap<String, u64>,
 }
@@ -185,6 +199,22 @@ impl Observed {
         seen.last = now;
         if !seen.regions.contains(&region) {
             seen.regions.push(region);
+        }
+    }
+
+    /// A key was announced that is not read and holds one that is. There are as many types as routes name.
+    pub fn key_form(&self, record_type: &str, form: &str) {
+        let form = form.escape_debug().to_string();
+        let form = Some(form).filter(|form| form.len() <= OBSERVED_NAME_BYTES);
+        let mut notes = self.notes();
+        match notes.key_forms.get_mut(record_type) {
+            Some(forms) => {
+                forms.count += 1;
+                forms.form = forms.form.take().filter(|known| form.as_ref() == Some(known));
+            }
+            None => {
+                notes.key_forms.insert(record_type.to_owned(), KeyForms { count: 1, form });
+            }
         }
     }
 

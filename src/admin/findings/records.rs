@@ -4,7 +4,7 @@ use super::{Check, Evidence, Finding, list};
 use crate::freshness::wiring::Wired;
 use crate::freshness::words::{RegionId, RegionSet};
 use crate::limits;
-use crate::telemetry::observed::UnroutedType;
+use crate::telemetry::observed::{KeyForms, UnroutedType};
 
 /// How alike two names are that are meant to be one, of 1.
 const ALIKE: f64 = 0.75;
@@ -61,12 +61,15 @@ fn unrouted(evidence: &Evidence<'_>, name: &str, seen: &UnroutedType) -> Option<
 fn unmatched(evidence: &Evidence<'_>, name: &str, wired: Wired) -> Option<Finding> {
     let named = RegionSet(wired.named.0 & !wired.met.0);
     let grown = wired.untold + wired.pending;
-    if named.is_empty() || grown == 0 && !wired.violated {
+    let forms = evidence.notes.key_forms.get(name);
+    if named.is_empty() || grown == 0 && !wired.violated && forms.is_none() {
         return None;
     }
-    let changed = match grown {
-        0 => "an audit saw that what is read changed".to_owned(),
-        _ => format!("{grown} that are read changed"),
+    let why = match forms {
+        Some(KeyForms { form: Some(form), count }) => format!("; {count} hold a key that is read, {form}"),
+        Some(KeyForms { form: None, count }) => format!("; {count} hold a key that is read, with more around it"),
+        None if grown == 0 => ", while an audit saw that what is read changed without an announcement".to_owned(),
+        None => format!(", while {grown} that are read changed without an announcement"),
     };
     let templates = evidence.config.service.routes.iter().flat_map(|route| {
         let records = route.records.iter().filter(|record| record.record_type == name);
@@ -77,7 +80,7 @@ fn unmatched(evidence: &Evidence<'_>, name: &str, wired: Wired) -> Option<Findin
         check: Check::KeysUnmatched,
         subject: name.to_owned(),
         saw: format!(
-            "{} announced changes of it and none of a record that is read here, while {changed} without an announcement",
+            "{} announced changes of it and none of a record that is read here{why}",
             evidence.names(named.iter())
         ),
         advice: format!(

@@ -143,6 +143,7 @@ fn of_route(notes: Option<&RouteNotes>, path: &str, look: &mut impl FnMut(Check,
     let asked = notes.filter(|notes| notes.asked > 0);
     look(Check::RouteUnmatched, path, asked.map(|notes| format!("{} requests did", notes.asked)), WITH_A_PATH);
     let good = asked.filter(|notes| !notes.no_store.is_empty());
+    look(Check::Absent, path, good.map(|_| "they do".to_owned()), WITH_A_PATH);
     look(Check::Refused, path, good.map(|_| "they do".to_owned()), WITH_A_PATH);
     look(
         Check::VersionsMissing,

@@ -4,6 +4,9 @@ use super::{Check, Evidence, Finding, list};
 use crate::config::{IdentityMode, Route};
 use crate::telemetry::observed::RouteNotes;
 
+/// Races in which every region said that there is nothing, from which on it is worth a word that none ever had something.
+const ABSENT: u32 = 8;
+
 /// Unrouted requests that resemble a route from which on its having none is worth a word.
 const BUSY: u64 = 8;
 
@@ -24,8 +27,24 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
             });
         }
         found.extend(notes.into_iter().flat_map(|notes| of_route(route, notes)));
+        found.extend(notes.and_then(|notes| absent(evidence, route, notes)));
     }
     found
+}
+
+/// Nothing was ever there: the paths are other ones than the service's.
+fn absent(evidence: &Evidence<'_>, route: &Route, notes: &RouteNotes) -> Option<Finding> {
+    let region = evidence.config.service.regions.first()?;
+    let base = region.url.as_str().trim_end_matches('/');
+    (notes.good == 0 && notes.no_store.is_empty() && notes.absent.mostly(ABSENT)).then(|| Finding {
+        check: Check::Absent,
+        subject: route.path.text.clone(),
+        saw: format!(
+            "every region answers that there is nothing, and never had anything: {} was asked for {base}{}",
+            region.name, route.path.text
+        ),
+        advice: "look at the paths in service.region's url: a prefix is missing, or there twice; or at what callers ask for".to_owned(),
+    })
 }
 
 fn of_route(route: &Route, notes: &RouteNotes) -> Vec<Finding> {

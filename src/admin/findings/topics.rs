@@ -87,6 +87,10 @@ fn is_without_heartbeats(evidence: &Evidence<'_>, id: RegionId, notes: &RegionNo
     let since =
         evidence.subscriptions.iter().find(|status| status.region == id).filter(|it| it.stage == Stage::Subscribed);
     let sight = evidence.horizon.regions.get(id.index()).copied().unwrap_or_default();
+    // They may be among what cannot be verified, which is the thing to mend first.
+    if evidence.heard.get(id.index()).is_some_and(|heard| heard.unverified.is_some()) {
+        return false;
+    }
     let silent = notes.heartbeats == 0 && sight.grade < Grade::Watermark && sight.state != Subscription::Paused;
     silent && since.is_some_and(|status| evidence.now.since(status.since) > HEARTBEAT_WAIT)
 }

@@ -112,13 +112,13 @@ pub(super) const MISTAKES: &[Mistake] = &[
             with(says, "key", json!(key))
         };
     }),
-    of("keys in another case", "keys-unmatched", ["changed without an announcement", "nearside explain"], |it| {
+    of("keys in another case", "keys-unmatched", ["in another letter case", "nearside explain"], |it| {
         it.says = |_, says| {
             let key = says["key"].as_str()?.to_uppercase();
             with(says, "key", json!(key))
         };
     }),
-    of("a route that takes the wrong segment", "keys-unmatched", ["none of a record", "`context:{view}`"], |it| {
+    of("a route that takes the wrong segment", "keys-unmatched", ["changed without", "`context:{view}`"], |it| {
         it.route[1] = r#"records = ["context:{view}"]"#.to_owned();
     }),
     of("nothing is ever announced", "unannounced", ["changes that nobody announced", "be announced once"], |it| {
@@ -126,6 +126,28 @@ pub(super) const MISTAKES: &[Mistake] = &[
         // What is not numbered leaves no hole.
         it.beats = |_, says| with(with(says, "publisher", Value::Null)?, "sequence", Value::Null);
     }),
+    // As a service has it that keeps what it stores for an hour: nothing grows, since nothing is asked for again.
+    of(
+        "keys with a suffix, all of them hits",
+        "keys-unmatched",
+        ["hold a key that is read, as `{key}/en`", "announce the key as"],
+        |it| {
+            it.set("cache.ttl", "");
+            it.set("cache.soft_ttl", "");
+            it.says = |_, says| {
+                let key = format!("{}/en", says["key"].as_str()?);
+                with(says, "key", json!(key))
+            };
+        },
+    ),
+    of(
+        "a path prefix too many in every region",
+        "absent",
+        ["/api/v1/contexts/{key}/{view}", "a prefix is missing"],
+        |it| {
+            it.urls = vec!["{}/api"; 3];
+        },
+    ),
     // Versions.
     of("replies without versions", "versions-missing", ["x-record-version is missing", "version_header"], |it| {
         it.all(|region| region.without_version = true);

@@ -173,6 +173,10 @@ impl RoutedFill<'_> {
             notes.refused_status = status.as_u16();
             self.ask.dropped.iter().for_each(|name| count_name(&mut notes.dropped, name.as_str()));
         }
+        let absent = |status: StatusCode| matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
+        if let Some(all) = replies().map(|reply| absent(reply.status)).reduce(|all, one| all && one) {
+            notes.absent.push(all);
+        }
         notes.refused.push(refusal.is_some() && with_it.is_empty());
     }
 }
