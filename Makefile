@@ -4,7 +4,7 @@
 
 # The world in one process: three regions, their topics, the sidecar; it tells the story and stays up.
 run:
-	cargo run --release --locked -- dev
+	cargo run --locked --example nearside -- dev
 
 # Everything, against the real protocols: the AWS emulator (Python 3.13) and the drop-in clients (Python, Node, curl).
 test:
@@ -20,8 +20,8 @@ test:
 # The freshness protocol under every fault, in simulated time (tests/sim), then each rule switched off. `make sim
 # SEEDS=1000000` goes on where it stopped; `make sim SEED=7` tells the story of one.
 SEEDS ?= 10000
-# Not incremental: that would cut the crate into 256 parts, each optimised alone.
-SIM := CARGO_INCREMENTAL=0 CARGO_PROFILE_TEST_OPT_LEVEL=3 cargo test --locked --features switches --test sim --
+# Not incremental: that would cut the crate into 256 parts, each optimised alone. Line tables cost a minute to write.
+SIM := CARGO_INCREMENTAL=0 CARGO_PROFILE_TEST_OPT_LEVEL=3 CARGO_PROFILE_TEST_DEBUG=0 cargo test --locked --features switches --test sim --
 sim:
 ifeq ($(origin SEED),command line)
 	$(SIM) --seed $(SEED)

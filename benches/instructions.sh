@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 command -v valgrind >/dev/null || { echo 'instructions: valgrind is not installed; they are NOT counted' >&2; exit 0; }
 
-programs=$(CARGO_INCREMENTAL=0 CARGO_PROFILE_TEST_OPT_LEVEL=3 cargo test --locked --features switches --bench hit \
+programs=$(CARGO_INCREMENTAL=0 CARGO_PROFILE_TEST_OPT_LEVEL=3 CARGO_PROFILE_TEST_DEBUG=0 cargo test --locked --features switches --bench hit \
     --bench race --bench announcements --no-run 2>&1) ||
     { echo "$programs" >&2; exit 1; }
 program() {

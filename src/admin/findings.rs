@@ -154,6 +154,14 @@ impl Check {
         }
     }
 
+    /// Whether changes may pass by what is stored although topics are alive.
+    pub const fn hides_changes(self) -> bool {
+        matches!(
+            self,
+            Self::TypeUnrouted | Self::KeysUnmatched | Self::Unannounced | Self::Undecodable | Self::TopicSwapped
+        )
+    }
+
     /// Whether stored answers may be older than they say, or older for longer, because of it.
     pub const fn touches_freshness(self) -> bool {
         !matches!(

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use super::status::Status;
 
 const LINKS: [(&str, &str); 4] = [
-    ("/readyz", "whether it answers, and how fresh: warming, fresh, degraded, draining"),
+    ("/readyz", "whether it answers, and how fresh: warming, fresh, doubtful, degraded, draining"),
     ("/status", "everything below and more, as JSON"),
     ("/metrics", "for Prometheus"),
     ("/livez", "whether the process runs"),

@@ -1,4 +1,4 @@
-//! Owns the verdict of `/readyz`: warming, fresh, degraded or draining, and why.
+//! Owns the verdict of `/readyz`: warming, fresh, doubtful, degraded or draining, and why.
 //!
 //! Before it: the horizon that the read path compares with. After it: [`super::status`] and the probe of whoever runs
 //! the container. Invariant: pure; a sidecar that serves stale data says so and is still ready, only a draining one
@@ -23,6 +23,8 @@ pub enum State {
     Warming,
     /// A region's lease holds: replies are kept in full and kept true.
     Fresh,
+    /// A lease holds, but what is announced does not seem to reach what is stored; the reasons say what does not fit.
+    Doubtful,
     /// It answers, with soft TTLs or stored replies only; the reasons say why.
     Degraded,
     /// It is about to stop: send new work elsewhere.
@@ -35,6 +37,7 @@ impl State {
         match self {
             Self::Warming => "warming",
             Self::Fresh => "fresh",
+            Self::Doubtful => "doubtful",
             Self::Degraded => "degraded",
             Self::Draining => "draining",
         }
@@ -194,14 +197,14 @@ impl Reason {
             Self::Clock(region, lag) => clock_line(name(region), *lag),
             Self::Lost(region, why, ago) => {
                 let (name, ago) = (name(region), ago.as_secs());
-                let advice = match *why {
-                    "policy" => {
-                        ": its queue's policy no longer let the topic send, and another queue takes its place; \
-                         look for who changes the policies of queues"
+                match tampered(why) {
+                    Some((what, advice)) => {
+                        format!(
+                            "{name}: the subscription was lost {ago} s ago ({why}): {what}, and another takes its place; {advice}"
+                        )
                     }
-                    _ => "",
-                };
-                format!("{name}: the subscription was lost {ago} s ago ({why}){advice}")
+                    None => format!("{name}: the subscription was lost {ago} s ago ({why})"),
+                }
             }
             Self::Paused(region) => {
                 let name = name(region);
@@ -215,6 +218,22 @@ impl Reason {
             }
             Self::AllRegionsFail => "every region fails: only stored replies are answered".to_owned(),
         }
+    }
+}
+
+/// What somebody did to a subscription or queue of ours, by the word for its loss, and what to do.
+pub(super) fn tampered(why: &str) -> Option<(&'static str, &'static str)> {
+    match why {
+        "policy" => {
+            Some(("its queue's policy no longer let the topic send", "look for who changes the policies of queues"))
+        }
+        "filter" => {
+            Some(("somebody set a filter on it", "look for who changes subscriptions: a filter keeps messages away"))
+        }
+        "raw" => {
+            Some(("somebody turned raw delivery on", "look for who changes subscriptions: raw messages are unsigned"))
+        }
+        _ => None,
     }
 }
 

@@ -222,11 +222,16 @@ impl Status {
             let lines = if finding.check.touches_freshness() { &mut reasons } else { &mut warnings };
             lines.push(finding.line());
         }
+        let is_doubted = facts.findings.iter().any(|finding| finding.check.hides_changes());
+        let state = match readiness.state {
+            State::Fresh if is_doubted => State::Doubtful,
+            state => state,
+        };
         Self {
             version: env!("CARGO_PKG_VERSION"),
             service: config.service.name.clone(),
             uptime_s: up.as_secs(),
-            state: readiness.state,
+            state,
             reasons,
             bound_s: facts.bound,
             transport: transport(&config.announcements.transport),

@@ -82,6 +82,8 @@ pub struct Applier {
     stopped: AtomicBool,
     undecodable: Ration,
     is_read: Option<IsRead>,
+    /// The regions', for the log.
+    names: Vec<String>,
 }
 
 impl Applier {
@@ -96,7 +98,13 @@ impl Applier {
         sink: ActionSink,
     ) -> Self {
         let (stopped, undecodable) = (AtomicBool::new(false), Ration::new());
-        Self { step, keyring, remembered, clock, metrics, observed, sink, stopped, undecodable, is_read: None }
+        let (is_read, names) = (None, Vec::new());
+        Self { step, keyring, remembered, clock, metrics, observed, sink, stopped, undecodable, is_read, names }
+    }
+
+    /// Calls the regions by their names in the log.
+    pub fn naming(self, names: Vec<String>) -> Self {
+        Self { names, ..self }
     }
 
     /// Looks for a key that is read in those that are not.
@@ -117,7 +125,7 @@ impl Applier {
         }
         let applied = match verified {
             Verified::Notification { message, published, message_id } => {
-                let applied = self.notification(region, &message, published, queued);
+                let applied = self.notification(region, (&message, &message_id), published, queued);
                 self.remembered.note(region, &message_id);
                 applied
             }
@@ -128,7 +136,13 @@ impl Applier {
         Ok(applied)
     }
 
-    fn notification(&self, region: RegionId, message: &str, published: Wall, queued: Option<Wall>) -> Applied {
+    fn notification(
+        &self,
+        region: RegionId,
+        (message, message_id): (&str, &str),
+        published: Wall,
+        queued: Option<Wall>,
+    ) -> Applied {
         let read = match decode(message) {
             Ok(announcement) => {
                 let read = self.read(&announcement);
@@ -141,8 +155,8 @@ impl Applier {
                     notes.undecodable_why = why.to_string();
                 });
                 if let Some(left_out) = self.undecodable.take(self.clock.now()) {
-                    let region = region.0;
-                    tracing::warn!(region, reason = %why, left_out, "a verified message is no announcement");
+                    let region = self.names.get(region.index()).map_or("?", String::as_str);
+                    tracing::warn!(region, message_id, reason = %why, left_out, "a verified message is no announcement");
                 }
                 Read { says: Says::Undecodable, numbered: None, ingested_at: None }
             }

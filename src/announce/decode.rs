@@ -32,9 +32,9 @@ pub enum Undecodable {
     /// It begins like a JSON object and is none.
     #[error("not valid JSON")]
     NotJson,
-    /// JSON with a field of the wrong type or range, or given twice.
-    #[error("a JSON field of the wrong type or range, or given twice")]
-    WrongType,
+    /// JSON with a field of the wrong type or range, or given twice; which.
+    #[error("{0} of the wrong type or range, or given twice")]
+    WrongType(&'static str),
     /// Base64 that is no Protobuf message.
     #[error("not a Protobuf message")]
     NotProtobuf,
@@ -69,6 +69,14 @@ pub fn decode(text: &str) -> Result<Announcement, Undecodable> {
     let wire = if text.starts_with('{') { json::read(text)? } else { protobuf(text)? };
     complete(wire)
 }
+
+/// The names in a JSON message that no announcement has, and so say nothing; none where it is no JSON object.
+pub fn unknown_names(text: &str) -> Vec<String> {
+    json::unknown_names(text)
+}
+
+/// What an announcement's fields are called in JSON.
+pub const FIELD_NAMES: [&str; 9] = json::NAMES;
 
 /// Proto3 JSON, as publishers send it.
 pub fn encode_json(announcement: &Announcement) -> String {

@@ -9,10 +9,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use url::Url;
 
 use super::apply::{ActionSink, Applier, Step};
 use super::certificate::fetch::Fetcher;
-use super::verify::{Verified, Verifier};
+use super::envelope::Envelope;
+use super::verify::{Rejected, Verified, Verifier};
 use super::{Intake, Receipt};
 use crate::clock::{Clock, Wall};
 use crate::freshness::words::RegionId;
@@ -30,10 +32,15 @@ struct Path {
     applier: Applier,
     metrics: Arc<Metrics>,
     names: Vec<String>,
+    /// The setting, if there is one.
+    signer: Option<String>,
     clock: Clock,
     /// Per region, since one whose endpoint is flooded must not silence the others.
     rejections: Vec<Ration>,
 }
+
+/// How much of a rejected message's own words is shown, characters.
+const SHOWN: usize = 100;
 
 impl Announcements {
     /// The path into `sidecar`'s freshness; certificates come through `fetcher`.
@@ -50,10 +57,12 @@ impl Announcements {
         let (clock, observed) = (sidecar.clock.clone(), sidecar.observed.clone());
         let read = sidecar.freshness.clone();
         let applier = Applier::new(step, keyring, remembered, clock, metrics.clone(), observed, sink)
-            .comparing_keys(Box::new(move |record| read.is_read(record)));
+            .comparing_keys(Box::new(move |record| read.is_read(record)))
+            .naming(sidecar.names.clone());
         let (names, clock) = (sidecar.names.clone(), sidecar.clock.clone());
         let rejections = names.iter().map(|_| Ration::new()).collect();
-        Self { path: Arc::new(Path { verifier, applier, metrics, names, clock, rejections }) }
+        let signer = signer.map(|url| url.origin().ascii_serialization());
+        Self { path: Arc::new(Path { verifier, applier, metrics, names, signer, clock, rejections }) }
     }
 }
 
@@ -71,8 +80,7 @@ impl Path {
             Err(rejected) => {
                 self.metrics.announcement(Some(region), rejected.word());
                 if let Some(left_out) = self.rejections[region.index()].take(self.clock.now()) {
-                    let (name, retry) = (&self.names[region.index()], rejected.retry());
-                    tracing::warn!(region = %name, why = %rejected, retry, left_out, "an announcement was rejected");
+                    self.tell(region, rejected, raw, left_out);
                 }
                 return Receipt::Unverified(rejected);
             }
@@ -86,5 +94,24 @@ impl Path {
             Ok(_) => receipt,
             Err(_) => Receipt::Retry,
         }
+    }
+
+    /// What a rejected message says of itself may come from anybody: it is cut, and shown as quoted text.
+    fn tell(&self, region: RegionId, rejected: Rejected, raw: &[u8], left_out: u64) {
+        let envelope = Envelope::parse(raw).ok();
+        let cut = |text: &str| text.chars().take(SHOWN).collect::<String>();
+        let message_id = envelope.as_ref().map(|envelope| cut(&envelope.message_id));
+        let signer = envelope.as_ref().and_then(|envelope| Url::parse(&envelope.certificate_url).ok());
+        tracing::warn!(
+            region = %self.names[region.index()],
+            why = %rejected,
+            message_id,
+            certificate_at = signer.map(|url| cut(&url.origin().ascii_serialization())),
+            insecure_sns_signer = self.signer,
+            retry = rejected.retry(),
+            left_out,
+            "an announcement was rejected; {}",
+            rejected.advice()
+        );
     }
 }

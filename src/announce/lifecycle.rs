@@ -232,6 +232,14 @@ impl Lifecycle {
         endpoint: &str,
         queue: Option<&Queue>,
     ) -> &'static str {
+        if let Some(queue) = queue {
+            tokio::time::sleep(shortened(self.pace.attest.min(limits::POLICY_FIRST))).await;
+            let is_silent = !(self.edges.speaks)(self.region);
+            if is_silent && let Ok(Look::Unfit(why)) = attest::look_at_policy(&clients.sqs, queue, &self.topic).await
+            {
+                return why;
+            }
+        }
         let mut wait = shortened(self.pace.attest.min(limits::ATTEST_FIRST));
         let mut again = Backoff::new((self.pace.attest_again, self.pace.attest));
         let mut skipped = 0;

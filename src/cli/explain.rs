@@ -84,6 +84,8 @@ fn routed(matched: &Matched<'_>, path: &str, path_len: usize, headers: &HeaderMa
         format!("shared    {}", shared(route)),
         format!("goes along  {}", names(request.headers.keys())),
     ];
+    let may = ask::goes_along(route).map(|name| name.to_string()).collect::<Vec<_>>().join(", ");
+    lines.push(format!("            (of these, where a caller sends them: {may}, accept-encoding)"));
     lines.push(format!("kept apart  by path and query, Accept, Accept-Encoding{}", keyed(route)));
     let dropped = names(dropped);
     if !dropped.is_empty() {

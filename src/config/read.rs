@@ -158,10 +158,14 @@ fn check_sections(ledger: &mut Ledger, root: &Table) {
     let known = || Section::ALL.into_iter().map(Section::path).filter(|path| !path.contains('.'));
     for (key, entry) in root.entries.iter().filter(|(key, _)| !known().any(|name| name == key.as_str())) {
         let home = schema::ALL.iter().find(|setting| setting.key == key);
-        let instead = match (nearest(key, known()), home) {
-            (Some(name), _) => format!("did you mean [{name}]?"),
-            (None, Some(setting)) => format!("did you mean {}?", setting.path()),
-            (None, None) => format!("known sections: {}", known().collect::<Vec<_>>().join(", ")),
+        let is_nested =
+            |path: &&str| path.rsplit_once('.').is_some_and(|(_, last)| last == key.trim_end_matches('s'));
+        let nested = Section::ALL.into_iter().map(Section::path).find(is_nested);
+        let instead = match (nested, nearest(key, known()), home) {
+            (Some(path @ ("service.region" | "service.route")), ..) => format!("did you mean [[{path}]]?"),
+            (_, Some(name), _) => format!("did you mean [{name}]?"),
+            (_, None, Some(setting)) => format!("did you mean {}?", setting.path()),
+            (_, None, None) => format!("known sections: {}", known().collect::<Vec<_>>().join(", ")),
         };
         let wrong = Wrong::new(format!("no section is called {}", quoted(key)), instead);
         ledger.mistakes.push(Mistake::new(entry.key_place.clone(), "", wrong));

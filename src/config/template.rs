@@ -291,9 +291,13 @@ impl RecordTemplate {
         let Some(missing) = self.names().find(|name| !path.names().any(|known| known == *name)) else {
             return Ok(());
         };
-        let instead = match nearest(missing, path.names()) {
-            Some(known) => format!("did you mean `{{{known}}}`?"),
-            None => "use a name that stands in the path".to_owned(),
+        // As other routers write names.
+        let elsewhere = [format!(":{missing}"), format!("<{missing}>")];
+        let colon = path.text.split('/').find(|segment| elsewhere.iter().any(|name| name == segment));
+        let instead = match (colon, nearest(missing, path.names())) {
+            (Some(segment), _) => format!("write `{{{missing}}}` for `{segment}` in the path"),
+            (None, Some(known)) => format!("did you mean `{{{known}}}`?"),
+            (None, None) => "use a name that stands in the path".to_owned(),
         };
         Err(Wrong::new(format!("`{{{missing}}}` does not stand in the path {}", quoted(&path.text)), instead))
     }

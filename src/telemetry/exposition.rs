@@ -30,7 +30,7 @@ const NO_REGION: &str = "none";
 pub struct Gauges {
     /// Since the process started.
     pub uptime: Duration,
-    /// `warming`, `fresh`, `degraded` or `draining`.
+    /// `warming`, `fresh`, `doubtful`, `degraded` or `draining`.
     pub readiness: &'static str,
     /// How old an answer can at most be, seconds, where watermarks tell.
     pub bound: Option<u64>,
@@ -92,7 +92,7 @@ const STATES: [Subscription; 6] = [
     Subscription::Paused,
 ];
 const GRADES: [Grade; 4] = [Grade::None, Grade::Weak, Grade::Path, Grade::Watermark];
-const READINESS: [&str; 4] = ["warming", "fresh", "degraded", "draining"];
+const READINESS: [&str; 5] = ["warming", "fresh", "doubtful", "degraded", "draining"];
 
 /// Everything, as text.
 pub(super) fn render(cells: &Arc<Cells>, gauges: &Gauges) -> String {

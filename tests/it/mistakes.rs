@@ -15,14 +15,16 @@ use nearside::app::{self, App, Instead};
 use nearside::clock::Clock;
 use nearside::config::{Config, read};
 use nearside::tasks::Tasks;
-use nearside::world::World;
+use nearside::world::{REGION_NAMES, World};
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
 
+mod account;
 pub(crate) mod service;
 mod table;
 
+use self::account::Account;
 use self::service::{Behaviour, Publishers, Service};
 use self::table::{HEALTHY, MISTAKES};
 
@@ -74,6 +76,10 @@ struct SetUp {
     headers: HeaderMap,
     /// By how much the sidecar's clock is ahead, milliseconds.
     ahead_ms: i64,
+    /// Whose policies stand before AWS.
+    account: Option<Account>,
+    /// Whether somebody takes queues their policies.
+    revokes_policies: bool,
 }
 
 impl SetUp {
@@ -103,6 +109,8 @@ impl SetUp {
             path: "/v1/contexts/acme/limits",
             headers: HeaderMap::new(),
             ahead_ms: 0,
+            account: None,
+            revokes_policies: false,
         }
     }
 
@@ -119,11 +127,10 @@ impl SetUp {
         self.behaviours.iter_mut().for_each(change);
     }
 
-    fn config(&self, world: &World, service: &Service, topics: &[String]) -> Config {
+    fn config(&self, world: &World, service: &Service, topics: &[String], endpoint: &str) -> Config {
         let mut settings = self.settings.clone();
-        let base = format!("\"{}\"", world.aws.base);
-        settings.entry("announcements.endpoint_url").or_insert(base.clone());
-        settings.entry("announcements.insecure_sns_signer").or_insert(base);
+        settings.entry("announcements.endpoint_url").or_insert(format!("\"{endpoint}\""));
+        settings.entry("announcements.insecure_sns_signer").or_insert(format!("\"{}\"", world.aws.base));
         let mut text = String::new();
         settings.iter().filter(|(_, value)| !value.is_empty()).for_each(|(name, value)| {
             writeln!(text, "{name} = {value}").unwrap();
@@ -155,7 +162,9 @@ impl Running {
         let service = Service::start(&set_up.behaviours);
         let create = |place: usize| world.aws.topics.create(&world.regions[place].name, "changes").unwrap();
         let topics: Vec<String> = (0..count).map(create).collect();
-        let config = set_up.config(&world, &service, &topics);
+        let driver = Tasks::new();
+        let endpoint = set_up.account.map(|account| account.serve(&world.aws.base, &driver));
+        let config = set_up.config(&world, &service, &topics, endpoint.as_deref().unwrap_or(&world.aws.base));
         let clock = Clock::simulated(Clock::System.wall());
         clock.step_wall(set_up.ahead_ms);
         let app = app::start_with(config.clone(), Instead { clock: clock.clone(), ..Instead::default() });
@@ -163,7 +172,6 @@ impl Running {
         let http = client();
         let published_on = set_up.publishes_on.iter().map(|place| topics[*place].clone()).collect();
         let publishers = Arc::new(Publishers::new(published_on, set_up.says, set_up.beats));
-        let driver = Tasks::new();
         let driven = drive(set_up.clone(), service, publishers, world.aws.clone(), http.clone(), app.tcp);
         let stopping = driver.stopping();
         driver.spawn("driver", async move { stopping.run_until_cancelled(driven).await });
@@ -215,12 +223,24 @@ async fn drive(
             // One that nobody reads.
             service.change(&world, "unread", &publishers);
         }
+        if set_up.revokes_policies {
+            revoke_policies(&world);
+        }
         publishers.beat(&world, set_up.behaviours.iter().map(|behaviour| behaviour.lag));
         if let Some(url) = &url {
             let _ = http.get(url).headers(set_up.headers.clone()).send().await;
         }
         tokio::time::sleep(EVERY).await;
         rounds += 1;
+    }
+}
+
+/// Leaves each queue a policy that lets nobody send, as tools do that tidy up accounts.
+fn revoke_policies(world: &nearside::world::aws::Aws) {
+    for region in REGION_NAMES {
+        for queue in world.queues.names(region, "").iter().filter_map(|name| world.queues.find(region, name)) {
+            queue.set_attributes([("Policy".to_owned(), r#"{"Statement":[]}"#.to_owned())].into());
+        }
     }
 }
 
@@ -257,7 +277,7 @@ async fn try_out(mistake: &Mistake) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn forty_mistakes_are_named_with_the_next_step_within_half_a_minute() {
+async fn fifty_mistakes_are_named_with_the_next_step_within_half_a_minute() {
     assert!(MISTAKES.len() >= 30, "{}", MISTAKES.len());
     let only = std::env::var("ONLY").unwrap_or_default();
     let tried = MISTAKES.iter().filter(|mistake| mistake.name.contains(&only)).map(try_out);

@@ -18,6 +18,7 @@ use nearside::tasks::Tasks;
 use nearside::world::World;
 use nearside::world::chaos::Latency;
 use rustix::process::Signal;
+use serde_json::Value;
 use tokio::net::TcpStream;
 
 use super::emulator::{Emulator, REGIONS};
@@ -118,6 +119,40 @@ async fn without_aws_it_starts_says_what_to_check_and_keeps_replies_for_the_soft
         label = answer.headers()["cache-status"].to_str().unwrap().to_owned();
     }
     assert!(label.starts_with("nearside; hit"), "{label}");
+    program.signal(Signal::TERM);
+    assert!(program.ended().await.success());
+}
+
+#[tokio::test]
+async fn without_credentials_status_log_and_doctor_say_so_and_where_to_get_some() {
+    let world = World::builder().records(10).start().await.unwrap();
+    let topics: Vec<TopicArn> =
+        REGIONS.iter().map(|name| format!("arn:aws:sns:{name}:123456789012:contexts").parse().unwrap()).collect();
+    let bare = |args: &[&str]| {
+        let mut command = program::command(args);
+        command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
+        command
+    };
+    // Nothing is sent to AWS: calls are not made that cannot be signed.
+    let written = settings("no-credentials", &told(&regions(&world), &topics), "[drain]\nlinger = \"0s\"\n");
+    let mut program = Program::start_by(&written, bare).await;
+    program.line(|line| line["message"].as_str().is_some_and(|text| text.contains("AWS_ACCESS_KEY_ID"))).await;
+    let is_it = |finding: &Value| {
+        finding["check"] == "access"
+            && finding["saw"].as_str().is_some_and(|saw| saw.contains("no usable credentials"))
+            && finding["advice"].as_str().is_some_and(|advice| advice.contains("a task role"))
+    };
+    let all =
+        |findings: &Value| findings.as_array().is_some_and(|all| all.iter().filter(|it| is_it(it)).count() == 3);
+    program.until("/status", |status| all(&status["findings"])).await;
+    let ready = program.json("/readyz").await;
+    assert!(ready["reasons"].to_string().contains("no usable credentials"), "{ready}");
+
+    let file = program.file();
+    let order = ["doctor", "--config", file.to_str().unwrap(), "--listen", "1s", "--json"];
+    let told = bare(&order).output().unwrap();
+    let lines: Value = serde_json::from_slice(&told.stdout).unwrap();
+    assert!(told.status.code() == Some(1) && all(&lines), "{lines:#}");
     program.signal(Signal::TERM);
     assert!(program.ended().await.success());
 }

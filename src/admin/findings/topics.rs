@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::readiness::tampered;
 use super::{Check, Evidence, Finding};
 use crate::announce::subscription::Stage;
 use crate::freshness::event::{Grade, Subscription};
@@ -11,6 +12,9 @@ use crate::telemetry::observed::RegionNotes;
 
 /// How long a subscription may be without any heartbeat: they come every 5 s.
 const HEARTBEAT_WAIT: Duration = Duration::from_secs(12);
+
+/// For how long a loss is told that is somebody's doing: it comes back sooner where they do it again.
+const LOSS_TOLD: Duration = Duration::from_secs(60);
 
 pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -95,16 +99,23 @@ fn is_without_heartbeats(evidence: &Evidence<'_>, id: RegionId, notes: &RegionNo
     silent && since.is_some_and(|status| evidence.now.since(status.since) > HEARTBEAT_WAIT)
 }
 
-/// AWS's own words, at once.
+/// AWS's own words, at once; or what somebody does to what was made.
 fn access(evidence: &Evidence<'_>, id: RegionId) -> Option<Finding> {
     let status = evidence.subscriptions.iter().find(|status| status.region == id)?;
-    let failure = status.failure.as_ref().or(status.unlooked.as_ref())?;
-    let saw = match status.stage {
-        Stage::Subscribed => format!("{} is subscribed to, but {}", status.topic, failure.saw),
-        _ => format!("{} is not subscribed to: {}", status.topic, failure.saw),
+    let (saw, advice) = match status.failure.as_ref().or(status.unlooked.as_ref()) {
+        Some(failure) => (failure.saw.clone(), failure.advice),
+        None => {
+            let lost = evidence.heard.get(id.index()).and_then(|heard| heard.lost);
+            let (_, why) = lost.filter(|(at, _)| evidence.now.since(*at) < LOSS_TOLD)?;
+            let (what, advice) = tampered(why)?;
+            (format!("the last subscription was lost: {what}"), advice)
+        }
     };
-    let advice = failure.advice.to_owned();
-    Some(Finding { check: Check::Access, subject: evidence.name(id).to_owned(), saw, advice })
+    let saw = match status.stage {
+        Stage::Subscribed => format!("{} is subscribed to, but {saw}", status.topic),
+        _ => format!("{} is not subscribed to: {saw}", status.topic),
+    };
+    Some(Finding { check: Check::Access, subject: evidence.name(id).to_owned(), saw, advice: advice.to_owned() })
 }
 
 const _: () = assert!(HEARTBEAT_WAIT.as_secs() > 2 * limits::HEARTBEAT_SLOT.as_secs());

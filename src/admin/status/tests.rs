@@ -167,6 +167,22 @@ fn regions_that_are_all_skipped_degrade_it() {
 }
 
 #[test]
+fn a_finding_by_which_changes_pass_by_what_is_stored_makes_it_doubtful_and_no_other_does() {
+    let finding = |check| Finding { check, subject: "context".into(), saw: "a".into(), advice: "b".into() };
+    for check in Check::ALL {
+        let status = status(|facts, _| facts.findings.push(finding(*check)));
+        let expected = if check.hides_changes() { State::Doubtful } else { State::Fresh };
+        assert_eq!(status.state, expected, "{check:?}");
+        assert!(status.state == State::Fresh || !status.reasons.is_empty(), "{check:?}");
+    }
+    let status = status(|facts, _| {
+        facts.findings.push(finding(Check::KeysUnmatched));
+        facts.races.iter_mut().for_each(|race| race.outlier = true);
+    });
+    assert_eq!(status.state, State::Degraded, "the worse word stands");
+}
+
+#[test]
 fn settings_that_relax_a_protection_are_listed() {
     assert_eq!(insecure(&config()), Vec::<String>::new());
     let mut config = config();

@@ -9,6 +9,7 @@ use std::fmt;
 use prost_types::Timestamp;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::{Undecodable, wire};
 
@@ -52,10 +53,17 @@ struct Written<'a> {
     signing_off: bool,
 }
 
-/// Reads one JSON object. serde's own message may quote the content, so only its class is kept.
+/// What [`Read`] reads, as it is written.
+pub(super) const NAMES: [&str; 9] =
+    ["recordType", "key", "version", "kind", "publisher", "sequence", "ingestedAt", "ingestedThrough", "signingOff"];
+
+/// The .proto file's names for those that differ.
+const ALIASES: [&str; 4] = ["record_type", "ingested_at", "ingested_through", "signing_off"];
+
+/// Reads one JSON object. serde's own message may quote the content, so only its class and the field's name are kept.
 pub(super) fn read(text: &str) -> Result<wire::Announcement, Undecodable> {
     let read: Read = serde_json::from_str(text).map_err(|error| match error.classify() {
-        serde_json::error::Category::Data => Undecodable::WrongType,
+        serde_json::error::Category::Data => Undecodable::WrongType(wrong_one(text)),
         _ => Undecodable::NotJson,
     })?;
     let kind = match read.kind {
@@ -74,6 +82,24 @@ pub(super) fn read(text: &str) -> Result<wire::Announcement, Undecodable> {
         ingested_through: read.ingested_through.map(|time| time.0),
         signing_off: read.signing_off.unwrap_or_default(),
     })
+}
+
+/// The first field that cannot be read by itself.
+fn wrong_one(text: &str) -> &'static str {
+    let all: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+    let is_wrong = |name: &&str| {
+        let alone = all.get(*name).map(|value| Map::from_iter([((*name).to_owned(), value.clone())]));
+        alone.is_some_and(|alone| serde_json::from_value::<Read>(alone.into()).is_err())
+    };
+    NAMES.into_iter().chain(ALIASES).find(is_wrong).unwrap_or("a field")
+}
+
+pub(super) fn unknown_names(text: &str) -> Vec<String> {
+    let all: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+    all.into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| !NAMES.iter().chain(&ALIASES).any(|known| known == name))
+        .collect()
 }
 
 /// Writes one JSON object: lowerCamel names, 64-bit integers as strings, defaults left out.

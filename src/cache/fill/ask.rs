@@ -165,11 +165,21 @@ pub const ALONG: [HeaderName; 3] =
 
 /// Those of them that are no part of the keys of `route`.
 fn unkeyed(route: &Route) -> impl Iterator<Item = HeaderName> {
-    let identity = match &route.identity {
-        IdentityMode::Exact(names) => &names[..],
+    ALONG.into_iter().filter(|name| !route.forward.contains(name) && !told_apart(route).contains(name))
+}
+
+/// By which headers a route's callers are told apart.
+fn told_apart(route: &Route) -> &[HeaderName] {
+    match &route.identity {
+        IdentityMode::Exact(names) => names,
         IdentityMode::Sidecar(_) => &[],
-    };
-    ALONG.into_iter().filter(move |name| !route.forward.contains(name) && !identity.contains(name))
+    }
+}
+
+/// The headers of a caller that regions get for a path of `route`; besides them `Accept-Encoding`, in our own words.
+pub fn goes_along(route: &Route) -> impl Iterator<Item = HeaderName> {
+    let named = route.forward.iter().chain(told_apart(route)).cloned();
+    std::iter::once(header::ACCEPT).chain(unkeyed(route)).chain(named)
 }
 
 /// Whether a reply is the same for all whose requests have its key: by its `Vary`, a region may give another one only for
@@ -204,12 +214,7 @@ pub fn routed_request(admitted: &Admitted, route: &Route) -> Outgoing {
             headers.append(name, value.clone());
         }
     };
-    copy(&header::ACCEPT);
-    unkeyed(route).for_each(|name| copy(&name));
-    route.forward.iter().for_each(&mut copy);
-    if let IdentityMode::Exact(names) = &route.identity {
-        names.iter().for_each(&mut copy);
-    }
+    goes_along(route).for_each(|name| copy(&name));
     // Without the header a region may choose a coding that the caller does not take.
     let codings = AcceptEncoding::of(&admitted.headers).header();
     headers.insert(header::ACCEPT_ENCODING, codings.unwrap_or(HeaderValue::from_static("identity")));

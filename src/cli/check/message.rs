@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::announce::decode::decode;
+use crate::announce::decode::{FIELD_NAMES, decode, unknown_names};
 use crate::announce::message::{Announcement, Kind, PATH_PUBLISHER};
 use crate::cli::CommandError;
 use crate::config::Config;
-use crate::config::mistake::nearest;
+use crate::config::mistake::{nearest, quoted};
 use crate::config::router::Router;
 
 /// Prints it.
@@ -17,16 +17,17 @@ use crate::config::router::Router;
 pub(super) fn explain(config: &Config, file: &Path, path: Option<&str>) -> Result<(), CommandError> {
     let unreadable = |error: std::io::Error| CommandError::Usage(format!("{}: {error}", file.display()));
     let text = std::fs::read_to_string(file).map_err(unreadable)?;
+    let unknown = unknown(&text);
     let announcement = decode(&text).map_err(|why| {
-        CommandError::Usage(format!(
-            "{}: no announcement: {why}; docs/publishing.md has messages to copy. Such a message is taken for one that \
+        CommandError::Usage(printable(&format!(
+            "{}: no announcement: {why}; {}docs/publishing.md has messages to copy. Such a message is taken for one that \
              nobody can read: what is stored on this region's word is asked for again",
-            file.display()
-        ))
+            file.display(),
+            unknown.iter().map(|line| format!("{line}; ")).collect::<String>()
+        )))
     })?;
-    // A terminal obeys control characters, and others wrote these names.
-    let printable = |text: &str| text.replace(|char: char| char.is_control(), "\u{fffd}");
-    let Said { lines, in_vain } = said(config, &announcement, path);
+    let Said { mut lines, in_vain } = said(config, &announcement, path);
+    lines.extend(unknown.into_iter().map(|line| format!("  {line}")));
     let mut out = std::io::stdout().lock();
     let print = lines.iter().try_for_each(|line| writeln!(out, "{}", printable(line)));
     print.map_err(|error| CommandError::Failed(error.to_string()))?;
@@ -34,6 +35,20 @@ pub(super) fn explain(config: &Config, file: &Path, path: Option<&str>) -> Resul
         Some(why) => Err(CommandError::Usage(printable(&why))),
         None => Ok(()),
     }
+}
+
+/// A terminal obeys control characters, and others wrote these names.
+fn printable(text: &str) -> String {
+    text.replace(|char: char| char.is_control(), "\u{fffd}")
+}
+
+/// A line for each name that says nothing.
+fn unknown(text: &str) -> Vec<String> {
+    let line = |name: String| match nearest(&name, FIELD_NAMES) {
+        Some(meant) => format!("{} is no field of an announcement: did you mean `{meant}`?", quoted(&name)),
+        None => format!("{} is no field of an announcement, and says nothing", quoted(&name)),
+    };
+    unknown_names(text).into_iter().map(line).collect()
 }
 
 /// What a message says and does; why it does nothing, if so.
@@ -189,6 +204,17 @@ mod tests {
         assert!(lines.contains("without a version") && lines.contains("without publisher and sequence"), "{lines}");
         let (_, in_vain) = told(r#"{"recordType":"context","key":"acme"}"#, Some("/v2/acme"));
         assert!(in_vain.contains("no route names /v2/acme"), "{in_vain}");
+    }
+
+    #[test]
+    fn a_field_with_a_typo_is_named_with_the_one_that_was_meant() {
+        let lines = unknown(r#"{"recordtype":"context","key":"acme","tenant":"t"}"#);
+        let wanted = [
+            "`recordtype` is no field of an announcement: did you mean `recordType`?",
+            "`tenant` is no field of an announcement, and says nothing",
+        ];
+        assert_eq!(lines, wanted);
+        assert!(unknown("CgV0aGlz").is_empty() && unknown(r#"{"record_type":"a"}"#).is_empty());
     }
 
     #[test]

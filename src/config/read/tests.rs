@@ -100,6 +100,8 @@ fn a_value_of_the_wrong_type_is_told_what_belongs_there() {
 fn an_unknown_key_or_section_is_refused_with_the_nearest_known_one() {
     for (text, instead) in [
         ("[cahce]\nttl = \"1h\"", "did you mean [cache]?"),
+        ("[[region]]\nname = \"a\"", "did you mean [[service.region]]?"),
+        ("[routes]\npath = \"/a\"", "did you mean [[service.route]]?"),
         ("[cache]\nttll = \"1h\"", "did you mean ttl?"),
         ("max_bytes = \"1GiB\"", "did you mean cache.max_bytes?"),
         ("[service]\nregions = []", "did you mean region?"),

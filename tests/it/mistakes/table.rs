@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use std::time::Duration;
 
+use super::account::Account;
 use super::{Mistake, SetUp};
 
 const NO_TOPIC: &str = "arn:aws:sns:eu-west-1:000000000000:no-such-topic";
@@ -12,6 +13,11 @@ const OF_ANOTHER: &str = "arn:aws:sns:eu-west-1:999999999999:changes";
 
 const fn of(name: &'static str, check: &'static str, says: [&'static str; 2], make: fn(&mut SetUp)) -> Mistake {
     Mistake { name, check, says, make }
+}
+
+/// An account that refuses `call` with `code`, from `after_s` seconds on.
+fn refusing(call: &'static str, code: &'static str, after_s: u64) -> Option<Account> {
+    Some(Account { refuses: (call, code), after: Duration::from_secs(after_s) })
 }
 
 /// The announcement with another value under `name`; without it where that is null.
@@ -42,6 +48,37 @@ pub(super) const MISTAKES: &[Mistake] = &[
     ),
     of("an emulator without its signer", "unverified", ["cannot be verified", "insecure_sns_signer"], |it| {
         it.set("announcements.insecure_sns_signer", "");
+    }),
+    of(
+        "a role that may not subscribe",
+        "access",
+        ["not authorized to perform: SNS:Subscribe", "sns:Subscribe"],
+        |it| {
+            it.account = refusing("Subscribe", "AuthorizationError", 0);
+        },
+    ),
+    of("a role that may not make queues", "access", ["perform: sqs:CreateQueue", "sqs:CreateQueue"], |it| {
+        it.account = refusing("CreateQueue", "AccessDeniedException", 0);
+    }),
+    of(
+        "a role that may not read its queues",
+        "access",
+        ["perform: sqs:ReceiveMessage", "sqs:ReceiveMessage"],
+        |it| {
+            it.account = refusing("ReceiveMessage", "AccessDeniedException", 0);
+        },
+    ),
+    of("a permission revoked while it runs", "access", ["perform: sqs:ReceiveMessage", "sqs:ReceiveMessage"], |it| {
+        it.account = refusing("ReceiveMessage", "AccessDeniedException", 6);
+    }),
+    of("an access key that AWS does not know", "access", ["(InvalidClientTokenId)", "give the process"], |it| {
+        it.account = refusing("Subscribe", "InvalidClientTokenId", 0);
+    }),
+    of("a session token that has expired", "access", ["(ExpiredToken)", "give the process credentials"], |it| {
+        it.account = refusing("Subscribe", "ExpiredToken", 0);
+    }),
+    of("a queue whose policy is revoked", "access", ["lost", "look for who changes the policies"], |it| {
+        it.revokes_policies = true;
     }),
     // What publishers leave out.
     of("no heartbeats", "heartbeats-missing", ["no heartbeat arrives", "nearside heartbeat"], |it| {
@@ -76,7 +113,7 @@ pub(super) const MISTAKES: &[Mistake] = &[
             it.says = |_, _| Some(json!("record acme changed"));
         },
     ),
-    of("a version that is no number", "undecodable", ["wrong type", "check --announcement"], |it| {
+    of("a version that is no number", "undecodable", ["version of the wrong type", "check --announcement"], |it| {
         it.says = |_, says| with(says, "version", json!("v7"));
     }),
     of("a kind that does not exist", "undecodable", ["are no announcements", "nearside.v1.Announcement"], |it| {
