@@ -12,7 +12,8 @@ test:
 	tests/clients/setup.sh
 	@# Mostly a matter of waiting for other languages' registries.
 	set -e; examples/publishers/setup.sh & made=$$!; cargo test --locked --no-run; wait $$made
-	cargo test --locked -- --skip faults:: --skip propagation::
+	@# One more at a time than there are cores: they wait more than they work.
+	RUST_TEST_THREADS=$$(($$(nproc) + 1)) cargo test --locked -- --skip faults:: --skip propagation::
 	@# What is measured has the machine to itself, and shows its figures.
 	cargo test --locked --test it -- faults:: propagation:: --nocapture --test-threads 1
 	$(MAKE) --no-print-directory sim

@@ -1,8 +1,7 @@
-//! The program as `make test` builds it: `cargo run --example nearside -- dev` shares its whole build with the tests.
+//! The program with the dependencies of `make test`: `cargo run --example nearside -- dev`.
 //!
-//! What only tests need of a dependency (tokio's paused clock, say) makes cargo build that dependency and all above it a
-//! second time. An example is built with the tests' features, so that a newcomer's first command leaves nothing to build
-//! again for the second.
+//! What only tests need of a dependency (tokio's paused clock, say) makes cargo build that dependency and all above it once
+//! more. An example is built with the tests' features, so that a newcomer's second command finds them built.
 
 use std::process::ExitCode;
 

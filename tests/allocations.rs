@@ -1,10 +1,12 @@
-//! What a hit takes of the allocator, from the caller's first byte to the answer's last, hyper and the runtime included.
+//! What a hit takes of the allocator, from the caller's first byte to the answer's last, hyper and the runtime included; and what a
+//! message takes that cannot be read.
 //!
 //! One thread does all of it, and counts its own allocations; the caller uses two buffers again and again. The figure is
 //! the least of several rounds: whatever else the process does now and then (a tick) only adds.
 
 use std::sync::Arc;
 
+use nearside::announce::decode::decode;
 use nearside::app::{self, Instead};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -76,4 +78,12 @@ fn a_hundred_hits_allocate_no_more_than_is_stated() {
     assert!(least.is_some_and(|least| least <= PER_HUNDRED_HITS), "{least:?} allocations in a hundred hits");
     drop(stream);
     runtime.block_on(app.stop());
+}
+
+#[test]
+fn a_message_with_a_field_of_the_wrong_type_takes_little_more_memory_than_its_text() {
+    let text = format!(r#"{{"key":"a","version":[{}0]}}"#, r#"{"":0},"#.repeat(1 << 15));
+    let used = allocation_counter::measure(|| assert!(decode(&text).is_err()));
+    println!("{} bytes at most for a message of {}", used.bytes_max, text.len());
+    assert!(used.bytes_max < 3 * text.len() as u64, "{} of {}", used.bytes_max, text.len());
 }

@@ -156,10 +156,8 @@ impl Check {
 
     /// Whether changes may pass by what is stored although topics are alive.
     pub const fn hides_changes(self) -> bool {
-        matches!(
-            self,
-            Self::TypeUnrouted | Self::KeysUnmatched | Self::Unannounced | Self::Undecodable | Self::TopicSwapped
-        )
+        // What cannot be decoded moves the epoch: what is stored is asked for again.
+        matches!(self, Self::TypeUnrouted | Self::KeysUnmatched | Self::Unannounced | Self::TopicSwapped)
     }
 
     /// Whether stored answers may be older than they say, or older for longer, because of it.

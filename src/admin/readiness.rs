@@ -81,7 +81,7 @@ pub struct Heard {
 pub struct Readiness {
     /// The verdict.
     pub state: State,
-    /// Everything that is not as it should be; with `fresh`, what does not matter yet, since one lease suffices.
+    /// Everything that is not as it should be; with `fresh` and `doubtful`, what does not matter yet, since one lease suffices.
     pub reasons: Vec<Reason>,
 }
 
@@ -98,6 +98,8 @@ pub struct Conditions<'a> {
     pub drained: RegionSet,
     /// Every region is being skipped for its failures, or drained.
     pub all_fail: bool,
+    /// Something was found by which changes pass by what is stored.
+    pub doubted: bool,
     /// In the order of the configuration; may be shorter.
     pub heard: &'a [Heard],
 }
@@ -132,7 +134,7 @@ pub fn readiness(horizon: &Horizon, now: Moment, conditions: &Conditions<'_>) ->
     } else if conditions.all_fail || conditions.topics.is_empty() {
         State::Degraded
     } else if !live.is_empty() {
-        State::Fresh
+        if conditions.doubted { State::Doubtful } else { State::Fresh }
     } else if starting() {
         State::Warming
     } else {
@@ -283,6 +285,7 @@ mod tests {
             topics: RegionSet::first(1),
             drained: RegionSet::EMPTY,
             all_fail: false,
+            doubted: false,
             heard: &[],
         }
     }

@@ -109,7 +109,7 @@ pub struct Status {
     pub service: String,
     /// Since the process started, seconds.
     pub uptime_s: u64,
-    /// `warming`, `fresh`, `degraded`, `draining`.
+    /// `warming`, `fresh`, `doubtful`, `degraded`, `draining`.
     pub state: State,
     /// Why it is not `fresh`, a line each.
     pub reasons: Vec<String>,
@@ -204,11 +204,12 @@ impl Status {
                 .map(|(id, _)| id)
                 .collect(),
             all_fail: all_fail(facts),
+            doubted: facts.findings.iter().any(|finding| finding.check.hides_changes()),
             heard: &facts.heard,
         };
         let readiness = readiness(facts.horizon, facts.now, &conditions);
         let (mut reasons, mut warnings) = (readiness.lines(&names), warnings(facts));
-        if readiness.state == State::Fresh {
+        if matches!(readiness.state, State::Fresh | State::Doubtful) {
             // What operators did is said all the same: somebody must undo it.
             let lines = |operators: bool| {
                 let reasons = readiness.reasons.iter().filter(move |it| it.is_an_operators() == operators);
@@ -222,16 +223,11 @@ impl Status {
             let lines = if finding.check.touches_freshness() { &mut reasons } else { &mut warnings };
             lines.push(finding.line());
         }
-        let is_doubted = facts.findings.iter().any(|finding| finding.check.hides_changes());
-        let state = match readiness.state {
-            State::Fresh if is_doubted => State::Doubtful,
-            state => state,
-        };
         Self {
             version: env!("CARGO_PKG_VERSION"),
             service: config.service.name.clone(),
             uptime_s: up.as_secs(),
-            state,
+            state: readiness.state,
             reasons,
             bound_s: facts.bound,
             transport: transport(&config.announcements.transport),

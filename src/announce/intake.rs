@@ -110,8 +110,7 @@ impl Path {
             insecure_sns_signer = self.signer,
             retry = rejected.retry(),
             left_out,
-            "an announcement was rejected; {}",
-            rejected.advice()
+            "an announcement was rejected"
         );
     }
 }

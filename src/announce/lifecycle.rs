@@ -232,15 +232,18 @@ impl Lifecycle {
         endpoint: &str,
         queue: Option<&Queue>,
     ) -> &'static str {
-        if let Some(queue) = queue {
-            tokio::time::sleep(shortened(self.pace.attest.min(limits::POLICY_FIRST))).await;
+        let began = self.edges.clock.now();
+        let first = shortened(self.pace.attest.min(limits::ATTEST_FIRST));
+        // Once: who takes policies away again and again shall not have queues made as fast.
+        if let Some(queue) = queue.filter(|_| self.status.borrow().losses == 0) {
+            tokio::time::sleep(first.min(shortened(limits::POLICY_FIRST))).await;
             let is_silent = !(self.edges.speaks)(self.region);
             if is_silent && let Ok(Look::Unfit(why)) = attest::look_at_policy(&clients.sqs, queue, &self.topic).await
             {
                 return why;
             }
         }
-        let mut wait = shortened(self.pace.attest.min(limits::ATTEST_FIRST));
+        let mut wait = first.saturating_sub(self.edges.clock.now().since(began));
         let mut again = Backoff::new((self.pace.attest_again, self.pace.attest));
         let mut skipped = 0;
         loop {

@@ -74,7 +74,8 @@ pub const DELETIONS: usize = 16;
 pub const VISIBILITY: Duration = Duration::from_secs(30);
 /// How long a queue keeps a message that nobody takes; by then the lease has long run out (R9).
 pub const RETENTION: Duration = Duration::from_secs(300);
-/// The first look at a queue's policy, where no heartbeat has come by then: a queue whose topic may not send is silent.
+/// The first look at a queue's policy, where no heartbeat has come by then (at most this, less jitter): a queue whose topic may
+/// not send is silent.
 pub const POLICY_FIRST: Duration = Duration::from_secs(7);
 /// The first look at a subscription's attributes after it was made: at most this, less jitter. Weak proof waits for it.
 pub const ATTEST_FIRST: Duration = Duration::from_secs(60);

@@ -126,7 +126,7 @@ impl<'a> Screen<'a> {
         self.fact("from the store", &hits.hits.to_string(), "")?;
         self.spread("latency", hits.spread)?;
         if cfg!(debug_assertions) {
-            self.line("in a debug build; a release build takes a fifth: cargo run --release -- dev")?;
+            self.line("in a debug build; a release build takes a quarter: cargo run --release -- dev")?;
         }
         Ok(())
     }

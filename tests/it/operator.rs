@@ -125,6 +125,8 @@ async fn status_and_metrics_show_what_happened_and_nothing_secret_and_logs_are_j
             heard && page["cache"]["entries"].as_u64() >= Some(1)
         })
         .await;
+    let line = program.line(|line| line["message"] == "a verified message is no announcement").await;
+    assert!(line["region"] == REGIONS[1] && line["message_id"].is_string(), "{line}");
     assert_eq!((&status["service"], &status["transport"]), (&"status".into(), &"sqs".into()));
     assert_eq!(status["totals"]["hits"], 2, "{status}");
     assert_eq!(status["totals"]["misses"], 2);

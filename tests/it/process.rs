@@ -158,6 +158,28 @@ async fn without_credentials_status_log_and_doctor_say_so_and_where_to_get_some(
 }
 
 #[tokio::test]
+async fn a_rejected_message_is_told_with_its_id_and_where_its_certificate_is_beside_the_setting() {
+    let world = World::builder().regions(1).start().await.unwrap();
+    let (region, base) = (&world.regions[0], &world.aws.base);
+    let rest = format!(
+        "[drain]\nlinger = \"0s\"\n[announcements]\nendpoint_url = \"{base}\"\ninsecure_sns_signer = \"{}\"\n",
+        nowhere()
+    );
+    let told = [(region.name.as_str(), &*region.url(), region.publisher.topic())];
+    let mut program = Program::start(&settings("misspelt", &told, &rest)).await;
+    let line = program.line(|line| line["message"] == "an announcement was rejected").await;
+    assert_eq!(
+        (&line["region"], &line["certificate_at"]),
+        (&region.name.as_str().into(), &(**base).into()),
+        "{line}"
+    );
+    assert!(line["message_id"].as_str().is_some_and(|id| id.len() == 36), "{line}");
+    assert!(line["insecure_sns_signer"].as_str().is_some_and(|it| it.starts_with("http://127.0.0.1:")), "{line}");
+    program.signal(Signal::TERM);
+    assert!(program.ended().await.success());
+}
+
+#[tokio::test]
 async fn a_second_signal_ends_it_at_once_whichever_of_the_two_they_are() {
     for (first, second) in [(Signal::TERM, Signal::TERM), (Signal::INT, Signal::TERM), (Signal::TERM, Signal::INT)] {
         let linger = format!("{SILENT}[drain]\nlinger = \"300s\"\n");

@@ -13,9 +13,6 @@ use crate::telemetry::observed::RegionNotes;
 /// How long a subscription may be without any heartbeat: they come every 5 s.
 const HEARTBEAT_WAIT: Duration = Duration::from_secs(12);
 
-/// For how long a loss is told that is somebody's doing: it comes back sooner where they do it again.
-const LOSS_TOLD: Duration = Duration::from_secs(60);
-
 pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for id in evidence.topics().iter() {
@@ -105,8 +102,7 @@ fn access(evidence: &Evidence<'_>, id: RegionId) -> Option<Finding> {
     let (saw, advice) = match status.failure.as_ref().or(status.unlooked.as_ref()) {
         Some(failure) => (failure.saw.clone(), failure.advice),
         None => {
-            let lost = evidence.heard.get(id.index()).and_then(|heard| heard.lost);
-            let (_, why) = lost.filter(|(at, _)| evidence.now.since(*at) < LOSS_TOLD)?;
+            let (_, why) = status.lost.filter(|(at, _)| evidence.now.since(*at) < limits::LOSS_SHOWN)?;
             let (what, advice) = tampered(why)?;
             (format!("the last subscription was lost: {what}"), advice)
         }

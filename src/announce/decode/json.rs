@@ -4,12 +4,14 @@
 //! numbers; enums by name or number; null is the default; unknown fields are ignored (the Protobuf guide, "ProtoJSON
 //! format").
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use prost_types::Timestamp;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use super::{Undecodable, wire};
 
@@ -84,22 +86,22 @@ pub(super) fn read(text: &str) -> Result<wire::Announcement, Undecodable> {
     })
 }
 
+/// The fields of a message as they are written. A value in memory may take many times its text, so none is made.
+type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+
 /// The first field that cannot be read by itself.
 fn wrong_one(text: &str) -> &'static str {
-    let all: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+    let all: Fields<'_> = serde_json::from_str(text).unwrap_or_default();
     let is_wrong = |name: &&str| {
-        let alone = all.get(*name).map(|value| Map::from_iter([((*name).to_owned(), value.clone())]));
-        alone.is_some_and(|alone| serde_json::from_value::<Read>(alone.into()).is_err())
+        all.get(*name).is_some_and(|value| serde_json::from_str::<Read>(&format!("{{\"{name}\":{value}}}")).is_err())
     };
     NAMES.into_iter().chain(ALIASES).find(is_wrong).unwrap_or("a field")
 }
 
 pub(super) fn unknown_names(text: &str) -> Vec<String> {
-    let all: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
-    all.into_iter()
-        .map(|(name, _)| name)
-        .filter(|name| !NAMES.iter().chain(&ALIASES).any(|known| known == name))
-        .collect()
+    let all: Fields<'_> = serde_json::from_str(text).unwrap_or_default();
+    let is_known = |name: &str| NAMES.iter().chain(&ALIASES).any(|known| *known == name);
+    all.into_keys().filter(|name| !is_known(name)).map(Cow::into_owned).collect()
 }
 
 /// Writes one JSON object: lowerCamel names, 64-bit integers as strings, defaults left out.
