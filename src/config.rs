@@ -315,6 +315,17 @@ pub struct Announcements {
     /// Relaxes scheme, host and chain of the signing certificate for exactly this origin. Refused unless
     /// `endpoint_url` is set too.
     pub insecure_sns_signer: Option<Url>,
+    /// What queues of our own are made with.
+    pub queues: Queues,
+}
+
+/// What the queues of the sqs transport are made with, besides what it needs itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Queues {
+    /// Tags, such as those by which costs are told apart: name and value.
+    pub tags: Vec<(String, String)>,
+    /// The KMS key that encrypts them: an alias that each topic's region has, or a key's id. SQS's own key without.
+    pub kms_key: Option<String>,
 }
 
 /// How messages arrive.

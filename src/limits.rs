@@ -45,6 +45,8 @@ pub const CONFIG_BYTES: u64 = MIB as u64;
 pub const NAMES_PER_PATH: usize = 8;
 /// Hosts that `listen.allowed_hosts` may name, and uids of `listen.unix_uids`.
 pub const ALLOWED_CALLERS: usize = 64;
+/// Tags that an operator may give the queues: AWS allows 50, of which Nearside sets five.
+pub const QUEUE_TAGS: usize = 40;
 /// The longest path of a Unix socket, bytes: `sun_path` less its end.
 pub const SOCKET_PATH_BYTES: usize = 107;
 /// A credentials or token file, bytes.

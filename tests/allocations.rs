@@ -85,5 +85,5 @@ fn a_message_with_a_field_of_the_wrong_type_takes_little_more_memory_than_its_te
     let text = format!(r#"{{"key":"a","version":[{}0]}}"#, r#"{"":0},"#.repeat(1 << 15));
     let used = allocation_counter::measure(|| assert!(decode(&text).is_err()));
     println!("{} bytes at most for a message of {}", used.bytes_max, text.len());
-    assert!(used.bytes_max < 3 * text.len() as u64, "{} of {}", used.bytes_max, text.len());
+    assert!(used.bytes_max < 4 * text.len() as u64, "{} of {}", used.bytes_max, text.len());
 }

@@ -164,7 +164,8 @@ impl Fault {
             Self::Denied(_) => {
                 "allow this process's role sns:Subscribe, sns:Unsubscribe, sns:GetSubscriptionAttributes and \
                  sns:ConfirmSubscription on the topic, and with sqs also sqs:CreateQueue, sqs:DeleteQueue, \
-                 sqs:GetQueueAttributes, sqs:ReceiveMessage, sqs:DeleteMessage and sqs:TagQueue on nearside-*"
+                 sqs:GetQueueAttributes, sqs:ReceiveMessage, sqs:DeleteMessage and sqs:TagQueue on nearside-*; with announcements.queue_kms_key also \
+                 kms:Decrypt on the key"
             }
             Self::Credentials(_) => {
                 "give the process credentials: a task role (ECS), a service account or pod identity (EKS), or \

@@ -18,7 +18,7 @@ use super::poll;
 use super::sqs::{self, Queue};
 use super::subscription::{Edges, Left, Pace, Stage, Status, Trouble};
 use crate::clock::Wall;
-use crate::config::TopicArn;
+use crate::config::{Queues, TopicArn};
 use crate::freshness::event::Event;
 use crate::freshness::words::RegionId;
 use crate::limits;
@@ -36,6 +36,7 @@ pub(super) struct Lifecycle {
     pub(super) region: RegionId,
     pub(super) topic: TopicArn,
     pub(super) service: String,
+    pub(super) queues: Queues,
     pub(super) pace: Pace,
     pub(super) edges: Edges,
     pub(super) stopping: CancellationToken,
@@ -139,6 +140,7 @@ impl Lifecycle {
                             name: &name,
                             topic: &self.topic,
                             service: &self.service,
+                            queues: &self.queues,
                             visibility: self.pace.visibility,
                             now: self.edges.clock.wall(),
                         };

@@ -11,7 +11,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 
 use super::aws::{Failure, Fault};
 use crate::clock::Wall;
-use crate::config::TopicArn;
+use crate::config::{Queues, TopicArn};
 use crate::limits;
 
 /// How the names of all our queues begin.
@@ -42,6 +42,7 @@ pub(super) struct Order<'a> {
     pub(super) name: &'a str,
     pub(super) topic: &'a TopicArn,
     pub(super) service: &'a str,
+    pub(super) queues: &'a Queues,
     pub(super) visibility: Duration,
     pub(super) now: Wall,
 }
@@ -51,8 +52,8 @@ pub(super) async fn create(sqs: &aws_sdk_sqs::Client, order: Order<'_>) -> Resul
     let made = sqs
         .create_queue()
         .queue_name(order.name)
-        .set_attributes(Some(attributes(order.topic, order.visibility)))
-        .set_tags(Some(tags(order.topic, order.service, order.now)))
+        .set_attributes(Some(attributes(order.topic, order.visibility, order.queues)))
+        .set_tags(Some(tags(order.topic, order.service, order.queues, order.now)))
         .send()
         .await
         .map_err(|error| Failure::of("CreateQueue", &error))?;
@@ -75,7 +76,7 @@ pub(super) async fn stated(
     Ok(answer.attributes.unwrap_or_default())
 }
 
-fn attributes(topic: &TopicArn, visibility: Duration) -> HashMap<QueueAttributeName, String> {
+fn attributes(topic: &TopicArn, visibility: Duration, queues: &Queues) -> HashMap<QueueAttributeName, String> {
     // In a queue's own policy `*` can mean this queue only; its ARN is not known before it exists.
     let policy = serde_json::json!({
         "Version": "2012-10-17",
@@ -88,18 +89,21 @@ fn attributes(topic: &TopicArn, visibility: Duration) -> HashMap<QueueAttributeN
             "Condition": {"ArnEquals": {"aws:SourceArn": topic.arn}},
         }],
     });
-    HashMap::from([
+    let mut attributes = HashMap::from([
         (QueueAttributeName::Policy, policy.to_string()),
         (QueueAttributeName::VisibilityTimeout, visibility.as_secs().to_string()),
         (QueueAttributeName::MessageRetentionPeriod, limits::RETENTION.as_secs().to_string()),
         (QueueAttributeName::ReceiveMessageWaitTimeSeconds, limits::POLL_WAIT.as_secs().to_string()),
-    ])
+    ]);
+    attributes.extend(queues.kms_key.iter().map(|key| (QueueAttributeName::KmsMasterKeyId, key.clone())));
+    attributes
 }
 
-fn tags(topic: &TopicArn, service: &str, now: Wall) -> HashMap<String, String> {
+fn tags(topic: &TopicArn, service: &str, queues: &Queues, now: Wall) -> HashMap<String, String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || " _.:/=+-@".contains(c);
     let value = |text: &str| text.chars().map(|c| if allowed(c) { c } else { '-' }).take(256).collect::<String>();
-    let mut tags = HashMap::from([
+    let mut tags: HashMap<_, _> = queues.tags.iter().cloned().collect();
+    tags.extend([
         (OURS.to_owned(), "1".to_owned()),
         (ALIVE.to_owned(), seconds(now)),
         ("service".to_owned(), value(service)),
@@ -165,8 +169,10 @@ mod tests {
 
     #[test]
     fn a_queue_takes_messages_from_its_one_topic_only() {
-        let policy: serde_json::Value =
-            serde_json::from_str(&attributes(&topic(), limits::VISIBILITY)[&QueueAttributeName::Policy]).unwrap();
+        let policy: serde_json::Value = serde_json::from_str(
+            &attributes(&topic(), limits::VISIBILITY, &Queues::default())[&QueueAttributeName::Policy],
+        )
+        .unwrap();
         let statements = policy["Statement"].as_array().unwrap();
         assert_eq!(statements.len(), 1);
         assert_eq!(statements[0]["Action"], "sqs:SendMessage");
@@ -184,7 +190,9 @@ mod tests {
 
     #[test]
     fn tags_say_whose_queue_it_is_and_when_its_process_lived() {
-        let tags = tags(&topic(), "contexts!", Wall::from_millis(1_795_240_036_425));
+        let queues = Queues { tags: vec![("team".to_owned(), "contexts".to_owned())], ..Queues::default() };
+        let tags = tags(&topic(), "contexts!", &queues, Wall::from_millis(1_795_240_036_425));
+        assert_eq!(tags["team"], "contexts");
         assert_eq!(tags[OURS], "1");
         assert_eq!(tags[ALIVE], "1795240036");
         assert_eq!(tags["service"], "contexts-");

@@ -230,6 +230,7 @@ impl Subscriptions {
                 region,
                 topic: topic.clone(),
                 service: config.service.name.clone(),
+                queues: config.announcements.queues.clone(),
                 pace,
                 edges: edges.clone(),
                 stopping: stopping.clone(),

@@ -50,10 +50,11 @@ pub fn merged(running: &Config, wanted: &Config) -> Config {
         freshness;
     *heartbeats = running.freshness.heartbeats;
     state_file.clone_from(&running.freshness.state_file);
-    let Announcements { transport, endpoint_url, insecure_sns_signer } = announcements;
+    let Announcements { transport, endpoint_url, insecure_sns_signer, queues } = announcements;
     transport.clone_from(&running.announcements.transport);
     endpoint_url.clone_from(&running.announcements.endpoint_url);
     insecure_sns_signer.clone_from(&running.announcements.insecure_sns_signer);
+    queues.clone_from(&running.announcements.queues);
     let Log { json, filter: _ } = log;
     *json = running.log.json;
     merged

@@ -15,7 +15,7 @@ use super::settings::{self as schema, Section};
 use super::tree::{self, Raw, Syntax, Table, Value};
 use super::{
     Announcements, Cache, Config, Credentials, Drain, Freshness, Heartbeats, IdentityMode, Listen, Log, PathTemplate,
-    Race, RaceMode, Region, Route, Service, Transport, UnixSocket, Unrouted, checks, files, value, variables,
+    Queues, Race, RaceMode, Region, Route, Service, Transport, UnixSocket, Unrouted, checks, files, value, variables,
 };
 use crate::limits;
 
@@ -351,7 +351,11 @@ fn announcements(ledger: &mut Ledger, root: &Table) -> Announcements {
         (2, ..) => Transport::Off,
         _ => Transport::Sqs,
     };
-    Announcements { transport, endpoint_url, insecure_sns_signer: signer }
+    let queues = Queues {
+        tags: scope.given(ledger, &schema::ANNOUNCEMENTS_QUEUE_TAGS, value::tags),
+        kms_key: scope.optional(ledger, &schema::ANNOUNCEMENTS_QUEUE_KMS_KEY, value::kms_key),
+    };
+    Announcements { transport, endpoint_url, insecure_sns_signer: signer, queues }
 }
 
 fn drain(ledger: &mut Ledger, root: &Table) -> Drain {

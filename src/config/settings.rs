@@ -131,6 +131,10 @@ pub enum Kind {
     Headers,
     /// Names of hosts, without port.
     Hosts,
+    /// Tags of AWS, each `name=value`.
+    Tags,
+    /// A key of KMS, by its alias or id.
+    KmsKey,
     /// A path with `{named}` segments.
     Path,
     /// `type:key` templates.
@@ -206,8 +210,8 @@ macro_rules! reload {
 }
 
 use Kind::{
-    Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, Mode, Path, Records, RegionName, Size,
-    Text, Topic, Uids, Url, Word,
+    Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Mode, Path, Records,
+    RegionName, Size, Tags, Text, Topic, Uids, Url, Word,
 };
 use Preset::{Is, Like, Required};
 
@@ -343,6 +347,10 @@ settings! {
         "Overrides every AWS endpoint, for an emulator; `AWS_ENDPOINT_URL` does too where this is not written.", Restart;
     ANNOUNCEMENTS_INSECURE_SNS_SIGNER = Announcements "insecure_sns_signer" Url, Is(""),
         "INSECURE: take signing certificates from this origin too; only with `endpoint_url`, for an emulator.", Restart;
+    ANNOUNCEMENTS_QUEUE_TAGS = Announcements "queue_tags" Tags, Is(""),
+        "With `sqs`: tags for the queues, such as those by which your costs are told apart.", Restart;
+    ANNOUNCEMENTS_QUEUE_KMS_KEY = Announcements "queue_kms_key" KmsKey, Is(""),
+        "With `sqs`: the KMS key that encrypts the queues; none means SQS's own.", Restart;
     ANNOUNCEMENTS_HTTP_LISTEN = Announcements "http_listen" AddressOrNone, Is(""),
         "With `http`: where SNS's posts arrive.", Restart;
     ANNOUNCEMENTS_HTTP_PUBLIC_URL = Announcements "http_public_url" Url, Is(""),

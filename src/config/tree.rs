@@ -81,7 +81,7 @@ impl Raw {
             }
             Value::Untyped(text) => match kind {
                 Kind::Flag | Kind::Count(..) => text.clone(),
-                Kind::Headers | Kind::Hosts | Kind::Records | Kind::Uids => {
+                Kind::Headers | Kind::Hosts | Kind::Records | Kind::Tags | Kind::Uids => {
                     let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
                     let plain = kind == Kind::Uids;
                     let items = words.map(|word| if plain { word.to_owned() } else { string(word) });

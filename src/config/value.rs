@@ -18,6 +18,9 @@ use super::tree::{Raw, Value};
 use super::{PathTemplate, RecordTemplate, TopicArn};
 use crate::limits;
 
+mod queue;
+pub(super) use queue::{kms_key, tags};
+
 type Read<T> = Result<T, Wrong>;
 
 /// The text of a string or a variable.
@@ -173,7 +176,16 @@ pub(super) fn url(raw: &Raw, _: Kind) -> Read<Url> {
     const INSTEAD: &str = "write http:// or https://, a host, and perhaps a port and a path, such as \
                            \"https://contexts.eu-west-1.example.com\"";
     let text = text_of(raw, INSTEAD)?;
+    if text.contains(char::is_whitespace) {
+        return Err(Wrong::new("a URL with a space", "remove it, or write it as %20"));
+    }
     let url = Url::parse(text).map_err(|error| Wrong::new(format!("not a URL: {error}"), INSTEAD))?;
+    if url.port() == Some(0) {
+        return Err(Wrong::new(
+            "port 0, where nobody can listen",
+            "write the port, or leave it out for the scheme's own",
+        ));
+    }
     if !matches!(url.scheme(), "http" | "https") {
         return Err(Wrong::new("neither an http nor an https URL", INSTEAD));
     }

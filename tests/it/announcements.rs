@@ -243,6 +243,7 @@ fn config(service: &str, topics: &[TopicArn], transport: Transport) -> Config {
             transport,
             endpoint_url: Some(Emulator::shared().url()),
             insecure_sns_signer: Some(Emulator::shared().url()),
+            queues: config::Queues::default(),
         },
         drain: config::Drain { linger: Duration::ZERO, deadline: second },
         log: config::Log { json: false, filter: "info".to_owned() },

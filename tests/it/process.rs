@@ -180,6 +180,25 @@ async fn a_rejected_message_is_told_with_its_id_and_where_its_certificate_is_bes
 }
 
 #[tokio::test]
+async fn queues_carry_the_tags_and_the_key_that_are_configured() {
+    let world = World::builder().regions(1).start().await.unwrap();
+    let (region, base) = (&world.regions[0], &world.aws.base);
+    let rest = format!(
+        "[drain]\nlinger = \"0s\"\n[announcements]\nendpoint_url = \"{base}\"\ninsecure_sns_signer = \"{base}\"\n\
+         queue_tags = [\"team=contexts\"]\nqueue_kms_key = \"alias/queues\"\n"
+    );
+    let told = [(region.name.as_str(), &*region.url(), region.publisher.topic())];
+    let mut program = Program::start(&settings("tagged", &told, &rest)).await;
+    program.until("/readyz", |page| page["state"] == "fresh").await;
+    let names = world.aws.queues.names(&region.name, "nearside-tagged-");
+    let queue = world.aws.queues.find(&region.name, &names[0]).unwrap();
+    assert_eq!((names.len(), &*queue.tags()["team"], &*queue.tags()["service"]), (1, "contexts", "tagged"));
+    assert_eq!(queue.attributes()["KmsMasterKeyId"], "alias/queues");
+    program.signal(Signal::TERM);
+    assert!(program.ended().await.success());
+}
+
+#[tokio::test]
 async fn a_second_signal_ends_it_at_once_whichever_of_the_two_they_are() {
     for (first, second) in [(Signal::TERM, Signal::TERM), (Signal::INT, Signal::TERM), (Signal::TERM, Signal::INT)] {
         let linger = format!("{SILENT}[drain]\nlinger = \"300s\"\n");

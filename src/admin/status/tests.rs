@@ -70,6 +70,7 @@ pub(in crate::admin) fn config() -> Config {
             transport: Transport::Sqs,
             endpoint_url: None,
             insecure_sns_signer: None,
+            queues: config::Queues::default(),
         },
         drain: config::Drain { linger: 5 * SECOND, deadline: 10 * SECOND },
         log: config::Log { json: true, filter: "info".to_owned() },

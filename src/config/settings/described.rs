@@ -1,8 +1,8 @@
 //! How a setting is named and described to people.
 
 use super::Kind::{
-    Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, Mode, Path, Records, RegionName, Size,
-    Text, Topic, Uids, Url, Word,
+    Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Mode, Path, Records,
+    RegionName, Size, Tags, Text, Topic, Uids, Url, Word,
 };
 use super::Preset::Is;
 use super::{ALL, Kind, Section, Setting};
@@ -57,6 +57,8 @@ impl Setting {
             Header => "the name of a header".to_owned(),
             Headers => format!("a list of at most {} headers", limits::HEADERS_PER_ROUTE),
             Hosts => "a list of hosts".to_owned(),
+            Tags => format!("a list of at most {} `name=value`", limits::QUEUE_TAGS),
+            KmsKey => "`alias/NAME`, or a key's id".to_owned(),
             Path => "a path template".to_owned(),
             Records => format!("a list of 1 to {} record templates", limits::RECORDS_PER_ROUTE),
             Filter => "a filter".to_owned(),

@@ -104,6 +104,8 @@ fn another(setting: &Setting, token: &str) -> String {
         Header => "x-other".to_owned(),
         Headers => "x-tenant,x-other".to_owned(),
         Hosts => "contexts.internal".to_owned(),
+        Tags => "team=contexts,cost-center=42".to_owned(),
+        KmsKey => "alias/queues".to_owned(),
         Path => "/v2/{key}".to_owned(),
         Records => "context:{key},tenant:{key}".to_owned(),
         Filter => "warn,nearside=debug".to_owned(),
@@ -265,7 +267,7 @@ fn tables() -> String {
         for setting in of(section) {
             let default = match setting.preset {
                 Preset::Required => "required".to_owned(),
-                Preset::Is("") if matches!(setting.kind, Headers | Hosts | Uids) => "`[]`".to_owned(),
+                Preset::Is("") if matches!(setting.kind, Headers | Hosts | Tags | Uids) => "`[]`".to_owned(),
                 Preset::Is("") if setting.may_be_none() && setting.kind != Text || setting.key == "primary" => {
                     "none".to_owned()
                 }

@@ -55,6 +55,9 @@ fn a_base_url_has_no_credentials_and_no_query_and_no_refusal_repeats_them() {
         "https://a.example/?",
         "https://a.example/#hidden",
         "ftp://hidden",
+        "http://hidden:0",
+        "https://hidden example",
+        " https://hidden",
         "hidden",
         "https://",
         "http:/hidden:x@:0/",
@@ -104,6 +107,29 @@ fn a_header_that_http_or_nearside_needs_for_itself_is_refused() {
     assert_eq!(header(&text_raw("X-Tenant"), Kind::Header).unwrap().as_str(), "x-tenant");
     let list = Raw { value: Value::List(vec![text_raw("x-a"), text_raw("X-A")]), place: Place::Default };
     assert!(headers(&list, Kind::Headers).unwrap_err().what.contains("twice"));
+}
+
+#[test]
+fn tags_are_those_that_aws_takes_and_that_are_not_ours() {
+    let tags_of =
+        |text: &str| tags(&Raw { value: Value::List(vec![text_raw(text)]), place: Place::Default }, Kind::Tags);
+    assert_eq!(tags_of("cost-center = 42").unwrap(), [("cost-center".to_owned(), "42".to_owned())]);
+    assert_eq!(tags_of("empty=").unwrap()[0].1, "");
+    for text in ["team", "=x", "aws:team=x", "alive=1", "nearside=2", "team=a;b", &format!("{}=x", "k".repeat(129))] {
+        assert!(tags_of(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_key_is_an_alias_of_ones_own_or_an_id() {
+    let key_of = |text: &str| kms_key(&text_raw(text), Kind::KmsKey);
+    for text in ["alias/queues", "alias/team/queues", "mrk-1234abcd12ab34cd56ef1234567890ab"] {
+        assert_eq!(key_of(text).unwrap(), text);
+    }
+    assert!(key_of("alias/aws/sqs").unwrap_err().instead.contains("sns.amazonaws.com"));
+    for text in ["alias/", "a/b", "arn:aws:kms:eu-west-1:123456789012:key/1", "a b"] {
+        assert!(key_of(text).is_err(), "{text}");
+    }
 }
 
 #[test]
