@@ -8,10 +8,9 @@ run:
 
 # Everything, against the real protocols: the AWS emulator (Python 3.13) and the drop-in clients (Python, Node, curl).
 test:
-	tests/emulator/setup.sh
-	tests/clients/setup.sh
 	@# Mostly a matter of waiting for other languages' registries.
-	set -e; examples/publishers/setup.sh & made=$$!; cargo test --locked --no-run; wait $$made
+	set -e; { tests/emulator/setup.sh && tests/clients/setup.sh && examples/publishers/setup.sh; } & made=$$!; \
+	    cargo test --locked --no-run; wait $$made
 	@# One more at a time than there are cores: they wait more than they work.
 	RUST_TEST_THREADS=$$(($$(nproc) + 1)) cargo test --locked -- --skip faults:: --skip propagation::
 	@# What is measured has the machine to itself, and shows its figures.
