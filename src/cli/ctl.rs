@@ -109,7 +109,7 @@ pub enum Act {
         #[command(subcommand)]
         act: AnnouncementsAct,
     },
-    /// Show the log filter, or change it until the next restart
+    /// Show the log filter, or change it until the next restart or reload
     #[command(after_help = "Examples:\n  nearside ctl log\n  nearside ctl log info,nearside::announce=debug")]
     Log {
         /// A level, or levels by module

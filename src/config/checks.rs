@@ -141,7 +141,13 @@ fn topics(ledger: &mut Ledger, config: &Config) {
 fn routes(ledger: &mut Ledger, routes: &[Route]) {
     if routes.is_empty() {
         let place = ledger.root.clone();
-        ledger.warn(place, format!("no route: every path is cached as its own headers say; {}", first_route()));
+        ledger.warn(
+            place,
+            format!(
+                "no route: no announcement keeps anything fresh, cache.unrouted says what becomes of every path; {}",
+                first_route()
+            ),
+        );
     }
     if routes.len() > limits::ROUTES {
         let place = ledger.origins.place(&schema::ROUTE_PATH, Some(limits::ROUTES));

@@ -36,7 +36,9 @@ impl Sidecar {
             Outcome::Shown(shown) if shown.line.hit => ("stale", None),
             Outcome::Shown(shown) if shown.entry.status.is_success() => ("good", Some(shown.entry.region)),
             Outcome::Shown(shown) if shown.entry.status.is_server_error() => ("worthless", Some(shown.entry.region)),
-            Outcome::Shown(shown) if shown.entry.status.as_u16() == 404 => ("absent", Some(shown.entry.region)),
+            Outcome::Shown(shown) if matches!(shown.entry.status.as_u16(), 404 | 410) => {
+                ("absent", Some(shown.entry.region))
+            }
             Outcome::Shown(shown) => ("refused", Some(shown.entry.region)),
             Outcome::Streamed { .. } => ("streamed", None),
             Outcome::BelowFloor(_) => ("too-old", None),

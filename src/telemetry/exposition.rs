@@ -269,7 +269,7 @@ fn process(page: &mut Page, gauges: &Gauges) -> fmt::Result {
         page.gauge("bound", "How old an answer can at most be", Some(&Unit::Seconds), bound as f64)?;
     }
     page.gauge("cache_entries", "Entries kept", None, gauges.cache_entries as f64)?;
-    page.gauge("cache", "Bodies, headers and keys kept", Some(&Unit::Bytes), gauges.cache_bytes as f64)?;
+    page.gauge("cache", "All that keeping the entries takes", Some(&Unit::Bytes), gauges.cache_bytes as f64)?;
     page.gauge("cache_capacity", "The most that may be kept", Some(&Unit::Bytes), gauges.cache_capacity as f64)?;
     page.gauge("connections", "Connections open to the service's listeners", None, gauges.connections as f64)?;
     page.gauge("uptime", "Since the process started", Some(&Unit::Seconds), gauges.uptime.as_secs_f64())?;

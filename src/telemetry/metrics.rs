@@ -11,7 +11,8 @@ use std::time::Duration;
 use super::counts::{Grid, Latency};
 use super::exposition::{self, Gauges};
 use super::words::{
-    ACT_OUTCOMES, ACTS, ALARMS, AUDITED, BUDGETS, EPOCHS, GOT, LABELS, LEGS, OUTCOMES, REFUSALS, RELOADS, WITHIN,
+    ACT_OUTCOMES, ALARMS, AUDITED, BUDGETS, COUNTED_ACTS, EPOCHS, GOT, LABELS, LEGS, OUTCOMES, REFUSALS, RELOADS,
+    WITHIN,
 };
 use crate::freshness::words::RegionId;
 use crate::limits;
@@ -93,7 +94,7 @@ impl Metrics {
             miss_latency: Latency::new(NETWORK_BOUNDS),
             stale: Grid::new(1, LABELS),
             refused: Grid::new(1, REFUSALS),
-            acts: Grid::new(ACT_OUTCOMES.len(), &ACTS),
+            acts: Grid::new(ACT_OUTCOMES.len(), &COUNTED_ACTS),
             fills_shared: AtomicU64::new(0),
             legs: Grid::new(regions + 1, LEGS),
             leg_latency: per_region(),

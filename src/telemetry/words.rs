@@ -40,7 +40,9 @@ pub(super) const OUTCOMES: &[&str] = &[
     "not-yet-valid",
     "overload",
     "oversized",
+    "raw",
     "unknown-signature-version",
+    "unknown-type",
     "wrong-host",
     "wrong-path",
     "wrong-topic",
@@ -85,6 +87,17 @@ pub(super) const ALARMS: &[&str] =
 /// What operators may do, in the order in which help lists it.
 pub const ACTS: [&str; 11] =
     ["purge", "refresh", "reset", "inspect", "drain", "restore", "pause", "resume", "log", "jobs", "reload"];
+
+/// What acts are counted under: their names, and `none` for whoever is turned away before anything is read.
+pub(super) const COUNTED_ACTS: [&str; 12] = {
+    let mut all = ["none"; 12];
+    let mut at = 0;
+    while at < ACTS.len() {
+        all[at] = ACTS[at];
+        at += 1;
+    }
+    all
+};
 
 /// How an operator's act may end.
 pub(super) const ACT_OUTCOMES: [&str; 3] = ["done", "refused", "denied"];
