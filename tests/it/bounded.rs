@@ -218,6 +218,8 @@ async fn in_a_container_of_64_mib_random_misses_end_nothing_and_all_are_answered
     let urls: Vec<String> = texts.iter().map(|text| format!("http://{text}")).collect();
     let told = [("a", urls[0].as_str(), ""), ("b", urls[1].as_str(), ""), ("c", urls[2].as_str(), "")];
     let settings = settings("least", &told, "[announcements]\ntransport = \"off\"\n");
+    // The load's paths, so that what it asks for is stored.
+    let settings = settings.replace("/v1/contexts/{key}", "/v1/contexts/{key}/{view}");
     let program = Program::start_by(&settings, |args| group.command(args)).await;
     let address = Address::Tcp(program.tcp);
     let loading = tokio::task::spawn_blocking(move || {
@@ -237,6 +239,7 @@ async fn in_a_container_of_64_mib_random_misses_end_nothing_and_all_are_answered
         mib(most.unwrap_or(0))
     );
     assert_eq!((kills, counted.first_failure), (0, None));
+    assert!(entries > 5_000, "the store was full all the while: {entries}");
     assert!(counted.answered > 1000 * seconds / 10, "{}", counted.answered);
     drop(program);
     let _ = regions.kill();

@@ -129,7 +129,10 @@ fn reply(report: impl serde::Serialize) -> Result<Value, Refused> {
 
 /// No arguments are as good as `{}`.
 fn arguments<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
-    let body = if body.trim_ascii().is_empty() { b"{}" } else { body };
+    let body = if body.trim_ascii().is_empty() { b"{}" } else { body.trim_ascii_start() };
+    if !body.starts_with(b"{") {
+        return Err(Refused::Malformed("the arguments are no JSON object: write {} for none".to_owned()));
+    }
     serde_json::from_slice(body)
         .map_err(|error| Refused::Malformed(format!("the arguments are not understood: {error}")))
 }

@@ -322,6 +322,7 @@ async fn bad_arguments_are_refused_with_what_is_allowed() {
         ("reset", json!({ "path": ACME }), "record, type, all"),
         ("inspect", json!({ "all": true }), "record, path"),
         ("purge", json!({ "keys": [] }), "`path`, `record`, `type`, `all`"),
+        ("purge", json!([]), "no JSON object"),
         ("drain", json!({ "region": "d" }), "the regions are: a, b, c"),
         ("drain", json!({}), "missing field `region`"),
         ("pause", json!({ "region": "a" }), "announces nothing here"),
@@ -333,7 +334,7 @@ async fn bad_arguments_are_refused_with_what_is_allowed() {
         assert!(refused.contains(allowed), "{name}: {refused}");
     }
     let metrics = &stage.world.sidecar.metrics;
-    assert_eq!((metrics.acts("purge", "refused"), metrics.acts("purge", "done")), (4, 0));
+    assert_eq!((metrics.acts("purge", "refused"), metrics.acts("purge", "done")), (5, 0));
     stage.world.stop().await;
 }
 

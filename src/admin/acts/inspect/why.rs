@@ -36,8 +36,9 @@ impl Look<'_> {
                     .to_owned(),
             ],
             Use::Fresh => {
-                let vouching = list(&self.names(self.unbroken(routed)));
-                vec![format!("confirmed: {vouching} lost no message since it was asked for, and is live")]
+                let vouching = self.names(self.unbroken(routed));
+                let are = if vouching.len() == 1 { "is" } else { "are" };
+                vec![format!("confirmed: {} lost no message since it was asked for, and {are} live", list(&vouching))]
             }
             Use::Provisional => vec!["provisional: kept for cache.soft_ttl and rechecked".to_owned()],
             Use::Doubted => vec![
