@@ -215,7 +215,7 @@ async fn an_incident_is_worked_through_under_load_and_no_request_fails() {
 async fn entries_are_explained_purged_and_refreshed(drill: &Drill) {
     drill.read_until("tenant-350", "hit; ttl=3").await;
     let said = drill.until("inspect --record context:tenant-350", "confirmed: ").await;
-    assert!(said.contains("lost no message since it was asked for, and is live"), "{said}");
+    assert!(said.contains("lost no message since it was asked for, and are live"), "{said}");
     assert!(said.contains("entry /v1/contexts/tenant-350: 200, confirmed, now fresh, version 1"), "{said}");
 
     let said = drill.ctl("purge --record context:tenant-350").await;
