@@ -12,21 +12,21 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group};
-use nearside::announce::apply::{Applied, Applier};
-use nearside::announce::certificate::fetch::Fetcher;
-use nearside::announce::decode::encode_json;
-use nearside::announce::envelope::SignatureVersion;
-use nearside::announce::intake::Announcements;
-use nearside::announce::message::{Announcement, Kind, Numbered};
-use nearside::announce::remembered::Remembered;
-use nearside::announce::signer::Signer;
-use nearside::announce::verify::Verified;
-use nearside::announce::{Intake, Receipt};
-use nearside::clock::{Clock, Wall};
-use nearside::freshness::event::{Event, Says};
-use nearside::freshness::record::Record;
-use nearside::freshness::words::{RegionId, Version};
-use nearside::serve::Sidecar;
+use nearside::aws::certificate::fetch::Fetcher;
+use nearside::aws::envelope::SignatureVersion;
+use nearside::aws::remembered::Remembered;
+use nearside::aws::verify::Verified;
+use nearside::core::lookup::Sidecar;
+use nearside::lab::signer::Signer;
+use nearside::model::ids::{RegionId, Version};
+use nearside::model::time::{Clock, Wall};
+use nearside::protocol::announcement::encode_json;
+use nearside::protocol::announcement::message::{Announcement, Kind, Numbered};
+use nearside::protocol::event::{Event, Says};
+use nearside::protocol::record::Record;
+use nearside::sidecar::announcements::apply::{Applied, Applier};
+use nearside::sidecar::announcements::intake::Announcements;
+use nearside::sidecar::announcements::{Intake, Receipt};
 
 mod live_sidecar;
 use live_sidecar::{TOPICS, config};
@@ -96,7 +96,7 @@ impl World {
     }
 }
 
-fn record(sidecar: &Sidecar, key: &str) -> Option<nearside::freshness::words::RecordId> {
+fn record(sidecar: &Sidecar, key: &str) -> Option<nearside::model::ids::RecordId> {
     sidecar.keyring.record("context", key)
 }
 
@@ -203,10 +203,10 @@ fn announcements(criterion: &mut Criterion) {
 fn parts(criterion: &mut Criterion) {
     let (envelope, text) = (envelope(Keys::Distinct, 7), text(Keys::Distinct, 7));
     criterion.bench_function("announcement: envelope parsed", |bencher| {
-        bencher.iter(|| nearside::announce::envelope::Envelope::parse(black_box(&envelope)));
+        bencher.iter(|| nearside::aws::envelope::Envelope::parse(black_box(&envelope)));
     });
     criterion.bench_function("announcement: text decoded", |bencher| {
-        bencher.iter(|| nearside::announce::decode::decode(black_box(&text)));
+        bencher.iter(|| nearside::protocol::announcement::decode(black_box(&text)));
     });
     let world = World::new(Keys::Hot);
     let id = record(&world.sidecar, "tenant-0").expect("the type is a route's");

@@ -14,11 +14,13 @@ use criterion::{Criterion, criterion_group};
 use futures_util::future::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use nearside::cache::key::{KeyBuffer, Representation};
-use nearside::freshness::standing::{self, Use};
-use nearside::request::Admitted;
-use nearside::request::plain::{Found, Plain};
-use nearside::response::{Body, respond, show, wire};
-use nearside::serve::{self, Asking, Sidecar};
+use nearside::core::answer::{respond, show};
+use nearside::core::fast_path::plain::{Found, Plain};
+use nearside::core::fast_path::write;
+use nearside::core::lookup::{self, Asking, Sidecar};
+use nearside::http::admission::Admitted;
+use nearside::http::body::Body;
+use nearside::protocol::standing::{self, Use};
 
 mod live_sidecar;
 use live_sidecar::{config, speak};
@@ -44,7 +46,7 @@ fn admitted(headers: &HeaderMap) -> Admitted {
 /// A hit as HTTP/2 has it: decided without waiting, answered in the memory of the request's headers.
 fn stored(sidecar: &Arc<Sidecar>, request: Admitted) -> Response<Body> {
     let head = request.head();
-    let shown = serve::stored(sidecar, head, &mut Asking::of(head.headers)).expect("it is stored and fresh");
+    let shown = lookup::stored(sidecar, head, &mut Asking::of(head.headers)).expect("it is stored and fresh");
     show(shown, request.headers, &sidecar.names)
 }
 
@@ -70,16 +72,16 @@ impl Connection {
     fn hit(&mut self, sidecar: &Arc<Sidecar>, bytes: &[u8]) {
         let Found::Plain(head, _) = self.plain.read(bytes, |_| true) else { unreachable!("it is plain") };
         let asking = self.asking.get_or_insert_with(|| Asking::of(head.headers));
-        let shown = serve::stored(sidecar, head, asking).expect("it is stored and fresh");
+        let shown = lookup::stored(sidecar, head, asking).expect("it is stored and fresh");
         self.out.clear();
-        black_box(wire::put(&shown, &sidecar.names, &mut self.out));
+        black_box(write::put(&shown, &sidecar.names, &mut self.out));
     }
 }
 
 fn hit(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());
-    let get = || async { respond(serve::serve(&sidecar, admitted(&headers)).await, &sidecar.names) };
+    let get = || async { respond(lookup::serve(&sidecar, admitted(&headers)).await, &sidecar.names) };
     runtime.block_on(async {
         let miss = get().await;
         assert_eq!(miss.status(), StatusCode::OK);
@@ -108,7 +110,7 @@ fn hit(criterion: &mut Criterion) {
         let mut kept = headers.clone();
         bencher.iter(|| {
             let (head, mut asking) = (request.head(), Asking::of(&request.headers));
-            let shown = serve::stored(&sidecar, head, &mut asking).expect("it is stored and fresh");
+            let shown = lookup::stored(&sidecar, head, &mut asking).expect("it is stored and fresh");
             kept = show(shown, std::mem::take(&mut kept), names).into_parts().0.headers;
         });
     });
@@ -121,7 +123,7 @@ fn parts(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());
     runtime.block_on(async {
-        serve::serve(&sidecar, admitted(&headers)).await;
+        lookup::serve(&sidecar, admitted(&headers)).await;
         sidecar.tasks.drain(Duration::from_secs(5)).await;
     });
     let mut buffer = KeyBuffer::new(sidecar.seed);
@@ -152,7 +154,7 @@ fn parts(criterion: &mut Criterion) {
 fn hits(count: usize, from_bytes: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());
-    let get = || async { respond(serve::serve(&sidecar, admitted(&headers)).await, &sidecar.names) };
+    let get = || async { respond(lookup::serve(&sidecar, admitted(&headers)).await, &sidecar.names) };
     runtime.block_on(async {
         get().await;
         sidecar.tasks.drain(Duration::from_secs(5)).await;
@@ -173,7 +175,7 @@ fn keys_or_judgements(count: usize, keys: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());
     runtime.block_on(async {
-        serve::serve(&sidecar, admitted(&headers)).await;
+        lookup::serve(&sidecar, admitted(&headers)).await;
         sidecar.tasks.drain(Duration::from_secs(5)).await;
     });
     speak(&sidecar);

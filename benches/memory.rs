@@ -31,14 +31,14 @@ use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use nearside::cache::entry::Entry;
 use nearside::cache::key::{Key, KeyBuffer, Representation, Seed};
-use nearside::clock::Clock;
-use nearside::freshness::words::{RecordId, RegionId, TypeId, Version};
-use nearside::freshness::{Freshness, Room};
-use nearside::limits;
-use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
-use nearside::request::Admitted;
-use nearside::response::respond;
-use nearside::serve::{self, Sidecar};
+use nearside::core::answer::respond;
+use nearside::core::lookup::{self, Sidecar};
+use nearside::http::admission::Admitted;
+use nearside::http::exchange::{Failure, Origin, Outgoing, Reply};
+use nearside::model::ids::{RecordId, RegionId, TypeId, Version};
+use nearside::model::time::Clock;
+use nearside::protocol::limits::FLOOR_SLOTS;
+use nearside::protocol::{Freshness, Room};
 
 #[expect(dead_code, reason = "regions that answer as the other benchmarks want it")]
 mod live_sidecar;
@@ -167,13 +167,13 @@ struct Measured {
 async fn measure(entries: usize, hits: Option<usize>) -> Measured {
     let sidecar = sidecar();
     // Tables of the process, and whatever else the first fill makes.
-    serve::serve(&sidecar, admitted(entries)).await;
+    lookup::serve(&sidecar, admitted(entries)).await;
     let (allocated, grown) = (COUNTED.allocated(), resident());
     for number in 0..entries {
         if number % 1000 == 0 {
             speak(&sidecar);
         }
-        let response = respond(serve::serve(&sidecar, admitted(number)).await, &sidecar.names);
+        let response = respond(lookup::serve(&sidecar, admitted(number)).await, &sidecar.names);
         assert_eq!(response.status(), StatusCode::OK);
     }
     while sidecar.fills.under_way() > 0 {
@@ -223,8 +223,8 @@ fn parts(entries: usize) -> [(&'static str, f64); 2] {
     };
     let keys: Vec<Key> = (0..entries).map(&mut key).collect();
     let records = counted(&mut || {
-        let settings = config(1, "").freshness;
-        let freshness = Freshness::new(&settings, 1, Room::new(limits::FLOOR_SLOTS, 0), Clock::System.now());
+        let settings = config(1, "").freshness.protocol();
+        let freshness = Freshness::new(&settings, 1, Room::new(FLOOR_SLOTS, 0), Clock::System.now());
         let id = |number: usize| RecordId { record_type: TypeId(0), hash: keys[number].as_ref().hash() };
         let pinned: Box<[_]> = (0..entries).map(|number| freshness.pin(id(number))).collect();
         Box::new((freshness, pinned))
@@ -237,7 +237,7 @@ fn parts(entries: usize) -> [(&'static str, f64); 2] {
 
 /// A request made, served from the store, its response dropped.
 fn hit(sidecar: &Arc<Sidecar>, number: usize) {
-    let outcome = serve::serve(sidecar, admitted(number)).now_or_never().expect("a hit waits for nothing");
+    let outcome = lookup::serve(sidecar, admitted(number)).now_or_never().expect("a hit waits for nothing");
     black_box(respond(outcome, &sidecar.names));
 }
 

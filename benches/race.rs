@@ -9,13 +9,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use criterion::{Criterion, criterion_group};
 use http::{HeaderValue, Method, StatusCode, header};
-use nearside::clock::Moment;
-use nearside::freshness::record::Snapshot;
-use nearside::freshness::vote::{self, Ballot, Said};
-use nearside::freshness::words::{RegionId, Version};
-use nearside::request::Admitted;
-use nearside::response::respond;
-use nearside::serve::{self, Sidecar};
+use nearside::core::answer::respond;
+use nearside::core::lookup::{self, Sidecar};
+use nearside::http::admission::Admitted;
+use nearside::model::ids::{RegionId, Version};
+use nearside::model::time::Moment;
+use nearside::protocol::record::Snapshot;
+use nearside::protocol::vote::{self, Ballot, Said};
 
 mod live_sidecar;
 use live_sidecar::{config, speak};
@@ -34,7 +34,7 @@ fn admitted(number: u64) -> Admitted {
 
 /// One miss to its end.
 async fn miss(sidecar: &Arc<Sidecar>, number: u64) {
-    let response = respond(serve::serve(sidecar, admitted(number)).await, &sidecar.names);
+    let response = respond(lookup::serve(sidecar, admitted(number)).await, &sidecar.names);
     assert_eq!(response.status(), StatusCode::OK);
     while sidecar.tasks.running().contains_key("fill") {
         tokio::task::yield_now().await;

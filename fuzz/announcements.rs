@@ -4,16 +4,17 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use nearside::announce::decode::{decode, encode_base64, encode_json};
-use nearside::announce::envelope::{Envelope, Kind};
-use nearside::announce::message::{self, Announcement};
-use nearside::limits;
+use nearside::aws::envelope::{Envelope, Kind};
+use nearside::cache::limits::ENVELOPE_BYTES;
+use nearside::protocol::announcement::message::{self, Announcement};
+use nearside::protocol::announcement::{decode, encode_base64, encode_json};
+use nearside::protocol::limits::{PUBLISHER_BYTES, RECORD_KEY_BYTES, RECORD_TYPE_BYTES};
 use serde_json::json;
 
 /// What [`Envelope::parse`] takes can be written and read again, and its text to sign can be read back in one way.
 pub(crate) fn envelope(data: &[u8]) {
     let Ok(envelope) = Envelope::parse(data) else { return };
-    assert!(data.len() <= limits::ENVELOPE_BYTES);
+    assert!(data.len() <= ENVELOPE_BYTES);
     assert_eq!(envelope.confirmation.is_some(), envelope.kind != Kind::Notification);
     let again = Envelope::parse(written(&envelope).as_bytes());
     assert!(again.as_ref() == Ok(&envelope), "{again:?}");
@@ -81,8 +82,8 @@ pub(crate) fn announcement(data: &[u8]) {
 }
 
 fn complete(announcement: &Announcement) {
-    assert!(announcement.record_type.len() <= limits::RECORD_TYPE_BYTES);
-    assert!(announcement.key.len() <= limits::RECORD_KEY_BYTES);
+    assert!(announcement.record_type.len() <= RECORD_TYPE_BYTES);
+    assert!(announcement.key.len() <= RECORD_KEY_BYTES);
     let (typed, keyed) = (!announcement.record_type.is_empty(), !announcement.key.is_empty());
     let heartbeat = matches!(announcement.kind, message::Kind::Heartbeat { .. });
     match announcement.kind {
@@ -94,7 +95,7 @@ fn complete(announcement: &Announcement) {
         message::Kind::Heartbeat { .. } => {}
     }
     if let Some(numbered) = &announcement.numbered {
-        assert!(!numbered.publisher.is_empty() && numbered.publisher.len() <= limits::PUBLISHER_BYTES);
+        assert!(!numbered.publisher.is_empty() && numbered.publisher.len() <= PUBLISHER_BYTES);
         assert!(numbered.sequence > 0 || heartbeat);
     }
 }

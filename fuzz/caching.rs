@@ -5,14 +5,14 @@ use std::io::Write;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use nearside::cache::key::{AcceptEncoding, KeyBuffer, Representation, Seed};
-use nearside::cache::policy::directives::{Asked, Said};
-use nearside::cache::policy::fields::{kept, updated, whole};
-use nearside::cache::policy::freshness::{initial_age, lifetime};
-use nearside::cache::policy::storing::{nominated, same_selection, storable};
-use nearside::clock::{Moment, Wall};
-use nearside::codec;
-use nearside::freshness::words::RegionId;
-use nearside::origin::reply::Reply;
+use nearside::cache::rfc9111::directives::{Asked, Said};
+use nearside::cache::rfc9111::fields::{kept, updated, whole};
+use nearside::cache::rfc9111::freshness::{initial_age, lifetime};
+use nearside::cache::rfc9111::storing::{nominated, same_selection, storable};
+use nearside::http::exchange::Reply;
+use nearside::model::ids::RegionId;
+use nearside::model::time::{Moment, Wall};
+use nearside::payload::digest;
 
 /// A line, and headers under it.
 struct Head<'a> {
@@ -159,10 +159,10 @@ pub(crate) fn digest(data: &[u8]) {
     let coded =
         |codings: &'static str| HeaderMap::from_iter([(header::CONTENT_ENCODING, HeaderValue::from_static(codings))]);
     let headers = coded(CODINGS[usize::from(*first) % CODINGS.len()]);
-    assert_eq!(codec::digest(&body, &headers), codec::digest(&body, &headers));
-    let plain = codec::digest(&body, &HeaderMap::new());
+    assert_eq!(digest::digest(&body, &headers), digest::digest(&body, &headers));
+    let plain = digest::digest(&body, &HeaderMap::new());
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(&body).expect("a vector takes everything");
     let gzip = Bytes::from(gzip.finish().expect("a vector takes everything"));
-    assert_eq!(codec::digest(&gzip, &coded("gzip")), plain);
+    assert_eq!(digest::digest(&gzip, &coded("gzip")), plain);
 }

@@ -9,13 +9,13 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use nearside::announce::certificate::fetch::Fetcher;
-use nearside::announce::certificate::{Admitted, Certificate, Trust};
-use nearside::announce::envelope::{Envelope, SignatureVersion};
-use nearside::announce::verify::{Verified, Verifier};
-use nearside::clock::{Clock, Wall};
+use nearside::aws::certificate::fetch::Fetcher;
+use nearside::aws::certificate::{Admitted, Certificate, Trust};
+use nearside::aws::envelope::{Envelope, SignatureVersion};
+use nearside::aws::verify::{Verified, Verifier};
 use nearside::config::{Region, TopicArn};
-use nearside::freshness::words::RegionId;
+use nearside::model::ids::RegionId;
+use nearside::model::time::{Clock, Wall};
 use url::Url;
 
 /// 2026-11-21T05:00:00Z: within the validity of the seeds' certificate.

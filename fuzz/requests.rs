@@ -17,16 +17,18 @@ use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri, Ve
 use hyper::body::Incoming;
 use nearside::cache::content::Content;
 use nearside::cache::entry::{Entry, Hold};
-use nearside::cache::policy::{Stored, end_to_end};
-use nearside::clock::{Clock, Moment, Span, Wall};
+use nearside::cache::rfc9111::{Stored, end_to_end};
 use nearside::config::Listen;
-use nearside::freshness::words::RegionId;
-use nearside::limits;
-use nearside::listener::hits::{AtOnce, Newest};
-use nearside::listener::{self, Ending, Reception, Via};
-use nearside::request::{Admitted, Door, Entered, Head, TOKEN};
-use nearside::response::{Body, CacheLine, Cookies, Outcome, Shown};
-use nearside::serve::Asking;
+use nearside::core::answer::{CacheLine, Cookies, Outcome, Shown};
+use nearside::core::fast_path::hits::{AtOnce, Newest};
+use nearside::core::lookup::Asking;
+use nearside::http::admission::{Admitted, Door, Entered, Head, TOKEN};
+use nearside::http::body::Body;
+use nearside::http::connection::{Ending, Reception, Via};
+use nearside::http::limits::{REQUEST_BODY_BYTES, REQUEST_HEADERS, REQUEST_TARGET_BYTES};
+use nearside::http::listener;
+use nearside::model::ids::RegionId;
+use nearside::model::time::{Clock, Moment, Span, Wall};
 use nearside::tasks::Tasks;
 use nearside::tasks::permits::Permits;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -82,7 +84,7 @@ fn connect(door: &Arc<Door>, seen: Arc<Seen>, piece: usize, at_once: Option<AtOn
         };
         let (raw, via) = (seen.raw.clone(), seen.via);
         let handler = move |request: Request<Incoming>, _| answer(door.clone(), seen.clone(), request);
-        listener::connection(Caller { raw, piece }, via, reception, handler).await;
+        nearside::http::connection::serve(Caller { raw, piece }, via, reception, handler).await;
         tasks.drain(Duration::from_secs(60)).await;
     });
 }
@@ -175,7 +177,7 @@ async fn answer(door: Arc<Door>, seen: Arc<Seen>, request: Request<Incoming>) ->
 fn target(admitted: &Admitted, uri: &Uri, version: Version, seen: &Seen) {
     let target = admitted.path_and_query.as_str();
     assert!(admitted.method != Method::CONNECT);
-    assert!(target.starts_with('/') && target.len() <= limits::REQUEST_TARGET_BYTES);
+    assert!(target.starts_with('/') && target.len() <= REQUEST_TARGET_BYTES);
     assert!(!target.bytes().any(|byte| byte <= b' ' || byte == 0x7f || byte == b'#'), "{target:?}");
     let rest = target.strip_prefix(admitted.path()).expect("the target begins with its path");
     assert!(!admitted.path().contains('?') && (rest.is_empty() || rest.starts_with('?')), "{target:?}");
@@ -217,7 +219,7 @@ fn fields(admitted: &Admitted, sent: &HeaderMap, seen: &Seen) {
     assert!(!headers.contains_key(&TOKEN));
     assert!(!seen.guarded || sent.get(&TOKEN).is_some_and(|token| token.as_bytes() == SECRET.as_bytes()));
     assert!(!seen.strict || !headers.contains_key("x-forwarded-for") && !headers.contains_key(header::FORWARDED));
-    assert!(headers.len() <= limits::REQUEST_HEADERS && admitted.body.len() <= limits::REQUEST_BODY_BYTES);
+    assert!(headers.len() <= REQUEST_HEADERS && admitted.body.len() <= REQUEST_BODY_BYTES);
     assert!(headers.get_all(header::COOKIE).iter().count() <= 1);
     assert!(headers.get_all(header::CONTENT_LENGTH).iter().count() <= 1);
     let framed_twice =

@@ -2,10 +2,10 @@
 
 use nearside::config::mistake::{Mistake, Place};
 use nearside::config::read::from_toml_with_origins;
-use nearside::config::router::Router;
 use nearside::config::template::is_plain;
 use nearside::config::{Config, PathTemplate, RecordTemplate, Segment, effective};
-use nearside::limits;
+use nearside::core::router::Router;
+use nearside::protocol::limits::{RECORD_KEY_BYTES, REGIONS};
 use percent_encoding::percent_decode_str;
 
 /// Two path templates, a record template and a path, a line each: a template reads back as it was written, and what it
@@ -103,7 +103,7 @@ fn told(text: &str, mistakes: &[Mistake]) {
 /// What the code behind it never checks again.
 fn usable(config: &Config) {
     let service = &config.service;
-    assert!((1..=limits::REGIONS).contains(&service.regions.len()) && config.race.primary < service.regions.len());
+    assert!((1..=REGIONS).contains(&service.regions.len()) && config.race.primary < service.regions.len());
     for (at, region) in service.regions.iter().enumerate() {
         assert!(matches!(region.url.scheme(), "http" | "https") && region.url.has_host(), "{region:?}");
         assert!(service.regions[..at].iter().all(|other| other.name != region.name), "{region:?}");
@@ -133,7 +133,7 @@ fn routed(config: &Config) {
             .collect();
         let path = format!("/{}", written.join("/"));
         let Some(found) = router.find(&path) else {
-            assert!(path.len() + 16 > limits::RECORD_KEY_BYTES / 2, "{path} is unrouted");
+            assert!(path.len() + 16 > RECORD_KEY_BYTES / 2, "{path} is unrouted");
             continue;
         };
         assert!(found.place <= at && found.route.path.matches(&path).is_some());

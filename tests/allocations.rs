@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use nearside::announce::decode::decode;
 use nearside::app::{self, Instead};
+use nearside::protocol::announcement::decode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

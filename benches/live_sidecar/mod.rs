@@ -9,17 +9,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use nearside::bodies::ByteBudget;
 use nearside::cache::capacity::Memory;
 use nearside::cache::key::Seed;
-use nearside::clock::Clock;
-use nearside::config::Config;
-use nearside::config::read;
-use nearside::freshness::event::{Event, Says};
-use nearside::freshness::words::{RegionId, Version};
-use nearside::limits;
-use nearside::origin::reply::{Failure, Origin, Outgoing, Reply};
-use nearside::serve::{Parts, Sidecar};
+use nearside::config::{Config, read};
+use nearside::core::lookup::{Parts, Sidecar};
+use nearside::http::bodies::ByteBudget;
+use nearside::http::exchange::{Failure, Origin, Outgoing, Reply};
+use nearside::http::limits::BODIES_BYTES;
+use nearside::model::ids::{RegionId, Version};
+use nearside::model::time::Clock;
+use nearside::protocol::event::{Event, Says};
+use nearside::protocol::limits::FLOOR_SLOTS;
 use nearside::tasks::Tasks;
 
 /// The regions' topics, of the first region first.
@@ -94,8 +94,8 @@ pub(crate) fn sidecar(config: Config) -> Arc<Sidecar> {
 /// The same over other regions.
 pub(crate) fn over(config: Config, origin: Arc<dyn Origin>) -> Arc<Sidecar> {
     let clock = Clock::System;
-    let (seed, floor_slots, memory) = (Seed::fixed(7), limits::FLOOR_SLOTS, Memory::AMPLE);
-    let bodies = ByteBudget::new(limits::BODIES_BYTES);
+    let (seed, floor_slots, memory) = (Seed::fixed(7), FLOOR_SLOTS, Memory::AMPLE);
+    let bodies = ByteBudget::new(BODIES_BYTES);
     let parts = Parts { clock, origin, tasks: Tasks::new(), seed, floor_slots, memory, bodies };
     let sidecar = Sidecar::new(config, parts).expect("there are no credentials to read");
     go_live(&sidecar);

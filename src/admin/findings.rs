@@ -8,12 +8,12 @@
 use serde::Serialize;
 
 use super::readiness::Heard;
-use crate::announce::subscription::Status as SubscriptionStatus;
-use crate::clock::Moment;
 use crate::config::{Config, Transport};
-use crate::freshness::horizon::Horizon;
-use crate::freshness::wiring::Wired;
-use crate::freshness::words::{RegionId, RegionSet};
+use crate::model::ids::{RegionId, RegionSet};
+use crate::model::time::Moment;
+use crate::protocol::horizon::Horizon;
+use crate::protocol::wiring::Wired;
+use crate::sidecar::announcements::subscription::Status as SubscriptionStatus;
 use crate::telemetry::observed::Notes;
 
 mod records;

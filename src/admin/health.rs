@@ -8,8 +8,8 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::clock::{Clock, Moment};
-use crate::limits::PROBE_BYTES;
+use crate::admin::limits::PROBE_BYTES;
+use crate::model::time::{Clock, Moment};
 
 /// Why the sidecar is not healthy. A retry helps: a starting one becomes ready, a draining one does not.
 #[derive(Debug, thiserror::Error)]

@@ -23,8 +23,8 @@ use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Listen;
-use crate::limits;
-use crate::request::site::is_cross_site;
+use crate::http::limits::{HEADER_WAIT, REQUEST_HEAD_BYTES, REQUEST_HEADERS};
+use crate::http::site::is_cross_site;
 use crate::tasks::Tasks;
 use crate::telemetry::exposition;
 use crate::telemetry::metrics::Metrics;
@@ -35,6 +35,7 @@ pub mod findings;
 pub mod health;
 pub mod host;
 mod index;
+pub mod limits;
 mod problem;
 pub mod readiness;
 pub mod status;
@@ -162,9 +163,9 @@ async fn connection(
     let service = TowerToHyperService::new(router(pages, reached));
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(limits::HEADER_WAIT)
-        .max_headers(limits::REQUEST_HEADERS)
-        .max_buf_size(limits::REQUEST_HEAD_BYTES);
+        .header_read_timeout(HEADER_WAIT)
+        .max_headers(REQUEST_HEADERS)
+        .max_buf_size(REQUEST_HEAD_BYTES);
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::acts::Refused;
 use super::acts::access::Denied;
-use crate::request::Refusal;
+use crate::http::admission::Refusal;
 
 /// Why nothing was done, and what to do about it.
 #[derive(Debug)]

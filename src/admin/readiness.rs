@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::announce::verify::Rejected;
-use crate::clock::Moment;
-use crate::freshness::event::Subscription;
-use crate::freshness::horizon::{Horizon, Sight};
-use crate::freshness::words::{Epoch, RegionId, RegionSet};
-use crate::limits;
+use crate::admin::limits;
+use crate::aws::verify::Rejected;
+use crate::model::ids::{Epoch, RegionId, RegionSet};
+use crate::model::time::Moment;
+use crate::protocol::event::Subscription;
+use crate::protocol::horizon::{Horizon, Sight};
 
 /// How far the sidecar can be relied on to be fresh. Only [`State::Draining`] is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -68,7 +68,7 @@ pub enum Reason {
 /// What has lately come from a region's topic, or keeps it from coming.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
-    /// Receipt less SNS `Timestamp`, milliseconds ([`crate::freshness::arrivals::Arrived`]).
+    /// Receipt less SNS `Timestamp`, milliseconds ([`crate::protocol::arrivals::Arrived`]).
     pub lag_ms: Option<i64>,
     /// Why the last message could not be verified, until one can be.
     pub unverified: Option<Rejected>,
@@ -257,8 +257,8 @@ fn clock_line(name: &str, lag_ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::announce::certificate::fetch::Unfetched;
-    use crate::freshness::event::Grade;
+    use crate::aws::certificate::fetch::Unfetched;
+    use crate::protocol::event::Grade;
 
     const NOW: Moment = Moment::from_nanos(1_000_000_000_000);
     const SECOND: Duration = Duration::from_secs(1);

@@ -12,10 +12,10 @@ use url::Url;
 use super::audit::AuditStatus;
 use super::findings::{Check, Finding};
 use super::readiness::{Conditions, Heard, State, lapsed, proof_age, readiness};
-use crate::clock::{Moment, Wall};
 use crate::config::{Config, Region, Transport};
-use crate::freshness::horizon::Horizon;
-use crate::freshness::words::{RegionId, RegionSet};
+use crate::model::ids::{RegionId, RegionSet};
+use crate::model::time::{Moment, Wall};
+use crate::protocol::horizon::Horizon;
 use crate::telemetry::exposition::{Gauges, RegionGauges};
 use crate::telemetry::metrics::{Metrics, Totals};
 
@@ -71,7 +71,7 @@ pub struct Facts<'a> {
     pub tasks: BTreeMap<&'static str, usize>,
     /// The counters.
     pub metrics: &'a Metrics,
-    /// Whole seconds, where watermarks tell ([`crate::freshness::standing`]).
+    /// Whole seconds, where watermarks tell ([`crate::protocol::standing`]).
     pub bound: Option<u64>,
     /// What audits have found.
     pub audit: AuditStatus,

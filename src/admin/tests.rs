@@ -8,7 +8,7 @@ use super::*;
 use crate::admin::acts::access::Access;
 use crate::admin::status::RaceHealth;
 use crate::config;
-use crate::serve::scripted::{Act, World, shows};
+use crate::core::scripted::{Act, World, shows};
 
 struct Port {
     address: SocketAddr,
@@ -18,7 +18,8 @@ struct Port {
 /// The admin port over a fixed status.
 async fn port(change: impl FnOnce(&mut status::Facts<'_>, &Metrics)) -> Port {
     let tasks = Tasks::new();
-    let listener = crate::listener::bind_tcp("127.0.0.1:0".parse().unwrap(), "admin.listen", "admin.listen").unwrap();
+    let listener =
+        crate::http::listener::bind_tcp("127.0.0.1:0".parse().unwrap(), "admin.listen", "admin.listen").unwrap();
     let address = listener.local_addr().unwrap();
     let status = status::tests::status(change);
     let metrics = Arc::new(Metrics::new(&["eu-west-1".to_owned(), "us-east-1".to_owned()]));
@@ -153,7 +154,7 @@ async fn other_methods_and_paths_are_refused() {
 
 #[tokio::test]
 async fn a_head_that_is_too_large_is_refused_and_the_connection_closed() {
-    let padding = "x".repeat(2 * limits::REQUEST_HEAD_BYTES);
+    let padding = "x".repeat(2 * REQUEST_HEAD_BYTES);
     let stream = TcpStream::connect(port(|_, _| {}).await.address).await.unwrap();
     let (mut read, mut write) = stream.into_split();
     // The refusal may come, and the connection go, before all is written.
@@ -169,8 +170,8 @@ async fn a_silent_connection_is_closed_when_the_header_wait_is_over() {
     let port = port(|_, _| {}).await;
     let started = tokio::time::Instant::now();
     port.say("").await;
-    assert!(started.elapsed() >= limits::HEADER_WAIT, "{:?}", started.elapsed());
-    assert!(started.elapsed() < 2 * limits::HEADER_WAIT, "{:?}", started.elapsed());
+    assert!(started.elapsed() >= HEADER_WAIT, "{:?}", started.elapsed());
+    assert!(started.elapsed() < 2 * HEADER_WAIT, "{:?}", started.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,7 +183,7 @@ async fn connections_beyond_the_bound_wait_until_others_end() {
     }
     let started = tokio::time::Instant::now();
     assert!(port.get("/livez").await.starts_with("HTTP/1.1 200 "));
-    assert!(started.elapsed() >= limits::HEADER_WAIT, "it waited for a place: {:?}", started.elapsed());
+    assert!(started.elapsed() >= HEADER_WAIT, "it waited for a place: {:?}", started.elapsed());
     drop(silent);
 }
 

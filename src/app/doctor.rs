@@ -6,13 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
-use super::{Instead, StartError, build, findings, process, subscribe};
+use super::{Instead, StartError, Topics, build, findings, process, subscribe};
 use crate::admin::findings::Evidence;
 use crate::admin::findings::report::{Line, report};
 use crate::cache::capacity::Memory;
 use crate::config::{Config, Transport};
-use crate::request::Admitted;
-use crate::serve::{self, Sidecar};
+use crate::core::lookup::{self, Sidecar};
+use crate::http::admission::Admitted;
+use crate::sidecar::announcements::subscription::Subscriptions;
 
 /// What is to be looked at.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +37,8 @@ pub async fn examine(config: Config, order: Order, instead: Instead) -> Result<V
     // SNS posts to one endpoint, a running sidecar's: a doctor who subscribed it and let go of it would take its topic away.
     let subscribes = !is_posted_to(&config);
     let (sidecar, _) = build(config, &instead, Memory::of_the_machine())?;
-    let started = if subscribes { subscribe(&sidecar, instead.pace.unwrap_or_default()) } else { Ok(()) };
+    let topics = Topics::default();
+    let started = if subscribes { subscribe(&sidecar, &topics, instead.pace.unwrap_or_default()) } else { Ok(()) };
     if started.is_ok() {
         tokio::select! {
             () = look(&sidecar, &order) => {}
@@ -44,9 +46,11 @@ pub async fn examine(config: Config, order: Order, instead: Instead) -> Result<V
             Ok(()) = process::told_to_stop() => {}
         }
     }
-    let lines = findings::with_evidence(&sidecar, sidecar.clock.now(), |evidence: &Evidence<'_>| report(evidence));
+    let subscriptions = topics.get().map(Subscriptions::status).unwrap_or_default();
+    let now = sidecar.clock.now();
+    let lines = findings::with_evidence(&sidecar, &subscriptions, now, |evidence: &Evidence<'_>| report(evidence));
     let deadline = sidecar.config.drain.deadline;
-    if let Some(subscriptions) = sidecar.subscriptions.get() {
+    if let Some(subscriptions) = topics.get() {
         let left = subscriptions.shutdown(deadline).await;
         for left in left {
             tracing::warn!(
@@ -79,7 +83,7 @@ async fn ask(sidecar: &Arc<Sidecar>, path: &str, headers: &HeaderMap) {
     let path_len = path.find('?').unwrap_or(path.len());
     let admitted =
         Admitted { method: Method::GET, path_and_query: path.to_owned(), path_len, headers, body: Bytes::new() };
-    drop(serve::serve(sidecar, admitted).await);
+    drop(lookup::serve(sidecar, admitted).await);
 }
 
 /// Whether SNS posts to this configuration's sidecars: what comes from topics then shows in theirs alone.

@@ -4,24 +4,28 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::overview;
+use super::{Topics, overview};
 use crate::admin::findings::{self, Check, Evidence, Finding};
-use crate::announce::subscription::Subscriptions;
-use crate::clock::Moment;
-use crate::serve::Sidecar;
+use crate::core::lookup::Sidecar;
+use crate::model::time::Moment;
+use crate::sidecar::announcements::subscription::{Status, Subscriptions};
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// What does not fit now.
-pub(super) fn of(sidecar: &Sidecar, now: Moment) -> Vec<Finding> {
-    with_evidence(sidecar, now, findings::findings)
+pub(super) fn of(sidecar: &Sidecar, subscriptions: &[Status], now: Moment) -> Vec<Finding> {
+    with_evidence(sidecar, subscriptions, now, findings::findings)
 }
 
 /// Gathers what findings are made from, for `judge`.
-pub(super) fn with_evidence<T>(sidecar: &Sidecar, now: Moment, judge: impl FnOnce(&Evidence<'_>) -> T) -> T {
+pub(super) fn with_evidence<T>(
+    sidecar: &Sidecar,
+    subscriptions: &[Status],
+    now: Moment,
+    judge: impl FnOnce(&Evidence<'_>) -> T,
+) -> T {
     let notes = sidecar.observed.seen();
-    let subscriptions = sidecar.subscriptions.get().map(Subscriptions::status).unwrap_or_default();
     let known = sidecar.freshness.wired(now);
     let records = sidecar.config.service.routes.iter().flat_map(|route| &route.records);
     let mut types: Vec<_> = records.map(|record| record.record_type.clone()).collect();
@@ -36,21 +40,23 @@ pub(super) fn with_evidence<T>(sidecar: &Sidecar, now: Moment, judge: impl FnOnc
         config: &sidecar.config,
         notes: &notes,
         horizon: &sidecar.freshness.horizon(),
-        heard: &overview::heard(sidecar, now),
-        subscriptions: &subscriptions,
+        heard: &overview::heard(sidecar, subscriptions, now),
+        subscriptions,
         types: &types,
         now,
     })
 }
 
 /// Logs what is found, once each, and that it is over, until the process stops.
-pub(super) fn start(sidecar: &Arc<Sidecar>) {
+pub(super) fn start(sidecar: &Arc<Sidecar>, topics: &Topics) {
+    let topics = topics.clone();
     let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
     let looks = async move {
         let mut told: HashSet<(Check, String)> = HashSet::new();
         loop {
             tokio::time::sleep(EVERY).await;
-            tell(&of(&own.newest(), own.clock.now()), &mut told);
+            let subscriptions = topics.get().map(Subscriptions::status).unwrap_or_default();
+            tell(&of(&own.newest(), &subscriptions, own.clock.now()), &mut told);
         }
     };
     sidecar.tasks.spawn("findings", async move {

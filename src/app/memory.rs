@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use crate::freshness::event::Event;
-use crate::freshness::words::RegionId;
-use crate::limits;
-use crate::serve::Sidecar;
+use crate::config::limits::TOKEN_BYTES;
+use crate::core::lookup::Sidecar;
+use crate::model::ids::RegionId;
+use crate::protocol::event::Event;
+use crate::protocol::limits::REGIONS;
 
 /// Tells freshness what an earlier process saw.
 pub(super) fn recall(sidecar: &Sidecar) {
@@ -25,11 +26,9 @@ pub(super) fn recall(sidecar: &Sidecar) {
     }
 }
 
-/// Notes that `region` sends heartbeats.
-pub(super) fn note(sidecar: &Sidecar, region: RegionId) {
-    let Some(file) = &sidecar.config.freshness.state_file else { return };
-    let Some(topic) = &sidecar.config.service.regions[region.index()].topic else { return };
-    if let Err(error) = remember(file, &topic.arn) {
+/// Notes in `file` that the region of `topic` sends heartbeats.
+pub(super) fn note(file: &Path, topic: &str) {
+    if let Err(error) = remember(file, topic) {
         tracing::warn!(file = %file.display(), %error, "freshness.state_file could not be written");
     }
 }
@@ -51,9 +50,9 @@ fn remember(file: &Path, topic: &str) -> std::io::Result<()> {
 
 /// One topic ARN a line.
 fn read(file: &Path) -> BTreeSet<String> {
-    let bounded = std::fs::metadata(file).is_ok_and(|meta| meta.len() <= limits::TOKEN_BYTES);
+    let bounded = std::fs::metadata(file).is_ok_and(|meta| meta.len() <= TOKEN_BYTES);
     let text = if bounded { std::fs::read_to_string(file).unwrap_or_default() } else { String::new() };
-    text.lines().map(str::to_owned).take(limits::REGIONS * 4).collect()
+    text.lines().map(str::to_owned).take(REGIONS * 4).collect()
 }
 
 #[cfg(test)]
@@ -64,7 +63,7 @@ mod tests {
     fn the_first_heartbeats_of_all_regions_are_remembered_though_they_come_at_once() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("heartbeats.new");
-        let topics: Vec<String> = (0..limits::REGIONS).map(|region| format!("arn:aws:sns:r-{region}:0:t")).collect();
+        let topics: Vec<String> = (0..REGIONS).map(|region| format!("arn:aws:sns:r-{region}:0:t")).collect();
         std::thread::scope(|scope| {
             for topic in &topics {
                 scope.spawn(|| remember(&file, topic).unwrap());

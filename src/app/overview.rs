@@ -6,34 +6,36 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
-use super::findings;
+use super::{Topics, findings};
 use crate::admin::audit::{AuditStatus, Share, Violation};
 use crate::admin::readiness::Heard;
 use crate::admin::status::{CacheCounts, Facts, RaceHealth, ReloadStatus, Status};
-use crate::announce::subscription::Subscriptions;
-use crate::clock::{Moment, Wall};
-use crate::freshness::audit::Timeline;
-use crate::freshness::words::{RegionId, Version};
-use crate::limits;
-use crate::listener::Ending;
-use crate::origin::region::RegionStatus;
-use crate::serve::Sidecar;
+use crate::core::lookup::Sidecar;
+use crate::core::race::region::RegionStatus;
+use crate::http::connection::Ending;
+use crate::model::ids::{RegionId, Version};
+use crate::model::time::{Moment, Wall};
+use crate::protocol::audit::Timeline;
+use crate::protocol::limits::AUDIT_WINDOWS;
+use crate::sidecar::announcements::subscription::{Status as SubscriptionStatus, Subscriptions};
 use crate::tasks::permits::Permits;
 
 /// A closure that gathers the facts as they are when it is called.
 pub(super) fn source(
     sidecar: &Arc<Sidecar>,
+    topics: &Topics,
     ending: &Ending,
     connections: &Permits,
     reload: &Arc<ArcSwapOption<ReloadStatus>>,
     remarks: &Arc<ArcSwap<Vec<String>>>,
 ) -> Arc<dyn Fn() -> Status + Send + Sync> {
     let (sidecar, ending, connections) = (sidecar.clone(), ending.clone(), connections.clone());
-    let (reload, remarks) = (reload.clone(), remarks.clone());
+    let (topics, reload, remarks) = (topics.clone(), reload.clone(), remarks.clone());
     let started = sidecar.clock.now();
     Arc::new(move || {
         let sidecar = sidecar.newest();
         let horizon = sidecar.freshness.horizon();
+        let subscriptions = topics.get().map(Subscriptions::status).unwrap_or_default();
         let now = sidecar.clock.now();
         Status::of(&Facts {
             config: &sidecar.config,
@@ -43,7 +45,7 @@ pub(super) fn source(
             started,
             draining: ending.lingering.is_cancelled(),
             races: sidecar.regions.status().into_iter().map(race_health).collect(),
-            heard: heard(&sidecar, now),
+            heard: heard(&sidecar, &subscriptions, now),
             cache: CacheCounts {
                 entries: sidecar.store.entries(),
                 bytes: sidecar.store.bytes(),
@@ -55,7 +57,7 @@ pub(super) fn source(
             bound: horizon.bound(now),
             audit: audit(&sidecar, now),
             reload: reload.load().as_deref().cloned(),
-            findings: findings::of(&sidecar, now),
+            findings: findings::of(&sidecar, &subscriptions, now),
             remarks: remarks.load().to_vec(),
             routes: sidecar.router.counted().map(|(path, counts)| (path.to_owned(), counts.counted())).collect(),
         })
@@ -63,10 +65,10 @@ pub(super) fn source(
 }
 
 /// What came from the regions' topics, and how it went with their subscriptions.
-pub(super) fn heard(sidecar: &Sidecar, now: Moment) -> Vec<Heard> {
+pub(super) fn heard(sidecar: &Sidecar, subscriptions: &[SubscriptionStatus], now: Moment) -> Vec<Heard> {
     let arrived = sidecar.freshness.arrived(now);
     let mut heard: Vec<_> = arrived.iter().map(|it| Heard { lag_ms: it.lag_ms, ..Heard::default() }).collect();
-    for status in sidecar.subscriptions.get().map(Subscriptions::status).unwrap_or_default() {
+    for status in subscriptions {
         let place = status.region.index();
         let Some((heard, arrived)) = heard.get_mut(place).zip(arrived.get(place)) else { continue };
         heard.lost = status.lost;
@@ -100,7 +102,7 @@ fn audit(sidecar: &Sidecar, now: Moment) -> AuditStatus {
         announced: it.announced.map(told),
         announced_after_ms: it.announced.map(|at| u64::try_from(at.since(it.seen).as_millis()).unwrap_or(u64::MAX)),
     };
-    let fresh = limits::AUDIT_WINDOWS.iter().enumerate();
+    let fresh = AUDIT_WINDOWS.iter().enumerate();
     AuditStatus {
         period_s: sidecar.config.freshness.audit_period.as_secs_f64(),
         entries: sidecar.metrics.audits().collect(),

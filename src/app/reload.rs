@@ -11,18 +11,17 @@ use futures_util::FutureExt;
 use crate::admin::Admits;
 use crate::admin::acts::{Acts, Refused, Reload};
 use crate::admin::status::ReloadStatus;
-use crate::cache::fill::audit;
-use crate::config::change;
+use crate::app::limits;
 use crate::config::mistake::{Mistake, Place, Wrong};
 use crate::config::scope::Origins;
-use crate::config::{Config, Transport};
-use crate::limits;
-use crate::listener::Ending;
-use crate::listener::hits::Newest;
-use crate::origin::attempt::HttpOrigin;
-use crate::origin::reply::Origin;
-use crate::request::token;
-use crate::serve::{Current, Sidecar};
+use crate::config::{Config, Transport, change};
+use crate::core::fast_path::hits::Newest;
+use crate::core::fill::audit;
+use crate::core::lookup::{Current, Sidecar};
+use crate::http::client::attempt::HttpOrigin;
+use crate::http::connection::Ending;
+use crate::http::exchange::Origin;
+use crate::http::token;
 use crate::tasks::permits::Permits;
 use crate::telemetry::log;
 
@@ -221,7 +220,7 @@ impl Reloader {
 
     fn put_in_place(&self, running: &Arc<Sidecar>, sidecar: &Arc<Sidecar>) {
         let (before, config, tasks) = (&running.config, &sidecar.config, &sidecar.tasks);
-        sidecar.freshness.tune(&config.freshness);
+        sidecar.freshness.tune(&config.freshness.protocol());
         self.current.store(sidecar.clone());
         self.newest.replace(super::at_once(sidecar));
         sidecar.fills.forget_errors();

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cache::capacity;
-use crate::clock::Watch;
-use crate::freshness::event::Event;
-use crate::freshness::switch::{Rule, is_on};
-use crate::limits;
-use crate::serve::Sidecar;
+use crate::core::limits::MEMORY_TICK;
+use crate::core::lookup::Sidecar;
+use crate::model::time::Watch;
+use crate::protocol::event::Event;
+use crate::protocol::switch::{Rule, is_on};
 
 const TICK: Duration = Duration::from_secs(1);
 
@@ -36,7 +36,7 @@ fn mind_memory(sidecar: Arc<Sidecar>) {
     tasks.spawn("memory", async move {
         let looks = async {
             loop {
-                tokio::time::sleep(limits::MEMORY_TICK).await;
+                tokio::time::sleep(MEMORY_TICK).await;
                 sidecar.mind_memory(capacity::resident());
             }
         };

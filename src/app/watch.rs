@@ -1,5 +1,5 @@
 //! Looks at the files of tokens and certificates once a second, and takes up what they hold when one has changed. Routes'
-//! credentials are watched by themselves ([`crate::identity`]).
+//! credentials are watched by themselves ([`crate::core::identity`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 use super::reload::Reloader;
 use crate::config::Config;
-use crate::limits;
-use crate::serve::Sidecar;
+use crate::core::limits::WATCH_EVERY;
+use crate::core::lookup::Sidecar;
 
 /// When each file was last written, and how long it is: `None` while it is not there.
 type Stamps = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
@@ -20,7 +20,7 @@ pub(super) fn start(sidecar: &Arc<Sidecar>, reloader: &Arc<Reloader>) {
     let mut seen = stamps(&own.config);
     let looks = async move {
         loop {
-            tokio::time::sleep(limits::WATCH_EVERY).await;
+            tokio::time::sleep(WATCH_EVERY).await;
             let (own, reloader, before) = (own.clone(), reloader.clone(), seen.clone());
             // A mount that stalls holds up this watch, and nothing else.
             let look = tokio::task::spawn_blocking(move || {

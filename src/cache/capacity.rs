@@ -10,7 +10,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::limits;
+use crate::cache::limits;
+use crate::http::limits::BODIES_BYTES;
+use crate::protocol::limits::FLOOR_SLOTS;
 
 /// What this process may use, and what it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,20 +87,18 @@ impl Memory {
     /// What bodies may take that are held while they come or are raced for, bytes.
     pub fn bodies(self) -> u64 {
         match self.is_own {
-            true => (self.limit / limits::BODIES_SHARE).clamp(limits::LEAST_BODIES_BYTES, limits::BODIES_BYTES),
-            false => limits::BODIES_BYTES,
+            true => (self.limit / limits::BODIES_SHARE).clamp(limits::LEAST_BODIES_BYTES, BODIES_BYTES),
+            false => BODIES_BYTES,
         }
     }
 
     /// How many records without an entry are remembered: a power of two.
     pub fn floor_slots(self) -> usize {
         if !self.is_own {
-            return limits::FLOOR_SLOTS;
+            return FLOOR_SLOTS;
         }
         let slots = self.limit / limits::FLOORS_SHARE / limits::FLOOR_SLOT_BYTES;
-        let slots = usize::try_from(slots)
-            .unwrap_or(limits::FLOOR_SLOTS)
-            .clamp(limits::LEAST_FLOOR_SLOTS, limits::FLOOR_SLOTS);
+        let slots = usize::try_from(slots).unwrap_or(FLOOR_SLOTS).clamp(limits::LEAST_FLOOR_SLOTS, FLOOR_SLOTS);
         1 << slots.ilog2()
     }
 
@@ -215,8 +215,8 @@ mod tests {
         assert_eq!((least.floor_slots(), least.races()), (limits::LEAST_FLOOR_SLOTS, 256));
         let ample = [Memory::of(None, 64 * GIB), Memory::of(Some(8 * GIB), 64 * GIB)];
         for memory in ample {
-            assert_eq!((memory.floor_slots(), memory.races()), (limits::FLOOR_SLOTS, limits::FILLS));
-            assert_eq!(memory.bodies(), limits::BODIES_BYTES);
+            assert_eq!((memory.floor_slots(), memory.races()), (FLOOR_SLOTS, limits::FILLS));
+            assert_eq!(memory.bodies(), BODIES_BYTES);
             assert_eq!(memory.remembered_errors(), limits::REMEMBERED_ERROR_BYTES);
         }
     }

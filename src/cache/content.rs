@@ -7,7 +7,7 @@
 //! spare, where the line's text takes thirty.
 //!
 //! Invariant: what comes out is what went in: every line, in its order, byte for byte, but for `Set-Cookie`: that is for the
-//! one caller whose request was answered ([`crate::response::Cookies`]), and what lies here is for others too.
+//! one caller whose request was answered ([`crate::core::answer::Cookies`]), and what lies here is for others too.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use bytes::{BufMut, Bytes};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use self::request_lines::RequestLines;
-use crate::limits;
+use crate::cache::limits;
 
 pub mod request_lines;
 

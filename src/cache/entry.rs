@@ -1,6 +1,6 @@
 //! Owns what is kept: one representation with what freshness needs to know of it.
 //!
-//! Before it: a fill builds it. After it: [`super::store`] holds it, [`crate::serve`] reads it without a lock.
+//! Before it: a fill builds it. After it: [`super::store`] holds it, [`crate::core::lookup`] reads it without a lock.
 //! Invariant: an entry is never changed, only replaced; what moves (floors, generations) is in the records that it
 //! points to.
 
@@ -12,11 +12,11 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use super::content::Content;
-use super::policy::freshness::initial_age;
-use crate::clock::{Moment, Span};
-use crate::freshness::record::Record;
-use crate::freshness::words::{Epoch, Generation, RecordId, RegionId, RegionSet, Version};
-use crate::origin::reply::{Outgoing, Reply};
+use crate::cache::rfc9111::freshness::initial_age;
+use crate::http::exchange::{Outgoing, Reply};
+use crate::model::ids::RegionId;
+use crate::model::time::{Moment, Span};
+use crate::protocol::holding::{Routed, Shown};
 
 /// A cached response.
 pub struct Entry {
@@ -30,7 +30,7 @@ pub struct Entry {
     /// When its request was sent.
     pub sent: Moment,
     /// The age that the reply already had when it arrived, its own way here not counted
-    /// ([`super::policy::freshness::initial_age`]).
+    /// ([`crate::cache::rfc9111::freshness::initial_age`]).
     pub age_at_receipt: Span,
     /// What it hangs on.
     pub hold: Hold,
@@ -127,19 +127,6 @@ impl Entry {
         }
     }
 
-    /// Whether a reply with this status and digest ([`crate::codec::digest`]) says the same. Unrouted entries keep no
-    /// digest: the bytes would have to be compared, and nobody asks.
-    pub fn content_matches(&self, status: StatusCode, digest: u128) -> bool {
-        match &self.hold {
-            Hold::Routed(routed) => self.status == status && self.digest(routed) == digest,
-            Hold::Unrouted(_) | Hold::Passing => false,
-        }
-    }
-
-    fn digest(&self, routed: &Routed) -> u128 {
-        routed.digest().unwrap_or_else(|| crate::codec::digest(&self.body(), &self.headers()))
-    }
-
     /// Whether it may take the place of `stored`, under the same key: a late fill never overwrites a newer entry (R3).
     ///
     /// An older generation of any record they both show loses. Otherwise the later request wins, and of one fill's
@@ -166,14 +153,14 @@ pub enum Hold {
     /// Announcements keep it.
     Routed(Routed),
     /// RFC 9111 does.
-    Unrouted(super::policy::Stored),
+    Unrouted(crate::cache::rfc9111::Stored),
     /// Nothing does: it is passed on and never stored.
     Passing,
 }
 
 impl Hold {
     /// What RFC 9111 needs to know, of an unrouted entry.
-    pub const fn unrouted(&self) -> Option<&super::policy::Stored> {
+    pub const fn unrouted(&self) -> Option<&crate::cache::rfc9111::Stored> {
         match self {
             Self::Unrouted(stored) => Some(stored),
             Self::Routed(_) | Self::Passing => None,
@@ -185,113 +172,6 @@ impl Hold {
         match self {
             Self::Routed(routed) => Some(routed),
             Self::Unrouted(_) | Self::Passing => None,
-        }
-    }
-}
-
-/// A routed entry's facts (FRESHNESS.md, State).
-#[derive(Debug)]
-pub struct Routed {
-    /// Its route's id ([`crate::config::router`]).
-    pub route: u16,
-    /// Each record it shows.
-    pub shows: Shows,
-    /// Digest over the decoded content, what stands for the version when there is none; `None` when a version is stated
-    /// of every record, or while it is being worked out.
-    pub digest: Option<Box<u128>>,
-    /// CONFIRMED, PROVISIONAL or UNVERIFIED when it was stored.
-    pub standing: Standing,
-    /// Regions that were LIVE when the request was sent, with their epoch then in `Horizon` order: an epoch per region,
-    /// shared by entries filled alike.
-    pub epochs: Arc<Vec<Epoch>>,
-    /// Those of them that it hangs on ([`crate::freshness::standing::Earned`]).
-    pub live: RegionSet,
-    /// When it was last confirmed by a region.
-    pub confirmed: Moment,
-    /// Full TTL of its route (or the negative one), counted from `sent`; jitter already taken off (R16).
-    pub ttl: Span,
-}
-
-impl Routed {
-    /// The digest, where it is kept.
-    pub fn digest(&self) -> Option<u128> {
-        self.digest.as_deref().copied()
-    }
-}
-
-/// The records that an entry shows, in the route's order. Nearly all show one, which then takes no memory of its own.
-#[derive(Debug)]
-pub enum Shows {
-    /// One.
-    One([Shown; 1]),
-    /// None or several.
-    Many(Box<[Shown]>),
-}
-
-impl Shows {
-    /// The memory it takes beside itself, bytes; a record's cell among it, as if nobody else held it.
-    fn weight(&self) -> usize {
-        let apart = match self {
-            Self::One(_) => 0,
-            Self::Many(shows) => size_of_val(&**shows),
-        };
-        apart + self.len() * size_of::<Record>()
-    }
-}
-
-impl std::ops::Deref for Shows {
-    type Target = [Shown];
-    fn deref(&self) -> &[Shown] {
-        match self {
-            Self::One(shown) => shown,
-            Self::Many(shows) => shows,
-        }
-    }
-}
-
-impl FromIterator<Shown> for Shows {
-    fn from_iter<I: IntoIterator<Item = Shown>>(shows: I) -> Self {
-        let shows: Vec<Shown> = shows.into_iter().collect();
-        shows.try_into().map_or_else(|shows: Vec<Shown>| Self::Many(shows.into()), Self::One)
-    }
-}
-
-/// One record as an entry shows it.
-#[derive(Debug)]
-pub struct Shown {
-    /// The record's live state, shared.
-    pub record: Arc<Record>,
-    /// The version shown; `Version::NONE` when the reply stated none.
-    pub version: Version,
-    /// The record's generation when the request was sent.
-    pub generation: Generation,
-}
-
-impl Shown {
-    /// Which record: what the index and the floors are asked by.
-    pub fn id(&self) -> RecordId {
-        self.record.id()
-    }
-}
-
-/// How much an entry counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Full TTL.
-    Confirmed,
-    /// Short TTL, being rechecked.
-    Provisional,
-    /// Must be asked before it counts.
-    Unverified,
-}
-
-impl Standing {
-    /// A stable word for `/status`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Confirmed => "confirmed",
-            Self::Provisional => "provisional",
-            Self::Unverified => "unverified",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Owns what tells one representation from another: the key under which it is stored and its fill is shared.
 //!
-//! Before it: an admitted request with its route and identity. After it: [`super::store`] and [`super::fill`] look the
+//! Before it: an admitted request with its route and identity. After it: [`super::store`] and [`crate::core::fill`] look the
 //! key up. The method is no part of it: HEAD is answered from what GET stored. Invariants: two requests have the same
 //! key only if every part is the same (each part goes in with its length); the hash is computed once, under a key of
 //! this process, since what it covers comes from callers; looking up allocates nothing beyond one reusable buffer.
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use siphasher::sip::SipHasher13;
 
-use crate::limits;
+use crate::cache::limits;
 
 #[cfg(test)]
 mod tests;
@@ -79,7 +79,7 @@ impl<'a> KeyRef<'a> {
     }
 
     /// What is to lie with what is kept under it.
-    pub(super) const fn bytes(self) -> &'a [u8] {
+    pub const fn bytes(self) -> &'a [u8] {
         self.bytes
     }
 
@@ -125,7 +125,7 @@ impl fmt::Debug for KeyRef<'_> {
 /// The parts of a routed representation's key.
 #[derive(Clone, Copy, Debug)]
 pub struct Representation<'a> {
-    /// The route's id ([`crate::config::router`]).
+    /// The route's id ([`crate::core::router`]).
     pub route: u16,
     /// Exactly as the caller wrote it.
     pub path_and_query: &'a str,

@@ -1,9 +1,9 @@
-//! What is kept: keys, HTTP's policy, entries, the store, and the fills that make them.
+//! What is kept: keys, entries, the store, and what HTTP allows (RFC 9111).
 
 pub mod capacity;
 pub mod content;
 pub mod entry;
-pub mod fill;
 pub mod key;
-pub mod policy;
+pub mod limits;
+pub mod rfc9111;
 pub mod store;

@@ -16,10 +16,11 @@ use self::kept::{Change, Kept};
 use super::content::request_lines::{RequestLines, Requests};
 use super::entry::{Entry, Hold};
 use super::key::{Key, KeyBuffer, KeyRef};
-use crate::clock::Moment;
-use crate::freshness::audit::Slice;
-use crate::freshness::words::{RecordId, TypeId};
-use crate::limits;
+use crate::cache::limits;
+use crate::http::limits::REPLY_BODY_BYTES;
+use crate::model::ids::{RecordId, TypeId};
+use crate::model::time::Moment;
+use crate::protocol::audit::Slice;
 
 mod index;
 mod invalidations;
@@ -95,7 +96,7 @@ impl Held {
         // allocator rounds up. Measured at a million entries, as memory of the process.
         const AROUND: usize = 200;
         const LEAST: usize = AROUND + size_of::<Entry>();
-        const _: () = assert!(limits::REPLY_BODY_BYTES / LEAST < limits::UNTOLD_RELEASES);
+        const _: () = assert!(REPLY_BODY_BYTES / LEAST < limits::UNTOLD_RELEASES);
         let held = self.entry().map_or(0, |entry| entry.weight()) + self.variants().map_or(0, Variants::weight);
         let apart = match self {
             Self::Entry(_) => 0,

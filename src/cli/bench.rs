@@ -15,16 +15,17 @@ use url::Url;
 
 use super::CommandError;
 use crate::app::process;
-use crate::bench::announcer;
-use crate::bench::floor;
-use crate::bench::progress::Progress;
-use crate::bench::regions::{self, Delay};
-use crate::bench::report::{json, page, picture, table};
-use crate::bench::run::{self, RunError, Settings};
-use crate::bench::subject::Address;
-use crate::bench::target::{self, Own};
+use crate::cli::limits;
 use crate::config::read;
-use crate::limits;
+use crate::lab::bench::progress::Progress;
+use crate::lab::bench::regions::{self, Delay};
+use crate::lab::bench::report::{json, page, picture, table};
+use crate::lab::bench::run::{self, RunError, Settings};
+use crate::lab::bench::subject::Address;
+use crate::lab::bench::target::{self, Own};
+use crate::lab::bench::{announcer, floor};
+use crate::lab::limits::BENCH_BODY_KIB;
+use crate::protocol::limits::REGIONS;
 
 /// `nearside bench`
 #[derive(Clone, Debug, Args)]
@@ -90,7 +91,7 @@ pub enum BenchCommand {
         #[arg(long, conflicts_with = "tcp")]
         unix: Option<PathBuf>,
         /// The body's length
-        #[arg(long, value_parser = clap::value_parser!(u32).range(..=(limits::BENCH_BODY_KIB as i64) << 10))]
+        #[arg(long, value_parser = clap::value_parser!(u32).range(..=(BENCH_BODY_KIB as i64) << 10))]
         body_bytes: u32,
     },
     /// Answer as the regions of a service
@@ -100,7 +101,7 @@ pub enum BenchCommand {
         #[arg(long, default_value = "none", value_parser = Delay::parse)]
         delay: Delay,
         /// One port per region
-        #[arg(required = true, num_args = 1..=limits::REGIONS)]
+        #[arg(required = true, num_args = 1..=REGIONS)]
         addresses: Vec<SocketAddr>,
     },
     /// Run a sidecar that ends with the harness
@@ -117,7 +118,7 @@ pub enum BenchCommand {
     #[command(hide = true)]
     Announcer {
         /// How many regions have a topic
-        #[arg(long, value_parser = clap::value_parser!(u16).range(1..=limits::REGIONS as i64))]
+        #[arg(long, value_parser = clap::value_parser!(u16).range(1..=REGIONS as i64))]
         regions: u16,
         /// Where orders are taken
         orders: SocketAddr,

@@ -10,20 +10,19 @@ use futures_util::FutureExt;
 
 use super::{CommandError, DevArgs, DevCommand, HeartbeatArgs};
 use crate::admin::health;
-use crate::announce::aws::Sdk;
-use crate::announce::heartbeat::Heartbeat;
-use crate::announce::janitor::{self, Place};
 use crate::app::reload::Source;
 use crate::app::{self, process};
-use crate::clock::Clock;
-use crate::config::Config;
+use crate::aws::clients::Sdk;
 use crate::config::mistake::Mistake;
-use crate::config::read;
 use crate::config::scope::Origins;
+use crate::config::{Config, read};
+use crate::lab::world::demo::{self, DevOptions};
+use crate::lab::world::{Ports, control};
+use crate::model::time::Clock;
+use crate::sidecar::announcements::heartbeat::Heartbeat;
+use crate::sidecar::announcements::janitor::{self, Place};
 use crate::tasks::Tasks;
 use crate::telemetry::log;
-use crate::world::demo::{self, DevOptions};
-use crate::world::{Ports, control};
 
 fn failed(error: impl std::fmt::Display) -> CommandError {
     CommandError::Failed(error.to_string())

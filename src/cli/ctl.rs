@@ -110,7 +110,7 @@ pub enum Act {
         act: AnnouncementsAct,
     },
     /// Show the log filter, or change it until the next restart or reload
-    #[command(after_help = "Examples:\n  nearside ctl log\n  nearside ctl log info,nearside::announce=debug")]
+    #[command(after_help = "Examples:\n  nearside ctl log\n  nearside ctl log info,nearside::sidecar=debug")]
     Log {
         /// A level, or levels by module
         filter: Option<String>,

@@ -8,10 +8,10 @@ use serde_json::json;
 
 use super::ctl::{self, Reach};
 use super::{CommandError, doctor, settings};
-use crate::cache::fill::ask;
-use crate::config::router::{Matched, Router};
 use crate::config::{Config, IdentityMode, Region, Route, Unrouted};
-use crate::request::Admitted;
+use crate::core::fill::ask;
+use crate::core::router::{Matched, Router};
+use crate::http::admission::Admitted;
 
 /// `nearside explain`
 #[derive(Clone, Debug, Args)]

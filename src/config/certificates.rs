@@ -9,12 +9,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::files;
 use super::mistake::Wrong;
 use super::settings::{self as schema, Setting};
-use super::{ClientCertificate, RegionTls};
-use crate::clock::Wall;
-use crate::limits;
+use super::{ClientCertificate, RegionTls, files};
+use crate::config::limits;
+use crate::model::time::Wall;
 
 /// What a region's `tls` names, read.
 pub struct Certificates {

@@ -13,7 +13,8 @@ use super::scope::Ledger;
 use super::settings::{self as schema, Setting};
 use super::variables::{first_region, first_route, variable_name};
 use super::{Config, IdentityMode, Region, Route, Transport};
-use crate::limits;
+use crate::config::limits;
+use crate::protocol::limits::REGIONS;
 
 mod admin;
 mod signer;
@@ -55,10 +56,10 @@ fn regions(ledger: &mut Ledger, regions: &[Region]) {
         let wrong = Wrong::new("no region to ask", first_region());
         ledger.mistakes.push(Mistake::new(place, "service.region", wrong));
     }
-    if regions.len() > limits::REGIONS {
+    if regions.len() > REGIONS {
         let what = format!("{} regions", regions.len());
-        let place = ledger.origins.place(&schema::REGION_NAME, Some(limits::REGIONS));
-        let wrong = Wrong::new(what, format!("write at most {}", limits::REGIONS));
+        let place = ledger.origins.place(&schema::REGION_NAME, Some(REGIONS));
+        let wrong = Wrong::new(what, format!("write at most {}", REGIONS));
         ledger.mistakes.push(Mistake::new(place, "service.region", wrong));
     }
     let mut names: BTreeMap<String, &str> = BTreeMap::new();

@@ -13,8 +13,8 @@ use super::mistake::Wrong;
 use super::scope::Ledger;
 use super::settings::{self as schema, Setting};
 use super::{Config, IdentityMode, Region};
-use crate::clock::Clock;
-use crate::limits;
+use crate::config::limits;
+use crate::model::time::Clock;
 
 /// Notes every file that is missing, unreadable, empty or too large, and every directory that is missing.
 pub(super) fn check(ledger: &mut Ledger, config: &Config) {

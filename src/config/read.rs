@@ -17,7 +17,7 @@ use super::{
     Announcements, Cache, Config, Credentials, Drain, Freshness, Heartbeats, IdentityMode, Listen, Log, PathTemplate,
     Queues, Race, RaceMode, Region, Route, Service, Transport, UnixSocket, Unrouted, checks, files, value, variables,
 };
-use crate::limits;
+use crate::config::limits;
 
 mod admin;
 mod tls;

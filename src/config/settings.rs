@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::limits;
+use crate::config::limits;
 
 mod described;
 
@@ -364,7 +364,7 @@ settings! {
     LOG_FORMAT = Log "format" Word(&["human", "json"]), Is("human"),
         "For people, or one JSON object per line.", Restart;
     LOG_FILTER = Log "filter" Filter, Is("info"),
-        "What is logged: a level, or levels by module, such as `info,nearside::announce=debug`.";
+        "What is logged: a level, or levels by module, such as `info,nearside::sidecar=debug`.";
 }
 
 /// The settings of one section, in order.

@@ -1,6 +1,6 @@
 //! Owns the templates of a route: the path that it answers to and the records that such a path shows.
 //!
-//! Before it: `path` and `records` of `[[service.route]]`. After it: [`super::router`] matches paths, and identity
+//! Before it: `path` and `records` of `[[service.route]]`. After it: [`crate::core::router`] matches paths, and identity
 //! hashes the record keys that come out. Invariant: one path leads to one key per record, and a path that a region
 //! might read differently (dot segments, encoded or not, a broken escape) leads to none.
 
@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 
 use super::mistake::{Wrong, nearest, quoted};
 use super::{PathTemplate, RecordTemplate, Segment};
-use crate::limits;
+use crate::config::limits;
 
 /// What the named segments of a template were in one path, as written there.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +85,7 @@ impl PathTemplate {
     }
 
     /// As [`PathTemplate::matches`], for a path that is known to be plain.
-    pub(super) fn captures<'p>(&'p self, path: &'p str) -> Option<Captures<'p>> {
+    pub fn captures<'p>(&'p self, path: &'p str) -> Option<Captures<'p>> {
         let mut captures = Captures { template: self, values: [""; limits::NAMES_PER_PATH] };
         let mut free = captures.values.iter_mut();
         self.walk(path, |value| free.next().map(|place| *place = value))?;
@@ -93,7 +93,7 @@ impl PathTemplate {
     }
 
     /// Whether [`PathTemplate::captures`] finds anything; what, is not noted.
-    pub(super) fn fits(&self, path: &str) -> bool {
+    pub fn fits(&self, path: &str) -> bool {
         self.walk(path, |_| Some(())).is_some()
     }
 
@@ -117,7 +117,7 @@ impl PathTemplate {
     }
 
     /// Whether a path of these segments, none of them empty, fits when letter case, escapes and a trailing slash do not count.
-    pub(super) fn is_like(&self, segments: &[&str]) -> bool {
+    pub fn is_like(&self, segments: &[&str]) -> bool {
         let own =
             self.segments.iter().filter(|segment| !matches!(segment, Segment::Literal(text) if text.is_empty()));
         own.clone().count() == segments.len()
@@ -128,7 +128,7 @@ impl PathTemplate {
     }
 
     /// Whether a path of these segments may have been meant: one segment more or less, and literal ones spelt alike.
-    pub(super) fn resembles(&self, segments: &[&str]) -> bool {
+    pub fn resembles(&self, segments: &[&str]) -> bool {
         /// Of 1: `context` and `contexts` are 0.88 alike.
         const ALIKE: f64 = 0.6;
         let mut literals = self.segments.iter().zip(segments).filter_map(|(segment, found)| match segment {
@@ -281,7 +281,7 @@ impl RecordTemplate {
     }
 
     /// How much of its key is the template's own text, bytes.
-    pub(super) fn literal_bytes(&self) -> usize {
+    pub fn literal_bytes(&self) -> usize {
         let literal = |part: &Segment| if let Segment::Literal(text) = part { text.len() } else { 0 };
         self.key.iter().map(literal).sum()
     }

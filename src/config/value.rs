@@ -16,7 +16,7 @@ use super::mistake::{Wrong, nearest, quoted};
 use super::settings::Kind;
 use super::tree::{Raw, Value};
 use super::{PathTemplate, RecordTemplate, TopicArn};
-use crate::limits;
+use crate::config::limits;
 
 mod queue;
 pub(super) use queue::{kms_key, tags};
@@ -359,7 +359,7 @@ pub(super) fn filter(raw: &Raw, _: Kind) -> Read<String> {
 }
 
 const FILTER_INSTEAD: &str = "write a level (off, error, warn, info, debug, trace) or levels by module, such as \
-                              \"info,nearside::announce=debug\"";
+                              \"info,nearside::sidecar=debug\"";
 
 /// Whether it says which log lines are written. `EnvFilter` takes any word for a module, so a mistyped level would silence
 /// the log: a word by itself must be a level here.

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::limits::METRIC_WORDS;
+use crate::telemetry::limits::METRIC_WORDS;
 
 /// Where a word is counted once all slots are taken.
 const OTHER: &str = "other";

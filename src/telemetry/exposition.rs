@@ -17,8 +17,8 @@ use prometheus_client::registry::{Registry, Unit};
 use super::counts::{Grid, Latency};
 use super::metrics::Cells;
 use super::words::ACT_OUTCOMES;
-use crate::freshness::event::{Grade, Subscription};
-use crate::limits::AUDIT_WINDOWS;
+use crate::protocol::event::{Grade, Subscription};
+use crate::protocol::limits::AUDIT_WINDOWS;
 
 /// The media type of what [`super::metrics::Metrics::render`] returns.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -414,7 +414,7 @@ fn histogram(metric: &mut MetricEncoder, latency: &Latency) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::freshness::words::RegionId;
+    use crate::model::ids::RegionId;
     use crate::telemetry::metrics::Metrics;
 
     fn regions() -> Metrics {

@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn at_debug_the_sdks_lines_do_not_drown_ours_unless_they_are_named() {
         let say = || {
-            tracing::debug!(target: "nearside::announce", "ours");
+            tracing::debug!(target: "nearside::sidecar", "ours");
             tracing::debug!(target: "aws_smithy_runtime::client", "theirs");
         };
         let text = logged(false, "debug", say);

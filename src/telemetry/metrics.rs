@@ -14,8 +14,8 @@ use super::words::{
     ACT_OUTCOMES, ALARMS, AUDITED, BUDGETS, COUNTED_ACTS, EPOCHS, GOT, LABELS, LEGS, OUTCOMES, REFUSALS, RELOADS,
     WITHIN,
 };
-use crate::freshness::words::RegionId;
-use crate::limits;
+use crate::model::ids::RegionId;
+use crate::protocol::limits::{AUDIT_WINDOWS, REGIONS};
 
 /// Upper bounds of a hit's histogram, nanoseconds: 2 us to 10 ms.
 const HIT_BOUNDS: &[u64] =
@@ -70,14 +70,14 @@ pub(super) struct Cells {
     pub(super) over_budget: Grid,
     pub(super) reloads: Grid,
     pub(super) audited: Grid,
-    /// A row for each of [`limits::AUDIT_WINDOWS`].
+    /// A row for each of [`AUDIT_WINDOWS`].
     pub(super) audit_windows: Grid,
 }
 
 impl Default for Metrics {
     /// For tests: as many regions as there may be, named `region-0`, `region-1`, ...
     fn default() -> Self {
-        let names: Vec<_> = (0..limits::REGIONS).map(|n| format!("region-{n}")).collect();
+        let names: Vec<_> = (0..REGIONS).map(|n| format!("region-{n}")).collect();
         Self::new(&names)
     }
 }
@@ -108,7 +108,7 @@ impl Metrics {
             over_budget: Grid::new(1, BUDGETS),
             reloads: Grid::new(1, RELOADS),
             audited: Grid::new(1, AUDITED),
-            audit_windows: Grid::new(limits::AUDIT_WINDOWS.len(), WITHIN),
+            audit_windows: Grid::new(AUDIT_WINDOWS.len(), WITHIN),
         };
         Self { cells: Arc::new(cells) }
     }
@@ -220,7 +220,7 @@ impl Metrics {
         self.cells.audited.add(0, ending);
     }
 
-    /// R17: an audited entry was fresh within the window at this place of [`limits::AUDIT_WINDOWS`], or was not.
+    /// R17: an audited entry was fresh within the window at this place of [`AUDIT_WINDOWS`], or was not.
     pub fn audited_within(&self, window: usize, fresh: bool) {
         self.cells.audit_windows.add(window, if fresh { "fresh" } else { "stale" });
     }

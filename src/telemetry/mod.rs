@@ -2,6 +2,7 @@
 
 pub(crate) mod counts;
 pub mod exposition;
+pub mod limits;
 pub mod log;
 pub mod metrics;
 pub mod observed;

@@ -9,9 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::StatusCode;
 
-use crate::clock::Moment;
-use crate::freshness::words::RegionId;
-use crate::limits::{OBSERVED_NAME_BYTES, OBSERVED_NAMES};
+use crate::model::ids::RegionId;
+use crate::model::time::Moment;
+use crate::telemetry::limits::{OBSERVED_NAME_BYTES, OBSERVED_NAMES};
 
 /// The last sixteen answers to one question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub struct RegionNotes {
     pub unannounced: Recent,
     /// Tries: whether they failed; and how the last that did.
     pub failed: Recent,
-    /// A word of [`crate::origin::reply::Failure`], or a status.
+    /// A word of [`crate::http::exchange::Failure`], or a status.
     pub failure: String,
     /// By how much its `Date` is ahead of this host's clock, milliseconds, at the least, of the last replies.
     pub skews_ms: Vec<i64>,
@@ -175,7 +175,7 @@ impl Observed {
     pub fn route(&self, path: &str, note: impl FnOnce(&mut RouteNotes)) {
         let mut notes = self.notes();
         if !notes.routes.contains_key(path) {
-            if notes.routes.len() >= crate::limits::ROUTES {
+            if notes.routes.len() >= crate::config::limits::ROUTES {
                 return;
             }
             notes.routes.insert(path.to_owned(), RouteNotes::default());
@@ -221,7 +221,7 @@ impl Observed {
     /// A request came on a path that no route names, and that resembles the path of this one. There are as many as routes.
     pub fn resembled(&self, route: &str) {
         let mut notes = self.notes();
-        if notes.resembled.len() < crate::limits::ROUTES || notes.resembled.contains_key(route) {
+        if notes.resembled.len() < crate::config::limits::ROUTES || notes.resembled.contains_key(route) {
             *notes.resembled.entry(route.to_owned()).or_default() += 1;
         }
     }

@@ -6,8 +6,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::clock::Moment;
-use crate::limits;
+use crate::model::time::Moment;
+use crate::telemetry::limits;
 
 /// One kind of line.
 #[derive(Debug, Default)]

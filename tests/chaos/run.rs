@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nearside::announce::sqs::PREFIX;
+use nearside::aws::sqs::PREFIX;
+use nearside::lab::world::port::Port;
 use nearside::tasks::Tasks;
-use nearside::world::port::Port;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use nearside::clock::Clock;
 use nearside::config::TopicArn;
+use nearside::model::time::Clock;
 
 use super::announced::until;
 use super::emulator::Emulator;

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use http::HeaderMap;
-use nearside::announce::subscription::{Pace, Stage, Status};
 use nearside::app::{self, App, Instead};
-use nearside::clock::Clock;
 use nearside::config::{TopicArn, read};
-use nearside::freshness::horizon::Sight;
-use nearside::freshness::words::RegionId;
-use nearside::world::World;
-use nearside::world::catalogue::Stored;
-use nearside::world::port::Port;
+use nearside::lab::world::World;
+use nearside::lab::world::catalogue::Stored;
+use nearside::lab::world::port::Port;
+use nearside::model::ids::RegionId;
+use nearside::model::time::Clock;
+use nearside::protocol::horizon::Sight;
+use nearside::sidecar::announcements::subscription::{Pace, Stage, Status};
 use serde_json::Value;
 use url::Url;
 
@@ -114,7 +114,7 @@ impl Announced {
     }
 
     pub(crate) async fn until_subscribed(&self, region: usize) {
-        let subscriptions = self.app.sidecar.subscriptions.get().unwrap();
+        let subscriptions = self.app.subscriptions().unwrap();
         let mut status = subscriptions.watch(RegionId(region as u8)).unwrap();
         let subscribed = status.wait_for(|status| status.stage == Stage::Subscribed);
         tokio::time::timeout(PATIENCE, subscribed).await.expect("a region is subscribed in time").unwrap();
@@ -188,7 +188,7 @@ impl Announced {
     }
 
     pub(crate) fn status(&self, region: usize) -> Status {
-        let all = self.app.sidecar.subscriptions.get().unwrap().status();
+        let all = self.app.subscriptions().unwrap().status();
         all.into_iter().find(|status| status.region.index() == region).unwrap()
     }
 

@@ -12,16 +12,16 @@ use std::time::Duration;
 use aws_sdk_sqs::types::QueueAttributeName::Policy;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use nearside::announce::certificate::fetch::Fetcher;
-use nearside::announce::heartbeat::{self, Heartbeat};
-use nearside::announce::janitor::{self, Fate, Place, What};
-use nearside::announce::subscription::{Edges, Pace, Stage, Status, Subscriptions};
-use nearside::announce::verify::{Verified, Verifier};
-use nearside::announce::{Intake, Receipt};
-use nearside::clock::{Clock, Wall};
+use nearside::aws::certificate::fetch::Fetcher;
+use nearside::aws::verify::{Verified, Verifier};
 use nearside::config::{self, Config, TopicArn, Transport};
-use nearside::freshness::event::Event;
-use nearside::freshness::words::RegionId;
+use nearside::model::ids::RegionId;
+use nearside::model::time::{Clock, Wall};
+use nearside::protocol::event::Event;
+use nearside::sidecar::announcements::heartbeat::{self, Heartbeat};
+use nearside::sidecar::announcements::janitor::{self, Fate, Place, What};
+use nearside::sidecar::announcements::subscription::{Edges, Pace, Stage, Status, Subscriptions};
+use nearside::sidecar::announcements::{Intake, Receipt};
 use nearside::tasks::Tasks;
 use nearside::telemetry::metrics::Metrics;
 use serde_json::Value;
@@ -440,12 +440,12 @@ async fn the_janitor_removes_what_a_dead_sidecar_left_and_shows_it_first() {
         found.extend(report.findings.iter().filter(|one| one.fate == fate && ours(&one.name)).map(|one| one.what));
         found
     };
-    let dry = janitor::sweep(&emulator.sdk(), &places, now, nearside::limits::ABANDONED, true).await;
+    let dry = janitor::sweep(&emulator.sdk(), &places, now, nearside::sidecar::limits::ABANDONED, true).await;
     assert!(dry.is_clean(), "{:?}", dry.failures);
     assert_eq!(of_ours(&dry, Fate::Doomed), [What::Queue, What::Subscription, What::Subscription]);
     assert_eq!(world.subscriptions_of(0).await.len(), 3, "a dry run removes nothing");
 
-    let swept = janitor::sweep(&emulator.sdk(), &places, now, nearside::limits::ABANDONED, false).await;
+    let swept = janitor::sweep(&emulator.sdk(), &places, now, nearside::sidecar::limits::ABANDONED, false).await;
     assert!(swept.is_clean(), "{:?}", swept.failures);
     assert_eq!(of_ours(&swept, Fate::Removed), [What::Queue, What::Subscription, What::Subscription]);
     assert_eq!(world.subscriptions_of(0).await, [world.status(0).subscription.unwrap()], "what lives is kept");
@@ -538,7 +538,7 @@ async fn a_start_without_aws_does_not_wait_for_it_says_what_to_check_and_names_w
         speaks: Arc::new(|_| false),
         intake: Arc::new(Recorder::new(&config, mpsc::unbounded_channel().0, 0)),
         metrics: Arc::new(Metrics::default()),
-        sdk: nearside::announce::aws::Sdk::given(nowhere),
+        sdk: nearside::aws::clients::Sdk::given(nowhere),
     };
     let subscriptions = Subscriptions::start(&config, hurried(), &edges).unwrap();
     let mut status = subscriptions.watch(RegionId(2)).unwrap();

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use nearside::clock::Clock;
+use nearside::model::time::Clock;
 use serde_json::Value;
 
 use super::program::{PATIENCE, run, text};

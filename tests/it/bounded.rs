@@ -6,13 +6,15 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use nearside::bench::load::{Ask, Load};
-use nearside::bench::pace::{End, Pace};
-use nearside::bench::paths::Paths;
-use nearside::bench::subject::Address;
-use nearside::limits;
-use nearside::world::World;
-use nearside::world::port::Port;
+use nearside::cache::limits::{ENDPOINT_CONNECTIONS, ENVELOPE_BYTES, ENVELOPES_BYTES, LEAST_CONTAINER};
+use nearside::http::limits::{BODIES_BYTES, REQUEST_BODY_BYTES};
+use nearside::lab::bench::load::{Ask, Load};
+use nearside::lab::bench::pace::{End, Pace};
+use nearside::lab::bench::paths::Paths;
+use nearside::lab::bench::subject::Address;
+use nearside::lab::world::World;
+use nearside::lab::world::port::Port;
+use nearside::sidecar::limits::ENDPOINT_READ_BYTES;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -84,7 +86,7 @@ async fn half_sent_requests_take_no_more_than_their_budget_and_give_it_back() {
     assert!(ordinary.iter().all(|(status, _)| *status == 200));
     let (before, held_before) = (program.memory("VmRSS").unwrap(), held(&program));
     let path = "/v1/contexts/tenant-1";
-    let all = join_all((0..REQUESTS).map(|_| half_sent(program.tcp, path, limits::REQUEST_BODY_BYTES))).await;
+    let all = join_all((0..REQUESTS).map(|_| half_sent(program.tcp, path, REQUEST_BODY_BYTES))).await;
     let during = program.memory("VmHWM").unwrap();
     let refused: Vec<&str> = all.iter().filter_map(|(_, answer)| answer.as_deref()).collect();
     assert!(!refused.is_empty() && refused.iter().all(|answer| answer.starts_with("HTTP/1.1 503 ")), "{refused:?}");
@@ -102,14 +104,14 @@ async fn half_sent_requests_take_no_more_than_their_budget_and_give_it_back() {
         mib(during),
         mib(after)
     );
-    assert!(during <= before + limits::BODIES_BYTES + NOISE, "{} to {}", mib(before), mib(during));
+    assert!(during <= before + BODIES_BYTES + NOISE, "{} to {}", mib(before), mib(during));
     assert!(after <= wanted, "{} held before, {} after", mib(held_before), mib(after));
     world.stop(Duration::from_secs(5)).await;
 }
 
 #[tokio::test]
 async fn half_sent_posts_to_the_endpoint_take_no_more_than_their_budget_and_announcements_go_on_arriving() {
-    const POSTS: usize = limits::ENDPOINT_CONNECTIONS - 6;
+    const POSTS: usize = ENDPOINT_CONNECTIONS - 6;
     let heartbeat = Duration::from_millis(200);
     let world = World::builder().regions(1).records(1).heartbeat(heartbeat).start().await.unwrap();
     let (port, region, base) = (Port::hold(0).unwrap(), world.region(0), &world.aws.base);
@@ -123,7 +125,7 @@ async fn half_sent_posts_to_the_endpoint_take_no_more_than_their_budget_and_anno
     let program = Program::start(&settings("posts", &told, &rest)).await;
     program.until("/readyz", |page| page["state"] == "fresh").await;
     let (before, held_before) = (program.memory("VmRSS").unwrap(), held(&program));
-    let all = join_all((0..POSTS).map(|_| half_sent(listen, "/in/0", limits::ENVELOPE_BYTES))).await;
+    let all = join_all((0..POSTS).map(|_| half_sent(listen, "/in/0", ENVELOPE_BYTES))).await;
     let during = program.memory("VmHWM").unwrap();
     let refused: Vec<&str> = all.iter().filter_map(|(_, answer)| answer.as_deref()).collect();
     assert!(!refused.is_empty() && refused.iter().all(|answer| answer.starts_with("HTTP/1.1 503 ")), "{refused:?}");
@@ -140,8 +142,8 @@ async fn half_sent_posts_to_the_endpoint_take_no_more_than_their_budget_and_anno
     let wanted = held_before + before / 5;
     let after = settled(&program, wanted).await;
     println!("{POSTS} half-sent posts: {} before, {} most, {} held after", mib(before), mib(during), mib(after));
-    let read = (POSTS * limits::ENDPOINT_READ_BYTES) as u64;
-    let budget = limits::ENVELOPES_BYTES as u64 + read;
+    let read = (POSTS * ENDPOINT_READ_BYTES) as u64;
+    let budget = ENVELOPES_BYTES as u64 + read;
     assert!(during <= before + budget + NOISE, "{} to {}", mib(before), mib(during));
     assert!(after <= wanted, "{} held before, {} after", mib(held_before), mib(after));
     world.stop(Duration::from_secs(5)).await;
@@ -205,7 +207,7 @@ impl Drop for Cgroup {
 /// `NEARSIDE_MISSES=600` makes it the ten minutes that the README promises.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn in_a_container_of_64_mib_random_misses_end_nothing_and_all_are_answered() {
-    let Some(group) = Cgroup::of(limits::LEAST_CONTAINER) else {
+    let Some(group) = Cgroup::of(LEAST_CONTAINER) else {
         println!("SKIPPED: no memory cgroup can be made here (it takes root and a writable /sys/fs/cgroup)");
         return;
     };
@@ -232,7 +234,7 @@ async fn in_a_container_of_64_mib_random_misses_end_nothing_and_all_are_answered
     let (entries, kills) = (count(&program, "nearside_cache_entries").await, group.kills());
     println!(
         "{seconds} s of misses in {}: {} answered, {} failed ({:?}), {entries} entries, {} most, {kills} killed",
-        mib(limits::LEAST_CONTAINER),
+        mib(LEAST_CONTAINER),
         counted.answered,
         counted.failures,
         counted.first_failure,

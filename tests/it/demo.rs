@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use nearside::app;
-use nearside::clock::Clock;
 use nearside::config::read;
-use nearside::world::Ports;
-use nearside::world::demo::{self, DevOptions, Sidecar};
-use nearside::world::reader::Seen;
-use nearside::world::screen::WIDTH;
-use nearside::world::story::Story;
+use nearside::lab::world::Ports;
+use nearside::lab::world::demo::{self, DevOptions, Sidecar};
+use nearside::lab::world::reader::Seen;
+use nearside::lab::world::screen::WIDTH;
+use nearside::lab::world::story::Story;
+use nearside::model::time::Clock;
 use rustix::process::Signal;
 use tokio::sync::watch;
 

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::TokioIo;
-use nearside::limits;
+use nearside::http::limits::{
+    REQUEST_BODY_BYTES, REQUEST_BODY_WAIT, REQUEST_HEAD_BYTES, REQUEST_HEADERS, REQUEST_TARGET_BYTES,
+};
 use nearside::tasks::Tasks;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -40,8 +42,8 @@ fn is_problem(got: &Message, word: &str) -> bool {
 #[tokio::test]
 async fn oversized_headers_are_431_and_nothing_that_follows_is_a_request() {
     let wire = Wire::one(echo).await;
-    let long = format!("X-Long: {}", "x".repeat(limits::REQUEST_HEAD_BYTES));
-    let many: Vec<String> = (0..=limits::REQUEST_HEADERS).map(|number| format!("X-{number}: y")).collect();
+    let long = format!("X-Long: {}", "x".repeat(REQUEST_HEAD_BYTES));
+    let many: Vec<String> = (0..=REQUEST_HEADERS).map(|number| format!("X-{number}: y")).collect();
     let wide: Vec<String> = (0..40).map(|number| format!("X-{number}: {}", "y".repeat(1000))).collect();
     for lines in [vec![long], many, wide] {
         let lines: Vec<_> = lines.iter().map(String::as_str).collect();
@@ -51,7 +53,7 @@ async fn oversized_headers_are_431_and_nothing_that_follows_is_a_request() {
         assert_eq!(got.expect("an answer").status(), 431);
         assert!(after.is_empty(), "the connection ends");
     }
-    let fits = format!("X-Long: {}", "x".repeat(limits::REQUEST_HEAD_BYTES - 1000));
+    let fits = format!("X-Long: {}", "x".repeat(REQUEST_HEAD_BYTES - 1000));
     assert_eq!(wire.get("/fits", &[&fits]).await.status(), 200);
     assert_eq!(wire.seen().len(), 1);
     wire.end().await;
@@ -61,13 +63,13 @@ async fn oversized_headers_are_431_and_nothing_that_follows_is_a_request() {
 async fn a_long_target_is_414() {
     let wire = Wire::one(echo).await;
     let target = |length: usize| format!("/{}", "a".repeat(length - 1));
-    let most = limits::REQUEST_TARGET_BYTES;
+    let most = REQUEST_TARGET_BYTES;
     assert_eq!(wire.get(&target(most), &[]).await.status(), 200);
     for length in [most + 1, most * 2, most * 3] {
         let got = wire.get(&target(length), &[]).await;
         assert!(got.status() == 414 && is_problem(&got, "long-target"), "{length}: {}", got.first_line);
     }
-    for length in [limits::REQUEST_HEAD_BYTES * 2, 1 << 20] {
+    for length in [REQUEST_HEAD_BYTES * 2, 1 << 20] {
         // Longer than all headers together may be: either status says so.
         let mut stream = wire.connect().await;
         let got = exchange(&mut stream, &request("GET", &target(length), &[], b""), false).await;
@@ -81,7 +83,7 @@ async fn a_long_target_is_414() {
 async fn an_oversized_body_is_413_and_nothing_of_it_is_a_request() {
     let wire = Wire::one(echo).await;
     let inside = request("GET", "/smuggled", &[], b"");
-    let most = limits::REQUEST_BODY_BYTES;
+    let most = REQUEST_BODY_BYTES;
     let counted = format!("POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", most + 1);
     let mut large = inside.repeat(most / inside.len() + 1);
     large.truncate(most + 1);
@@ -113,7 +115,7 @@ async fn a_client_that_waits_for_100_continue_is_not_left_waiting() {
         format!("POST /a HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n")
     };
     let mut stream = wire.connect().await;
-    let refused = exchange(&mut stream, head(limits::REQUEST_BODY_BYTES + 1).as_bytes(), false).await.unwrap();
+    let refused = exchange(&mut stream, head(REQUEST_BODY_BYTES + 1).as_bytes(), false).await.unwrap();
     assert_eq!(refused.status(), 413, "before a byte of it was sent");
     let mut stream = wire.connect().await;
     assert_eq!(exchange(&mut stream, head(4).as_bytes(), false).await.unwrap().status(), 100);
@@ -370,7 +372,7 @@ async fn a_body_that_does_not_arrive_is_408_and_its_connection_ends() {
     let got = read_message(&mut stream, false).await.unwrap();
     assert!(got.status() == 408 && is_problem(&got, "slow-body"), "{}", got.first_line);
     let waited = began.elapsed();
-    assert!(waited >= limits::REQUEST_BODY_WAIT && waited < limits::REQUEST_BODY_WAIT * 2, "{waited:?}");
+    assert!(waited >= REQUEST_BODY_WAIT && waited < REQUEST_BODY_WAIT * 2, "{waited:?}");
     assert!(rest(&mut stream).await.is_empty());
     assert!(wire.seen().is_empty(), "half a body is nobody's request");
     wire.end().await;
@@ -396,7 +398,7 @@ async fn a_body_that_drips_has_one_wait_for_all_of_it() {
         () = dripping => unreachable!("it drips for ever"),
     };
     assert_eq!(got.status(), 408);
-    assert!(began.elapsed() < limits::REQUEST_BODY_WAIT * 2);
+    assert!(began.elapsed() < REQUEST_BODY_WAIT * 2);
     wire.end().await;
 }
 
@@ -462,9 +464,9 @@ async fn h2c_meets_the_same_door() {
     let mut sender = h2c(&wire, &tasks).await;
     let here = "http://localhost/a";
     let token = ("x-nearside-token", "s3cret");
-    let long = format!("http://localhost/{}", "a".repeat(limits::REQUEST_TARGET_BYTES));
-    let wide = "x".repeat(limits::REQUEST_HEAD_BYTES - 500);
-    let (large, wide) = (vec![0; limits::REQUEST_BODY_BYTES + 1], ("x-wide", wide.as_str()));
+    let long = format!("http://localhost/{}", "a".repeat(REQUEST_TARGET_BYTES));
+    let wide = "x".repeat(REQUEST_HEAD_BYTES - 500);
+    let (large, wide) = (vec![0; REQUEST_BODY_BYTES + 1], ("x-wide", wide.as_str()));
     for (method, uri, headers, body, expected) in [
         ("GET", here, vec![token], vec![], 200),
         ("GET", here, vec![], vec![], 401),

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nearside::lab::world::World;
+use nearside::lab::world::chaos::{Latency, Mode};
 use nearside::tasks::Tasks;
-use nearside::world::World;
-use nearside::world::chaos::{Latency, Mode};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;

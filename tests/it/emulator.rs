@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_sns::config::{Credentials, SharedCredentialsProvider};
-use nearside::announce::aws::Sdk;
-use nearside::clock::Clock;
+use nearside::aws::clients::Sdk;
 use nearside::config::TopicArn;
+use nearside::model::time::Clock;
 use url::Url;
 
 /// How long the emulator may take until it answers: 2 s on a quiet machine.

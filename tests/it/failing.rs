@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
-use nearside::limits;
-use nearside::world::chaos::{Latency, Mode};
-use nearside::world::reply::Reply;
+use nearside::core::limits::{ERROR_MEMORY, HEDGE_WAIT, OUTLIER_FAILURES, PROBE_WAIT};
+use nearside::http::limits::REPLY_BODY_BYTES;
+use nearside::lab::world::chaos::{Latency, Mode};
+use nearside::lab::world::reply::Reply;
 
 use super::stage::{Answer, Stage, until};
 
@@ -30,7 +31,7 @@ fn path(key: usize) -> String {
     format!("/v1/contexts/tenant-{key}")
 }
 
-/// A reply for [`nearside::world::region::Region::script`].
+/// A reply for [`nearside::lab::world::region::Region::script`].
 fn reply(status: u16, headers: &[(header::HeaderName, &str)], body: impl Into<Bytes>) -> Reply {
     let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).unwrap())).collect();
     Reply { status: StatusCode::from_u16(status).unwrap(), headers, body: body.into(), version: None }
@@ -151,7 +152,7 @@ async fn a_storm_of_misses_on_a_failing_key_is_no_storm_of_races() {
     assert!(stage.legs(PATH).iter().all(|legs| *legs <= races), "{:?} in {races} s", stage.legs(PATH));
     stage.idle().await;
     let before = stage.legs_in_all(PATH);
-    stage.clock.suspend(limits::ERROR_MEMORY.1);
+    stage.clock.suspend(ERROR_MEMORY.1);
     stage.get(PATH).await;
     assert!(stage.legs_in_all(PATH) > before, "and then it is asked again");
 }
@@ -195,11 +196,11 @@ async fn an_outlier_is_skipped_and_probed_and_comes_back_when_it_is_well() {
         stage.idle().await;
         legs += stage.legs(&path(key))[0];
     }
-    let probes = (stage.clock.now() - began).div_duration_f64(limits::PROBE_WAIT.0) as u64;
-    assert!(legs >= u64::from(limits::OUTLIER_FAILURES), "{legs}");
-    assert!(legs <= u64::from(limits::OUTLIER_FAILURES) + probes, "{legs} legs, at most {probes} of them probes");
+    let probes = (stage.clock.now() - began).div_duration_f64(PROBE_WAIT.0) as u64;
+    assert!(legs >= u64::from(OUTLIER_FAILURES), "{legs}");
+    assert!(legs <= u64::from(OUTLIER_FAILURES) + probes, "{legs} legs, at most {probes} of them probes");
     stage.set(0, Mode::Healthy).await;
-    stage.clock.suspend(limits::PROBE_WAIT.1);
+    stage.clock.suspend(PROBE_WAIT.1);
     for key in [51, 52] {
         stage.get(&path(key)).await;
         stage.idle().await;
@@ -214,7 +215,7 @@ async fn a_race_asks_all_regions_or_two_or_the_primary_as_its_mode_says() {
         let stage = stage.start().await;
         let asked = stage.clock.now();
         let answer = stage.get(PATH).await;
-        let quick = stage.clock.now() - asked < limits::HEDGE_WAIT;
+        let quick = stage.clock.now() - asked < HEDGE_WAIT;
         stage.idle().await;
         let legs = stage.legs(PATH);
         assert_eq!((answer.status, legs[1]), (200, 1), "{mode}: the primary is asked");
@@ -237,7 +238,7 @@ async fn a_primary_that_is_late_is_joined_by_the_others() {
 #[tokio::test]
 async fn a_body_beyond_the_limit_streams_to_every_caller_and_is_not_stored() {
     let stage = Stage::quiet().set("race.deadline", r#""5s""#).start().await;
-    let body = vec![b'x'; limits::REPLY_BODY_BYTES + 1];
+    let body = vec![b'x'; REPLY_BODY_BYTES + 1];
     script_all(&stage, &reply(200, &[(header::CONTENT_TYPE, "text/plain")], body.clone()));
     for _ in 0..2 {
         let before = stage.legs_in_all(PATH);

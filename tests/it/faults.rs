@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use http::StatusCode;
-use nearside::clock::Clock;
+use nearside::lab::world::chaos::{Latency, Mode};
+use nearside::model::time::Clock;
 use nearside::tasks::{Legs, Tasks};
-use nearside::world::chaos::{Latency, Mode};
 use tokio::sync::mpsc;
 
 use super::stage::Stage;

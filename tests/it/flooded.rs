@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use nearside::limits;
-use nearside::world::World;
-use nearside::world::port::Port;
+use nearside::lab::world::World;
+use nearside::lab::world::port::Port;
+use nearside::telemetry::limits::RATIONED_LINES;
 use rustix::process::Signal;
 
 use super::program::{Program, settings};
@@ -43,7 +43,7 @@ async fn rubbish_posted_to_the_endpoint_is_refused_and_counted_and_logged_a_few_
     println!("{POSTS} posts of rubbish: {counted} counted, {logged} lines of {} in all", lines.len());
     assert!(counted >= POSTS, "{metrics}");
     // One window may end in between.
-    assert!((1..=2 * limits::RATIONED_LINES.0 as usize).contains(&logged), "{logged}");
+    assert!((1..=2 * RATIONED_LINES.0 as usize).contains(&logged), "{logged}");
     program.until("/readyz", |page| page["state"] == "fresh").await;
     program.signal(Signal::TERM);
     assert!(program.ended().await.success());

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use axum::extract::State;
 use http::{StatusCode, Uri};
-use nearside::announce::envelope::SignatureVersion;
-use nearside::announce::signer::Signer;
-use nearside::clock::{Clock, Wall};
-use nearside::freshness::event::Subscription;
-use nearside::limits;
+use nearside::aws::envelope::SignatureVersion;
+use nearside::cache::limits::ENVELOPE_BYTES;
+use nearside::lab::signer::Signer;
+use nearside::model::time::{Clock, Wall};
+use nearside::protocol::event::Subscription;
 use nearside::tasks::Tasks;
 use serde_json::Value;
 use url::Url;
@@ -289,7 +289,7 @@ fn trap() -> (String, TcpListener) {
 async fn over_http_what_is_not_from_sns_is_refused_counted_once_and_changes_nothing() {
     let target = Target::start("http", "forged-http").await;
     drops_all_forgeries(&target).await;
-    let oversized = target.signers.genuine(target.topic(), &"x".repeat(limits::ENVELOPE_BYTES));
+    let oversized = target.signers.genuine(target.topic(), &"x".repeat(ENVELOPE_BYTES));
     assert_eq!(target.post("/in/0", oversized).await, StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(target.announced.counted("oversized").await, 1);
     assert_eq!(target.post("/in/7", String::new()).await, StatusCode::NOT_FOUND);

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearside::freshness::event::{Event, Says};
-use nearside::freshness::words::{RecordId, RegionId, Version};
+use nearside::lab::world::chaos::{Latency, Mode, Order};
+use nearside::model::ids::{RecordId, RegionId, Version};
+use nearside::protocol::event::{Event, Says};
 use nearside::tasks::Tasks;
-use nearside::world::chaos::{Latency, Mode, Order};
 
 use super::stage::{Answer, Builder, Stage, in_time, until};
 

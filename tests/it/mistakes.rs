@@ -12,10 +12,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use nearside::admin::findings::report::{Line, State};
 use nearside::app::doctor::{Order, examine};
 use nearside::app::{self, App, Instead};
-use nearside::clock::Clock;
 use nearside::config::{Config, read};
+use nearside::lab::world::{REGION_NAMES, World};
+use nearside::model::time::Clock;
 use nearside::tasks::Tasks;
-use nearside::world::{REGION_NAMES, World};
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
@@ -210,7 +210,7 @@ async fn drive(
     set_up: SetUp,
     service: Service,
     publishers: Arc<Publishers>,
-    world: nearside::world::aws::Aws,
+    world: nearside::lab::world::aws::Aws,
     http: reqwest::Client,
     tcp: Option<std::net::SocketAddr>,
 ) {
@@ -236,7 +236,7 @@ async fn drive(
 }
 
 /// Leaves each queue a policy that lets nobody send, as tools do that tidy up accounts.
-fn revoke_policies(world: &nearside::world::aws::Aws) {
+fn revoke_policies(world: &nearside::lab::world::aws::Aws) {
     for region in REGION_NAMES {
         for queue in world.queues.names(region, "").iter().filter_map(|name| world.queues.find(region, name)) {
             queue.set_attributes([("Policy".to_owned(), r#"{"Statement":[]}"#.to_owned())].into());

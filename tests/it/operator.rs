@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use nearside::clock::Clock;
 use nearside::config::TopicArn;
-use nearside::world::World;
-use nearside::world::chaos::Mode;
+use nearside::lab::world::World;
+use nearside::lab::world::chaos::Mode;
+use nearside::model::time::Clock;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -109,7 +109,8 @@ async fn status_and_metrics_show_what_happened_and_nothing_secret_and_logs_are_j
     }
     assert_eq!(stage.ask("absent-record").await.0, 404);
     let announced = Clock::System.wall().as_millis().saturating_sub(1_000);
-    let ingested = humantime::format_rfc3339_millis(nearside::clock::Wall::from_millis(announced).to_system_time());
+    let ingested =
+        humantime::format_rfc3339_millis(nearside::model::time::Wall::from_millis(announced).to_system_time());
     stage
         .publish(
             0,

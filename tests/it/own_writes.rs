@@ -11,10 +11,10 @@ use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use nearside::app;
-use nearside::clock::{Clock, Moment};
 use nearside::config::read;
+use nearside::lab::world::port::{self, Port};
+use nearside::model::time::{Clock, Moment};
 use nearside::tasks::Tasks;
-use nearside::world::port::{self, Port};
 
 const PAIRS: u64 = 10_000;
 const WRITERS: u64 = 16;

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use nearside::clock::Clock;
-use nearside::world::World;
-use nearside::world::chaos::Order;
-use nearside::world::port::Port;
+use nearside::lab::world::World;
+use nearside::lab::world::chaos::Order;
+use nearside::lab::world::port::Port;
+use nearside::model::time::Clock;
 use rustix::process::Signal;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use nearside::announce::heartbeat::Heartbeat;
-use nearside::clock::Clock;
-use nearside::freshness::event::{Grade, Subscription};
+use nearside::model::time::Clock;
+use nearside::protocol::event::{Grade, Subscription};
+use nearside::sidecar::announcements::heartbeat::Heartbeat;
 
 use super::announced::{Announced, NOTHING, Wish, changed, until};
 use super::emulator::Emulator;

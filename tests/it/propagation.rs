@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use nearside::clock::Clock;
+use nearside::model::time::Clock;
 
 use super::announced::{Announced, PATIENCE, Wish, changed, emptied};
 use super::emulator::{Emulator, REGIONS};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use nearside::freshness::event::Subscription;
+use nearside::protocol::event::Subscription;
 use nearside::tasks::Tasks;
 
 use super::announced::{Announced, NOTHING, PATIENCE, Wish, changed, until};

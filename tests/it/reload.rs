@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nearside::config::TopicArn;
+use nearside::lab::world::World;
+use nearside::lab::world::chaos::Mode;
 use nearside::tasks::Tasks;
-use nearside::world::World;
-use nearside::world::chaos::Mode;
 use rustix::process::Signal;
 use serde_json::Value;
 

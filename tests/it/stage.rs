@@ -12,10 +12,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 use nearside::app::{self, App, Instead};
-use nearside::clock::Clock;
 use nearside::config::read;
-use nearside::world::chaos::Mode;
-use nearside::world::{self, World};
+use nearside::lab::world::chaos::Mode;
+use nearside::lab::world::{self, World};
+use nearside::model::time::Clock;
 
 /// Longest wait for a condition: far beyond what it takes, so that it only ends a test that has failed.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nearside::app::{self, App, Instead};
-use nearside::clock::{Clock, Wall};
 use nearside::config::read;
-use nearside::freshness::event::{Event, Says};
-use nearside::freshness::words::{RecordId, RegionId, Version};
+use nearside::model::ids::{RecordId, RegionId, Version};
+use nearside::model::time::{Clock, Wall};
+use nearside::protocol::event::{Event, Says};
 use nearside::tasks::Tasks;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};

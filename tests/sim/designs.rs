@@ -18,9 +18,9 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use http::{HeaderMap, Method, StatusCode};
-use nearside::freshness::event::{Event, Order, Says, Scope};
-use nearside::freshness::words::{RecordId, RegionId, TypeId, Version};
-use nearside::origin::reply::{Origin, Outgoing, Reply};
+use nearside::http::exchange::{Origin, Outgoing, Reply};
+use nearside::model::ids::{RecordId, RegionId, TypeId, Version};
+use nearside::protocol::event::{Event, Order, Says, Scope};
 
 use super::plan::REGIONS;
 use super::subject::{Got, read_shows};

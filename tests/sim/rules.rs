@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use nearside::freshness::switch::{Rule, off};
+use nearside::protocol::switch::{Rule, off};
 
 use super::designs::Design;
 use super::faults::Fault;

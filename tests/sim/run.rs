@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use fastrand::Rng;
-use nearside::freshness::event::{Action, Event};
+use nearside::protocol::event::{Action, Event};
 
 use super::check::Checker;
 use super::designs::Design;

@@ -8,18 +8,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, HeaderValue, Method, header};
-use nearside::announce::Receipt;
-use nearside::bodies::ByteBudget;
 use nearside::cache::capacity::Memory;
-use nearside::cache::fill::audit;
 use nearside::cache::key::Seed;
-use nearside::clock::Wall;
 use nearside::config::read::from_toml;
-use nearside::freshness::event::{Action, Event, Says as Told, Scope};
-use nearside::freshness::words::{RecordId, RegionId, Version};
-use nearside::request::Admitted;
-use nearside::response::{CACHE_STATUS, respond};
-use nearside::serve::{Parts, Sidecar, serve};
+use nearside::core::answer::{CACHE_STATUS, respond};
+use nearside::core::fill::audit;
+use nearside::core::lookup::{Parts, Sidecar, serve};
+use nearside::http::admission::Admitted;
+use nearside::http::bodies::ByteBudget;
+use nearside::model::ids::{RecordId, RegionId, Version};
+use nearside::model::time::Wall;
+use nearside::protocol::event::{Action, Event, Says as Told, Scope};
+use nearside::sidecar::announcements::Receipt;
 use nearside::tasks::Tasks;
 
 use super::designs::{Design, Simple};
@@ -98,7 +98,7 @@ impl Subject {
             seed: Seed::fixed(world.plan.seed),
             floor_slots: FLOOR_SLOTS,
             memory: Memory::AMPLE,
-            bodies: ByteBudget::new(nearside::limits::BODIES_BYTES),
+            bodies: ByteBudget::new(nearside::http::limits::BODIES_BYTES),
         };
         let sidecar = Sidecar::new(config, parts).expect("no credentials are read");
         audit::start(&sidecar);
@@ -188,7 +188,7 @@ impl Subject {
         }
     }
 
-    fn record(&self, key: usize) -> nearside::freshness::words::RecordId {
+    fn record(&self, key: usize) -> nearside::model::ids::RecordId {
         match self {
             Self::Nearside(sidecar) => {
                 sidecar.keyring.record("context", &format!("k{key}")).expect("a route names it")

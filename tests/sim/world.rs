@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use http::HeaderName;
-use nearside::clock::{Clock, Moment, Wall};
-use nearside::origin::reply::{Failure, Outgoing};
+use nearside::http::exchange::{Failure, Outgoing};
+use nearside::model::time::{Clock, Moment, Wall};
 
 use super::faults::Fault;
 use super::plan::{Plan, REGIONS, Window};

@@ -7,7 +7,7 @@ use arc_swap::ArcSwapOption;
 use axum::http::{HeaderMap, header};
 
 use crate::config::Admin;
-use crate::request::token::{self, TokenError};
+use crate::http::token::{self, TokenError};
 
 /// How a request reached the admin side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

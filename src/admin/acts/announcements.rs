@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Refused;
 use crate::config::Transport;
-use crate::freshness::event::{Event, Subscription};
-use crate::freshness::words::RegionId;
-use crate::serve::Sidecar;
+use crate::core::lookup::Sidecar;
+use crate::model::ids::RegionId;
+use crate::protocol::event::{Event, Subscription};
 
 /// What became of a region's topic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

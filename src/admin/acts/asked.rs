@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::access::Operator;
 use super::target::{Target, Written};
 use super::{Acts, Refused, announcements, inspect, jobs, log, purge, refresh, region, reset};
-use crate::freshness::words::RegionId;
-use crate::serve::Sidecar;
+use crate::core::lookup::Sidecar;
+use crate::model::ids::RegionId;
 
 /// One act, understood.
 pub(super) enum Asked {

@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::access::Operator;
 use super::{Acts, Refused};
-use crate::clock::Moment;
-use crate::limits;
+use crate::admin::limits;
+use crate::model::time::Moment;
 
 /// One of them, as it stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,9 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use super::access::Operator;
 use super::target::Target;
-use crate::clock::Moment;
-use crate::freshness::words::RecordId;
-use crate::limits;
+use crate::admin::limits;
+use crate::model::ids::RecordId;
+use crate::model::time::Moment;
 
 /// Oldest first; the oldest make way.
 #[derive(Default)]

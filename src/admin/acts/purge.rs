@@ -12,9 +12,9 @@ use super::target::{Pattern, Target, shown_by};
 use crate::cache::entry::Entry;
 use crate::cache::key::Key;
 use crate::cache::store::Store;
-use crate::freshness::event::{Action, Event, Order, Scope};
-use crate::freshness::words::RecordId;
-use crate::serve::Sidecar;
+use crate::core::lookup::Sidecar;
+use crate::model::ids::RecordId;
+use crate::protocol::event::{Action, Event, Order, Scope};
 
 /// What a purge did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,13 +13,13 @@ use super::jobs::{Job, JobSeen};
 use super::purge::walk;
 use super::target::Target;
 use super::{Acts, Refused};
+use crate::admin::limits;
 use crate::cache::entry::Entry;
-use crate::cache::fill::orders::{self, Refreshed};
 use crate::cache::key::Key;
 use crate::cache::store::Store;
-use crate::freshness::event::Scope;
-use crate::limits;
-use crate::serve::Sidecar;
+use crate::core::fill::orders::{self, Refreshed};
+use crate::core::lookup::Sidecar;
+use crate::protocol::event::Scope;
 
 /// What a refresh began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::Refused;
-use crate::freshness::words::RegionId;
-use crate::serve::Sidecar;
+use crate::core::lookup::Sidecar;
+use crate::model::ids::RegionId;
 
 /// What became of a region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

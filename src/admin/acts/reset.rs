@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Refused;
 use super::target::Target;
-use crate::freshness::event::{Event, Order, Scope};
-use crate::serve::Sidecar;
+use crate::core::lookup::Sidecar;
+use crate::protocol::event::{Event, Order, Scope};
 
 /// What a reset did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::Refused;
-use crate::freshness::event::Scope;
-use crate::freshness::words::RecordId;
-use crate::serve::Sidecar;
+use crate::core::lookup::Sidecar;
+use crate::model::ids::RecordId;
+use crate::protocol::event::Scope;
 
 /// How an operator writes it: exactly one of these.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,8 +7,8 @@ use tokio::sync::Notify;
 
 use super::*;
 use crate::config::{Admin, UnixSocket};
-use crate::freshness::event::{Event, Says};
-use crate::serve::scripted::{A, Act, B, C, SECOND, World, ms, shows, status};
+use crate::core::scripted::{A, Act, B, C, SECOND, World, ms, shows, status};
+use crate::protocol::event::{Event, Says};
 
 struct Stage {
     world: World,
@@ -169,7 +169,8 @@ async fn a_refresh_of_everything_keeps_to_the_background_budget_and_can_be_stopp
     while done(&stage.act("jobs", json!({})).await) < 100 {
         tokio::time::sleep(ms(100)).await;
         let seconds = (stage.world.now() - begun).as_secs() + 1;
-        let (asked, most) = (stage.world.script.asked_so_far() as u64, limits::BACKGROUND_LEGS_PER_SECOND as u64);
+        let (asked, most) =
+            (stage.world.script.asked_so_far() as u64, crate::core::limits::BACKGROUND_LEGS_PER_SECOND as u64);
         assert!(asked <= 3 * (most * seconds + 1), "{asked} legs in {seconds} s");
         assert!(seconds < 60);
     }
@@ -278,7 +279,7 @@ async fn a_reply_without_a_version_is_explained_too() {
     let stage = Stage::new();
     stage.world.live().await;
     for (region, text) in [(A, "one"), (B, "two"), (C, "two")] {
-        stage.world.set(region, 10, crate::serve::scripted::body(text));
+        stage.world.set(region, 10, crate::core::scripted::body(text));
     }
     stage.world.get(ACME).await;
     let says = stage.says(json!({ "path": "/v1/contexts/*" })).await;

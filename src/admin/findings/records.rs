@@ -1,9 +1,9 @@
 //! Whether what is announced is what is read: types, keys, versions.
 
 use super::{Check, Evidence, Finding, list};
-use crate::freshness::wiring::Wired;
-use crate::freshness::words::{RegionId, RegionSet};
-use crate::limits;
+use crate::admin::limits;
+use crate::model::ids::{RegionId, RegionSet};
+use crate::protocol::wiring::Wired;
 use crate::telemetry::observed::{KeyForms, UnroutedType};
 
 /// How alike two names are that are meant to be one, of 1.

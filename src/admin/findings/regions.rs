@@ -1,8 +1,8 @@
 //! One region against the others, and clocks.
 
 use super::{Check, Evidence, Finding};
-use crate::freshness::words::RegionId;
-use crate::limits;
+use crate::admin::limits;
+use crate::model::ids::RegionId;
 use crate::telemetry::observed::RegionNotes;
 
 pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {

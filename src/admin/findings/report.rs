@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::{Check, Evidence, Finding, findings, list};
-use crate::announce::subscription::Stage;
-use crate::freshness::wiring::Wired;
-use crate::freshness::words::RegionId;
+use crate::model::ids::RegionId;
+use crate::protocol::wiring::Wired;
+use crate::sidecar::announcements::subscription::Stage;
 use crate::telemetry::observed::{Recent, RegionNotes, RouteNotes};
 
 /// How one thing is.

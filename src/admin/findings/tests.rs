@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::report::{State, report};
 use super::*;
-use crate::announce::subscription::{Stage, Trouble};
 use crate::config::read::from_toml;
-use crate::freshness::event::{Grade, Subscription};
-use crate::freshness::horizon::Sight;
+use crate::protocol::event::{Grade, Subscription};
+use crate::protocol::horizon::Sight;
+use crate::sidecar::announcements::subscription::{Stage, Trouble};
 use crate::telemetry::observed::{Recent, RegionNotes, RouteNotes, UnroutedType};
 
 const NOW: Moment = Moment::from_nanos(1_000_000_000_000);
@@ -198,7 +198,8 @@ fn a_type_with_a_typo_is_told_with_the_one_that_is_meant_and_a_foreign_type_is_n
     let mut mended = Case::healthy();
     announced(&mut mended, "contxt");
     mended.types[0].1 = Wired::default();
-    let later = Evidence { now: NOW + crate::limits::LOSS_SHOWN + Duration::from_secs(1), ..mended.evidence() };
+    let later =
+        Evidence { now: NOW + crate::admin::limits::LOSS_SHOWN + Duration::from_secs(1), ..mended.evidence() };
     assert_eq!(findings(&later), [], "it came no more");
 }
 

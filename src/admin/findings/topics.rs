@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use super::super::readiness::tampered;
 use super::{Check, Evidence, Finding};
-use crate::announce::subscription::Stage;
-use crate::freshness::event::{Grade, Subscription};
-use crate::freshness::words::RegionId;
-use crate::limits;
+use crate::admin::limits;
+use crate::model::ids::RegionId;
+use crate::protocol::event::{Grade, Subscription};
+use crate::protocol::limits::HEARTBEAT_SLOT;
+use crate::sidecar::announcements::subscription::Stage;
 use crate::telemetry::observed::RegionNotes;
 
 /// How long a subscription may be without any heartbeat: they come every 5 s.
@@ -114,4 +115,4 @@ fn access(evidence: &Evidence<'_>, id: RegionId) -> Option<Finding> {
     Some(Finding { check: Check::Access, subject: evidence.name(id).to_owned(), saw, advice: advice.to_owned() })
 }
 
-const _: () = assert!(HEARTBEAT_WAIT.as_secs() > 2 * limits::HEARTBEAT_SLOT.as_secs());
+const _: () = assert!(HEARTBEAT_WAIT.as_secs() > 2 * HEARTBEAT_SLOT.as_secs());

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::config;
-use crate::freshness::event::{Grade, Subscription};
-use crate::freshness::horizon::Sight;
-use crate::freshness::words::Epoch;
+use crate::model::ids::Epoch;
+use crate::protocol::event::{Grade, Subscription};
+use crate::protocol::horizon::Sight;
 
 const SECOND: Duration = Duration::from_secs(1);
 pub(in crate::admin) const NOW: Moment = Moment::from_nanos(1_000_000_000_000);

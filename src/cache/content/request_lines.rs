@@ -1,7 +1,7 @@
 //! Owns the header lines of the requests that entries answer: one copy for all entries that ask alike, which nearly all of
 //! a route do.
 //!
-//! Before it: a fill knows what its request keeps ([`crate::cache::fill::ask::kept`]). After it: [`super::Content`] holds
+//! Before it: a fill knows what its request keeps ([`crate::core::fill::ask::kept`]). After it: [`super::Content`] holds
 //! the lines. Invariant: what no entry holds is not given out, and its memory stays only until its place in the table, which
 //! has as many as it began with, is used again.
 
@@ -11,7 +11,7 @@ use http::HeaderMap;
 use siphasher::sip::SipHasher13;
 
 use super::{size, write};
-use crate::limits;
+use crate::cache::limits;
 
 /// Lines as HTTP/1.1 has them (`name: value`, CR, LF).
 #[derive(Clone, Default)]

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::cache::entry::Shown;
 use crate::cache::key::Key;
-use crate::freshness::audit::Slice;
-use crate::freshness::words::{RecordId, TypeId};
-use crate::limits;
+use crate::cache::limits;
+use crate::model::ids::{RecordId, TypeId};
+use crate::protocol::audit::Slice;
+use crate::protocol::holding::Shown;
 
 /// A key's hash, and how many stored entries under it show the record.
 type Counted = (u64, u32);

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::cache::key::KeyRef;
-use crate::clock::Moment;
-use crate::limits;
+use crate::cache::limits;
+use crate::model::time::Moment;
 
 /// By a URI's hash, nanoseconds since boot. Two URIs that share a place cost a stored reply, no more.
 pub(super) struct Invalidations(Box<[AtomicU64]>);

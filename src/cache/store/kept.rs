@@ -17,7 +17,7 @@ use hashbrown::HashTable;
 use super::Held;
 use super::index::Index;
 use crate::cache::key::{Key, KeyRef};
-use crate::limits;
+use crate::cache::limits;
 
 #[cfg(test)]
 mod tests;

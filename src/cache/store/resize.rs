@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::Store;
-use crate::limits;
+use crate::cache::limits;
 
 impl Store {
     /// May hold `capacity` bytes from now on: more at once; less in steps, so that nobody waits for much to go, until
@@ -37,9 +37,9 @@ mod tests {
     use crate::cache::content::Content;
     use crate::cache::entry::{Entry, Hold};
     use crate::cache::key::{KeyBuffer, Seed};
-    use crate::cache::policy::Stored;
-    use crate::clock::{Moment, Span};
-    use crate::freshness::words::RegionId;
+    use crate::cache::rfc9111::Stored;
+    use crate::model::ids::RegionId;
+    use crate::model::time::{Moment, Span};
 
     fn filled(capacity: u64, count: usize) -> Store {
         let store = Store::new(capacity, |_| {});

@@ -8,12 +8,12 @@ use http::{HeaderValue, StatusCode, header};
 
 use super::*;
 use crate::cache::content::Content;
-use crate::cache::entry::{Routed, Shown, Standing};
 use crate::cache::key::Seed;
-use crate::cache::policy::Stored;
-use crate::clock::Span;
-use crate::freshness::record::Record;
-use crate::freshness::words::{Generation, RegionId, RegionSet, Version};
+use crate::cache::rfc9111::Stored;
+use crate::model::ids::{Generation, RegionId, RegionSet, Version};
+use crate::model::time::Span;
+use crate::protocol::holding::{Routed, Shown, Standing};
+use crate::protocol::record::Record;
 use crate::tasks::Tasks;
 
 const MIB: u64 = 1 << 20;

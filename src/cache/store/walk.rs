@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::{Entry, Store};
 use crate::cache::key::{Key, KeyRef};
-use crate::clock::Moment;
-use crate::freshness::words::TypeId;
-use crate::limits;
+use crate::cache::limits;
+use crate::model::ids::TypeId;
+use crate::model::time::Moment;
 
 impl Store {
     /// The parts that a walk takes.

@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::announce::decode::{FIELD_NAMES, decode, unknown_names};
-use crate::announce::message::{Announcement, Kind, PATH_PUBLISHER};
 use crate::cli::CommandError;
 use crate::config::Config;
 use crate::config::mistake::{nearest, quoted};
-use crate::config::router::Router;
+use crate::core::router::Router;
+use crate::protocol::announcement::message::{Announcement, Kind, PATH_PUBLISHER};
+use crate::protocol::announcement::{FIELD_NAMES, decode, unknown_names};
 
 /// Prints it.
 ///

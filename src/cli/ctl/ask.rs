@@ -16,11 +16,10 @@ use tokio::net::{TcpStream, UnixStream};
 use super::Reach;
 use crate::admin::{ALIVE, health};
 use crate::app::process;
-use crate::cli::{CommandError, settings, tell, variables};
+use crate::cli::{CommandError, limits, settings, tell, variables};
 use crate::config::{Admin, read};
-use crate::limits;
-use crate::request::token;
-use crate::response::CACHE_STATUS;
+use crate::core::answer::CACHE_STATUS;
+use crate::http::token;
 
 /// Where a sidecar is asked.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
 use super::*;
-use crate::clock::Clock;
+use crate::model::time::Clock;
 
 struct Files {
     directory: tempfile::TempDir,

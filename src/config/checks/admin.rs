@@ -1,10 +1,9 @@
 //! The rules of `[admin]`: its socket, and what has no effect without it.
 
-use super::super::Config;
 use super::super::scope::Ledger;
-use super::super::settings as schema;
+use super::super::{Config, settings as schema};
 use super::{refuse, warn};
-use crate::limits;
+use crate::config::limits;
 
 pub(super) fn check(ledger: &mut Ledger, config: &Config) {
     let Some(unix) = &config.admin.unix else {

@@ -1,8 +1,8 @@
 //! One test per rule: the configuration that breaks it, the setting that is told, and the nearest one that is allowed.
 
+use crate::config::limits;
 use crate::config::mistake::{Mistake, Place, Warning};
 use crate::config::read::{from_toml, load};
-use crate::limits;
 
 /// Two regions with topics.
 const REGIONS: &str = r#"
@@ -67,8 +67,8 @@ fn at_least_one_region_is_needed_and_at_most_sixteen_are_taken() {
             .map(|at| format!("[[service.region]]\nname = \"r{at}\"\nurl = \"https://r{at}.example\"\n"))
             .collect()
     };
-    assert!(from_toml(&many(limits::REGIONS)).is_ok());
-    let mistakes = from_toml(&many(limits::REGIONS + 1)).unwrap_err();
+    assert!(from_toml(&many(crate::protocol::limits::REGIONS)).is_ok());
+    let mistakes = from_toml(&many(crate::protocol::limits::REGIONS + 1)).unwrap_err();
     assert_eq!((mistakes.len(), mistakes[0].wrong.as_str()), (1, "17 regions"));
 }
 

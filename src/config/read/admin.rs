@@ -1,11 +1,10 @@
 //! Reads `[admin]`, as part of a configuration or from the environment alone.
 
-use super::super::checks;
 use super::super::mistake::Mistake;
 use super::super::scope::Ledger;
 use super::super::settings::{self as schema, Section};
 use super::super::tree::Table;
-use super::super::{Admin, UnixSocket, value, variables};
+use super::super::{Admin, UnixSocket, checks, value, variables};
 
 /// What the environment alone says of the admin side: for a command that is given no file.
 ///

@@ -5,8 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::Segment;
-use crate::config::effective;
+use crate::config::{Segment, effective};
 
 const REGION: &str = "[[service.region]]\nname = \"eu-west-1\"\nurl = \"https://eu.example.com\"\n";
 const ROUTE: &str = "[[service.route]]\npath = \"/v1/contexts/{key}\"\nrecords = [\"context:{key}\"]\n";

@@ -1,11 +1,10 @@
 //! Reads `tls = { .. }` of a region.
 
-use super::super::checks;
 use super::super::mistake::Wrong;
 use super::super::scope::{Ledger, Scope};
 use super::super::settings::{self as schema, Section};
 use super::super::tree::{Raw, Table, Value};
-use super::super::{ClientCertificate, RegionTls, value};
+use super::super::{ClientCertificate, RegionTls, checks, value};
 
 pub(super) fn read(ledger: &mut Ledger, region: &Scope) -> RegionTls {
     let table = match region.table.get("tls") {

@@ -1,12 +1,12 @@
 //! How a setting is named and described to people.
 
 use super::Kind::{
-    Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Mode, Path, Records,
+    self, Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Mode, Path, Records,
     RegionName, Size, Tags, Text, Topic, Uids, Url, Word,
 };
 use super::Preset::Is;
-use super::{ALL, Kind, Section, Setting};
-use crate::limits;
+use super::{ALL, Section, Setting};
+use crate::config::limits;
 
 impl Setting {
     /// As one names it in a sentence: `cache.ttl`.

@@ -4,7 +4,7 @@ use super::super::mistake::{Wrong, quoted};
 use super::super::settings::Kind;
 use super::super::tree::Raw;
 use super::{Read, list, text_of};
-use crate::limits;
+use crate::config::limits;
 
 /// [`Kind::Tags`] (SQS developer guide, "Amazon SQS cost allocation tags"; the names that Nearside sets itself are taken).
 pub(in crate::config) fn tags(raw: &Raw, _: Kind) -> Read<Vec<(String, String)>> {

@@ -145,7 +145,7 @@ fn a_host_has_no_port_and_no_wildcard() {
 
 #[test]
 fn a_mistyped_level_is_not_taken_for_a_module() {
-    for text in ["info", "warn,nearside::announce=debug", "nearside=TRACE", "off"] {
+    for text in ["info", "warn,nearside::sidecar=debug", "nearside=TRACE", "off"] {
         assert!(filter(&text_raw(text), Kind::Filter).is_ok(), "{text}");
     }
     assert_eq!(filter(&text_raw("inof"), Kind::Filter).unwrap_err().instead, "did you mean \"info\"?");

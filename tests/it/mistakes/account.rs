@@ -6,10 +6,10 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use nearside::clock::{Clock, Moment};
+use nearside::lab::world::port::{self, Port};
+use nearside::lab::world::sns;
+use nearside::model::time::{Clock, Moment};
 use nearside::tasks::Tasks;
-use nearside::world::port::{self, Port};
-use nearside::world::sns;
 
 /// What the account does with calls.
 #[derive(Clone, Copy, Debug)]

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use nearside::clock::{Clock, Wall};
+use nearside::lab::world::aws::Aws;
+use nearside::lab::world::port::{self, Port};
+use nearside::lab::world::publisher::stamp;
+use nearside::model::time::{Clock, Wall};
 use nearside::tasks::Tasks;
-use nearside::world::aws::Aws;
-use nearside::world::port::{self, Port};
-use nearside::world::publisher::stamp;
 use serde_json::{Value, json};
 
 /// How a region answers, in what differs from a healthy one.

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use nearside::freshness::event::Event;
-use nearside::freshness::words::RegionId;
+use nearside::model::ids::RegionId;
+use nearside::protocol::event::Event;
 
 use super::super::faults::Fault;
 use super::{Happening, Run, lock};

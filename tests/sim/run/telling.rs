@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use nearside::freshness::event::{Event, Order, Scope};
-use nearside::freshness::words::RegionId;
+use nearside::model::ids::RegionId;
+use nearside::protocol::event::{Event, Order, Scope};
 
 use super::super::faults::Fault;
 use super::super::plan::{Proof, Read, Window};

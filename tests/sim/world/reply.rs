@@ -11,9 +11,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use nearside::clock::{Moment, Wall};
-use nearside::freshness::words::{RegionId, Version};
-use nearside::origin::reply::{Failure, Origin, Outgoing, Reply, Streamed};
+use nearside::http::exchange::{Failure, Origin, Outgoing, Reply, Streamed};
+use nearside::model::ids::{RegionId, Version};
+use nearside::model::time::{Moment, Wall};
 
 use super::super::faults::Fault;
 use super::super::plan::Style;

@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use super::purge::walk;
 use super::target::{Target, shown_by};
 use super::{Acts, Refused};
+use crate::admin::limits;
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::Key;
-use crate::clock::Moment;
-use crate::freshness::event::{Scope, Subscription};
-use crate::freshness::horizon::Horizon;
-use crate::freshness::record::Snapshot;
-use crate::freshness::standing;
-use crate::freshness::words::{RecordId, RegionId, RegionSet, Version};
-use crate::limits;
-use crate::serve::Sidecar;
+use crate::core::lookup::Sidecar;
+use crate::model::ids::{RecordId, RegionId, RegionSet, Version};
+use crate::model::time::Moment;
+use crate::protocol::event::{Scope, Subscription};
+use crate::protocol::horizon::Horizon;
+use crate::protocol::record::Snapshot;
+use crate::protocol::standing;
 
 mod why;
 

@@ -1,10 +1,11 @@
-//! Why an entry counts as it does: the rules of [`crate::freshness::standing`], told in sentences.
+//! Why an entry counts as it does: the rules of [`crate::protocol::standing`], told in sentences.
 
 use super::{Look, list, stated};
-use crate::cache::entry::{Entry, Routed, Shown, Standing};
-use crate::freshness::event::Subscription;
-use crate::freshness::standing::Use;
-use crate::freshness::words::{RegionId, RegionSet};
+use crate::cache::entry::Entry;
+use crate::model::ids::{RegionId, RegionSet};
+use crate::protocol::event::Subscription;
+use crate::protocol::holding::{Routed, Shown, Standing};
+use crate::protocol::standing::Use;
 
 /// What an entry is good for, in a stable word.
 pub(super) const fn word(good_for: Use) -> &'static str {

@@ -6,11 +6,12 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
 use super::*;
-use crate::cache::content::{Content, request_lines::RequestLines};
+use crate::cache::content::Content;
+use crate::cache::content::request_lines::RequestLines;
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::{KeyBuffer, Seed};
-use crate::clock::{Moment, Span};
-use crate::freshness::words::RegionId;
+use crate::model::ids::RegionId;
+use crate::model::time::{Moment, Span};
 
 fn key(number: usize) -> Key {
     KeyBuffer::new(Seed::fixed(1)).primary(&format!("/{number:08}")).to_key()

@@ -1,0 +1,433 @@
+//! Owns wiring and ordered shutdown, nothing else.
+//!
+//! Before it: a [`Config`]. After it: a running sidecar. The order at start: bind what callers reach (so that an
+//! error is clear and early), then the regions, then the subscriptions, which make their own way and hold up
+//! nothing. The order at the end: linger, close, unsubscribe and drain together, under one deadline.
+//!
+//! Invariant: when [`App::stop`] returns, no task of this process's sidecar runs and its sockets are closed.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Either, Ready, ready};
+use http::{Request, Version};
+use hyper::body::Incoming;
+
+use crate::admin::acts::Acts;
+use crate::admin::acts::access::Access;
+use crate::admin::{self, Pages};
+use crate::aws::certificate::fetch::Fetcher;
+use crate::aws::clients::Sdk;
+use crate::cache::capacity::Memory;
+use crate::cache::key::Seed;
+use crate::config::scope::Origins;
+use crate::config::{Config, Transport};
+use crate::core::answer::{self, Outcome};
+use crate::core::fast_path::hits::{AtOnce, Hits, Newest};
+use crate::core::fill::audit;
+use crate::core::lookup::{self, Asking, Current, Parts, Sidecar, SidecarError};
+use crate::core::sidecar::Beyond;
+use crate::http::admission::{Head, Refusal};
+use crate::http::bodies::ByteBudget;
+use crate::http::client::attempt::HttpOrigin;
+use crate::http::connection::{Ending, Reception, Via};
+use crate::http::exchange::Origin;
+use crate::http::listener::{self, ListenError};
+use crate::model::time::Clock;
+use crate::protocol::event::{Action, Event};
+use crate::sidecar::announcements::intake::Announcements;
+use crate::sidecar::announcements::subscription::{self, CannotListen, Pace, Subscriptions};
+use crate::tasks::Tasks;
+use crate::tasks::permits::Permits;
+
+pub mod doctor;
+mod findings;
+pub mod limits;
+mod memory;
+mod overview;
+pub mod process;
+pub mod reload;
+mod ticker;
+mod watch;
+
+use reload::{Reloader, Source};
+
+/// Why a sidecar could not start: the operator's to mend.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A listener.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The endpoint that SNS posts to.
+    #[error(transparent)]
+    Announcements(#[from] CannotListen),
+    /// A route's credentials, or the port's token.
+    #[error(transparent)]
+    Sidecar(#[from] SidecarError),
+    /// The operators' token.
+    #[error(transparent)]
+    AdminToken(#[from] crate::http::token::TokenError),
+    /// The client that speaks to regions.
+    #[error("the HTTP client for the regions could not be built: {0}")]
+    Client(#[from] crate::http::client::attempt::Unusable),
+    /// The client that fetches signing certificates.
+    #[error("the HTTP client for signing certificates could not be built: {0}")]
+    Fetcher(reqwest::Error),
+}
+
+/// What a test or a demonstration puts in place of the machine's.
+#[derive(Default)]
+pub struct Instead {
+    /// Time.
+    pub clock: Clock,
+    /// Replies.
+    pub origin: Option<Arc<dyn Origin>>,
+    /// How hurried subscriptions are.
+    pub pace: Option<Pace>,
+    /// What a reload reads again; without it there is none.
+    pub source: Option<Source>,
+}
+
+/// A running sidecar.
+pub struct App {
+    /// Where TCP callers reach it.
+    pub tcp: Option<SocketAddr>,
+    /// Where its Unix socket is.
+    pub unix: Option<PathBuf>,
+    /// Where operators reach it.
+    pub admin: SocketAddr,
+    /// What its requests share.
+    pub sidecar: Arc<Sidecar>,
+    /// What operators do to it.
+    pub acts: Arc<Acts>,
+    /// Reads its configuration anew.
+    pub reloader: Arc<Reloader>,
+    topics: Topics,
+    current: Arc<Current>,
+    ending: Ending,
+}
+
+/// The regions' subscriptions, once there are any.
+type Topics = Arc<OnceLock<Subscriptions>>;
+
+/// How a stop went.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Stopped {
+    /// Tasks that had to be dropped at the deadline.
+    pub late: Vec<&'static str>,
+    /// Subscriptions and queues that could not be removed; the janitor will.
+    pub left_behind: usize,
+}
+
+/// Starts a sidecar on the current runtime.
+pub async fn start(config: Config) -> Result<App, StartError> {
+    start_with(config, Instead::default()).await
+}
+
+/// Starts a sidecar with something of a test's or a demonstration's own.
+pub async fn start_with(config: Config, instead: Instead) -> Result<App, StartError> {
+    let sockets = Sockets::bind(&config).await?;
+    let access = Access::new(&config.admin)?;
+    let (sidecar, http) = build(config, &instead, Memory::of_the_machine())?;
+    let app = open(sockets, access, sidecar, http, instead.source);
+    if let Err(error) = subscribe(&app.sidecar, &app.topics, instead.pace.unwrap_or_default()) {
+        // Nothing of a sidecar that did not start goes on.
+        app.sidecar.tasks.drain(Duration::ZERO).await;
+        return Err(error);
+    }
+    watch::start(&app.sidecar, &app.reloader);
+    findings::start(&app.sidecar, &app.topics);
+    tracing::info!(
+        service = %app.sidecar.config.service.name,
+        regions = app.sidecar.names.len(),
+        tcp = app.tcp.map(tracing::field::display),
+        unix = app.unix.as_ref().map(|path| tracing::field::display(path.display())),
+        admin = %app.admin,
+        "serving"
+    );
+    Ok(app)
+}
+
+/// What callers and operators reach, bound before anything else is done.
+struct Sockets {
+    tcp: Option<tokio::net::TcpListener>,
+    unix: Option<tokio::net::UnixListener>,
+    admin: tokio::net::TcpListener,
+    operators: Option<tokio::net::UnixListener>,
+}
+
+impl Sockets {
+    async fn bind(config: &Config) -> Result<Self, ListenError> {
+        let tcp = config.listen.tcp.map(|addr| listener::bind_tcp(addr, "listen.tcp", "listen.tcp")).transpose()?;
+        let admin = listener::bind_tcp(config.admin.listen, "admin.listen", "admin.listen")?;
+        let unix = config.listen.unix.as_ref().map(|unix| listener::bind_unix(unix, "listen.unix")).transpose()?;
+        let operators = config.admin.unix.as_ref().map(|unix| listener::bind_unix(unix, "admin.unix")).transpose()?;
+        Ok(Self { tcp, unix, admin, operators })
+    }
+}
+
+/// Everything a request needs, and nothing that runs yet.
+fn build(
+    config: Config,
+    instead: &Instead,
+    memory: Memory,
+) -> Result<(Arc<Sidecar>, Option<Arc<HttpOrigin>>), StartError> {
+    let bodies = ByteBudget::new(memory.bodies());
+    let (clock, tasks) = (instead.clock.clone(), Tasks::new());
+    let (origin, http) = match &instead.origin {
+        Some(origin) => (origin.clone(), None),
+        None => {
+            let origin = Arc::new(HttpOrigin::new(&config, clock.clone(), &bodies)?);
+            keep_warm(&origin, &tasks);
+            (origin.clone() as Arc<dyn Origin>, Some(origin))
+        }
+    };
+    let (seed, floor_slots) = (Seed::random(), memory.floor_slots());
+    let parts = Parts { clock, origin, tasks, seed, floor_slots, memory, bodies };
+    Ok((Sidecar::new(config, parts)?, http))
+}
+
+/// Keeps connections to those regions for which nobody does yet.
+fn keep_warm(origin: &Arc<HttpOrigin>, tasks: &Tasks) {
+    let (warm, stopping) = (origin.clone(), tasks.stopping());
+    tasks.spawn("warm", async move { stopping.run_until_cancelled(warm.keep_warm()).await });
+}
+
+/// Begins to accept.
+fn open(
+    sockets: Sockets,
+    access: Access,
+    sidecar: Arc<Sidecar>,
+    http: Option<Arc<HttpOrigin>>,
+    source: Option<Source>,
+) -> App {
+    let (ending, topics) = (Ending::default(), Topics::default());
+    let tasks = &sidecar.tasks;
+    let current = sidecar.clone().into_current();
+    let newest_at_once = Arc::new(Newest::new(at_once(&sidecar)));
+    let connections = Permits::new(sidecar.config.listen.max_connections);
+    let last_reload = Arc::new(ArcSwapOption::empty());
+    let remarks = Arc::new(ArcSwap::from_pointee(remarks_of(source.as_ref().map(|source| &source.origins))));
+    let reception = Reception {
+        tasks: tasks.clone(),
+        clock: sidecar.clock.clone(),
+        permits: connections.clone(),
+        ending: ending.clone(),
+        fast_path: Some(Hits::new(newest_at_once.clone())),
+    };
+    let newest = current.clone();
+    let handler = move |request: Request<Incoming>, via: Via| answer(&newest.load(), request, via);
+    // A listener that was bound has an address.
+    let addr = |listener: &tokio::net::TcpListener| listener.local_addr().ok();
+    let tcp = sockets.tcp.as_ref().and_then(addr);
+    let admin = addr(&sockets.admin).unwrap_or(sidecar.config.admin.listen);
+    if let Some(listener) = sockets.tcp {
+        tasks.spawn("accept", listener::accept_tcp(listener, reception.clone(), handler.clone()));
+    }
+    let unix = sidecar.config.listen.unix.as_ref();
+    if let (Some(listener), Some(socket)) = (sockets.unix, unix) {
+        tasks.spawn("accept", listener::accept_unix(listener, socket.uids.clone(), reception.clone(), handler));
+    }
+    let unix = unix.map(|socket| socket.path.clone());
+    let pages = Pages {
+        status: overview::source(&sidecar, &topics, &ending, &connections, &last_reload, &remarks),
+        metrics: sidecar.metrics.clone(),
+        admits: Arc::new(ArcSwap::from_pointee(admin::Admits::of(&sidecar.config.listen))),
+        acts: Acts::new(sidecar.clone(), access),
+    };
+    let (acts, admits) = (pages.acts.clone(), pages.admits.clone());
+    if let Some(operators) = sockets.operators {
+        tasks.spawn("admin", admin::serve(admin::Listener::Unix(operators), pages.clone(), tasks.clone()));
+    }
+    tasks.spawn("admin", admin::serve(admin::Listener::Tcp(sockets.admin), pages, tasks.clone()));
+    let reloader = Reloader::new(reload::Parts {
+        current: current.clone(),
+        newest: newest_at_once,
+        connections,
+        ending: ending.clone(),
+        last: last_reload,
+        remarks,
+        http,
+        source,
+        acts: acts.clone(),
+        admits,
+    });
+    acts.set_reload(reload::act(&reloader));
+    App { tcp, unix, admin, sidecar, acts, reloader, topics, current, ending }
+}
+
+/// What is allowed in the settings and probably not meant, a line each.
+fn remarks_of(origins: Option<&Origins>) -> Vec<String> {
+    origins.iter().flat_map(|origins| &origins.warnings).map(ToString::to_string).collect()
+}
+
+/// What `sidecar` answers without hyper.
+fn at_once(sidecar: &Arc<Sidecar>) -> AtOnce {
+    let (looked_up, asked) = (sidecar.clone(), sidecar.clone());
+    AtOnce {
+        door: sidecar.door.clone(),
+        stored: Arc::new(move |head, asking| {
+            lookup::stored(&looked_up, head, asking.get_or_insert_with(|| Asking::of(head.headers)))
+        }),
+        asked: Arc::new(move |head: Head<'_>, asking: &Option<Asking>| {
+            let asking = asking.clone().unwrap_or_else(|| Asking::of(head.headers));
+            let (sidecar, admitted) = (asked.clone(), head.admitted());
+            async move { lookup::decide(&sidecar, admitted, asking).await }.boxed()
+        }),
+        names: sidecar.names.clone().into(),
+    }
+}
+
+/// An answer: at once when it is a hit or a refusal, later when somebody must be asked. Only the latter costs a large future.
+type Answer = Either<
+    Ready<http::Response<crate::http::body::Body>>,
+    BoxFuture<'static, http::Response<crate::http::body::Body>>,
+>;
+
+/// One request, from the door to the answer.
+fn answer(sidecar: &Arc<Sidecar>, request: Request<Incoming>, via: Via) -> Answer {
+    let refused = |sidecar: &Sidecar, refusal: Refusal| {
+        sidecar.metrics.refused(refusal.word());
+        if refusal == Refusal::NoRoom {
+            sidecar.metrics.over_budget("request-bodies");
+        }
+        answer::respond(Outcome::Refused(refusal), &sidecar.names)
+    };
+    // On HTTP/1.1 the connection has looked already, or the request is none that it could read (`crate::core::fast_path::hits`).
+    let looked = request.version() < Version::HTTP_2;
+    let entered = match sidecar.door.enter(request, via) {
+        Ok(entered) => entered,
+        Err(refusal) => return Either::Left(ready(refused(sidecar, refusal))),
+    };
+    let stored = |head: Head<'_>| lookup::stored(sidecar, head, &mut Asking::of(head.headers));
+    if let Some(shown) = entered.head().filter(|_| !looked).and_then(stored) {
+        return Either::Left(ready(answer::show(shown, entered.into_headers(), &sidecar.names)));
+    }
+    let sidecar = sidecar.clone();
+    let asked = async move {
+        match entered.whole().await {
+            Ok(admitted) => answer::respond(lookup::serve(&sidecar, admitted).await, &sidecar.names),
+            Err(refusal) => refused(&sidecar, refusal),
+        }
+    };
+    Either::Right(asked.boxed())
+}
+
+/// Begins to listen to the regions' topics, and to keep time.
+fn subscribe(sidecar: &Arc<Sidecar>, topics: &Topics, pace: Pace) -> Result<(), StartError> {
+    let config = &sidecar.config;
+    memory::recall(sidecar);
+    if let Some(signer) = &config.announcements.insecure_sns_signer {
+        tracing::warn!(%signer, "insecure_sns_signer: signing certificates from this origin are trusted as they are");
+    }
+    let listener = sidecar.clone();
+    let step = move |event: Event| {
+        let actions = listener.freshness.step(listener.clock.now(), listener.clock.wall(), event);
+        listener.newest().carry_out(actions);
+    };
+    let fetcher =
+        Fetcher::network(config.announcements.insecure_sns_signer.is_some()).map_err(StartError::Fetcher)?;
+    let edges = subscription::Edges {
+        tasks: sidecar.tasks.clone(),
+        clock: sidecar.clock.clone(),
+        events: Arc::new(step),
+        speaks: {
+            let sidecar = sidecar.clone();
+            Arc::new(move |region| sidecar.freshness.speaks(region, sidecar.clock.now()))
+        },
+        intake: Arc::new(Announcements::new(sidecar, fetcher)),
+        metrics: sidecar.metrics.clone(),
+        sdk: Sdk::new(config.announcements.endpoint_url.clone()),
+    };
+    let _ = sidecar.beyond.set(beyond(config, topics.clone()));
+    let _ = topics.set(Subscriptions::start(config, pace, &edges)?);
+    ticker::start(sidecar);
+    if config.announcements.transport != Transport::Off {
+        // Where nothing is announced, there is nothing to measure.
+        audit::start(sidecar);
+    }
+    Ok(())
+}
+
+/// Carries out what freshness asks of the edges.
+fn beyond(config: &Config, topics: Topics) -> Beyond {
+    let file = config.freshness.state_file.clone();
+    let arns = config.service.regions.iter().map(|region| region.topic.as_ref().map(|topic| topic.arn.clone()));
+    let arns: Vec<_> = arns.collect();
+    Box::new(move |action| match action {
+        Action::Resubscribe(region, after) => {
+            if let Some(subscriptions) = topics.get() {
+                subscriptions.resubscribe(region, after);
+            }
+        }
+        Action::HeartbeatSeen(region) => {
+            if let (Some(file), Some(arn)) = (&file, &arns[region.index()]) {
+                memory::note(file, arn);
+            }
+        }
+        _ => {}
+    })
+}
+
+impl App {
+    /// Where each region's subscription stands; none while there are none.
+    pub fn subscriptions(&self) -> Option<&Subscriptions> {
+        self.topics.get()
+    }
+
+    /// Where the http transport listens for announcements.
+    pub fn announcements(&self) -> Option<SocketAddr> {
+        self.topics.get().and_then(Subscriptions::listening)
+    }
+
+    /// Lingers, closes, unsubscribes and drains (DESIGN.md, section 2): after it nothing runs.
+    pub async fn stop(self) -> Stopped {
+        let drain = self.current.load().config.drain;
+        self.ending.lingering.cancel();
+        tracing::info!(linger = ?drain.linger, "stopping: everything is still answered until the linger ends");
+        tokio::time::sleep(drain.linger).await;
+        self.ending.closing.cancel();
+        let unsubscribed = async {
+            match self.topics.get() {
+                Some(subscriptions) => subscriptions.shutdown(drain.deadline).await.len(),
+                None => 0,
+            }
+        };
+        let (late, left_behind) = tokio::join!(self.sidecar.tasks.drain(drain.deadline), unsubscribed);
+        let operators = self.sidecar.config.admin.unix.as_ref().map(|unix| &unix.path);
+        for path in self.unix.iter().chain(operators) {
+            // Already gone is as good.
+            let _ = std::fs::remove_file(path);
+        }
+        tracing::info!(?late, left_behind, "stopped");
+        Stopped { late, left_behind }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::read;
+
+    #[tokio::test]
+    async fn a_start_that_fails_says_what_to_change_and_leaves_nothing_running() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let listen = taken.local_addr().unwrap();
+        let text = format!(
+            "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n\
+             topic = \"arn:aws:sns:eu-west-1:000000000000:contexts\"\n\
+             [service]\nname = \"contexts\"\n[listen]\ntcp = \"{free}\"\n[admin]\nlisten = \"127.0.0.1:0\"\n\
+             [announcements]\ntransport = \"http\"\nhttp_listen = \"{listen}\"\n\
+             http_public_url = \"http://{listen}\"\nendpoint_url = \"http://127.0.0.1:1\"\n"
+        );
+        let Err(error) = start(read::from_toml(&text).unwrap()).await else { panic!("the port is taken") };
+        let told = error.to_string();
+        assert!(told.contains(&listen.to_string()) && told.contains("announcements.http_listen"), "{told}");
+        std::net::TcpListener::bind(free).expect("the sidecar's own port is free again");
+    }
+}

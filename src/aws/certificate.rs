@@ -1,0 +1,283 @@
+//! Owns whom a message may be signed by: where a signing certificate may come from, and what it must be.
+//!
+//! Before it: [`super::envelope`] read an unverified `SigningCertURL`. After it: [`fetch`] gets and keeps the
+//! certificate, [`super::verify`] checks the signature with its key. TLS to the exact host that the *configured*
+//! topic implies is the root of trust; all that is checked of the certificate itself comes on top.
+//!
+//! Invariant: no URL leaves [`Trust::admit`] that is not, byte for byte, one that SNS would write for this topic
+//! (or one at the configured insecure origin). Nothing untrusted reaches a URL that is fetched.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aws_lc_rs::signature::{
+    ParsedPublicKey, RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY, RSA_PKCS1_2048_8192_SHA256,
+};
+use tokio::sync::Semaphore;
+use url::Url;
+use x509_parser::extensions::GeneralName;
+use x509_parser::pem::Pem;
+use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::public_key::PublicKey;
+use x509_parser::x509::X509Version;
+
+use super::envelope::SignatureVersion;
+use crate::aws::limits;
+use crate::config::TopicArn;
+use crate::model::time::Wall;
+
+pub mod fetch;
+
+/// Smallest RSA modulus of a signing key or of any RSA key above it, bits.
+const KEY_BITS: usize = 2048;
+
+/// A `SigningCertURL` that SNS would not write for the configured topic: the message is forged, or it is another
+/// topic's. A retry does not help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Another scheme or host, a port, userinfo, or no URL at all.
+    #[error("the certificate's URL is not at the topic's SNS host")]
+    Host,
+    /// The host is right; the path is not, or there is a query or a fragment.
+    #[error("the certificate's URL has not SNS's path")]
+    Path,
+}
+
+/// A certificate that was fetched and must not be used: not SNS's, or SNS's own fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// No PEM, no X.509, or more blocks than [`limits::CERTIFICATE_CHAIN`].
+    #[error("the signing certificate cannot be read")]
+    Unreadable,
+    /// It, or one above it, is not valid yet.
+    #[error("the signing certificate is not valid yet")]
+    NotYetValid,
+    /// It, or one above it, is not valid any more.
+    #[error("the signing certificate has expired")]
+    Expired,
+    /// Its key is not RSA.
+    #[error("the signing certificate's key is not RSA")]
+    NotRsa,
+    /// Its key, or one above it, has fewer than 2048 bits.
+    #[error("the signing certificate's key is too small")]
+    SmallKey,
+    /// It was issued to somebody else.
+    #[error("the signing certificate is not SNS's")]
+    Subject,
+    /// A chain was served and a link does not hold.
+    #[error("the signing certificate's chain is broken")]
+    Chain,
+}
+
+/// Whom the messages of one configured topic may be signed by.
+#[derive(Clone, Debug)]
+pub struct Trust {
+    /// `https://sns.eu-west-1.amazonaws.com/`
+    prefix: String,
+    /// Names of which the certificate must carry one.
+    subjects: Vec<String>,
+    /// `http://127.0.0.1:4566/`: the one origin for which scheme, host, path and subject are relaxed.
+    insecure: Option<String>,
+    /// Held by the one fetch of a URL from which no certificate came yet: whoever makes URLs up waits for himself.
+    unknown: Arc<Semaphore>,
+}
+
+/// A URL that may be fetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// The URL.
+    pub url: Url,
+    /// It is at the insecure origin: its certificate needs no particular subject.
+    pub relaxed: bool,
+}
+
+impl Trust {
+    /// What `topic`'s partition and region imply, and the `insecure_sns_signer`, if one is configured.
+    pub fn new(topic: &TopicArn, insecure: Option<&Url>) -> Self {
+        let suffix = if topic.partition == "aws-cn" { "amazonaws.com.cn" } else { "amazonaws.com" };
+        let region = &topic.region;
+        let mut subjects = vec![
+            // What most regions' certificates are issued to, then the forms that opt-in, Chinese and GovCloud regions
+            // use (the list in aws-sdk-java's sns-message-manager), without naming each region: new ones come.
+            format!("sns.{suffix}"),
+            format!("sns-signing.{region}.{suffix}"),
+            format!("sns-{region}.{suffix}"),
+            format!("sns.{region}.{suffix}"),
+        ];
+        if topic.partition == "aws-us-gov" {
+            // One certificate for both GovCloud regions.
+            subjects.push(format!("sns-us-gov-west-1.{suffix}"));
+        }
+        Self {
+            prefix: format!("https://sns.{region}.{suffix}/"),
+            subjects,
+            insecure: insecure.map(|url| format!("{}/", url.origin().ascii_serialization())),
+            unknown: Arc::new(Semaphore::new(1)),
+        }
+    }
+
+    /// Whether a certificate may be fetched from `text`. The text is compared, not parsed: a parser forgives
+    /// (backslashes, tabs, capitals, default ports), and what it forgives is where look-alikes live.
+    pub fn admit(&self, text: &str) -> Result<Admitted, Refused> {
+        if let Some(path) = text.strip_prefix(&self.prefix) {
+            let right = file_digits(path).is_some_and(|digits| digits.len() == 32);
+            return if right { admitted(text, false) } else { Err(Refused::Path) };
+        }
+        if let Some(path) = self.insecure.as_ref().and_then(|prefix| text.strip_prefix(prefix)) {
+            return if relaxed_path(path) { admitted(text, true) } else { Err(Refused::Path) };
+        }
+        Err(Refused::Host)
+    }
+}
+
+fn admitted(text: &str, relaxed: bool) -> Result<Admitted, Refused> {
+    Url::parse(text).map(|url| Admitted { url, relaxed }).map_err(|_| Refused::Path)
+}
+
+/// The hex digits of `SimpleNotificationService-<hex>.pem`.
+fn file_digits(file: &str) -> Option<&str> {
+    let digits = file.strip_prefix("SimpleNotificationService-")?.strip_suffix(".pem")?;
+    (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(digits)
+}
+
+/// At the insecure origin the file may lie in directories of plain names: `_aws/sns/`.
+fn relaxed_path(path: &str) -> bool {
+    let mut segments = path.split('/').rev();
+    let file = segments.next().is_some_and(|file| file_digits(file).is_some());
+    let plain = |segment: &str| {
+        !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    };
+    file && segments.all(plain)
+}
+
+/// A certificate that may be used between two times.
+pub struct Certificate {
+    sha1: ParsedPublicKey,
+    sha256: ParsedPublicKey,
+    not_before: Wall,
+    not_after: Wall,
+}
+
+impl Certificate {
+    /// Reads `pem` as it was served for `admitted`, and checks all that a certificate of `trust` must be at `now`.
+    ///
+    /// Several PEM blocks are a chain, the signing certificate first; then each link must hold, though nothing above
+    /// the last one is known: TLS to the host is the root.
+    pub fn inspect(pem: &[u8], trust: &Trust, admitted: &Admitted, now: Wall) -> Result<Self, Unfit> {
+        let blocks: Vec<Pem> = Pem::iter_from_buffer(pem)
+            .take(limits::CERTIFICATE_CHAIN + 1)
+            .collect::<Result<_, _>>()
+            .map_err(|_| Unfit::Unreadable)?;
+        if blocks.len() > limits::CERTIFICATE_CHAIN {
+            return Err(Unfit::Unreadable);
+        }
+        let chain: Vec<X509Certificate<'_>> = blocks.iter().map(read).collect::<Result<_, _>>()?;
+        let leaf = chain.first().ok_or(Unfit::Unreadable)?;
+        let mut validity = (Wall::default(), Wall::from_millis(u64::MAX));
+        for certificate in &chain {
+            let (from, until) = dates(certificate);
+            validity = (validity.0.max(from), validity.1.min(until));
+            large_enough(certificate)?;
+        }
+        within(validity, now)?;
+        if !admitted.relaxed && !names(leaf).any(|name| trust.subjects.iter().any(|known| known == name)) {
+            return Err(Unfit::Subject);
+        }
+        for link in chain.windows(2) {
+            holds(&link[0], &link[1])?;
+        }
+        let key = &leaf.public_key().subject_public_key.data;
+        let parsed = |algorithm| ParsedPublicKey::new(algorithm, key).map_err(|_| Unfit::NotRsa);
+        Ok(Self {
+            sha1: parsed(&RSA_PKCS1_2048_8192_SHA1_FOR_LEGACY_USE_ONLY)?,
+            sha256: parsed(&RSA_PKCS1_2048_8192_SHA256)?,
+            not_before: validity.0,
+            not_after: validity.1,
+        })
+    }
+
+    /// Whether it (and its chain) may be used at `now`.
+    pub fn valid(&self, now: Wall) -> Result<(), Unfit> {
+        within((self.not_before, self.not_after), now)
+    }
+
+    /// Whether its key signed `text`.
+    pub fn signed(&self, version: SignatureVersion, text: &str, signature: &[u8]) -> bool {
+        let key = match version {
+            SignatureVersion::One => &self.sha1,
+            SignatureVersion::Two => &self.sha256,
+        };
+        key.verify_sig(text.as_bytes(), signature).is_ok()
+    }
+}
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificate")
+            .field("not_before", &self.not_before)
+            .field("not_after", &self.not_after)
+            .finish_non_exhaustive()
+    }
+}
+
+fn read(block: &Pem) -> Result<X509Certificate<'_>, Unfit> {
+    match X509Certificate::from_der(&block.contents) {
+        Ok(([], certificate)) if block.label == "CERTIFICATE" => Ok(certificate),
+        _ => Err(Unfit::Unreadable),
+    }
+}
+
+/// From when and until when, both included, to the second (RFC 5280 section 4.1.2.5).
+fn dates(certificate: &X509Certificate<'_>) -> (Wall, Wall) {
+    let wall = |seconds: i64| Wall::from_millis(u64::try_from(seconds).unwrap_or(0).saturating_mul(1000));
+    let validity = certificate.validity();
+    let until = wall(validity.not_after.timestamp()).as_millis().saturating_add(999);
+    (wall(validity.not_before.timestamp()), Wall::from_millis(until))
+}
+
+fn within((from, until): (Wall, Wall), now: Wall) -> Result<(), Unfit> {
+    if now < from {
+        Err(Unfit::NotYetValid)
+    } else if now > until {
+        Err(Unfit::Expired)
+    } else {
+        Ok(())
+    }
+}
+
+/// The signing key must be RSA, and so must what [`ParsedPublicKey`] later takes; above it other kinds may sign.
+fn large_enough(certificate: &X509Certificate<'_>) -> Result<(), Unfit> {
+    match certificate.public_key().parsed() {
+        Ok(PublicKey::RSA(key)) => {
+            let zeros = key.modulus.iter().take_while(|byte| **byte == 0).count();
+            let modulus = &key.modulus[zeros..];
+            let bits = modulus.len() * 8 - modulus.first().map_or(0, |byte| byte.leading_zeros() as usize);
+            if bits < KEY_BITS { Err(Unfit::SmallKey) } else { Ok(()) }
+        }
+        Ok(PublicKey::EC(_)) => Ok(()),
+        _ => Err(Unfit::NotRsa),
+    }
+}
+
+/// Whom the certificate was issued to: its DNS names and its common names.
+fn names<'a>(certificate: &'a X509Certificate<'a>) -> impl Iterator<Item = &'a str> {
+    let alternative = certificate.subject_alternative_name().ok().flatten();
+    let dns =
+        alternative.into_iter().flat_map(|extension| &extension.value.general_names).filter_map(|name| match name {
+            GeneralName::DNSName(name) => Some(*name),
+            _ => None,
+        });
+    let common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
+    dns.chain(common)
+}
+
+/// Whether `above` issued `below`: its name is the issuer's, it may sign certificates, and it signed this one.
+fn holds(below: &X509Certificate<'_>, above: &X509Certificate<'_>) -> Result<(), Unfit> {
+    let may_sign = above.version() == X509Version::V3 && above.is_ca();
+    let named = below.issuer().as_raw() == above.subject().as_raw();
+    let signed = below.verify_signature(Some(above.public_key())).is_ok();
+    if may_sign && named && signed { Ok(()) } else { Err(Unfit::Chain) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! Owns the signing certificates of this process: fetched once, kept, fetched again when they no longer serve.
+//!
+//! Before it: [`super::Trust::admit`] allowed a URL. After it: [`crate::aws::verify`] checks a signature with
+//! what comes back. A certificate is fetched again when its validity ends, and when a signature fails: an emulator
+//! serves a new certificate under its old URL each time it starts.
+//!
+//! Invariant: at most one fetch per URL is under way, at most one begins per URL and [`limits::CERTIFICATE_PAUSE`], and
+//! one per topic of a URL from which no certificate came yet. Such URLs have places of their own: made-up ones displace
+//! each other, never a certificate.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tokio::sync::Semaphore;
+use url::Url;
+
+use super::{Admitted, Certificate, Trust, Unfit};
+use crate::aws::limits;
+use crate::model::time::{Clock, Moment};
+
+/// A certificate could not be had: nobody's message is at fault, and a retry helps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfetched {
+    /// No connection, no TLS, or it broke.
+    #[error("the signing certificate's host could not be reached")]
+    Unreachable,
+    /// Another status than 200; a redirect is one, and is not followed.
+    #[error("the signing certificate's host answered {0}")]
+    Status(u16),
+    /// More than [`limits::CERTIFICATE_BYTES`].
+    #[error("the signing certificate is larger than {} bytes", limits::CERTIFICATE_BYTES)]
+    Oversized,
+    /// It took longer than [`limits::CERTIFICATE_WAIT`].
+    #[error("fetching the signing certificate took too long")]
+    Late,
+    /// Too many other URLs are being fetched.
+    #[error("too many signing certificates are being fetched")]
+    Busy,
+}
+
+/// Why there is no certificate to check a signature with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Without {
+    /// It could not be fetched.
+    #[error(transparent)]
+    Unfetched(#[from] Unfetched),
+    /// It was fetched and must not be used.
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
+}
+
+/// Where certificates come from: the network, or what a test or `nearside dev` hands out.
+pub enum Fetcher {
+    /// reqwest, without redirects and proxies.
+    Network(reqwest::Client),
+    /// Asked instead of the network.
+    Given(Box<dyn Fn(Url) -> BoxFuture<'static, Result<Bytes, Unfetched>> + Send + Sync>),
+}
+
+impl Fetcher {
+    /// Fetches over the network; plain HTTP only when an insecure signer is configured. The error is the
+    /// installation's: without CA certificates there is no TLS.
+    pub fn network(insecure: bool) -> Result<Self, reqwest::Error> {
+        let client = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .https_only(!insecure)
+            .timeout(limits::CERTIFICATE_WAIT)
+            .pool_max_idle_per_host(1)
+            .build()?;
+        Ok(Self::Network(client))
+    }
+
+    /// Asks `answer` for the PEM text of each URL, without a wait.
+    pub fn given(answer: impl Fn(&Url) -> Result<Bytes, Unfetched> + Send + Sync + 'static) -> Self {
+        Self::Given(Box::new(move |url| {
+            let answer = answer(&url);
+            Box::pin(async move { answer })
+        }))
+    }
+
+    async fn fetch(&self, url: &Url) -> Result<Bytes, Unfetched> {
+        match self {
+            Self::Network(client) => download(client, url).await,
+            Self::Given(answer) => answer(url.clone()).await,
+        }
+    }
+}
+
+async fn download(client: &reqwest::Client, url: &Url) -> Result<Bytes, Unfetched> {
+    let mut response = client.get(url.clone()).send().await.map_err(|_| Unfetched::Unreachable)?;
+    if response.status() != http::StatusCode::OK {
+        return Err(Unfetched::Status(response.status().as_u16()));
+    }
+    let mut pem = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|_| Unfetched::Unreachable)? {
+        if pem.len() + chunk.len() > limits::CERTIFICATE_BYTES {
+            return Err(Unfetched::Oversized);
+        }
+        pem.extend_from_slice(&chunk);
+    }
+    Ok(pem.into())
+}
+
+/// The process's signing certificates.
+pub struct Certificates {
+    fetcher: Fetcher,
+    clock: Clock,
+    slots: Mutex<Vec<Arc<Slot>>>,
+    permits: Semaphore,
+}
+
+/// One URL.
+struct Slot {
+    url: Url,
+    current: ArcSwapOption<Certificate>,
+    used: AtomicU64,
+    /// Locked while a fetch is under way: the others wait for its outcome.
+    attempt: tokio::sync::Mutex<Option<Attempt>>,
+}
+
+/// The newest fetch of a slot.
+struct Attempt {
+    ended: Moment,
+    outcome: Result<Arc<Certificate>, Without>,
+}
+
+impl Certificates {
+    /// None yet.
+    pub fn new(fetcher: Fetcher, clock: Clock) -> Self {
+        let permits = Semaphore::new(limits::CERTIFICATE_FETCHES);
+        Self { fetcher, clock, slots: Mutex::new(Vec::new()), permits }
+    }
+
+    /// The certificate of `admitted`, valid now; fetched when it is not here, or no longer valid.
+    pub async fn get(&self, trust: &Trust, admitted: &Admitted) -> Result<Arc<Certificate>, Without> {
+        let slot = self.slot(&admitted.url)?;
+        if let Some(certificate) = self.valid(&slot) {
+            return Ok(certificate);
+        }
+        let mut attempt = slot.attempt.lock().await;
+        if let Some(certificate) = self.valid(&slot) {
+            return Ok(certificate);
+        }
+        match &*attempt {
+            // A certificate that was good then and is not now ran out: its slot's newest outcome says nothing of why.
+            Some(newest) if self.recent(newest) => match &newest.outcome {
+                Ok(ran_out) => Err(ran_out.valid(self.clock.wall()).err().unwrap_or(Unfit::Expired).into()),
+                Err(without) => Err(*without),
+            },
+            _ => self.fetch(&slot, &mut attempt, trust, admitted).await,
+        }
+    }
+
+    /// The certificate that is now served in the place of `failed`, which did not fit a signature. `None`: there is
+    /// no other, so the signature is wrong.
+    pub async fn instead(
+        &self,
+        trust: &Trust,
+        admitted: &Admitted,
+        failed: &Arc<Certificate>,
+    ) -> Result<Option<Arc<Certificate>>, Unfetched> {
+        let slot = self.slot(&admitted.url)?;
+        let mut attempt = slot.attempt.lock().await;
+        if let Some(newer) = self.valid(&slot).filter(|current| !Arc::ptr_eq(current, failed)) {
+            return Ok(Some(newer));
+        }
+        let outcome = match &*attempt {
+            Some(newest) if self.recent(newest) => newest.outcome.clone(),
+            _ => self.fetch(&slot, &mut attempt, trust, admitted).await,
+        };
+        match outcome {
+            Ok(certificate) => Ok(Some(certificate).filter(|certificate| !Arc::ptr_eq(certificate, failed))),
+            Err(Without::Unfetched(unfetched)) => Err(unfetched),
+            Err(Without::Unfit(_)) => Ok(None),
+        }
+    }
+
+    fn recent(&self, attempt: &Attempt) -> bool {
+        self.clock.now() - attempt.ended < limits::CERTIFICATE_PAUSE
+    }
+
+    fn valid(&self, slot: &Slot) -> Option<Arc<Certificate>> {
+        let certificate = slot.current.load_full().filter(|current| current.valid(self.clock.wall()).is_ok())?;
+        slot.used.store(self.clock.now().as_nanos(), Ordering::Relaxed);
+        Some(certificate)
+    }
+
+    async fn fetch(
+        &self,
+        slot: &Slot,
+        attempt: &mut Option<Attempt>,
+        trust: &Trust,
+        admitted: &Admitted,
+    ) -> Result<Arc<Certificate>, Without> {
+        let fetched = tokio::time::timeout(limits::CERTIFICATE_WAIT, async {
+            let is_unknown = slot.current.load().is_none();
+            let turn = async { if is_unknown { trust.unknown.acquire().await.map(Some) } else { Ok(None) } };
+            let _turn = turn.await.map_err(|_| Unfetched::Busy)?;
+            let _permit = self.permits.acquire().await.map_err(|_| Unfetched::Busy)?;
+            self.fetcher.fetch(&admitted.url).await
+        });
+        let outcome = match fetched.await.unwrap_or(Err(Unfetched::Late)) {
+            Ok(pem) => {
+                Certificate::inspect(&pem, trust, admitted, self.clock.wall()).map(Arc::new).map_err(Into::into)
+            }
+            Err(unfetched) => Err(Without::Unfetched(unfetched)),
+        };
+        if let Ok(certificate) = &outcome
+            && slot.current.swap(Some(certificate.clone())).is_none()
+        {
+            self.make_room();
+        }
+        *attempt = Some(Attempt { ended: self.clock.now(), outcome: outcome.clone() });
+        outcome
+    }
+
+    /// The slot of `url`; a new one takes the place of the least recently used of those without a certificate.
+    fn slot(&self, url: &Url) -> Result<Arc<Slot>, Unfetched> {
+        let mut slots = self.slots();
+        if let Some(slot) = slots.iter().find(|slot| slot.url == *url) {
+            return Ok(slot.clone());
+        }
+        let slot = Arc::new(Slot {
+            url: url.clone(),
+            current: ArcSwapOption::empty(),
+            used: AtomicU64::new(self.clock.now().as_nanos()),
+            attempt: tokio::sync::Mutex::new(None),
+        });
+        let unknown = || slots.iter().enumerate().filter(|(_, slot)| slot.current.load().is_none());
+        if unknown().count() < limits::UNKNOWN_CERTIFICATES {
+            slots.push(slot.clone());
+            return Ok(slot);
+        }
+        let idle = unknown().filter(|(_, slot)| Arc::strong_count(slot) == 1);
+        let oldest = idle.min_by_key(|(_, slot)| slot.used.load(Ordering::Relaxed)).map(|(place, _)| place);
+        slots[oldest.ok_or(Unfetched::Busy)?] = slot.clone();
+        Ok(slot)
+    }
+
+    /// One more URL has a certificate: where there are too many, one that is no longer valid goes, else the least recently
+    /// used. Whoever still uses it keeps it.
+    fn make_room(&self) {
+        let mut slots = self.slots();
+        let wall = self.clock.wall();
+        let known =
+            slots.iter().enumerate().filter_map(|(place, slot)| Some((place, slot, slot.current.load_full()?)));
+        let known: Vec<_> = known
+            .map(|(place, slot, current)| (current.valid(wall).is_ok(), slot.used.load(Ordering::Relaxed), place))
+            .collect();
+        if known.len() > limits::CERTIFICATES
+            && let Some((_, _, place)) = known.into_iter().min()
+        {
+            slots.swap_remove(place);
+        }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Vec<Arc<Slot>>> {
+        // A panic while it is held cannot leave it half-changed.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

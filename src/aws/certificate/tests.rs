@@ -1,0 +1,284 @@
+//! What `certificate` promises, tried.
+
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
+
+use super::*;
+use crate::lab::signer::{self, SUBJECT, Signer};
+
+const DAY: Duration = Duration::from_secs(86_400);
+/// 2026-11-21T05:00:00Z
+const NOW: Wall = Wall::from_millis(1_795_237_200_000);
+const BEFORE: Wall = Wall::from_millis(1_795_237_200_000 - 86_400_000);
+const AFTER: Wall = Wall::from_millis(1_795_237_200_000 + 86_400_000);
+const FILE: &str = "SimpleNotificationService-0123456789abcdef0123456789abcdef.pem";
+
+fn topic(partition: &str, region: &str) -> TopicArn {
+    TopicArn {
+        arn: format!("arn:{partition}:sns:{region}:123456789012:changes"),
+        partition: partition.into(),
+        region: region.into(),
+        account: "123456789012".into(),
+        name: "changes".into(),
+    }
+}
+
+fn ireland() -> Trust {
+    Trust::new(&topic("aws", "eu-west-1"), None)
+}
+
+fn genuine() -> Admitted {
+    ireland().admit(&format!("https://sns.eu-west-1.amazonaws.com/{FILE}")).unwrap()
+}
+
+fn inspect(pem: &str) -> Result<Certificate, Unfit> {
+    Certificate::inspect(pem.as_bytes(), &ireland(), &genuine(), NOW)
+}
+
+/// A self-signed certificate, its parameters changed by `change`.
+fn certified(change: impl FnOnce(&mut rcgen::CertificateParams)) -> String {
+    let mut params = signer::params(SUBJECT, BEFORE, AFTER);
+    change(&mut params);
+    params.self_signed(&signer::rsa_key()).unwrap().pem()
+}
+
+#[test]
+fn the_exact_url_of_the_topics_region_and_partition_is_admitted() {
+    for (partition, region, host) in [
+        ("aws", "eu-west-1", "sns.eu-west-1.amazonaws.com"),
+        ("aws-us-gov", "us-gov-east-1", "sns.us-gov-east-1.amazonaws.com"),
+        ("aws-cn", "cn-north-1", "sns.cn-north-1.amazonaws.com.cn"),
+    ] {
+        let url = format!("https://{host}/{FILE}");
+        let admitted = Trust::new(&topic(partition, region), None).admit(&url).unwrap();
+        assert_eq!(admitted, Admitted { url: Url::parse(&url).unwrap(), relaxed: false });
+    }
+}
+
+#[test]
+fn a_look_alike_of_the_host_is_refused() {
+    for url in [
+        format!("https://sns.eu-west-1.amazonaws.com.evil.com/{FILE}"),
+        format!("https://sns.us-east-1.amazonaws.com/{FILE}"),
+        format!("https://sns.eu-west-1.amazonaws.com.cn/{FILE}"),
+        format!("https://sns-eu-west-1.amazonaws.com/{FILE}"),
+        format!("https://xsns.eu-west-1.amazonaws.com/{FILE}"),
+        format!("https://evil.sns.eu-west-1.amazonaws.com/{FILE}"),
+        format!("https://evil.com/sns.eu-west-1.amazonaws.com/{FILE}"),
+        format!("https://evil.com/?https://sns.eu-west-1.amazonaws.com/{FILE}"),
+        format!("https://sns.eu-west-1.amazonaws.com./{FILE}"),
+        format!("https://SNS.eu-west-1.amazonaws.com/{FILE}"),
+        format!("https://s3.eu-west-1.amazonaws.com/{FILE}"),
+        format!("https://sns.eu-west-1.amazonaws.com\\@evil.com/{FILE}"),
+        format!("https:\\\\sns.eu-west-1.amazonaws.com/{FILE}"),
+        format!("//sns.eu-west-1.amazonaws.com/{FILE}"),
+        String::new(),
+    ] {
+        assert_eq!(ireland().admit(&url), Err(Refused::Host), "{url}");
+    }
+}
+
+#[test]
+fn another_scheme_a_port_or_userinfo_is_refused() {
+    for url in [
+        format!("http://sns.eu-west-1.amazonaws.com/{FILE}"),
+        format!("HTTPS://sns.eu-west-1.amazonaws.com/{FILE}"),
+        format!("ftp://sns.eu-west-1.amazonaws.com/{FILE}"),
+        format!("https://sns.eu-west-1.amazonaws.com:443/{FILE}"),
+        format!("https://sns.eu-west-1.amazonaws.com:8443/{FILE}"),
+        format!("https://sns.eu-west-1.amazonaws.com:/{FILE}"),
+        format!("https://user@sns.eu-west-1.amazonaws.com/{FILE}"),
+        format!("https://sns.eu-west-1.amazonaws.com@evil.com/{FILE}"),
+        format!("https://sns.eu-west-1.amazonaws.com:x@evil.com/{FILE}"),
+    ] {
+        assert_eq!(ireland().admit(&url), Err(Refused::Host), "{url}");
+    }
+}
+
+#[test]
+fn another_path_a_query_or_a_fragment_is_refused() {
+    for rest in [
+        "",
+        "SimpleNotificationService-.pem",
+        "SimpleNotificationService-0123456789abcdef0123456789abcde.pem",
+        "SimpleNotificationService-0123456789abcdef0123456789abcdef0.pem",
+        "SimpleNotificationService-0123456789abcdef0123456789abcdeg.pem",
+        "SimpleNotificationService-0123456789abcdef0123456789abcdef",
+        "SimpleNotificationService-0123456789abcdef0123456789abcdef.pem?x=y",
+        "SimpleNotificationService-0123456789abcdef0123456789abcdef.pem?",
+        "SimpleNotificationService-0123456789abcdef0123456789abcdef.pem#x",
+        "SimpleNotificationService-0123456789abcdef0123456789abcdef.pem#",
+        "SimpleNotificationService-0123456789abcdef0123456789abcdef.pem ",
+        "SimpleNotificationService-0123456789abcdef0123456789abcdef.pem/",
+        "/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem",
+        "x/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem",
+        "x/../SimpleNotificationService-0123456789abcdef0123456789abcdef.pem",
+        "_aws/sns/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem",
+        "?/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem",
+    ] {
+        let url = format!("https://sns.eu-west-1.amazonaws.com/{rest}");
+        assert_eq!(ireland().admit(&url), Err(Refused::Path), "{url}");
+    }
+}
+
+#[test]
+fn an_insecure_signer_is_admitted_at_exactly_its_origin() {
+    let insecure = Url::parse("http://localhost:4566/ignored").unwrap();
+    let trust = Trust::new(&topic("aws", "eu-west-1"), Some(&insecure));
+    for path in [format!("_aws/sns/{FILE}"), FILE.into(), "SimpleNotificationService-6c.pem".into()] {
+        let url = format!("http://localhost:4566/{path}");
+        assert!(trust.admit(&url).unwrap().relaxed, "{url}");
+        assert_eq!(ireland().admit(&url), Err(Refused::Host), "without the setting: {url}");
+    }
+    for url in [
+        format!("http://localhost:4567/{FILE}"),
+        format!("http://localhost/{FILE}"),
+        format!("https://localhost:4566/{FILE}"),
+        format!("http://127.0.0.1:4566/{FILE}"),
+        format!("http://localhost:4566@evil.com/{FILE}"),
+        format!("http://localhost:45660/{FILE}"),
+        format!("http://x@localhost:4566/{FILE}"),
+        format!("http://localhost.evil.com:4566/{FILE}"),
+        format!("http://sns.eu-west-1.amazonaws.com/{FILE}"),
+    ] {
+        assert_eq!(trust.admit(&url), Err(Refused::Host), "{url}");
+    }
+    for path in ["", "x.pem", "_aws/../SimpleNotificationService-6c.pem", "?/SimpleNotificationService-6c.pem"] {
+        assert_eq!(trust.admit(&format!("http://localhost:4566/{path}")), Err(Refused::Path), "{path}");
+    }
+    // What SNS itself serves is neither relaxed nor shut out.
+    assert!(!trust.admit(&format!("https://sns.eu-west-1.amazonaws.com/{FILE}")).unwrap().relaxed);
+    let relaxed_path = format!("https://sns.eu-west-1.amazonaws.com/_aws/sns/{FILE}");
+    assert_eq!(trust.admit(&relaxed_path), Err(Refused::Path));
+}
+
+#[test]
+fn a_certificate_holds_from_its_first_to_its_last_second() {
+    let pem = Signer::generate(BEFORE, AFTER).certificate_pem().to_owned();
+    let at = |now| Certificate::inspect(pem.as_bytes(), &ireland(), &genuine(), now).map(|_| ());
+    let millis = |wall: Wall, by: i64| Wall::from_millis(wall.as_millis().saturating_add_signed(by));
+    assert_eq!(at(BEFORE), Ok(()));
+    assert_eq!(at(millis(BEFORE, -1)), Err(Unfit::NotYetValid));
+    assert_eq!(at(millis(AFTER, 999)), Ok(()));
+    assert_eq!(at(millis(AFTER, 1000)), Err(Unfit::Expired));
+    let kept = inspect(&pem).unwrap();
+    assert_eq!(kept.valid(NOW), Ok(()));
+    assert_eq!(kept.valid(AFTER + DAY), Err(Unfit::Expired));
+    assert_eq!(kept.valid(millis(BEFORE, -1)), Err(Unfit::NotYetValid));
+}
+
+#[test]
+fn a_key_below_2048_bits_is_refused() {
+    // 1024 bits, made with openssl: aws-lc-rs makes none. Otherwise in order, and valid until 2100.
+    let pem = include_bytes!("small_key.pem");
+    let inspected = Certificate::inspect(pem, &ireland(), &genuine(), AFTER);
+    assert_eq!(inspected.map(|_| ()), Err(Unfit::SmallKey));
+}
+
+#[test]
+fn a_key_that_is_not_rsa_is_refused() {
+    let key = KeyPair::generate().unwrap();
+    let pem = signer::params(SUBJECT, BEFORE, AFTER).self_signed(&key).unwrap().pem();
+    assert_eq!(inspect(&pem).map(|_| ()), Err(Unfit::NotRsa));
+}
+
+#[test]
+fn a_certificate_issued_to_somebody_else_is_refused_unless_its_origin_is_relaxed() {
+    for name in ["sqs.amazonaws.com", "sns.amazonaws.com.evil.com", "sns-signing.us-east-1.amazonaws.com", ""] {
+        let pem = certified(|params| params.distinguished_name.push(DnType::CommonName, name));
+        assert_eq!(inspect(&pem).map(|_| ()), Err(Unfit::Subject), "{name}");
+        let relaxed = Admitted { relaxed: true, ..genuine() };
+        assert!(Certificate::inspect(pem.as_bytes(), &ireland(), &relaxed, NOW).is_ok());
+    }
+}
+
+#[test]
+fn the_names_that_sns_certificates_carry_in_each_partition_are_known() {
+    let named = |partition: &str, region: &str, name: &str, alternative: bool| {
+        let pem = certified(|params| {
+            if alternative {
+                params.distinguished_name.push(DnType::CommonName, "whoever");
+                params.subject_alt_names = vec![SanType::DnsName(name.try_into().unwrap())];
+            } else {
+                params.distinguished_name.push(DnType::CommonName, name);
+            }
+        });
+        let trust = Trust::new(&topic(partition, region), None);
+        Certificate::inspect(pem.as_bytes(), &trust, &genuine(), NOW).is_ok()
+    };
+    assert!(named("aws", "us-east-1", "sns.amazonaws.com", false));
+    assert!(named("aws", "us-east-1", "sns.amazonaws.com", true));
+    assert!(named("aws", "af-south-1", "sns-signing.af-south-1.amazonaws.com", true));
+    assert!(named("aws-us-gov", "us-gov-east-1", "sns-us-gov-west-1.amazonaws.com", false));
+    assert!(named("aws-cn", "cn-north-1", "sns-cn-north-1.amazonaws.com.cn", false));
+    assert!(!named("aws-cn", "cn-north-1", "sns.amazonaws.com", false));
+    assert!(!named("aws", "eu-west-1", "sns-us-gov-west-1.amazonaws.com", false));
+}
+
+/// An authority, what it issued to SNS, and both as served.
+struct Chain {
+    authority: CertifiedIssuer<'static, KeyPair>,
+    leaf: String,
+}
+
+fn chain(change: impl FnOnce(&mut rcgen::CertificateParams)) -> Chain {
+    let mut params = signer::params("An Authority", BEFORE, AFTER);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    change(&mut params);
+    let authority = CertifiedIssuer::self_signed(params, signer::rsa_key()).unwrap();
+    let leaf = signer::params(SUBJECT, BEFORE, AFTER).signed_by(&signer::rsa_key(), &authority).unwrap().pem();
+    Chain { authority, leaf }
+}
+
+#[test]
+fn a_chain_whose_links_hold_is_accepted() {
+    let Chain { authority, leaf } = chain(|_| {});
+    assert!(inspect(&format!("{leaf}{}", authority.pem())).is_ok());
+    assert!(inspect(&leaf).is_ok(), "TLS to the host is the root: the authority need not be served");
+}
+
+#[test]
+fn a_chain_is_broken_by_an_authority_that_did_not_sign_it() {
+    // The same name on another key: only the signature tells.
+    let (one, other) = (chain(|_| {}), chain(|_| {}));
+    assert_eq!(inspect(&format!("{}{}", one.leaf, other.authority.pem())).map(|_| ()), Err(Unfit::Chain));
+}
+
+#[test]
+fn a_chain_is_broken_by_an_authority_of_another_name() {
+    let one = chain(|_| {});
+    let key = KeyPair::from_pem(&one.authority.key().serialize_pem()).unwrap();
+    let mut params = signer::params("Another Authority", BEFORE, AFTER);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let renamed = params.self_signed(&key).unwrap().pem();
+    assert_eq!(inspect(&format!("{}{renamed}", one.leaf)).map(|_| ()), Err(Unfit::Chain));
+}
+
+#[test]
+fn a_chain_is_broken_by_an_issuer_that_may_not_issue() {
+    let Chain { authority, leaf } = chain(|params| params.is_ca = IsCa::ExplicitNoCa);
+    assert_eq!(inspect(&format!("{leaf}{}", authority.pem())).map(|_| ()), Err(Unfit::Chain));
+}
+
+#[test]
+fn a_chain_expires_with_its_first_link() {
+    let Chain { authority, leaf } =
+        chain(|params| params.not_after = Wall::from_millis(NOW.as_millis() - 1000).to_system_time().into());
+    assert_eq!(inspect(&format!("{leaf}{}", authority.pem())).map(|_| ()), Err(Unfit::Expired));
+}
+
+#[test]
+fn what_is_no_certificate_is_unreadable() {
+    let pem = Signer::generate(BEFORE, AFTER).certificate_pem().to_owned();
+    for text in [
+        String::new(),
+        "hello".into(),
+        pem.replace("CERTIFICATE", "PUBLIC KEY"),
+        pem[..pem.len() / 2].into(),
+        "-----BEGIN CERTIFICATE-----\nAAEC\n-----END CERTIFICATE-----\n".into(),
+        pem.repeat(limits::CERTIFICATE_CHAIN + 1),
+    ] {
+        assert_eq!(inspect(&text).map(|_| ()), Err(Unfit::Unreadable), "{text}");
+    }
+}

@@ -1,0 +1,394 @@
+//! Owns the shape of what SNS delivers: the JSON envelope, and the text that its signature covers.
+//!
+//! Before it: a transport hands over raw bytes. After it: [`super::verify`] decides whether they are SNS's. Nothing
+//! here is trusted yet. The UnsubscribeURL is not even read, and neither token nor message is printed by `Debug`.
+//!
+//! Invariant: one text to sign belongs to exactly one envelope. Fields are joined by newlines, so every signed field
+//! but the first (the message) is refused when it holds a control character: nothing can slide from one to another.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use crate::cache::limits::ENVELOPE_BYTES;
+use crate::model::time::Wall;
+
+/// What SNS sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A published message.
+    Notification,
+    /// Somebody subscribed this endpoint.
+    SubscriptionConfirmation,
+    /// Somebody unsubscribed it.
+    UnsubscribeConfirmation,
+}
+
+impl Kind {
+    /// The value of `Type`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Notification => "Notification",
+            Self::SubscriptionConfirmation => "SubscriptionConfirmation",
+            Self::UnsubscribeConfirmation => "UnsubscribeConfirmation",
+        }
+    }
+
+    fn from_word(word: &str) -> Option<Self> {
+        [Self::Notification, Self::SubscriptionConfirmation, Self::UnsubscribeConfirmation]
+            .into_iter()
+            .find(|kind| kind.word() == word)
+    }
+}
+
+/// How the text is hashed before it is signed: RSA PKCS #1 v1.5 both times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignatureVersion {
+    /// "1": SHA-1, what topics use unless told otherwise.
+    One,
+    /// "2": SHA-256.
+    Two,
+}
+
+impl SignatureVersion {
+    /// The value of `SignatureVersion`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::One => "1",
+            Self::Two => "2",
+        }
+    }
+}
+
+/// Bytes that are no SNS envelope: the sender's fault, and a retry does not help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// More than [`ENVELOPE_BYTES`].
+    #[error("the envelope is larger than {} bytes", ENVELOPE_BYTES)]
+    Oversized,
+    /// No JSON object, a field of the wrong type, or one given twice.
+    #[error("the envelope is not the JSON that SNS sends")]
+    NotJson,
+    /// This field is missing or null.
+    #[error("the envelope has no {0}")]
+    Missing(&'static str),
+    /// This field holds a control character.
+    #[error("the envelope's {0} holds a control character")]
+    Control(&'static str),
+    /// `Type` is none that is known.
+    #[error("the envelope's Type is unknown")]
+    UnknownType,
+    /// `SignatureVersion` is neither 1 nor 2.
+    #[error("the envelope's SignatureVersion is unknown")]
+    UnknownSignatureVersion,
+    /// `Timestamp` is no RFC 3339 time since 1970.
+    #[error("the envelope's Timestamp is no time")]
+    Timestamp,
+    /// `Signature` is not base64.
+    #[error("the envelope's Signature is not base64")]
+    Signature,
+}
+
+/// A well-formed envelope, not verified.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Envelope {
+    /// `Type`
+    pub kind: Kind,
+    /// `MessageId`: stays the same on retries.
+    pub message_id: String,
+    /// `TopicArn`
+    pub topic_arn: String,
+    /// `Message`
+    pub message: String,
+    /// `Subject`, when the publisher gave one.
+    pub subject: Option<String>,
+    /// `Timestamp` as written: the signature covers the text.
+    pub timestamp: String,
+    /// `Timestamp` as a time: when the message was published; stays the same on retries.
+    pub published: Wall,
+    /// `Token` and `SubscribeURL`, with the two confirmations. Secret; the URL is never fetched.
+    pub confirmation: Option<Confirmation>,
+    /// `SignatureVersion`
+    pub signature_version: SignatureVersion,
+    /// `Signature`, decoded.
+    pub signature: Vec<u8>,
+    /// `SigningCertURL`, not checked here.
+    pub certificate_url: String,
+}
+
+/// What a confirmation carries besides.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Confirmation {
+    /// `Token`: whoever has it can (un)subscribe us.
+    pub token: String,
+    /// `SubscribeURL`: holds the token; kept only because the signature covers it.
+    pub subscribe_url: String,
+}
+
+/// The envelope's JSON. Unknown fields are ignored, known ones must be strings and come once.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Fields {
+    #[serde(rename = "Type")]
+    kind: Option<String>,
+    message_id: Option<String>,
+    topic_arn: Option<String>,
+    message: Option<String>,
+    subject: Option<String>,
+    timestamp: Option<String>,
+    token: Option<String>,
+    #[serde(rename = "SubscribeURL")]
+    subscribe_url: Option<String>,
+    signature_version: Option<String>,
+    signature: Option<String>,
+    #[serde(rename = "SigningCertURL")]
+    signing_cert_url: Option<String>,
+}
+
+impl Envelope {
+    /// Reads one envelope from `raw`, which may come from anybody.
+    pub fn parse(raw: &[u8]) -> Result<Self, Malformed> {
+        if raw.len() > ENVELOPE_BYTES {
+            return Err(Malformed::Oversized);
+        }
+        let fields: Fields = serde_json::from_slice(raw).map_err(|_| Malformed::NotJson)?;
+        let kind = Kind::from_word(&needed("Type", fields.kind)?).ok_or(Malformed::UnknownType)?;
+        let signature_version = match needed("SignatureVersion", fields.signature_version)?.as_str() {
+            "1" => SignatureVersion::One,
+            "2" => SignatureVersion::Two,
+            _ => return Err(Malformed::UnknownSignatureVersion),
+        };
+        let signature = needed("Signature", fields.signature)?;
+        let timestamp = line("Timestamp", fields.timestamp)?;
+        Ok(Self {
+            kind,
+            message_id: line("MessageId", fields.message_id)?,
+            topic_arn: line("TopicArn", fields.topic_arn)?,
+            message: needed("Message", fields.message)?,
+            subject: fields.subject.map(|subject| line("Subject", Some(subject))).transpose()?,
+            published: published(&timestamp).ok_or(Malformed::Timestamp)?,
+            timestamp,
+            confirmation: match kind {
+                Kind::Notification => None,
+                Kind::SubscriptionConfirmation | Kind::UnsubscribeConfirmation => Some(Confirmation {
+                    token: line("Token", fields.token)?,
+                    subscribe_url: line("SubscribeURL", fields.subscribe_url)?,
+                }),
+            },
+            signature_version,
+            signature: STANDARD.decode(signature).map_err(|_| Malformed::Signature)?,
+            certificate_url: needed("SigningCertURL", fields.signing_cert_url)?,
+        })
+    }
+
+    /// The text that SNS signs: names and values in the order of the names' bytes, each followed by a newline, the
+    /// last one too; Subject only when there is one (SNS developer guide, "Verifying the signatures of Amazon SNS
+    /// messages").
+    pub fn string_to_sign(&self) -> String {
+        let mut text = String::with_capacity(self.message.len() + 512);
+        let mut push = |name: &str, value: &str| {
+            for part in [name, "\n", value, "\n"] {
+                text.push_str(part);
+            }
+        };
+        push("Message", &self.message);
+        push("MessageId", &self.message_id);
+        if let Some(confirmation) = &self.confirmation {
+            push("SubscribeURL", &confirmation.subscribe_url);
+        } else if let Some(subject) = &self.subject {
+            push("Subject", subject);
+        }
+        push("Timestamp", &self.timestamp);
+        if let Some(confirmation) = &self.confirmation {
+            push("Token", &confirmation.token);
+        }
+        push("TopicArn", &self.topic_arn);
+        push("Type", self.kind.word());
+        text
+    }
+}
+
+fn needed(name: &'static str, value: Option<String>) -> Result<String, Malformed> {
+    value.ok_or(Malformed::Missing(name))
+}
+
+/// A field that is one line: see the invariant.
+fn line(name: &'static str, value: Option<String>) -> Result<String, Malformed> {
+    let value = needed(name, value)?;
+    if value.chars().any(char::is_control) { Err(Malformed::Control(name)) } else { Ok(value) }
+}
+
+fn published(text: &str) -> Option<Wall> {
+    crate::protocol::announcement::wall(text.parse().ok()?)
+}
+
+impl fmt::Debug for Envelope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Envelope")
+            .field("kind", &self.kind)
+            .field("message_id", &self.message_id)
+            .field("topic_arn", &self.topic_arn)
+            .field("timestamp", &self.timestamp)
+            .field("signature_version", &self.signature_version)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Confirmation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Confirmation").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn notification() -> Value {
+        json!({
+            "Type": "Notification", "MessageId": "da41e39f", "TopicArn": "arn:aws:sns:eu-west-1:1:changes",
+            "Subject": "hello", "Message": "a\nb", "Timestamp": "2026-11-21T05:00:00.123Z",
+            "SignatureVersion": "1", "Signature": "AAEC",
+            "SigningCertURL": "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0.pem",
+            "UnsubscribeURL": "https://sns.eu-west-1.amazonaws.com/?Action=Unsubscribe&secret=tr0ub4dor",
+            "MessageAttributes": {"x": {"Type": "String", "Value": "y"}},
+        })
+    }
+
+    fn confirmation() -> Value {
+        let mut fields = notification();
+        fields["Type"] = json!("SubscriptionConfirmation");
+        fields["Token"] = json!("tok3n");
+        fields["SubscribeURL"] = json!("https://sns.eu-west-1.amazonaws.com/?Token=tok3n");
+        fields
+    }
+
+    fn parse(fields: &Value) -> Result<Envelope, Malformed> {
+        Envelope::parse(fields.to_string().as_bytes())
+    }
+
+    fn without(mut fields: Value, name: &str) -> Value {
+        fields.as_object_mut().unwrap().remove(name);
+        fields
+    }
+
+    #[test]
+    fn the_text_to_sign_of_a_notification_is_the_documented_one() {
+        let with_subject = parse(&notification()).unwrap();
+        assert_eq!(
+            with_subject.string_to_sign(),
+            "Message\na\nb\nMessageId\nda41e39f\nSubject\nhello\nTimestamp\n2026-11-21T05:00:00.123Z\n\
+             TopicArn\narn:aws:sns:eu-west-1:1:changes\nType\nNotification\n"
+        );
+        assert_eq!(with_subject.published, Wall::from_millis(1_795_237_200_123));
+        let plain = parse(&without(notification(), "Subject")).unwrap();
+        assert_eq!(
+            plain.string_to_sign(),
+            "Message\na\nb\nMessageId\nda41e39f\nTimestamp\n2026-11-21T05:00:00.123Z\n\
+             TopicArn\narn:aws:sns:eu-west-1:1:changes\nType\nNotification\n"
+        );
+        let mut null = notification();
+        null["Subject"] = Value::Null;
+        assert_eq!(parse(&null).unwrap(), plain);
+    }
+
+    #[test]
+    fn the_text_to_sign_of_both_confirmations_is_the_documented_one() {
+        for kind in ["SubscriptionConfirmation", "UnsubscribeConfirmation"] {
+            let mut fields = confirmation();
+            fields["Type"] = json!(kind);
+            assert_eq!(
+                parse(&fields).unwrap().string_to_sign(),
+                format!(
+                    "Message\na\nb\nMessageId\nda41e39f\nSubscribeURL\n\
+                     https://sns.eu-west-1.amazonaws.com/?Token=tok3n\nTimestamp\n2026-11-21T05:00:00.123Z\n\
+                     Token\ntok3n\nTopicArn\narn:aws:sns:eu-west-1:1:changes\nType\n{kind}\n"
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn a_missing_field_is_named() {
+        let all = ["Type", "MessageId", "TopicArn", "Message", "Timestamp", "SignatureVersion", "Signature"];
+        for name in all.into_iter().chain(["SigningCertURL"]) {
+            assert_eq!(parse(&without(notification(), name)), Err(Malformed::Missing(name)));
+        }
+        for name in ["Token", "SubscribeURL"] {
+            assert_eq!(parse(&without(confirmation(), name)), Err(Malformed::Missing(name)));
+        }
+    }
+
+    #[test]
+    fn a_field_of_another_type_or_given_twice_is_refused() {
+        let mut fields = notification();
+        fields["SignatureVersion"] = json!(1);
+        assert_eq!(parse(&fields), Err(Malformed::NotJson));
+        let twice = notification().to_string().replacen('{', "{\"Message\":\"other\",", 1);
+        assert_eq!(Envelope::parse(twice.as_bytes()), Err(Malformed::NotJson));
+    }
+
+    #[test]
+    fn unknown_types_signature_versions_times_and_signatures_are_refused() {
+        let cases = [
+            ("Type", "notification", Malformed::UnknownType),
+            ("SignatureVersion", "3", Malformed::UnknownSignatureVersion),
+            ("SignatureVersion", "", Malformed::UnknownSignatureVersion),
+            ("Timestamp", "yesterday", Malformed::Timestamp),
+            ("Timestamp", "1969-12-31T23:59:59Z", Malformed::Timestamp),
+            ("Signature", "not base64!", Malformed::Signature),
+        ];
+        for (name, value, expected) in cases {
+            let mut fields = notification();
+            fields[name] = json!(value);
+            assert_eq!(parse(&fields), Err(expected), "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn no_signed_field_but_the_message_can_hold_a_newline() {
+        for name in ["MessageId", "TopicArn", "Subject", "Timestamp", "Token", "SubscribeURL"] {
+            let mut fields = confirmation();
+            fields[name] = json!("a\nType\nNotification");
+            assert_eq!(parse(&fields), Err(Malformed::Control(name)));
+        }
+    }
+
+    #[test]
+    fn an_oversized_envelope_is_refused_before_it_is_read() {
+        let mut fields = notification();
+        fields["Message"] = json!("x".repeat(ENVELOPE_BYTES));
+        assert_eq!(parse(&fields), Err(Malformed::Oversized));
+    }
+
+    #[test]
+    fn debug_shows_neither_the_message_nor_a_token_nor_the_unsubscribe_url() {
+        let mut fields = confirmation();
+        fields["Message"] = json!("s3cret");
+        let shown = format!("{:?}", parse(&fields).unwrap());
+        for secret in ["s3cret", "tok3n", "tr0ub4dor"] {
+            assert!(!shown.contains(secret), "{shown}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(raw in proptest::collection::vec(any::<u8>(), 0..512)) {
+            let _ = Envelope::parse(&raw);
+        }
+
+        #[test]
+        fn arbitrary_field_values_never_panic(name in "(Type|Timestamp|Signature|Subject|SigningCertURL)", value in any::<String>()) {
+            let mut fields = notification();
+            fields[name] = json!(value);
+            if let Ok(envelope) = parse(&fields) {
+                let _ = envelope.string_to_sign();
+            }
+        }
+    }
+}

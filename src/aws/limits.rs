@@ -1,0 +1,44 @@
+//! The bounds of this room. What a user may tune has its default and range here.
+
+use std::time::Duration;
+
+use crate::cache::limits::ENVELOPE_BYTES;
+use crate::model::size::KIB;
+use crate::protocol::limits::REGIONS;
+
+/// Signing certificates kept, for all regions: two each, so that a new one finds room.
+pub const CERTIFICATES: usize = 32;
+/// URLs from which no certificate came yet, being fetched or lately fetched in vain.
+pub const UNKNOWN_CERTIFICATES: usize = 32;
+/// A signing certificate (with its chain), bytes.
+pub const CERTIFICATE_BYTES: usize = 64 * KIB;
+/// Certificates in one served chain.
+pub const CERTIFICATE_CHAIN: usize = 8;
+/// How long a certificate fetch may take, its wait for a permit included.
+pub const CERTIFICATE_WAIT: Duration = Duration::from_secs(5);
+/// Certificate fetches under way at once.
+pub const CERTIFICATE_FETCHES: usize = 4;
+/// How long the outcome of a certificate fetch stands before the same URL is fetched again.
+pub const CERTIFICATE_PAUSE: Duration = Duration::from_secs(1);
+/// Message ids remembered per process to drop second copies before they are verified.
+pub const REMEMBERED_MESSAGES: usize = 65_536;
+/// How long one AWS call may take, its retries included; and one attempt of it.
+pub const AWS_CALL_WAIT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(4));
+/// Attempts of one AWS call.
+pub const AWS_ATTEMPTS: u32 = 3;
+/// How long a long poll waits for a message: SQS allows no more.
+pub const POLL_WAIT: Duration = Duration::from_secs(20);
+/// How long a long poll may take in all, beyond which the connection counts as dead.
+pub const POLL_ANSWER_WAIT: Duration = Duration::from_secs(25);
+/// How long a received message stays hidden: after it, one that could not be applied comes again.
+pub const VISIBILITY: Duration = Duration::from_secs(30);
+/// How long a queue keeps a message that nobody takes; by then the lease has long run out (R9).
+pub const RETENTION: Duration = Duration::from_secs(300);
+
+const _: () = assert!(2 * REGIONS <= CERTIFICATES);
+const _: () = assert!(CERTIFICATE_FETCHES < UNKNOWN_CERTIFICATES, "fetches under way must leave room for others");
+const _: () = assert!(CERTIFICATE_BYTES < ENVELOPE_BYTES);
+const _: () = assert!(POLL_WAIT.as_millis() < POLL_ANSWER_WAIT.as_millis());
+const _: () = assert!(CERTIFICATE_WAIT.as_millis() < VISIBILITY.as_millis(), "applied before it comes again");
+const _: () = assert!(VISIBILITY.as_millis() < RETENTION.as_millis(), "a message that failed comes again");
+const _: () = assert!(AWS_CALL_WAIT.1.as_millis() < AWS_CALL_WAIT.0.as_millis());

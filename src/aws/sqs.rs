@@ -1,0 +1,201 @@
+//! Owns the queue of the sqs transport: how this process's queue in a topic's region is made, tagged, found and removed.
+//!
+//! Before it: [`crate::sidecar::announcements::lifecycle`] decides that there is to be one. After it: [`crate::sidecar::announcements::poll`] reads it, and
+//! [`crate::sidecar::announcements::janitor`] removes those that were left behind. Invariant: nothing but the one topic may write to the queue,
+//! from the moment it exists, and a queue that we made can be told from all others by its tags.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use aws_sdk_sqs::types::QueueAttributeName;
+
+use crate::aws::clients::{Failure, Fault};
+use crate::aws::limits;
+use crate::config::{Queues, TopicArn};
+use crate::model::time::Wall;
+
+/// How the names of all our queues begin.
+pub const PREFIX: &str = "nearside-";
+/// The tag that makes a queue ours; its value is `1`.
+pub const OURS: &str = "nearside";
+/// The tag that says when its process last lived, in seconds since 1970.
+pub const ALIVE: &str = "alive";
+
+/// A queue of this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Queue {
+    pub(crate) url: String,
+    pub(crate) arn: String,
+    /// SQS states the policy that it was made with: when it no longer does, it has none.
+    pub(crate) states_policy: bool,
+}
+
+/// A new name for a queue: nobody else draws the same.
+pub(crate) fn draw_name(service: &str) -> String {
+    let service: String = service.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect();
+    let drawn: String = (0..20).map(|_| fastrand::alphanumeric().to_ascii_lowercase()).collect();
+    format!("{PREFIX}{service}-{drawn}")
+}
+
+/// What a queue is made with.
+pub(crate) struct Order<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) topic: &'a TopicArn,
+    pub(crate) service: &'a str,
+    pub(crate) queues: &'a Queues,
+    pub(crate) visibility: Duration,
+    pub(crate) now: Wall,
+}
+
+/// Makes a queue, policy and tags included. Calling it again with the same name is harmless.
+pub(crate) async fn create(sqs: &aws_sdk_sqs::Client, order: Order<'_>) -> Result<Queue, Failure> {
+    let made = sqs
+        .create_queue()
+        .queue_name(order.name)
+        .set_attributes(Some(attributes(order.topic, order.visibility, order.queues)))
+        .set_tags(Some(tags(order.topic, order.service, order.queues, order.now)))
+        .send()
+        .await
+        .map_err(|error| Failure::of("CreateQueue", &error))?;
+    let missing = |what: &str| Failure { call: "CreateQueue", fault: Fault::Refused(format!("no queue {what}")) };
+    let url = made.queue_url.ok_or_else(|| missing("URL"))?;
+    let mut stated = stated(sqs, &url, &[QueueAttributeName::QueueArn, QueueAttributeName::Policy]).await?;
+    let states_policy = stated.contains_key(&QueueAttributeName::Policy);
+    let arn = stated.remove(&QueueAttributeName::QueueArn);
+    Ok(Queue { url, arn: arn.ok_or_else(|| missing("ARN"))?, states_policy })
+}
+
+/// What SQS states of these attributes of the queue at `url`.
+pub(crate) async fn stated(
+    sqs: &aws_sdk_sqs::Client,
+    url: &str,
+    names: &[QueueAttributeName],
+) -> Result<HashMap<QueueAttributeName, String>, Failure> {
+    let asked = sqs.get_queue_attributes().queue_url(url).set_attribute_names(Some(names.to_vec())).send();
+    let answer = asked.await.map_err(|error| Failure::of("GetQueueAttributes", &error))?;
+    Ok(answer.attributes.unwrap_or_default())
+}
+
+fn attributes(topic: &TopicArn, visibility: Duration, queues: &Queues) -> HashMap<QueueAttributeName, String> {
+    // In a queue's own policy `*` can mean this queue only; its ARN is not known before it exists.
+    let policy = serde_json::json!({
+        "Version": "2012-10-17",
+        "Statement": [{
+            "Sid": "OneTopicOnly",
+            "Effect": "Allow",
+            "Principal": {"Service": "sns.amazonaws.com"},
+            "Action": "sqs:SendMessage",
+            "Resource": "*",
+            "Condition": {"ArnEquals": {"aws:SourceArn": topic.arn}},
+        }],
+    });
+    let mut attributes = HashMap::from([
+        (QueueAttributeName::Policy, policy.to_string()),
+        (QueueAttributeName::VisibilityTimeout, visibility.as_secs().to_string()),
+        (QueueAttributeName::MessageRetentionPeriod, limits::RETENTION.as_secs().to_string()),
+        (QueueAttributeName::ReceiveMessageWaitTimeSeconds, limits::POLL_WAIT.as_secs().to_string()),
+    ]);
+    attributes.extend(queues.kms_key.iter().map(|key| (QueueAttributeName::KmsMasterKeyId, key.clone())));
+    attributes
+}
+
+fn tags(topic: &TopicArn, service: &str, queues: &Queues, now: Wall) -> HashMap<String, String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || " _.:/=+-@".contains(c);
+    let value = |text: &str| text.chars().map(|c| if allowed(c) { c } else { '-' }).take(256).collect::<String>();
+    let mut tags: HashMap<_, _> = queues.tags.iter().cloned().collect();
+    tags.extend([
+        (OURS.to_owned(), "1".to_owned()),
+        (ALIVE.to_owned(), seconds(now)),
+        ("service".to_owned(), value(service)),
+        ("topic".to_owned(), value(&topic.arn)),
+    ]);
+    // For the operator who finds the queue; containers have it in their environment.
+    if let Ok(host) = std::env::var("HOSTNAME") {
+        tags.insert("host".to_owned(), value(&host));
+    }
+    tags
+}
+
+fn seconds(now: Wall) -> String {
+    (now.as_millis() / 1000).to_string()
+}
+
+/// Says that this queue's process lives.
+pub(crate) async fn tag_alive(sqs: &aws_sdk_sqs::Client, queue: &Queue, now: Wall) -> Result<(), Failure> {
+    let tagged = sqs.tag_queue().queue_url(&queue.url).tags(ALIVE, seconds(now)).send().await;
+    tagged.map(drop).map_err(|error| Failure::of("TagQueue", &error))
+}
+
+/// Removes the queue at `url`; one that does not exist is removed.
+pub(crate) async fn delete(sqs: &aws_sdk_sqs::Client, url: &str) -> Result<(), Failure> {
+    match sqs.delete_queue().queue_url(url).send().await {
+        Ok(_) => Ok(()),
+        Err(error) => match Failure::of("DeleteQueue", &error) {
+            failure if failure.is_gone() => Ok(()),
+            failure => Err(failure),
+        },
+    }
+}
+
+/// Where the queue `name` of the caller's account is, or of `owner`'s; `None` when there is no such queue.
+pub(crate) async fn find(
+    sqs: &aws_sdk_sqs::Client,
+    name: &str,
+    owner: Option<&str>,
+) -> Result<Option<String>, Failure> {
+    let asked = sqs.get_queue_url().queue_name(name).set_queue_owner_aws_account_id(owner.map(str::to_owned));
+    match asked.send().await {
+        Ok(answer) => Ok(answer.queue_url),
+        Err(error) => match Failure::of("GetQueueUrl", &error) {
+            failure if failure.is_gone() => Ok(None),
+            failure => Err(failure),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topic() -> TopicArn {
+        TopicArn {
+            arn: "arn:aws:sns:eu-west-1:000000000000:contexts".to_owned(),
+            partition: "aws".to_owned(),
+            region: "eu-west-1".to_owned(),
+            account: "000000000000".to_owned(),
+            name: "contexts".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_queue_takes_messages_from_its_one_topic_only() {
+        let policy: serde_json::Value = serde_json::from_str(
+            &attributes(&topic(), limits::VISIBILITY, &Queues::default())[&QueueAttributeName::Policy],
+        )
+        .unwrap();
+        let statements = policy["Statement"].as_array().unwrap();
+        assert_eq!(statements.len(), 1);
+        assert_eq!(statements[0]["Action"], "sqs:SendMessage");
+        assert_eq!(statements[0]["Principal"]["Service"], "sns.amazonaws.com");
+        assert_eq!(statements[0]["Condition"]["ArnEquals"]["aws:SourceArn"], topic().arn);
+    }
+
+    #[test]
+    fn a_queue_name_is_valid_whatever_the_service_is_called_and_drawn_anew_each_time() {
+        let name = draw_name("Tenant contexts / \u{e9}\u{e8} with a very long name that goes on and on and on");
+        assert!(name.len() <= 80 && name.starts_with(PREFIX));
+        assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'), "{name}");
+        assert_ne!(draw_name("x"), draw_name("x"));
+    }
+
+    #[test]
+    fn tags_say_whose_queue_it_is_and_when_its_process_lived() {
+        let queues = Queues { tags: vec![("team".to_owned(), "contexts".to_owned())], ..Queues::default() };
+        let tags = tags(&topic(), "contexts!", &queues, Wall::from_millis(1_795_240_036_425));
+        assert_eq!(tags["team"], "contexts");
+        assert_eq!(tags[OURS], "1");
+        assert_eq!(tags[ALIVE], "1795240036");
+        assert_eq!(tags["service"], "contexts-");
+        assert_eq!(tags["topic"], topic().arn);
+    }
+}

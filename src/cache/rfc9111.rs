@@ -1,0 +1,85 @@
+//! Owns what HTTP allows: RFC 9111 for a shared cache, and stale-if-error of RFC 5861, as pure functions.
+//!
+//! Before it: [`crate::core::lookup`] has an unrouted request; a fill has a reply. After it: an entry is served, validated,
+//! stored, renewed or invalidated as it was decided here. Routed paths use only what holds for every reply: header
+//! fields ([`fields`]) and callers' conditional requests ([`validators`]). Invariants: no clock, no I/O, no heuristic
+//! freshness; whatever cannot be understood makes an entry older or unstored, never fresher; deciding about a stored
+//! reply ([`decide`]) allocates nothing. Why no library decides this: `docs/decisions/0001-rfc-9111-policy.md`.
+//!
+//! | file | section |
+//! | --- | --- |
+//! | [`directives`] | 5.2 `Cache-Control`, 5.4 `Pragma` |
+//! | [`fields`] | 3.1 and 3.2, which header fields are kept, updated, passed on |
+//! | [`freshness`] | 4.2 lifetime and age |
+//! | [`validators`] | 4.3.1 and 4.3.2, sending and answering conditional requests |
+//! | [`storing`] | 3 and 3.5, what may be stored; 4.1 `Vary` |
+//! | [`reuse`] | 4 and 4.2.4, what may be served, fresh or stale |
+//! | [`renewal`] | 4.3.4 and 4.3.5, freshening by a 304 and by HEAD |
+//! | [`invalidation`] | 4.4 |
+
+pub mod directives;
+pub mod fields;
+pub mod freshness;
+pub mod invalidation;
+pub mod renewal;
+pub mod reuse;
+pub mod storing;
+pub mod validators;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, Method, header};
+
+pub use crate::http::fields::end_to_end;
+pub use directives::Asked;
+pub use invalidation::invalidates;
+pub use renewal::{HeadEffect, Renewal, after_head, refreshed};
+pub use reuse::{Decision, Trouble, decide, may_serve_on_error};
+pub use storing::storable;
+pub use validators::not_modified;
+
+/// RFC 9111 facts of an unrouted entry, worked out once when it is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// How long it is fresh (4.2.1), counted against [`super::entry::Entry::age`]; zero when the reply did not say.
+    pub lifetime: Duration,
+    /// `no-cache`: never served without asking.
+    pub always_validate: bool,
+    /// `must-revalidate`, `proxy-revalidate` or `s-maxage`: never served stale, whatever happens (4.2.4).
+    pub never_stale: bool,
+    /// For how long after its lifetime it may stand in for an error (RFC 5861, 4), when the reply says.
+    pub stale_if_error: Option<Duration>,
+    /// The request headers that its `Vary` nominates, sorted, each once (4.1).
+    pub vary: Box<[HeaderName]>,
+}
+
+/// How an unrouted request goes through the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// May be answered from the store, and its reply may be stored.
+    Cached,
+    /// Safe, but only a region can answer it: a range, or a condition that only the origin may evaluate (4.3.2).
+    Passed,
+    /// Goes to one region, once; its reply may invalidate (4.4).
+    Unsafe,
+}
+
+/// How a request of `method` with `headers` goes through the cache.
+pub fn way(method: &Method, headers: &HeaderMap) -> Way {
+    const ORIGIN_ONLY: [HeaderName; 4] =
+        [header::RANGE, header::IF_RANGE, header::IF_MATCH, header::IF_UNMODIFIED_SINCE];
+    match *method {
+        Method::GET | Method::HEAD if ORIGIN_ONLY.iter().any(|name| headers.contains_key(name)) => Way::Passed,
+        Method::GET | Method::HEAD => Way::Cached,
+        _ if is_safe(method) => Way::Passed,
+        _ => Way::Unsafe,
+    }
+}
+
+/// RFC 9110, 9.2.1. A method that nobody here knows counts as unsafe (4.4).
+pub fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE)
+}

@@ -1,0 +1,263 @@
+//! Owns the words of `Cache-Control`: what a request asked ([`Asked`]) and what a reply said ([`Said`]).
+//!
+//! RFC 9111, 5.2 and 5.4; RFC 5861. Invariant: a directive that contradicts itself or cannot be read counts as the more
+//! careful reading (4.2.1): an age of zero, the whole reply instead of some of its fields.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, header};
+
+use crate::cache::limits;
+
+/// A directive's number of seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Delta {
+    /// It was not there.
+    #[default]
+    Absent,
+    /// It was there, but not a number, or there were two different ones.
+    Invalid,
+    /// Capped at [`limits::DELTA_SECONDS`].
+    Seconds(u64),
+}
+
+impl Delta {
+    fn read(self, value: Option<&[u8]>) -> Self {
+        let read = value.and_then(delta_seconds).map_or(Self::Invalid, Self::Seconds);
+        if self == Self::Absent || self == read { read } else { Self::Invalid }
+    }
+
+    /// The span; `invalid` when it could not be read.
+    pub fn span_or(self, invalid: Duration) -> Option<Duration> {
+        match self {
+            Self::Absent => None,
+            Self::Invalid => Some(invalid),
+            Self::Seconds(seconds) => Some(Duration::from_secs(seconds)),
+        }
+    }
+}
+
+/// Digits only; what overflows is capped (RFC 9111, 1.2.2).
+pub(crate) fn delta_seconds(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let add = |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'));
+    Some(text.iter().fold(0, add).min(limits::DELTA_SECONDS))
+}
+
+/// How stale a reply a request takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MaxStale {
+    /// However stale.
+    Any,
+    /// Up to this long after its lifetime.
+    Within(Duration),
+}
+
+/// What a request asked of caches (5.2.1). Read once per request; allocates nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Nothing without asking a region; also `Pragma: no-cache` where there is no `Cache-Control` (5.4).
+    pub no_cache: bool,
+    /// Do not store the reply.
+    pub no_store: bool,
+    /// From the store or not at all: 504.
+    pub only_if_cached: bool,
+    /// No older than this.
+    pub max_age: Option<Duration>,
+    /// Fresh for at least this much longer.
+    pub min_fresh: Option<Duration>,
+    /// A stale one will do.
+    pub max_stale: Option<MaxStale>,
+    /// Rather one this stale than an error (RFC 5861, 4).
+    pub stale_if_error: Option<Duration>,
+}
+
+impl Asked {
+    /// Reads a request's headers.
+    pub fn of(headers: &HeaderMap) -> Self {
+        let (mut max_age, mut min_fresh, mut stale_if_error) = (Delta::Absent, Delta::Absent, Delta::Absent);
+        let mut asked = Self::default();
+        for (name, value) in directives(headers, &header::CACHE_CONTROL) {
+            let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
+            if is("no-cache") {
+                asked.no_cache = true;
+            } else if is("no-store") {
+                asked.no_store = true;
+            } else if is("only-if-cached") {
+                asked.only_if_cached = true;
+            } else if is("max-age") {
+                max_age = max_age.read(value);
+            } else if is("min-fresh") {
+                min_fresh = min_fresh.read(value);
+            } else if is("stale-if-error") {
+                stale_if_error = stale_if_error.read(value);
+            } else if is("max-stale") {
+                asked.max_stale = match value {
+                    None => Some(MaxStale::Any),
+                    Some(text) => delta_seconds(text).map(Duration::from_secs).map(MaxStale::Within),
+                };
+            }
+        }
+        asked.max_age = max_age.span_or(Duration::ZERO);
+        asked.min_fresh = min_fresh.span_or(Duration::MAX);
+        asked.stale_if_error = stale_if_error.span_or(Duration::ZERO);
+        asked.no_cache |= !headers.contains_key(header::CACHE_CONTROL)
+            && directives(headers, &header::PRAGMA).any(|(name, _)| name.eq_ignore_ascii_case(b"no-cache"));
+        asked
+    }
+}
+
+/// A directive that speaks of the whole reply or of some of its header fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// It was not there.
+    #[default]
+    Nothing,
+    /// `no-cache="a, b"`: these fields only.
+    Fields(Vec<HeaderName>),
+    /// The whole reply.
+    Everything,
+}
+
+impl Extent {
+    fn widen(self, value: Option<&[u8]>) -> Self {
+        let named = value.and_then(|value| {
+            let names = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
+            names.map(HeaderName::from_bytes).collect::<Result<Vec<_>, _>>().ok()
+        });
+        match (self, named) {
+            (Self::Nothing, Some(names)) if !names.is_empty() => Self::Fields(names),
+            (Self::Fields(mut all), Some(names)) if !names.is_empty() => {
+                all.extend(names);
+                Self::Fields(all)
+            }
+            _ => Self::Everything,
+        }
+    }
+
+    /// The fields it is limited to, if it is.
+    pub fn fields(&self) -> &[HeaderName] {
+        match self {
+            Self::Fields(names) => names,
+            _ => &[],
+        }
+    }
+}
+
+/// What a reply said to shared caches (5.2.2).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// Must not be stored (5.2.2.5).
+    pub no_store: bool,
+    /// Must be validated before each use (5.2.2.4).
+    pub no_cache: Extent,
+    /// Not for a shared cache (5.2.2.7).
+    pub private: Extent,
+    /// May be stored even where it otherwise could not (5.2.2.9).
+    pub public: bool,
+    /// Must not be served stale (5.2.2.2).
+    pub must_revalidate: bool,
+    /// The same, for shared caches (5.2.2.8).
+    pub proxy_revalidate: bool,
+    /// To be stored only by who knows its status; then `no-store` does not count (5.2.2.3).
+    pub must_understand: bool,
+    /// Lifetime (5.2.2.1).
+    pub max_age: Delta,
+    /// Lifetime in shared caches (5.2.2.10).
+    pub s_maxage: Delta,
+    /// RFC 5861, 4.
+    pub stale_if_error: Delta,
+}
+
+impl Said {
+    /// Reads a reply's headers.
+    pub fn of(headers: &HeaderMap) -> Self {
+        let mut said = Self::default();
+        for (name, value) in directives(headers, &header::CACHE_CONTROL) {
+            let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
+            if is("no-store") {
+                said.no_store = true;
+            } else if is("no-cache") {
+                said.no_cache = std::mem::take(&mut said.no_cache).widen(value);
+            } else if is("private") {
+                said.private = std::mem::take(&mut said.private).widen(value);
+            } else if is("public") {
+                said.public = true;
+            } else if is("must-revalidate") {
+                said.must_revalidate = true;
+            } else if is("proxy-revalidate") {
+                said.proxy_revalidate = true;
+            } else if is("must-understand") {
+                said.must_understand = true;
+            } else if is("max-age") {
+                said.max_age = said.max_age.read(value);
+            } else if is("s-maxage") {
+                said.s_maxage = said.s_maxage.read(value);
+            } else if is("stale-if-error") {
+                said.stale_if_error = said.stale_if_error.read(value);
+            }
+        }
+        said
+    }
+}
+
+/// The directives of all lines of `name`, each with its value without the quotes. Works on bytes: a line with a letter
+/// that is none does not hide the directives beside it.
+fn directives<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> {
+    headers.get_all(name).into_iter().flat_map(|line| Directives { rest: line.as_bytes() })
+}
+
+struct Directives<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Directives<'a> {
+    type Item = (&'a [u8], Option<&'a [u8]>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let ends_name = |byte: &u8| matches!(byte, b',' | b'=');
+        loop {
+            let end = self.rest.iter().position(ends_name).unwrap_or(self.rest.len());
+            let (name, rest) = self.rest.split_at(end);
+            let name = name.trim_ascii();
+            match rest.split_first() {
+                Some((b'=', rest)) => {
+                    let (value, rest) = value_of(rest);
+                    self.rest = rest;
+                    return Some((name, Some(value)));
+                }
+                Some((_, rest)) => self.rest = rest,
+                None => self.rest = &[],
+            }
+            match (name.is_empty(), rest.is_empty()) {
+                (false, _) => return Some((name, None)),
+                (true, true) => return None,
+                (true, false) => {}
+            }
+        }
+    }
+}
+
+/// A token or the inside of a quoted string, and what follows the next comma.
+fn value_of(text: &[u8]) -> (&[u8], &[u8]) {
+    let text = text.trim_ascii_start();
+    let (value, rest) = match text.split_first() {
+        Some((b'"', inside)) => {
+            let mut escaped = false;
+            let close = inside.iter().position(|byte| {
+                let closes = *byte == b'"' && !escaped;
+                escaped = *byte == b'\\' && !escaped;
+                closes
+            });
+            close.map_or((inside, &[][..]), |at| (&inside[..at], &inside[at + 1..]))
+        }
+        _ => {
+            let end = text.iter().position(|byte| *byte == b',').unwrap_or(text.len());
+            (text[..end].trim_ascii_end(), &text[end..])
+        }
+    };
+    let comma = rest.iter().position(|byte| *byte == b',').map_or(rest.len(), |at| at + 1);
+    (value, &rest[comma..])
+}

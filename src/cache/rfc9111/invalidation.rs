@@ -1,0 +1,65 @@
+//! Owns what an unsafe request makes of what is stored (RFC 9111, 4.4).
+
+use http::{HeaderMap, Method, StatusCode, header};
+use url::Url;
+
+use super::is_safe;
+use crate::cache::limits;
+
+/// The paths (with their queries) whose stored replies are no longer good after an unsafe request.
+///
+/// `outcome` is the region's status, or `None` when nobody knows whether the region did what was asked: the connection
+/// broke. An error status invalidates nothing; otherwise the target goes, and `Location` and `Content-Location` where
+/// they are of the same origin: relative, of the host that the caller asked for, or under one of `bases`, the URLs of the
+/// regions, that of the one that answered first.
+pub fn invalidates(
+    method: &Method,
+    outcome: Option<StatusCode>,
+    target: &str,
+    host: Option<&str>,
+    bases: &[&Url],
+    reply: &HeaderMap,
+) -> Vec<String> {
+    let failed = outcome.is_some_and(|status| status.is_client_error() || status.is_server_error());
+    if is_safe(method) || failed {
+        return Vec::new();
+    }
+    let mut paths = vec![target.to_owned()];
+    for name in [header::LOCATION, header::CONTENT_LOCATION] {
+        let to = reply.get(name).and_then(|line| line.to_str().ok());
+        for path in to.map(|to| local(to, target, host, bases)).unwrap_or_default() {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+    }
+    paths.truncate(limits::INVALIDATED_TARGETS);
+    paths
+}
+
+/// `to` as a path of this service, if it is one. Two where it is relative and the region has a path of its own: some services
+/// write what they were asked for, others what their callers ask for.
+fn local(to: &str, target: &str, host: Option<&str>, bases: &[&Url]) -> Vec<String> {
+    // Callers and regions see the same paths under different origins: a placeholder tells "relative" from both.
+    let Ok(here) = Url::parse(&format!("http://caller.invalid{target}")) else { return Vec::new() };
+    let Ok(url) = here.join(to) else { return Vec::new() };
+    let below = |base: &Url| {
+        let prefix = base.path().trim_end_matches('/');
+        url.path().strip_prefix(prefix).filter(|path| path.starts_with('/'))
+    };
+    let mut paths = Vec::new();
+    if url.origin() == here.origin() || is_host(&url, host) {
+        paths.push(url.path());
+        paths.extend(bases.first().and_then(|base| below(base)));
+    } else {
+        paths.extend(bases.iter().filter(|base| base.origin() == url.origin()).find_map(|base| below(base)));
+    }
+    let whole = |path: &str| url.query().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
+    paths.into_iter().map(whole).collect()
+}
+
+/// Whether the URL's authority is the one in the caller's `Host`.
+fn is_host(url: &Url, host: Option<&str>) -> bool {
+    let asked = host.and_then(|host| Url::parse(&format!("{}://{host}/", url.scheme())).ok());
+    asked.is_some_and(|asked| asked.origin() == url.origin())
+}

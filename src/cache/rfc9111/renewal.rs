@@ -1,0 +1,81 @@
+//! Owns what a 304 makes of a stored reply (RFC 9111, 4.3.4), and what a HEAD's reply does (4.3.5).
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Method, StatusCode, header};
+
+use super::validators::speaks_of;
+use super::{fields, freshness, storable};
+use crate::cache::content::Content;
+use crate::cache::entry::{Entry, Hold};
+use crate::http::exchange::Reply;
+
+/// What becomes of a stored reply after a 304.
+#[derive(Debug)]
+pub enum Renewal {
+    /// It holds: store this in its place and serve it.
+    Store(Arc<Entry>),
+    /// It holds for this caller, but its new headers forbid to keep it: serve this, remove what is stored.
+    ServeOnly(Arc<Entry>),
+    /// The 304 speaks of another reply: ask again without conditions.
+    Mismatch,
+}
+
+/// `entry` with what the 304 `reply` says, for a request with `headers`.
+pub fn refreshed(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> Renewal {
+    if !speaks_of(&reply.headers, &entry.headers()) {
+        return Renewal::Mismatch;
+    }
+    renewed(entry, headers, reply)
+}
+
+fn renewed(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> Renewal {
+    let received = reply.sent_wall + reply.received.since(reply.sent);
+    let merged = fields::updated(&entry.headers(), &reply.headers, received);
+    // A whole reply as the region would have sent it, so that the same rules decide about it as about any other.
+    let whole = Reply { status: entry.status, headers: merged, body: entry.body(), ..reply.clone() };
+    let stored = storable(&Method::GET, headers, &whole);
+    let keep = stored.is_some();
+    let entry = Arc::new(Entry {
+        status: whole.status,
+        content: Content::new(&whole.headers, &whole.body),
+        region: reply.region,
+        sent: reply.sent,
+        age_at_receipt: freshness::initial_age(&reply.headers, reply.sent, reply.received, received).into(),
+        hold: Hold::Unrouted(stored.unwrap_or_default()),
+    });
+    if keep { Renewal::Store(entry) } else { Renewal::ServeOnly(entry) }
+}
+
+/// What a HEAD's reply says of the stored reply to GET.
+#[derive(Debug)]
+pub enum HeadEffect {
+    /// The same representation, with these headers: store it in its place.
+    Store(Arc<Entry>),
+    /// Another one by now: remove what is stored.
+    Remove,
+    /// Nothing to go by.
+    Nothing,
+}
+
+/// The effect of the reply to HEAD on `entry` (4.3.5): a 200 whose validators and length, where it has them, are those of
+/// the stored reply freshens it; any other 200 shows it is out of date.
+pub fn after_head(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> HeadEffect {
+    if reply.status != StatusCode::OK || entry.status != StatusCode::OK {
+        return HeadEffect::Nothing;
+    }
+    let differs = |name| match (reply.headers.get(&name), entry.header(&name)) {
+        (Some(new), Some(old)) => old != new,
+        (Some(_), None) => name != header::CONTENT_LENGTH,
+        (None, _) => false,
+    };
+    let length = reply.headers.get(header::CONTENT_LENGTH).and_then(|line| line.to_str().ok()?.trim().parse().ok());
+    let other_length = length.is_some_and(|length: u64| length != entry.content.body_len() as u64);
+    if differs(header::ETAG) || differs(header::LAST_MODIFIED) || differs(header::CONTENT_LENGTH) || other_length {
+        return HeadEffect::Remove;
+    }
+    match renewed(entry, headers, reply) {
+        Renewal::Store(entry) => HeadEffect::Store(entry),
+        Renewal::ServeOnly(_) | Renewal::Mismatch => HeadEffect::Remove,
+    }
+}

@@ -1,0 +1,97 @@
+//! Owns whether a reply may be stored for everybody (RFC 9111, 3 and 3.5), and what `Vary` makes of it (4.1).
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+
+use super::directives::{Delta, Extent, Said};
+use super::validators::has_validator;
+use super::{Asked, Stored, freshness};
+use crate::cache::limits;
+use crate::http::exchange::Reply;
+
+/// What to keep of `reply` to a request of `method` with `headers`; `None` when it must not be stored, or could never be
+/// used.
+///
+/// Stricter than the RFC in two places. What has to do with cookies, in the request or in the reply, is stored only when
+/// the reply says `public` or keeps its cookie out itself: what is stored here is for every caller. And a reply that states
+/// no lifetime is stored only when it can be validated, since there is no heuristic.
+pub fn storable(method: &Method, headers: &HeaderMap, reply: &Reply) -> Option<Stored> {
+    if *method != Method::GET || headers.contains_key(header::RANGE) || Asked::of(headers).no_store {
+        return None;
+    }
+    let said = Said::of(&reply.headers);
+    let may_status = is_final(reply.status) && (!said.must_understand || is_understood(reply.status));
+    let refused = said.no_store && !said.must_understand || said.private == Extent::Everything;
+    if !may_status || refused || !may_be_shared(&said, headers, &reply.headers) {
+        return None;
+    }
+    let received = reply.sent_wall + reply.received.since(reply.sent);
+    let lifetime = freshness::lifetime(&said, &reply.headers, received);
+    let usable = lifetime.is_some_and(|lifetime| !lifetime.is_zero()) || has_validator(&reply.headers);
+    let allowed = lifetime.is_some() || said.public || is_cacheable_by_default(reply.status);
+    (usable && allowed).then_some(())?;
+    Some(Stored {
+        lifetime: lifetime.unwrap_or_default(),
+        always_validate: said.no_cache == Extent::Everything,
+        never_stale: said.must_revalidate || said.proxy_revalidate || said.s_maxage != Delta::Absent,
+        stale_if_error: said.stale_if_error.span_or(std::time::Duration::ZERO),
+        vary: nominated(&reply.headers)?,
+    })
+}
+
+/// 3.5, and cookies.
+fn may_be_shared(said: &Said, request: &HeaderMap, reply: &HeaderMap) -> bool {
+    let said_so = said.public || said.must_revalidate || matches!(said.s_maxage, Delta::Seconds(_));
+    let kept_out = |name: &HeaderName| said.private.fields().contains(name) || said.no_cache.fields().contains(name);
+    let cookie = reply.contains_key(header::SET_COOKIE) && !kept_out(&header::SET_COOKIE);
+    let with_cookies = cookie || request.contains_key(header::COOKIE);
+    (said_so || !request.contains_key(header::AUTHORIZATION)) && (said.public || !with_cookies)
+}
+
+/// The request headers that `Vary` nominates, sorted, each once; `None` for `*`, and for what cannot be read or is too
+/// long, which would never match.
+pub fn nominated(headers: &HeaderMap) -> Option<Box<[HeaderName]>> {
+    nominated_by(headers.get_all(header::VARY).iter().map(HeaderValue::as_bytes))
+}
+
+/// The same of the lines of `Vary`.
+pub fn nominated_by<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Box<[HeaderName]>> {
+    let mut names = Vec::new();
+    for line in lines {
+        for name in line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            match name {
+                b"" => {}
+                b"*" => return None,
+                _ => names.push(HeaderName::from_bytes(name).ok()?),
+            }
+        }
+    }
+    names.sort_unstable_by(|left, right| left.as_str().cmp(right.as_str()));
+    names.dedup();
+    (names.len() <= limits::VARY_NAMES).then(|| names.into_boxed_slice())
+}
+
+/// Whether two requests select the same representation under these names (4.1): a reader who shares another's fill must
+/// find this of the reply's `Vary` before it takes the reply.
+pub fn same_selection(names: &[HeaderName], left: &HeaderMap, right: &HeaderMap) -> bool {
+    names.iter().all(|name| {
+        let trimmed = |headers: &'_ HeaderMap| -> Vec<Vec<u8>> {
+            headers.get_all(name).iter().map(|line| line.as_bytes().trim_ascii().to_vec()).collect()
+        };
+        trimmed(left) == trimmed(right)
+    })
+}
+
+/// A complete reply in itself: not a part (206, 3.3) and not about another one (304, 4.3.4).
+fn is_final(status: StatusCode) -> bool {
+    status.as_u16() >= 200 && !matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED)
+}
+
+/// Statuses that may be stored without an explicit lifetime (RFC 9110, 15.1), less 206.
+fn is_cacheable_by_default(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
+}
+
+/// Statuses whose caching this cache knows and implements (5.2.2.3).
+fn is_understood(status: StatusCode) -> bool {
+    is_cacheable_by_default(status) || matches!(status.as_u16(), 302 | 303 | 307)
+}

@@ -1,0 +1,125 @@
+//! Owns conditional requests: those sent to ask about a stored reply, and callers' own, answered from one.
+//!
+//! RFC 9111, 4.3.1 and 4.3.2; RFC 9110, 8.8 and 13.
+
+use http::{HeaderMap, header};
+
+use super::freshness::{date, date_of};
+use crate::cache::entry::Entry;
+use crate::cache::limits;
+
+/// An entity tag (RFC 9110, 8.8.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntityTag<'a> {
+    /// `W/`: the same for all that matters, perhaps not byte for byte.
+    pub weak: bool,
+    /// Between the quotes.
+    pub opaque: &'a [u8],
+}
+
+impl<'a> EntityTag<'a> {
+    /// The one of a reply's `ETag`. Without quotes it is taken as it stands: servers that forget them mean it so.
+    pub fn of(headers: &'a HeaderMap) -> Option<Self> {
+        Self::first(headers.get(header::ETAG)?.as_bytes())
+    }
+
+    fn first(rest: &'a [u8]) -> Option<Self> {
+        EntityTags { rest }.next()
+    }
+
+    /// Equal byte for byte, neither weak (RFC 9110, 8.8.3.2).
+    pub fn matches_strongly(self, other: Self) -> bool {
+        !self.weak && !other.weak && self.opaque == other.opaque
+    }
+
+    /// Equal for all that matters.
+    pub fn matches_weakly(self, other: Self) -> bool {
+        self.opaque == other.opaque
+    }
+}
+
+/// The entity tags of a list; commas inside quotes belong to the tag.
+struct EntityTags<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for EntityTags<'a> {
+    type Item = EntityTag<'a>;
+
+    fn next(&mut self) -> Option<EntityTag<'a>> {
+        let separates = |byte: &u8| matches!(byte, b',' | b' ' | b'\t');
+        let start = self.rest.iter().position(|byte| !separates(byte))?;
+        let text = &self.rest[start..];
+        let (weak, text) = text.strip_prefix(b"W/").map_or((false, text), |text| (true, text));
+        let quoted = text.strip_prefix(b"\"").and_then(|inside| {
+            let close = inside.iter().position(|byte| *byte == b'"')?;
+            Some((&inside[..close], &inside[close + 1..]))
+        });
+        let (opaque, rest) = quoted.unwrap_or_else(|| {
+            let end = text.iter().position(|byte| *byte == b',').unwrap_or(text.len());
+            (text[..end].trim_ascii_end(), &text[end..])
+        });
+        self.rest = rest;
+        Some(EntityTag { weak, opaque })
+    }
+}
+
+/// Whether a reply can be asked about.
+pub fn has_validator(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::ETAG) || headers.contains_key(header::LAST_MODIFIED)
+}
+
+/// Takes a caller's conditions off, so that a region answers in full and the reply can be stored for everybody.
+pub fn unconditional(headers: &mut HeaderMap) {
+    headers.remove(header::IF_NONE_MATCH);
+    headers.remove(header::IF_MODIFIED_SINCE);
+}
+
+/// Makes `headers` ask whether the stored reply still holds (4.3.1), in place of the caller's own conditions. False
+/// when it has no validator: then the request is for the whole.
+pub fn validate(headers: &mut HeaderMap, stored: &HeaderMap) -> bool {
+    unconditional(headers);
+    if let Some(tag) = stored.get(header::ETAG) {
+        headers.insert(header::IF_NONE_MATCH, tag.clone());
+    }
+    if let Some(modified) = stored.get(header::LAST_MODIFIED) {
+        headers.insert(header::IF_MODIFIED_SINCE, modified.clone());
+    }
+    has_validator(stored)
+}
+
+/// Whether a caller's own condition is met by a stored reply that may be served now: it gets a 304 (4.3.2).
+///
+/// Conditions are only for what would be a success without them (RFC 9110, 13.2.1). `If-None-Match` compares weakly and hides
+/// `If-Modified-Since`, which compares with `Last-Modified`, else `Date`: but not on a route, where a record may change, and the
+/// change be known, within the second that `Date` names, or between two regions' clocks.
+pub fn not_modified(request: &HeaderMap, entry: &Entry) -> bool {
+    if !entry.status.is_success() {
+        return false;
+    }
+    if request.contains_key(header::IF_NONE_MATCH) {
+        let stored = entry.content.value(&header::ETAG).and_then(EntityTag::first);
+        let lines = request.get_all(header::IF_NONE_MATCH).into_iter().map(|line| line.as_bytes().trim_ascii());
+        return lines.take(limits::ENTITY_TAGS).any(|line| {
+            let mut tags = EntityTags { rest: line }.take(limits::ENTITY_TAGS);
+            line == b"*" || stored.is_some_and(|stored| tags.any(|tag| tag.matches_weakly(stored)))
+        });
+    }
+    let Some(since) = date(request, &header::IF_MODIFIED_SINCE) else { return false };
+    let made = || entry.content.value(&header::DATE).filter(|_| entry.hold.routed().is_none());
+    let modified = entry.content.value(&header::LAST_MODIFIED).or_else(made);
+    modified.and_then(date_of).is_some_and(|modified| modified <= since)
+}
+
+/// Whether a 304 speaks of this stored reply (4.3.4): by a strong tag, else by a weak one, else by `Last-Modified`. One
+/// that names no validator speaks of the one that was sent.
+pub fn speaks_of(update: &HeaderMap, stored: &HeaderMap) -> bool {
+    match EntityTag::of(update) {
+        Some(tag) if !tag.weak => EntityTag::of(stored).is_some_and(|stored| tag.matches_strongly(stored)),
+        Some(tag) => EntityTag::of(stored).is_some_and(|stored| tag.matches_weakly(stored)),
+        None => match update.get(header::LAST_MODIFIED) {
+            Some(modified) => stored.get(header::LAST_MODIFIED) == Some(modified),
+            None => true,
+        },
+    }
+}

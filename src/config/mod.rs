@@ -1,0 +1,374 @@
+//! Owns the settings as the program uses them: validated, typed, complete.
+//!
+//! Before it: [`read`] turns a TOML file and `NEARSIDE__*` variables into this, collecting every mistake with its
+//! place. After it: [`crate::app`] builds the program from it. Invariant: a `Config` that exists is usable; no code
+//! behind it checks a setting again.
+
+pub mod arn;
+pub mod certificates;
+pub mod change;
+mod checks;
+pub mod effective;
+mod files;
+pub mod limits;
+pub mod mistake;
+pub mod read;
+pub mod scope;
+pub mod settings;
+pub mod template;
+mod tree;
+mod value;
+mod variables;
+
+pub use value::check_filter;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::HeaderName;
+use url::Url;
+
+/// Everything that `nearside run` needs to know.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The one service that this process fronts.
+    pub service: Service,
+    /// Where applications reach the sidecar.
+    pub listen: Listen,
+    /// Where operators reach it.
+    pub admin: Admin,
+    /// What is kept, and for how long.
+    pub cache: Cache,
+    /// How regions are asked.
+    pub race: Race,
+    /// The protocol's settings.
+    pub freshness: Freshness,
+    /// How announcements arrive.
+    pub announcements: Announcements,
+    /// How the process stops.
+    pub drain: Drain,
+    /// Logs.
+    pub log: Log,
+}
+
+/// `[service]`
+#[derive(Clone, Debug)]
+pub struct Service {
+    /// For logs and metrics.
+    pub name: String,
+    /// 1 to 16 regions, in the order of the file; the first is the primary unless `race.primary` names another.
+    pub regions: Vec<Region>,
+    /// Routed paths, matched in the order of the file.
+    pub routes: Vec<Route>,
+    /// The header in which replies state their records' versions (`x-record-version`).
+    pub version_header: HeaderName,
+}
+
+/// `[[service.region]]`
+#[derive(Clone, Debug)]
+pub struct Region {
+    /// For labels, `Cache-Status` details and logs.
+    pub name: String,
+    /// Scheme, host, port and perhaps a path prefix.
+    pub url: Url,
+    /// The topic on which it announces; `None` when it announces nothing.
+    pub topic: Option<TopicArn>,
+    /// Whom it trusts and what it shows over TLS.
+    pub tls: RegionTls,
+}
+
+/// `tls` of a region.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RegionTls {
+    /// The CA certificates that are trusted; `None` trusts the platform's.
+    pub ca_file: Option<PathBuf>,
+    /// What the sidecar shows of itself.
+    pub client: Option<ClientCertificate>,
+}
+
+/// `tls.client_cert` and `tls.client_key` of a region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// The certificate, and those it was issued by.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// A checked `arn:PARTITION:sns:REGION:ACCOUNT:NAME`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TopicArn {
+    /// The whole ARN.
+    pub arn: String,
+    /// `aws`, `aws-cn`, `aws-us-gov`.
+    pub partition: String,
+    /// `eu-west-1`
+    pub region: String,
+    /// Twelve digits.
+    pub account: String,
+    /// The topic's name.
+    pub name: String,
+}
+
+/// `[[service.route]]`
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// `/v1/contexts/{key}/{view}`, parsed.
+    pub path: PathTemplate,
+    /// `context:{key}`, parsed: the records that a matching path shows, 1 to 8.
+    pub records: Vec<RecordTemplate>,
+    /// Whose reply it is.
+    pub identity: IdentityMode,
+    /// Caller headers that reach a region and join the key.
+    pub forward: Vec<HeaderName>,
+    /// How long a CONFIRMED entry holds, from when its request was sent.
+    pub ttl: Duration,
+    /// Store replies marked `no-store` all the same.
+    pub store_no_store: bool,
+}
+
+impl Route {
+    /// Whether `other` shows the same records of the same paths to the same readers: what one stored, the other may serve.
+    pub fn shows_the_same(&self, other: &Self) -> bool {
+        self.path == other.path
+            && self.records == other.records
+            && self.identity == other.identity
+            && self.forward == other.forward
+            && self.store_no_store == other.store_no_store
+    }
+}
+
+/// A path with named segments; parsed by [`PathTemplate::parse`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathTemplate {
+    /// As written.
+    pub text: String,
+    /// Between the slashes.
+    pub segments: Vec<Segment>,
+}
+
+/// One segment of a path template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Segment {
+    /// Must be equal, byte for byte.
+    Literal(String),
+    /// Any one non-empty segment, under this name.
+    Named(String),
+}
+
+/// A record type and a key made of named segments and literal text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordTemplate {
+    /// The record type that announcements name.
+    pub record_type: String,
+    /// The parts of the key, in order.
+    pub key: Vec<Segment>,
+}
+
+/// Whose reply an entry is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IdentityMode {
+    /// Private to the values of these headers, which also go to the regions.
+    Exact(Vec<HeaderName>),
+    /// Any caller may read; the sidecar speaks with credentials of its own and drops the caller's.
+    Sidecar(Credentials),
+}
+
+/// A header whose value is a file's (trimmed) content, read again when the file changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// `authorization`
+    pub header: HeaderName,
+    /// Prepended to the file's content: `"Bearer "`.
+    pub prefix: String,
+    /// The file.
+    pub file: PathBuf,
+}
+
+/// `[listen]`
+#[derive(Clone, Debug)]
+pub struct Listen {
+    /// Loopback unless `allow_non_loopback`; port 0 picks one.
+    pub tcp: Option<SocketAddr>,
+    /// A Unix socket.
+    pub unix: Option<UnixSocket>,
+    /// Hosts accepted in `Host` and `:authority` besides loopback names and addresses.
+    pub allowed_hosts: Vec<String>,
+    /// Refuse requests that carry `X-Forwarded-For` or `Forwarded`.
+    pub refuse_forwarded: bool,
+    /// Serve requests that a browser made for a page of another site.
+    pub allow_cross_site: bool,
+    /// The file holding a token that callers must send in `x-nearside-token`.
+    pub token_file: Option<PathBuf>,
+    /// Connections open at once.
+    pub max_connections: usize,
+}
+
+/// `listen.unix`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnixSocket {
+    /// Where it is made; a stale socket there is replaced, anything else is an error.
+    pub path: PathBuf,
+    /// Permission bits, `0o600`.
+    pub mode: u32,
+    /// Peers' uids that are accepted; empty accepts the process's own only.
+    pub uids: Vec<u32>,
+}
+
+/// `[admin]`
+#[derive(Clone, Debug)]
+pub struct Admin {
+    /// `127.0.0.1:8701`
+    pub listen: SocketAddr,
+    /// A Unix socket, where operators may act.
+    pub unix: Option<UnixSocket>,
+    /// The file holding the token with which they may act over TCP.
+    pub token_file: Option<PathBuf>,
+}
+
+/// `[cache]`
+#[derive(Clone, Debug)]
+pub struct Cache {
+    /// Default of a route's TTL: 1 h.
+    pub ttl: Duration,
+    /// How long an absence holds: at most 30 s (R6).
+    pub negative_ttl: Duration,
+    /// How long an entry holds without a lease: 30 s (R9).
+    pub soft_ttl: Duration,
+    /// What is kept may take, bytes; where it is not said, [`crate::cache::capacity`] does.
+    pub max_bytes: Option<u64>,
+    /// What becomes of paths that no route names.
+    pub unrouted: Unrouted,
+    /// How long past its time a stored reply may be served, labelled, when every region fails: 24 h.
+    pub stale_if_error: Duration,
+}
+
+/// What becomes of paths that no route names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unrouted {
+    /// Passed to one region; nothing of them is stored.
+    Pass,
+    /// Stored for all callers as RFC 9111 lets a shared cache.
+    Cache,
+}
+
+/// `[race]`
+#[derive(Clone, Debug)]
+pub struct Race {
+    /// Who is asked.
+    pub mode: RaceMode,
+    /// For all legs together.
+    pub deadline: Duration,
+    /// The region asked first in `pair` and `hedge`, by its place.
+    pub primary: usize,
+    /// Requests under way at once to one region.
+    pub permits: usize,
+}
+
+/// Who is asked, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RaceMode {
+    /// Every region at once.
+    All,
+    /// The primary and one other, drawn at random.
+    Pair,
+    /// The primary; the others after its p95.
+    Hedge,
+}
+
+/// `[freshness]`
+#[derive(Clone, Debug)]
+pub struct Freshness {
+    /// Whether the weak grade of proof is accepted.
+    pub heartbeats: Heartbeats,
+    /// How far a region's ingest may lag behind another's (R2, R5, R15): 60 s.
+    pub worst_lag: Duration,
+    /// How long a reader may get the previous value while an announced refetch runs: 0.
+    pub grace: Duration,
+    /// A version this far above a record's last moves the generation, not the floor (R15).
+    pub max_jump: u64,
+    /// 504 rather than an answer known to be below the floor.
+    pub strict: bool,
+    /// In how long each stored reply is compared with all regions once (R17): 10 min; zero switches the audit off.
+    pub audit_period: Duration,
+    /// Where "this region sends heartbeats" is remembered across restarts; `None` remembers nothing.
+    pub state_file: Option<PathBuf>,
+}
+
+impl Freshness {
+    /// What the protocol itself goes by.
+    pub fn protocol(&self) -> crate::protocol::Settings {
+        crate::protocol::Settings {
+            worst_lag: self.worst_lag,
+            max_jump: self.max_jump,
+            heartbeats_required: self.heartbeats == Heartbeats::Required,
+        }
+    }
+}
+
+/// Whether heartbeats are needed for a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heartbeats {
+    /// Weak proof counts until a region's first heartbeat.
+    Auto,
+    /// Only heartbeats and messages prove anything.
+    Required,
+}
+
+/// `[announcements]`
+#[derive(Clone, Debug)]
+pub struct Announcements {
+    /// How messages arrive.
+    pub transport: Transport,
+    /// Overrides every AWS endpoint (also `AWS_ENDPOINT_URL`): an emulator.
+    pub endpoint_url: Option<Url>,
+    /// Relaxes scheme, host and chain of the signing certificate for exactly this origin. Refused unless
+    /// `endpoint_url` is set too.
+    pub insecure_sns_signer: Option<Url>,
+    /// What queues of our own are made with.
+    pub queues: Queues,
+}
+
+/// What the queues of the sqs transport are made with, besides what it needs itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Queues {
+    /// Tags, such as those by which costs are told apart: name and value.
+    pub tags: Vec<(String, String)>,
+    /// The KMS key that encrypts them: an alias that each topic's region has, or a key's id. SQS's own key without.
+    pub kms_key: Option<String>,
+}
+
+/// How messages arrive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// One queue per topic, made and removed by this process.
+    Sqs,
+    /// SNS posts to us.
+    Http {
+        /// Where we listen.
+        listen: SocketAddr,
+        /// The URL that SNS reaches us by; the region's index is appended as a path segment.
+        public_url: Url,
+    },
+    /// No announcements: soft TTLs only.
+    Off,
+}
+
+/// `[drain]`
+#[derive(Clone, Copy, Debug)]
+pub struct Drain {
+    /// After SIGTERM everything is still answered for this long.
+    pub linger: Duration,
+    /// Then fills end and subscriptions go, within this.
+    pub deadline: Duration,
+}
+
+/// `[log]`
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// One JSON object per line, or for people.
+    pub json: bool,
+    /// An env-filter: `info`, `nearside=debug`.
+    pub filter: String,
+}

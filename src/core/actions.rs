@@ -1,0 +1,41 @@
+//! Carries out what freshness asks of the edges.
+//!
+//! Before it: a step of [`crate::protocol`]. After it: a refetch, a new subscription, a metric, a log line.
+//! Invariant: nothing here waits; it runs inside whoever applied the announcement.
+
+use std::sync::Arc;
+
+use crate::core::fill::background;
+use crate::core::lookup::Sidecar;
+use crate::protocol::event::Action;
+
+impl Sidecar {
+    /// Carries `actions` out, in order.
+    pub fn carry_out(self: &Arc<Self>, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Refetch(record) => background::refetch(self, record),
+                beyond @ (Action::Resubscribe(..) | Action::HeartbeatSeen(_)) => {
+                    if let Some(carry_out) = self.beyond.get() {
+                        carry_out(beyond);
+                    }
+                }
+                Action::EpochMoved(region, epoch, why) => {
+                    tracing::info!(region = %self.names[region.index()], epoch = epoch.0, why, "epoch moved");
+                    self.metrics.epoch_moved(region, why);
+                }
+                Action::StateChanged(region, state) => {
+                    tracing::info!(region = %self.names[region.index()], state = state.word(), "subscription");
+                }
+                // Counted where it was received.
+                Action::Passed(_) => {}
+                Action::Alarm(region, why) => {
+                    if let Some(left_out) = self.alarm_lines.take(self.clock.now()) {
+                        tracing::warn!(region = %self.names[region.index()], why, left_out, "freshness alarm");
+                    }
+                    self.metrics.alarm(region, why);
+                }
+            }
+        }
+    }
+}

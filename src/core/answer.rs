@@ -1,0 +1,266 @@
+//! Stage 6 of a request: an outcome to HTTP. The only place where a status is chosen.
+//!
+//! Before it: [`crate::core::lookup`] decided. After it: hyper writes, or [`wire`] over HTTP/1.1. A region's own reply keeps its status, headers and
+//! bytes; the sidecar adds `Age` and `Cache-Status` (RFC 9211). Where it must speak itself it says so in
+//! `application/problem+json` (RFC 9457) with a stable `type`.
+//!
+//! Invariant: what is said here names regions and causes, never a body, a token, or a record's key.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::Stream;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+
+use crate::cache::entry::Entry;
+use crate::http::admission::Refusal;
+use crate::http::body::{Body, Unread};
+use crate::http::exchange::Failure;
+use crate::http::fields::belongs_in_not_modified;
+
+mod cookies;
+mod line;
+mod text;
+
+pub use cookies::Cookies;
+pub use line::{Bound, CacheLine, Detail, Fwd};
+
+/// `Cache-Status` (RFC 9211).
+pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+
+/// What a request comes to.
+pub enum Outcome {
+    /// A representation, stored or just fetched.
+    Shown(Shown),
+    /// A region's reply that goes through as it comes: too large to store, or not for storing.
+    Streamed {
+        /// As sent.
+        status: StatusCode,
+        /// End-to-end headers.
+        headers: HeaderMap,
+        /// As it arrives.
+        body: Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>,
+        /// What the caller reads of it.
+        line: CacheLine,
+    },
+    /// Refused at the door.
+    Refused(Refusal),
+    /// `only-if-cached` and nothing usable is stored (RFC 9111, 5.2.1.7).
+    NotStored,
+    /// Strict mode: what there is lies below the floor.
+    BelowFloor(Vec<Attempted>),
+    /// No region gave anything that could be passed on.
+    NoneAnswered(Vec<Attempted>),
+    /// The bound on fills is reached.
+    Busy,
+}
+
+/// A representation as one caller gets it.
+pub struct Shown {
+    /// Status, headers and body.
+    pub entry: Arc<Entry>,
+    /// Seconds since it was produced, by RFC 9111, 4.2.3; not stated on what was just fetched.
+    pub age: Option<u64>,
+    /// The caller's validators match: 304.
+    pub not_modified: bool,
+    /// HEAD: headers only.
+    pub head: bool,
+    /// What a region set for this caller alone.
+    pub cookies: Cookies,
+    /// What the caller reads of how it came.
+    pub line: CacheLine,
+}
+
+/// One region that was asked, and what became of it, in stable words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempted {
+    /// The region's name.
+    pub region: String,
+    /// A verdict or a failure, and the status where there was one.
+    pub outcome: String,
+    /// What it means for the status that the sidecar chooses.
+    pub blame: Blame,
+}
+
+/// What a leg's end says about why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// The region could not be reached or answered rubbish.
+    Unusable,
+    /// It did not answer in time.
+    Late,
+    /// It was not asked: permits or Retry-After.
+    NotAsked,
+}
+
+impl Blame {
+    /// What a failed leg says.
+    pub const fn of(failure: &Failure) -> Self {
+        match failure {
+            Failure::Deadline { .. } => Self::Late,
+            Failure::Saturated
+            | Failure::HeldOff
+            | Failure::Drained
+            | Failure::Credentials
+            | Failure::Target
+            | Failure::NoRoom => Self::NotAsked,
+            Failure::Connect | Failure::Truncated | Failure::Oversized { .. } | Failure::Garbage => Self::Unusable,
+        }
+    }
+}
+
+/// Turns an outcome into HTTP.
+pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
+    match outcome {
+        Outcome::Shown(shown) => show(shown, HeaderMap::new(), names),
+        Outcome::Streamed { status, headers, body, line } => {
+            let mut response = Response::new(Body::Streamed(body, None));
+            *response.status_mut() = status;
+            *response.headers_mut() = headers;
+            response.headers_mut().append(CACHE_STATUS, line.value(names));
+            response
+        }
+        Outcome::Refused(refusal) => {
+            let mut response = Problem::new(refused(refusal), refusal.word(), &refusal.to_string()).respond();
+            if refusal == Refusal::Token {
+                let challenge = HeaderValue::from_static("Nearside");
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+            }
+            if refusal == Refusal::NoRoom {
+                response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+                response.extensions_mut().insert(Unread);
+            }
+            response
+        }
+        Outcome::NotStored => {
+            let detail = "only-if-cached was asked and no stored reply may be used; ask without it";
+            Problem::new(StatusCode::GATEWAY_TIMEOUT, "not-stored", detail).respond()
+        }
+        Outcome::BelowFloor(asked) => {
+            let detail = "every region that answered is behind an announced change (freshness.strict); retry shortly";
+            Problem::new(StatusCode::GATEWAY_TIMEOUT, "below-floor", detail).asked(asked).retry_after(1).respond()
+        }
+        Outcome::NoneAnswered(asked) => none_answered(asked),
+        Outcome::Busy => {
+            let detail = "too many lookups are under way in the sidecar; retry shortly";
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after(1).respond()
+        }
+    }
+}
+
+fn refused(refusal: Refusal) -> StatusCode {
+    match refusal {
+        Refusal::Tunnel | Refusal::Coding => StatusCode::NOT_IMPLEMENTED,
+        Refusal::BadHost | Refusal::BadTarget | Refusal::BadBody => StatusCode::BAD_REQUEST,
+        Refusal::ForeignHost => StatusCode::MISDIRECTED_REQUEST,
+        Refusal::Forwarded | Refusal::CrossSite => StatusCode::FORBIDDEN,
+        Refusal::Token => StatusCode::UNAUTHORIZED,
+        Refusal::LongTarget => StatusCode::URI_TOO_LONG,
+        Refusal::LargeHead => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        Refusal::LargeBody => StatusCode::PAYLOAD_TOO_LARGE,
+        Refusal::SlowBody => StatusCode::REQUEST_TIMEOUT,
+        Refusal::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+fn none_answered(asked: Vec<Attempted>) -> Response<Body> {
+    let drained = !asked.is_empty() && asked.iter().all(|leg| leg.outcome == Failure::Drained.word());
+    let detail = match drained {
+        true => "the sidecar's operator has taken every region out of use (nearside ctl region restore ends that)",
+        false => "no region gave an answer that could be passed on; retry shortly",
+    };
+    if asked.iter().all(|leg| leg.blame == Blame::NotAsked) {
+        return Problem::new(StatusCode::SERVICE_UNAVAILABLE, "no-region-asked", detail)
+            .asked(asked)
+            .retry_after(1)
+            .respond();
+    }
+    let late = asked.iter().any(|leg| leg.blame == Blame::Late);
+    let status = if late { StatusCode::GATEWAY_TIMEOUT } else { StatusCode::BAD_GATEWAY };
+    Problem::new(status, "no-region-answered", detail).asked(asked).respond()
+}
+
+/// Turns a representation into HTTP. `headers` are the request's, or empty ones: their memory serves again, so that a hit
+/// asks for none.
+pub fn show(shown: Shown, mut headers: HeaderMap, names: &[String]) -> Response<Body> {
+    let Shown { entry, age, not_modified, head, cookies, line } = shown;
+    headers.clear();
+    // With `Age`, `Cache-Status`, and `Content-Length` or `Connection`: no second table is made while it is filled.
+    headers.reserve(entry.content.lines().count() + 4);
+    let block = entry.share();
+    entry.content.put(&block, &mut headers, |name| !not_modified || belongs_in_not_modified(name));
+    let empty = not_modified || head;
+    if head && !not_modified && states_length(entry.status) && !headers.contains_key(header::CONTENT_LENGTH) {
+        headers.insert(header::CONTENT_LENGTH, entry.content.body_len().into());
+    }
+    for cookie in cookies.values() {
+        headers.append(header::SET_COOKIE, cookie.clone());
+    }
+    if let Some(age) = age {
+        headers.insert(header::AGE, text::decimal(age));
+    }
+    headers.append(CACHE_STATUS, line.value(names));
+    let mut response =
+        Response::new(if empty { Body::empty() } else { Body::Whole(Some(entry.content.cut(&block))) });
+    *response.status_mut() = if not_modified { StatusCode::NOT_MODIFIED } else { entry.status };
+    *response.headers_mut() = headers;
+    response
+}
+
+/// RFC 9110, 8.6: neither a 204 nor a 304 states a length.
+pub(crate) fn states_length(status: StatusCode) -> bool {
+    !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+}
+
+/// What the sidecar itself says.
+struct Problem<'a> {
+    status: StatusCode,
+    word: &'a str,
+    detail: &'a str,
+    asked: Vec<Attempted>,
+    retry_after: Option<u32>,
+}
+
+impl<'a> Problem<'a> {
+    const fn new(status: StatusCode, word: &'a str, detail: &'a str) -> Self {
+        Self { status, word, detail, asked: Vec::new(), retry_after: None }
+    }
+
+    fn asked(self, asked: Vec<Attempted>) -> Self {
+        Self { asked, ..self }
+    }
+
+    fn retry_after(self, seconds: u32) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
+    fn respond(self) -> Response<Body> {
+        let regions: Vec<_> =
+            self.asked.iter().map(|leg| serde_json::json!({"region": leg.region, "outcome": leg.outcome})).collect();
+        let mut document = serde_json::json!({
+            "type": format!("urn:nearside:problem:{}", self.word),
+            "title": self.status.canonical_reason().unwrap_or("Error"),
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+        });
+        let regions_asked = !regions.is_empty();
+        if regions_asked {
+            document["regions"] = regions.into();
+        }
+        let mut response = Response::new(Body::Whole(Some(document.to_string().into())));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        let line = if regions_asked { "nearside; fwd=miss" } else { "nearside" };
+        headers.append(CACHE_STATUS, HeaderValue::from_static(line));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests;

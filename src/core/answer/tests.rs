@@ -1,0 +1,81 @@
+//! Tests of what callers read: `Cache-Status`, problem documents, 304 and HEAD.
+
+use super::*;
+use crate::model::ids::RegionId;
+
+fn names() -> Vec<String> {
+    vec!["eu-west-1".into(), "9 odd \"name".into()]
+}
+
+#[test]
+fn cache_status_follows_rfc_9211() {
+    let hit = CacheLine { hit: true, ttl: Some(3312), bound: Some(Bound::Seconds(2)), ..CacheLine::default() };
+    assert_eq!(hit.value(&names()), "nearside; hit; ttl=3312; bound=2");
+    let miss = CacheLine {
+        fwd: Some(Fwd::UriMiss),
+        fwd_status: Some(200),
+        stored: true,
+        collapsed: true,
+        detail: Some(Detail::Region(RegionId(0))),
+        ..CacheLine::default()
+    };
+    assert_eq!(miss.value(&names()), "nearside; fwd=uri-miss; fwd-status=200; stored; collapsed; detail=eu-west-1");
+    let stale = CacheLine {
+        hit: true,
+        ttl: Some(-7),
+        bound: Some(Bound::None),
+        detail: Some(Detail::Word("stale-if-error")),
+        ..CacheLine::default()
+    };
+    assert_eq!(stale.value(&names()), "nearside; hit; ttl=-7; bound=none; detail=stale-if-error");
+    let odd = CacheLine { detail: Some(Detail::Region(RegionId(1))), ..CacheLine::default() };
+    assert_eq!(odd.value(&names()), "nearside; detail=\"9 odd name\"");
+}
+
+#[test]
+fn every_refusal_has_its_status_and_a_problem_document() {
+    let expected = [
+        (Refusal::Tunnel, 501),
+        (Refusal::BadHost, 400),
+        (Refusal::ForeignHost, 421),
+        (Refusal::Forwarded, 403),
+        (Refusal::CrossSite, 403),
+        (Refusal::Token, 401),
+        (Refusal::BadTarget, 400),
+        (Refusal::LongTarget, 414),
+        (Refusal::LargeHead, 431),
+        (Refusal::LargeBody, 413),
+        (Refusal::SlowBody, 408),
+        (Refusal::BadBody, 400),
+    ];
+    for (refusal, status) in expected {
+        let response = respond(Outcome::Refused(refusal), &names());
+        assert_eq!(response.status().as_u16(), status, "{refusal:?}");
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+        let document = document(response);
+        assert_eq!(document["type"], format!("urn:nearside:problem:{}", refusal.word()));
+        assert_eq!(document["status"], status);
+    }
+}
+
+fn document(response: Response<Body>) -> serde_json::Value {
+    match response.into_body() {
+        Body::Whole(Some(bytes)) => serde_json::from_slice(&bytes).unwrap(),
+        _ => panic!("a problem has a body"),
+    }
+}
+
+#[test]
+fn when_no_region_answered_the_caller_reads_which_were_asked_and_what_became_of_each() {
+    let leg =
+        |region: &str, outcome: &str, blame| Attempted { region: region.into(), outcome: outcome.into(), blame };
+    let asked = vec![leg("eu", "connect", Blame::Unusable), leg("us", "deadline", Blame::Late)];
+    let response = respond(Outcome::NoneAnswered(asked), &names());
+    assert_eq!(response.status(), 504);
+    let document = document(response);
+    assert_eq!(document["regions"][1], serde_json::json!({"region": "us", "outcome": "deadline"}));
+    let unusable = vec![leg("eu", "connect", Blame::Unusable)];
+    assert_eq!(respond(Outcome::NoneAnswered(unusable), &names()).status(), 502);
+    let response = respond(Outcome::NoneAnswered(vec![leg("eu", "held-off", Blame::NotAsked)]), &names());
+    assert_eq!((response.status().as_u16(), &response.headers()["retry-after"]), (503, &"1".parse().unwrap()));
+}

@@ -1,0 +1,133 @@
+//! Owns how a plain request is read from a connection's bytes: one that a stored reply may answer, and that ends with its
+//! head.
+//!
+//! Before it: [`crate::core::fast_path::hits`] has bytes. After it: a [`Head`] to look up by. A caller repeats itself: request
+//! after request comes with the same header lines. So the lines that were let in last are remembered with what they were
+//! parsed to, and a head whose lines are the same bytes needs its first line read, no more.
+//!
+//! Invariant: what is plain here hyper would read to the same head of the same length; whatever could be read in two ways
+//! (a body, a second host, a form of target that needs thought) is not plain, and is left to hyper from its first byte.
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+
+use crate::core::limits;
+use crate::http::admission::{Head, TOKEN};
+use crate::http::limits::REQUEST_TARGET_BYTES;
+
+/// The lines that this connection's caller sends again and again. One for each connection.
+#[derive(Default)]
+pub struct Plain {
+    /// From behind the request line to the blank line, that one included.
+    lines: Vec<u8>,
+    headers: HeaderMap,
+}
+
+/// What a connection's bytes begin with.
+pub enum Found<'a> {
+    /// A head that is not complete; nothing, perhaps.
+    Part,
+    /// A plain request, and how long its head is, bytes.
+    Plain(Head<'a>, usize),
+    /// Anything else.
+    Other,
+}
+
+/// A request line.
+struct Line<'a> {
+    method: &'static Method,
+    path_and_query: &'a str,
+    path_len: usize,
+    len: usize,
+}
+
+impl Plain {
+    /// Reads the head that `bytes` begin with. `admits` is asked once about lines that were not seen before.
+    pub fn read<'a>(&'a mut self, bytes: &'a [u8], admits: impl FnOnce(&HeaderMap) -> bool) -> Found<'a> {
+        let Line { method, path_and_query, path_len, len } = match line(bytes) {
+            Ok(line) => line,
+            Err(found) => return found,
+        };
+        let rest = &bytes[len..];
+        let known = !self.lines.is_empty() && rest.starts_with(&self.lines);
+        if !known && let Some(found) = self.learn(rest, admits) {
+            return found;
+        }
+        Found::Plain(Head { method, path_and_query, path_len, headers: &self.headers }, len + self.lines.len())
+    }
+
+    /// Remembers the lines at the beginning of `rest`, if they are a plain request's.
+    fn learn(&mut self, rest: &[u8], admits: impl FnOnce(&HeaderMap) -> bool) -> Option<Found<'static>> {
+        self.lines.clear();
+        self.headers.clear();
+        let mut room = [httparse::EMPTY_HEADER; limits::PLAIN_HEADERS];
+        let (len, parsed) = match httparse::parse_headers(rest, &mut room) {
+            Ok(httparse::Status::Complete(complete)) => complete,
+            Ok(httparse::Status::Partial) => return Some(Found::Part),
+            Err(_) => return Some(Found::Other),
+        };
+        for line in parsed {
+            let name = HeaderName::from_bytes(line.name.as_bytes());
+            let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(line.value)) else {
+                return Some(Found::Other);
+            };
+            self.headers.append(name, value);
+        }
+        if !is_plain(&self.headers) || !admits(&self.headers) {
+            return Some(Found::Other);
+        }
+        self.headers.remove(&TOKEN);
+        self.lines.extend_from_slice(&rest[..len]);
+        None
+    }
+}
+
+/// Whether nothing follows the head, and the connection goes on as it is.
+fn is_plain(headers: &HeaderMap) -> bool {
+    const NEVER: [HeaderName; 5] =
+        [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::UPGRADE, header::EXPECT, header::TRAILER];
+    let goes_on = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"keep-alive");
+    !NEVER.iter().any(|name| headers.contains_key(name))
+        && headers.get_all(header::CONNECTION).iter().all(goes_on)
+        // What several lines mean together is for `request` to say.
+        && headers.get_all(header::COOKIE).iter().count() <= 1
+}
+
+/// `GET` or `HEAD`, a path, `HTTP/1.1`, with one space between.
+fn line(bytes: &[u8]) -> Result<Line<'_>, Found<'static>> {
+    const END: &[u8] = b" HTTP/1.1\r\n";
+    let (method, from) = match bytes {
+        [b'G', b'E', b'T', b' ', ..] => (&Method::GET, 4),
+        [b'H', b'E', b'A', b'D', b' ', ..] => (&Method::HEAD, 5),
+        _ if b"GET ".starts_with(bytes) || b"HEAD ".starts_with(bytes) => return Err(Found::Part),
+        _ => return Err(Found::Other),
+    };
+    let rest = &bytes[from..];
+    let Some(end) = rest.iter().position(|byte| !IN_TARGET[usize::from(*byte)]) else {
+        return Err(if rest.len() > REQUEST_TARGET_BYTES { Found::Other } else { Found::Part });
+    };
+    let (target, after) = rest.split_at(end);
+    if !after.starts_with(END) {
+        return Err(if END.starts_with(after) { Found::Part } else { Found::Other });
+    }
+    let path_and_query = match std::str::from_utf8(target) {
+        Ok(target) if target.starts_with('/') && target.len() <= REQUEST_TARGET_BYTES => target,
+        _ => return Err(Found::Other),
+    };
+    let path_len = target.iter().position(|byte| *byte == b'?').unwrap_or(end);
+    Ok(Line { method, path_and_query, path_len, len: from + end + END.len() })
+}
+
+/// What RFC 3986 has in paths and queries. Others are let through by some parsers and changed by some.
+const IN_TARGET: [bool; 256] = {
+    let mut table = [false; 256];
+    let fits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!$&'()*+,;=:@%/?";
+    let mut place = 0;
+    while place < fits.len() {
+        table[fits[place] as usize] = true;
+        place += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests;

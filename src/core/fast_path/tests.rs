@@ -1,0 +1,488 @@
+//! Tests of connections on real sockets: protocols, patience, bounds, goodbyes.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::{HeaderMap, Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::hits::{AtOnce, Hits, Newest};
+use crate::cache::content::Content;
+use crate::cache::entry::{Entry, Hold};
+use crate::cache::limits::COPIED_BODY_BYTES;
+use crate::cache::rfc9111::Stored;
+use crate::config::UnixSocket;
+use crate::core::answer::{CacheLine, Cookies, Outcome, Shown};
+use crate::core::lookup::Asking;
+use crate::http::admission::Head;
+use crate::http::body::Body;
+use crate::http::connection::{self, Ending, Reception, Via};
+use crate::http::limits;
+use crate::http::listener::{ListenError, accept_tcp, accept_unix, bind_tcp, bind_unix};
+use crate::model::ids::RegionId;
+use crate::model::time::{Clock, Moment, Span, Wall};
+use crate::tasks::Tasks;
+use crate::tasks::permits::Permits;
+
+struct Door {
+    addr: SocketAddr,
+    reception: Reception<Hits>,
+}
+
+fn reception(permits: usize) -> Reception<Hits> {
+    let clock = Clock::simulated(Wall::from_millis(0));
+    let permits = Permits::new(permits);
+    Reception {
+        tasks: Tasks::new(),
+        clock,
+        permits,
+        ending: Ending::default(),
+        fast_path: Some(Hits::new(Arc::new(Newest::new(at_once())))),
+    }
+}
+
+/// What a path under `/stored/` has in the store: its own name, or as many bytes as its query says.
+fn at_once() -> AtOnce {
+    let stored =
+        |head: Head<'_>, _: &mut Option<Asking>| head.path().starts_with("/stored/").then(|| shown(head, true));
+    let asked = |head: Head<'_>, _: &Option<Asking>| {
+        let takes = Duration::from_secs(u64::from(head.path().starts_with("/slow/")));
+        let shown = shown(head, !head.path().starts_with("/passing/"));
+        async move {
+            tokio::time::sleep(takes).await;
+            Outcome::Shown(shown)
+        }
+        .boxed()
+    };
+    let listen = crate::http::admission::tests::listen(|_| {});
+    let door = Arc::new(crate::http::admission::Door::new(&listen, None));
+    AtOnce { door, stored: Arc::new(stored), asked: Arc::new(asked), names: Arc::new([]) }
+}
+
+fn shown(head: Head<'_>, kept: bool) -> Shown {
+    let bytes = head.path_and_query.split_once('?').map(|(_, bytes)| bytes.parse().unwrap());
+    let body = bytes.map_or_else(|| head.path().to_owned(), |bytes| "x".repeat(bytes));
+    let entry = Entry {
+        status: StatusCode::OK,
+        content: Content::new(&HeaderMap::new(), &body.into()),
+        region: RegionId(0),
+        sent: Moment::ZERO,
+        age_at_receipt: Span::default(),
+        hold: if kept { Hold::Unrouted(Stored::default()) } else { Hold::Passing },
+    };
+    let line = CacheLine { hit: head.path().starts_with("/stored/"), ..CacheLine::default() };
+    Shown { entry: Arc::new(entry), age: None, not_modified: false, head: false, cookies: Cookies::NONE, line }
+}
+
+async fn answer(request: Request<Incoming>, _via: Via) -> Response<Body> {
+    Response::new(Body::Whole(Some(Bytes::from(request.uri().path().to_owned()))))
+}
+
+fn open(permits: usize) -> Door {
+    let reception = reception(permits);
+    let listener = bind_tcp((Ipv4Addr::LOCALHOST, 0).into(), "test", "test").unwrap();
+    let addr = listener.local_addr().unwrap();
+    reception.tasks.spawn("accept", accept_tcp(listener, reception.clone(), answer));
+    Door { addr, reception }
+}
+
+async fn send(stream: &mut TcpStream, text: &str) {
+    stream.write_all(text.as_bytes()).await.unwrap();
+}
+
+/// Reads until `wanted` has come, or the end.
+async fn read_until(stream: &mut (impl AsyncRead + Unpin), wanted: &str) -> String {
+    let mut text = Vec::new();
+    while !String::from_utf8_lossy(&text).contains(wanted) {
+        if stream.read_buf(&mut text).await.unwrap_or(0) == 0 {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+const GET: &str = "GET /one HTTP/1.1\r\nhost: localhost\r\n\r\n";
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_says_nothing_is_closed_after_the_sniffing_wait() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    let began = tokio::time::Instant::now();
+    assert_eq!(stream.read(&mut [0; 8]).await.unwrap(), 0);
+    let waited = began.elapsed();
+    assert!(waited >= limits::SNIFF_WAIT && waited < limits::SNIFF_WAIT * 2, "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_preface_is_silence_too() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut stream, "PRI * HT").await;
+    let began = tokio::time::Instant::now();
+    assert_eq!(stream.read(&mut [0; 8]).await.unwrap_or(0), 0);
+    assert!(began.elapsed() < limits::SNIFF_WAIT * 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_drips_is_cut_off_before_an_idle_connection_is() {
+    let door = open(8);
+    let mut slow = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut slow, GET).await;
+    assert!(read_until(&mut slow, "/one").await.contains("200 OK"));
+    let began = tokio::time::Instant::now();
+    send(&mut slow, "GET /two HTTP/1.1\r\nx-").await;
+    assert_eq!(slow.read(&mut [0; 8]).await.unwrap_or(0), 0);
+    let waited = began.elapsed();
+    assert!(waited >= limits::HEADER_WAIT && waited <= limits::HEADER_WAIT * 2, "{waited:?}");
+
+    let mut idle = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut idle, GET).await;
+    read_until(&mut idle, "/one").await;
+    let began = tokio::time::Instant::now();
+    assert_eq!(idle.read(&mut [0; 8]).await.unwrap_or(0), 0);
+    let waited = began.elapsed();
+    assert!(waited >= limits::IDLE_WAIT && waited <= limits::IDLE_WAIT + limits::HEADER_WAIT, "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_reads_slowly_is_not_taken_for_one_who_drips_a_head() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    let [large, last] = ["/stored/x?16777216", "/stored/last"].map(|path| GET.replace("/one", path));
+    send(&mut stream, &(large + &last)).await;
+    // As long as nothing is read, the second request waits behind the first one's answer.
+    tokio::time::sleep(limits::HEADER_WAIT * 3).await;
+    let mut text = Vec::new();
+    while !text.ends_with(b"/stored/last") {
+        assert_ne!(stream.read_buf(&mut text).await.unwrap(), 0, "cut off after {} bytes", text.len());
+    }
+}
+
+#[tokio::test]
+async fn pipelined_requests_are_answered_in_order() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    let three = ["/a", "/b", "/last"].map(|path| GET.replace("/one", path)).concat();
+    send(&mut stream, &three).await;
+    let text = read_until(&mut stream, "/last").await;
+    let places: Vec<_> = ["\r\n/a", "\r\n/b", "\r\n/last"].iter().map(|body| text.find(body).unwrap()).collect();
+    assert!(places.is_sorted(), "{text}");
+}
+
+#[tokio::test]
+async fn hits_and_misses_on_one_connection_are_answered_in_order_and_byte_for_byte() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    let paths = ["/stored/1", "/a", "/stored/2", "/stored/3", "/b", "/passing/c", "/d", "/stored/last"];
+    send(&mut stream, &paths.map(|path| GET.replace("/one", path)).concat()).await;
+    let text = read_until(&mut stream, "\r\n/stored/last").await;
+    let places: Vec<_> = paths.iter().map(|path| text.find(&format!("\r\n\r\n{path}")).unwrap()).collect();
+    assert!(places.is_sorted(), "{text}");
+    assert_eq!(text.matches("nearside; hit").count(), 4, "{text}");
+    assert_eq!(text.matches("date: ").count(), 1, "hyper wrote what is not like a stored reply: {text}");
+    assert!(!text.contains("connection: close"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_was_waited_for_when_the_linger_began_or_ended_is_given_and_says_goodbye() {
+    for ended in [false, true] {
+        let door = open(8);
+        let mut stream = TcpStream::connect(door.addr).await.unwrap();
+        send(&mut stream, &GET.replace("/one", "/slow/1")).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        door.reception.ending.lingering.cancel();
+        if ended {
+            door.reception.ending.closing.cancel();
+        }
+        let text = read_until(&mut stream, "\r\n/slow/1").await;
+        assert!(text.contains("connection: close") && text.ends_with("/slow/1"), "ended: {ended}, {text}");
+        assert_eq!(stream.read(&mut [0; 8]).await.unwrap(), 0);
+    }
+}
+
+/// The caller shuts down its side, which is allowed, and the answer still comes; one that is gone is let go of.
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_hangs_up_while_somebody_is_asked_holds_no_connection() {
+    let door = open(1);
+    let mut half = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut half, &GET.replace("/one", "/slow/1")).await;
+    half.shutdown().await.unwrap();
+    assert!(read_until(&mut half, "\r\n/slow/1").await.contains("200 OK"));
+    let mut gone = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut gone, &GET.replace("/one", "/slow/2")).await;
+    drop(gone);
+    let mut next = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut next, GET).await;
+    assert!(read_until(&mut next, "\r\n/one").await.contains("200 OK"));
+}
+
+#[tokio::test]
+async fn answers_to_requests_that_come_together_go_out_together() {
+    let log = Log::default();
+    let mut callers = ["a", "b"].map(|name| {
+        let (caller, ours) = tokio::io::duplex(65_536);
+        let reception = reception(8);
+        let tasks = reception.tasks.clone();
+        tasks.spawn("caller", connection::serve(Noted(ours, name, log.clone()), Via::Tcp, reception, answer));
+        caller
+    });
+    for round in 0..2 {
+        log.lock().unwrap().clear();
+        for caller in &mut callers {
+            let request = GET.replace("/one", "/stored/x");
+            caller.write_all(request.as_bytes()).now_or_never().expect("there is room for it").unwrap();
+        }
+        for caller in &mut callers {
+            read_until(caller, "/stored/x").await;
+        }
+        assert_eq!(log.lock().unwrap().join(", "), "a read, b read, a written, b written", "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn a_caller_who_is_alone_waits_for_nobody() {
+    let (mut caller, ours) = tokio::io::duplex(65_536);
+    let mut connection = pin!(connection::serve(ours, Via::Tcp, reception(8), answer));
+    for round in 0..3 {
+        caller.write_all(GET.replace("/one", "/stored/x").as_bytes()).await.unwrap();
+        assert!(futures_util::poll!(&mut connection).is_pending());
+        let answered = read_until(&mut caller, "/stored/x").now_or_never();
+        // Before the first one, somebody else may have been answered.
+        assert!(round == 0 || answered.is_some());
+        assert!(futures_util::poll!(&mut connection).is_pending());
+        assert!(answered.is_some() || read_until(&mut caller, "/stored/x").now_or_never().is_some());
+    }
+}
+
+type Log = Arc<std::sync::Mutex<Vec<String>>>;
+
+/// A stream that notes what happens to it.
+struct Noted<S>(S, &'static str, Log);
+
+impl<S> Noted<S> {
+    fn note(&self, what: &str) {
+        self.2.lock().unwrap().push(format!("{} {what}", self.1));
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        let polled = Pin::new(&mut self.0).poll_read(cx, buf);
+        if polled.is_ready() {
+            self.note("read");
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+        self.note("written");
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_comes_in_pieces_is_answered_like_any_other() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    for path in ["/stored/1", "/a", "/stored/2"] {
+        for byte in GET.replace("/one", path).bytes() {
+            stream.write_all(&[byte]).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        assert!(read_until(&mut stream, &format!("\r\n\r\n{path}")).await.contains("200 OK"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_after_hits_is_read_by_hyper_and_not_taken_for_a_request() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    let inside = GET.replace("/one", "/stored/inside");
+    let post = format!("POST /post HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{inside}", inside.len());
+    let hit = |name| GET.replace("/one", name);
+    send(&mut stream, &[hit("/stored/1"), post, hit("/last")].concat()).await;
+    let text = read_until(&mut stream, "\r\n/last").await;
+    assert!(text.contains("/stored/1") && text.contains("\r\n\r\n/post") && !text.contains("inside"), "{text}");
+}
+
+#[tokio::test]
+async fn large_stored_bodies_arrive_whole_however_slowly_they_are_read() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    let sizes = [COPIED_BODY_BYTES, COPIED_BODY_BYTES + 1, 3 << 20, 1];
+    let asked = sizes.map(|size| GET.replace("/one", &format!("/stored/x?{size}")));
+    send(&mut stream, &[asked.concat(), GET.replace("/one", "/last")].concat()).await;
+    let text = read_until(&mut stream, "\r\n/last").await;
+    let bodies: Vec<_> = text.split("\r\n\r\n").skip(1).map(|rest| rest.matches("xx").count()).collect();
+    assert_eq!(bodies[..3], [sizes[0] / 2, sizes[1] / 2, sizes[2] / 2]);
+    assert_eq!(text.matches('x').count(), sizes.iter().sum::<usize>());
+}
+
+#[tokio::test]
+async fn a_host_that_is_not_ours_is_not_answered_from_the_store() {
+    let door = open(8);
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut stream, &GET.replace("/one", "/stored/1").replace("localhost", "evil.example")).await;
+    assert!(!read_until(&mut stream, "/stored/1").await.contains("hit"), "the handler was asked");
+}
+
+#[tokio::test]
+async fn http2_with_prior_knowledge_is_spoken_on_the_same_port() {
+    let door = open(8);
+    let client = reqwest::Client::builder().http2_prior_knowledge().no_proxy().build().unwrap();
+    let response = client.get(format!("http://{}/two", door.addr)).send().await.unwrap();
+    assert_eq!(response.version(), Version::HTTP_2);
+    assert_eq!(response.text().await.unwrap(), "/two");
+}
+
+#[tokio::test]
+async fn what_is_not_http_gets_400_and_a_head_too_large_431() {
+    let door = open(8);
+    let large =
+        format!("GET / HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "a".repeat(limits::REQUEST_HEAD_BYTES * 3));
+    let many: String = (0..limits::REQUEST_HEADERS + 1).map(|i| format!("x-{i}: 1\r\n")).collect();
+    let many = format!("GET / HTTP/1.1\r\nhost: localhost\r\n{many}\r\n");
+    let cases = [
+        ("nonsense that is no request line at all\r\n\r\n", " 400 "),
+        ("GET / HTTP/1.1\r\nhost localhost\r\n\r\n", " 400 "),
+        ("POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n", " 400 "),
+        (large.as_str(), " 431 "),
+        (many.as_str(), " 431 "),
+    ];
+    for (request, status) in cases {
+        let mut stream = TcpStream::connect(door.addr).await.unwrap();
+        // The server may close while the rest is being sent; what counts is what it answered.
+        let _ = stream.write_all(request.as_bytes()).await;
+        let text = read_until(&mut stream, "\r\n\r\n").await;
+        assert!(text.contains(status), "{status}: {text} to {:?}", &request[..40]);
+    }
+}
+
+#[tokio::test]
+async fn beyond_the_bound_a_connection_waits_until_another_ends() {
+    let door = open(1);
+    let mut first = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut first, GET).await;
+    read_until(&mut first, "/one").await;
+    let mut second = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut second, GET).await;
+    assert!(door.reception.permits.try_take().is_err());
+    drop(first);
+    assert!(read_until(&mut second, "/one").await.contains("200 OK"));
+}
+
+#[tokio::test]
+async fn during_the_linger_answers_say_goodbye_and_new_connections_are_still_answered() {
+    let door = open(8);
+    let mut kept = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut kept, GET).await;
+    assert!(!read_until(&mut kept, "/one").await.contains("connection: close"));
+    let mut hitting = TcpStream::connect(door.addr).await.unwrap();
+    send(&mut hitting, &GET.replace("one", "stored/1")).await;
+    read_until(&mut hitting, "/stored/1").await;
+    door.reception.ending.lingering.cancel();
+    for stream in [kept, hitting, TcpStream::connect(door.addr).await.unwrap()] {
+        let mut stream = stream;
+        send(&mut stream, &GET.replace("one", "stored/one")).await;
+        let text = read_until(&mut stream, "never").await;
+        assert!(text.contains("connection: close") && text.contains("/one"), "{text}");
+    }
+    door.reception.ending.closing.cancel();
+    assert!(door.reception.tasks.drain(Duration::from_secs(5)).await.is_empty());
+    assert!(TcpStream::connect(door.addr).await.is_err());
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_named_with_the_setting_to_change() {
+    let door = open(1);
+    let error = bind_tcp(door.addr, "listen.tcp", "listen.tcp or NEARSIDE__LISTEN__TCP").unwrap_err().to_string();
+    assert!(error.contains(&door.addr.to_string()) && error.contains("NEARSIDE__LISTEN__TCP"), "{error}");
+}
+
+#[tokio::test]
+async fn the_unix_socket_has_its_mode_replaces_a_dead_one_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nearside.sock");
+    let socket = UnixSocket { path: path.clone(), mode: 0o600, uids: Vec::new() };
+    drop(bind_unix(&socket, "listen.unix").unwrap());
+    let listener = bind_unix(&socket, "listen.unix").unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(matches!(bind_unix(&socket, "listen.unix"), Err(ListenError::InUse { .. })));
+    let plain = UnixSocket { path: folder.path().join("plain"), ..socket };
+    std::fs::write(&plain.path, "keep me").unwrap();
+    assert!(matches!(bind_unix(&plain, "listen.unix"), Err(ListenError::NotASocket(..))));
+    assert_eq!(std::fs::read_to_string(&plain.path).unwrap(), "keep me");
+
+    let reception = reception(4);
+    reception.tasks.spawn("accept", accept_unix(listener, Vec::new(), reception.clone(), answer));
+    let mut stream = UnixStream::connect(&path).await.unwrap();
+    stream.write_all(GET.as_bytes()).await.unwrap();
+    assert!(read_until(&mut stream, "/one").await.contains("200 OK"));
+}
+
+#[tokio::test]
+async fn a_peer_whose_uid_is_not_named_is_turned_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nearside.sock");
+    let socket = UnixSocket { path: path.clone(), mode: 0o666, uids: vec![u32::MAX - 7] };
+    let reception = reception(4);
+    let listener = bind_unix(&socket, "listen.unix").unwrap();
+    reception.tasks.spawn("accept", accept_unix(listener, socket.uids.clone(), reception.clone(), answer));
+    let mut stream = UnixStream::connect(&path).await.unwrap();
+    let _ = stream.write_all(GET.as_bytes()).await;
+    assert_eq!(read_until(&mut stream, "/one").await, "");
+}
+
+/// Reads HTTP/2 frames until one of type `wanted` has come; the types of all, that one included.
+async fn frames_until(stream: &mut TcpStream, wanted: u8) -> Vec<u8> {
+    let mut kinds = Vec::new();
+    while kinds.last() != Some(&wanted) {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await.unwrap();
+        let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+        stream.read_exact(&mut vec![0; length]).await.unwrap();
+        kinds.push(head[3]);
+    }
+    kinds
+}
+
+#[tokio::test]
+async fn an_http2_connection_made_during_the_linger_is_told_to_go_only_with_its_first_answer() {
+    const HEADERS: u8 = 1;
+    const PING: u8 = 6;
+    const GOAWAY: u8 = 7;
+    let door = open(8);
+    door.reception.ending.lingering.cancel();
+    let mut stream = TcpStream::connect(door.addr).await.unwrap();
+    // The preface, an empty SETTINGS and a PING, whose answer tells that both were read.
+    send(&mut stream, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+    stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
+    stream.write_all(&[0, 0, 8, PING, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]).await.unwrap();
+    assert!(!frames_until(&mut stream, PING).await.contains(&GOAWAY), "it would be of no use");
+    // GET / over http from localhost, by HPACK's static table; the end of headers and of the stream.
+    let fields = [&[0x82, 0x84, 0x86, 0x41, 9][..], b"localhost"].concat();
+    stream.write_all(&[0, 0, fields.len() as u8, HEADERS, 5, 0, 0, 0, 1]).await.unwrap();
+    stream.write_all(&fields).await.unwrap();
+    // The two go out together, in either order.
+    if !frames_until(&mut stream, HEADERS).await.contains(&GOAWAY) {
+        frames_until(&mut stream, GOAWAY).await;
+    }
+}

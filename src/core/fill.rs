@@ -1,0 +1,349 @@
+//! Stage 4 of a request, when asking is needed: one fill per (representation, generation), shared by all who want it.
+//!
+//! Before it: [`crate::core::lookup`]. After it: [`crate::core::race`] asks, the store keeps, and every reader gets the
+//! same reply. A fill is a task of the process, not of the caller who began it: a caller who hangs up cancels
+//! nothing. [`routed`] and [`unrouted`] say what a fill does; here is who shares it.
+//!
+//! Invariant: for a key and a generation at most two fills are under way, one of them end to end; a reader who arrives
+//! after an announcement never joins an older one (R3), and one who said `no-cache` joins none that began before he came.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SetOnce};
+use tokio_util::sync::CancellationToken;
+
+use crate::cache::key::Key;
+use crate::cache::limits::{FILLS, REMEMBERED_ERROR_BYTES};
+use crate::core::lookup::Sidecar;
+use crate::core::race::region::Purpose;
+use crate::model::ids::Generation;
+use crate::model::time::Moment;
+use crate::protocol::switch::{Rule, is_on};
+
+pub mod ask;
+pub mod audit;
+pub mod background;
+mod errors;
+pub mod orders;
+mod outcome;
+mod routed;
+mod unrouted;
+
+pub use ask::{Ask, Of, Routing};
+pub use outcome::{BELOW_FLOOR, BestError, FLOOR_ESCAPED, Failed, Filled, Got, Share};
+
+use outcome::best_error;
+
+/// A fill that is not over after so many deadlines stood still with the process: one to wait its turn, and one of its race.
+const OVERDUE: u32 = 2;
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Flight {
+    key: Key,
+    generation: Generation,
+    /// Regions are asked past any cache before them.
+    end_to_end: bool,
+    /// Whose settings and credentials it asks with ([`Sidecar::reading`]).
+    reading: u64,
+}
+
+impl Flight {
+    fn of(sidecar: &Sidecar, ask: &Ask) -> Self {
+        let end_to_end = if is_on(Rule::R3) { ask.is_end_to_end() } else { ask.no_cache };
+        Self { key: ask.key.clone(), generation: ask.generation(), end_to_end, reading: sidecar.reading }
+    }
+}
+
+/// What landed, and on whose behalf it was asked.
+#[derive(Clone)]
+struct Landed {
+    filled: Filled,
+    purpose: Purpose,
+}
+
+/// Set once, by the fill's pilot, whatever becomes of it.
+type Landing = Arc<SetOnce<Landed>>;
+type Shard = HashMap<Flight, Flying>;
+
+/// A fill under way, as those who join it see it.
+struct Flying {
+    landing: Landing,
+    /// Its place among all arrivals of readers and beginnings of fills.
+    began: u64,
+    /// When it is over at the latest, unless the process stood still: then what it brings is too old for who comes now.
+    until: Moment,
+    /// Of a background fill: cancelled when a reader comes to wait for it.
+    wanted: Option<CancellationToken>,
+}
+
+/// What a reader finds when he comes to be served by a fill.
+enum Boarding {
+    /// His fill is under way.
+    Aboard(Landing, Share),
+    /// One is under way that began before he came, and he asked for a later one: he waits for it and comes again. All who
+    /// wait so share the next.
+    Next(Landing),
+    /// The bound on fills is reached.
+    Full,
+}
+
+/// The fills under way, and the failures of the last seconds.
+pub struct Fills {
+    shards: Box<[Mutex<Shard>]>,
+    hasher: RandomState,
+    under_way: AtomicUsize,
+    /// Counts arrivals of readers and beginnings of fills, so that one can be told to be before the other.
+    arrivals: AtomicU64,
+    /// Undecided races: where memory is small, a burst of misses waits its turn.
+    turns: Arc<Semaphore>,
+    errors: errors::Errors,
+    pending: background::Pending,
+}
+
+impl Default for Fills {
+    fn default() -> Self {
+        Self::new(FILLS, REMEMBERED_ERROR_BYTES)
+    }
+}
+
+impl Fills {
+    /// None under way; at most `races` undecided ones at once, and `error_bytes` of remembered failures.
+    pub fn new(races: usize, error_bytes: usize) -> Self {
+        Self {
+            shards: (0..64).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::new(),
+            under_way: AtomicUsize::new(0),
+            arrivals: AtomicU64::new(0),
+            turns: Arc::new(Semaphore::new(races)),
+            errors: errors::Errors::new(error_bytes),
+            pending: background::Pending::default(),
+        }
+    }
+}
+
+impl Fills {
+    fn shard(&self, flight: &Flight) -> MutexGuard<'_, Shard> {
+        // Both fills of a key and a generation lie in one shard.
+        let shard = self.hasher.hash_one((&flight.key, flight.generation)) as usize % self.shards.len();
+        // A flight is inserted or removed whole: a panic elsewhere cannot leave half of one.
+        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What failed moments ago is asked for again: the settings have changed.
+    pub fn forget_errors(&self) {
+        self.errors.forget_all();
+    }
+
+    /// How many fills are under way.
+    pub fn under_way(&self) -> usize {
+        self.under_way.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn boarding(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
+    }
+
+    /// Joins the fill that `ask` wants, or begins it; resolves when there is something to serve, or nothing can be.
+    ///
+    /// A failure of the last seconds is answered from memory, so that a storm of misses is not a storm of races.
+    pub async fn fill(&self, sidecar: &Arc<Sidecar>, ask: Ask) -> (Filled, Share) {
+        if let Some(failed) = self.errors.of(&ask.key, ask.generation(), sidecar.clock.now()) {
+            return (failed, Share::Remembered);
+        }
+        let arrived = self.arrivals.fetch_add(1, Ordering::Relaxed);
+        loop {
+            let (landing, share) = match self.board(sidecar, ask.clone(), arrived) {
+                Boarding::Aboard(landing, share) => (landing, share),
+                Boarding::Next(before) => {
+                    before.wait().await;
+                    continue;
+                }
+                Boarding::Full => return (Filled::Busy, Share::Began),
+            };
+            let Landed { filled, purpose } = landing.wait().await.clone();
+            // A background fill may have asked fewer regions than a reader is entitled to.
+            let settled = matches!(&filled, Filled::Got(got) if got.label.is_none());
+            let kept_short = purpose == Purpose::Background && ask.purpose == Purpose::Foreground;
+            if settled || share == Share::Began || !kept_short {
+                return (filled, share);
+            }
+        }
+    }
+
+    /// A fill of one reader's own, shared with nobody: what a shared one brought was another's.
+    pub async fn fill_alone(&self, sidecar: &Arc<Sidecar>, ask: Ask) -> (Filled, Share) {
+        if let Some(failed) = self.errors.of(&ask.key, ask.generation(), sidecar.clock.now()) {
+            return (failed, Share::Remembered);
+        }
+        let Some((pilot, landing)) = self.take_off(sidecar, &ask, None) else {
+            return (Filled::Busy, Share::Began);
+        };
+        // A task like any other fill: the reader gets its reply when there is one, not when the slowest leg has ended.
+        sidecar.tasks.spawn("fill", run(pilot, ask).boxed());
+        (landing.wait().await.filled.clone(), Share::Began)
+    }
+
+    /// Begins the fill that `ask` wants, unless it is under way, and waits for nothing.
+    pub fn begin(&self, sidecar: &Arc<Sidecar>, ask: Ask) {
+        if self.errors.of(&ask.key, ask.generation(), sidecar.clock.now()).is_none() {
+            self.board(sidecar, ask, self.arrivals.load(Ordering::Relaxed));
+        }
+    }
+
+    /// Joins or begins for a reader who `arrived` then, without waiting.
+    fn board(&self, sidecar: &Arc<Sidecar>, ask: Ask, arrived: u64) -> Boarding {
+        let flight = Flight::of(sidecar, &ask);
+        let mut shard = self.shard(&flight);
+        // What is asked end to end is as good for who did not ask for that.
+        let better = Flight { end_to_end: true, ..flight.clone() };
+        if let Some(flying) = shard.get(&flight).or_else(|| shard.get(&better)) {
+            if let (Purpose::Foreground, Some(wanted)) = (ask.purpose, &flying.wanted) {
+                wanted.cancel();
+            }
+            let insists = ask.no_cache && ask.purpose == Purpose::Foreground;
+            let overdue = sidecar.clock.now() > flying.until;
+            return match insists && flying.began < arrived || overdue {
+                true => Boarding::Next(flying.landing.clone()),
+                false => Boarding::Aboard(flying.landing.clone(), Share::Joined),
+            };
+        }
+        let wanted = (ask.purpose == Purpose::Background).then(CancellationToken::new);
+        let Some((pilot, landing)) = self.take_off(sidecar, &ask, Some(wanted.clone())) else {
+            return Boarding::Full;
+        };
+        let began = self.arrivals.fetch_add(1, Ordering::Relaxed);
+        let until = sidecar.clock.now() + OVERDUE * sidecar.regions.deadline();
+        shard.insert(flight, Flying { landing: landing.clone(), began, until, wanted });
+        drop(shard);
+        // On the heap before it is handed around: it is large.
+        sidecar.tasks.spawn("fill", run(pilot, ask).boxed());
+        Boarding::Aboard(landing, Share::Began)
+    }
+
+    /// `shared` is `None` for a fill that nobody else joins.
+    fn take_off(
+        &self,
+        sidecar: &Arc<Sidecar>,
+        ask: &Ask,
+        shared: Option<Option<CancellationToken>>,
+    ) -> Option<(Pilot, Landing)> {
+        if self.under_way.fetch_add(1, Ordering::Relaxed) >= FILLS {
+            self.under_way.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let landing = Landing::default();
+        let pilot = Pilot {
+            sidecar: sidecar.clone(),
+            flight: Flight::of(sidecar, ask),
+            landing: landing.clone(),
+            purpose: ask.purpose,
+            shared: shared.is_some(),
+            wanted: shared.flatten(),
+            aboard: true,
+            turn: None,
+        };
+        Some((pilot, landing))
+    }
+}
+
+/// Leads one fill: hands its result to the readers, and clears the way for the next whatever happens.
+pub(crate) struct Pilot {
+    sidecar: Arc<Sidecar>,
+    flight: Flight,
+    landing: Landing,
+    purpose: Purpose,
+    shared: bool,
+    wanted: Option<CancellationToken>,
+    aboard: bool,
+    /// Held until the race is decided.
+    turn: Option<OwnedSemaphorePermit>,
+}
+
+impl Pilot {
+    /// Waits until a race may begin, as long as one may take; false when it may not.
+    async fn take_turn(&mut self) -> bool {
+        let turns = self.sidecar.fills.turns.clone();
+        self.turn = match turns.clone().try_acquire_owned() {
+            Ok(turn) => Some(turn),
+            Err(_) => {
+                let within = self.sidecar.regions.deadline();
+                tokio::time::timeout(within, turns.acquire_owned()).await.ok().and_then(Result::ok)
+            }
+        };
+        self.turn.is_some()
+    }
+
+    /// Resolves when a reader comes to wait for what began in the background, once.
+    async fn wanted(&mut self) {
+        match &self.wanted {
+            Some(wanted) => wanted.cancelled().await,
+            None => std::future::pending().await,
+        }
+        self.wanted = None;
+        self.purpose = Purpose::Foreground;
+    }
+
+    /// Nobody waits for it.
+    fn is_background(&self) -> bool {
+        self.purpose == Purpose::Background
+    }
+
+    /// Gives all readers the result. Who comes from now on finds the store, or begins anew; unless it is a failure with
+    /// a reader waiting, which is remembered. That no region has what was announced is not: it may have in a moment.
+    fn land(&mut self, filled: Filled) {
+        let fills = &self.sidecar.fills;
+        match &filled {
+            Filled::Got(_) => fills.errors.forget(&self.flight.key),
+            Filled::Failed(failed) if failed.below_floor => {}
+            _ if self.purpose == Purpose::Background || !self.sidecar.is_newest() => {}
+            failed => fills.errors.note(&self.flight.key, self.flight.generation, failed, self.sidecar.clock.now()),
+        }
+        self.clear();
+        let purpose = self.purpose;
+        // Nobody else sets it, and a pilot lands once.
+        let _ = self.landing.set(Landed { filled, purpose });
+    }
+
+    fn fail(&mut self, failed: Failed) {
+        self.land(Filled::Failed(Arc::new(failed)));
+    }
+
+    fn clear(&mut self) {
+        self.turn = None;
+        if std::mem::take(&mut self.aboard) {
+            if self.shared {
+                self.sidecar.fills.shard(&self.flight).remove(&self.flight);
+            }
+            self.sidecar.fills.under_way.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Pilot {
+    /// Of a fill that broke, its readers hear as well.
+    fn drop(&mut self) {
+        self.clear();
+        if !self.landing.initialized() {
+            let _ = self.landing.set(Landed { filled: Filled::broken(), purpose: self.purpose });
+        }
+    }
+}
+
+async fn run(mut pilot: Pilot, ask: Ask) {
+    if !pilot.take_turn().await {
+        pilot.sidecar.metrics.over_budget("races");
+        return pilot.land(Filled::Busy);
+    }
+    match ask.of.clone() {
+        Of::Route(routing) => routed::run(pilot, ask, routing).await,
+        Of::Path(_) => unrouted::run(pilot, ask).await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,308 @@
+//! Owns what a fill asks for: the representation's key, the request as regions get it, and what is stored already.
+//!
+//! Before it: [`crate::core::lookup`] saw that asking is needed, or an announcement asks for a refetch. After it: [`super`]
+//! runs it. Invariant: a header of the caller reaches a region only if it joins the key, or is one of the three that
+//! describe the request itself (`traceparent`, `x-request-id`, `user-agent`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+
+use crate::cache::entry::Entry;
+use crate::cache::key::{AcceptEncoding, Key};
+use crate::cache::rfc9111;
+use crate::config::{IdentityMode, Route};
+use crate::core::answer::Cookies;
+use crate::core::limits;
+use crate::core::lookup::Sidecar;
+use crate::core::race::region::Purpose;
+use crate::http::admission::Admitted;
+use crate::http::exchange::{Outgoing, Reply};
+use crate::model::ids::{Generation, RecordId};
+use crate::model::time::Moment;
+use crate::protocol::Freshness;
+use crate::protocol::record::{Record, Snapshot};
+use crate::protocol::standing::Sent;
+use crate::protocol::switch::{Rule, is_on};
+use crate::telemetry::limits::OBSERVED_NAMES;
+
+/// One representation to be asked for.
+#[derive(Clone)]
+pub struct Ask {
+    /// Its key.
+    pub key: Key,
+    /// The request, without validators and without the sidecar's own credentials.
+    pub request: Arc<Outgoing>,
+    /// Which rules hold for it.
+    pub of: Of,
+    /// What is stored under the key now.
+    pub previous: Option<Arc<Entry>>,
+    /// Whether a reader waits for it.
+    pub purpose: Purpose,
+    /// Ask end to end, in a fill that begins after the reader came: he said `no-cache`.
+    pub no_cache: bool,
+    /// Share with nobody and store nothing: the caller said `no-store`.
+    pub alone: bool,
+    /// Headers of the caller that do not reach the regions, and that may matter to them.
+    pub dropped: Arc<[HeaderName]>,
+}
+
+/// Which rules hold.
+#[derive(Clone)]
+pub enum Of {
+    /// A route's: announcements.
+    Route(Routing),
+    /// No route's: RFC 9111; and when the path was last invalidated.
+    Path(Moment),
+}
+
+/// What a routed representation shows.
+#[derive(Clone)]
+pub struct Routing {
+    /// The route's id ([`crate::core::router`]).
+    pub route: u16,
+    pinned: Arc<Pinned>,
+}
+
+/// Live cells, given back to freshness when the last fill or reader lets go of them: a fill that stored nothing leaves
+/// none behind.
+struct Pinned {
+    freshness: Arc<Freshness>,
+    records: Vec<(RecordId, Arc<Record>)>,
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        for (id, record) in self.records.drain(..) {
+            drop(record);
+            self.freshness.release(id);
+        }
+    }
+}
+
+impl Routing {
+    /// What `route` shows, in the route's order.
+    pub fn new(freshness: &Arc<Freshness>, route: u16, records: Vec<(RecordId, Arc<Record>)>) -> Self {
+        Self { route, pinned: Arc::new(Pinned { freshness: freshness.clone(), records }) }
+    }
+
+    /// The records, in the route's order.
+    pub fn records(&self) -> &[(RecordId, Arc<Record>)] {
+        &self.pinned.records
+    }
+
+    /// Each record's state now.
+    pub fn snapshots(&self) -> Vec<Snapshot> {
+        self.records().iter().map(|(_, record)| record.snapshot()).collect()
+    }
+
+    /// The newest generation of the records. They are drawn from one sequence, so it moves whenever any of theirs does.
+    pub fn generation(&self) -> Generation {
+        self.records().iter().map(|(_, record)| record.snapshot().generation).max().unwrap_or_default()
+    }
+}
+
+impl Ask {
+    /// The generation that its fill belongs to (R3).
+    pub fn generation(&self) -> Generation {
+        match &self.of {
+            Of::Route(routing) if is_on(Rule::R3) => routing.generation(),
+            Of::Route(_) => Generation::default(),
+            Of::Path(invalidated) => Generation(invalidated.as_nanos()),
+        }
+    }
+}
+
+impl Ask {
+    /// Whether regions are asked past any cache before them: the caller wants it, or something was announced (R8).
+    pub fn is_end_to_end(&self) -> bool {
+        let announced = |routing: &Routing| routing.records().iter().any(|(_, it)| it.snapshot().marker.is_some());
+        self.no_cache || matches!(&self.of, Of::Route(routing) if is_on(Rule::R8) && announced(routing))
+    }
+}
+
+/// The request as it goes out: validators, `no-cache` after an announcement (R8), the sidecar's own credentials; as it was
+/// asked for where there is none of them. `None` when the credentials cannot be read, or a reload took the route away.
+pub fn dressed(
+    sidecar: &Sidecar,
+    ask: &Ask,
+    routing: &Routing,
+    sent: &Sent,
+    conditional: bool,
+) -> Option<Arc<Outgoing>> {
+    let tag = ask.previous.as_ref().filter(|_| conditional).and_then(|previous| previous.header(&header::ETAG));
+    // What came out of an intermediary's cache is not asked for there again: it earns little (R5).
+    let aged = ask.previous.as_ref().is_some_and(|previous| previous.age_at_receipt.get() >= limits::AGED);
+    let marked = sent.fence.iter().any(|record| record.marker.is_some());
+    let no_cache = ask.no_cache || is_on(Rule::R8) && (marked || aged);
+    let credentials = sidecar.credentials[sidecar.router.place(routing.route)?].as_ref();
+    if tag.is_none() && !no_cache && credentials.is_none() {
+        return Some(ask.request.clone());
+    }
+    let mut request = Outgoing::clone(&ask.request);
+    if let Some(tag) = tag {
+        request.headers.insert(header::IF_NONE_MATCH, tag);
+    }
+    if no_cache {
+        request.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    }
+    if let Some(credentials) = credentials {
+        request.headers.insert(credentials.header.clone(), credentials.value()?);
+    }
+    Some(Arc::new(request))
+}
+
+/// What an entry keeps of the headers of the request it answers: all but what describes that one request.
+pub fn kept(request: &Outgoing, route: &Route) -> HeaderMap {
+    let mut kept = request.headers.clone();
+    unkeyed(route).for_each(|name| drop(kept.remove(name)));
+    kept
+}
+
+/// Headers that describe the request, not what is asked for: they go along from the fill's first reader.
+pub const ALONG: [HeaderName; 3] =
+    [HeaderName::from_static("traceparent"), HeaderName::from_static("x-request-id"), header::USER_AGENT];
+
+/// Those of them that are no part of the keys of `route`.
+fn unkeyed(route: &Route) -> impl Iterator<Item = HeaderName> {
+    ALONG.into_iter().filter(|name| !route.forward.contains(name) && !told_apart(route).contains(name))
+}
+
+/// By which headers a route's callers are told apart.
+fn told_apart(route: &Route) -> &[HeaderName] {
+    match &route.identity {
+        IdentityMode::Exact(names) => names,
+        IdentityMode::Sidecar(_) => &[],
+    }
+}
+
+/// The headers of a caller that regions get for a path of `route`; besides them `Accept-Encoding`, in our own words.
+pub fn goes_along(route: &Route) -> impl Iterator<Item = HeaderName> {
+    let named = route.forward.iter().chain(told_apart(route)).cloned();
+    std::iter::once(header::ACCEPT).chain(unkeyed(route)).chain(named)
+}
+
+/// Whether a reply is the same for all whose requests have its key: by its `Vary`, a region may give another one only for
+/// headers that are in the key, or that never reach a region.
+///
+/// `entry` is what was made of `reply`: after a 304 it says more.
+pub fn is_for_all(reply: &Reply, entry: &Entry, route: &Route) -> bool {
+    let varies_by = if reply.status == StatusCode::NOT_MODIFIED {
+        let lines = entry.content.lines().filter(|(name, _)| *name == header::VARY.as_str());
+        rfc9111::storing::nominated_by(lines.map(|(_, line)| line))
+    } else {
+        rfc9111::storing::nominated(&reply.headers)
+    };
+    varies_by.is_some_and(|names| names.is_empty() || unkeyed(route).all(|name| !names.contains(&name)))
+}
+
+/// The cookies that a reply brings the caller whose request it answers. What a region sets for the sidecar's own
+/// credentials is no caller's.
+pub fn cookies(reply: &Reply, route: &Route) -> Cookies {
+    match route.identity {
+        IdentityMode::Exact(_) => Cookies::of(&reply.headers),
+        IdentityMode::Sidecar(_) => Cookies::NONE,
+    }
+}
+
+/// The request that regions get for a routed path.
+pub fn routed_request(admitted: &Admitted, route: &Route) -> Outgoing {
+    let sent = rfc9111::end_to_end(&admitted.headers);
+    let mut headers = HeaderMap::new();
+    let mut copy = |name: &HeaderName| {
+        for value in sent.get_all(name) {
+            headers.append(name, value.clone());
+        }
+    };
+    goes_along(route).for_each(|name| copy(&name));
+    // Without the header a region may choose a coding that the caller does not take.
+    let codings = AcceptEncoding::of(&admitted.headers).header();
+    headers.insert(header::ACCEPT_ENCODING, codings.unwrap_or(HeaderValue::from_static("identity")));
+    Outgoing { method: Method::GET, path_and_query: admitted.path_and_query.clone(), headers, body: Bytes::new() }
+}
+
+/// The headers of a caller that `routed_request` left out, and that may matter to a region: not those that every client sends of
+/// itself, or that caches and proxies deal with.
+pub fn dropped(admitted: &Admitted, request: &Outgoing) -> Arc<[HeaderName]> {
+    let matters = |name: &&HeaderName| {
+        let text = name.as_str();
+        let usual =
+            ["if-", "sec-", "x-forwarded", "cf-", "x-amzn-trace", "x-b3-"].iter().any(|it| text.starts_with(it));
+        !usual && !OF_NO_INTEREST.contains(&text) && !request.headers.contains_key(*name)
+    };
+    let names = admitted.headers.keys().filter(matters).take(OBSERVED_NAMES);
+    names.cloned().collect()
+}
+
+/// What clients send of themselves, and what speaks of the message or its way rather than of what is asked for.
+const OF_NO_INTEREST: [&str; 26] = [
+    "accept",
+    "accept-encoding",
+    "baggage",
+    "cache-control",
+    "connection",
+    "content-length",
+    "content-type",
+    "date",
+    "dnt",
+    "expect",
+    "forwarded",
+    "from",
+    "host",
+    "keep-alive",
+    "origin",
+    "pragma",
+    "priority",
+    "range",
+    "referer",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "upgrade-insecure-requests",
+    "tracestate",
+    "via",
+];
+
+/// What of a caller's headers a read through a route needs besides, when it is passed on: the part that it wants, its
+/// conditions, and what describes a body.
+const OF_A_PASSED_READ: [HeaderName; 8] = [
+    header::RANGE,
+    header::IF_RANGE,
+    header::IF_MATCH,
+    header::IF_NONE_MATCH,
+    header::IF_MODIFIED_SINCE,
+    header::IF_UNMODIFIED_SINCE,
+    header::CONTENT_TYPE,
+    header::CONTENT_ENCODING,
+];
+
+/// The request that one region gets for GET or HEAD on a route when the reply cannot be held for others.
+pub fn passed_read(admitted: &Admitted, route: &Route) -> Outgoing {
+    let mut request = routed_request(admitted, route);
+    request.method = admitted.method.clone();
+    request.body = admitted.body.clone();
+    for name in OF_A_PASSED_READ {
+        for value in admitted.headers.get_all(&name) {
+            request.headers.append(&name, value.clone());
+        }
+    }
+    request
+}
+
+/// The request that regions get for an unrouted path: all end-to-end headers, less the caller's own conditions,
+/// which the sidecar answers from the whole reply.
+pub fn unrouted_request(admitted: &Admitted) -> Outgoing {
+    let mut request = passed_request(admitted);
+    rfc9111::validators::unconditional(&mut request.headers);
+    request
+}
+
+/// The request that one region gets when only it can answer: all end-to-end headers, the caller's conditions among them.
+pub fn passed_request(admitted: &Admitted) -> Outgoing {
+    let mut headers = rfc9111::end_to_end(&admitted.headers);
+    headers.remove(header::HOST);
+    let path_and_query = admitted.path_and_query.clone();
+    Outgoing { method: admitted.method.clone(), path_and_query, headers, body: admitted.body.clone() }
+}

@@ -1,0 +1,209 @@
+//! What audits promise, tried: a whole sidecar with scripted regions and simulated time.
+
+use http::header;
+
+use super::*;
+use crate::core::scripted::{A, Act, B, C, REGIONS, SECOND, World, body, ms, shows, status};
+
+const X: &str = "/v1/contexts/x/full";
+
+/// LIVE regions that all say `say`, an entry of theirs that is CONFIRMED, and audits.
+async fn audited(settings: &str, say: impl Into<Act>) -> World {
+    let say = say.into();
+    let settings = format!("[freshness]\n{settings}\n");
+    let world = World::with(&settings, [(1, say.clone()), (1, say.clone()), (1, say)]);
+    world.live().await;
+    world.get(X).await;
+    tokio::time::sleep(ms(10)).await;
+    start(&world.sidecar);
+    world.requests();
+    world
+}
+
+/// Endings counted, without the zeros.
+fn counted(world: &World) -> Vec<(&'static str, u64)> {
+    world.sidecar.metrics.audits().filter(|(_, count)| *count > 0).collect()
+}
+
+fn ended(world: &World, word: &str) -> u64 {
+    world.sidecar.metrics.audits().find(|(known, _)| *known == word).map_or(0, |(_, count)| count)
+}
+
+/// Stale within 1, 10 and 60 s.
+fn stale(world: &World) -> [u64; 3] {
+    [0, 1, 2].map(|window| world.sidecar.metrics.audits_within(window).1)
+}
+
+fn violations(world: &World) -> Vec<Timeline> {
+    world.sidecar.audits.violations(world.now())
+}
+
+async fn until_open(world: &World) {
+    for _ in 0..1_300 {
+        if world.sidecar.audits.open() > 0 {
+            return;
+        }
+        world.pass(SECOND / 10).await;
+    }
+    panic!("no audit has seen anything: {:?}", counted(world));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_was_never_announced_is_found_within_the_audit_period_and_repaired() {
+    let world = audited("audit_period = \"2m\"", shows(4)).await;
+    world.set_all(1, shows(5));
+    assert_eq!(world.get(X).await.body, "4", "nobody told us");
+    let before = world.now();
+    until_open(&world).await;
+    assert!(world.now() - before <= 121 * SECOND, "within the audit period");
+    assert_eq!((world.floor("x"), violations(&world)), (5, Vec::new()), "the announcement has a second");
+    let answer = world.get(X).await;
+    assert!(answer.body == "5" && answer.is_hit() && answer.label().is_none(), "{answer:?}");
+    world.pass(61 * SECOND).await;
+    assert_eq!((ended(&world, "stale"), stale(&world)), (1, [1; 3]), "its own repair flatters nothing");
+    let violations = violations(&world);
+    assert_eq!(violations.len(), 1);
+    let Timeline { record, held, version, announced, live, .. } = violations[0].clone();
+    assert_eq!((record, held, version, announced), (world.record("x"), Version(4), Version(5), None));
+    assert!(live.contains(A));
+    world.pass(120 * SECOND).await;
+    assert!(ended(&world, "fresh") >= 1 && ended(&world, "stale") == 1, "{:?}", counted(&world));
+    world.stop().await;
+}
+
+/// R17, R19: a region that was restored from a backup is not called fresh.
+#[tokio::test(start_paused = true)]
+async fn a_region_that_went_back_ends_an_audit_as_regressed_and_raises_the_alarm() {
+    let world = audited("audit_period = \"30s\"", shows(5)).await;
+    world.set(B, 1, shows(4));
+    world.pass(35 * SECOND).await;
+    assert_eq!(ended(&world, "regressed"), 0, "until worst_lag is over, it may lag");
+    world.pass(60 * SECOND).await;
+    assert!(ended(&world, "regressed") >= 1, "{:?}", counted(&world));
+    assert!(world.sidecar.metrics.alarms(B, "regressed") >= 1);
+    assert!(world.get(X).await.is_hit(), "the others still show it");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_announced_after_an_audit_saw_it_counts_by_how_soon() {
+    let world = audited("audit_period = \"10s\"", shows(4)).await;
+    world.set_all(1, shows(5));
+    until_open(&world).await;
+    assert_eq!(world.get(X).await.body, "5");
+    world.pass(5 * SECOND).await;
+    world.announce(A, "x", 5);
+    world.pass(SECOND).await;
+    assert_eq!((ended(&world, "announced"), stale(&world)), (1, [1, 0, 0]), "{:?}", counted(&world));
+    assert!(violations(&world)[0].announced.is_some());
+    world.set_all(1, shows(6));
+    until_open(&world).await;
+    world.announce(B, "x", 6);
+    world.pass(SECOND).await;
+    assert_eq!((ended(&world, "announced"), stale(&world), violations(&world).len()), (2, [1, 0, 0], 1));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_versions_what_all_agree_on_takes_its_place_and_was_stale_if_it_was_never_announced() {
+    let world = audited("audit_period = \"10s\"", body("old")).await;
+    assert!(world.get(X).await.is_hit());
+    world.set_all(1, body("new"));
+    world.pass(11 * SECOND).await;
+    let answer = world.get(X).await;
+    assert!(answer.body == "new" && answer.is_hit(), "{answer:?}");
+    assert_eq!(violations(&world), []);
+    world.pass(70 * SECOND).await;
+    assert_eq!((ended(&world, "stale"), stale(&world), violations(&world).len()), (1, [1; 3], 1));
+    world.stop().await;
+}
+
+/// R4, R5: which of the two is newer is not known, so the one that a region shows alone takes nothing's place.
+#[tokio::test(start_paused = true)]
+async fn without_versions_a_region_that_lags_is_no_violation_and_its_reply_is_not_kept() {
+    let world = audited("audit_period = \"10s\"", body("s")).await;
+    world.set(C, 0, body("older"));
+    world.pass(30 * SECOND).await;
+    assert_eq!(world.sidecar.audits.open(), 1);
+    assert_eq!(world.get(X).await.body, "s");
+    world.set(C, 1, body("s"));
+    world.pass(60 * SECOND).await;
+    assert_eq!((ended(&world, "caught-up"), stale(&world)), (1, [0; 3]), "{:?}", counted(&world));
+    assert_eq!(violations(&world), []);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn regions_that_never_agree_decide_nothing_nor_do_those_that_fail() {
+    let world = audited("audit_period = \"10s\"", body("s")).await;
+    world.set(C, 1, body("its own"));
+    world.pass(75 * SECOND).await;
+    assert_eq!((ended(&world, "undecided"), stale(&world)), (1, [0; 3]), "{:?}", counted(&world));
+    world.set_all(1, status(503));
+    world.pass(10 * SECOND).await;
+    assert!(ended(&world, "undecided") >= 2, "{:?}", counted(&world));
+    assert_eq!(world.get(X).await.body, "s");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_audit_asks_every_region_end_to_end_and_without_validators_and_leaves_what_is_right_as_it_is() {
+    let world = audited("audit_period = \"10s\"", shows(4).with("etag", "\"4\"")).await;
+    let sent = |world: &World| world.sidecar.store.entries_of(world.record("x"))[0].1.sent;
+    let before = sent(&world);
+    world.pass(10 * SECOND).await;
+    let asked = world.requests();
+    assert_eq!(asked.len(), REGIONS, "once in a period");
+    for (_, _, request) in &asked {
+        assert_eq!(request.headers[header::CACHE_CONTROL], "no-cache");
+        assert!(!request.headers.contains_key(header::IF_NONE_MATCH));
+    }
+    assert_eq!((counted(&world), sent(&world)), (vec![("fresh", 1)], before));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_entry_is_audited_once_in_each_period() {
+    let world = audited("audit_period = \"1m\"", shows(4)).await;
+    for n in 0..99 {
+        world.get(&format!("/v1/contexts/{n}/full")).await;
+        world.get(&format!("/v1/pairs/{n}/x")).await;
+    }
+    world.pass(60 * SECOND).await;
+    world.requests();
+    world.pass(60 * SECOND).await;
+    let asked = world.requests();
+    let legs = |path: &str| asked.iter().filter(|(_, _, request)| request.path_and_query == path).count();
+    for path in (0..99).flat_map(|n| [format!("/v1/contexts/{n}/full"), format!("/v1/pairs/{n}/x")]) {
+        assert!((REGIONS..=2 * REGIONS).contains(&legs(&path)), "{path}: {}", legs(&path));
+    }
+    assert_eq!(ended(&world, "skipped"), 0);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_budget_has_no_room_for_is_skipped_and_counted_and_never_more_than_its_share_is_sent() {
+    let world = audited("audit_period = \"10s\"", shows(4)).await;
+    for n in 0..999 {
+        world.get(&format!("/v1/contexts/{n}/full")).await;
+    }
+    tokio::time::sleep(5 * SECOND).await;
+    world.requests();
+    let before = (ended(&world, "fresh"), ended(&world, "skipped"));
+    world.pass(100 * SECOND).await;
+    let (audited, skipped) = (ended(&world, "fresh") - before.0, ended(&world, "skipped") - before.1);
+    let asked = world.asked().len() as u64 / REGIONS as u64;
+    assert!(asked.abs_diff(audited) <= 10, "{asked} asked about, {audited} audited");
+    assert!((900..=1_010).contains(&audited), "ten a second: {audited}");
+    assert!((8_000..=10_000).contains(&skipped), "ten thousand came due: {skipped}");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_period_of_zero_switches_audits_off() {
+    let world = audited("audit_period = \"0s\"", shows(4)).await;
+    assert_eq!(world.running("audit"), 0);
+    world.pass(10 * SECOND).await;
+    assert!(world.asked().is_empty() && counted(&world).is_empty());
+    world.stop().await;
+}

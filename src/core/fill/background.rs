@@ -1,0 +1,230 @@
+//! Fills that no reader waits for: rechecks of provisional entries (R5) and refetches after an announcement.
+//!
+//! Before it: a fill ended provisional, or an announcement named a record that was read in the last minute. After
+//! it: an ordinary fill. Invariants: background legs come out of a budget of their own ([`crate::core::race::budget`]);
+//! a key has at most one recheck waiting; what is still fresh is not refetched; a reader who joined a background fill
+//! that brought nothing asks for himself.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::{Ask, Of};
+use crate::cache::entry::{Entry, Hold};
+use crate::cache::key::{Key, KeyRef};
+use crate::core::limits;
+use crate::core::lookup::Sidecar;
+use crate::core::race::region::Purpose;
+use crate::model::ids::{Generation, RecordId};
+use crate::model::time::Moment;
+use crate::protocol::holding::Standing;
+use crate::protocol::standing::{self, Use};
+use crate::protocol::switch::{Rule, is_on};
+
+/// Refetches of one record that one announcement may begin.
+const REFETCHES_PER_RECORD: usize = 16;
+/// Refetches are spread over this, so that sidecars that hear of a change together do not ask together.
+const REFETCH_JITTER: Duration = Duration::from_millis(25);
+
+/// What goes on, or waits for its time, in the background.
+pub(crate) struct Pending {
+    rechecks: Mutex<HashMap<Key, Recheck>>,
+    refetches: Arc<Semaphore>,
+}
+
+impl Default for Pending {
+    fn default() -> Self {
+        Self { rechecks: Mutex::default(), refetches: Arc::new(Semaphore::new(limits::PENDING_REFETCHES)) }
+    }
+}
+
+/// The rechecks of one key: those of a newer generation take the place of an older one's, whose waits have grown.
+struct Recheck {
+    generation: Generation,
+    replaced: CancellationToken,
+}
+
+impl Pending {
+    fn rechecks(&self) -> MutexGuard<'_, HashMap<Key, Recheck>> {
+        // A recheck is inserted or removed whole: a panic elsewhere cannot leave half of one.
+        self.rechecks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for the rechecks of `key`; `None` when there is one for this generation, or no room.
+    fn begin(&self, key: &Key, generation: Generation) -> Option<CancellationToken> {
+        let mut rechecks = self.rechecks();
+        match rechecks.get(key) {
+            Some(known) if known.generation >= generation => return None,
+            Some(older) => older.replaced.cancel(),
+            None if rechecks.len() >= limits::PENDING_RECHECKS => return None,
+            None => {}
+        }
+        let replaced = CancellationToken::new();
+        rechecks.insert(key.clone(), Recheck { generation, replaced: replaced.clone() });
+        Some(replaced)
+    }
+
+    /// Whether rechecks of `key` might begin; no when somebody is just looking.
+    fn has_room_for(&self, key: &Key) -> bool {
+        let rechecks = self.rechecks.try_lock();
+        rechecks.is_ok_and(|rechecks| rechecks.len() < limits::PENDING_RECHECKS && !rechecks.contains_key(key))
+    }
+
+    fn end(&self, key: &Key, generation: Generation) {
+        let mut rechecks = self.rechecks();
+        if rechecks.get(key).is_some_and(|known| known.generation == generation) {
+            rechecks.remove(key);
+        }
+    }
+}
+
+/// Gives the place of a key's rechecks back, however they end.
+struct Place {
+    sidecar: Arc<Sidecar>,
+    key: Key,
+    generation: Generation,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.sidecar.fills.pending.end(&self.key, self.generation);
+    }
+}
+
+/// Rechecks the entry that `ask` filled, if it is provisional: after 50 ms, doubling to 60 s, until it is settled, gone,
+/// or nobody has read it for a while.
+pub(crate) fn recheck(sidecar: &Arc<Sidecar>, ask: Ask) {
+    let settles = || standing::recheck_may_settle(&sidecar.freshness.horizon(), sidecar.clock.now());
+    if ask.purpose == Purpose::Background || ask.alone || !is_provisional(sidecar, &ask) || !settles() {
+        return;
+    }
+    if sidecar.sheds.load(Ordering::Relaxed) {
+        return;
+    }
+    // What was stored before is not held until the next recheck, which looks anew.
+    let ask = Ask { previous: None, ..ask };
+    let generation = ask.generation();
+    let Some(replaced) = sidecar.fills.pending.begin(&ask.key, generation) else { return };
+    let place = Place { sidecar: sidecar.clone(), key: ask.key.clone(), generation };
+    let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
+    let rechecks = async move {
+        let _place = place;
+        let (mut wait, longest) = limits::RECHECK_WAIT;
+        while is_provisional(&own, &ask) {
+            tokio::select! {
+                // In order, as everything here: a simulated seed does the same again.
+                biased;
+                () = replaced.cancelled() => return,
+                () = tokio::time::sleep(wait) => {}
+            }
+            // The race that was still running when the wait began may have settled it.
+            if !is_provisional(&own, &ask) {
+                return;
+            }
+            wait = (wait * 2).min(longest);
+            let Of::Route(routing) = &ask.of else { return };
+            let now = own.clock.now();
+            if !routing.records().iter().any(|(_, record)| record.was_read_lately(now)) {
+                return;
+            }
+            if !standing::recheck_may_settle(&own.freshness.horizon(), now) {
+                return;
+            }
+            let own = own.newest();
+            if own.router.place(routing.route).is_none() {
+                return;
+            }
+            let previous = own.store.get(ask.key.as_ref());
+            let again = Ask { previous, purpose: Purpose::Background, ..ask.clone() };
+            own.fills.fill(&own, again).await;
+        }
+    };
+    sidecar.tasks.spawn("recheck", async move {
+        stopping.run_until_cancelled(rechecks).await;
+    });
+}
+
+/// A reader found `entry` provisional: its rechecks go on, should they have ended (nobody had read it, no region was
+/// LIVE) or not have begun for want of room. On the hit path, so it waits for nobody.
+pub fn recheck_found(sidecar: &Arc<Sidecar>, key: KeyRef<'_>, entry: &Entry, now: Moment) {
+    let Hold::Routed(routed) = &entry.hold else { return };
+    let young = now.since(routed.confirmed) <= limits::RECHECK_WAIT.0;
+    if young || !standing::recheck_may_settle(&sidecar.freshness.horizon(), now) {
+        return;
+    }
+    let key = key.to_key();
+    if !sidecar.fills.pending.has_room_for(&key) {
+        return;
+    }
+    let Some(routing) = sidecar.routing_of(entry) else { return };
+    let request = entry.request(key.as_ref().target());
+    let of = Of::Route(routing);
+    let purpose = Purpose::Foreground;
+    recheck(
+        sidecar,
+        Ask { key, request, of, previous: None, purpose, no_cache: false, alone: false, dropped: Arc::default() },
+    );
+}
+
+fn is_provisional(sidecar: &Sidecar, ask: &Ask) -> bool {
+    let Some(entry) = sidecar.store.get(ask.key.as_ref()) else { return false };
+    matches!(&entry.hold, Hold::Routed(routed) if routed.standing == Standing::Provisional)
+}
+
+/// Refetches what is stored of a record that an announcement named: at once but for a jitter, within the budget. What
+/// there is no room for waits for a reader.
+pub fn refetch(sidecar: &Arc<Sidecar>, record: RecordId) {
+    if sidecar.sheds.load(Ordering::Relaxed) {
+        return;
+    }
+    let stored = sidecar.store.entries_of(record);
+    let outdated = stored.into_iter().filter(|(_, entry)| is_outdated(sidecar, entry));
+    for (key, _) in outdated.take(REFETCHES_PER_RECORD) {
+        let Ok(place) = sidecar.fills.pending.refetches.clone().try_acquire_owned() else { return };
+        let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
+        let refetch = async move {
+            let _place = place;
+            tokio::time::sleep(REFETCH_JITTER.mul_f64(fastrand::f64())).await;
+            let own = own.newest();
+            // A reader may have been faster.
+            let Some(ask) = asked_again(&own, key) else { return };
+            own.fills.fill(&own, ask.clone()).await;
+            recheck(&own, Ask { purpose: Purpose::Foreground, ..ask });
+        };
+        sidecar.tasks.spawn("refetch", async move {
+            stopping.run_until_cancelled(refetch).await;
+        });
+    }
+}
+
+/// Only what the announcement put out of date. A version that was served before it was announced moves the generation
+/// too, for entries without versions; those that show it are as fresh as they were.
+fn is_outdated(sidecar: &Sidecar, entry: &Entry) -> bool {
+    let Hold::Routed(routed) = &entry.hold else { return false };
+    let (horizon, now) = (sidecar.freshness.horizon(), sidecar.clock.now());
+    standing::judge(routed, entry.sent, &horizon, now, sidecar.config.cache.soft_ttl) == Use::Below
+}
+
+/// What is stored under `key`, to be asked for once more; `None` when nothing is, or nothing need be.
+fn asked_again(sidecar: &Sidecar, key: Key) -> Option<Ask> {
+    let previous = sidecar.store.get(key.as_ref()).filter(|entry| is_outdated(sidecar, entry))?;
+    let routing = sidecar.routing_of(&previous)?;
+    let request = previous.request(key.as_ref().target());
+    Some(Ask {
+        key,
+        request,
+        of: Of::Route(routing),
+        previous: Some(previous),
+        purpose: Purpose::Background,
+        no_cache: is_on(Rule::R8),
+        alone: false,
+        dropped: Arc::default(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,410 @@
+//! What a fill of a routed path does: race, serve the first good reply, keep the best one.
+//!
+//! Before it: [`super`] began the fill. After it: the entry is in the store, CONFIRMED or PROVISIONAL; a provisional
+//! one is rechecked ([`super::background`]). What each rule decides is in [`crate::protocol`].
+//!
+//! Invariant: the fence (generations, floors, epochs) is captured before anything is sent (R3), and an entry is
+//! stored only if the records, as they are when it is stored, still admit it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{StatusCode, header};
+
+use super::ask::{cookies, dressed, is_for_all, kept};
+use super::{Ask, BELOW_FLOOR, FLOOR_ESCAPED, Failed, Filled, Got, Pilot, Routing};
+use crate::cache::content::Content;
+use crate::cache::content::request_lines::RequestLines;
+use crate::cache::entry::{Entry, Hold};
+use crate::cache::rfc9111::directives::Said;
+use crate::cache::rfc9111::fields;
+use crate::cache::rfc9111::freshness::initial_age;
+use crate::cache::store::Put;
+use crate::config::Route;
+use crate::core::answer::{Attempted, Blame};
+use crate::core::lookup::Sidecar;
+use crate::core::race::region::Leg;
+use crate::core::race::verdict::{self, Known, Label, Verdict, Winner};
+use crate::core::race::{First, Question, Race, Tally, Terms};
+use crate::http::exchange::{Failure, Reply};
+use crate::model::ids::{RecordId, Version};
+use crate::model::time::Wall;
+use crate::protocol::holding::{Routed, Shown, Standing};
+use crate::protocol::record::{Record, Snapshot};
+use crate::protocol::standing::{self, Earned, Made, Sent, Use};
+use crate::protocol::switch::{Rule, is_on};
+use crate::protocol::vote::Rank;
+
+mod noticed;
+mod reach;
+
+/// Runs one fill to its end: the result goes to the readers as soon as there is one, the rest of the race after.
+pub(crate) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
+    let sidecar = pilot.sidecar.clone();
+    let sent =
+        Sent { at: sidecar.clock.now(), horizon: sidecar.freshness.horizon().clone(), fence: routing.snapshots() };
+    let known = known(&ask, &routing, &sent);
+    let request = dressed(&sidecar, &ask, &routing, &sent, known.is_some());
+    let Some((route, request)) = sidecar.router.route(routing.route).zip(request) else {
+        let asked = vec![Attempted { region: "all".into(), outcome: "credentials".into(), blame: Blame::Unusable }];
+        return pilot.fail(Failed { best_error: None, asked, below_floor: false });
+    };
+    let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
+    let terms = Terms::Routed { records, known, worst_lag: sidecar.config.freshness.worst_lag };
+    let mut race = Race::start(&sidecar.regions, Question { request, terms, purpose: ask.purpose });
+    let first = loop {
+        tokio::select! {
+            biased;
+            first = race.first() => break first,
+            () = pilot.wanted() => race.escalate(),
+        }
+    };
+    let fill = RoutedFill { sidecar: &sidecar, ask: &ask, routing: &routing, sent: &sent, route };
+    let first = match first {
+        First::Good(winner) if is_lesser(&winner) && any_too_large(race.ended()) => None,
+        First::Good(winner) if winner.label.is_some() && sidecar.config.freshness.strict => {
+            let asked = sidecar.attempted(race.ended());
+            pilot.fail(Failed { best_error: None, asked, below_floor: true });
+            Some((winner, false))
+        }
+        First::Good(winner) if winner.rank < Rank::Now && pilot.is_background() && fill.still_serves() => None,
+        First::Good(winner) => {
+            let got = fill.keep(&winner, None);
+            let stored = got.stored;
+            pilot.land(Filled::Got(got));
+            Some((winner, stored))
+        }
+        First::Nothing => None,
+    };
+    let tally = race.finish().await;
+    fill.note_reach(&tally);
+    fill.notice(&tally);
+    match first {
+        Some((winner, stored)) => fill.settle(&winner, stored, &tally),
+        None => fill.fall_back(&mut pilot, tally),
+    }
+    drop(pilot);
+    super::background::recheck(&sidecar, ask);
+}
+
+/// What all regions show of one representation, for the auditor (R17).
+pub(crate) struct Asked {
+    sent: Sent,
+    /// Every region's leg.
+    pub(crate) tally: Tally,
+}
+
+/// Asks all regions that the background budget admits, end to end and without validators: an audit believes neither
+/// caches nor entity tags. `None` when the sidecar's own credentials cannot be read.
+pub(crate) async fn ask_all(sidecar: &Arc<Sidecar>, ask: &Ask, routing: &Routing) -> Option<Asked> {
+    let sent =
+        Sent { at: sidecar.clock.now(), horizon: sidecar.freshness.horizon().clone(), fence: routing.snapshots() };
+    let request = dressed(sidecar, ask, routing, &sent, false)?;
+    let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
+    let terms = Terms::Routed { records, known: None, worst_lag: sidecar.config.freshness.worst_lag };
+    let race = Race::start(&sidecar.regions, Question { request, terms, purpose: ask.purpose });
+    Some(Asked { sent, tally: race.finish().await })
+}
+
+/// What regions showed counts as in any fill: versions raise floors (R1), and where an audit saw something `better` than
+/// what is stored, the best reply takes its place.
+pub(crate) fn learn(sidecar: &Arc<Sidecar>, ask: &Ask, routing: &Routing, asked: &Asked, better: bool) {
+    let Some(route) = sidecar.router.route(routing.route) else { return };
+    let fill = RoutedFill { sidecar, ask, routing, sent: &asked.sent, route };
+    fill.note_reach(&asked.tally);
+    fill.notice(&asked.tally);
+    if let Some(best) = asked.tally.best.as_ref().filter(|best| better && best.label.is_none()) {
+        fill.keep(best, Some(&asked.tally));
+    }
+}
+
+/// R7: validators are sent only while what they stand for may still be current.
+fn known(ask: &Ask, routing: &Routing, sent: &Sent) -> Option<Known> {
+    let previous = ask.previous.as_ref()?;
+    let Hold::Routed(routed) = &previous.hold else { return None };
+    if previous.header(&header::ETAG).is_none() || routed.shows.len() != routing.records().len() {
+        return None;
+    }
+    if sent.fence.iter().any(|now| now.escaped) {
+        // R15: what is stored may state no version because nobody believed it: what is not modified then says nothing of floors.
+        return None;
+    }
+    let current = |(shown, now): (&Shown, &Snapshot)| now.upholds(shown.version, shown.generation);
+    if !is_on(Rule::R7) {
+        // Whatever is not modified is taken for the newest that was heard of.
+        let floors = sent.fence.iter().map(|now| now.floor).filter(|floor| *floor != Version::NONE);
+        return Some(Known { versions: floors.collect(), digest: routed.digest() });
+    }
+    let usable = routed.shows.iter().zip(&sent.fence).all(current);
+    // A record without a version keeps its place among those that have one.
+    let versions = || routed.shows.iter().map(|shown| shown.version);
+    let stated = if versions().all(|version| version == Version::NONE) { Vec::new() } else { versions().collect() };
+    usable.then_some(Known { versions: stated, digest: routed.digest() })
+}
+
+struct RoutedFill<'a> {
+    sidecar: &'a Arc<Sidecar>,
+    ask: &'a Ask,
+    routing: &'a Routing,
+    sent: &'a Sent,
+    route: &'a Route,
+}
+
+impl RoutedFill<'_> {
+    /// What is stored may be served until the race is over: nobody waits for this one's first reply, and where another may
+    /// outrank it, it may be one from before what is stored (R4).
+    fn still_serves(&self) -> bool {
+        let Some(previous) = &self.ask.previous else { return false };
+        let (sidecar, now) = (self.sidecar, self.sidecar.clock.now());
+        let judged = |routed| {
+            let (horizon, soft_ttl) = (sidecar.freshness.horizon(), sidecar.config.cache.soft_ttl);
+            standing::judge(routed, previous.sent, &horizon, now, soft_ttl)
+        };
+        matches!(previous.hold.routed().map(judged), Some(Use::Fresh | Use::Provisional | Use::Doubted))
+    }
+
+    /// Makes the winner an entry, stores it if it may be, and says how to serve it; `tally` when the race is over.
+    fn keep(&self, winner: &Winner, tally: Option<&Tally>) -> Got {
+        let reply = &winner.reply;
+        if winner.verdict == Verdict::Refused {
+            // It says nothing about the records.
+            return self.got(Arc::new(Entry::passing(reply)), winner, false);
+        }
+        let confirmed = reply.status == StatusCode::NOT_MODIFIED;
+        let versions = self.versions(winner);
+        if winner.verdict == Verdict::Good {
+            self.routing.records().iter().for_each(|(_, record)| record.note_present());
+        }
+        // R1: what is served raises the floor, labelled or not.
+        self.note_versions(reply, &versions);
+        let versions = self.believed(versions);
+        let made = self.made(reply, tally);
+        let earned = self.earned(winner, made, &versions, tally.is_some_and(|tally| tally.votes.unanimous));
+        let entry = Arc::new(match (&self.ask.previous, confirmed) {
+            (Some(previous), true) => self.refreshed(previous, reply, &versions, (earned, made)),
+            _ => self.entry(reply, &versions, (earned, made), tally),
+        });
+        let Hold::Routed(routed) = &entry.hold else { return self.got(entry, winner, false) };
+        let shows: Vec<_> = routed.shows.iter().map(|shown| (&*shown.record, shown.version)).collect();
+        let stored = self.storable(winner)
+            && is_for_all(&winner.reply, &entry, self.route)
+            && standing::admits(self.sent, &shows)
+            && matches!(self.sidecar.store.put(self.ask.key.as_ref(), &entry), Put::Stored);
+        self.got(entry, winner, stored)
+    }
+
+    /// R5: when the reply, and the oldest of those heard so far, came into being. `Age` may put that long before they were
+    /// asked for.
+    fn made(&self, reply: &Reply, tally: Option<&Tally>) -> Made {
+        let says = |leg: &&Leg| matches!(leg.verdict, Some(Verdict::Good | Verdict::Absent));
+        let voters = tally.into_iter().flat_map(|tally| tally.legs.iter().filter(says));
+        let oldest = voters.filter_map(|leg| leg.outcome.as_ref().ok()).map(|reply| verdict::made(reply)).min();
+        let reply = verdict::made(reply).min(self.sent.at);
+        Made { reply, oldest: oldest.map_or(reply, |oldest| oldest.min(reply)) }
+    }
+
+    /// R5, as far as the race is known now.
+    fn earned(&self, winner: &Winner, made: Made, versions: &[Version], all_agree: bool) -> Earned {
+        if winner.label.is_some() {
+            return Earned { standing: Standing::Provisional, witnesses: self.sent.live() };
+        }
+        let freshness = &self.sidecar.freshness;
+        let records = || self.routing.records().iter().zip(versions);
+        let worst_lag = self.sidecar.config.freshness.worst_lag;
+        let keyring = &self.sidecar.keyring;
+        let missed = records().any(|((id, _), _)| {
+            let unheeded = || !keyring.heeded(id.record_type, made.reply.before(worst_lag));
+            freshness.slot_lost_since(*id, made.reply) || unheeded()
+        });
+        let stated = |((_, record), version): (&(RecordId, Arc<Record>), &Version)| {
+            let state = record.snapshot();
+            let at_floor = *version >= state.floor || !is_on(Rule::R1);
+            version.is_credible() && at_floor && state.floor_speaks(made.reply, worst_lag)
+        };
+        let votes = standing::Votes { all_agree, versions_at_floor: records().all(stated) };
+        standing::earn(self.sent, made, &freshness.horizon(), &votes, missed || self.is_doubted(), worst_lag)
+    }
+
+    /// R15: a version jumped, or a floor was dropped: answers say so.
+    fn is_doubted(&self) -> bool {
+        self.routing.records().iter().any(|(_, record)| record.snapshot().escaped)
+    }
+
+    fn got(&self, entry: Arc<Entry>, winner: &Winner, stored: bool) -> Got {
+        // What a 304 refreshed says what was stored, and what the 304 says; else the two say the same.
+        let says = || match winner.reply.status {
+            StatusCode::NOT_MODIFIED => Said::of(&entry.headers()),
+            _ => Said::of(&winner.reply.headers),
+        };
+        let private = !self.route.store_no_store && says().no_store;
+        let label = match winner.label {
+            Some(Label::BelowFloor) => Some(BELOW_FLOOR),
+            None => self.is_doubted().then_some(FLOOR_ESCAPED),
+        };
+        let shareable = !private && is_for_all(&winner.reply, &entry, self.route);
+        let (fwd_status, cookies) = (winner.reply.status.as_u16(), cookies(&winner.reply, self.route));
+        Got { entry, fwd_status, stored, shareable, label, cookies }
+    }
+
+    /// Present and absent replies are stored, refusals and labelled ones are not; `no-store` is obeyed unless the
+    /// route says otherwise.
+    fn storable(&self, winner: &Winner) -> bool {
+        matches!(winner.verdict, Verdict::Good | Verdict::Absent)
+            && winner.label.is_none()
+            && !self.ask.alone
+            && (self.route.store_no_store || !Said::of(&winner.reply.headers).no_store)
+    }
+
+    /// The version of each record as the winner shows it.
+    fn versions(&self, winner: &Winner) -> Vec<Version> {
+        let count = self.routing.records().len();
+        if winner.versions.len() == count { winner.versions.clone() } else { vec![Version::NONE; count] }
+    }
+
+    /// R15: a version that even its own reply did not raise the floor to protects nothing from an announcement, so that an
+    /// entry does not state it.
+    fn believed(&self, mut versions: Vec<Version>) -> Vec<Version> {
+        for ((_, record), version) in self.routing.records().iter().zip(&mut versions) {
+            let state = record.snapshot();
+            if state.escaped && *version > state.floor {
+                *version = Version::NONE;
+            }
+        }
+        versions
+    }
+
+    fn entry(&self, reply: &Reply, versions: &[Version], counts: (Earned, Made), tally: Option<&Tally>) -> Entry {
+        let absent = is_absent(reply.status);
+        let digests = tally.map_or(&[][..], |tally| &tally.digests);
+        let digest = digests.iter().find(|(region, _)| *region == reply.region).map(|(_, digest)| *digest);
+        Entry {
+            status: reply.status,
+            content: Content::answering(
+                &fields::whole(&reply.headers, received(reply)),
+                &reply.body,
+                self.request_lines(),
+                self.ask.key.as_ref().bytes(),
+            ),
+            region: reply.region,
+            sent: self.sent.at,
+            age_at_receipt: initial_age(&reply.headers, self.sent.at, reply.received, received(reply)).into(),
+            hold: Hold::Routed(self.routed(versions, counts, absent, digest)),
+        }
+    }
+
+    /// R7: the stored body with the 304's headers (RFC 9111, 3.2), counted from this request.
+    fn refreshed(&self, previous: &Entry, reply: &Reply, versions: &[Version], counts: (Earned, Made)) -> Entry {
+        let absent = is_absent(previous.status);
+        let digest = previous.hold.routed().and_then(Routed::digest);
+        Entry {
+            status: previous.status,
+            content: previous.content.under(
+                &fields::updated_whole(&previous.headers(), &reply.headers, received(reply)),
+                self.request_lines(),
+            ),
+            region: reply.region,
+            sent: self.sent.at,
+            age_at_receipt: initial_age(&reply.headers, self.sent.at, reply.received, received(reply)).into(),
+            hold: Hold::Routed(self.routed(versions, counts, absent, digest)),
+        }
+    }
+
+    /// What is to be asked again.
+    fn request_lines(&self) -> RequestLines {
+        self.sidecar.store.request_lines(&kept(&self.ask.request, self.route))
+    }
+
+    /// All replies of a fill count from when it captured its fence, just before its first leg was sent (R3, R16): which of
+    /// them is kept makes no difference to how long.
+    ///
+    /// What an intermediary's cache had kept for a while is kept here for that much less.
+    fn routed(
+        &self,
+        versions: &[Version],
+        (earned, made): (Earned, Made),
+        absent: bool,
+        digest: Option<u128>,
+    ) -> Routed {
+        let shown = |((place, (_, record)), version): ((usize, &(RecordId, Arc<Record>)), &Version)| Shown {
+            record: record.clone(),
+            version: *version,
+            generation: if is_on(Rule::R3) { self.sent.fence[place] } else { record.snapshot() }.generation,
+        };
+        Routed {
+            route: self.routing.route,
+            shows: self.routing.records().iter().enumerate().zip(versions).map(shown).collect(),
+            digest: digest.map(Box::new),
+            standing: earned.standing,
+            epochs: self.sent.epochs(),
+            live: earned.witnesses,
+            confirmed: self.sent.at,
+            ttl: self.ttl(absent, earned.standing).saturating_sub(self.sent.at.since(made.reply)).into(),
+        }
+    }
+
+    /// The route's TTL, at most 5 % shorter so that what was filled together does not end together (R16); an absence
+    /// holds shortly unless its DELETED is settled (R6).
+    fn ttl(&self, absent: bool, standing: Standing) -> Duration {
+        let deleted = self
+            .routing
+            .records()
+            .iter()
+            .all(|(_, record)| record.snapshot().marker.is_some_and(|marker| marker.deleted));
+        let settled = deleted && standing == Standing::Confirmed;
+        let full = self.route.ttl;
+        let ttl = if absent && !settled && is_on(Rule::R6) {
+            full.min(self.sidecar.config.cache.negative_ttl)
+        } else {
+            full
+        };
+        ttl.mul_f64(1.0 - fastrand::f64() * 0.05)
+    }
+
+    /// The race is over: keep the best reply, with the standing that all votes earn.
+    fn settle(&self, first: &Winner, stored: bool, tally: &Tally) {
+        let Some(best) = &tally.best else { return };
+        let better = !Arc::ptr_eq(&best.reply, &first.reply);
+        if stored || better {
+            self.keep(best, Some(tally));
+        }
+        if better {
+            tracing::debug!(region = best.reply.region.0, "a slower region had the better reply");
+        }
+    }
+
+    /// Nothing could be served at once: the best below the floor, labelled; or too large to hold; or the best error.
+    fn fall_back(&self, pilot: &mut Pilot, tally: Tally) {
+        if any_too_large(&tally.legs) && tally.best.as_ref().is_none_or(is_lesser) {
+            return pilot.land(Filled::TooLarge);
+        }
+        if let Some(best) = &tally.best {
+            if self.sidecar.config.freshness.strict && best.label.is_some() {
+                let asked = self.sidecar.attempted(&tally.legs);
+                return pilot.fail(Failed { best_error: None, asked, below_floor: true });
+            }
+            return pilot.land(Filled::Got(self.keep(best, Some(&tally))));
+        }
+        let asked = self.sidecar.attempted(&tally.legs);
+        let best_error = tally.best_error.as_ref().map(|reply| super::best_error(reply, cookies(reply, self.route)));
+        pilot.fail(Failed { best_error, asked, below_floor: false });
+    }
+}
+
+/// A refusal, or what is too old: a good reply that is too large to hold is better.
+fn is_lesser(winner: &Winner) -> bool {
+    winner.verdict == Verdict::Refused || winner.label.is_some()
+}
+
+fn any_too_large(legs: &[Leg]) -> bool {
+    legs.iter().any(|leg| leg.outcome.as_ref().is_err_and(Failure::is_unheld))
+}
+
+/// 404 and 410 say that it is not there.
+pub(crate) fn is_absent(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE)
+}
+
+/// When a reply had arrived, on the wall clock.
+fn received(reply: &Reply) -> Wall {
+    reply.sent_wall + reply.received.since(reply.sent)
+}

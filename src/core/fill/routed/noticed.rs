@@ -1,0 +1,197 @@
+//! What a race shows of how the regions and the configuration fit: one region against the others, replies against
+//! announcements, what callers send against what is forwarded ([`crate::telemetry::observed`]).
+
+use std::sync::Arc;
+
+use http::{StatusCode, header};
+
+use super::RoutedFill;
+use crate::cache::rfc9111::directives::Said;
+use crate::cache::rfc9111::storing::nominated;
+use crate::core::race::Tally;
+use crate::core::race::region::{Leg, Purpose};
+use crate::core::race::verdict::{self, is_worthless};
+use crate::http::exchange::{Failure, Reply};
+use crate::model::ids::{RegionSet, Version};
+use crate::model::time::Wall;
+use crate::protocol::event::Subscription;
+use crate::protocol::holding::Standing;
+use crate::protocol::limits::GROWTH_WAIT;
+use crate::protocol::standing;
+use crate::protocol::wiring::Growth;
+use crate::telemetry::observed::{RouteNotes, count_name, is_refusal};
+
+/// Clock readings of a region that are looked at together.
+const SKEWS: usize = 8;
+
+impl RoutedFill<'_> {
+    /// Notes what all legs show together.
+    pub(crate) fn notice(&self, tally: &Tally) {
+        if tally.legs.is_empty() {
+            return;
+        }
+        let has_it = |leg: &&Leg| leg.outcome.as_ref().is_ok_and(|reply| shows_something(reply.status));
+        let with_it: RegionSet = tally.legs.iter().filter(has_it).map(|leg| leg.region).collect();
+        for leg in &tally.legs {
+            match &leg.outcome {
+                Ok(reply) => self.notice_reply(reply, with_it),
+                Err(failure) => self.notice_failure(leg, failure),
+            }
+        }
+        self.notice_growth(tally);
+        let route = &self.route.path.text;
+        self.sidecar.observed.route(route, |notes| self.notice_route(tally, with_it, notes));
+    }
+
+    /// R21: what was stored was vouched for until it was asked for again, and a region has more.
+    fn notice_growth(&self, tally: &Tally) {
+        let Some(held) = self.ask.previous.as_ref().and_then(|previous| previous.hold.routed()) else { return };
+        let vouching = standing::vouching(held, &self.sent.horizon);
+        if vouching.is_empty()
+            || held.standing != Standing::Confirmed
+            || held.shows.len() != self.routing.records().len()
+        {
+            return;
+        }
+        for (place, (shown, then)) in held.shows.iter().zip(&self.sent.fence).enumerate() {
+            let stood = shown.version.is_credible() && then.upholds(shown.version, shown.generation) && !then.escaped;
+            let replies = tally.legs.iter().filter_map(|leg| leg.outcome.as_ref().ok());
+            let more = |reply: &&Arc<Reply>| {
+                reply.versions.get(place).is_some_and(|it| it.is_credible() && *it > shown.version)
+            };
+            if let Some(reply) = replies.filter(|_| stood).find(more) {
+                self.sidecar.freshness.grew(Growth {
+                    id: self.routing.records()[place].0,
+                    region: reply.region,
+                    generation: then.generation,
+                    vouched: (vouching, held.epochs.iter().copied().collect()),
+                    at: self.sidecar.clock.now(),
+                });
+            }
+        }
+    }
+
+    fn notice_reply(&self, reply: &Reply, with_it: RegionSet) {
+        let (region, status) = (reply.region, reply.status);
+        let alone = !with_it.without(region).is_empty() && !with_it.contains(region) && !is_worthless(status);
+        let aged = verdict::made(reply) < reply.sent;
+        let (unshown, unannounced) = (self.unshown(reply), self.unannounced(reply));
+        let skew = skew_ms(reply).filter(|_| !aged);
+        self.sidecar.observed.region(region, |notes| {
+            if with_it.contains(region) || alone {
+                notes.odd.push(alone);
+            }
+            if alone {
+                notes.odd_status = status.as_u16();
+            }
+            notes.failed.push(is_worthless(status));
+            if is_worthless(status) {
+                notes.failure = status.as_str().to_owned();
+            }
+            notes.aged.push(aged);
+            unshown.into_iter().for_each(|unshown| notes.unshown.push(unshown));
+            unannounced.into_iter().for_each(|unannounced| notes.unannounced.push(unannounced));
+            if let Some(skew) = skew {
+                notes.skews_ms.push(skew);
+                let more = notes.skews_ms.len().saturating_sub(SKEWS);
+                notes.skews_ms.drain(..more);
+            }
+        });
+    }
+
+    /// What is the region's, not the sidecar's own.
+    fn notice_failure(&self, leg: &Leg, failure: &Failure) {
+        let its_own =
+            matches!(failure, Failure::Connect | Failure::Deadline { .. } | Failure::Truncated | Failure::Garbage);
+        if its_own {
+            self.sidecar.observed.region(leg.region, |notes| {
+                notes.failed.push(true);
+                notes.failure = failure.word().to_owned();
+            });
+        }
+    }
+
+    /// Whether its own region had announced a change of a record, before it was asked, that it does not show; `None` where it
+    /// announced none, or nothing can be compared.
+    fn unshown(&self, reply: &Reply) -> Option<bool> {
+        let announced = |place: usize| {
+            let then = self.sent.fence.get(place)?;
+            let marker = then.marker.filter(|marker| then.at_floor && !marker.is_surpassed())?;
+            (marker.regions.contains(reply.region) && !marker.deleted).then_some(then.floor)
+        };
+        if verdict::made(reply) < reply.sent || !shows_something(reply.status) {
+            return None;
+        }
+        let compared = reply.versions.iter().enumerate().filter_map(|(place, shown)| {
+            announced(place).filter(|_| *shown != Version::NONE).map(|announced| *shown < announced)
+        });
+        compared.reduce(|any, one| any || one)
+    }
+
+    /// Whether it shows a change that another region's topic has told of for a while and its own has not; `None` where there
+    /// is nothing to compare.
+    fn unannounced(&self, reply: &Reply) -> Option<bool> {
+        let sight = self.sent.horizon.regions.get(reply.region.index())?;
+        let compared = reply.versions.iter().zip(&self.sent.fence).filter_map(|(shown, then)| {
+            let marker = then.marker.filter(|marker| then.at_floor && !marker.is_surpassed())?;
+            let told_of = self.sent.at.since(marker.at) > GROWTH_WAIT && then.written.is_none();
+            // Who was not heard then may have told of it all the same.
+            let heard = sight.state == Subscription::Live && sight.unbroken_since <= marker.at;
+            (heard && told_of && *shown == then.floor).then(|| !marker.regions.contains(reply.region))
+        });
+        compared.reduce(|any, one| any || one)
+    }
+
+    fn notice_route(&self, tally: &Tally, with_it: RegionSet, notes: &mut RouteNotes) {
+        notes.asked += 1;
+        let replies = || tally.legs.iter().filter_map(|leg| leg.outcome.as_ref().ok());
+        for reply in replies().filter(|reply| reply.status.is_success()) {
+            let stated = reply.versions.iter().filter(|version| version.is_credible()).count();
+            notes.versioned.push(stated == self.routing.records().len());
+            let forbidden = !self.route.store_no_store && Said::of(&reply.headers).no_store;
+            notes.no_store.push(forbidden);
+            notes.good += u64::from(!forbidden);
+            // Nobody's headers are left out in the background.
+            if self.ask.purpose == Purpose::Background {
+                continue;
+            }
+            let varies = nominated(&reply.headers);
+            let names = varies.as_deref().unwrap_or_default();
+            let lost: Vec<_> = names.iter().filter(|name| self.ask.dropped.contains(name)).collect();
+            notes.varied.push(varies.is_none() || !lost.is_empty());
+            lost.into_iter().for_each(|name| count_name(&mut notes.vary, name.as_str()));
+            if varies.is_none() {
+                count_name(&mut notes.vary, "*");
+            }
+        }
+        let too_large = |leg: &Leg| matches!(leg.outcome, Err(Failure::Oversized { .. }));
+        if !with_it.is_empty() || tally.legs.iter().any(too_large) {
+            notes.too_large.push(tally.legs.iter().any(too_large));
+        }
+        let refusal = replies().map(|reply| reply.status).find(|status| is_refusal(*status));
+        if let Some(status) = refusal.filter(|_| with_it.is_empty()) {
+            notes.refused_status = status.as_u16();
+            self.ask.dropped.iter().for_each(|name| count_name(&mut notes.dropped, name.as_str()));
+        }
+        let absent = |status: StatusCode| matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
+        if let Some(all) = replies().map(|reply| absent(reply.status)).reduce(|all, one| all && one) {
+            notes.absent.push(all);
+        }
+        notes.refused.push(refusal.is_some() && with_it.is_empty());
+    }
+}
+
+/// The reply is, or stands for, the record itself.
+fn shows_something(status: StatusCode) -> bool {
+    status.is_success() || status == StatusCode::NOT_MODIFIED
+}
+
+/// By how much the region's clock is ahead of this host's, at the least: `Date` is in whole seconds and was stamped between
+/// sending and receiving.
+fn skew_ms(reply: &Reply) -> Option<i64> {
+    let date = reply.headers.get(header::DATE)?.to_str().ok()?;
+    let date = Wall::from_system_time(httpdate::parse_http_date(date).ok()?).as_millis() as i64;
+    let sent = reply.sent_wall.as_millis() as i64;
+    let received = (reply.sent_wall + reply.received.since(reply.sent)).as_millis() as i64;
+    Some(if date > received { date - received } else { (date + 1_000 - sent).min(0) })
+}

@@ -1,0 +1,57 @@
+//! What all legs of a race say of the records, whoever won it: a served version raises a floor (R1), and a floor that no
+//! region reaches is suspect (R15).
+
+use super::RoutedFill;
+use crate::core::race::Tally;
+use crate::core::race::verdict::{self, Label, Verdict};
+use crate::http::exchange::Reply;
+use crate::model::ids::Version;
+
+impl RoutedFill<'_> {
+    /// R1, R15: what regions answered raises the floors, every good leg's; and a floor that none of them reaches is
+    /// suspect.
+    pub(crate) fn note_versions(&self, reply: &Reply, versions: &[Version]) {
+        let now = self.sidecar.clock.now();
+        let made = verdict::made(reply).min(self.sent.at);
+        for ((_, record), version) in self.routing.records().iter().zip(versions) {
+            if *version != Version::NONE {
+                let served = self.sidecar.freshness.served(record, *version, reply.region, made, now);
+                self.sidecar.carry_out(served);
+            }
+        }
+    }
+
+    pub(crate) fn note_reach(&self, tally: &Tally) {
+        let now = self.sidecar.clock.now();
+        for leg in &tally.legs {
+            // A tombstone's version counts as any other (R6).
+            if let (Ok(reply), Some(Verdict::Good | Verdict::Absent)) = (&leg.outcome, leg.verdict) {
+                self.note_versions(reply, &reply.versions);
+            }
+        }
+        if tally.votes.unanimous {
+            self.routing.records().iter().for_each(|(id, record)| self.sidecar.freshness.agreed(*id, record));
+        }
+        let Some(best) = tally.best.as_ref().filter(|best| best.label == Some(Label::BelowFloor)) else { return };
+        // As the race judges: by what had been announced when it began.
+        let now_and_then = self.routing.snapshots().into_iter().zip(&self.sent.fence);
+        let records: Vec<_> = now_and_then.map(|(now, then)| now.announced_by(then)).collect();
+        let is_old = |reply: &Reply| verdict::is_from_before(reply, &records);
+        if is_old(&best.reply) {
+            return;
+        }
+        // What an intermediary kept is no word of its region on the floor.
+        let old = tally.legs.iter().filter(|leg| leg.outcome.as_ref().is_ok_and(|reply| is_old(reply)));
+        let reachable = old.fold(tally.votes.reachable, |reachable, leg| reachable.without(leg.region));
+        // Nor does an old copy of one region's make what the others say now any older.
+        let replies = tally.legs.iter().filter(|leg| reachable.contains(leg.region));
+        let newest = replies.filter_map(|leg| leg.outcome.as_ref().ok()).map(|reply| verdict::made(reply)).max();
+        let made = newest.unwrap_or(now).min(now);
+        for ((id, record), version) in self.routing.records().iter().zip(self.versions(best)) {
+            if version < record.snapshot().floor {
+                let actions = self.sidecar.freshness.below_floor(*id, record, version, reachable, (made, now));
+                self.sidecar.carry_out(actions);
+            }
+        }
+    }
+}

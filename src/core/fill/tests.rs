@@ -1,0 +1,316 @@
+//! Who shares a fill, and what is left when it ends however it ends: over a whole sidecar in virtual time.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use super::*;
+use crate::core::scripted::{
+    A, Act, Answer, B, C, DEADLINE, REGIONS, SECOND, Say, World, body, ms, shows, status, token,
+};
+use crate::http::exchange::Failure;
+
+mod aged;
+mod flood;
+mod freshness;
+mod nonsense;
+mod readers;
+mod settling;
+mod silence;
+mod standing;
+mod writes;
+
+const X: &str = "/v1/contexts/x/full";
+
+fn at_five() -> [(u64, Act); 3] {
+    [(20, shows(5).into()), (30, shows(5).into()), (40, shows(5).into())]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_readers_of_a_cold_key_cost_one_leg_per_region() {
+    let world = World::new(at_five());
+    let readers: Vec<_> = (0..1_000).map(|_| world.begin(X)).collect();
+    for reader in readers {
+        let answer = reader.await.unwrap().unwrap();
+        assert_eq!((answer.status, answer.body.as_str()), (200, "5"));
+    }
+    assert_eq!(world.asked().len(), REGIONS);
+    assert_eq!(world.sidecar.metrics.totals().fills_shared, 999);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_of_different_identity_never_share_a_fill() {
+    let world = World::new(at_five());
+    let (one, two) = (world.begin_with(X, token("Bearer 1")), world.begin_with(X, token("Bearer 2")));
+    one.await.unwrap().unwrap();
+    two.await.unwrap().unwrap();
+    let asked = world.requests();
+    assert_eq!(asked.len(), 2 * REGIONS);
+    let ones = asked.iter().filter(|(_, _, request)| request.headers["authorization"] == "Bearer 1");
+    assert_eq!(ones.count(), REGIONS);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_hangs_up_cancels_nothing_that_others_wait_for() {
+    let world = World::new(at_five());
+    let first = world.begin(X);
+    tokio::time::sleep(ms(5)).await;
+    let second = world.begin(X);
+    tokio::time::sleep(ms(5)).await;
+    first.abort();
+    assert_eq!(second.await.unwrap().unwrap().body, "5");
+    assert_eq!(world.asked().len(), REGIONS);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fill_that_everybody_left_is_finished_and_stored() {
+    let world = World::new(at_five());
+    let reader = world.begin(X);
+    tokio::time::sleep(ms(5)).await;
+    reader.abort();
+    tokio::time::sleep(ms(100)).await;
+    assert_eq!(world.asked().len(), REGIONS);
+    assert!(world.get(X).await.is_hit());
+    assert!(world.asked().is_empty());
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_alone_is_served_by_the_fastest_region_and_hanging_up_leaves_nothing_behind() {
+    let world = World::new([(20, shows(5).into()), (30, shows(5).into()), (0, Act::Hang)]);
+    let started = world.now();
+    assert_eq!(world.get_with(X, "cache-control", "no-store").await.body, "5");
+    assert!(world.now() - started < ms(25), "the slowest leg is not waited for");
+    let headers = http::HeaderMap::from_iter([(http::header::CACHE_CONTROL, "no-store".parse().unwrap())]);
+    let reader = world.begin_with("/v1/contexts/y/full", headers);
+    tokio::time::sleep(ms(5)).await;
+    assert_eq!(world.sidecar.fills.under_way(), 1);
+    reader.abort();
+    tokio::time::sleep(DEADLINE).await;
+    assert_eq!(world.sidecar.fills.under_way(), 0);
+    assert!(!world.get(X).await.is_hit(), "nothing was stored");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_no_store_reader_got_is_not_rechecked() {
+    let world = World::new([(1, body("x").into()), (1, body("y").into()), (1, body("x").into())]);
+    world.get(X).await;
+    world.live().await;
+    world.requests();
+    world.get_with(X, "cache-control", "no-store").await;
+    world.pass(SECOND).await;
+    assert_eq!(world.asked().len(), REGIONS, "its reply could never settle what another reader's fill stored");
+    assert_eq!(world.running("recheck"), 0);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fill_that_panics_frees_its_place_and_answers_its_readers() {
+    let world = World::new([(5, Act::Panic), (5, Act::Panic), (5, Act::Panic)]);
+    assert_eq!(world.get(X).await.status, 503);
+    tokio::time::sleep(ms(100)).await;
+    assert_eq!(world.sidecar.fills.under_way(), 0);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fill_dropped_at_the_end_of_a_drain_answers_its_readers_and_leaves_nothing_behind() {
+    let world = World::new([(0, Act::Hang), (0, Act::Hang), (0, Act::Hang)]);
+    let sidecar = world.sidecar.clone();
+    let reader = async {
+        let (filled, _) = sidecar.fills.fill(&sidecar, ask(&world, X)).await;
+        assert!(matches!(filled, Filled::Failed(_)));
+    };
+    let drain = world.sidecar.tasks.drain(ms(10));
+    let ((), late) = tokio::join!(reader, drain);
+    assert_eq!(late, ["fill"]);
+    assert_eq!((sidecar.fills.under_way(), sidecar.fills.boarding()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_bound_on_fills_a_reader_is_told_to_come_back() {
+    let world = World::new(at_five());
+    world.sidecar.fills.under_way.store(FILLS, Ordering::Relaxed);
+    assert_eq!(world.get(X).await.status, 503);
+    assert_eq!(world.get_with(X, "cache-control", "no-store").await.status, 503);
+    assert!(world.asked().is_empty());
+    assert_eq!(world.sidecar.fills.under_way(), FILLS);
+    world.sidecar.fills.under_way.store(0, Ordering::Relaxed);
+    assert_eq!(world.get(X).await.body, "5");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_storm_of_misses_on_a_failing_key_is_one_race_a_second_at_first_then_one_in_five() {
+    let world = World::new([(1, status(503).into()), (1, status(500).into()), (1, status(500).into())]);
+    let mut races = Vec::new();
+    for _ in 0..12_000 {
+        assert!(world.get(X).await.status >= 500);
+        if let Some((_, at, _)) = world.requests().first() {
+            races.push(*at);
+        }
+        tokio::time::sleep(ms(1)).await;
+    }
+    let gaps: Vec<u64> = races.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64().round() as u64).collect();
+    assert_eq!(gaps, [1, 2, 4], "the next comes five seconds after");
+    assert_eq!(world.sidecar.metrics.totals().fills_shared, 0, "remembered is not shared");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_announcement_ends_the_memory_of_a_failure_at_once() {
+    let world = World::new([(1, status(500).into()), (1, status(500).into()), (1, status(500).into())]);
+    assert_eq!(world.get(X).await.status, 500);
+    world.set_all(1, shows(5));
+    assert_eq!(world.get(X).await.status, 500);
+    world.announce(A, "x", 5);
+    assert_eq!(world.get(X).await.body, "5");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_too_large_to_hold_is_asked_of_all_regions_once_and_then_streamed_from_one() {
+    let oversized = || Act::Fail(Failure::Oversized { limit: 1, announced: true });
+    let world = World::new([(1, oversized()), (1, oversized()), (1, oversized())]);
+    for reader in 0..20 {
+        // The double streams what it would have sent whole: nothing.
+        world.get(X).await;
+        let asked = world.asked().len();
+        assert_eq!(asked > REGIONS, reader == 0, "{reader}: {asked}");
+    }
+    let healths: Vec<_> = world.sidecar.regions.status().into_iter().map(|region| region.health).collect();
+    assert_eq!(healths, ["fit"; 3], "a region that answers well is no outlier");
+    world.stop().await;
+}
+
+/// The reader must not wait for the deadline of the one region that the background budget admitted.
+#[tokio::test(start_paused = true)]
+async fn a_reader_who_joins_a_background_fill_has_every_region_asked() {
+    let world = World::new([(0, Act::Hang), (10, shows(5).into()), (10, shows(5).into())]);
+    for region in [B, C] {
+        spend_background(&world, region);
+    }
+    let background = Ask { purpose: Purpose::Background, ..ask(&world, X) };
+    let sidecar = world.sidecar.clone();
+    let fill = async { sidecar.fills.fill(&sidecar, background).await };
+    let reader = async {
+        tokio::time::sleep(ms(1)).await;
+        assert_eq!(world.asked(), [A], "all that the budget admits");
+        let started = world.now();
+        let answer = world.get(X).await;
+        assert!(answer.line.contains("collapsed"), "{}", answer.line);
+        (answer.body, world.now() - started)
+    };
+    let ((filled, share), (body, took)) = tokio::join!(fill, reader);
+    assert!(matches!(filled, Filled::Got(_)) && share == Share::Began);
+    assert_eq!(body, "5");
+    assert!(took < ms(20), "{took:?}");
+    let mut asked = world.asked();
+    asked.sort_unstable();
+    assert_eq!(asked, [B, C], "A is not asked twice");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_who_joins_a_background_fill_that_may_ask_nobody_asks_for_himself() {
+    let world = World::new(at_five());
+    for region in [A, B, C] {
+        spend_background(&world, region);
+    }
+    let background = Ask { purpose: Purpose::Background, ..ask(&world, X) };
+    let sidecar = world.sidecar.clone();
+    let (answer, (filled, _)) = tokio::join!(world.get(X), sidecar.fills.fill(&sidecar, background));
+    assert_eq!(answer.body, "5");
+    drop(filled);
+    assert_eq!(world.asked().len(), REGIONS);
+    assert!(world.get("/v1/contexts/x/full").await.is_hit(), "a background failure is not remembered");
+    world.stop().await;
+}
+
+/// Only a reader is entitled to more regions than a background fill may have asked.
+#[tokio::test(start_paused = true)]
+async fn a_background_fill_that_joined_one_that_failed_does_not_begin_another() {
+    for purpose in [Purpose::Foreground, Purpose::Background] {
+        let world = World::new([A, B, C].map(|_| (10, Act::Fail(Failure::Connect))));
+        let first = Ask { purpose, ..ask(&world, X) };
+        let joining = Ask { purpose: Purpose::Background, ..ask(&world, X) };
+        let fills = &world.sidecar.fills;
+        let both = async { tokio::join!(fills.fill(&world.sidecar, first), fills.fill(&world.sidecar, joining)) };
+        let ((_, began), (filled, share)) = both.await;
+        assert_eq!((began, share), (Share::Began, Share::Joined), "{purpose:?}");
+        assert!(matches!(filled, Filled::Failed(_)));
+        assert_eq!(world.asked().len(), REGIONS, "{purpose:?}");
+        world.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_of_fills_that_stored_nothing_are_not_held() {
+    let world = World::new([(1, status(401).into()), (1, status(401).into()), (1, status(401).into())]);
+    for key in 0..50 {
+        assert_eq!(world.get(&format!("/v1/contexts/{key}/full")).await.status, 401);
+    }
+    assert_eq!(world.sidecar.freshness.held_records(), 0);
+    world.set_all(1, shows(5));
+    world.get("/v1/contexts/0/full").await;
+    assert_eq!(world.sidecar.freshness.held_records(), 1);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_entry_keeps_the_callers_credentials_but_not_what_describes_one_request_and_shows_neither() {
+    let gate = Arc::new(Notify::new());
+    let world = World::new([(1, Act::Gate(gate.clone(), shows(5))), (1, Act::Hang), (1, Act::Hang)]);
+    let mut headers = token("Bearer secret-token");
+    headers.insert("traceparent", "00-secret-trace".parse().unwrap());
+    let reader = world.begin_with("/v1/contexts/secret-key/full", headers);
+    tokio::time::sleep(ms(5)).await;
+    let (_, _, request) = world.requests().swap_remove(0);
+    assert_eq!(request.headers["traceparent"], "00-secret-trace");
+    gate.notify_one();
+    reader.await.unwrap().unwrap();
+    let (_, entry) = world.sidecar.store.entries_of(world.record("secret-key")).swap_remove(0);
+    let kept = entry.request("/v1/contexts/secret-key/full");
+    assert_eq!(kept.headers["authorization"], "Bearer secret-token");
+    assert!(!kept.headers.contains_key("traceparent"));
+    for shown in [format!("{entry:?}"), format!("{request:?}"), format!("{kept:#?}")] {
+        assert!(!shown.contains("secret"), "{shown}");
+    }
+    world.stop().await;
+}
+
+fn ask(world: &World, path: &str) -> Ask {
+    let matched = world.sidecar.router.find(path).unwrap();
+    let headers = http::HeaderMap::new();
+    let mut buffer = crate::cache::key::KeyBuffer::new(world.sidecar.seed);
+    let key = buffer.routed(crate::cache::key::Representation {
+        route: matched.id,
+        path_and_query: path,
+        headers: &headers,
+        forward: &[],
+        identity: world.sidecar.keyring.identity(&matched.route.identity, &headers).0,
+    });
+    let records = matched.records().map(|(record_type, key)| {
+        let id = world.sidecar.keyring.record(record_type, &key).unwrap();
+        (id, world.sidecar.freshness.pin(id))
+    });
+    let request = crate::http::exchange::Outgoing { path_and_query: path.to_owned(), ..Default::default() };
+    Ask {
+        key: key.to_key(),
+        request: Arc::new(request),
+        of: Of::Route(Routing::new(&world.sidecar.freshness, matched.id, records.collect())),
+        previous: None,
+        purpose: Purpose::Foreground,
+        no_cache: false,
+        alone: false,
+        dropped: Arc::default(),
+    }
+}
+
+fn spend_background(world: &World, region: crate::model::ids::RegionId) {
+    world.sidecar.regions.spend_background(region);
+}

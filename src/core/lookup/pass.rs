@@ -1,0 +1,249 @@
+//! Requests that are passed to one region as they are: unsafe methods, ranges, bodies, and replies too large to hold.
+//!
+//! Before it: [`super`] saw that neither race nor store applies. After it: the reply streams to the caller, and a
+//! successful unsafe request invalidates what RFC 9111, 4.4 names. Invariant: an unsafe request is sent at most once.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+
+use super::Sidecar;
+use super::write::{self, Write};
+use crate::cache::key::KeyBuffer;
+use crate::cache::rfc9111::{self, Asked, Way};
+use crate::config::IdentityMode;
+use crate::core::answer::{Attempted, Blame, CacheLine, Detail, Fwd, Outcome};
+use crate::core::fill::{BELOW_FLOOR, FLOOR_ESCAPED, ask};
+use crate::core::race::verdict;
+use crate::core::router::Matched;
+use crate::http::admission::Admitted;
+use crate::http::exchange::{Failure, Outgoing, Streamed};
+use crate::model::ids::{RecordId, RegionId, RegionSet, Version};
+use crate::model::time::Moment;
+use crate::protocol::record::{Record, Snapshot};
+use crate::protocol::switch::{Rule, is_on};
+use crate::protocol::vote::{self, Ballot, Rank, Said};
+
+/// Passes a request to one region; `matched` is the route that its path belongs to.
+pub(crate) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: Option<&Matched<'_>>) -> Outcome {
+    let started = sidecar.clock.now();
+    let safe = rfc9111::way(&admitted.method, &admitted.headers) != Way::Unsafe;
+    let write = matched.filter(|_| !safe).map(|matched| Write::begin(sidecar, &admitted.method, matched));
+    let read = matched.filter(|_| matches!(admitted.method, Method::GET | Method::HEAD));
+    let passed = match read {
+        Some(matched) => match read_through(sidecar, admitted, matched, started).await {
+            Some(passed) => passed,
+            None => return no_credentials(),
+        },
+        None => sidecar.regions.pass(ask::passed_request(admitted), RegionSet::EMPTY).await.map(|head| (head, None)),
+    };
+    let outcome = match passed {
+        Ok((Streamed { region, .. }, Some(BELOW_FLOOR))) if sidecar.config.freshness.strict => {
+            let region = sidecar.names[region.index()].clone();
+            Outcome::BelowFloor(vec![Attempted { region, outcome: "too-old".into(), blame: Blame::Unusable }])
+        }
+        Ok((head, label)) => {
+            // Before the caller learns of it: what he asks next must not be answered from before.
+            if let Some(write) = write {
+                write.answered(&head);
+            }
+            let Streamed { region, status, mut headers, body, .. } = head;
+            invalidate(sidecar, admitted, region, Some(status), &headers);
+            if let Some(label) = label {
+                sidecar.metrics.stale(label);
+            }
+            if matched.is_some_and(|matched| matches!(matched.route.identity, IdentityMode::Sidecar(_))) {
+                // It may be the session of the sidecar's own credentials.
+                headers.remove(header::SET_COOKIE);
+            }
+            let line = CacheLine {
+                fwd: Some(if safe { Fwd::Bypass } else { Fwd::Method }),
+                fwd_status: Some(status.as_u16()),
+                detail: Some(label.map_or(Detail::Region(region), Detail::Word)),
+                ..CacheLine::default()
+            };
+            Outcome::Streamed { status, headers, body, line }
+        }
+        Err(failure) => {
+            if let Some(write) = write {
+                write.failed(&failure);
+            }
+            // Nobody knows whether the region did what was asked, unless it never heard of it.
+            if !matches!(failure, Failure::Connect | Failure::Saturated | Failure::Drained) {
+                invalidate(sidecar, admitted, RegionId(0), None, &HeaderMap::new());
+            }
+            let region = if matches!(failure, Failure::Drained) { "all" } else { "one" };
+            let (region, outcome) = (region.to_owned(), failure.word().to_owned());
+            Outcome::NoneAnswered(vec![Attempted { region, outcome, blame: Blame::of(&failure) }])
+        }
+    };
+    sidecar.count_miss(&outcome, started);
+    outcome
+}
+
+/// What a read through a route came to, and what must be said of it: below the floor (R1), because no region has better, or
+/// doubtful (R15). `None` when the sidecar's own credentials cannot be read.
+///
+/// Only reads are made in the sidecar's name: whoever reaches the listener may read, not write.
+async fn read_through(
+    sidecar: &Arc<Sidecar>,
+    admitted: &Admitted,
+    matched: &Matched<'_>,
+    started: Moment,
+) -> Option<Result<(Streamed, Option<&'static str>), Failure>> {
+    let routing = sidecar.routing(matched, started);
+    let records = routing.records();
+    let mut request = ask::passed_read(admitted, matched.route);
+    if let Some(held) = &sidecar.credentials[matched.place] {
+        request.headers.insert(held.header.clone(), held.value()?);
+    }
+    if Asked::of(&admitted.headers).no_cache || records.iter().any(|(_, record)| record.snapshot().marker.is_some()) {
+        // R8.
+        request.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    }
+    Some(at_the_floor(sidecar, request, records, started).await)
+}
+
+/// Asks one region after the other until one may speak for the records at once, within one race's deadline; else passes on
+/// the best that was heard. With it comes what must be said of it.
+async fn at_the_floor(
+    sidecar: &Arc<Sidecar>,
+    request: Outgoing,
+    records: &[(RecordId, Arc<Record>)],
+    started: Moment,
+) -> Result<(Streamed, Option<&'static str>), Failure> {
+    let worst_lag = sidecar.config.freshness.worst_lag;
+    let begun: Vec<Snapshot> =
+        records.iter().map(|(_, record)| record.snapshot().as_of(started, worst_lag)).collect();
+    // What is announced from now on, this reader came before: he is owed what had been announced when he came (R4, R8).
+    let states = || records.iter().zip(&begun).map(|((_, record), begun)| record.snapshot().announced_by(begun));
+    let mut waiting: Vec<Heard> = Vec::new();
+    let mut announcers_first = true;
+    // A region that fails in its turn gives way to one that was heard: so many turns, and no more.
+    for _ in 0..sidecar.names.len() {
+        let heard: RegionSet = waiting.iter().map(|it| it.head.region).collect();
+        let sent = sidecar.clock.now();
+        let avoid = if announcers_first { heard_or_behind(heard, states()) } else { heard };
+        let head = match sidecar.regions.pass(request.clone(), avoid).await {
+            Ok(head) => head,
+            Err(failure) if waiting.is_empty() => return Err(failure),
+            Err(_) => break,
+        };
+        // Those who come first did not answer.
+        announcers_first &= !avoid.contains(head.region);
+        let now = sidecar.clock.now();
+        let heard = Heard { sent, generated: verdict::age(&head.headers).map(|age| vote::generated(now, age)), head };
+        note_versions(sidecar, &heard, records, now);
+        let now_states: Vec<_> = states().collect();
+        if rank(&heard, &now_states) == Rank::Now {
+            return Ok((heard.head, doubt(&now_states)));
+        }
+        if !waiting.iter().any(|it| it.head.region == heard.head.region) {
+            waiting.push(heard);
+        }
+        if now.since(started) >= sidecar.regions.deadline() {
+            break;
+        }
+    }
+    let states: Vec<_> = states().collect();
+    let ballots: Vec<_> = waiting.iter().filter_map(Heard::ballot).collect();
+    // Only what casts a ballot waits.
+    let best = vote::best(&ballots, &states).unwrap_or_default();
+    let below = ballots.get(best).is_some_and(|ballot| vote::rank(ballot, &states) == Rank::Below);
+    let label = if below { Some(BELOW_FLOOR) } else { doubt(&states) };
+    Ok((waiting.swap_remove(best).head, label))
+}
+
+/// R15.
+fn doubt(records: &[Snapshot]) -> Option<&'static str> {
+    records.iter().any(|record| record.escaped).then_some(FLOOR_ESCAPED)
+}
+
+/// R1: what is passed on was served. A tombstone's version counts as any other (R6).
+fn note_versions(sidecar: &Arc<Sidecar>, heard: &Heard, records: &[(RecordId, Arc<Record>)], now: Moment) {
+    let Heard { head, sent, generated } = heard;
+    let says = said(head.status).is_some() && head.versions.len() == records.len();
+    let stated = records.iter().zip(&head.versions).filter(|(_, version)| says && **version != Version::NONE);
+    let made = generated.map_or(*sent, |generated| generated.min(*sent));
+    for ((_, record), version) in stated {
+        sidecar.carry_out(sidecar.freshness.served(record, *version, head.region, made, now));
+    }
+}
+
+/// A streamed reply's head, with when it was asked for and when it came into being.
+struct Heard {
+    head: Streamed,
+    sent: Moment,
+    generated: Option<Moment>,
+}
+
+impl Heard {
+    /// What it says of the records, if anything.
+    fn ballot(&self) -> Option<Ballot<'_>> {
+        let Self { head, sent, generated } = self;
+        let said = said(head.status)?;
+        Some(Ballot { region: head.region, said, versions: &head.versions, sent: *sent, generated: *generated })
+    }
+}
+
+/// Whom to ask last: who was heard, and who has not announced the newest change (R4).
+fn heard_or_behind(heard: RegionSet, records: impl Iterator<Item = Snapshot>) -> RegionSet {
+    let announcers = records
+        .filter_map(|record| record.marker)
+        .map(|marker| marker.regions)
+        .reduce(|one, other| RegionSet(one.0 & other.0));
+    match announcers.filter(|announcers| is_on(Rule::R4) && !heard.covers(*announcers)) {
+        Some(announcers) => RegionSet(heard.0 | !announcers.0),
+        None => heard,
+    }
+}
+
+/// What a status says of the records; `None` when it says nothing.
+fn said(status: StatusCode) -> Option<Said> {
+    match status {
+        StatusCode::NOT_FOUND | StatusCode::GONE => Some(Said::Absent),
+        StatusCode::NOT_MODIFIED | StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => {
+            Some(Said::Present)
+        }
+        status => status.is_success().then_some(Said::Present),
+    }
+}
+
+/// What a streamed reply counts for, by its head (R1, R4, R6, R8). One that says nothing of the records is passed on.
+fn rank(heard: &Heard, records: &[Snapshot]) -> Rank {
+    let Some(ballot) = heard.ballot() else { return Rank::Now };
+    let rank = vote::rank(&ballot, records);
+    // A part that states no version, of a record that nobody has announced: asking more regions would tell no more.
+    let unannounced =
+        ballot.said == Said::Present && records.iter().all(|record| record.marker.is_none_or(|it| it.is_surpassed()));
+    if rank == Rank::Waits && unannounced { Rank::Now } else { rank }
+}
+
+fn no_credentials() -> Outcome {
+    let outcome = "credentials".to_owned();
+    Outcome::NoneAnswered(vec![Attempted { region: "all".into(), outcome, blame: Blame::Unusable }])
+}
+
+/// RFC 9111, 4.4: the target, and what Location and Content-Location name on the same origin; nothing after a safe
+/// request.
+fn invalidate(
+    sidecar: &Arc<Sidecar>,
+    admitted: &Admitted,
+    region: RegionId,
+    outcome: Option<StatusCode>,
+    reply: &HeaderMap,
+) {
+    let host = admitted.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let regions = &sidecar.config.service.regions;
+    let others =
+        regions.iter().enumerate().filter(|(place, _)| *place != region.index()).map(|(_, other)| &other.url);
+    let bases: Vec<_> = [&regions[region.index()].url].into_iter().chain(others).collect();
+    let target = &admitted.path_and_query;
+    let mut buffer = KeyBuffer::new(sidecar.seed);
+    for target in rfc9111::invalidates(&admitted.method, outcome, target, host, &bases, reply) {
+        sidecar.store.invalidate(&mut buffer, &target, sidecar.clock.now());
+        if target != admitted.path_and_query {
+            write::touched(sidecar, &target, region, outcome);
+        }
+    }
+}

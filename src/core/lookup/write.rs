@@ -1,0 +1,74 @@
+//! Writes that pass through the sidecar: what they mean for the records that their paths show (R20).
+//!
+//! Who writes through a sidecar reads what he wrote: the region that took a write counts as its announcer. A write whose
+//! outcome nobody learns, because the connection broke or the caller hung up, may have been done.
+
+use std::sync::Arc;
+
+use http::{Method, StatusCode};
+
+use super::Sidecar;
+use crate::core::router::Matched;
+use crate::http::exchange::{Failure, Streamed};
+use crate::model::ids::{RecordId, RegionId, Version};
+
+/// A write under way. Dropped without an outcome, it may have been done.
+pub(crate) struct Write {
+    sidecar: Arc<Sidecar>,
+    records: Vec<RecordId>,
+    deletes: bool,
+    ended: bool,
+}
+
+impl Write {
+    /// A request with an unsafe method for a path that `matched` a route.
+    pub(crate) fn begin(sidecar: &Arc<Sidecar>, method: &Method, matched: &Matched<'_>) -> Self {
+        let records = records(sidecar, matched);
+        Self { sidecar: sidecar.clone(), records, deletes: *method == Method::DELETE, ended: false }
+    }
+
+    /// A region answered. 4xx refuses; any other status may mean that it was done, a 5xx too.
+    pub(crate) fn answered(mut self, head: &Streamed) {
+        self.ended = true;
+        if head.status.is_client_error() {
+            return;
+        }
+        let stated = |place: usize| {
+            let all = head.status.is_success() && head.versions.len() == self.records.len();
+            head.versions.get(place).copied().filter(|version| all && *version != Version::NONE)
+        };
+        for (place, id) in self.records.iter().enumerate() {
+            note(&self.sidecar, *id, Some(head.region), stated(place), self.deletes);
+        }
+    }
+
+    /// No region answered.
+    pub(crate) fn failed(mut self, failure: &Failure) {
+        // The request never left.
+        self.ended = matches!(failure, Failure::Connect | Failure::Saturated);
+    }
+}
+
+impl Drop for Write {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.records.iter().for_each(|id| note(&self.sidecar, *id, None, None, self.deletes));
+        }
+    }
+}
+
+/// A successful write names another path that it changed (`Location`, `Content-Location`).
+pub(crate) fn touched(sidecar: &Arc<Sidecar>, target: &str, region: RegionId, outcome: Option<StatusCode>) {
+    let path = target.split('?').next().unwrap_or(target);
+    let Some(matched) = sidecar.router.find(path) else { return };
+    let by = outcome.map(|_| region);
+    records(sidecar, &matched).into_iter().for_each(|id| note(sidecar, id, by, None, false));
+}
+
+fn note(sidecar: &Arc<Sidecar>, id: RecordId, by: Option<RegionId>, version: Option<Version>, deletes: bool) {
+    sidecar.carry_out(sidecar.freshness.wrote(id, by, version, deletes, sidecar.clock.now()));
+}
+
+fn records(sidecar: &Sidecar, matched: &Matched<'_>) -> Vec<RecordId> {
+    matched.records().filter_map(|(record_type, key)| sidecar.keyring.record(record_type, &key)).collect()
+}

@@ -1,0 +1,410 @@
+//! Owns one race: a fill's legs, one per region, under one deadline.
+//!
+//! Before it: a fill asks a [`Question`]. After it: the fill serves what [`Race::first`] gives, and keeps what
+//! [`Race::finish`] finds best (*serve the first good reply, keep the best one*). Invariants: no reply below its
+//! records' floors, as they are when it is judged, is served unlabelled; nothing outlives the deadline; no region is asked
+//! twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+
+use crate::core::limits;
+use crate::core::race::region::{Leg, Purpose, Regions};
+use crate::core::race::verdict::{Judged, Known, Label, Verdict, Winner};
+use crate::http::exchange::{Outgoing, Reply};
+use crate::model::ids::{RegionId, RegionSet};
+use crate::model::time::Moment;
+use crate::payload::digest;
+use crate::protocol::record::{Record, Snapshot};
+use crate::protocol::vote::{self, Rank, Votes};
+use crate::tasks::compute;
+
+use self::legs::Legs;
+use self::standard::Standard;
+
+mod legs;
+mod standard;
+
+/// What a race is run for.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// GET or HEAD, as every region gets it.
+    pub request: Arc<Outgoing>,
+    /// What replies are held against.
+    pub terms: Terms,
+    /// On whose behalf.
+    pub purpose: Purpose,
+}
+
+/// What replies are held against.
+#[derive(Clone, Debug)]
+pub enum Terms {
+    /// The path names records.
+    Routed {
+        /// Their live cells, in the order of the route.
+        records: Vec<Arc<Record>>,
+        /// What the validators in the request stand for; `None` when it carries none.
+        known: Option<Known>,
+        /// How far regions may lag behind each other: for so long it matters who took a write (R20).
+        worst_lag: Duration,
+    },
+    /// A shared HTTP cache's path: every status is passed on.
+    Unrouted,
+}
+
+/// What may be given to the waiting readers.
+#[derive(Clone, Debug)]
+pub enum First {
+    /// This may be served: good or absent at once, refused or labelled when there is nothing better.
+    Good(Winner),
+    /// Nothing may: see [`Tally::best_error`].
+    Nothing,
+}
+
+/// What a race came to, once every leg has ended.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// In the order in which they ended; empty when the background budget admitted none.
+    pub legs: Vec<Leg>,
+    /// The reply to keep, judged against the floors of now; what its verdict does not admit must not be stored.
+    pub best: Option<Winner>,
+    /// Without any `best`: the real error to pass on.
+    pub best_error: Option<Arc<Reply>>,
+    /// What the replies say together (R5, R6, R15).
+    pub votes: Votes,
+    /// Digests of the replies that state no version, by region.
+    pub digests: Vec<(RegionId, u128)>,
+}
+
+/// A race under way. Dropping it gives its legs up.
+pub struct Race {
+    regions: Arc<Regions>,
+    request: Arc<Outgoing>,
+    purpose: Purpose,
+    standard: Standard,
+    legs: Legs,
+    ended: Vec<Leg>,
+    /// Under way and waited for.
+    missing: RegionSet,
+    /// Under way to see whether they are well again.
+    probes: RegionSet,
+    reserve: Vec<RegionId>,
+    skipped: Vec<RegionId>,
+    deadline: Moment,
+    /// When the reserve is asked even though those asked may still answer.
+    hedge_at: Moment,
+    /// When outliers are asked even though those asked may still answer: they may be well again, unnoticed, while the
+    /// fit ones hang.
+    resort_at: Moment,
+    /// Until when missing legs are waited for, once something may be served for want of better.
+    late_at: Option<Moment>,
+    decided: Option<First>,
+}
+
+/// What to do next.
+enum Step {
+    Serve(Winner),
+    Nothing,
+    Ask(Vec<RegionId>),
+    Wait(Moment),
+}
+
+impl Race {
+    /// Sends the first legs.
+    pub fn start(regions: &Arc<Regions>, question: Question) -> Self {
+        let standard = Standard::of(question.terms, regions.clock.now());
+        Self::over(regions, question.request, question.purpose, standard)
+    }
+
+    fn over(regions: &Arc<Regions>, request: Arc<Outgoing>, purpose: Purpose, standard: Standard) -> Self {
+        let announcers = standard.announcers();
+        let plan = regions.plan(purpose, announcers);
+        let now = regions.clock.now();
+        let mut race = Self {
+            regions: regions.clone(),
+            request,
+            purpose,
+            standard,
+            legs: Legs::default(),
+            ended: Vec::new(),
+            missing: RegionSet::EMPTY,
+            probes: RegionSet::EMPTY,
+            reserve: plan.reserve,
+            skipped: plan.skipped,
+            deadline: now + regions.deadline(),
+            hedge_at: now,
+            resort_at: now + regions.deadline() / 2,
+            late_at: None,
+            decided: None,
+        };
+        race.ask(&plan.first);
+        for probe in plan.probes {
+            race.send(probe);
+            race.probes = race.probes.with(probe);
+        }
+        race
+    }
+
+    /// Resolves as soon as something may be served, or nothing can be any more. Cancelling it loses nothing.
+    pub async fn first(&mut self) -> First {
+        loop {
+            if let Some(decided) = &self.decided {
+                return decided.clone();
+            }
+            match self.step() {
+                Step::Serve(winner) => self.decided = Some(First::Good(winner)),
+                Step::Nothing => self.decided = Some(First::Nothing),
+                Step::Ask(regions) => self.ask(&regions),
+                // Every leg ends at the deadline by itself.
+                Step::Wait(until) if until == self.deadline => {
+                    let ended = self.legs.next().await;
+                    self.note(ended);
+                }
+                Step::Wait(until) => {
+                    let wait = until - self.regions.clock.now();
+                    // An elapsed wait is not an error: the next step looks at the time itself.
+                    if let Ok(ended) = tokio::time::timeout(wait, self.legs.next()).await {
+                        self.note(ended);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Resolves when every leg has ended, at the deadline at the latest. Losers are read to their end, so that their
+    /// connections stay usable and their answers count.
+    pub async fn finish(mut self) -> Tally {
+        let first = self.first().await;
+        while let Some(leg) = self.legs.next().await {
+            self.note(Some(leg));
+        }
+        if let First::Good(winner) = &first {
+            for leg in self.ended.iter().filter(|leg| leg.region != winner.reply.region) {
+                self.regions.metrics.loser(leg.region);
+            }
+        }
+        let digests = self.digests().await;
+        self.tally(digests)
+    }
+
+    /// The legs that have ended so far.
+    pub fn ended(&self) -> &[Leg] {
+        &self.ended
+    }
+
+    /// A reader came to wait for what began in the background: the regions that its budget kept back are asked now.
+    pub fn escalate(&mut self) {
+        if self.purpose == Purpose::Foreground || self.decided.is_some() {
+            return;
+        }
+        self.purpose = Purpose::Foreground;
+        let ended: RegionSet = self.ended.iter().map(|leg| leg.region).collect();
+        let asked = RegionSet(ended.0 | self.missing.0 | self.probes.0);
+        let unasked = |regions: Vec<RegionId>| -> Vec<RegionId> {
+            regions.into_iter().filter(|region| !asked.contains(*region)).collect()
+        };
+        let plan = self.regions.plan(self.purpose, self.standard.announcers());
+        (self.reserve, self.skipped) = (unasked(plan.reserve), unasked(plan.skipped));
+        let first = unasked(plan.first);
+        if !first.is_empty() {
+            self.ask(&first);
+        }
+        for probe in unasked(plan.probes) {
+            self.send(probe);
+            self.probes = self.probes.with(probe);
+        }
+    }
+
+    /// The one decision, taken anew after each leg and each wait.
+    fn step(&mut self) -> Step {
+        let now = self.regions.clock.now();
+        let floors = self.standard.floors();
+        let judged = self.judge(&floors);
+        let best = self.best(&judged, &floors);
+        if judged.iter().any(|(_, judged)| judged.rank == Rank::Now) || now >= self.deadline {
+            return best.map_or(Step::Nothing, Step::Serve);
+        }
+        if self.missing.is_empty() {
+            return self.step_when_all_ended(best);
+        }
+        if !self.reserve.is_empty() && now >= self.hedge_at {
+            return Step::Ask(self.regions.draw(&mut self.reserve));
+        }
+        if best.is_none() && !self.skipped.is_empty() && now >= self.resort_at {
+            return Step::Ask(self.regions.draw(&mut self.skipped));
+        }
+        let settles =
+            best.as_ref().is_some_and(|best| best.verdict != Verdict::Refused || self.is_refusal_confirmed());
+        // Who wrote it is likely to read it, and must not get what was there before (R20).
+        let waited_for = self.missing.0 | self.reserve.iter().copied().collect::<RegionSet>().0;
+        let is_taken = self.standard.writers().0 & waited_for != 0;
+        if settles && !is_taken && self.late_at.is_none() {
+            self.late_at = Some(now + self.regions.patience(self.missing));
+        }
+        let no_resort = best.is_some() || self.skipped.is_empty();
+        match (self.late_at, best) {
+            (Some(late), Some(best)) if now >= late => Step::Serve(best),
+            (late, _) => {
+                let hedge = if self.reserve.is_empty() { self.deadline } else { self.hedge_at };
+                let resort = if no_resort { self.deadline } else { self.resort_at };
+                Step::Wait(self.deadline.min(hedge).min(resort).min(late.unwrap_or(self.deadline)))
+            }
+        }
+    }
+
+    /// Nobody is waited for and nothing may be served at once: others are asked (outliers too, when the rest brought
+    /// nothing or is below the floor), or what there is has to do.
+    fn step_when_all_ended(&mut self, best: Option<Winner>) -> Step {
+        if !self.reserve.is_empty() && !self.is_refusal_confirmed() {
+            return Step::Ask(self.regions.draw(&mut self.reserve));
+        }
+        let answered = best.as_ref().is_some_and(|best| best.label.is_none());
+        if !answered && !self.skipped.is_empty() {
+            return Step::Ask(self.regions.draw(&mut self.skipped));
+        }
+        match best {
+            Some(best) => Step::Serve(best),
+            None if !self.probes.is_empty() => Step::Wait(self.deadline),
+            None => Step::Nothing,
+        }
+    }
+
+    /// Two regions refuse with the same status: asking on for a better answer is not worth more legs, nor a long wait.
+    fn is_refusal_confirmed(&self) -> bool {
+        let refusals = || self.ended.iter().filter(|leg| leg.verdict == Some(Verdict::Refused));
+        let status = |leg: &Leg| leg.outcome.as_ref().ok().map(|reply| reply.status);
+        let first = refusals().next().and_then(status);
+        first.is_some() && refusals().filter(|leg| status(leg) == first).count() >= 2
+    }
+
+    fn ask(&mut self, regions: &[RegionId]) {
+        for region in regions {
+            self.send(*region);
+            self.missing = self.missing.with(*region);
+        }
+        let asked = regions.iter().copied().collect();
+        self.hedge_at = self.regions.clock.now() + self.regions.patience(asked);
+        self.late_at = None;
+    }
+
+    fn send(&mut self, region: RegionId) {
+        let within = self.deadline - self.regions.clock.now();
+        self.legs.start(self.regions.leg(region, self.request.clone(), within, self.purpose));
+    }
+
+    /// Takes a leg's end in; `None` when none is under way any more.
+    fn note(&mut self, ended: Option<Leg>) {
+        let Some(mut leg) = ended else {
+            (self.missing, self.probes) = (RegionSet::EMPTY, RegionSet::EMPTY);
+            return;
+        };
+        let floors = self.standard.floors();
+        leg.verdict =
+            leg.outcome.as_ref().ok().map(|reply| verdict::judge(reply, self.standard.scales(&floors)).verdict);
+        self.regions.metrics.leg(leg.region, leg.word(), leg.took);
+        self.missing = self.missing.without(leg.region);
+        self.probes = self.probes.without(leg.region);
+        self.ended.push(leg);
+    }
+
+    fn replies(&self) -> impl Iterator<Item = &Arc<Reply>> + Clone {
+        self.ended.iter().filter_map(|leg| leg.outcome.as_ref().ok())
+    }
+
+    fn judge(&self, floors: &[Snapshot]) -> Vec<(&Arc<Reply>, Judged)> {
+        let scales = self.standard.scales(floors);
+        self.replies().map(|reply| (reply, verdict::judge(reply, scales))).collect()
+    }
+
+    /// The best that may be served at all: a good one or an absence, else a refusal that two regions share, else one too
+    /// old, labelled, else what one region refuses.
+    fn best(&self, judged: &[(&Arc<Reply>, Judged)], floors: &[Snapshot]) -> Option<Winner> {
+        let first = |wanted| judged.iter().position(|(_, judged)| judged.verdict == wanted);
+        let place = match &self.standard {
+            Standard::Unrouted => first(Verdict::Good),
+            Standard::Routed { known, .. } => {
+                let (places, ballots) = verdict::ballots(judged.iter().map(|(reply, _)| *reply), known.as_ref());
+                let best = vote::best(&ballots, floors).map(|place| places[place]);
+                let usable = best.filter(|place| judged[*place].1.rank > Rank::Below);
+                // One region that refuses does not make a failure of what the others can still tell, labelled.
+                let refused = first(Verdict::Refused);
+                let confirmed = refused.filter(|_| self.is_refusal_confirmed());
+                usable.or(confirmed).or(best).or(refused)
+            }
+        };
+        let (reply, judged) = judged[place?];
+        let label = (judged.verdict == Verdict::TooOld).then_some(Label::BelowFloor);
+        let known = self.standard.known();
+        let versions = verdict::ballot(reply, known).map(|ballot| ballot.versions.to_vec()).unwrap_or_default();
+        Some(Winner { reply: reply.clone(), verdict: judged.verdict, label, rank: judged.rank, versions })
+    }
+
+    fn tally(self, digests: Vec<(RegionId, u128)>) -> Tally {
+        let floors = self.standard.floors();
+        let best = self.best(&self.judge(&floors), &floors);
+        let votes = match &self.standard {
+            Standard::Unrouted => Votes::default(),
+            Standard::Routed { known, .. } => {
+                let replies: Vec<_> = self.replies().collect();
+                let (places, ballots) = verdict::ballots(replies.iter().copied(), known.as_ref());
+                let digest = |ballot: usize| match replies[places[ballot]] {
+                    reply if reply.status == http::StatusCode::NOT_MODIFIED => known.as_ref()?.digest,
+                    reply => digests.iter().find(|(region, _)| *region == reply.region).map(|(_, digest)| *digest),
+                };
+                vote::count(&ballots, &floors, self.regions.count(), digest)
+            }
+        };
+        let best_error = if best.is_none() { verdict::best_error(self.replies()) } else { None };
+        Tally { best, best_error, votes, digests, legs: self.ended }
+    }
+
+    /// Digests of what the replies show that state no version of some record: what stands for it in a vote. None of a
+    /// HEAD, which shows no content.
+    async fn digests(&mut self) -> Vec<(RegionId, u128)> {
+        let Standard::Routed { .. } = &self.standard else { return Vec::new() };
+        let records = self.standard.floors().len();
+        let mut digests = Vec::new();
+        for reply in self.replies().filter(|reply| reply.status.is_success() && self.request.method != Method::HEAD) {
+            let versioned = verdict::ballot(reply, None).is_some_and(|ballot| ballot.is_versioned(records));
+            if !versioned && let Some(digest) = digest_of(reply).await {
+                digests.push((reply.region, digest));
+            }
+        }
+        digests
+    }
+}
+
+/// A large body takes milliseconds, which nobody else should wait for.
+async fn digest_of(reply: &Arc<Reply>) -> Option<u128> {
+    if reply.body.len() <= limits::INLINE_DIGEST_BYTES {
+        return Some(digest::digest(&reply.body, &reply.headers));
+    }
+    let reply = reply.clone();
+    compute(move || digest::digest(&reply.body, &reply.headers)).await
+}
+
+impl Tally {
+    /// The regions that were asked.
+    pub fn asked(&self) -> RegionSet {
+        self.legs.iter().map(|leg| leg.region).collect()
+    }
+
+    /// How long the slowest leg took.
+    pub fn took(&self) -> Duration {
+        self.legs.iter().map(|leg| leg.took).max().unwrap_or_default()
+    }
+}
+
+pub mod budget;
+pub mod drained;
+pub mod health;
+pub mod pass;
+pub mod plan;
+pub mod region;
+#[cfg(test)]
+mod scripted;
+#[cfg(test)]
+mod tests;
+pub mod verdict;

@@ -1,0 +1,172 @@
+//! Owns how many legs may be sent beyond the first: a region's tokens for extra legs, and its share of background work.
+//!
+//! Before it: [`super::region`] asks before each leg and reports how it ended. After it: nothing. Invariant: pure, with
+//! the time handed in; neither budget ever keeps a race's first leg back.
+
+use crate::core::limits::{
+    AUDIT_SHARE, BACKGROUND_LEGS_PER_SECOND, BACKGROUND_SHARE, TOKENS_PER_REGION, TOKENS_PER_SECOND,
+};
+use crate::model::time::Moment;
+
+/// How a leg ended, as far as the region earns from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It answered: a representation, an absence, a 304.
+    Answered,
+    /// It answered that it will not: 3xx, 4xx other than 404 and 410, 429.
+    Refused,
+    /// 5xx, or no complete reply.
+    Failed,
+}
+
+/// What extra legs to one region spend, and its replies earn: one that answers always earns more than it spends, one
+/// that refuses or fails earns less, so that asking it is worth less and less. A trickle lets it come back.
+#[derive(Clone, Copy, Debug)]
+pub struct Tokens {
+    left: f64,
+    at: Moment,
+}
+
+impl Tokens {
+    /// A full bucket.
+    pub const fn new(now: Moment) -> Self {
+        Self { left: TOKENS_PER_REGION, at: now }
+    }
+
+    /// A leg ended.
+    pub fn earn(&mut self, ending: Ending) {
+        let earned = match ending {
+            Ending::Answered => 1.25,
+            Ending::Refused => 0.5,
+            Ending::Failed => 0.1,
+        };
+        self.left = (self.left + earned).min(TOKENS_PER_REGION);
+    }
+
+    /// Takes one for an extra leg, if there is one.
+    pub fn spend(&mut self, now: Moment) -> bool {
+        let trickle = now.since(self.at).as_secs_f64() * TOKENS_PER_SECOND;
+        self.left = (self.left + trickle).min(TOKENS_PER_REGION);
+        self.at = now;
+        let enough = self.left >= 1.0;
+        if enough {
+            self.left -= 1.0;
+        }
+        enough
+    }
+}
+
+/// A region's legs in the current and the previous second, foreground and background.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Background {
+    second: u64,
+    foreground: u32,
+    foreground_before: u32,
+    background: u32,
+}
+
+impl Background {
+    /// A foreground leg was sent.
+    pub fn foreground(&mut self, now: Moment) {
+        self.turn(now);
+        self.foreground = self.foreground.saturating_add(1);
+    }
+
+    /// Whether a background leg may be sent now: the larger of a fifth of the foreground's (in this second or the one
+    /// before, whichever had more) and twenty a second.
+    pub fn admit(&mut self, now: Moment) -> bool {
+        self.turn(now);
+        let admitted = f64::from(self.background) < self.allowed();
+        if admitted {
+            self.background += 1;
+        }
+        admitted
+    }
+
+    /// How many legs an audit may send now: what is left of its share, so that what readers will want comes first.
+    pub fn left_for_audits(&mut self, now: Moment) -> usize {
+        self.turn(now);
+        (self.allowed() * AUDIT_SHARE - f64::from(self.background)).max(0.0) as usize
+    }
+
+    fn allowed(&self) -> f64 {
+        let share = f64::from(self.foreground.max(self.foreground_before)) * BACKGROUND_SHARE;
+        share.max(f64::from(BACKGROUND_LEGS_PER_SECOND))
+    }
+
+    fn turn(&mut self, now: Moment) {
+        let second = now.since(Moment::ZERO).as_secs();
+        if second != self.second {
+            let adjacent = second == self.second + 1;
+            self.foreground_before = if adjacent { self.foreground } else { 0 };
+            (self.second, self.foreground, self.background) = (second, 0, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const START: Moment = Moment::from_nanos(1_000_000_000_000);
+
+    #[test]
+    fn a_region_that_answers_never_runs_out_and_one_that_fails_does() {
+        let mut good = Tokens::new(START);
+        let mut failing = Tokens::new(START);
+        let mut refusing = Tokens::new(START);
+        let mut sent = [0; 3];
+        for _ in 0..5000 {
+            for (place, (tokens, ending)) in
+                [(&mut good, Ending::Answered), (&mut failing, Ending::Failed), (&mut refusing, Ending::Refused)]
+                    .into_iter()
+                    .enumerate()
+            {
+                if tokens.spend(START) {
+                    sent[place] += 1;
+                    tokens.earn(ending);
+                }
+            }
+        }
+        assert_eq!(sent[0], 5000);
+        assert!(sent[1] < 700, "{sent:?}");
+        assert!(sent[1] < sent[2] && sent[2] < 1200, "{sent:?}");
+    }
+
+    #[test]
+    fn a_spent_region_is_asked_again_after_a_while() {
+        let mut tokens = Tokens::new(START);
+        while tokens.spend(START) {}
+        assert!(!tokens.spend(START + Duration::from_millis(200)));
+        assert!(tokens.spend(START + Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn background_work_gets_twenty_legs_a_second_or_a_fifth_of_the_foreground() {
+        let mut budget = Background::default();
+        let admitted = |budget: &mut Background, now| (0..1000).filter(|_| budget.admit(now)).count();
+        assert_eq!(admitted(&mut budget, START), 20);
+        for _ in 0..500 {
+            budget.foreground(START);
+        }
+        assert_eq!(admitted(&mut budget, START), 80, "a hundred in all");
+        assert_eq!(admitted(&mut budget, START + Duration::from_secs(1)), 100, "by the second before");
+        assert_eq!(admitted(&mut budget, START + Duration::from_secs(5)), 20);
+    }
+    /// R17.
+    #[test]
+    fn audits_leave_half_of_the_background_to_what_readers_will_want() {
+        let mut budget = Background::default();
+        assert_eq!(budget.left_for_audits(START), 10);
+        (0..8).for_each(|_| assert!(budget.admit(START)));
+        assert_eq!(budget.left_for_audits(START), 2);
+        (0..12).for_each(|_| assert!(budget.admit(START), "rechecks may use all of it"));
+        assert_eq!(budget.left_for_audits(START), 0);
+        for _ in 0..500 {
+            budget.foreground(START);
+        }
+        assert_eq!(budget.left_for_audits(START), 30, "half of a hundred, less what was used");
+    }
+}

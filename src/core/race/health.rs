@@ -1,0 +1,246 @@
+//! Owns what is known of a region's health: how fast it answers, whether it is an outlier, whether it asked to wait.
+//!
+//! Before it: [`super::region`] notes how each leg ended. After it: a race's plan skips outliers and regions that asked
+//! to be left alone, and waits by the p95. Invariant: pure, with the time handed in; an outlier is always probed again.
+
+use std::time::Duration;
+
+use crate::core::limits::{
+    HEDGE_WAIT, LATE_LEG_WAIT, LATENCIES, OUTLIER_FAILURES, OUTLIER_SHARE, OUTLIER_WINDOW, PROBE_WAIT, RETRY_AFTER,
+};
+use crate::model::time::Moment;
+
+/// What a timer may be off by: a leg that ends right at the p95 is not late.
+const TIMER: Duration = Duration::from_millis(1);
+
+/// Whether a region should be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fitness {
+    /// Yes.
+    Fit,
+    /// It fails too often; `probe` when it is time to see whether it still does.
+    Outlier {
+        /// One leg may be sent now, and is not waited for.
+        probe: bool,
+    },
+    /// It sent Retry-After.
+    HeldOff {
+        /// When it may be asked again.
+        until: Moment,
+    },
+}
+
+/// One region's health.
+#[derive(Debug)]
+pub struct Health {
+    latencies: Latencies,
+    failures_in_a_row: u32,
+    window: Window,
+    outlier: Option<Outlier>,
+    held_off_until: Moment,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Outlier {
+    probe_at: Moment,
+    wait: Duration,
+}
+
+/// Legs ended since `since`, and those that failed.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    since: Moment,
+    ended: u32,
+    failed: u32,
+}
+
+impl Health {
+    /// Nothing known: fit.
+    pub fn new(now: Moment) -> Self {
+        Self {
+            latencies: Latencies::default(),
+            failures_in_a_row: 0,
+            window: Window { since: now, ended: 0, failed: 0 },
+            outlier: None,
+            held_off_until: Moment::ZERO,
+        }
+    }
+
+    /// A leg brought a complete reply that is no 5xx; a probe's success ends an outlier's time.
+    pub fn succeeded(&mut self, took: Duration, now: Moment) {
+        self.latencies.note(took);
+        self.failures_in_a_row = 0;
+        if self.outlier.take().is_some() {
+            self.window = Window { since: now, ended: 0, failed: 0 };
+        }
+        self.turn(now).ended += 1;
+    }
+
+    /// A leg brought a 5xx or nothing complete.
+    pub fn failed(&mut self, now: Moment) {
+        self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
+        let window = self.turn(now);
+        window.ended += 1;
+        window.failed += 1;
+        let share = f64::from(window.failed) / f64::from(window.ended);
+        let often = window.ended >= OUTLIER_WINDOW.1 && share > OUTLIER_SHARE;
+        if self.outlier.is_none() && (often || self.failures_in_a_row >= OUTLIER_FAILURES) {
+            self.outlier = Some(Outlier { probe_at: now + PROBE_WAIT.0, wait: PROBE_WAIT.0 });
+        }
+    }
+
+    /// It asked to be left alone for `wait`.
+    pub fn hold_off(&mut self, wait: Duration, now: Moment) {
+        self.held_off_until = self.held_off_until.max(now + wait.min(RETRY_AFTER));
+    }
+
+    /// Whether it should be asked now.
+    pub fn fitness(&self, now: Moment) -> Fitness {
+        match self.outlier {
+            _ if now < self.held_off_until => Fitness::HeldOff { until: self.held_off_until },
+            Some(outlier) => Fitness::Outlier { probe: now >= outlier.probe_at },
+            None => Fitness::Fit,
+        }
+    }
+
+    /// A probe is being sent: the next is due twice as long after it, five seconds at most.
+    pub fn probing(&mut self, now: Moment) {
+        if let Some(outlier) = &mut self.outlier {
+            outlier.wait = (outlier.wait * 2).min(PROBE_WAIT.1);
+            outlier.probe_at = now + outlier.wait;
+        }
+    }
+
+    /// The p50 of its latest replies; `None` before the first.
+    pub fn p50(&self) -> Option<Duration> {
+        self.latencies.quantile(50)
+    }
+
+    /// The p95 of its latest replies; `None` before the first.
+    pub fn p95(&self) -> Option<Duration> {
+        self.latencies.quantile(95)
+    }
+
+    /// How long it is worth waiting for: its p95, capped, and the timer's own granularity.
+    pub fn patience(&self) -> Duration {
+        self.p95().unwrap_or(HEDGE_WAIT).min(LATE_LEG_WAIT) + TIMER
+    }
+
+    /// An estimate of its latency for choosing the fastest.
+    pub fn typical(&self) -> Duration {
+        self.latencies.smoothed
+    }
+
+    fn turn(&mut self, now: Moment) -> &mut Window {
+        if now.since(self.window.since) >= OUTLIER_WINDOW.0 {
+            self.window = Window { since: now, ended: 0, failed: 0 };
+        }
+        &mut self.window
+    }
+}
+
+/// The latest latencies, and a smoothed one.
+#[derive(Debug, Default)]
+struct Latencies {
+    latest: Vec<Duration>,
+    /// The same in order: every race asks for a quantile.
+    sorted: Vec<Duration>,
+    next: usize,
+    smoothed: Duration,
+}
+
+impl Latencies {
+    fn note(&mut self, took: Duration) {
+        self.smoothed = if self.latest.is_empty() { took } else { (self.smoothed * 7 + took) / 8 };
+        if self.latest.len() < LATENCIES {
+            self.latest.push(took);
+        } else {
+            let gone = std::mem::replace(&mut self.latest[self.next], took);
+            self.next = (self.next + 1) % LATENCIES;
+            let place = self.sorted.partition_point(|latency| *latency < gone);
+            self.sorted.remove(place);
+        }
+        let place = self.sorted.partition_point(|latency| *latency < took);
+        self.sorted.insert(place, took);
+    }
+
+    fn quantile(&self, percent: usize) -> Option<Duration> {
+        let place = self.sorted.len() * percent / 100;
+        self.sorted.get(place.min(self.sorted.len().checked_sub(1)?)).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Moment = Moment::from_nanos(1_000_000_000_000);
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn five_failures_in_a_row_make_an_outlier_that_is_probed_ever_more_rarely_and_comes_back_by_one_success() {
+        let mut health = Health::new(START);
+        (0..4).for_each(|_| health.failed(START));
+        assert_eq!(health.fitness(START), Fitness::Fit);
+        health.failed(START);
+        assert_eq!(health.fitness(START), Fitness::Outlier { probe: false });
+        let due = START + PROBE_WAIT.0;
+        assert_eq!(health.fitness(due), Fitness::Outlier { probe: true });
+        health.probing(due);
+        assert_eq!(health.fitness(due), Fitness::Outlier { probe: false }, "one probe at a time");
+        health.failed(due);
+        assert_eq!(health.fitness(due + PROBE_WAIT.0), Fitness::Outlier { probe: false });
+        assert_eq!(health.fitness(due + PROBE_WAIT.0 * 2), Fitness::Outlier { probe: true });
+        health.succeeded(20 * MS, due);
+        assert_eq!(health.fitness(due), Fitness::Fit);
+    }
+
+    #[test]
+    fn failing_most_of_the_time_makes_an_outlier_even_when_some_legs_succeed() {
+        let mut health = Health::new(START);
+        for leg in 0..20 {
+            if leg % 3 == 0 { health.succeeded(MS, START) } else { health.failed(START) }
+        }
+        assert!(matches!(health.fitness(START), Fitness::Outlier { .. }));
+        let mut seldom = Health::new(START);
+        for leg in 0..100 {
+            if leg % 3 == 0 { seldom.failed(START) } else { seldom.succeeded(MS, START) }
+        }
+        assert_eq!(seldom.fitness(START), Fitness::Fit);
+    }
+
+    #[test]
+    fn retry_after_is_obeyed_up_to_its_cap() {
+        let mut health = Health::new(START);
+        health.hold_off(Duration::from_secs(3600), START);
+        assert_eq!(health.fitness(START), Fitness::HeldOff { until: START + RETRY_AFTER });
+        assert_eq!(health.fitness(START + RETRY_AFTER), Fitness::Fit);
+    }
+
+    #[test]
+    fn quantiles_of_the_sorted_ring_are_those_that_sorting_gives() {
+        let mut luck = fastrand::Rng::with_seed(7);
+        let (mut latencies, mut all) = (Latencies::default(), Vec::new());
+        for _ in 0..4 * LATENCIES {
+            // Few values, so that many are equal.
+            all.push(luck.u32(0..40) * MS);
+            latencies.note(all[all.len() - 1]);
+            let mut latest = all[all.len().saturating_sub(LATENCIES)..].to_vec();
+            latest.sort_unstable();
+            for percent in [0, 5, 50, 95, 100] {
+                let place = (latest.len() * percent / 100).min(latest.len() - 1);
+                assert_eq!(latencies.quantile(percent), Some(latest[place]), "{percent} % of {}", all.len());
+            }
+        }
+    }
+
+    #[test]
+    fn quantiles_are_over_the_latest_replies() {
+        let mut health = Health::new(START);
+        assert_eq!((health.p95(), health.patience()), (None, HEDGE_WAIT + TIMER));
+        (1..=100).for_each(|n| health.succeeded(n * MS, START));
+        assert_eq!((health.p50(), health.p95()), (Some(51 * MS), Some(96 * MS)));
+        (0..LATENCIES).for_each(|_| health.succeeded(7 * MS, START));
+        assert_eq!(health.p95(), Some(7 * MS));
+    }
+}

@@ -1,0 +1,47 @@
+//! Owns the legs of one race that are under way: they run inside whoever waits for them.
+//!
+//! Before it: [`super::Race`] sends a leg. After it: the race takes its end in. Invariant: a leg makes progress only while
+//! [`Legs::next`] is waited for, and none outlives the race.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+use crate::core::race::region::Leg;
+
+/// Legs under way. No task each: a leg mostly waits for a socket, and a task would only hand its reply on to the one that
+/// waits for it, which is a wake-up more on the way of every miss.
+#[derive(Default)]
+pub(crate) struct Legs {
+    under_way: FuturesUnordered<BoxFuture<'static, Option<Leg>>>,
+}
+
+impl Legs {
+    /// Adds one; it begins with the next wait.
+    pub(crate) fn start(&mut self, leg: impl Future<Output = Leg> + Send + 'static) {
+        let unwinding = async move {
+            let mut leg = pin!(leg);
+            // What a leg that panics leaves behind are its region's counters, each of them changed whole.
+            poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| leg.as_mut().poll(cx))) {
+                Ok(polled) => polled.map(Some),
+                Err(_) => Poll::Ready(None),
+            })
+            .await
+        };
+        self.under_way.push(unwinding.boxed());
+    }
+
+    /// The next that ends; `None` when none is left. A leg that panicked is skipped: it has no result.
+    pub(crate) async fn next(&mut self) -> Option<Leg> {
+        loop {
+            match self.under_way.next().await? {
+                Some(leg) => return Some(leg),
+                None => tracing::error!("a leg ended without a result: it panicked"),
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Owns passing one request through to one region, its reply streamed: unsafe methods, Range, replies too large to store.
+//!
+//! Before it: [`crate::core::lookup`] decided that this request is not raced. After it: [`crate::core::answer`] streams the body on.
+//! Invariant: an unsafe request is sent to one region, once; a safe one may be tried at the next region while no head has
+//! arrived, and one region's reply is passed on.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use futures_util::stream::StreamExt;
+
+use super::region::{Purpose, Regions};
+use super::verdict::is_worthless;
+use crate::http::exchange::{Failure, Outgoing, Streamed};
+use crate::model::ids::{RegionId, RegionSet};
+use crate::model::time::Moment;
+use crate::tasks::Legs;
+
+/// One region's head, or why there is none.
+type Head = (RegionId, Result<Streamed, Failure>);
+
+impl Regions {
+    /// Passes `request` to the healthiest region outside `avoid` (inside it, when there is no other). A safe request goes
+    /// to the next one when a region fails, or is slower than its p95; the first head that is no 5xx or 429 wins, else
+    /// the first of those is passed on.
+    ///
+    /// # Errors
+    /// The last region's failure when no head arrived by the race's deadline. For an unsafe request the region may have
+    /// acted on it all the same, unless the failure is [`Failure::Connect`], [`Failure::Saturated`] or [`Failure::Drained`].
+    pub async fn pass(self: &Arc<Self>, request: Outgoing, avoid: RegionSet) -> Result<Streamed, Failure> {
+        let deadline = self.clock.now() + self.deadline();
+        let mut line: VecDeque<RegionId> = self.line_up(avoid).into();
+        if !request.method.is_safe() {
+            line.truncate(1);
+        }
+        if line.is_empty() {
+            return Err(Failure::Drained);
+        }
+        let request = Arc::new(request);
+        let mut heads = Legs::new();
+        let mut flying = 0;
+        let mut failure = Failure::Deadline { within: self.deadline(), head: false };
+        let mut error = None;
+        let mut next = line.pop_front();
+        loop {
+            let mut until = deadline;
+            if let Some(region) = next.take() {
+                heads.start(self.head(region, request.clone(), deadline));
+                flying += 1;
+                if !line.is_empty() {
+                    until = self.clock.now() + self.patience(RegionSet::EMPTY.with(region));
+                }
+            }
+            let wait = until.min(deadline) - self.clock.now();
+            match tokio::time::timeout(wait, heads.next()).await {
+                Ok(Some((_, Ok(head)))) if !is_worthless(head.status) || !request.method.is_safe() => {
+                    return Ok(head);
+                }
+                Ok(Some((_, ended))) => {
+                    flying -= 1;
+                    match ended {
+                        Ok(head) => error = error.or(Some(head)),
+                        Err(reason) => failure = reason,
+                    }
+                    next = line.pop_front();
+                }
+                Ok(None) => flying = 0,
+                Err(_) => next = line.pop_front_if(|region| self.spend_token(*region)),
+            }
+            let over = self.clock.now() >= deadline;
+            if over || (flying == 0 && next.is_none()) {
+                return error.ok_or(failure);
+            }
+        }
+    }
+
+    /// One region's head; its permit stays with the body until that has ended or is dropped.
+    fn head(
+        self: &Arc<Self>,
+        region: RegionId,
+        request: Arc<Outgoing>,
+        deadline: Moment,
+    ) -> impl Future<Output = Head> + Send + use<> {
+        let regions = self.clone();
+        async move {
+            let started = regions.clock.now();
+            let permit = match regions.admit(region, Purpose::Foreground, started) {
+                Ok(permit) => permit,
+                Err(saturated) => return (region, Err(saturated)),
+            };
+            let within = deadline - started;
+            let opened = tokio::time::timeout(within, regions.origin.open(region, request, within)).await;
+            let opened = opened.unwrap_or(Err(Failure::Deadline { within, head: false }));
+            let took = regions.clock.now() - started;
+            let word = match &opened {
+                Ok(head) => {
+                    regions.note_reply(region, head.status, &head.headers, took);
+                    "passed"
+                }
+                Err(failure) => {
+                    regions.note_failure(region, failure);
+                    failure.word()
+                }
+            };
+            regions.metrics.leg(region, word, took);
+            let held = opened.map(|head| {
+                let body = head.body.map(move |chunk| {
+                    let _held = &permit;
+                    chunk
+                });
+                Streamed { body: body.boxed(), ..head }
+            });
+            (region, held)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+
+    use super::*;
+    use crate::config::RaceMode;
+    use crate::core::race::scripted::{Act, DEADLINE, body, get, ms, regions, status};
+
+    const A: RegionId = RegionId(0);
+    const B: RegionId = RegionId(1);
+    const C: RegionId = RegionId(2);
+
+    fn post() -> Outgoing {
+        Outgoing { method: Method::POST, ..get() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unsafe_request_goes_to_one_region_once_and_its_status_is_passed_on() {
+        for act in [body("x"), status(500), Act::Fail(Failure::Truncated), Act::Hang] {
+            let (script, regions) = regions(RaceMode::All, 8, [(5, act.clone()), (5, body("x")), (5, body("x"))]);
+            let passed = regions.pass(post(), RegionSet::EMPTY).await;
+            assert_eq!(*script.asked.lock().unwrap(), [A]);
+            match act {
+                Act::Say { status, .. } => assert_eq!(passed.map(|head| head.status.as_u16()).ok(), Some(status)),
+                Act::Fail(failure) => assert_eq!(passed.err(), Some(failure)),
+                Act::Hang => assert_eq!(passed.err(), Some(Failure::Deadline { within: DEADLINE, head: false })),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_safe_request_goes_on_to_the_next_region_when_one_fails_or_is_late() {
+        for act in [status(503), Act::Fail(Failure::Connect), Act::Hang] {
+            let (_, regions) = regions(RaceMode::All, 8, [(5, act), (5, body("x")), (5, body("x"))]);
+            let start = regions.clock.now();
+            let head = regions.pass(get(), RegionSet::EMPTY).await.ok().unwrap();
+            assert_eq!(head.region, B);
+            assert!(regions.clock.now() - start < ms(300));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_every_region_fails_a_real_error_is_passed_on_before_a_failure() {
+        let acts = [(5, Act::Fail(Failure::Connect)), (5, status(503)), (5, Act::Fail(Failure::Garbage))];
+        let (script, regions) = regions(RaceMode::All, 8, acts);
+        assert_eq!(regions.pass(get(), RegionSet::EMPTY).await.ok().unwrap().status, 503);
+        script.acts.lock().unwrap()[1].1 = Act::Fail(Failure::Connect);
+        assert!(regions.pass(get(), RegionSet::EMPTY).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_region_to_avoid_comes_last_and_an_outlier_after_the_fit() {
+        let acts = [(5, body("x")), (5, Act::Fail(Failure::Connect)), (9, body("x"))];
+        let (_, regions) = regions(RaceMode::All, 8, acts);
+        for _ in 0..5 {
+            let _ = regions.pass(post(), RegionSet::EMPTY.with(A).with(C)).await;
+        }
+        assert_eq!(regions.line_up(RegionSet::EMPTY).last(), Some(&B));
+        assert_eq!(regions.pass(post(), RegionSet::EMPTY.with(A)).await.ok().unwrap().region, C);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_permit_is_held_until_the_body_has_gone() {
+        let (_, regions) = regions(RaceMode::All, 1, [(5, body("x")), (5, body("x")), (5, body("x"))]);
+        let head = regions.pass(post(), RegionSet::EMPTY).await.ok().unwrap();
+        assert_eq!(regions.status()[head.region.index()].in_flight, 1);
+        let again = regions.head(head.region, Arc::new(post()), regions.clock.now() + ms(10)).await;
+        assert_eq!(again.1.err(), Some(Failure::Saturated));
+        let region = head.region;
+        drop(head);
+        assert_eq!(regions.status()[region.index()].in_flight, 0);
+    }
+}

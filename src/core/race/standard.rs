@@ -1,0 +1,65 @@
+//! Owns what a race's replies are held against: floors, read anew each time, and what its validators stand for.
+//!
+//! Before it: a question's [`Terms`]. After it: [`super::Race`] judges by it. Invariant: floors and generations are those of
+//! now, announcers those of when the race began (R4).
+
+use std::sync::Arc;
+
+use super::Terms;
+use crate::core::race::verdict::{Known, Scales};
+use crate::model::ids::RegionSet;
+use crate::model::time::Moment;
+use crate::protocol::record::{Record, Snapshot};
+
+/// The floors to judge by, read anew each time.
+pub(crate) enum Standard {
+    Routed { floors: Box<dyn Fn() -> Vec<Snapshot> + Send + Sync>, known: Option<Known> },
+    Unrouted,
+}
+
+impl Standard {
+    pub(crate) fn of(terms: Terms, now: Moment) -> Self {
+        match terms {
+            Terms::Routed { records, known, worst_lag } => {
+                let begun = |record: &Arc<Record>| record.snapshot().as_of(now, worst_lag);
+                let begun: Vec<Snapshot> = records.iter().map(begun).collect();
+                let seen = move |(record, begun): (&Arc<Record>, &Snapshot)| record.snapshot().announced_by(begun);
+                let floors = move || records.iter().zip(&begun).map(seen).collect();
+                Self::Routed { floors: Box::new(floors), known }
+            }
+            Terms::Unrouted => Self::Unrouted,
+        }
+    }
+
+    pub(crate) fn floors(&self) -> Vec<Snapshot> {
+        match self {
+            Self::Routed { floors, .. } => floors(),
+            Self::Unrouted => Vec::new(),
+        }
+    }
+
+    pub(crate) fn known(&self) -> Option<&Known> {
+        match self {
+            Self::Routed { known, .. } => known.as_ref(),
+            Self::Unrouted => None,
+        }
+    }
+
+    pub(crate) fn scales<'a>(&'a self, floors: &'a [Snapshot]) -> Scales<'a> {
+        match self {
+            Self::Routed { known, .. } => Scales::Routed { records: floors, known: known.as_ref() },
+            Self::Unrouted => Scales::Unrouted,
+        }
+    }
+
+    /// Who took the writes of these records that passed through this sidecar and count (R20).
+    pub(crate) fn writers(&self) -> RegionSet {
+        self.floors().into_iter().filter_map(|floor| floor.written).map(|written| written.by).collect()
+    }
+
+    /// The regions that announced all of the records' newest changes.
+    pub(crate) fn announcers(&self) -> RegionSet {
+        let markers = self.floors().into_iter().filter_map(|floor| floor.marker);
+        markers.map(|marker| marker.regions.0).reduce(|all, one| all & one).map_or(RegionSet::EMPTY, RegionSet)
+    }
+}

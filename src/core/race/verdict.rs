@@ -1,0 +1,267 @@
+//! Owns what a reply is worth: good, absent, refused, too old, worthless (DESIGN.md section 5).
+//!
+//! Before it: [`crate::http::client::attempt`] made sure that the reply is complete. After it: [`crate::core::race`] serves, waits or asks
+//! on. Invariant: pure; the floor is the records' at judging time, never the one when the race began.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode, header};
+
+use crate::cache::rfc9111::freshness::stated_age;
+use crate::http::exchange::Reply;
+use crate::model::ids::Version;
+use crate::model::time::Moment;
+use crate::protocol::record::Snapshot;
+use crate::protocol::switch::{Rule, is_on};
+use crate::protocol::vote::{self, Ballot, Rank, Said};
+
+/// What a reply is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// A complete 200-class reply, or a 304 for what we know, at or above the floor.
+    Good,
+    /// 404 or 410, not below the floor (R6).
+    Absent,
+    /// 3xx and other 4xx: beats failures, loses to a good reply, is not stored on a route.
+    Refused,
+    /// Below the floor, or from before the newest announcement.
+    TooOld,
+    /// 5xx, 429, or what was not asked for (a part, a 304 without validators).
+    Worthless,
+}
+
+impl Verdict {
+    /// A stable word for metrics and `Cache-Status`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Absent => "absent",
+            Self::Refused => "refused",
+            Self::TooOld => "too-old",
+            Self::Worthless => "worthless",
+        }
+    }
+}
+
+/// What the validators that a race sends stand for (R7).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// The stored versions, in the order of the route's records; empty when none were stated.
+    pub versions: Vec<Version>,
+    /// Digest of the stored decoded content.
+    pub digest: Option<u128>,
+}
+
+/// What a race's replies are held against.
+#[derive(Clone, Copy, Debug)]
+pub enum Scales<'a> {
+    /// A routed path: its records now, and what our validators stand for.
+    Routed {
+        /// In the route's order.
+        records: &'a [Snapshot],
+        /// `None` when no validators were sent.
+        known: Option<&'a Known>,
+    },
+    /// Every status is passed on; only 5xx and 429 lose to a better one.
+    Unrouted,
+}
+
+/// A verdict, and whether it may be served at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// What the reply is worth.
+    pub verdict: Verdict,
+    /// When it may be served, for good, absent and too old; `Waits` for a refusal; `Below` for the worthless.
+    pub rank: Rank,
+}
+
+/// What may be given to the caller.
+#[derive(Clone, Debug)]
+pub struct Winner {
+    /// The reply.
+    pub reply: Arc<Reply>,
+    /// What it is worth: never `Worthless`.
+    pub verdict: Verdict,
+    /// What must be said in the answer, if anything.
+    pub label: Option<Label>,
+    /// Whether nobody who is missing can outrank it.
+    pub rank: Rank,
+    /// The versions it shows: its own, or for a 304 those of what we know; empty when unknown.
+    pub versions: Vec<Version>,
+}
+
+/// What an answer must say of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// No reachable region has what was announced (strict mode: 504).
+    BelowFloor,
+}
+
+/// Judges one complete reply.
+pub fn judge(reply: &Reply, scales: Scales<'_>) -> Judged {
+    let Scales::Routed { records, known } = scales else {
+        return if is_worthless(reply.status) {
+            worthless()
+        } else {
+            Judged { verdict: Verdict::Good, rank: Rank::Now }
+        };
+    };
+    if let Some(ballot) = ballot(reply, known) {
+        let rank = vote::rank(&ballot, records);
+        let verdict = match (rank, ballot.said) {
+            (Rank::Below, _) => Verdict::TooOld,
+            (_, Said::Present) => Verdict::Good,
+            (_, Said::Absent) => Verdict::Absent,
+        };
+        return Judged { verdict, rank };
+    }
+    let status = reply.status;
+    let refused = (status.is_redirection() || status.is_client_error())
+        && status != StatusCode::NOT_MODIFIED
+        && !is_worthless(status);
+    if refused { Judged { verdict: Verdict::Refused, rank: Rank::Waits } } else { worthless() }
+}
+
+const fn worthless() -> Judged {
+    Judged { verdict: Verdict::Worthless, rank: Rank::Below }
+}
+
+/// 5xx and 429: the region could not, or would not now. Informational statuses are no reply at all.
+pub fn is_worthless(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS || status.is_informational()
+}
+
+/// What a reply says about the route's records; `None` when it says nothing about them.
+pub fn ballot<'a>(reply: &'a Reply, known: Option<&'a Known>) -> Option<Ballot<'a>> {
+    let (said, versions): (Said, &[Version]) = match (reply.status, known) {
+        // A part was not asked for, and is not the representation.
+        (StatusCode::PARTIAL_CONTENT, _) => return None,
+        (status, _) if status.is_success() => (Said::Present, &reply.versions),
+        (StatusCode::NOT_FOUND | StatusCode::GONE, _) => (Said::Absent, &reply.versions),
+        (StatusCode::NOT_MODIFIED, Some(known)) => {
+            (Said::Present, vote::r7_stands_for(&reply.versions, &known.versions))
+        }
+        _ => return None,
+    };
+    let generated = age(&reply.headers).map(|age| vote::generated(reply.received, age));
+    Some(Ballot { region: reply.region, said, versions, sent: reply.sent, generated })
+}
+
+/// When a reply came into being, by its `Age` (R8); when it arrived, where it states none.
+pub fn made(reply: &Reply) -> Moment {
+    age(&reply.headers).map_or(reply.received, |age| vote::generated(reply.received, age))
+}
+
+/// R8: whether an intermediary made this reply before the newest announcement of one of its records: it says nothing of what
+/// its region has now.
+pub fn is_from_before(reply: &Reply, records: &[Snapshot]) -> bool {
+    let made = made(reply);
+    let marked = |record: &Snapshot| record.marker.is_some_and(|it| it.at <= reply.sent && made < it.at);
+    is_on(Rule::R8) && records.iter().any(marked)
+}
+
+/// The ballots among replies, and the place of each one's reply.
+pub fn ballots<'a>(
+    replies: impl Iterator<Item = &'a Arc<Reply>>,
+    known: Option<&'a Known>,
+) -> (Vec<usize>, Vec<Ballot<'a>>) {
+    let cast = replies.enumerate().filter_map(|(place, reply)| Some((place, ballot(reply, known)?)));
+    cast.unzip()
+}
+
+/// What `Age` says; `None` where there is none.
+pub fn age(headers: &HeaderMap) -> Option<Duration> {
+    headers.contains_key(header::AGE).then(|| stated_age(headers))
+}
+
+/// Of the worthless replies, the one to pass on when there is nothing else: one that says when to come back, else the
+/// first that is an error at all.
+pub fn best_error<'a>(replies: impl Iterator<Item = &'a Arc<Reply>> + Clone) -> Option<Arc<Reply>> {
+    let errors = replies.filter(|reply| is_worthless(reply.status) && !reply.status.is_informational());
+    let with_advice = errors.clone().find(|reply| reply.headers.contains_key(header::RETRY_AFTER));
+    with_advice.or_else(|| errors.clone().next()).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::HeaderValue;
+
+    use super::*;
+    use crate::model::ids::RegionId;
+    use crate::model::time::Wall;
+
+    fn reply(status: u16) -> Reply {
+        Reply {
+            region: RegionId(0),
+            status: StatusCode::from_u16(status).unwrap(),
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            versions: Vec::new(),
+            sent: Moment::from_nanos(1),
+            sent_wall: Wall::default(),
+            received: Moment::from_nanos(2),
+        }
+    }
+
+    fn routed(status: u16, known: Option<&Known>) -> Verdict {
+        judge(&reply(status), Scales::Routed { records: &[Snapshot::default()], known }).verdict
+    }
+
+    #[test]
+    fn each_status_on_a_route_has_its_verdict() {
+        use Verdict::{Absent, Good, Refused, Worthless};
+        let expected = [
+            (200, Good),
+            (201, Good),
+            (204, Good),
+            (206, Worthless),
+            (301, Refused),
+            (302, Refused),
+            (304, Worthless),
+            (400, Refused),
+            (401, Refused),
+            (403, Refused),
+            (404, Absent),
+            (410, Absent),
+            (412, Refused),
+            (429, Worthless),
+            (500, Worthless),
+            (503, Worthless),
+        ];
+        for (status, verdict) in expected {
+            assert_eq!(routed(status, None), verdict, "{status}");
+        }
+        assert_eq!(routed(304, Some(&Known::default())), Good);
+    }
+
+    #[test]
+    fn an_unrouted_path_passes_every_status_on_but_prefers_better_ones_to_5xx_and_429() {
+        for status in [200, 206, 302, 304, 401, 404] {
+            let judged = judge(&reply(status), Scales::Unrouted);
+            assert_eq!(judged, Judged { verdict: Verdict::Good, rank: Rank::Now }, "{status}");
+        }
+        for status in [429, 500, 504] {
+            assert_eq!(judge(&reply(status), Scales::Unrouted).verdict, Verdict::Worthless, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_304_for_a_version_below_the_floor_is_too_old() {
+        let known = Known { versions: vec![Version(4)], digest: None };
+        let records = [Snapshot { floor: Version(5), ..Snapshot::default() }];
+        let scales = Scales::Routed { records: &records, known: Some(&known) };
+        assert_eq!(judge(&reply(304), scales).verdict, Verdict::TooOld);
+    }
+
+    #[test]
+    fn the_best_error_says_when_to_come_back() {
+        let mut advised = reply(503);
+        advised.headers.insert(header::RETRY_AFTER, HeaderValue::from_static("7"));
+        let replies = [reply(304), reply(500), advised].map(Arc::new);
+        assert_eq!(best_error(replies.iter()).unwrap().status, 503);
+        assert_eq!(best_error(replies[..2].iter()).unwrap().status, 500);
+        assert!(best_error(replies[..1].iter()).is_none());
+    }
+}

@@ -1,0 +1,52 @@
+//! Two readings of the settings beside each other.
+
+use std::time::Duration;
+
+use crate::config::read;
+use crate::core::scripted::{Act, World, shows};
+use crate::protocol::holding::Standing;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Puts another reading, with a route more, in the place of the world's.
+fn reload(world: &mut World) {
+    let text = "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n\
+                [[service.route]]\npath = \"/v1/things/{key}\"\nrecords = [\"thing:{key}\"]\n";
+    let mut config = world.sidecar.config.clone();
+    config.service.routes.extend(read::from_toml(text).unwrap().service.routes);
+    world.sidecar = world.sidecar.renewed(config, world.script.clone()).unwrap();
+}
+
+fn standing(world: &World, record_type: &str, key: &str) -> Standing {
+    let stored = world.sidecar.store.entries_of(world.sidecar.keyring.record(record_type, key).unwrap());
+    stored[0].1.hold.routed().unwrap().standing
+}
+
+/// R2: its announcements of the last minute were not heeded.
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_for_soon_after_its_record_type_came_is_provisional() {
+    let mut world = World::new([(1, shows(5).into()), (0, Act::Hang), (0, Act::Hang)]);
+    world.live().await;
+    reload(&mut world);
+    world.get("/v1/things/early").await;
+    world.get("/v1/contexts/early/full").await;
+    assert_eq!(standing(&world, "thing", "early"), Standing::Provisional);
+    assert_eq!(standing(&world, "context", "early"), Standing::Confirmed, "a type that was there before");
+    world.pass(61 * SECOND).await;
+    world.get("/v1/things/late").await;
+    assert_eq!(standing(&world, "thing", "late"), Standing::Confirmed);
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_after_a_reload_joins_no_fill_from_before_it() {
+    let mut world = World::new([(50, shows(5).into()), (50, shows(5).into()), (50, shows(5).into())]);
+    world.live().await;
+    let before = world.begin("/v1/contexts/acme/full");
+    tokio::task::yield_now().await;
+    reload(&mut world);
+    assert_eq!(world.get("/v1/contexts/acme/full").await.status, 200);
+    assert_eq!(before.await.unwrap().unwrap().status, 200);
+    assert_eq!(world.asked().len(), 6, "each asked for itself");
+    world.stop().await;
+}

@@ -1,0 +1,390 @@
+//! Stage 2 of a request: HTTP to an admitted, typed request, or a refusal.
+//!
+//! Before it: [`crate::http::listener`]. After it: [`crate::core::lookup`]. hyper has refused what is not HTTP (400, 414, 431);
+//! here is refused what is HTTP but not for us: a foreign `Host` (DNS rebinding), a forwarded request, a missing
+//! token, a body beyond its bound. Parse, don't validate: an [`Admitted`] needs no further check.
+//!
+//! Invariant: path and query are the caller's bytes (with the `/` that an absolute target may leave out); no header that was checked here goes on to a region.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::uri::Authority;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header};
+use hyper::body::{Body as _, Incoming};
+
+use crate::config::Listen;
+use crate::http::bodies::{self, ByteBudget, NotRead};
+use crate::http::connection::Via;
+use crate::http::limits;
+
+/// The header that carries the port's token (`listen.token_file`).
+pub const TOKEN: HeaderName = HeaderName::from_static("x-nearside-token");
+
+/// A request that may be served.
+pub struct Admitted {
+    /// Any method but CONNECT.
+    pub method: Method,
+    /// Path and query exactly as the caller wrote them; begins with `/`.
+    pub path_and_query: String,
+    /// Where the path ends in `path_and_query`.
+    pub path_len: usize,
+    /// As received.
+    pub headers: HeaderMap,
+    /// The whole body, at most `REQUEST_BODY_BYTES`.
+    pub body: Bytes,
+}
+
+/// Credentials, record keys and bodies are in here: what is shown is how much of each.
+impl fmt::Debug for Admitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { method, path_and_query, headers, body, .. } = self;
+        let (target, headers, body) = (path_and_query.len(), headers.len(), body.len());
+        write!(f, "Admitted({method}, target {target} bytes, {headers} headers, body {body} bytes)")
+    }
+}
+
+impl Admitted {
+    /// The path without the query.
+    pub fn path(&self) -> &str {
+        &self.path_and_query[..self.path_len]
+    }
+
+    /// Its head, to be looked up by.
+    pub fn head(&self) -> Head<'_> {
+        let Self { method, path_and_query, path_len, headers, .. } = self;
+        Head { method, path_and_query, path_len: *path_len, headers }
+    }
+}
+
+/// The head of an admitted request, as it is looked up: borrowed, so that a hit copies nothing.
+#[derive(Clone, Copy)]
+pub struct Head<'a> {
+    /// Any method but CONNECT.
+    pub method: &'a Method,
+    /// As in [`Admitted`].
+    pub path_and_query: &'a str,
+    /// Where the path ends in `path_and_query`.
+    pub path_len: usize,
+    /// As received.
+    pub headers: &'a HeaderMap,
+}
+
+impl<'a> Head<'a> {
+    /// The path without the query.
+    pub fn path(&self) -> &'a str {
+        &self.path_and_query[..self.path_len]
+    }
+
+    /// The whole request, where the door let it in and nothing follows its head.
+    pub fn admitted(&self) -> Admitted {
+        Admitted {
+            method: self.method.clone(),
+            path_and_query: self.path_and_query.to_owned(),
+            path_len: self.path_len,
+            headers: self.headers.clone(),
+            body: Bytes::new(),
+        }
+    }
+}
+
+/// A request whose head was admitted and whose body may still be on its way.
+pub struct Entered {
+    parts: http::request::Parts,
+    body: Incoming,
+    bodies: Arc<ByteBudget>,
+}
+
+impl Entered {
+    /// Its head, unless a body follows, or its target must be written anew: then it is to be had [`Entered::whole`].
+    pub fn head(&self) -> Option<Head<'_>> {
+        let path_and_query = self.parts.uri.path_and_query()?.as_str();
+        let alone = self.body.is_end_stream() && path_and_query.starts_with('/');
+        let (path_len, headers) = (self.parts.uri.path().len(), &self.parts.headers);
+        alone.then_some(Head { method: &self.parts.method, path_and_query, path_len, headers })
+    }
+
+    /// Its headers, for their memory: an answer's are put where they were.
+    pub fn into_headers(self) -> HeaderMap {
+        self.parts.headers
+    }
+
+    /// All of it, once its body has come.
+    pub async fn whole(self) -> Result<Admitted, Refusal> {
+        let Self { parts, body, bodies } = self;
+        let path_and_query = target_of(&parts)?.into_owned();
+        let path_len = parts.uri.path().len();
+        let body = if body.is_end_stream() { Bytes::new() } else { collect(body, &bodies).await? };
+        Ok(Admitted { method: parts.method, path_and_query, path_len, headers: parts.headers, body })
+    }
+}
+
+/// Why a request is not served: the caller's to mend, unless said otherwise. Statuses are `response.rs`'s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// CONNECT, or `Upgrade` to anything but h2c.
+    #[error("neither CONNECT nor Upgrade is supported here; send plain requests")]
+    Tunnel,
+    /// A transfer coding besides `chunked` (RFC 9112, 6.1): what is inside would reach a region unmarked.
+    #[error("no transfer coding but chunked is supported here")]
+    Coding,
+    /// No `Host`, several, or one that is not a host.
+    #[error("exactly one valid Host header is needed")]
+    BadHost,
+    /// A name that is not ours.
+    #[error("this host is not served here; call 127.0.0.1 or localhost, or add the name to listen.allowed_hosts")]
+    ForeignHost,
+    /// `listen.refuse_forwarded` is on.
+    #[error("forwarded requests are refused here (listen.refuse_forwarded)")]
+    Forwarded,
+    /// A browser asks for a page of another site.
+    #[error(
+        "a browser made this request for a page of another site (Sec-Fetch-Site); set listen.allow_cross_site to serve it"
+    )]
+    CrossSite,
+    /// `listen.token_file` is set.
+    #[error("the header x-nearside-token is missing or wrong; send the content of listen.token_file")]
+    Token,
+    /// The request target is not a path.
+    #[error("the request target must be a path")]
+    BadTarget,
+    /// The target is too long.
+    #[error("the request target exceeds {} bytes", limits::REQUEST_TARGET_BYTES)]
+    LongTarget,
+    /// The headers together are too large.
+    #[error("the request headers exceed {} bytes", limits::REQUEST_HEAD_BYTES)]
+    LargeHead,
+    /// The body is too large.
+    #[error("the request body exceeds {} bytes", limits::REQUEST_BODY_BYTES)]
+    LargeBody,
+    /// The body did not arrive in time; a retry may.
+    #[error("the request body did not arrive within {} s", limits::REQUEST_BODY_WAIT.as_secs())]
+    SlowBody,
+    /// The body broke off.
+    #[error("the request body ended early or is malformed")]
+    BadBody,
+    /// The bodies held in memory leave no room for this one; a retry may find some.
+    #[error("the sidecar holds too many bytes of request bodies; retry shortly")]
+    NoRoom,
+}
+
+impl Refusal {
+    /// A stable word for metrics and problem types.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Tunnel => "tunnel",
+            Self::Coding => "coding",
+            Self::BadHost => "bad-host",
+            Self::ForeignHost => "foreign-host",
+            Self::Forwarded => "forwarded",
+            Self::CrossSite => "cross-site",
+            Self::Token => "token",
+            Self::BadTarget => "bad-target",
+            Self::LongTarget => "long-target",
+            Self::LargeHead => "large-head",
+            Self::LargeBody => "large-body",
+            Self::SlowBody => "slow-body",
+            Self::BadBody => "bad-body",
+            Self::NoRoom => "no-room",
+        }
+    }
+}
+
+/// What the door checks.
+#[derive(Clone, Debug)]
+pub struct Door {
+    allowed_hosts: Vec<String>,
+    refuse_forwarded: bool,
+    allow_cross_site: bool,
+    token: Option<Vec<u8>>,
+    bodies: Arc<ByteBudget>,
+}
+
+impl Door {
+    /// The checks that `listen` asks for; `token` is the token file's trimmed content.
+    pub fn new(listen: &Listen, token: Option<Vec<u8>>) -> Self {
+        let allowed_hosts = listen.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
+        let Listen { refuse_forwarded, allow_cross_site, .. } = *listen;
+        let bodies = ByteBudget::new(limits::BODIES_BYTES);
+        Self { allowed_hosts, refuse_forwarded, allow_cross_site, token, bodies }
+    }
+
+    /// The same, with request bodies held under `bodies`.
+    #[must_use]
+    pub fn holding(self, bodies: Arc<ByteBudget>) -> Self {
+        Self { bodies, ..self }
+    }
+
+    /// Whether the token that lets a caller in here does at `other` too.
+    pub fn asks_for_the_same_token(&self, other: &Self) -> bool {
+        self.token == other.token
+    }
+
+    /// Admits a request by its head, or says why not.
+    pub fn enter(&self, request: Request<Incoming>, via: Via) -> Result<Entered, Refusal> {
+        let (mut parts, body) = request.into_parts();
+        self.check(&parts, via)?;
+        parts.headers.remove(&TOKEN);
+        join_cookies(&mut parts.headers);
+        Ok(Entered { parts, body, bodies: self.bodies.clone() })
+    }
+
+    /// Whether a GET or HEAD for a path may come in with these lines, if nothing follows its head.
+    pub fn admits(&self, headers: &HeaderMap, via: Via) -> bool {
+        self.check_lines(headers, None, Version::HTTP_11, via).is_ok()
+    }
+
+    /// Everything that the head alone decides.
+    fn check(&self, parts: &http::request::Parts, via: Via) -> Result<(), Refusal> {
+        if parts.method == Method::CONNECT {
+            return Err(Refusal::Tunnel);
+        }
+        if target_of(parts)?.len() > limits::REQUEST_TARGET_BYTES {
+            return Err(Refusal::LongTarget);
+        }
+        self.check_lines(&parts.headers, parts.uri.authority(), parts.version, via)
+    }
+
+    /// Everything that the header lines decide; `authority` is what an absolute target names.
+    fn check_lines(
+        &self,
+        headers: &HeaderMap,
+        authority: Option<&Authority>,
+        version: Version,
+        via: Via,
+    ) -> Result<(), Refusal> {
+        if headers.get_all(header::UPGRADE).iter().any(|to| !is_h2c(to)) {
+            return Err(Refusal::Tunnel);
+        }
+        let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+        if codings.next().is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"))
+            || codings.next().is_some()
+        {
+            return Err(Refusal::Coding);
+        }
+        let head: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+        if head > limits::REQUEST_HEAD_BYTES || headers.len() > limits::REQUEST_HEADERS {
+            return Err(Refusal::LargeHead);
+        }
+        let host = named_host(headers, authority, version)?;
+        if via == Via::Tcp && !host.is_some_and(|host| self.serves(host)) {
+            return Err(Refusal::ForeignHost);
+        }
+        // No browser speaks to a Unix socket.
+        if via == Via::Tcp && !self.allow_cross_site && super::site::is_cross_site(headers) {
+            return Err(Refusal::CrossSite);
+        }
+        let forwarded = [header::FORWARDED, HeaderName::from_static("x-forwarded-for")];
+        if self.refuse_forwarded && forwarded.iter().any(|name| headers.contains_key(name)) {
+            return Err(Refusal::Forwarded);
+        }
+        if let Some(token) = &self.token {
+            let sent = headers.get(&TOKEN).map(|value| value.as_bytes());
+            let equal = |sent| aws_lc_rs::constant_time::verify_slices_are_equal(sent, token).is_ok();
+            if !sent.is_some_and(equal) {
+                return Err(Refusal::Token);
+            }
+        }
+        Ok(())
+    }
+
+    /// Loopback by name or address, or a configured name; the port does not matter.
+    fn serves(&self, host: &str) -> bool {
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        if let Ok(address) = bare.parse::<IpAddr>() {
+            return address.is_loopback() || self.allowed_hosts.iter().any(|allowed| allowed == bare);
+        }
+        let lower = host.trim_end_matches('.').to_ascii_lowercase();
+        lower == "localhost" || lower.ends_with(".localhost") || self.allowed_hosts.contains(&lower)
+    }
+}
+
+/// An offer to go on in HTTP/2 without TLS, as Java's client makes with every first request: a server may pass it over
+/// and answer in HTTP/1.1 (RFC 9110, 7.8), and callers with prior knowledge speak h2c from the start.
+fn is_h2c(offer: &HeaderValue) -> bool {
+    offer.as_bytes().split(|byte| *byte == b',').all(|name| name.trim_ascii().eq_ignore_ascii_case(b"h2c"))
+}
+
+/// Path and query; a path that is left out is `/`, in `http://localhost?x` (RFC 9110, 4.2.3): in HTTP/2 it must not be
+/// (RFC 9113, 8.3.1).
+fn target_of(parts: &http::request::Parts) -> Result<Cow<'_, str>, Refusal> {
+    let target = parts.uri.path_and_query().ok_or(Refusal::BadTarget)?.as_str();
+    let left_out = target.starts_with('?') && parts.uri.scheme().is_some() && parts.version < Version::HTTP_2;
+    match target {
+        _ if target.starts_with('/') => Ok(Cow::Borrowed(target)),
+        _ if left_out => Ok(Cow::Owned(format!("/{target}"))),
+        _ => Err(Refusal::BadTarget),
+    }
+}
+
+/// The host that the request names, without its port: `:authority` or the absolute target, else `Host`
+/// (RFC 9112, 3.2). `None` only for HTTP/1.0, which need not name one.
+fn named_host<'a>(
+    headers: &'a HeaderMap,
+    authority: Option<&'a Authority>,
+    version: Version,
+) -> Result<Option<&'a str>, Refusal> {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let header = hosts.next().map(|value| value.to_str().map_err(|_| Refusal::BadHost)).transpose()?;
+    if hosts.next().is_some() {
+        return Err(Refusal::BadHost);
+    }
+    let header = header.map(host_of).transpose()?;
+    match (authority, header) {
+        // What `http` lets through is a user, or a port that is no number.
+        (Some(authority), _) => host_of(authority.as_str()).map(Some),
+        (None, Some(host)) => Ok(Some(host)),
+        (None, None) if version < Version::HTTP_11 => Ok(None),
+        (None, None) => Err(Refusal::BadHost),
+    }
+}
+
+/// `host[:port]`, checked, without the port.
+fn host_of(value: &str) -> Result<&str, Refusal> {
+    let (host, port) = match value.strip_prefix('[').and_then(|rest| rest.find(']')) {
+        Some(end) => value.split_at(end + 2),
+        None => value.split_at(value.find(':').unwrap_or(value.len())),
+    };
+    // `parse` alone would take a sign.
+    let number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.parse::<u16>().is_ok();
+    let port_ok = port.is_empty() || port.strip_prefix(':').is_some_and(number);
+    let host_ok = match host.strip_prefix('[') {
+        Some(address) => address.strip_suffix(']').is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
+        // A name as URLs have it (RFC 3986, 3.2.2): what no URL can hold nobody was sent to.
+        None => {
+            let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(&byte);
+            !host.is_empty() && host.bytes().all(fits)
+        }
+    };
+    if port_ok && host_ok { Ok(host) } else { Err(Refusal::BadHost) }
+}
+
+/// HTTP/2 may split cookies over lines; they are one field, for identities and for regions (RFC 9113, 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    let mut crumbs = headers.get_all(header::COOKIE).iter();
+    if crumbs.next().is_none() || crumbs.next().is_none() {
+        return;
+    }
+    let crumbs: Vec<_> = headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    // What was between the separators was valid before.
+    if let Ok(joined) = HeaderValue::from_bytes(&crumbs.join(&b"; "[..])) {
+        headers.insert(header::COOKIE, joined);
+    }
+}
+
+async fn collect(body: Incoming, bodies: &Arc<ByteBudget>) -> Result<Bytes, Refusal> {
+    let collected = bodies::whole(body, limits::REQUEST_BODY_BYTES, bodies);
+    match tokio::time::timeout(limits::REQUEST_BODY_WAIT, collected).await {
+        Err(_) => Err(Refusal::SlowBody),
+        Ok(Err(NotRead::TooLarge)) => Err(Refusal::LargeBody),
+        Ok(Err(NotRead::NoRoom)) => Err(Refusal::NoRoom),
+        Ok(Err(NotRead::Broken)) => Err(Refusal::BadBody),
+        Ok(Ok(whole)) => Ok(whole),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,67 @@
+//! The body of an answer.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use http_body::{Frame, SizeHint};
+
+use crate::http::exchange::Failure;
+
+/// A response's body.
+pub enum Body {
+    /// All of it is here; `None` once it was given out.
+    Whole(Option<Bytes>),
+    /// As it arrives from a region; and how it broke off, which is told one poll later.
+    Streamed(Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>, Option<Failure>),
+}
+
+impl Body {
+    /// No body.
+    pub const fn empty() -> Self {
+        Self::Whole(None)
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Failure;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        match &mut *self {
+            Self::Whole(whole) => {
+                Poll::Ready(whole.take().filter(|bytes| !bytes.is_empty()).map(|b| Ok(Frame::data(b))))
+            }
+            Self::Streamed(_, broken @ Some(_)) => Poll::Ready(broken.take().map(Err)),
+            Self::Streamed(stream, broken) => match ready!(stream.as_mut().poll_next(cx)) {
+                // hyper drops what it has not sent yet when a body breaks off: it may send that first, as far as the socket
+                // takes it at once, so that the caller sees an answer that was cut off, and not none.
+                Some(Err(failure)) => {
+                    *broken = Some(failure);
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                chunk => Poll::Ready(chunk.map(|chunk| chunk.map(Frame::data))),
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(whole) if whole.as_ref().is_none_or(Bytes::is_empty))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(whole) => SizeHint::with_exact(whole.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Self::Streamed(..) => SizeHint::default(),
+        }
+    }
+}
+
+/// Marks an answer to a request whose body was not read: over HTTP/1.1 the connection cannot go on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unread;

@@ -1,0 +1,366 @@
+//! Owns one try at one region over a socket: [`HttpOrigin`], the real [`Origin`].
+//!
+//! Before it: [`crate::core::race::region`] admitted the leg. After it: a complete [`Reply`], or the [`Failure`] that says why there
+//! is none. Invariants: the target's bytes and the body's are the caller's and the region's own, unchanged; redirects are
+//! not followed, proxies not asked, codings not decoded; nothing that is too large, too slow or cut short becomes a
+//! `Reply`; a request that a region may have acted on is never sent twice unless it is safe.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::StreamExt;
+use http::{HeaderName, HeaderValue, Request, Response, Uri, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use super::connect::{Connector, Protocol, Resolver};
+use super::incoming;
+use super::line::{self, Line, Lines};
+use super::two::Two;
+use crate::http::bodies::ByteBudget;
+use crate::http::exchange::{Failure, Origin, Outgoing, Reply, Streamed};
+use crate::http::fields::{end_to_end, into_end_to_end};
+use crate::http::limits::{CONNECTION_AGE, REPLY_BODY_BYTES, WARM_WAIT};
+use crate::model::ids::RegionId;
+use crate::model::time::{Clock, Moment, Wall};
+
+/// The regions over HTTP.
+pub struct HttpOrigin {
+    pub(crate) sites: Vec<Arc<Site>>,
+    pub(crate) version_header: HeaderName,
+    pub(crate) resolver: Resolver,
+    pub(crate) clock: Clock,
+    pub(crate) bodies: Arc<ByteBudget>,
+}
+
+/// Why the regions' clients cannot be built; the operator's to put right, no retry helps.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    /// A region is reached over TLS and the machine has no usable CA certificates.
+    #[error("no usable CA certificates on this machine, and a region's URL is https: {0}")]
+    Certificates(rustls::Error),
+    /// A file of a region's `tls` cannot be used.
+    #[error("region {region:?}: {what}")]
+    Tls {
+        /// The region's name.
+        region: String,
+        /// What is wrong, and what to do.
+        what: String,
+    },
+    /// A region's URL has a host that no certificate can name.
+    #[error("region {region:?}: its host {host:?} cannot be reached over TLS")]
+    Host {
+        /// The region's name.
+        region: String,
+        /// The host in its URL.
+        host: String,
+    },
+    /// A region's URL has no scheme and authority to connect to.
+    #[error("region {region:?}: its URL names no host")]
+    Url {
+        /// The region's name.
+        region: String,
+    },
+}
+
+/// One region's clients.
+pub(crate) struct Site {
+    pub(crate) region: RegionId,
+    pub(crate) name: String,
+    /// `http://host:port/prefix`, without a slash at its end: the caller's target is appended as it is.
+    pub(crate) base: String,
+    pub(crate) version_header: HeaderName,
+    pub(crate) clock: Clock,
+    pub(crate) connector: Connector,
+    /// What replies are read into.
+    pub(crate) bodies: Arc<ByteBudget>,
+    /// What a request says of where it goes, over HTTP/1.1; `None` when no header can say it.
+    pub(crate) host: Option<HeaderValue>,
+    /// The path in `base`, without a slash at its end.
+    pub(crate) prefix: String,
+    /// HTTP/1.1 connections.
+    pub(crate) lines: Lines,
+    pub(crate) two: Two,
+    /// Held while the first connection shows which protocol the region speaks, so that a cold burst opens one.
+    pub(crate) meeting: tokio::sync::Mutex<()>,
+    /// Rung when a connection has grown old and a successor should be opened.
+    pub(crate) successor: tokio::sync::Notify,
+    /// The last connection opened ahead could not be: what is said once, not with every try.
+    pub(crate) unreachable: AtomicBool,
+    /// Whether its connections are kept warm already.
+    pub(crate) is_kept_warm: AtomicBool,
+    /// Where and how it is reached: while that stays, a reload keeps it.
+    pub(crate) reached: Reached,
+    /// Another took its place: what is under way ends over the connections that there are, and they are closed.
+    pub(crate) replaced: CancellationToken,
+}
+
+/// Where a region is reached, and with which certificates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reached {
+    pub(crate) url: Url,
+    /// [`crate::config::certificates::Certificates::digest`]
+    pub(crate) certificates: [u8; 32],
+}
+
+/// A reply whose body has not been read.
+struct Opened {
+    response: Response<Incoming>,
+    /// What it comes over; `None` for HTTP/2.
+    line: Option<Line>,
+    sent: Moment,
+    sent_wall: Wall,
+}
+
+impl HttpOrigin {
+    /// Keeps a connection to every region, so that no caller pays for setting one up: opens one at the start and
+    /// whenever there is none, and a successor to one that has grown old. Sends no request. Returns when a reload has
+    /// put others in the place of all that this call began with; `app` spawns it and drops it when it stops.
+    pub async fn keep_warm(&self) {
+        let new = self.sites.iter().filter(|site| !site.is_kept_warm.swap(true, Ordering::Relaxed));
+        futures_util::future::join_all(new.map(|site| site.keep_warm())).await;
+    }
+
+    fn site(&self, region: RegionId) -> Arc<Site> {
+        self.sites[region.index()].clone()
+    }
+}
+
+impl Origin for HttpOrigin {
+    fn ask(
+        &self,
+        region: RegionId,
+        request: Arc<Outgoing>,
+        within: Duration,
+    ) -> BoxFuture<'static, Result<Reply, Failure>> {
+        let site = self.site(region);
+        async move {
+            let mut late = pin!(tokio::time::sleep(within));
+            let opened = tokio::select! {
+                opened = site.open(&request) => opened?,
+                () = &mut late => return Err(Failure::Deadline { within, head: false }),
+            };
+            tokio::select! {
+                reply = site.read(opened) => reply,
+                () = late => Err(Failure::Deadline { within, head: true }),
+            }
+        }
+        .boxed()
+    }
+
+    fn open(
+        &self,
+        region: RegionId,
+        request: Arc<Outgoing>,
+        within: Duration,
+    ) -> BoxFuture<'static, Result<Streamed, Failure>> {
+        let site = self.site(region);
+        async move {
+            let opened = tokio::time::timeout(within, site.open(&request)).await;
+            let opened = opened.map_err(|_| Failure::Deadline { within, head: false })??;
+            let (head, body) = opened.response.into_parts();
+            let headers = end_to_end(&head.headers);
+            let versions = incoming::versions(&head.headers, &site.version_header);
+            let freed = move |line| site.free(line);
+            let body = incoming::chunks(body, opened.line, freed).boxed();
+            Ok(Streamed { region, status: head.status, headers, versions, body })
+        }
+        .boxed()
+    }
+}
+
+impl Site {
+    /// Sends the request and waits for the reply's head. A safe one is sent again, once, when a connection that already
+    /// carried replies ends before this one's first byte: its server closed it as idle.
+    async fn open(&self, outgoing: &Outgoing) -> Result<Opened, Failure> {
+        if self.connector.protocol() == Protocol::Unknown {
+            // What seldom happens has its room on the heap, so that every leg need not carry and move it.
+            self.meet().boxed().await?;
+        }
+        match self.send(outgoing).await {
+            Err((Failure::Truncated, true)) if outgoing.method.is_safe() => self.send(outgoing).await,
+            sent => sent,
+        }
+        .map_err(|(failure, _)| failure)
+    }
+
+    /// Opens the first connection to a region whose protocol is unknown, one caller for all.
+    async fn meet(&self) -> Result<(), Failure> {
+        let _meeting = self.meeting.lock().await;
+        if self.connector.protocol() != Protocol::Unknown {
+            return Ok(());
+        }
+        self.open_ahead().await
+    }
+
+    async fn open_ahead(&self) -> Result<(), Failure> {
+        let opened = self.connector.make_ready().await;
+        let before = self.unreachable.swap(opened.is_err(), Ordering::Relaxed);
+        match opened {
+            Ok(()) if before => tracing::info!(region = self.name, "the region can be reached again"),
+            Ok(()) => {}
+            Err(error) => {
+                let error = incoming::chain(&error);
+                if before {
+                    tracing::debug!(region = self.name, error, "could not connect");
+                } else {
+                    tracing::warn!(
+                        region = self.name,
+                        error,
+                        "the region cannot be reached: callers get what the others answer, and it is tried again"
+                    );
+                }
+                return Err(Failure::Connect);
+            }
+        }
+        Ok(())
+    }
+
+    /// One request over one connection. On failure, says whether the connection had carried replies before.
+    async fn send(&self, outgoing: &Outgoing) -> Result<Opened, (Failure, bool)> {
+        let (sent, sent_wall) = (self.clock.now(), self.clock.wall());
+        let opened = match self.connector.protocol() {
+            Protocol::Two => None,
+            _ => self.send_over_a_line(outgoing).await?,
+        };
+        let (response, line) = match opened {
+            Some((response, line)) => (response, Some(line)),
+            None => (self.send_over_two(outgoing).boxed().await?, None),
+        };
+        Ok(Opened { response, line, sent, sent_wall })
+    }
+
+    /// Over HTTP/1.1; `None` when the region turns out to speak HTTP/2 now.
+    async fn send_over_a_line(
+        &self,
+        outgoing: &Outgoing,
+    ) -> Result<Option<(Response<Incoming>, Line)>, (Failure, bool)> {
+        let request = self.request(&self.prefix, outgoing, self.host.clone()).ok_or((Failure::Target, false))?;
+        let mut line = match self.lines.take_idle() {
+            Some(line) => line,
+            None => match self.lines.take().boxed().await {
+                Ok(Some(line)) => line,
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    tracing::debug!(region = self.name, error = %incoming::chain(&error), "a try could not connect");
+                    return Err((Failure::Connect, false));
+                }
+            },
+        };
+        let reply = line.send(request);
+        let mut line = Some(line);
+        let result = line::driven(&mut line, reply).await;
+        let used = line.as_ref().is_some_and(|line| line.note(result.is_ok()));
+        match result {
+            Ok(response) => Ok(line.map(|line| (response, line))),
+            Err(error) => {
+                tracing::debug!(region = self.name, error = %incoming::chain(&error), "a try failed");
+                Err((incoming::failure_in(&error), used))
+            }
+        }
+    }
+
+    async fn send_over_two(&self, outgoing: &Outgoing) -> Result<Response<Incoming>, (Failure, bool)> {
+        let request = self.request(&self.base, outgoing, None).ok_or((Failure::Target, false))?;
+        let (result, carrier) = self.two.send(request).await;
+        let used = carrier.as_ref().is_some_and(|carrier| carrier.note(result.is_ok()));
+        if let Some(carrier) = carrier.filter(|carrier| result.is_ok() && self.is_retired(carrier.opened())) {
+            carrier.retire();
+        }
+        result.map_err(|error| {
+            tracing::debug!(region = self.name, error = %incoming::chain(&error), "a try failed");
+            (if error.is_connect() { Failure::Connect } else { incoming::failure_of(&error) }, used)
+        })
+    }
+
+    /// A reply has been read to its end: its line may carry another, unless it has grown old.
+    fn free(&self, line: Line) {
+        if !self.is_retired(line.opened()) && !self.replaced.is_cancelled() {
+            self.lines.give_back(line);
+        }
+    }
+
+    /// Whether a connection is to be taken out of use: an old one, once its successor is ready, so that the region's name
+    /// is resolved anew now and then and no caller waits for it.
+    fn is_retired(&self, opened: Moment) -> bool {
+        let age = self.clock.now().since(opened);
+        if age < CONNECTION_AGE {
+            return false;
+        }
+        let retired = self.connector.is_ready() || age >= CONNECTION_AGE * 2;
+        if !retired {
+            self.successor.notify_one();
+        }
+        retired
+    }
+
+    /// The request as it is sent behind `base`; `None` when its target cannot be.
+    fn request(&self, base: &str, outgoing: &Outgoing, host: Option<HeaderValue>) -> Option<Request<Full<Bytes>>> {
+        if !outgoing.path_and_query.starts_with('/') {
+            return None;
+        }
+        let mut target = String::with_capacity(base.len() + outgoing.path_and_query.len());
+        target.push_str(base);
+        target.push_str(&outgoing.path_and_query);
+        let mut request = Request::new(Full::new(outgoing.body.clone()));
+        *request.method_mut() = outgoing.method.clone();
+        *request.uri_mut() = Uri::from_maybe_shared(Bytes::from(target)).ok()?;
+        *request.headers_mut() = outgoing.headers.clone();
+        // The region's own authority, and the length of what is really sent.
+        request.headers_mut().remove(header::HOST);
+        request.headers_mut().remove(header::CONTENT_LENGTH);
+        request.headers_mut().extend(host.map(|host| (header::HOST, host)));
+        Some(request)
+    }
+
+    /// Reads the body to its end, under the limit.
+    async fn read(&self, mut opened: Opened) -> Result<Reply, Failure> {
+        let (head, body) = opened.response.into_parts();
+        let body = line::driven(&mut opened.line, incoming::whole(body, REPLY_BODY_BYTES, &self.bodies)).await?;
+        opened.line.into_iter().for_each(|line| self.free(line));
+        let versions = incoming::versions(&head.headers, &self.version_header);
+        Ok(Reply {
+            region: self.region,
+            status: head.status,
+            headers: into_end_to_end(head.headers),
+            body,
+            versions,
+            sent: opened.sent,
+            sent_wall: opened.sent_wall,
+            received: self.clock.now(),
+        })
+    }
+
+    async fn keep_warm(&self) {
+        let (shortest, longest) = WARM_WAIT;
+        let mut wait = shortest;
+        let mut wanted = true;
+        loop {
+            self.lines.sweep();
+            if (wanted || self.connector.alive() == 0) && !self.connector.is_ready() {
+                let opened = match self.connector.protocol() {
+                    Protocol::Unknown => self.meet().await,
+                    _ => self.open_ahead().await,
+                };
+                wait = if opened.is_ok() { shortest } else { (wait * 2).min(longest) };
+            } else {
+                // Asking drops a connection that waited too long or was closed.
+                self.connector.is_ready();
+            }
+            tokio::select! {
+                () = tokio::time::sleep(wait) => wanted = false,
+                () = self.successor.notified() => wanted = true,
+                () = self.replaced.cancelled() => return,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

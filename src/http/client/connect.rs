@@ -1,0 +1,370 @@
+//! Owns the opening of connections to one region: name, TCP, TLS, how many at once, and one held ready.
+//!
+//! Before it: [`super::line`] or [`super::two`] asks for a connection when it has none. After it:
+//! they own the [`Link`]. Invariants: at most [`CONNECTS_PER_REGION`] are being opened at once; a region's name is resolved anew for
+//! each (the resolver keeps an address for its TTL); TLS is set up only where a region's URL asks for it, so plain ones
+//! need no CA certificates.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use futures_util::future::{BoxFuture, FutureExt};
+use hickory_resolver::TokioResolver;
+use http::Uri;
+use hyper_util::client::legacy::connect::dns::Name;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tower_service::Service;
+
+use crate::http::limits::{CONNECT_WAIT, CONNECTS_PER_REGION, KEEPALIVE, READY_AGE};
+use crate::model::time::{Clock, Moment};
+
+/// Opens one region's connections; clones share it.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    uri: Uri,
+    tcp: HttpConnector<Resolver>,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+    clock: Clock,
+    opening: Semaphore,
+    ready: Mutex<Option<Link>>,
+    protocol: AtomicU8,
+    alive: Arc<AtomicUsize>,
+}
+
+/// Which HTTP version a region speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// Not known before its first TLS handshake.
+    Unknown = 0,
+    /// HTTP/1.1: one request at a time per connection.
+    One = 1,
+    /// HTTP/2: one connection does for all.
+    Two = 2,
+}
+
+/// A connection's own facts, shared with whoever used it.
+#[derive(Debug)]
+pub(crate) struct Birth {
+    /// When it was opened.
+    pub(crate) at: Moment,
+    /// Replies that came over it: a failure of one with some is perhaps only its server's closing it.
+    pub(crate) replies: AtomicU32,
+}
+
+/// An open connection.
+pub(crate) struct Link {
+    io: Io,
+    birth: Arc<Birth>,
+    _alive: Alive,
+}
+
+enum Io {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Counts a connection for as long as it is open.
+struct Alive(Arc<AtomicUsize>);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Connector {
+    /// For the region at `uri` (scheme and authority), with TLS where its scheme asks for it.
+    ///
+    /// # Errors
+    /// The host's name when it cannot stand in a certificate.
+    pub(crate) fn new(
+        uri: Uri,
+        tls: Option<Arc<rustls::ClientConfig>>,
+        resolver: Resolver,
+        clock: Clock,
+    ) -> Result<Self, String> {
+        let mut tcp = HttpConnector::new_with_resolver(resolver);
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(KEEPALIVE));
+        tcp.set_connect_timeout(Some(CONNECT_WAIT));
+        let tls = match tls {
+            None => None,
+            Some(config) => {
+                let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+                let name = ServerName::try_from(host.clone()).map_err(|_| host)?;
+                Some((TlsConnector::from(config), name))
+            }
+        };
+        let protocol = if tls.is_some() { Protocol::Unknown } else { Protocol::One };
+        let shared = Shared {
+            uri,
+            tcp,
+            tls,
+            clock,
+            opening: Semaphore::new(CONNECTS_PER_REGION),
+            ready: Mutex::new(None),
+            protocol: AtomicU8::new(protocol as u8),
+            alive: Arc::default(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Which HTTP version the region spoke on its newest connection.
+    pub(crate) fn protocol(&self) -> Protocol {
+        match self.shared.protocol.load(Ordering::Relaxed) {
+            0 => Protocol::Unknown,
+            1 => Protocol::One,
+            _ => Protocol::Two,
+        }
+    }
+
+    /// Connections open now, the one held ready included.
+    pub(crate) fn alive(&self) -> usize {
+        self.shared.alive.load(Ordering::Relaxed)
+    }
+
+    /// Whether a usable connection is held ready; drops one that is not usable any more.
+    pub(crate) fn is_ready(&self) -> bool {
+        let now = self.shared.clock.now();
+        let mut ready = self.shared.ready();
+        if ready.as_ref().is_some_and(|link| !link.is_usable(now)) {
+            *ready = None;
+        }
+        ready.is_some()
+    }
+
+    /// Opens a connection ahead and holds it ready for the next who needs one.
+    ///
+    /// # Errors
+    /// Whatever kept it from being opened.
+    pub(crate) async fn make_ready(&self) -> io::Result<()> {
+        self.hold(self.shared.open().await?);
+        Ok(())
+    }
+
+    /// Lets go of the connection that is held ready.
+    pub(crate) fn let_go(&self) {
+        *self.shared.ready() = None;
+    }
+
+    /// Holds a connection that has carried nothing yet ready for the next who needs one.
+    pub(crate) fn hold(&self, link: Link) {
+        *self.shared.ready() = Some(link);
+    }
+
+    /// The connection that is held ready, else a new one.
+    ///
+    /// # Errors
+    /// Whatever kept it from being opened.
+    pub(crate) fn link(&self) -> BoxFuture<'static, io::Result<Link>> {
+        let shared = self.shared.clone();
+        async move {
+            match shared.take_ready() {
+                Some(link) => Ok(link),
+                None => shared.open().await,
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Shared {
+    fn ready(&self) -> std::sync::MutexGuard<'_, Option<Link>> {
+        // One assignment under the lock: a panic cannot leave it half-written.
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_ready(&self) -> Option<Link> {
+        let now = self.clock.now();
+        self.ready().take().filter(|link| link.is_usable(now))
+    }
+
+    async fn open(&self) -> io::Result<Link> {
+        let _opening = self.opening.acquire().await.map_err(io::Error::other)?;
+        let opened = tokio::time::timeout(CONNECT_WAIT, self.handshake()).await;
+        let io = opened.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        let protocol = if io.is_h2() { Protocol::Two } else { Protocol::One };
+        self.protocol.store(protocol as u8, Ordering::Relaxed);
+        self.alive.fetch_add(1, Ordering::Relaxed);
+        let birth = Arc::new(Birth { at: self.clock.now(), replies: AtomicU32::new(0) });
+        Ok(Link { io, birth, _alive: Alive(self.alive.clone()) })
+    }
+
+    async fn handshake(&self) -> io::Result<Io> {
+        let mut tcp = self.tcp.clone();
+        poll_fn(|cx| tcp.poll_ready(cx)).await.map_err(io::Error::other)?;
+        let stream = tcp.call(self.uri.clone()).await.map_err(io::Error::other)?.into_inner();
+        Ok(match &self.tls {
+            None => Io::Plain(stream),
+            Some((tls, name)) => Io::Tls(Box::new(tls.connect(name.clone(), stream).await?)),
+        })
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<Link>;
+    type Error = io::Error;
+    type Future = BoxFuture<'static, io::Result<TokioIo<Link>>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Uri) -> Self::Future {
+        let link = self.link();
+        async move { link.await.map(TokioIo::new) }.boxed()
+    }
+}
+
+impl Link {
+    pub(crate) fn is_h2(&self) -> bool {
+        self.io.is_h2()
+    }
+
+    pub(crate) fn birth(&self) -> Arc<Birth> {
+        self.birth.clone()
+    }
+
+    /// Whether it may carry its first request: young, and not closed by the other side. A plain server has nothing to
+    /// say before it is asked; a TLS one may have sent session tickets.
+    fn is_usable(&self, now: Moment) -> bool {
+        let (stream, may_speak) = match &self.io {
+            Io::Plain(stream) => (stream, false),
+            Io::Tls(stream) => (stream.get_ref().0, true),
+        };
+        let mut byte = [0];
+        let peeked = pin!(stream.peek(&mut byte)).now_or_never();
+        let open = match peeked {
+            None => true,
+            Some(Ok(read)) => may_speak && read > 0,
+            Some(Err(_)) => false,
+        };
+        open && now.since(self.birth.at) < READY_AGE
+    }
+}
+
+impl Io {
+    fn is_h2(&self) -> bool {
+        matches!(self, Self::Tls(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2"))
+    }
+}
+
+impl Connection for Link {
+    fn connected(&self) -> Connected {
+        let connected = Connected::new().extra(self.birth.clone());
+        if self.io.is_h2() { connected.negotiated_h2() } else { connected }
+    }
+}
+
+impl AsyncRead for Link {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().io {
+            Io::Plain(stream) => Pin::new(stream).poll_read(cx, buf),
+            Io::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Link {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.get_mut().io {
+            Io::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
+            Io::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.get_mut().io {
+            Io::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Io::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.io {
+            Io::Plain(stream) => stream.is_write_vectored(),
+            Io::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().io {
+            Io::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Io::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().io {
+            Io::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Io::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+/// Turns a region's host name into addresses, keeping them for their TTL; the C library's resolver where there is no
+/// `resolv.conf` to read.
+#[derive(Clone)]
+pub(crate) struct Resolver {
+    hickory: Option<TokioResolver>,
+}
+
+impl Resolver {
+    /// From the machine's settings. Must be called within a runtime.
+    pub(crate) fn of_the_machine() -> Self {
+        let hickory = TokioResolver::builder_tokio().and_then(|mut builder| {
+            builder.options_mut().ip_strategy = hickory_resolver::config::LookupIpStrategy::Ipv6AndIpv4;
+            builder.build()
+        });
+        if let Err(reason) = &hickory {
+            tracing::info!(%reason, "no usable resolver settings: names are resolved by the C library");
+        }
+        Self { hickory: hickory.ok() }
+    }
+
+    async fn resolve(self, name: Name) -> io::Result<std::vec::IntoIter<SocketAddr>> {
+        let addresses: Vec<SocketAddr> = match self.hickory {
+            Some(resolver) => {
+                let found = resolver.lookup_ip(name.as_str()).await.map_err(io::Error::other)?;
+                found.iter().map(|address| SocketAddr::new(address, 0)).collect()
+            }
+            None => tokio::net::lookup_host((name.as_str(), 0)).await?.collect(),
+        };
+        Ok(addresses.into_iter())
+    }
+}
+
+impl Service<Name> for Resolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        Box::pin(self.clone().resolve(name))
+    }
+}

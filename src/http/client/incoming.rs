@@ -1,0 +1,155 @@
+//! Owns taking in what a region sends: a body under its limits, the versions that it states, what an error means.
+//!
+//! Before it: [`super::attempt`] has the reply's head. After it: a complete body, or the [`Failure`] that says whose fault
+//! it is that there is none. Invariant: never more than the limit is held, and a body shorter than announced is no body.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderMap, HeaderName};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use hyper_util::client::legacy;
+
+use super::line::{self, Line};
+use crate::config::limits::RECORDS_PER_ROUTE;
+use crate::http::bodies::{ByteBudget, Gathering, NotRead};
+use crate::http::exchange::Failure;
+use crate::http::limits::{REPLY_HEAD_BYTES, STREAM_CHUNK_WAIT};
+use crate::model::ids::Version;
+
+/// The whole body; `Content-Length` beyond the limit is refused before anything is read. What one read brings is not
+/// copied; what is put together is reserved from `budget` meanwhile.
+pub(crate) async fn whole(mut body: Incoming, limit: usize, budget: &Arc<ByteBudget>) -> Result<Bytes, Failure> {
+    if body.size_hint().lower() > limit as u64 {
+        return Err(Failure::Oversized { limit: limit as u64, announced: true });
+    }
+    let not_read = |why| match why {
+        NotRead::NoRoom => Failure::NoRoom,
+        NotRead::TooLarge | NotRead::Broken => Failure::Oversized { limit: limit as u64, announced: false },
+    };
+    let length = body.size_hint().exact();
+    let mut first = Bytes::new();
+    let mut joined: Option<Gathering> = None;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| failure_in(&error))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if joined.is_none() && first.is_empty() {
+            if data.len() > limit {
+                return Err(not_read(NotRead::TooLarge));
+            }
+            first = data;
+            continue;
+        }
+        if joined.is_none() {
+            // Not above the limit, as was seen above.
+            let mut gathering = Gathering::new(length.map_or(limit, |length| length as usize), budget);
+            if length.is_some() {
+                gathering.make_room().map_err(not_read)?;
+            }
+            gathering.push(std::mem::take(&mut first)).map_err(not_read)?;
+            joined = Some(gathering);
+        }
+        if let Some(gathering) = &mut joined {
+            gathering.push(data).map_err(not_read)?;
+        }
+    }
+    Ok(joined.map_or(first, Gathering::release))
+}
+
+/// A body's chunks as they come, each within [`STREAM_CHUNK_WAIT`]. At its end the line that it came over is `freed`; that
+/// is with the last chunk where the length is known: who has all of it does not come back for the end.
+pub(crate) fn chunks(
+    body: Incoming,
+    mut line: Option<Line>,
+    freed: impl Fn(Line) + Send + 'static,
+) -> impl futures_util::Stream<Item = Result<Bytes, Failure>> + Send + 'static {
+    if body.is_end_stream() {
+        line.take().into_iter().for_each(&freed);
+    }
+    stream::unfold(Some((body, line, freed)), |source| async move {
+        let (mut body, mut line, freed) = source?;
+        loop {
+            let frame = line::driven(&mut line, body.frame());
+            let frame = match tokio::time::timeout(STREAM_CHUNK_WAIT, frame).await {
+                Err(_) => return Some((Err(Failure::Deadline { within: STREAM_CHUNK_WAIT, head: true }), None)),
+                Ok(None) => {
+                    line.into_iter().for_each(freed);
+                    return None;
+                }
+                Ok(Some(Err(error))) => return Some((Err(failure_in(&error)), None)),
+                Ok(Some(Ok(frame))) => frame,
+            };
+            if let Ok(data) = frame.into_data() {
+                if body.is_end_stream() {
+                    line.take().into_iter().for_each(&freed);
+                }
+                return Some((Ok(data), Some((body, line, freed))));
+            }
+        }
+    })
+}
+
+/// What a client's error says of the region.
+pub(crate) fn failure_of(error: &legacy::Error) -> Failure {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<hyper::Error>());
+    source.map_or(Failure::Truncated, failure_in)
+}
+
+pub(crate) fn failure_in(error: &hyper::Error) -> Failure {
+    if error.is_parse_too_large() {
+        Failure::Oversized { limit: REPLY_HEAD_BYTES as u64, announced: false }
+    } else if error.is_parse() {
+        Failure::Garbage
+    } else {
+        Failure::Truncated
+    }
+}
+
+/// An error with its causes, for the log.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// The versions that a reply states: one number, or several separated by commas in the order of the route's records.
+/// Nothing when any of it is not a number.
+pub(crate) fn versions(headers: &HeaderMap, name: &HeaderName) -> Vec<Version> {
+    let mut versions = Vec::new();
+    for value in headers.get_all(name) {
+        for number in value.to_str().unwrap_or_default().split(',') {
+            match number.trim().parse() {
+                Ok(number) if versions.len() < RECORDS_PER_ROUTE => versions.push(Version(number)),
+                _ => return Vec::new(),
+            }
+        }
+    }
+    versions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_numbers_in_the_order_of_the_records_or_nothing() {
+        let name = HeaderName::from_static("x-record-version");
+        let stated = |values: &[&str]| {
+            let headers = values.iter().map(|value| (name.clone(), value.parse().unwrap())).collect();
+            versions(&headers, &name).iter().map(|version| version.0).collect::<Vec<_>>()
+        };
+        assert_eq!(stated(&["7"]), [7]);
+        assert_eq!(stated(&["7, 8,9"]), [7, 8, 9]);
+        assert_eq!(stated(&["7", "8"]), [7, 8]);
+        for nonsense in ["", "seven", "7,", "-1", "1.5", "99999999999999999999", "1,1,1,1,1,1,1,1,1"] {
+            assert!(stated(&[nonsense]).is_empty(), "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Owns the HTTP/1.1 connections to one region: the idle ones, and who uses which.
+//!
+//! Before it: [`super::attempt`] has a request to send. After it: it reads the reply and gives the line back. Invariants: a
+//! connection has no task of its own, whoever uses it drives it ([`driven`]); one that is given up before its reply's end is
+//! closed, never lent again; no more than [`IDLE_PER_REGION`] idle.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, Connection, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::sync::Notify;
+
+use super::connect::{Birth, Connector, Link};
+use crate::http::limits::{IDLE_PER_REGION, REPLY_HEAD_BYTES};
+use crate::model::time::{Clock, Moment};
+
+/// One region's idle connections.
+pub(crate) struct Lines {
+    connector: Connector,
+    clock: Clock,
+    idle: Mutex<Vec<Line>>,
+    /// Rung when a line comes back: who waits for one to be opened takes it.
+    returned: Notify,
+}
+
+/// An open connection, for one request at a time.
+pub(crate) struct Line {
+    requests: SendRequest<Full<Bytes>>,
+    /// `None` once it has ended. Boxed: a line moves to who uses it and back.
+    connection: Option<Box<Connection<TokioIo<Link>, Full<Bytes>>>>,
+    birth: Arc<Birth>,
+    idle_since: Moment,
+}
+
+impl Lines {
+    pub(crate) fn new(connector: Connector, clock: Clock) -> Self {
+        Self { connector, clock, idle: Mutex::default(), returned: Notify::new() }
+    }
+
+    /// A line: an idle one, else whichever comes first, one that is opened or one that is given back. `None` when what was
+    /// opened speaks HTTP/2: it is held ready.
+    ///
+    /// # Errors
+    /// Whatever kept one from being opened.
+    pub(crate) async fn take(&self) -> io::Result<Option<Line>> {
+        if let Some(line) = self.take_idle() {
+            return Ok(Some(line));
+        }
+        let mut opening = self.connector.link();
+        let link = loop {
+            tokio::select! {
+                biased;
+                link = &mut opening => break link?,
+                () = self.returned.notified() => {}
+            }
+            if let Some(line) = self.take_idle() {
+                return Ok(Some(line));
+            }
+        };
+        if link.is_h2() {
+            self.connector.hold(link);
+            return Ok(None);
+        }
+        Line::over(link, self.clock.now()).await.map(Some)
+    }
+
+    /// Whose reply has been read to its end; closed when it cannot carry another.
+    pub(crate) fn give_back(&self, mut line: Line) {
+        if !line.is_open() {
+            return;
+        }
+        line.idle_since = self.clock.now();
+        let mut idle = self.idle();
+        if idle.len() < IDLE_PER_REGION.0 {
+            idle.push(line);
+        }
+        drop(idle);
+        // The last to wait: what the first has begun to open is nearest to being open.
+        self.returned.notify_last();
+    }
+
+    /// Closes what has waited too long, or was closed by the other side.
+    pub(crate) fn sweep(&self) {
+        let now = self.clock.now();
+        self.idle().retain_mut(|line| line.is_usable(now));
+    }
+
+    /// Closes those that are idle.
+    pub(crate) fn let_go(&self) {
+        self.idle().clear();
+    }
+
+    /// An idle line, the latest that came back: what is not needed ages at the other end.
+    pub(crate) fn take_idle(&self) -> Option<Line> {
+        let now = self.clock.now();
+        loop {
+            let mut line = self.idle().pop()?;
+            if line.is_usable(now) {
+                return Some(line);
+            }
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Line>> {
+        // A line is added or taken whole: a panic elsewhere cannot leave half of one.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Line {
+    async fn over(link: Link, now: Moment) -> io::Result<Self> {
+        let birth = link.birth();
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(REPLY_HEAD_BYTES);
+        let (requests, connection) = builder.handshake(TokioIo::new(link)).await.map_err(io::Error::other)?;
+        Ok(Self { requests, connection: Some(Box::new(connection)), birth, idle_since: now })
+    }
+
+    /// Takes the request; it goes out, and its reply's head comes in, while the line is [`driven`].
+    pub(crate) fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> impl Future<Output = hyper::Result<Response<Incoming>>> + Send + use<> {
+        self.requests.send_request(request)
+    }
+
+    /// When it was opened.
+    pub(crate) fn opened(&self) -> Moment {
+        self.birth.at
+    }
+
+    /// Notes a reply, or that there was none; whether it had carried any before.
+    pub(crate) fn note(&self, replied: bool) -> bool {
+        self.birth.replies.fetch_add(u32::from(replied), Ordering::Relaxed) > 0
+    }
+
+    fn step(&mut self, cx: &mut Context<'_>) {
+        if self.connection.as_mut().is_some_and(|connection| Pin::new(&mut **connection).poll(cx).is_ready()) {
+            // How it ended is told to who waits for the reply. A request that it had not taken yet is told by its being
+            // dropped, and by nothing else.
+            self.connection = None;
+        }
+    }
+
+    /// Whether it may carry another request, as far as has been heard from the other side.
+    fn is_open(&mut self) -> bool {
+        self.step(&mut Context::from_waker(Waker::noop()));
+        self.connection.is_some() && self.requests.is_ready()
+    }
+
+    fn is_usable(&mut self, now: Moment) -> bool {
+        now.since(self.idle_since) < IDLE_PER_REGION.1 && self.is_open()
+    }
+}
+
+/// Resolves with `work`; for as long as it takes, moves the bytes of the line that it reads from, if it has one.
+pub(crate) async fn driven<T>(line: &mut Option<Line>, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        if let Some(line) = line {
+            line.step(cx);
+        }
+        work.as_mut().poll(cx)
+    })
+    .await
+}

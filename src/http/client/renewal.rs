@@ -1,0 +1,183 @@
+//! Builds the regions' clients, and builds them anew where a reload says that a region is reached in another way.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use http::{HeaderValue, Uri};
+use rustls::ClientConfig;
+use tokio::sync::{Mutex, Notify};
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use super::attempt::{HttpOrigin, Reached, Site, Unusable};
+use super::connect::{Connector, Resolver};
+use super::line::Lines;
+use super::tls;
+use super::two::Two;
+use crate::config::certificates::{self, Certificates};
+use crate::config::{self, Config, RegionTls};
+use crate::http::bodies::ByteBudget;
+use crate::model::ids::RegionId;
+use crate::model::time::Clock;
+
+/// How one region is spoken to over TLS.
+#[derive(Clone, Default)]
+struct Trust {
+    /// `None` over plain http.
+    settings: Option<Arc<ClientConfig>>,
+    digest: [u8; 32],
+}
+
+impl HttpOrigin {
+    /// Clients for every configured region, whose replies are held under `bodies`. Must be called within a runtime.
+    ///
+    /// # Errors
+    /// See [`Unusable`].
+    pub fn new(config: &Config, clock: Clock, bodies: &Arc<ByteBudget>) -> Result<Self, Unusable> {
+        let service = &config.service;
+        let none = Self {
+            sites: Vec::new(),
+            version_header: service.version_header.clone(),
+            resolver: Resolver::of_the_machine(),
+            clock,
+            bodies: bodies.clone(),
+        };
+        none.renewed(&service.regions)
+    }
+
+    /// Clients for the same regions, in the same order, as they are reached now: those for which nothing has changed, the
+    /// content of their certificates' files included, are kept with their connections. The others are still in use here:
+    /// call [`HttpOrigin::give_way`] when nobody asks for them any more.
+    ///
+    /// # Errors
+    /// See [`Unusable`].
+    pub fn renewed(&self, regions: &[config::Region]) -> Result<Self, Unusable> {
+        let mut platform = None;
+        let site = |(id, region): (u8, &config::Region)| {
+            let before = self.sites.get(usize::from(id));
+            let read = certificates(region, &self.clock)?;
+            let digest = read.as_ref().map_or([0; 32], |read| read.digest);
+            let reached = Reached { url: region.url.clone(), certificates: digest };
+            if let Some(site) = before.filter(|site| site.reached == reached) {
+                return Ok(site.clone());
+            }
+            let settings = match read {
+                None => None,
+                Some(read) => Some(settings(region, read, &mut platform)?),
+            };
+            self.build(RegionId(id), region, Trust { settings, digest }).map(Arc::new)
+        };
+        let sites = (0u8..).zip(regions).map(site).collect::<Result<_, _>>()?;
+        Ok(Self {
+            sites,
+            version_header: self.version_header.clone(),
+            resolver: self.resolver.clone(),
+            clock: self.clock.clone(),
+            bodies: self.bodies.clone(),
+        })
+    }
+
+    /// The places of the regions that are reached in another way than in `before`.
+    pub fn differ(&self, before: &Self) -> Vec<usize> {
+        let both = self.sites.iter().zip(&before.sites).enumerate();
+        both.filter(|(_, (site, before))| !Arc::ptr_eq(site, before)).map(|(place, _)| place).collect()
+    }
+
+    /// Closes the connections that `renewed` does not use, as soon as nothing is under way over them.
+    pub fn give_way(&self, renewed: &Self) {
+        for place in renewed.differ(self) {
+            let site = &self.sites[place];
+            site.replaced.cancel();
+            site.lines.let_go();
+            site.connector.let_go();
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(
+        regions: &[config::Region],
+        version_header: &http::HeaderName,
+        settings: Option<Arc<ClientConfig>>,
+        clock: Clock,
+        bodies: &Arc<ByteBudget>,
+    ) -> Result<Self, Unusable> {
+        let resolver = Resolver::of_the_machine();
+        let bodies = bodies.clone();
+        let mut origin = Self { sites: Vec::new(), version_header: version_header.clone(), resolver, clock, bodies };
+        let site = |(id, region): (u8, &config::Region)| {
+            let settings = settings.clone().filter(|_| region.url.scheme() == "https");
+            origin.build(RegionId(id), region, Trust { settings, digest: [0; 32] }).map(Arc::new)
+        };
+        let sites = (0u8..).zip(regions).map(site).collect::<Result<_, _>>()?;
+        origin.sites = sites;
+        Ok(origin)
+    }
+
+    fn build(&self, id: RegionId, region: &config::Region, trust: Trust) -> Result<Site, Unusable> {
+        let name = || region.name.clone();
+        let uri = authority(&region.url).ok_or_else(|| Unusable::Url { region: name() })?;
+        let connector = Connector::new(uri, trust.settings, self.resolver.clone(), self.clock.clone())
+            .map_err(|host| Unusable::Host { region: name(), host })?;
+        Ok(Site {
+            region: id,
+            name: name(),
+            base: region.url.as_str().trim_end_matches('/').to_owned(),
+            version_header: self.version_header.clone(),
+            clock: self.clock.clone(),
+            host: host(&region.url),
+            prefix: region.url.path().trim_end_matches('/').to_owned(),
+            lines: Lines::new(connector.clone(), self.clock.clone()),
+            two: Two::new(connector.clone()),
+            connector,
+            bodies: self.bodies.clone(),
+            meeting: Mutex::default(),
+            successor: Notify::new(),
+            unreachable: AtomicBool::new(false),
+            is_kept_warm: AtomicBool::new(false),
+            reached: Reached { url: region.url.clone(), certificates: trust.digest },
+            replaced: CancellationToken::new(),
+        })
+    }
+}
+
+/// What the region's `tls` names; `None` where it is asked over plain http.
+fn certificates(region: &config::Region, clock: &Clock) -> Result<Option<Certificates>, Unusable> {
+    if region.url.scheme() != "https" {
+        return Ok(None);
+    }
+    certificates::read(&region.tls, clock.wall()).map(Some).map_err(|unusable| Unusable::Tls {
+        region: region.name.clone(),
+        what: format!("{}: {}; {}", unusable.setting.path(), unusable.wrong.what, unusable.wrong.instead),
+    })
+}
+
+/// TLS for one region; those that say nothing of it share what is in `platform`.
+fn settings(
+    region: &config::Region,
+    read: Certificates,
+    platform: &mut Option<Arc<ClientConfig>>,
+) -> Result<Arc<ClientConfig>, Unusable> {
+    if region.tls != RegionTls::default() {
+        let refused = |error: rustls::Error| Unusable::Tls { region: region.name.clone(), what: error.to_string() };
+        return tls::settings(read).map(Arc::new).map_err(refused);
+    }
+    if let Some(known) = platform {
+        return Ok(known.clone());
+    }
+    let made = Arc::new(tls::settings(read).map_err(Unusable::Certificates)?);
+    Ok(platform.insert(made).clone())
+}
+
+/// The region's own authority, without its scheme's own port.
+fn host(url: &Url) -> Option<HeaderValue> {
+    let host = url.host_str()?;
+    let text = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+    HeaderValue::from_str(&text).ok()
+}
+
+/// Scheme, host and port of a region's URL: what a connection is opened to.
+fn authority(url: &Url) -> Option<Uri> {
+    let host = url.host_str()?;
+    let port = url.port_or_known_default()?;
+    format!("{}://{host}:{port}/", url.scheme()).parse().ok()
+}

@@ -1,0 +1,223 @@
+//! One connection: its protocol is sniffed, HTTP/1.1 and h2c are served, and one that is silent, slow with its headers or
+//! idle is closed.
+//!
+//! From the first SIGTERM until the linger ends everything that arrives is still answered; a connection is told to go
+//! (`Connection: close`, GOAWAY) only together with an answer, or when it has none pending.
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+
+use futures_util::future::{BoxFuture, Either, ready};
+use http::{HeaderValue, Request, Response, StatusCode, Version, header};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::Service;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+
+use crate::http::body::{Body, Unread};
+use crate::http::limits;
+use crate::model::time::Clock;
+use crate::tasks::Tasks;
+use crate::tasks::permits::Permits;
+use crate::tasks::seldom::Seldom;
+
+mod http1;
+pub mod wire;
+
+use wire::{Protocol, Pulse, Wire};
+
+/// How a request reached us: decides which checks apply to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// A TCP port: `Host` is checked.
+    Tcp,
+    /// The Unix socket: the peer's uid was checked instead.
+    Unix,
+}
+
+/// The two moments of a shutdown that connections watch.
+#[derive(Clone, Default)]
+pub struct Ending {
+    /// SIGTERM came: go on answering, and say goodbye with each answer.
+    pub lingering: CancellationToken,
+    /// The linger is over: accept nothing, finish what is under way.
+    pub closing: CancellationToken,
+}
+
+/// What every connection shares.
+#[derive(Clone)]
+pub struct Reception<P> {
+    /// Spawns connections.
+    pub tasks: Tasks,
+    /// For idle and header waits.
+    pub clock: Clock,
+    /// Connections open at once over all listeners.
+    pub permits: Permits,
+    /// When to stop.
+    pub ending: Ending,
+    /// What answers before the handler is asked; `None` where hyper reads every request.
+    pub fast_path: Option<P>,
+}
+
+/// Answers plain HTTP/1.1 requests before hyper reads them. A connection has one of its own.
+pub trait FastPath: Clone + Send + Sync + Unpin + 'static {
+    /// Answers until a request comes that is not plain, or whose answer is for hyper to write.
+    fn answer<S>(&mut self, wire: &mut Wire<S>, via: Via) -> impl Future<Output = io::Result<Next>> + Send
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send;
+}
+
+/// What is to be done with a connection after its fast path.
+pub enum Next {
+    /// Nothing: the caller left.
+    Gone,
+    /// A plain request of so many bytes is next, and this answer to it is for hyper to write; then the connection comes
+    /// back to the fast path.
+    One(usize, Box<Response<Body>>),
+    /// Hyper has it from here on.
+    All,
+}
+
+impl<P> Reception<P> {
+    pub(super) async fn permit(&self) -> Option<tokio::sync::OwnedSemaphorePermit> {
+        tokio::select! {
+            permit = self.permits.take() => permit.ok(),
+            () = self.ending.closing.cancelled() => None,
+        }
+    }
+}
+
+/// Serves one connection to its end, whatever carries its bytes: `handler` answers each of its requests, but for those
+/// that [`Reception::fast_path`] does.
+pub async fn serve<S, P, H, F>(stream: S, via: Via, reception: Reception<P>, handler: H)
+where
+    P: FastPath,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let pulse = Arc::new(Pulse::default());
+    let sniffed = tokio::time::timeout(limits::SNIFF_WAIT, Wire::sniff(stream, pulse.clone()));
+    let sniffed = tokio::select! {
+        sniffed = sniffed => sniffed,
+        () = reception.ending.closing.cancelled() => return,
+    };
+    let Ok(Ok((protocol, wire))) = sniffed else { return };
+    let answering = Answering { handler, via, pulse: pulse.clone(), ready: Ready::default() };
+    let ended = match protocol {
+        Protocol::Http1 => {
+            let driven = http1::serve(wire, reception.fast_path.clone(), answering);
+            patient(driven, &pulse, &reception.ending, &reception.clock, protocol).await
+        }
+        Protocol::Http2 => {
+            let mut http = http2::Builder::new(reception.tasks.clone());
+            http.timer(TokioTimer::new())
+                .max_concurrent_streams(limits::STREAMS_PER_CONNECTION)
+                .max_header_list_size(limits::REQUEST_HEAD_BYTES as u32)
+                .keep_alive_interval(limits::IDLE_WAIT / 3);
+            let mut connection = pin!(http.serve_connection(TokioIo::new(wire), answering));
+            let mut said = false;
+            let driven = poll_fn(|cx| {
+                // Only HTTP/2 can say goodbye between answers, but not before its first one: a connection made during the
+                // linger would be of no use.
+                if !said && (pulse.has_answered() && pulse.lingers() || pulse.closes()) {
+                    said = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                connection.as_mut().poll(cx)
+            });
+            patient(driven, &pulse, &reception.ending, &reception.clock, protocol).await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// Drives a connection and gives up on one that keeps us waiting. What seldom happens is looked at only when it did
+/// ([`Seldom`]): a request costs no timer and no lock of the shutdown's.
+async fn patient(
+    connection: impl Future<Output = hyper::Result<()>>,
+    pulse: &Pulse,
+    ending: &Ending,
+    clock: &Clock,
+    protocol: Protocol,
+) -> hyper::Result<()> {
+    let mut connection = pin!(connection);
+    let watch = pin!(async {
+        tokio::select! {
+            never = pulse.told(ending) => match never {},
+            () = pulse.impatience(protocol, clock) => {}
+        }
+    });
+    let mut watch = Seldom::new(watch);
+    poll_fn(|cx| {
+        if Pin::new(&mut watch).poll(cx).is_ready() {
+            tracing::debug!("a connection that kept us waiting was closed");
+            return Poll::Ready(Ok(()));
+        }
+        connection.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// What hyper asks of us, request by request.
+#[derive(Clone)]
+struct Answering<H> {
+    handler: H,
+    via: Via,
+    pulse: Arc<Pulse>,
+    ready: Ready,
+}
+
+/// The answer to the request that hyper reads next, where the fast path has it already.
+#[derive(Clone, Default)]
+struct Ready(Arc<Mutex<Option<Box<Response<Body>>>>>);
+
+impl Ready {
+    fn put(&self, answer: Option<Box<Response<Body>>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = answer;
+    }
+
+    fn take(&self) -> Option<Box<Response<Body>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl<H, F> Service<Request<Incoming>> for Answering<H>
+where
+    H: Fn(Request<Incoming>, Via) -> F,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let old = request.version() < Version::HTTP_2;
+        // Hyper does not tell whether a length came with the chunks: then the connection must end (RFC 9112, 6.1).
+        let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
+        let under_way = self.pulse.begin();
+        let answer = match self.ready.take() {
+            Some(answer) => Either::Left(ready(*answer)),
+            None => Either::Right((self.handler)(request, self.via)),
+        };
+        let answered = async move {
+            let mut response = answer.await;
+            let unread = matches!(response.status(), StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE)
+                || response.extensions_mut().remove::<Unread>().is_some();
+            if old && (under_way.lingers() || chunked || unread) {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            drop(under_way);
+            Ok(response)
+        };
+        Box::pin(answered)
+    }
+}

@@ -1,0 +1,76 @@
+//! Owns an HTTP/1.1 connection: plain requests are answered by the [`FastPath`], everything else by hyper.
+//!
+//! Before it: [`super`] sniffed the protocol. A plain request with an answer that is not like a stored reply is given to
+//! hyper alone, byte for byte: it reads that one head, writes the answer, comes back for more, finds the end, and gives the
+//! connection back. Whatever is not a plain request (a body, an old version, rubbish) ends that: from there on the
+//! connection is hyper's.
+//!
+//! Invariant: where one request ends and the next begins is decided by one reader at a time, and only a head without a body
+//! is ever cut off for hyper.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::wire::Wire;
+use super::{Answering, FastPath, Next, Via};
+use crate::http::body::Body;
+use crate::http::limits::{REQUEST_HEAD_BYTES, REQUEST_HEADERS};
+
+/// Serves a connection to its end.
+pub(super) async fn serve<S, P, H, F>(
+    mut wire: Wire<S>,
+    mut fast_path: Option<P>,
+    answering: Answering<H>,
+) -> hyper::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+    P: FastPath,
+    H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(None)
+        .max_headers(REQUEST_HEADERS)
+        .max_header_size(REQUEST_HEAD_BYTES)
+        .max_buf_size(REQUEST_HEAD_BYTES * 2)
+        .half_close(true);
+    loop {
+        let next = match &mut fast_path {
+            Some(fast_path) => fast_path.answer(&mut wire, answering.via).await.unwrap_or(Next::Gone),
+            None => Next::All,
+        };
+        let (allowance, ready) = match next {
+            Next::Gone => return Ok(()),
+            Next::One(len, ready) => (Some(len), Some(ready)),
+            Next::All => (None, None),
+        };
+        wire.allow(allowance);
+        answering.ready.put(ready);
+        // On the heap: a connection that only ever hits carries no room for it.
+        let mut connection = Box::new(http.serve_connection(TokioIo::new(wire), answering.clone()));
+        let mut said = false;
+        poll_fn(|cx| {
+            // One request whose answer is there is finished in any case, and then says goodbye by itself.
+            if !said && allowance.is_none() && answering.pulse.closes() {
+                said = true;
+                Pin::new(&mut *connection).graceful_shutdown();
+            }
+            match allowance {
+                Some(_) => connection.poll_without_shutdown(cx),
+                None => Pin::new(&mut *connection).poll(cx),
+            }
+        })
+        .await?;
+        wire = connection.into_parts().io.into_inner();
+        if !wire.goes_on() {
+            return Ok(());
+        }
+    }
+}

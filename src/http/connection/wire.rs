@@ -1,0 +1,398 @@
+//! Owns a connection's bytes before hyper sees them: which protocol they speak, and how long they keep us waiting.
+//!
+//! Before it: [`super`] accepted the stream. After it: hyper parses. hyper's own header timeout runs from the end of
+//! the last answer, so that it cannot tell a caller who idles from one who drips a header; [`Pulse`] can.
+//!
+//! Invariant: a connection without a request under way is closed after `HEADER_WAIT` from the first byte of a head,
+//! or `IDLE_WAIT` from the last byte either way; at most `HEADER_WAIT` later than that, never earlier.
+
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::{Context, Poll, ready};
+use std::thread::LocalKey;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::http::connection::Ending;
+use crate::http::limits;
+use crate::model::time::{Clock, Moment};
+
+/// What a client with prior knowledge of HTTP/2 sends first (RFC 9113, 3.4).
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Which protocol the first bytes show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Anything that is not the HTTP/2 preface.
+    Http1,
+    /// HTTP/2 with prior knowledge (h2c).
+    Http2,
+}
+
+/// A stream, with what was read from it and not taken yet.
+pub struct Wire<S> {
+    stream: S,
+    /// Of [`limits::WIRE_BYTES`]; empty while there is nothing to keep.
+    kept: Spare,
+    from: usize,
+    to: usize,
+    /// How much hyper may still read; all there is and will be, unless it is given one request.
+    allowance: Option<usize>,
+    /// Hyper came for more than it was allowed.
+    came_back: bool,
+    pulse: Arc<Pulse>,
+}
+
+impl<S: AsyncRead + Unpin> Wire<S> {
+    /// Reads until the bytes are the preface or cannot become it.
+    pub async fn sniff(stream: S, pulse: Arc<Pulse>) -> io::Result<(Protocol, Self)> {
+        let kept = Spare::none();
+        let mut wire = Self { stream, kept, from: 0, to: 0, allowance: None, came_back: false, pulse };
+        loop {
+            let seen = &wire.unread()[..wire.to.min(PREFACE.len())];
+            if *seen != PREFACE[..seen.len()] {
+                return Ok((Protocol::Http1, wire));
+            }
+            if seen.len() == PREFACE.len() {
+                return Ok((Protocol::Http2, wire));
+            }
+            if !wire.fill().await? {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    /// Reads more behind what there is; false at the end of the stream, or when the linger is over. To be called while
+    /// there is room ([`Wire::is_full`]). A connection that waits holds no memory for what may come.
+    pub(crate) async fn fill(&mut self) -> io::Result<bool> {
+        // A head is begun once we wait for its rest, and not while the answers before it are on their way.
+        self.pulse.head.store(self.from < self.to, Ordering::Relaxed);
+        poll_fn(|cx| {
+            if self.pulse.closes() {
+                return Poll::Ready(Ok(false));
+            }
+            self.make_room();
+            let mut room = ReadBuf::new(&mut self.kept[self.to..]);
+            let polled = Pin::new(&mut self.stream).poll_read(cx, &mut room);
+            let count = room.filled().len();
+            if polled.is_pending() && self.from == self.to {
+                self.kept = Spare::none();
+            }
+            ready!(polled)?;
+            self.to += count;
+            if count > 0 {
+                self.pulse.heard();
+            }
+            Poll::Ready(Ok(count > 0))
+        })
+        .await
+    }
+
+    /// Puts what is unread at the beginning of the memory, once there is any.
+    fn make_room(&mut self) {
+        if self.kept.is_empty() {
+            self.kept = Spare::to_read();
+        } else if self.from > 0 {
+            self.kept.copy_within(self.from..self.to, 0);
+        }
+        (self.from, self.to) = (0, self.to - self.from);
+    }
+}
+
+impl<S> Wire<S> {
+    /// What has come and nobody took.
+    pub(crate) fn unread(&self) -> &[u8] {
+        &self.kept[self.from..self.to]
+    }
+
+    /// Whether no more can be read before some is taken.
+    pub(crate) fn is_full(&self) -> bool {
+        self.to - self.from == limits::WIRE_BYTES
+    }
+
+    /// The request whose head is the first `len` unread bytes was answered.
+    pub(crate) fn answered(&mut self, len: usize) {
+        self.from += len;
+        self.pulse.answered_one();
+    }
+
+    /// A request whose head has come begins, and is answered later.
+    pub(crate) fn begin(&self) -> UnderWay {
+        self.pulse.begin()
+    }
+
+    /// What the connection is in the middle of.
+    pub(crate) fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
+
+    /// Lets hyper read so much and no more; `None`: all.
+    pub(crate) fn allow(&mut self, allowance: Option<usize>) {
+        (self.allowance, self.came_back) = (allowance, false);
+    }
+
+    /// Whether hyper was done with what it was allowed, and would have gone on with the connection.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.came_back
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.allowance == Some(0) {
+            self.came_back = true;
+            return Poll::Ready(Ok(()));
+        }
+        if self.from < self.to {
+            let count = buf.remaining().min(self.to - self.from).min(self.allowance.unwrap_or(usize::MAX));
+            buf.put_slice(&self.unread()[..count]);
+            self.from += count;
+            self.allowance = self.allowance.map(|allowance| allowance - count);
+            if self.from == self.to {
+                (self.kept, self.from, self.to) = (Spare::none(), 0, 0);
+            }
+            return Poll::Ready(Ok(()));
+        }
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if polled.is_ready() && buf.filled().len() > before {
+            self.pulse.heard();
+        }
+        polled
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.pulse.written(&polled);
+        polled
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.pulse.written(&polled);
+        polled
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// Whether a connection is alive, and what it is in the middle of. Written with every request, so it asks no clock: who
+/// watches ([`Pulse::impatience`]) looks now and then, and counts from when it first saw a change.
+#[derive(Default)]
+pub struct Pulse {
+    under_way: AtomicU32,
+    /// A request was answered.
+    answered: AtomicBool,
+    /// A byte went either way since somebody looked.
+    stirred: AtomicBool,
+    /// A head is begun and not complete.
+    head: AtomicBool,
+    /// How many heads were complete: tells one that is begun from the one before.
+    heads: AtomicU32,
+    /// The two moments of a shutdown, as this connection was told of them.
+    lingering: AtomicBool,
+    closing: AtomicBool,
+}
+
+/// A request under way; ends when dropped.
+pub struct UnderWay(Arc<Pulse>);
+
+impl UnderWay {
+    /// Whether the linger has begun: then its answer says goodbye.
+    pub fn lingers(&self) -> bool {
+        self.0.lingers()
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.stirred.store(true, Ordering::Relaxed);
+        self.0.answered.store(true, Ordering::Relaxed);
+        self.0.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Pulse {
+    /// A head is complete and its request begins.
+    pub fn begin(self: &Arc<Self>) -> UnderWay {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        self.heads.fetch_add(1, Ordering::Relaxed);
+        self.head.store(false, Ordering::Relaxed);
+        UnderWay(self.clone())
+    }
+
+    /// Whether the connection has served anybody yet.
+    pub fn has_answered(&self) -> bool {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Whether the linger has begun.
+    pub fn lingers(&self) -> bool {
+        self.lingering.load(Ordering::Relaxed)
+    }
+
+    /// Whether the linger is over.
+    pub fn closes(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    /// A request was answered without hyper. Only the connection's own task says so, so that counting needs no atomic
+    /// addition.
+    fn answered_one(&self) {
+        self.stirred.store(true, Ordering::Relaxed);
+        self.answered.store(true, Ordering::Relaxed);
+        self.heads.store(self.heads.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.head.store(false, Ordering::Relaxed);
+    }
+
+    fn heard(&self) {
+        self.stirred.store(true, Ordering::Relaxed);
+        if self.under_way.load(Ordering::Relaxed) == 0 {
+            self.head.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn written(&self, polled: &Poll<io::Result<usize>>) {
+        if matches!(polled, Poll::Ready(Ok(_))) {
+            self.stirred.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes the two moments of a shutdown, each when it comes; never resolves.
+    pub async fn told(&self, ending: &Ending) -> Infallible {
+        let lingering = async {
+            ending.lingering.cancelled().await;
+            self.lingering.store(true, Ordering::Relaxed);
+        };
+        let closing = async {
+            ending.closing.cancelled().await;
+            self.closing.store(true, Ordering::Relaxed);
+        };
+        tokio::join!(lingering, closing);
+        std::future::pending().await
+    }
+
+    /// Resolves when the connection has kept us waiting for too long.
+    pub async fn impatience(&self, protocol: Protocol, clock: &Clock) {
+        let (mut last, mut head): (_, Option<(u32, Moment)>) = (clock.now(), None);
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let now = clock.now();
+            if self.stirred.swap(false, Ordering::Relaxed) || self.under_way.load(Ordering::Relaxed) > 0 {
+                last = now;
+            }
+            let heads = self.heads.load(Ordering::Relaxed);
+            head = match head.filter(|(known, _)| *known == heads) {
+                _ if !self.head.load(Ordering::Relaxed) => None,
+                None => Some((heads, now)),
+                begun => begun,
+            };
+            // Frames arrive on an idle HTTP/2 connection too; there the idle wait is the bound for both.
+            let begun = head.filter(|_| protocol == Protocol::Http1);
+            if now.since(last) >= limits::IDLE_WAIT
+                || begun.is_some_and(|(_, since)| now.since(since) >= limits::HEADER_WAIT)
+            {
+                return;
+            }
+        }
+    }
+}
+
+/// How often a connection is looked at: what it is allowed is at most overdrawn by twice this.
+const LOOK_EVERY: Duration = limits::HEADER_WAIT.checked_div(2).expect("two is not zero");
+
+thread_local! {
+    /// What this thread's connections read into, in turn. Of their whole length, so that nothing is cleared for the next.
+    static READ: Cell<Vec<Vec<u8>>> = const { Cell::new(Vec::new()) };
+    /// What their answers are written into.
+    static WRITTEN: Cell<Vec<Vec<u8>>> = const { Cell::new(Vec::new()) };
+}
+
+/// Where a thread keeps what nobody uses.
+type Home = &'static LocalKey<Cell<Vec<Vec<u8>>>>;
+
+/// Bytes in memory that serves this thread's connections in turn: who is in the middle of something has it, and who waits
+/// has none.
+pub(crate) struct Spare {
+    bytes: Vec<u8>,
+    home: Home,
+}
+
+impl Spare {
+    /// Nothing.
+    const fn none() -> Self {
+        Self { bytes: Vec::new(), home: &READ }
+    }
+
+    /// To be read into.
+    fn to_read() -> Self {
+        let mut bytes = taken_from(&READ);
+        bytes.resize(limits::WIRE_BYTES, 0);
+        Self { bytes, home: &READ }
+    }
+
+    /// To be written into: empty.
+    pub(crate) fn to_write() -> Self {
+        let mut bytes = taken_from(&WRITTEN);
+        bytes.clear();
+        Self { bytes, home: &WRITTEN }
+    }
+}
+
+fn taken_from(home: Home) -> Vec<u8> {
+    let mut spares = home.take();
+    let bytes = spares.pop().unwrap_or_default();
+    home.set(spares);
+    bytes
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        if (1..=limits::SPARE_BYTES).contains(&self.bytes.capacity()) {
+            // A thread that ends has no use for it.
+            let _ = self.home.try_with(|home| {
+                let mut spares = home.take();
+                if spares.len() < limits::SPARES {
+                    spares.push(std::mem::take(&mut self.bytes));
+                }
+                home.set(spares);
+            });
+        }
+    }
+}
+
+impl Deref for Spare {
+    type Target = Vec<u8>;
+    fn deref(&self) -> &Vec<u8> {
+        &self.bytes
+    }
+}
+
+impl DerefMut for Spare {
+    fn deref_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+}

@@ -1,0 +1,46 @@
+//! Which header fields go along: those for the next hop only never do (RFC 9110, 7.6.1).
+
+use http::{HeaderMap, HeaderName, header};
+
+/// Fields for one connection only, whether `Connection` names them or not (RFC 9110, 7.6.1), and those between a proxy
+/// and its neighbour (RFC 9111, 3.1).
+const HOP_BY_HOP: [HeaderName; 9] = [
+    header::CONNECTION,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+];
+const PROXY_AUTHENTICATION_INFO: HeaderName = HeaderName::from_static("proxy-authentication-info");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+
+/// Fields that describe the stored bytes: a 304 does not change them (3.2).
+pub(crate) const OF_THE_BODY: [HeaderName; 3] =
+    [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_RANGE];
+
+/// `headers` without those for this hop only and those that `Connection` names.
+pub fn end_to_end(headers: &HeaderMap) -> HeaderMap {
+    into_end_to_end(headers.clone())
+}
+
+/// The same of headers that nobody else needs.
+pub fn into_end_to_end(mut headers: HeaderMap) -> HeaderMap {
+    let lines = headers.get_all(header::CONNECTION).iter();
+    let named = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii));
+    let named: Vec<_> = named.filter_map(|name| HeaderName::from_bytes(name).ok()).collect();
+    for name in named.iter().chain(&HOP_BY_HOP).chain([&PROXY_AUTHENTICATION_INFO, &HTTP2_SETTINGS]) {
+        headers.remove(name);
+    }
+    headers
+}
+
+/// Whether a 304 made from a stored reply carries this field of it: validators and what caches need, nothing that
+/// describes a body that is not there (RFC 9110, 15.4.5).
+pub fn belongs_in_not_modified(name: &str) -> bool {
+    let of_the_body = OF_THE_BODY.iter().chain(&[header::CONTENT_TYPE, header::CONTENT_LANGUAGE]);
+    !of_the_body.into_iter().any(|left_out| left_out == name)
+}

@@ -1,0 +1,173 @@
+//! Accepts connections on loopback TCP and Unix sockets. A connection takes a permit before it is accepted: beyond the
+//! bound, callers wait in the kernel's backlog.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use tokio::net::{TcpListener, UnixListener};
+
+use crate::config::UnixSocket;
+use crate::http::body::Body;
+use crate::http::connection::{self, FastPath, Reception, Via};
+
+/// Why a listener could not be set up: the operator's to mend; a retry helps once the cause is gone.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Somebody else has the port.
+    #[error("{what}: {addr} is in use; stop what listens there (`ss -ltnp`) or set {setting} to another port")]
+    InUse {
+        /// Which listener.
+        what: &'static str,
+        /// The address.
+        addr: String,
+        /// The setting to change.
+        setting: &'static str,
+    },
+    /// The Unix socket's path holds something that is not a socket.
+    #[error("{0}: {1} exists and is not a socket; remove it or choose another path")]
+    NotASocket(&'static str, PathBuf),
+    /// Anything else the kernel said.
+    #[error("{what}: cannot listen on {addr}: {source}; check {setting}")]
+    Io {
+        /// Which listener.
+        what: &'static str,
+        /// The address.
+        addr: String,
+        /// The setting to change.
+        setting: &'static str,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+}
+
+impl ListenError {
+    /// Sorts what the kernel said about listening on `addr`, as `setting` asks.
+    pub fn new(what: &'static str, addr: impl ToString, setting: &'static str, source: std::io::Error) -> Self {
+        let addr = addr.to_string();
+        match source.kind() {
+            std::io::ErrorKind::AddrInUse => Self::InUse { what, addr, setting },
+            _ => Self::Io { what, addr, setting, source },
+        }
+    }
+}
+
+/// Binds a TCP port; port 0 picks one.
+pub fn bind_tcp(addr: SocketAddr, what: &'static str, setting: &'static str) -> Result<TcpListener, ListenError> {
+    let bind = || {
+        let socket = socket2::Socket::new(socket2::Domain::for_address(addr), socket2::Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        if addr.ip().is_loopback() {
+            // Nothing on the way can be congested, so the cheapest is good enough. Where it cannot be had, nothing is lost.
+            let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "reno");
+        }
+        socket.bind(&addr.into())?;
+        socket.listen(1024)?;
+        TcpListener::from_std(socket.into())
+    };
+    bind().map_err(|source| ListenError::new(what, addr, setting, source))
+}
+
+/// Makes the Unix socket that `setting` asks for with its mode already right when its name appears; replaces one that nobody listens on.
+pub fn bind_unix(socket: &UnixSocket, setting: &'static str) -> Result<UnixListener, ListenError> {
+    let path = &socket.path;
+    let fail = |source| ListenError::new(setting, path.display(), setting, source);
+    if let Ok(found) = std::fs::symlink_metadata(path) {
+        if !found.file_type().is_socket() {
+            return Err(ListenError::NotASocket(setting, path.clone()));
+        }
+        if std::os::unix::net::UnixStream::connect(path).is_ok() {
+            return Err(fail(std::io::ErrorKind::AddrInUse.into()));
+        }
+    }
+    let unnamed = beside(path);
+    let bind = || {
+        let listener = UnixListener::bind(&unnamed)?;
+        std::fs::set_permissions(&unnamed, std::fs::Permissions::from_mode(socket.mode))?;
+        std::fs::rename(&unnamed, path)?;
+        Ok(listener)
+    };
+    bind().map_err(|source| {
+        // What was half made must not stay; that it may not be there is fine.
+        let _ = std::fs::remove_file(&unnamed);
+        fail(source)
+    })
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{:08x}", fastrand::u32(..)));
+    path.with_file_name(name)
+}
+
+/// Accepts TCP connections until the linger ends.
+pub async fn accept_tcp<P, H, F>(listener: TcpListener, reception: Reception<P>, handler: H)
+where
+    P: FastPath,
+    H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    while let Some(permit) = reception.permit().await {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = reception.ending.closing.cancelled() => return,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                // Without it a small answer may wait for the caller's ACK; failing to set it costs time only.
+                let _ = stream.set_nodelay(true);
+                let handler = handler.clone();
+                let connection = connection::serve(stream, Via::Tcp, reception.clone(), handler);
+                reception.tasks.spawn("connection", async move {
+                    connection.await;
+                    drop(permit);
+                });
+            }
+            Err(error) => pause_after(&error).await,
+        }
+    }
+}
+
+/// Accepts Unix connections of the peers that may, until the linger ends.
+pub async fn accept_unix<P, H, F>(listener: UnixListener, uids: Vec<u32>, reception: Reception<P>, handler: H)
+where
+    P: FastPath,
+    H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let own = rustix::process::geteuid().as_raw();
+    while let Some(permit) = reception.permit().await {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = reception.ending.closing.cancelled() => return,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let uid = stream.peer_cred().map(|peer| peer.uid()).ok();
+                let welcome = uid.is_some_and(|uid| if uids.is_empty() { uid == own } else { uids.contains(&uid) });
+                if !welcome {
+                    tracing::warn!(?uid, "a peer that listen.unix_uids does not name was turned away");
+                    continue;
+                }
+                let handler = handler.clone();
+                let connection = connection::serve(stream, Via::Unix, reception.clone(), handler);
+                reception.tasks.spawn("connection", async move {
+                    connection.await;
+                    drop(permit);
+                });
+            }
+            Err(error) => pause_after(&error).await,
+        }
+    }
+}
+
+/// Out of file descriptors or a peer that left early: neither may spin the loop or end it.
+async fn pause_after(error: &std::io::Error) {
+    tracing::warn!(%error, "could not accept a connection");
+    tokio::time::sleep(Duration::from_millis(20)).await;
+}

@@ -1,0 +1,13 @@
+//! HTTP/1.1 and HTTP/2 on both sides: listening, admission, bodies, header fields, connections to regions.
+
+pub mod admission;
+pub mod bodies;
+pub mod body;
+pub mod client;
+pub mod connection;
+pub mod exchange;
+pub mod fields;
+pub mod limits;
+pub mod listener;
+pub mod site;
+pub mod token;

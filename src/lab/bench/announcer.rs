@@ -1,0 +1,273 @@
+//! Owns the topics behind a sidecar with live subscriptions: an SNS and an SQS of this machine's own, and who announces.
+//!
+//! Before it: the harness starts it as a process of its own, from the same executable, so that neither its signing nor
+//! its queues are what is measured. After it: sidecars subscribe, and get as many signed announcements a second as
+//! they were ordered. Invariant: a change is announced once in each region, numbered without gaps; the records that it
+//! announces are never those that are asked for.
+//!
+//! Signing takes half a millisecond of the core that the load runs on, so what is sent while something is measured is
+//! signed before: an old Timestamp is no reason to drop an announcement (R13); what proves is the heartbeats, which are
+//! signed when they are sent.
+//!
+//! Orders, each a GET: `/bench/endpoint` says where SNS and SQS are; `/bench/welcome` sends a heartbeat on every topic
+//! once each is subscribed to, and says whether it did; `/bench/sign/N` signs ahead, some of what is missing to N
+//! announcements, and says how many there are; `/bench/rate/N` announces N times a second, over all regions;
+//! `/bench/published` says how often it has.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
+
+use super::fetch;
+use super::ground::Ground;
+use super::process::{self, Running};
+use super::regions::ORDERS;
+use super::subject::StartError;
+use crate::lab::limits;
+use crate::lab::world::catalogue::Stored;
+use crate::lab::world::publisher::Ahead;
+use crate::lab::world::queue::ACCOUNT;
+use crate::lab::world::{REGION_NAMES, TOPIC, World, WorldError, ingest, port};
+use crate::tasks::Tasks;
+
+/// How often it is looked how many announcements are due.
+const STEP: Duration = Duration::from_millis(5);
+
+/// Why nothing is announced.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// No topics.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// The port for orders is somebody else's; another one helps.
+    #[error("no orders can be taken: {0}")]
+    Orders(#[from] io::Error),
+}
+
+/// Serves topics of so many regions and announces as `orders` are given there, until the process ends.
+pub async fn serve(regions: usize, orders: SocketAddr) -> Result<Infallible, ServeError> {
+    let world = Arc::new(World::builder().regions(regions).start().await?);
+    let listener = TcpListener::bind(orders).await?;
+    let rate = watch::Sender::new(0);
+    let wanted = rate.subscribe();
+    let stock = Arc::new(Stock::default());
+    let desk = Desk { world: world.clone(), rate: Arc::new(rate), stock: stock.clone() };
+    let tasks = Tasks::new();
+    let answering = tasks.clone();
+    tasks.spawn("orders", async move {
+        port::serve(listener, answering, "order", move |request| desk.clone().answer(request)).await;
+    });
+    Ok(announce(&world, &stock, wanted).await)
+}
+
+/// Changes records for ever, as fast as is wanted.
+async fn announce(world: &World, stock: &Stock, mut wanted: watch::Receiver<u32>) -> Infallible {
+    let mut steps = tokio::time::interval(STEP);
+    steps.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let (mut began, mut rate, mut made) = (world.clock.now(), 0, 0);
+    loop {
+        steps.tick().await;
+        if wanted.has_changed().unwrap_or(false) {
+            (began, rate, made) = (world.clock.now(), *wanted.borrow_and_update(), 0);
+        }
+        let due = due(world.clock.now() - began, rate, world.regions.len());
+        while made < due {
+            stock.publish(world);
+            made += 1;
+        }
+    }
+}
+
+/// Changes whose announcements are signed, the next first.
+#[derive(Debug, Default)]
+struct Stock {
+    signed: Mutex<Signed>,
+}
+
+#[derive(Debug, Default)]
+struct Signed {
+    /// By every region, in their order.
+    changes: VecDeque<Vec<Ahead>>,
+    /// The number of the last change, which is also its version.
+    last: u64,
+}
+
+impl Stock {
+    /// Has every region announce a change: the next that is signed, or one that is signed now.
+    fn publish(&self, world: &World) {
+        let mut signed = self.locked();
+        if signed.changes.is_empty() {
+            signed.sign(world);
+        }
+        let announcements = signed.changes.pop_front().unwrap_or_default();
+        for (region, ahead) in world.regions.iter().zip(&announcements) {
+            // Nobody else has these publishers announce anything, so their numbers are the next.
+            region.publisher.publish_ahead(ahead);
+        }
+    }
+
+    /// Signs some of what is missing to so many changes; how many there are now.
+    fn fill(&self, world: &World, wanted: usize) -> usize {
+        let (most, at_once) = limits::BENCH_SIGNED;
+        let mut signed = self.locked();
+        for _ in signed.changes.len()..wanted.min(most).min(signed.changes.len() + at_once) {
+            signed.sign(world);
+        }
+        signed.changes.len()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Signed> {
+        // A panic while it is held cannot leave it half-written.
+        self.signed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Signed {
+    fn sign(&mut self, world: &World) {
+        self.last += 1;
+        let between = self.changes.len() as u64;
+        let key = format!("other-{}", self.last % limits::BENCH_ANNOUNCED);
+        let stored = Stored { version: self.last, value: Some(Bytes::from_static(b"{}")) };
+        let ahead = world.regions.iter().map(|region| region.publisher.sign_ahead(between, &key, &stored));
+        self.changes.push_back(ahead.collect());
+    }
+}
+
+/// Changes that are due after `span`, when each is announced by every region.
+fn due(span: Duration, per_second: u32, regions: usize) -> u64 {
+    (span.as_secs_f64() * f64::from(per_second) / regions.max(1) as f64) as u64
+}
+
+#[derive(Clone)]
+struct Desk {
+    world: Arc<World>,
+    rate: Arc<watch::Sender<u32>>,
+    stock: Arc<Stock>,
+}
+
+impl Desk {
+    async fn answer(self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let order = request.uri().path().strip_prefix(ORDERS).unwrap_or_default();
+        let told = match order.split_once('/').unwrap_or((order, "")) {
+            ("endpoint", _) => self.world.aws.base.to_string(),
+            ("welcome", _) => self.welcome().to_string(),
+            ("rate", rate) => self.rate.send_replace(rate.parse().unwrap_or(0)).to_string(),
+            ("sign", wanted) => {
+                let regions = self.world.regions.len().max(1);
+                let wanted = wanted.parse::<usize>().unwrap_or(0).div_ceil(regions);
+                (self.stock.fill(&self.world, wanted) * regions).to_string()
+            }
+            ("published", _) => {
+                self.world.regions.iter().map(|region| region.publisher.sequence()).sum::<u64>().to_string()
+            }
+            _ => {
+                let mut response = Response::new(Full::default());
+                *response.status_mut() = StatusCode::NOT_FOUND;
+                return response;
+            }
+        };
+        Response::new(Full::from(told))
+    }
+
+    /// A heartbeat on every topic, so that who has just subscribed need not wait for the next; not before all are
+    /// subscribed to.
+    fn welcome(&self) -> bool {
+        let regions = &self.world.regions;
+        let subscribed = (0..regions.len()).all(|index| self.world.topic(index).subscriptions > 0);
+        if subscribed {
+            regions.iter().for_each(|region| ingest::heartbeat(region));
+        }
+        subscribed
+    }
+}
+
+/// What a sidecar must know to subscribe.
+#[derive(Clone, Debug)]
+pub struct Announcing {
+    /// Where orders go.
+    pub orders: SocketAddr,
+    /// SNS and SQS: `http://127.0.0.1:PORT`
+    pub endpoint: String,
+    /// One topic per region, ARNs.
+    pub topics: Vec<String>,
+}
+
+/// The running process.
+#[derive(Debug)]
+pub struct Announcer {
+    /// For sidecars.
+    pub announcing: Announcing,
+    _process: Running,
+}
+
+impl Announcer {
+    /// Starts it on the harness's core: it is not what is measured.
+    pub fn start(ground: &Ground, regions: usize) -> Result<Self, StartError> {
+        let folder = ground.folder("announcer")?;
+        let orders = process::free_port()?;
+        let arguments = ["bench", "announcer", "--regions", &regions.to_string(), &orders.to_string()];
+        let mut process = process::start(&ground.program, arguments, ground.own_core, &folder)?;
+        let endpoint = process.wait_until(|| fetch::page(orders, &format!("{ORDERS}endpoint")).ok())?;
+        let topic = |name: &&str| format!("arn:aws:sns:{name}:{ACCOUNT}:{TOPIC}");
+        let topics = REGION_NAMES.iter().take(regions).map(topic).collect();
+        Ok(Self { announcing: Announcing { orders, endpoint, topics }, _process: process })
+    }
+
+    /// Signs ahead until so many announcements are ready to be sent, or as many as may be.
+    pub fn sign(&self, wanted: u64) -> Result<(), StartError> {
+        let mut ready = 0;
+        while ready < wanted {
+            let now = self.announcing.order(&format!("sign/{wanted}"))?.parse().unwrap_or(0);
+            if now <= ready {
+                break;
+            }
+            ready = now;
+        }
+        Ok(())
+    }
+
+    /// Announces so often a second from now on, over all regions.
+    pub fn rate(&self, per_second: u32) -> Result<(), StartError> {
+        self.announcing.order(&format!("rate/{per_second}")).map(drop)
+    }
+
+    /// How often it has announced, heartbeats not counted.
+    pub fn published(&self) -> Result<u64, StartError> {
+        Ok(self.announcing.order("published")?.parse().unwrap_or(0))
+    }
+}
+
+impl Announcing {
+    /// Whether all topics are subscribed to; if so, each got a heartbeat.
+    pub fn welcomes(&self) -> bool {
+        self.order("welcome").is_ok_and(|told| told == "true")
+    }
+
+    fn order(&self, order: &str) -> Result<String, StartError> {
+        fetch::page(self.orders, &format!("{ORDERS}{order}"))
+            .map_err(|error| StartError::Unable { program: "the announcer".to_owned(), why: error.to_string() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_due_as_often_as_all_regions_together_announce_it() {
+        assert_eq!(due(Duration::from_secs(2), 500, 1), 1000);
+        assert_eq!(due(Duration::from_secs(3), 500, 3), 500);
+        assert_eq!(due(Duration::from_secs(3), 0, 3), 0);
+    }
+}

@@ -1,0 +1,221 @@
+//! Owns what a run stands on: the machine, which core is whose, a folder for everybody's files, the harness's own
+//! servers.
+//!
+//! Before it: the command line. After it: scenarios start subjects on it. Invariant: the folder and what runs in it are
+//! gone when this is.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+
+use super::process::{self, Running};
+use super::regions::Delay;
+use super::result::Machine;
+use super::subject::{Address, Proof, StartError, Subject, Wish};
+use crate::lab::limits;
+use crate::model::time::{Clock, Wall};
+
+/// What a run stands on.
+#[derive(Debug)]
+pub struct Ground {
+    /// This executable: it is nearside, the floor and the regions too.
+    pub program: PathBuf,
+    /// The core of the measured servers; `None` when they are held on none.
+    pub core: Option<usize>,
+    /// The core of the harness.
+    pub own_core: Option<usize>,
+    /// For the report.
+    pub machine: Machine,
+    folder: Folder,
+    folders: std::cell::Cell<usize>,
+}
+
+/// A folder that goes with its owner.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is in the machine's folder for temporary files.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The regions behind the subjects.
+#[derive(Debug)]
+pub struct Regions {
+    /// Where each listens.
+    pub addresses: Vec<SocketAddr>,
+    /// Their process.
+    pub process: Running,
+}
+
+impl Regions {
+    /// Tells a region what to do ([`super::regions::ORDERS`]); what it says.
+    pub fn order(&self, region: usize, order: &str) -> Result<String, StartError> {
+        let path = format!("{}{order}", super::regions::ORDERS);
+        let asked = TcpStream::connect(self.addresses[region]).and_then(|mut stream| {
+            stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").as_bytes())?;
+            stream.set_read_timeout(Some(limits::BENCH_ANSWER_WAIT))?;
+            let mut answer = [0; 1024];
+            let count = stream.read(&mut answer)?;
+            Ok(String::from_utf8_lossy(&answer[..count]).into_owned())
+        });
+        let failed = |error: io::Error| StartError::Unable { program: "a region".to_owned(), why: error.to_string() };
+        let answer = asked.map_err(failed)?;
+        Ok(answer.rsplit("\r\n\r\n").next().unwrap_or_default().to_owned())
+    }
+
+    /// How often each was asked.
+    pub fn asked(&self) -> Result<Vec<u64>, StartError> {
+        let regions = 0..self.addresses.len();
+        regions.map(|region| Ok(self.order(region, "count")?.parse().unwrap_or(0))).collect()
+    }
+}
+
+impl Ground {
+    /// Looks at the machine, and holds this thread on its first core when there are two.
+    pub fn new() -> Result<Self, StartError> {
+        let place = std::env::temp_dir();
+        sweep(&place);
+        let folder = Folder(place.join(format!("{FOLDERS}{}", std::process::id())));
+        fs::create_dir_all(&folder.0).map_err(|error| unwritable(&folder.0, error))?;
+        let program = std::env::current_exe().map_err(|error| unwritable(Path::new("/proc/self/exe"), error))?;
+        process::raise_open_files();
+        let cores = process::cores();
+        let held = cores.len() > 1 && process::hold(cores[0]);
+        let (own_core, core) = if held { (Some(cores[0]), cores.get(1).copied()) } else { (None, None) };
+        let machine = machine(cores.len(), held);
+        Ok(Self { program, core, own_core, machine, folder, folders: std::cell::Cell::default() })
+    }
+
+    /// A fresh folder.
+    pub fn folder(&self, name: &str) -> Result<PathBuf, StartError> {
+        let number = self.folders.get();
+        self.folders.set(number + 1);
+        let folder = self.folder.0.join(format!("{number}-{}", name.replace(' ', "-")));
+        fs::create_dir_all(&folder).map_err(|error| unwritable(&folder, error))?;
+        Ok(folder)
+    }
+
+    /// A wish for a server in front of `regions`.
+    pub fn wish(&self, name: &str, regions: &Regions) -> Result<Wish, StartError> {
+        let (upstreams, core) = (regions.addresses.clone(), self.core);
+        let keeper = Some(self.program.clone());
+        Ok(Wish {
+            upstreams,
+            core,
+            folder: self.folder(name)?,
+            unix: false,
+            h2c: false,
+            keeper,
+            cache_bytes: 256 << 20,
+        })
+    }
+
+    /// Starts regions, on the harness's core: they are not what is measured.
+    pub fn regions(&self, count: usize, delay: Delay) -> Result<Regions, StartError> {
+        let folder = self.folder("regions")?;
+        let mut addresses = Vec::new();
+        for _ in 0..count {
+            addresses.push(process::free_port()?);
+        }
+        let mut arguments = vec!["bench".to_owned(), "regions".into(), "--delay".into(), delay.to_string()];
+        arguments.extend(addresses.iter().map(ToString::to_string));
+        let mut process = process::start(&self.program, arguments, self.own_core, &folder)?;
+        let first = Address::Tcp(addresses[0]);
+        process.wait_until(|| super::wire::Wire::open(&first).ok())?;
+        Ok(Regions { addresses, process })
+    }
+
+    /// Starts the floor.
+    pub fn floor(&self, body_bytes: usize, unix: bool) -> Result<Subject, StartError> {
+        let folder = self.folder("floor")?;
+        let address =
+            if unix { Address::Unix(folder.join("listen.sock")) } else { Address::Tcp(process::free_port()?) };
+        let mut arguments = vec!["bench".to_owned(), "floor".into(), "--body-bytes".into(), body_bytes.to_string()];
+        match &address {
+            Address::Tcp(address) => arguments.extend(["--tcp".into(), address.to_string()]),
+            Address::Unix(path) => arguments.extend(["--unix".into(), path.display().to_string()]),
+        }
+        let mut process = process::start(&self.program, arguments, self.core, &folder)?;
+        process.wait_until(|| super::wire::Wire::open(&address).ok())?;
+        Ok(Subject {
+            name: FLOOR.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            settings: "one epoll loop, answers from memory, parses nothing".to_owned(),
+            proof: Proof::Always,
+            address,
+            process: Some(process),
+        })
+    }
+}
+
+/// Removes what harnesses left behind that were killed: what ran in their folders has ended with them.
+fn sweep(place: &Path) {
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix(FOLDERS)?.parse::<u32>().ok());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            // Somebody else's is theirs to remove.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// How the folders of all harnesses begin; then comes the id of the process.
+const FOLDERS: &str = "nearside-bench-";
+
+/// The floor's name in reports.
+pub const FLOOR: &str = "bare responder";
+
+/// Writes a file of a subject.
+pub fn write(path: &Path, text: &str) -> Result<(), StartError> {
+    fs::write(path, text).map_err(|error| unwritable(path, error))
+}
+
+fn unwritable(path: &Path, error: io::Error) -> StartError {
+    StartError::Write { path: path.display().to_string(), error }
+}
+
+fn machine(cores: usize, pinned: bool) -> Machine {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let cpus = read("/proc/cpuinfo");
+    let cpu = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let cpu = cpu.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.to_owned());
+    let kernel = format!("Linux {}", read("/proc/sys/kernel/osrelease").trim());
+    Machine { cpu, cores, kernel, pinned }
+}
+
+/// Now, RFC 3339.
+pub fn rfc3339_now() -> String {
+    rfc3339(Clock::System.wall())
+}
+
+fn rfc3339(wall: Wall) -> String {
+    humantime::format_rfc3339_seconds(wall.to_system_time()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_harness_left_is_removed_and_a_living_one_keeps_its_own() {
+        let place = tempfile::tempdir().unwrap();
+        let gone = std::process::Command::new("/bin/true").spawn().and_then(|mut child| {
+            child.wait()?;
+            Ok(child.id())
+        });
+        let folder = |name: String| {
+            let folder = place.path().join(name);
+            fs::create_dir_all(folder.join("0-nginx")).unwrap();
+            folder
+        };
+        let left = folder(format!("{FOLDERS}{}", gone.unwrap()));
+        let kept = [folder(format!("{FOLDERS}{}", std::process::id())), folder(format!("{FOLDERS}notes"))];
+        sweep(place.path());
+        assert!(!left.exists() && kept.iter().all(|folder| folder.exists()));
+    }
+}

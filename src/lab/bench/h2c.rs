@@ -1,0 +1,286 @@
+//! Owns load over HTTP/2 in plain text: one connection, so many requests under way on it, every reply checked and timed.
+//!
+//! Before it: a scenario says where, what and how fast. After it: [`Counted`], as of HTTP/1.1. Frames and header
+//! compression are hyper's, so the generator costs more than [`super::load`]: it is the server's CPU time that compares, not
+//! the rate. Invariant: one thread; a request that was sent is counted once, as answered or as failed.
+
+use std::cell::RefCell;
+use std::io;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
+use http_body_util::{BodyExt, Empty};
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::runtime::{self, Runtime};
+
+use super::http1::{Reply, proves};
+use super::load::{Ask, Counted, LoadError};
+use super::pace::{End, Pace, Schedule};
+use super::paths::Paths;
+use super::subject::{Address, Proof};
+use crate::lab::limits;
+use crate::model::time::{Clock, Moment};
+use crate::tasks::Tasks;
+
+type Sender = SendRequest<Empty<Bytes>>;
+
+/// A connection to one server.
+pub struct Streams {
+    address: Address,
+    runtime: Runtime,
+    tasks: Tasks,
+    sender: Sender,
+    streams: usize,
+    ask: Ask,
+    headers: HeaderMap,
+}
+
+/// What all streams of a run share.
+struct Shared<'a> {
+    schedule: Schedule,
+    counted: Counted,
+    ask: &'a mut Ask,
+    headers: &'a HeaderMap,
+    path: Vec<u8>,
+    last: Moment,
+    under_way: u64,
+}
+
+impl Streams {
+    /// Opens the connection.
+    pub fn open(address: &Address, streams: usize, ask: Ask) -> Result<Self, LoadError> {
+        let refused = |error| LoadError::Connect { address: address.clone(), error };
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?;
+        let tasks = Tasks::new();
+        let sender = runtime.block_on(connect(address, &tasks)).map_err(refused)?;
+        let headers = ask.headers.lines().filter_map(field).collect();
+        Ok(Self { address: address.clone(), runtime, tasks, sender, streams, ask, headers })
+    }
+
+    /// Asks for other paths from now on.
+    pub fn ask_for(&mut self, paths: Paths) {
+        self.ask.paths = paths;
+    }
+
+    /// Sends until `end`, and waits for what was sent.
+    pub fn run(&mut self, pace: Pace, end: End) -> Result<Counted, LoadError> {
+        let refused = |error| LoadError::Connect { address: self.address.clone(), error };
+        if self.sender.is_closed() {
+            self.sender = self.runtime.block_on(connect(&self.address, &self.tasks)).map_err(refused)?;
+        }
+        let start = Clock::System.now();
+        let shared = RefCell::new(Shared {
+            schedule: Schedule::new(pace, end, start),
+            counted: Counted::default(),
+            ask: &mut self.ask,
+            headers: &self.headers,
+            path: Vec::new(),
+            last: start,
+            under_way: 0,
+        });
+        self.runtime.block_on(async {
+            let mut streams: FuturesUnordered<_> =
+                (0..self.streams).map(|_| stream(self.sender.clone(), &shared)).collect();
+            // Who is not answered does not end: the watch looks whether anybody was lately.
+            let mut watch = tokio::time::interval(limits::BENCH_ANSWER_WAIT / 4);
+            loop {
+                tokio::select! {
+                    biased;
+                    ended = streams.next() => if ended.is_none() { break },
+                    _ = watch.tick() => {
+                        let shared = shared.borrow();
+                        let silent = Clock::System.now().since(shared.last) > limits::BENCH_ANSWER_WAIT;
+                        if silent && shared.under_way > 0 { break }
+                    }
+                }
+            }
+        });
+        let Shared { schedule, mut counted, last, under_way, .. } = shared.into_inner();
+        (0..under_way).for_each(|_| counted.fail(|| "a request was not answered".to_owned()));
+        counted.failures += schedule.given_up;
+        counted.took = last.since(start);
+        Ok(counted)
+    }
+}
+
+async fn connect(address: &Address, tasks: &Tasks) -> io::Result<Sender> {
+    match address {
+        Address::Tcp(address) => {
+            let stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            handshake(stream, tasks).await
+        }
+        Address::Unix(path) => handshake(UnixStream::connect(path).await?, tasks).await,
+    }
+}
+
+async fn handshake<S>(stream: S, tasks: &Tasks) -> io::Result<Sender>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut builder = Builder::new(tasks.clone());
+    // No reply waits for the generator's permission to go on.
+    builder.initial_stream_window_size(limits::BENCH_WINDOW_BYTES);
+    builder.initial_connection_window_size(limits::BENCH_WINDOW_BYTES);
+    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    // Its end is seen by those who ask on it.
+    tasks.spawn("h2c", async move { drop(connection.await) });
+    Ok(sender)
+}
+
+/// One request after the other; as many of these as requests are under way at once.
+async fn stream(mut sender: Sender, shared: &RefCell<Shared<'_>>) {
+    /// A timer of the runtime's would wake too late.
+    const EARLY: std::time::Duration = std::time::Duration::from_millis(2);
+    loop {
+        let now = Clock::System.now();
+        let (due, wait) = shared.borrow_mut().take(now);
+        let (since, request) = match (due, wait) {
+            (Some(due), _) => due,
+            (None, None) => return,
+            (None, Some(wait)) if wait > EARLY => {
+                tokio::time::sleep(wait - EARLY).await;
+                continue;
+            }
+            (None, Some(_)) => {
+                tokio::task::yield_now().await;
+                continue;
+            }
+        };
+        let proof = shared.borrow().ask.proof.clone();
+        let answered = exchange(&mut sender, request, &proof).await;
+        let mut shared = shared.borrow_mut();
+        let now = Clock::System.now();
+        shared.under_way -= 1;
+        shared.last = now;
+        match answered {
+            Ok(reply) => shared.answered(&reply, now.since(since)),
+            Err(error) => shared.counted.fail(|| error.to_string()),
+        }
+        if sender.is_closed() {
+            // What is left of the run is the other streams' to fail with, and the next run connects anew.
+            return;
+        }
+    }
+}
+
+impl Shared<'_> {
+    /// The next request, or how long to wait for it; neither when it is over.
+    #[expect(clippy::type_complexity, reason = "it is read in one place")]
+    fn take(&mut self, now: Moment) -> (Option<(Moment, Request<Empty<Bytes>>)>, Option<std::time::Duration>) {
+        let Some(since) = self.schedule.take(now) else {
+            let over = self.schedule.over(now);
+            return (None, (!over).then(|| self.schedule.wait(now).unwrap_or_default()));
+        };
+        self.under_way += 1;
+        self.path.clear();
+        self.path.extend_from_slice(b"http://");
+        self.path.extend_from_slice(self.ask.host.as_bytes());
+        self.ask.paths.write(&mut self.path);
+        let mut request = Request::new(Empty::new());
+        // A path that is none is asked for as `/`, and the answer says what is wrong with it.
+        *request.uri_mut() = Uri::try_from(self.path.as_slice()).unwrap_or_default();
+        request.headers_mut().clone_from(self.headers);
+        (Some((since, request)), None)
+    }
+
+    fn answered(&mut self, reply: &Reply, latency: std::time::Duration) {
+        self.counted.take(reply, self.ask, latency);
+    }
+}
+
+async fn exchange(sender: &mut Sender, request: Request<Empty<Bytes>>, proof: &Proof) -> hyper::Result<Reply> {
+    let response = sender.send_request(request).await?;
+    let mut fields = response.headers().iter();
+    let proven = *proof == Proof::Always
+        || fields.any(|(name, value)| proves(proof, name.as_str().as_bytes(), value.as_bytes()));
+    let mut reply = Reply { status: response.status().as_u16(), proven, ..Reply::default() };
+    let mut body = response.into_body();
+    while let Some(frame) = body.frame().await {
+        reply.body_bytes += frame?.data_ref().map_or(0, |data| data.len() as u64);
+    }
+    Ok(reply)
+}
+
+/// `name: value`, unless it is none.
+fn field(line: &str) -> Option<(HeaderName, HeaderValue)> {
+    let (name, value) = line.split_once(':')?;
+    Some((name.trim().parse().ok()?, value.trim().parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use http::Response;
+    use http_body_util::Full;
+    use hyper::server::conn::http2;
+    use hyper::service::service_fn;
+
+    use super::*;
+
+    /// Answers every request with 2 bytes and what its header `x-say` said, for ever.
+    fn server() -> Address {
+        let (told, address) = std::sync::mpsc::channel();
+        let serve = move || {
+            let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async move {
+                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+                told.send(listener.local_addr().unwrap()).unwrap();
+                let tasks = Tasks::new();
+                while let Ok((stream, _)) = listener.accept().await {
+                    let answer = service_fn(|request: Request<hyper::body::Incoming>| async move {
+                        let mut response = Response::new(Full::new(Bytes::from_static(b"ok")));
+                        if let Some(said) = request.headers().get("x-say") {
+                            response.headers_mut().insert("x-said", said.clone());
+                        }
+                        if request.uri().path() == "/never" {
+                            std::future::pending::<()>().await;
+                        }
+                        Ok::<_, Infallible>(response)
+                    });
+                    let served = http2::Builder::new(tasks.clone()).serve_connection(TokioIo::new(stream), answer);
+                    tasks.spawn("served", async move { drop(served.await) });
+                }
+            });
+        };
+        std::thread::Builder::new().spawn(serve).unwrap();
+        Address::Tcp(address.recv().unwrap())
+    }
+
+    fn ask(path: &str, headers: &str) -> Ask {
+        let proof = Proof::Header { name: "x-said".to_owned(), contains: "HIT".to_owned() };
+        Ask { headers: headers.to_owned(), proof, ..Ask::new(Paths::Fixed(path.to_owned()), 2) }
+    }
+
+    #[test]
+    fn every_request_is_answered_once_and_its_proof_is_seen() {
+        let server = server();
+        let mut streams = Streams::open(&server, 16, ask("/a", "x-say: hit\r\n")).unwrap();
+        let counted = streams.run(Pace::Closed, End::Requests(1000)).unwrap();
+        assert_eq!((counted.answered, counted.proven, counted.failures), (1000, 1000, 0));
+        let mut unproven = Streams::open(&server, 1, ask("/a", "x-say: miss\r\n")).unwrap();
+        let counted = unproven.run(Pace::Closed, End::Requests(10)).unwrap();
+        assert_eq!((counted.answered, counted.proven), (10, 0));
+    }
+
+    #[test]
+    fn an_open_loop_sends_what_is_due_and_no_more() {
+        let mut streams = Streams::open(&server(), 4, ask("/a", "")).unwrap();
+        let counted = streams.run(Pace::Open { per_second: 2000.0 }, End::After(Duration::from_millis(100))).unwrap();
+        assert_eq!((counted.answered, counted.failures), (200, 0));
+    }
+
+    #[test]
+    fn a_server_that_is_not_there_is_named() {
+        let nobody = Address::Tcp(([127, 0, 0, 1], 1).into());
+        let error = Streams::open(&nobody, 1, ask("/a", "")).err().unwrap();
+        assert!(error.to_string().starts_with("127.0.0.1:1 could not be connected to"), "{error}");
+    }
+}

@@ -1,0 +1,303 @@
+//! Owns load over HTTP/1.1: connections kept alive, requests sent when they are due, every reply checked and timed.
+//!
+//! Before it: a scenario says where, what and how fast. After it: [`Counted`], which a round is made of. One thread and
+//! one epoll for all connections, as lean as the bare responder: what is measured is the server. Invariant: a request
+//! that was sent is counted once, as answered or as failed.
+
+use std::io;
+use std::time::Duration;
+
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::time::Timespec;
+
+use super::histogram::Latencies;
+use super::http1::{Reader, Reply};
+use super::pace::{End, Pace, Schedule};
+use super::paths::Paths;
+use super::subject::{Address, Proof};
+use super::wire::Wire;
+use crate::lab::limits;
+use crate::model::time::{Clock, Moment};
+
+/// What is sent, and what a right answer is.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// Which paths.
+    pub paths: Paths,
+    /// Header lines after `Host`, each with its line end.
+    pub headers: String,
+    /// What `Host` says.
+    pub host: String,
+    /// The body's length in a right answer; `None` when it may be any.
+    pub body_bytes: Option<u64>,
+    /// What shows a hit.
+    pub proof: Proof,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    /// From the first request to the last answer.
+    pub took: Duration,
+    /// Right answers.
+    pub answered: u64,
+    /// Of which so many carried the proof.
+    pub proven: u64,
+    /// Wrong answers, broken connections, requests that were never sent or never answered.
+    pub failures: u64,
+    /// What was wrong with the first that failed.
+    pub first_failure: Option<String>,
+    /// How long right answers took.
+    pub latencies: Latencies,
+}
+
+/// Why no load could be put.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// Nobody listens.
+    #[error("{address} could not be connected to: {error}; is the server up?")]
+    Connect {
+        /// Where.
+        address: Address,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// The kernel refused to watch sockets.
+    #[error("the connections could not be watched: {0}")]
+    Watch(#[from] rustix::io::Errno),
+}
+
+/// Connections to one server.
+pub struct Load {
+    address: Address,
+    ask: Ask,
+    epoll: OwnedFd,
+    connections: Vec<Connection>,
+    /// Those that wait for a request.
+    idle: Vec<usize>,
+    buffer: Vec<u8>,
+    events: Vec<Event>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    wire: Wire,
+    reader: Reader,
+    /// The request under way, and how much of it was sent.
+    request: Vec<u8>,
+    sent: usize,
+    since: Option<Moment>,
+}
+
+impl Load {
+    /// Opens so many connections.
+    pub fn open(address: &Address, connections: usize, ask: Ask) -> Result<Self, LoadError> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let mut load = Self {
+            address: address.clone(),
+            ask,
+            epoll,
+            connections: Vec::with_capacity(connections),
+            idle: (0..connections).rev().collect(),
+            buffer: vec![0; limits::BENCH_READ_BYTES],
+            events: Vec::with_capacity(connections.max(1)),
+        };
+        for index in 0..connections {
+            let wire = load.connect(index)?;
+            let (reader, request) = (Reader::default(), Vec::new());
+            load.connections.push(Connection { wire, reader, request, sent: 0, since: None });
+        }
+        Ok(load)
+    }
+
+    /// Asks for other paths from now on.
+    pub fn ask_for(&mut self, paths: Paths) {
+        self.ask.paths = paths;
+    }
+
+    fn connect(&self, index: usize) -> Result<Wire, LoadError> {
+        let refused = |error| LoadError::Connect { address: self.address.clone(), error };
+        let wire = Wire::open(&self.address).map_err(refused)?;
+        epoll::add(&self.epoll, &wire, EventData::new_u64(index as u64), EventFlags::IN)?;
+        Ok(wire)
+    }
+
+    /// Sends until `end`, and waits for what was sent.
+    pub fn run(&mut self, pace: Pace, end: End) -> Result<Counted, LoadError> {
+        let mut counted = Counted::default();
+        let start = Clock::System.now();
+        let mut schedule = Schedule::new(pace, end, start);
+        let mut now = start;
+        let mut last = start;
+        loop {
+            while let Some(index) = self.idle.last().copied() {
+                let Some(since) = schedule.take(now) else { break };
+                self.idle.pop();
+                self.send(index, since, &mut counted)?;
+            }
+            let under_way = self.idle.len() < self.connections.len();
+            if !under_way && (schedule.over(now) || self.connections.is_empty()) {
+                break;
+            }
+            if under_way && now.since(last) > limits::BENCH_ANSWER_WAIT {
+                self.give_up(&mut counted)?;
+                break;
+            }
+            let over = schedule.over(now);
+            self.wait(if over { None } else { schedule.wait(now) }, under_way)?;
+            now = Clock::System.now();
+            for at in 0..self.events.len() {
+                let index = self.events[at].data.u64() as usize;
+                if self.take_reply(index, &mut counted)? {
+                    now = Clock::System.now();
+                    last = now;
+                    match schedule.take(now) {
+                        Some(since) => self.send(index, since, &mut counted)?,
+                        None => self.idle.push(index),
+                    }
+                }
+            }
+            if !under_way {
+                last = now;
+            }
+        }
+        counted.failures += schedule.given_up;
+        counted.took = last.since(start);
+        Ok(counted)
+    }
+
+    /// Waits for the kernel's word, or until the next request is nearly due: a timer would wake too late, so the last
+    /// millisecond is spent asking.
+    fn wait(&mut self, due: Option<Duration>, under_way: bool) -> Result<(), LoadError> {
+        const EARLY: Duration = Duration::from_millis(2);
+        let most = limits::BENCH_ANSWER_WAIT;
+        let wait = match due {
+            // Nobody is idle to send it.
+            Some(_) if under_way && self.idle.is_empty() => most,
+            Some(due) => due.saturating_sub(EARLY).min(most),
+            None => most,
+        };
+        let timeout =
+            Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_millis()) * 1_000_000 };
+        self.events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn send(&mut self, index: usize, since: Moment, counted: &mut Counted) -> Result<(), LoadError> {
+        let connection = &mut self.connections[index];
+        self.ask.write(&mut connection.request);
+        connection.since = Some(since);
+        connection.sent = 0;
+        match connection.wire.write(&connection.request) {
+            // A request fits into an empty socket buffer.
+            Ok(sent) if sent == connection.request.len() => Ok(()),
+            Ok(sent) => self.fail(index, format!("only {sent} bytes of a request could be sent"), counted),
+            Err(error) => self.fail(index, format!("a request could not be sent: {error}"), counted),
+        }
+    }
+
+    /// Whether the connection is free again: a reply was completed, or failed.
+    fn take_reply(&mut self, index: usize, counted: &mut Counted) -> Result<bool, LoadError> {
+        let connection = &mut self.connections[index];
+        let read = match connection.wire.read(&mut self.buffer) {
+            Ok(None) => return Ok(false),
+            Ok(Some(0)) => Err("the server closed the connection".to_owned()),
+            Ok(Some(count)) => {
+                connection.reader.read(&self.buffer[..count], &self.ask.proof).map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        let (reply, since) = match (read, connection.since) {
+            (Ok(None), Some(_)) => return Ok(false),
+            (Ok(Some(reply)), Some(since)) => (reply, since),
+            (Err(why), Some(_)) => {
+                self.fail(index, why, counted)?;
+                // `fail` put it among the idle ones.
+                return Ok(false);
+            }
+            // A server may close a connection that idles; bytes that nobody asked for end it too.
+            (_, None) => {
+                self.renew(index)?;
+                return Ok(false);
+            }
+        };
+        connection.since = None;
+        counted.take(&reply, &self.ask, Clock::System.now().since(since));
+        if reply.closes {
+            self.renew(index)?;
+        }
+        Ok(true)
+    }
+
+    fn fail(&mut self, index: usize, why: String, counted: &mut Counted) -> Result<(), LoadError> {
+        counted.fail(|| why);
+        self.idle.push(index);
+        self.renew(index)
+    }
+
+    fn renew(&mut self, index: usize) -> Result<(), LoadError> {
+        let wire = self.connect(index)?;
+        let connection = &mut self.connections[index];
+        // Closing the old one takes it out of the epoll.
+        connection.wire = wire;
+        connection.reader.reset();
+        connection.since = None;
+        Ok(())
+    }
+
+    fn give_up(&mut self, counted: &mut Counted) -> Result<(), LoadError> {
+        for index in 0..self.connections.len() {
+            if self.connections[index].since.is_some() {
+                self.fail(index, "a request was not answered".to_owned(), counted)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Ask {
+    /// Of a server on loopback, with nothing in the head that is not needed.
+    pub fn new(paths: Paths, body_bytes: u64) -> Self {
+        let (headers, host) = (String::new(), "127.0.0.1".to_owned());
+        Self { paths, headers, host, body_bytes: Some(body_bytes), proof: Proof::Always }
+    }
+
+    /// The next request's bytes, instead of what `out` held.
+    pub fn write(&mut self, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(b"GET ");
+        self.paths.write(out);
+        for part in [" HTTP/1.1\r\nHost: ", &self.host, "\r\n", &self.headers, "\r\n"] {
+            out.extend_from_slice(part.as_bytes());
+        }
+    }
+}
+
+impl Counted {
+    /// A reply that came.
+    pub fn take(&mut self, reply: &Reply, ask: &Ask, latency: Duration) {
+        let right = reply.status == 200 && ask.body_bytes.is_none_or(|bytes| bytes == reply.body_bytes);
+        if right {
+            self.answered += 1;
+            self.proven += u64::from(reply.proven);
+            self.latencies.record(latency);
+        } else {
+            self.fail(|| format!("status {} with {} bytes of body", reply.status, reply.body_bytes));
+        }
+    }
+
+    /// One that did not.
+    pub fn fail(&mut self, why: impl FnOnce() -> String) {
+        self.failures += 1;
+        self.first_failure.get_or_insert_with(why);
+    }
+
+    /// The share of right answers that carried the proof, 0 to 1.
+    pub fn proven_share(&self) -> f64 {
+        self.proven as f64 / self.answered.max(1) as f64
+    }
+}

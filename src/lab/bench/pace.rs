@@ -1,0 +1,140 @@
+//! Owns when the next request is due, for closed and open loops.
+//!
+//! Before it: a scenario names a pace and an end. After it: [`super::load`] sends what is due. Invariant: in an open
+//! loop request k is due at start + k / rate whatever happened to those before it, and its latency counts from then: a
+//! server that stalls is charged with everybody it kept waiting (no coordinated omission).
+
+use std::time::Duration;
+
+use crate::lab::limits;
+use crate::model::time::Moment;
+
+/// How requests follow each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// Each connection sends the next request when the last is answered.
+    Closed,
+    /// So many a second, whatever is answered.
+    Open {
+        /// Requests a second, above zero.
+        per_second: f64,
+    },
+}
+
+/// When it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// After this time.
+    After(Duration),
+    /// After so many requests.
+    Requests(u64),
+}
+
+/// What is due, and what was sent.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    pace: Pace,
+    end: End,
+    start: Moment,
+    taken: u64,
+    /// Requests that came due behind a full backlog and were given up.
+    pub given_up: u64,
+}
+
+impl Schedule {
+    /// From `start` on.
+    pub fn new(pace: Pace, end: End, start: Moment) -> Self {
+        Self { pace, end, start, taken: 0, given_up: 0 }
+    }
+
+    /// The next request, if one is to be sent now: the moment from which its latency counts.
+    pub fn take(&mut self, now: Moment) -> Option<Moment> {
+        let due = match self.pace {
+            Pace::Closed => now,
+            Pace::Open { per_second } => {
+                let due_by_now = (now.since(self.start).as_secs_f64() * per_second) as u64 + 1;
+                let due_by_now = due_by_now.min(self.most());
+                let late = due_by_now.saturating_sub(self.taken).saturating_sub(limits::BENCH_BACKLOG);
+                self.given_up += late;
+                self.taken += late;
+                self.due(per_second)
+            }
+        };
+        let sends = due <= now && !self.over(now);
+        self.taken += u64::from(sends);
+        sends.then_some(due)
+    }
+
+    /// Whether nothing is to be sent any more.
+    pub fn over(&self, now: Moment) -> bool {
+        match (self.pace, self.end) {
+            (Pace::Closed, End::After(span)) => now.since(self.start) >= span,
+            _ => self.taken >= self.most(),
+        }
+    }
+
+    /// How long until the next request is due; nothing in a closed loop.
+    pub fn wait(&self, now: Moment) -> Option<Duration> {
+        match self.pace {
+            Pace::Closed => None,
+            Pace::Open { per_second } => Some(self.due(per_second).since(now)),
+        }
+    }
+
+    fn due(&self, per_second: f64) -> Moment {
+        self.start + Duration::from_secs_f64(self.taken as f64 / per_second)
+    }
+
+    fn most(&self) -> u64 {
+        match (self.pace, self.end) {
+            (_, End::Requests(most)) => most,
+            (Pace::Open { per_second }, End::After(span)) => (span.as_secs_f64() * per_second) as u64,
+            (Pace::Closed, End::After(_)) => u64::MAX,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Moment = Moment::from_nanos(1_000_000_000_000);
+    const OPEN: Pace = Pace::Open { per_second: 1000.0 };
+
+    fn at(millis: u64) -> Moment {
+        START + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn an_open_loop_counts_from_when_a_request_was_due_however_late_it_is_sent() {
+        let mut schedule = Schedule::new(OPEN, End::Requests(100), START);
+        assert_eq!(schedule.take(at(0)), Some(at(0)));
+        assert_eq!(schedule.take(at(0)), None);
+        assert_eq!(schedule.wait(at(0)), Some(Duration::from_millis(1)));
+        // Everything stood for 50 ms: what came due meanwhile is late by as much.
+        let late: Vec<_> = std::iter::from_fn(|| schedule.take(at(50))).collect();
+        assert_eq!(late, (1..=50).map(at).collect::<Vec<_>>());
+        assert_eq!(schedule.given_up, 0);
+    }
+
+    #[test]
+    fn an_open_loop_ends_with_its_last_request_and_gives_up_what_no_backlog_holds() {
+        let most = limits::BENCH_BACKLOG + 100_000;
+        let mut schedule = Schedule::new(OPEN, End::Requests(most), START);
+        let first = schedule.take(at(most - 1)).unwrap();
+        assert_eq!(schedule.given_up, 100_000);
+        assert_eq!(first, at(schedule.given_up));
+        let rest = std::iter::from_fn(|| schedule.take(at(2 * most))).count() as u64;
+        assert_eq!(rest + 1, limits::BENCH_BACKLOG);
+        assert!(schedule.over(at(2 * most)));
+    }
+
+    #[test]
+    fn a_closed_loop_sends_at_once_until_its_end() {
+        let mut timed = Schedule::new(Pace::Closed, End::After(Duration::from_millis(5)), START);
+        assert_eq!((timed.take(at(4)), timed.take(at(5))), (Some(at(4)), None));
+        let mut counted = Schedule::new(Pace::Closed, End::Requests(1), START);
+        assert_eq!((counted.take(at(4)), counted.take(at(4))), (Some(at(4)), None));
+        assert_eq!(counted.wait(at(4)), None);
+    }
+}

@@ -1,0 +1,198 @@
+//! Owns the peers: what users would put in Nearside's place, configured as a competent operator would.
+//!
+//! Before them: `benches/peers.sh` has installed them. After them: a scenario measures each beside Nearside. Invariant: a
+//! peer is one worker that keeps replies for an hour in memory, writes no access log, never closes a connection for the
+//! number of its requests, and shows a hit by a header of its own.
+//!
+//! All of them keep what the upstream lets them keep: a `Cache-Control: max-age` that outlasts the run is part of a fair
+//! comparison, since HAProxy and Envoy store nothing without one and keep nothing for longer. No `Vary`: Envoy's filter
+//! does not store such replies, and with the setting that lets it, it crashes (envoyproxy/envoy#40469).
+
+pub mod envoy;
+pub mod haproxy;
+pub mod nginx;
+pub mod varnish;
+
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::{Resource, getrlimit};
+
+use super::process::{self, Running};
+use super::subject::{Address, Candidate, Proof, StartError, Subject, Wish};
+use crate::lab::limits;
+
+/// All of them, the nearest in kind first. nginx is there twice ([`nginx`]).
+pub const PEERS: [Candidate; 5] = [
+    Candidate { name: haproxy::NAME, unix: true, start: haproxy::start },
+    Candidate { name: nginx::NAME, unix: true, start: nginx::start },
+    Candidate { name: nginx::SENDFILE_NAME, unix: true, start: nginx::start_sendfile },
+    Candidate { name: varnish::NAME, unix: true, start: varnish::start },
+    Candidate { name: envoy::NAME, unix: true, start: envoy::start },
+];
+
+/// Where servers are that are not on a user's PATH; the last is where `benches/peers.sh` puts Envoy.
+const USUAL_PLACES: [&str; 6] =
+    ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/opt/homebrew/bin", "target/peers/bin"];
+
+/// How long a peer keeps a reply, seconds.
+const TTL_S: u64 = 3600;
+
+/// More open files than that are of no use to a measurement.
+const MOST_OPEN_FILES: u64 = 1 << 16;
+
+/// A peer's program on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Found {
+    program: PathBuf,
+    version: String,
+}
+
+/// Where a peer listens and whom it asks.
+#[derive(Clone, Debug)]
+struct Front {
+    listen: Address,
+    /// HTTP/2 with prior knowledge, and nothing else.
+    h2c: bool,
+    upstream: SocketAddr,
+}
+
+/// Looks for `program` and asks it, with `argument`, for its version; `read` takes that from what it says.
+fn find(program: &str, argument: &str, read: impl Fn(&str) -> Option<&str>) -> Result<Found, StartError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).chain(USUAL_PLACES.iter().map(PathBuf::from));
+    let Some(found) = look(program, places) else {
+        let instead = "run benches/peers.sh, which installs all peers".to_owned();
+        return Err(StartError::Missing { program: program.to_owned(), instead });
+    };
+    let failed = |why: String| StartError::Failed {
+        program: program.to_owned(),
+        why,
+        log: format!("`{} {argument}`", found.display()),
+    };
+    let said = Command::new(&found).arg(argument).output().map_err(|error| failed(error.to_string()))?;
+    // Two of the four say it on stderr.
+    let text = [said.stdout, said.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let version = read(&text).filter(|version| version.starts_with(|first: char| first.is_ascii_digit()));
+    let version = version.ok_or_else(|| failed("it does not say its version".to_owned()))?.to_owned();
+    Ok(Found { program: found, version })
+}
+
+/// The first file of that name that can be run, as an absolute path: the process will have a folder of its own.
+fn look(program: &str, mut places: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    places.find_map(|place| {
+        let file = std::path::absolute(place.join(program)).ok()?;
+        let kind = file.metadata().ok()?;
+        (kind.is_file() && kind.permissions().mode() & 0o111 != 0).then_some(file)
+    })
+}
+
+/// What stands between `mark` and the next blank, bracket or slash.
+fn after<'a>(text: &'a str, mark: &str) -> Option<&'a str> {
+    text.split_once(mark)?.1.split([' ', '\n', '\r', ')', '/']).next()
+}
+
+impl Front {
+    /// As wished; the port was free a moment ago, since none of the peers tells which one it took by itself.
+    fn new(name: &str, wish: &Wish) -> Result<Self, StartError> {
+        let Some(&upstream) = wish.upstreams.first() else {
+            return Err(StartError::Unable { program: name.to_owned(), why: "it was given no upstream".to_owned() });
+        };
+        let listen = if wish.unix { Address::Unix(wish.socket()) } else { Address::Tcp(process::free_port()?) };
+        Ok(Self { listen, h2c: wish.h2c, upstream })
+    }
+
+    /// Where it listens, as text, with `prefix` before a socket's path.
+    fn listen(&self, prefix: &str) -> String {
+        match &self.listen {
+            Address::Tcp(address) => address.to_string(),
+            Address::Unix(path) => format!("{prefix}{}", path.display()),
+        }
+    }
+}
+
+/// Writes a peer's configuration into the wish's folder.
+fn write(wish: &Wish, file: &str, text: &str) -> Result<PathBuf, StartError> {
+    let path = wish.folder.join(file);
+    match std::fs::write(&path, text) {
+        Ok(()) => Ok(path),
+        Err(error) => Err(StartError::Write { path: path.display().to_string(), error }),
+    }
+}
+
+impl Found {
+    /// Starts it and waits until it answers.
+    fn run<A: AsRef<OsStr>>(
+        &self,
+        wish: &Wish,
+        front: &Front,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Result<Running, StartError> {
+        let mut running =
+            process::start_held(wish.keeper.as_deref(), &self.program, arguments, wish.core, &wish.folder)?;
+        running.wait_until(|| answers(&front.listen, front.h2c).then_some(()))?;
+        Ok(running)
+    }
+
+    fn subject(self, name: &str, settings: String, proof: Proof, front: Front, running: Running) -> Subject {
+        let (version, address) = (self.version, front.listen);
+        Subject { name: name.to_owned(), version, settings, proof, address, process: Some(running) }
+    }
+}
+
+/// What HTTP/2 begins with, and settings that set nothing; the server's own settings are its first frame.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// Whether an HTTP server is there. It is sent what all of them refuse or answer by themselves (Varnish and HAProxy pass on
+/// more than one would think): the upstream is not asked, and nothing is kept.
+fn answers(at: &Address, h2c: bool) -> bool {
+    let wait = Some(limits::BENCH_READY_WAIT);
+    let start = match at {
+        Address::Tcp(address) => TcpStream::connect(address).and_then(|stream| {
+            stream.set_read_timeout(wait)?;
+            begun(stream, h2c)
+        }),
+        Address::Unix(path) => UnixStream::connect(path).and_then(|stream| {
+            stream.set_read_timeout(wait)?;
+            begun(stream, h2c)
+        }),
+    };
+    start.unwrap_or(false)
+}
+
+fn begun(mut stream: impl Read + Write, h2c: bool) -> std::io::Result<bool> {
+    if h2c {
+        let mut frame = [0; 9];
+        stream.write_all(PREFACE)?;
+        stream.read_exact(&mut frame)?;
+        return Ok(frame[3] == 4);
+    }
+    let mut start = [0; 12];
+    stream.write_all(b"BAD\r\n\r\n")?;
+    stream.read_exact(&mut start)?;
+    Ok(start == *b"HTTP/1.1 400")
+}
+
+/// Bytes as whole mebibytes, at least one.
+fn mebibytes(bytes: u64) -> u64 {
+    (bytes >> 20).max(1)
+}
+
+/// How many files a server may open here, as far as one needs. They raise their own limit to it.
+fn open_files() -> u64 {
+    getrlimit(Resource::Nofile).maximum.unwrap_or(MOST_OPEN_FILES).min(MOST_OPEN_FILES)
+}
+
+/// A path as a configuration names it.
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,324 @@
+//! Owns the service behind the measured servers: regions that answer any path, each as late as it is told to.
+//!
+//! Before it: the harness starts it as a process of its own, from the same executable. After it: what misses cost.
+//! Invariant: how late a region answers for a key is a function of seed, region and key alone ([`Delay::of`]), so that
+//! the harness can work out the exact minimum over all regions. One thread; a timer of the kernel's, to the microsecond.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+
+use super::subject::Address;
+use super::wire::{Door, Wire};
+use crate::http::limits::REQUEST_HEAD_BYTES;
+use crate::lab::limits;
+use crate::model::time::{Clock, Moment};
+
+/// Where a region's orders go: `/bench/die/MILLISECONDS`, `/bench/live`, and `/bench/count`, which it was asked so often.
+pub const ORDERS: &str = "/bench/";
+const TIMER: u64 = u64::MAX;
+/// Connections' numbers begin here; below are the doors.
+const CALLERS: u64 = 1 << 16;
+
+/// How late answers are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Delay {
+    /// At once.
+    None,
+    /// Always as late: region i after so much and as much again for each region before it.
+    Fixed(Duration),
+    /// Heavy-tailed (Pareto, least 2 ms, shape 1.5, at most a second), drawn by seed, region and key.
+    Tail(u64),
+}
+
+impl Delay {
+    /// How late `region` answers for `path`.
+    pub fn of(self, region: usize, path: &str) -> Duration {
+        match self {
+            Self::None => Duration::ZERO,
+            Self::Fixed(step) => step * (region as u32 + 1),
+            Self::Tail(seed) => {
+                let mixed = path.bytes().fold(seed ^ (region as u64) << 56, |hash, byte| {
+                    (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+                });
+                let even = 1.0 - fastrand::Rng::with_seed(mixed).f64();
+                Duration::from_secs_f64((0.002 * even.powf(-1.0 / 1.5)).min(1.0))
+            }
+        }
+    }
+
+    /// As an argument: `none`, `fixed:5ms`, `tail:7`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is no delay; write none, fixed:5ms or tail:SEED");
+        match text.split_once(':') {
+            None if text == "none" => Ok(Self::None),
+            Some(("fixed", span)) => humantime::parse_duration(span).map(Self::Fixed).map_err(|_| wrong()),
+            Some(("tail", seed)) => seed.parse().map(Self::Tail).map_err(|_| wrong()),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl std::fmt::Display for Delay {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::None => out.write_str("none"),
+            Self::Fixed(step) => write!(out, "fixed:{}", humantime::format_duration(*step)),
+            Self::Tail(seed) => write!(out, "tail:{seed}"),
+        }
+    }
+}
+
+struct Caller {
+    wire: Wire,
+    region: usize,
+    head: Vec<u8>,
+    answer: Vec<u8>,
+    sent: usize,
+}
+
+/// The regions of one process.
+struct Regions {
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    delay: Delay,
+    doors: Vec<Door>,
+    callers: BTreeMap<u64, Caller>,
+    next: u64,
+    /// Answers that wait for their time.
+    late: BinaryHeap<Reverse<(Moment, u64)>>,
+    dead: Vec<bool>,
+    asked: Vec<u64>,
+}
+
+/// Serves one region per address until the process ends.
+pub fn serve(addresses: &[SocketAddr], delay: Delay) -> io::Result<()> {
+    let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+    let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+    epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN)?;
+    let doors =
+        addresses.iter().map(|address| Door::open(&Address::Tcp(*address))).collect::<io::Result<Vec<_>>>()?;
+    for (region, door) in doors.iter().enumerate() {
+        epoll::add(&epoll, door, EventData::new_u64(region as u64), EventFlags::IN)?;
+    }
+    let (dead, asked) = (vec![false; doors.len()], vec![0; doors.len()]);
+    let late = BinaryHeap::new();
+    let callers = BTreeMap::new();
+    Regions { epoll, timer, delay, doors, callers, next: CALLERS, late, dead, asked }.run()
+}
+
+impl Regions {
+    fn run(mut self) -> io::Result<()> {
+        let mut events: Vec<Event> = Vec::with_capacity(limits::BENCH_EVENTS);
+        let mut buffer = vec![0; limits::BENCH_READ_BYTES];
+        loop {
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            for event in &events {
+                let number = event.data.u64();
+                let stays = match number {
+                    TIMER => self.ring()?,
+                    door if door < CALLERS => self.open(door as usize)?,
+                    caller => self.step(caller, &mut buffer).unwrap_or(false),
+                };
+                if !stays {
+                    self.callers.remove(&number);
+                }
+            }
+        }
+    }
+
+    /// Lets in whoever knocks; a dead region lets nobody stay.
+    fn open(&mut self, region: usize) -> io::Result<bool> {
+        while let Some(wire) = self.doors[region].accept()? {
+            // It may be revived: who asks is heard, and answered with a closed connection.
+            epoll::add(&self.epoll, &wire, EventData::new_u64(self.next), EventFlags::IN)?;
+            let caller = Caller { wire, region, head: Vec::new(), answer: Vec::new(), sent: 0 };
+            self.callers.insert(self.next, caller);
+            self.next += 1;
+        }
+        Ok(true)
+    }
+
+    /// What is due is sent.
+    fn ring(&mut self) -> io::Result<bool> {
+        let mut expirations = [0_u8; 8];
+        // It is read only so that it falls silent.
+        let _ = rustix::io::read(&self.timer, expirations.as_mut_slice());
+        let now = Clock::System.now();
+        while let Some(Reverse((due, number))) = self.late.peek().copied() {
+            if due > now {
+                self.wind(due, now)?;
+                break;
+            }
+            self.late.pop();
+            if number < CALLERS {
+                self.die(number as usize);
+            } else if !self.flush(number).unwrap_or(false) {
+                self.callers.remove(&number);
+            }
+        }
+        Ok(true)
+    }
+
+    fn wind(&self, due: Moment, now: Moment) -> io::Result<()> {
+        let span = due.since(now).max(Duration::from_nanos(1));
+        let once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let value = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &Itimerspec { it_interval: once, it_value: value })?;
+        Ok(())
+    }
+
+    /// Reads and answers; whether the connection stays.
+    fn step(&mut self, number: u64, buffer: &mut [u8]) -> io::Result<bool> {
+        let Some(caller) = self.callers.get_mut(&number) else { return Ok(true) };
+        if !caller.answer.is_empty() && caller.sent > 0 {
+            return self.flush(number);
+        }
+        match caller.wire.read(buffer)? {
+            Some(0) => return Ok(false),
+            Some(count) => caller.head.extend_from_slice(&buffer[..count]),
+            None => return Ok(true),
+        }
+        if caller.head.len() > REQUEST_HEAD_BYTES {
+            return Ok(false);
+        }
+        if !caller.head.ends_with(b"\r\n\r\n") {
+            return Ok(true);
+        }
+        let head = std::mem::take(&mut caller.head);
+        let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+        let path = std::str::from_utf8(line).ok().and_then(|line| line.split(' ').nth(1)).unwrap_or("/");
+        let region = caller.region;
+        if let Some(order) = path.strip_prefix(ORDERS) {
+            let told = match order.split_once('/').unwrap_or((order, "0")) {
+                ("die", millis) => {
+                    let due = Clock::System.now() + Duration::from_millis(millis.parse().unwrap_or(0));
+                    self.remember(due, region as u64)?;
+                    true.to_string()
+                }
+                ("live", _) => std::mem::replace(&mut self.dead[region], false).to_string(),
+                _ => self.asked[region].to_string(),
+            };
+            return self.answer(number, told.as_bytes(), Duration::ZERO);
+        }
+        if self.dead[region] {
+            return Ok(false);
+        }
+        self.asked[region] += 1;
+        let body = vec![b'x'; body_bytes(path)];
+        let delay = self.delay.of(region, path);
+        self.answer(number, &body, delay)
+    }
+
+    /// All connections of the region are closed, and whoever asks from now on gets that for an answer.
+    fn die(&mut self, region: usize) {
+        self.dead[region] = true;
+        self.callers.retain(|_, caller| caller.region != region);
+    }
+
+    /// Wakes at `due` for a caller, or for the death of a region.
+    fn remember(&mut self, due: Moment, number: u64) -> io::Result<()> {
+        let first = self.late.peek().is_none_or(|Reverse((first, _))| due < *first);
+        self.late.push(Reverse((due, number)));
+        if first { self.wind(due, Clock::System.now()) } else { Ok(()) }
+    }
+
+    fn answer(&mut self, number: u64, body: &[u8], delay: Duration) -> io::Result<bool> {
+        let now = Clock::System.now();
+        let Some(caller) = self.callers.get_mut(&number) else { return Ok(false) };
+        let date = httpdate::fmt_http_date(Clock::System.wall().to_system_time());
+        caller.answer.clear();
+        write!(
+            caller.answer,
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\netag: \"5\"\r\ncache-control: max-age=3600\r\n\
+             x-record-version: 5\r\ndate: {date}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        )?;
+        caller.answer.extend_from_slice(body);
+        caller.sent = 0;
+        if delay.is_zero() {
+            return self.flush(number);
+        }
+        self.remember(now + delay, number)?;
+        Ok(true)
+    }
+
+    /// Sends what the kernel takes; the rest when it tells.
+    fn flush(&mut self, number: u64) -> io::Result<bool> {
+        let Some(caller) = self.callers.get_mut(&number) else { return Ok(true) };
+        let waited = caller.sent > 0;
+        caller.sent += caller.wire.write(&caller.answer[caller.sent..])?;
+        let waits = caller.sent < caller.answer.len();
+        if waits != waited {
+            let wanted = if waits { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
+            epoll::modify(&self.epoll, &caller.wire, EventData::new_u64(number), wanted)?;
+        }
+        if !waits {
+            caller.answer.clear();
+            caller.sent = 0;
+        }
+        Ok(true)
+    }
+}
+
+/// What a stored reply of this length is at least: its header lines as HTTP/1.1 has them, and the body; bytes.
+pub fn stored_bytes(view: &str) -> usize {
+    const HEADERS: [(&str, &str); 6] = [
+        ("content-type", "application/json"),
+        ("etag", "\"5\""),
+        ("cache-control", "max-age=3600"),
+        ("x-record-version", "5"),
+        ("date", "Fri, 15 Jan 2027 08:00:00 GMT"),
+        ("content-length", "1024"),
+    ];
+    HEADERS.iter().map(|(name, value)| name.len() + value.len() + 4).sum::<usize>() + body_bytes(view)
+}
+
+/// What the last segment of a path says: `1k`, `100k`.
+pub fn body_bytes(path: &str) -> usize {
+    let view = path.rsplit('/').next().unwrap_or_default();
+    view.strip_suffix('k').and_then(|kib| kib.parse::<usize>().ok()).unwrap_or(1).min(limits::BENCH_BODY_KIB) << 10
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delay_is_drawn_by_seed_region_and_path_and_its_tail_is_heavy() {
+        let delay = Delay::Tail(7);
+        assert_eq!(delay.of(1, "/a"), delay.of(1, "/a"));
+        assert_ne!(delay.of(1, "/a"), delay.of(2, "/a"));
+        assert_ne!(delay.of(1, "/a"), Delay::Tail(8).of(1, "/a"));
+        let mut all: Vec<_> = (0..10_000).map(|key| delay.of(0, &super::super::paths::path(key, "1k"))).collect();
+        all.sort();
+        // Pareto: the median is 2 ms x 2^(2/3), the 99th percentile 2 ms x 100^(2/3).
+        assert!((all[5000].as_secs_f64() / 0.003_175 - 1.0).abs() < 0.1, "{:?}", all[5000]);
+        assert!((all[9900].as_secs_f64() / 0.043_09 - 1.0).abs() < 0.3, "{:?}", all[9900]);
+    }
+
+    #[test]
+    fn a_delay_is_written_as_it_is_read() {
+        for delay in [Delay::None, Delay::Fixed(Duration::from_millis(5)), Delay::Tail(7)] {
+            assert_eq!(Delay::parse(&delay.to_string()), Ok(delay));
+        }
+        assert!(Delay::parse("fixed").is_err() && Delay::parse("tail:x").is_err());
+    }
+
+    #[test]
+    fn a_path_says_how_large_its_body_is() {
+        assert_eq!(["/a/k/1k", "/a/k/100k", "/a"].map(body_bytes), [1024, 102_400, 1024]);
+    }
+}

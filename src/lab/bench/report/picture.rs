@@ -1,0 +1,111 @@
+//! Owns the picture for the README: what a hit costs in CPU, beside what could be picked instead.
+//!
+//! Before it: a report with a scenario of hits. After it: one SVG that stands alone. Invariant: no script, no font and no
+//! other file is fetched; light and dark follow the reader's system, ground and ink together.
+
+use std::fmt::Write as _;
+
+use super::bars::{Bar, Layout, bars};
+use super::escape::escaped;
+use super::figures::figure;
+use super::ink::{Inks, style};
+use super::summary::{Summary, is_ours, summaries};
+use crate::lab::bench::result::{Report, Scenario};
+
+const WIDTH: f64 = 960.0;
+const MARGIN: f64 = 24.0;
+const TOP: f64 = 74.0;
+const BELOW: f64 = 44.0;
+/// The scenario to show, if it was measured.
+const SCENARIO: &str = "hit-1k";
+
+/// The SVG; `None` where no scenario has the CPU time of two subjects.
+pub fn picture(report: &Report) -> Option<String> {
+    let shows = |scenario: &&Scenario| summaries(scenario).0.iter().filter(|line| line.cpu_us.is_some()).count() >= 2;
+    let named = report.scenarios.iter().filter(|scenario| scenario.name == SCENARIO).find(shows);
+    let scenario = named.or_else(|| report.scenarios.iter().find(shows))?;
+    Some(drawn(report, scenario))
+}
+
+fn drawn(report: &Report, scenario: &Scenario) -> String {
+    let (mut lines, reference) = summaries(scenario);
+    let to = reference.map_or_else(String::new, |to| format!("; small: times {}", to.subject));
+    lines.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+    let inks = Inks::of(report);
+    let bar = |line: &Summary<'_>| {
+        // Names stand at the bars: colour is for ours alone.
+        let class = if is_ours(&line.row.subject) { inks.class(&line.row.subject) } else { "plain" };
+        let name = line.row.subject.clone();
+        line.cpu_us.map(|value| Bar { name, class, value, remark: times(line.ratio) })
+    };
+    let shown: Vec<Bar> = lines.iter().filter_map(bar).collect();
+    let layout = Layout { width: WIDTH - 2.0 * MARGIN, letters: 14.0, height: 24.0, step: 34.0 };
+    let height = TOP + layout.total(shown.len()) + BELOW;
+    let title = "What a cache hit costs in CPU time";
+    let rounds = scenario.rows.iter().map(|row| row.rounds.len()).max().unwrap_or_default();
+    let about = format!("{}: microseconds of the server per request, median of {rounds} rounds{to}", scenario.title);
+    let machine = &report.machine;
+    let below = format!(
+        "Whiskers: the least and the most of the rounds. {}, {} cores{}; {}",
+        machine.cpu,
+        machine.cores,
+        if machine.pinned { ", server and load each on its own" } else { "" },
+        report.began.split('T').next().unwrap_or_default()
+    );
+    let spoken: Vec<String> =
+        shown.iter().map(|bar| format!("{} {} µs", bar.name, figure(bar.value.median))).collect();
+    let mut svg = String::new();
+    // Writing to a String cannot fail.
+    let _ = write!(
+        svg,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
+         aria-labelledby=\"title text\">\n<title id=\"title\">{title}</title>\n<desc id=\"text\">{}. {}.</desc>\n\
+         <style>\n{}</style>\n<rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\" rx=\"8\"/>\n\
+         <text class=\"title\" x=\"{MARGIN}\" y=\"36\">{title}</text>\n\
+         <text class=\"small\" x=\"{MARGIN}\" y=\"57\">{}</text>\n",
+        escaped(&about),
+        escaped(&spoken.join(", ")),
+        style(),
+        escaped(&about)
+    );
+    svg += &bars(&shown, &layout, "µs", MARGIN, TOP);
+    let _ = writeln!(svg, "<text class=\"small\" x=\"{MARGIN}\" y=\"{}\">{}</text>", height - 18.0, escaped(&below));
+    svg + "</svg>\n"
+}
+
+fn cost(line: &Summary) -> f64 {
+    line.cpu_us.map_or(f64::INFINITY, |cpu| cpu.median)
+}
+
+/// How many times ours, where that says something.
+fn times(ratio: Option<f64>) -> String {
+    ratio
+        .filter(|ratio| (ratio - 1.0).abs() >= 0.005)
+        .map_or_else(String::new, |ratio| format!("{} x", super::figures::ratio(ratio)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::sample;
+    use super::*;
+
+    #[test]
+    fn the_cheapest_stands_first_and_everyone_has_a_figure() {
+        let report = sample();
+        let svg = picture(&report).unwrap();
+        let place = |name: &str| svg.find(&format!("text-anchor=\"end\">{name}<")).expect(name);
+        assert!(place("bare responder") < place("nearside") && place("nearside") < place("nginx"));
+        assert_eq!(svg.matches("<rect class=\"bar ").count(), report.scenarios[0].rows.len());
+        assert!(svg.contains("prefers-color-scheme: dark") && svg.contains("class=\"ground\""));
+        assert_eq!(svg.matches("://").count(), 1, "only the name of the language itself");
+    }
+
+    #[test]
+    fn without_cpu_times_there_is_no_picture() {
+        let mut report = sample();
+        let rounds =
+            report.scenarios.iter_mut().flat_map(|scenario| &mut scenario.rows).flat_map(|row| &mut row.rounds);
+        rounds.for_each(|round| round.cpu_us = None);
+        assert!(picture(&report).is_none() && picture(&Report::default()).is_none());
+    }
+}

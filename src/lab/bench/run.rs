@@ -1,0 +1,242 @@
+//! Owns a run: which scenarios, in which order, and the rounds in which all subjects take turns.
+//!
+//! Before it: the command line says what is wanted. After it: a [`Report`]. Invariant: subjects of one scenario are
+//! measured A B C, A B C, ..., so that what the machine does meanwhile hits all alike; CPU time is read around the
+//! measured requests alone.
+
+use std::time::Duration;
+
+use super::client::{Client, Speaks};
+use super::ground::{self, Ground};
+use super::load::{Ask, Counted, LoadError};
+use super::pace::{End, Pace};
+use super::paths::Paths;
+use super::progress::Progress;
+use super::result::{Missing, Report, Round, Row, Scenario};
+use super::subject::{StartError, Subject};
+use super::{promises, scenario};
+use crate::model::time::Clock;
+
+/// What was wanted.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Repetitions of everything.
+    pub rounds: usize,
+    /// How long a round is measured.
+    pub round: Duration,
+    /// How long load is put before each round counts.
+    pub warm_up: Duration,
+    /// The scenarios to run; all when empty.
+    pub only: Vec<String>,
+    /// Where draws begin.
+    pub seed: u64,
+}
+
+/// Why a run ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The harness's own servers, or nearside, did not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// A server was there and is gone.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// No such scenario.
+    #[error("there is no scenario {asked:?}; there are {known}")]
+    Unknown {
+        /// What was asked for.
+        asked: String,
+        /// What there is.
+        known: String,
+    },
+    /// The load generator speaks no TLS: its cost would be the client's.
+    #[error("{url} cannot be measured: {why}")]
+    NotHttp {
+        /// What was asked for.
+        url: String,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// A subject answers wrongly: its figures would mean nothing.
+    #[error("{subject} answered wrongly: {why}")]
+    Wrong {
+        /// Who.
+        subject: String,
+        /// How.
+        why: String,
+    },
+}
+
+/// Runs what was asked for.
+pub fn run(settings: &Settings, progress: &Progress) -> Result<Report, RunError> {
+    let known = scenario::ALL;
+    for asked in &settings.only {
+        if !known.iter().any(|(name, _)| name == asked) {
+            let known = known.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            return Err(RunError::Unknown { asked: asked.clone(), known });
+        }
+    }
+    let began = Clock::System.now();
+    let ground = Ground::new()?;
+    let mut report = Report { began: ground::rfc3339_now(), machine: ground.machine.clone(), ..Report::default() };
+    for (name, measure) in known {
+        if settings.only.is_empty() || settings.only.iter().any(|only| only == name) {
+            let mut bench = Bench { settings, ground: &ground, progress, missing: &mut report.missing };
+            let began = Clock::System.now();
+            let mut measured = measure(&mut bench)?;
+            measured.took_s = (Clock::System.now() - began).as_secs_f64();
+            progress.took(name, measured.took_s);
+            report.scenarios.push(measured);
+        }
+    }
+    report.promises = promises::judged(&report);
+    report.took_s = (Clock::System.now() - began).as_secs_f64();
+    Ok(report)
+}
+
+/// What a scenario works with.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    /// What was wanted.
+    pub settings: &'a Settings,
+    /// The machine and the harness's own servers.
+    pub ground: &'a Ground,
+    /// What a person sees meanwhile.
+    pub progress: &'a Progress,
+    /// Who is not there.
+    pub missing: &'a mut Vec<Missing>,
+}
+
+/// A subject and the load that it gets.
+pub struct Entrant {
+    subject: Subject,
+    client: Client,
+    row: Row,
+    proven: (u64, u64),
+}
+
+impl Entrant {
+    /// Opens `connections` to a subject that is to answer `ask` over HTTP/1.1, and sees that it does.
+    pub fn new(subject: Subject, connections: usize, ask: Ask) -> Result<Self, RunError> {
+        Self::over(subject, &Speaks::Http1 { connections }, ask)
+    }
+
+    /// The same, however requests travel.
+    pub fn over(subject: Subject, speaks: &Speaks, ask: Ask) -> Result<Self, RunError> {
+        let mut client = Client::open(&subject.address, speaks, Ask { proof: subject.proof.clone(), ..ask })?;
+        // The first fills, the second shall be a hit; some caches store after answering.
+        let first = client.run(Pace::Closed, End::Requests(64))?;
+        if let Some(why) = first.first_failure {
+            return Err(RunError::Wrong { subject: subject.name, why });
+        }
+        let Subject { name, version, settings, .. } = &subject;
+        let row =
+            Row { subject: name.clone(), version: version.clone(), settings: settings.clone(), ..Row::default() };
+        Ok(Self { subject, client, row, proven: (0, 0) })
+    }
+
+    /// Sees that all replies carry the proof by now; for a subject of which a mere majority would hide something.
+    pub fn prove(&mut self) -> Result<(), RunError> {
+        let counted = self.client.run(Pace::Closed, End::Requests(64))?;
+        if counted.proven == 64 {
+            return Ok(());
+        }
+        let why = counted
+            .first_failure
+            .unwrap_or_else(|| format!("{} on {} of 64 replies", self.subject.proof.in_words(), counted.proven));
+        Err(RunError::Wrong { subject: self.subject.name.clone(), why })
+    }
+
+    /// Asks for other paths from now on.
+    pub fn ask_for(&mut self, paths: Paths) {
+        self.client.ask_for(paths);
+    }
+
+    /// Its process's memory, bytes; 0 when it is not ours to look at.
+    pub fn memory(&self) -> u64 {
+        self.subject.process.as_ref().map_or(0, super::process::Running::memory)
+    }
+
+    /// Takes a round that was worked out rather than measured, or measured otherwise.
+    pub fn push(&mut self, round: Round) {
+        self.row.rounds.push(round);
+    }
+
+    /// Puts load that is not measured.
+    pub fn warm(&mut self, pace: Pace, end: End) -> Result<Counted, RunError> {
+        Ok(self.client.run(pace, end)?)
+    }
+
+    /// One round; what was counted, besides the row that it goes into.
+    pub fn measure(&mut self, pace: Pace, end: End) -> Result<Counted, RunError> {
+        let cpu = || self.subject.process.as_ref().map(super::process::Running::cpu);
+        let before = cpu();
+        let counted = self.client.run(pace, end)?;
+        let spent = before.zip(cpu()).map(|(before, after)| after.saturating_sub(before));
+        self.proven.0 += counted.proven;
+        self.proven.1 += counted.answered;
+        if let Some(why) = &counted.first_failure {
+            tracing::warn!(subject = self.subject.name, "{why}");
+        }
+        let memory = self.subject.process.as_ref().map(super::process::Running::memory);
+        self.row.rounds.push(round(&counted, spent, memory));
+        Ok(counted)
+    }
+
+    /// What came of it so far, under another name; what comes next is another row's.
+    pub fn take_row(&mut self, name: String) -> Row {
+        let rounds = std::mem::take(&mut self.row.rounds);
+        let proof = self.proof();
+        self.proven = (0, 0);
+        Row { subject: name, proof, rounds, ..self.row.clone() }
+    }
+
+    /// What came of it; the subject is stopped.
+    pub fn into_row(self) -> Row {
+        Row { proof: self.proof(), ..self.row }
+    }
+
+    fn proof(&self) -> String {
+        let (proven, answered) = self.proven;
+        let share = 100.0 * proven as f64 / answered.max(1) as f64;
+        let on = if proven == answered { "all".to_owned() } else { format!("{share:.2} %") };
+        format!("{} on {on}", self.subject.proof.in_words())
+    }
+}
+
+/// A round of the report.
+pub fn round(counted: &Counted, cpu: Option<Duration>, memory: Option<u64>) -> Round {
+    Round {
+        took_s: counted.took.as_secs_f64(),
+        requests: counted.answered,
+        failures: counted.failures,
+        cpu_us: cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / counted.answered.max(1) as f64),
+        rss_bytes: memory,
+        latency: counted.latencies.summary(),
+    }
+}
+
+impl Bench<'_> {
+    /// Lets all entrants take turns at one pace; fills in the rows.
+    pub fn rounds(&self, scenario: &mut Scenario, mut entrants: Vec<Entrant>, pace: Pace) -> Result<(), RunError> {
+        let Settings { rounds, round, warm_up, .. } = *self.settings;
+        let bar = self.progress.scenario(&scenario.name, rounds * entrants.len());
+        for number in 1..=rounds {
+            for entrant in &mut entrants {
+                bar.doing(&format!("{}, round {number} of {rounds}", entrant.subject.name));
+                entrant.warm(pace, End::After(warm_up))?;
+                entrant.measure(pace, End::After(round))?;
+                bar.done_one();
+            }
+        }
+        scenario.rows.extend(entrants.into_iter().map(Entrant::into_row));
+        Ok(())
+    }
+
+    /// Names somebody who could not be measured, once.
+    pub fn miss(&mut self, name: &str, why: &RunError) {
+        if !self.missing.iter().any(|missing| missing.name == name) {
+            self.missing.push(Missing { name: name.to_owned(), why: why.to_string() });
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Owns the scenarios in which every request is a hit.
+//!
+//! Before it: [`super::super::run`]. After it: rows of nearside, the peers and the floor. Invariant: all send the same
+//! headers and body, and every reply is checked for its length and its proof.
+
+use fastrand::Rng;
+
+use super::ratio;
+use crate::lab::bench::announcer::Announcer;
+use crate::lab::bench::client::Speaks;
+use crate::lab::bench::ground::{FLOOR, Regions};
+use crate::lab::bench::load::Ask;
+use crate::lab::bench::pace::{End, Pace};
+use crate::lab::bench::paths::{self, Paths, Zipf};
+use crate::lab::bench::peers::{PEERS, haproxy, nginx};
+use crate::lab::bench::regions::{self, Delay};
+use crate::lab::bench::result::{Row, Scenario};
+use crate::lab::bench::run::{Bench, Entrant, RunError};
+use crate::lab::bench::sidecar::{self, Extra, NEARSIDE};
+use crate::lab::bench::subject::{Subject, Wish};
+
+/// Connections of the closed loops that fill a core.
+pub const CONNECTIONS: usize = 16;
+/// Requests a second of `hit-1k-rate`: what the slowest of the peers still answers on one core of an older machine.
+const RATE: f64 = 25_000.0;
+/// Keys of `hot-10k`.
+const HOT_KEYS: usize = 10_000;
+/// The last segment of the paths whose bodies are 1 KiB.
+const SMALL: &str = "1k";
+/// nearside over TCP, beside nearside over its Unix socket.
+const OVER_TCP: &str = "nearside, TCP";
+
+/// What tells the hit scenarios apart.
+#[derive(Clone, Copy, Default)]
+struct Shape {
+    name: &'static str,
+    title: &'static str,
+    view: &'static str,
+    connections: usize,
+    unix: bool,
+    /// HTTP/2 on one connection, so many requests under way at once; HTTP/1.1 when 0.
+    streams: usize,
+    /// Keys drawn by Zipf; one key when 0.
+    keys: usize,
+    /// A constant rate; a closed loop without.
+    per_second: Option<f64>,
+    /// nearside has a live subscription, so that its hits are fresh and not provisional.
+    live: bool,
+}
+
+/// 1 KiB, 16 connections.
+pub fn one_kib(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+    let (name, title, connections) = ("hit-1k", "A hit of 1 KiB", CONNECTIONS);
+    let shape = Shape { name, title, view: SMALL, connections, live: true, ..Shape::default() };
+    let mut scenario = measure(bench, shape)?;
+    for (other, limit) in [(FLOOR, 1.15), (haproxy::NAME, 1.0), (nginx::NAME, 0.55)] {
+        scenario.goals.extend(ratio(&scenario, "CPU per request", other, limit, cpu));
+    }
+    Ok(scenario)
+}
+
+/// 1 KiB, 16 connections, at the same constant rate for everybody. A server that is asked as fast as it answers finds more
+/// requests each time it looks, the faster it is: at one rate, nobody's work is spread over more of them than another's.
+pub fn at_one_rate(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+    let shape = Shape {
+        name: "hit-1k-rate",
+        title: "A hit of 1 KiB, at one rate for all",
+        view: SMALL,
+        connections: CONNECTIONS,
+        per_second: Some(RATE),
+        live: true,
+        ..Shape::default()
+    };
+    let mut scenario = measure(bench, shape)?;
+    for (other, limit) in [(FLOOR, 1.15), (haproxy::NAME, 1.0), (nginx::NAME, 0.55)] {
+        scenario.goals.extend(ratio(&scenario, "CPU per request", other, limit, cpu));
+    }
+    Ok(scenario)
+}
+
+/// 1 KiB, one connection.
+pub fn one_connection(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+    let title = "A hit of 1 KiB on one connection";
+    let shape = Shape { name: "hit-1k-one", title, view: SMALL, connections: 1, live: true, ..Shape::default() };
+    let mut scenario = measure(bench, shape)?;
+    scenario.goals.extend(ratio(&scenario, "p50", FLOOR, 1.15, p50));
+    scenario.goals.extend(ratio(&scenario, "p99", FLOOR, 1.3, |row| row.median(|round| round.latency.p99_us)));
+    Ok(scenario)
+}
+
+/// 100 KiB, 16 connections.
+pub fn large(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+    let title = "A hit of 100 KiB";
+    let shape = Shape { name: "hit-100k", title, view: "100k", connections: CONNECTIONS, ..Shape::default() };
+    let mut scenario = measure(bench, shape)?;
+    scenario.goals.extend(ratio(&scenario, "CPU per request", nginx::NAME, 1.2, cpu));
+    Ok(scenario)
+}
+
+/// 1 KiB over a Unix socket, one connection.
+pub fn unix(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+    let title = "A hit of 1 KiB over a Unix socket, one connection";
+    let shape = Shape { name: "hit-unix", title, view: SMALL, connections: 1, unix: true, ..Shape::default() };
+    let mut scenario = measure(bench, shape)?;
+    scenario.goals.extend(ratio(&scenario, "p50", OVER_TCP, 1.0, p50));
+    scenario.goals.extend(ratio(&scenario, "p50", FLOOR, 1.15, p50));
+    Ok(scenario)
+}
+
+/// 1 KiB over HTTP/2 in plain text: one connection, as many requests under way as `hit-1k` has connections. The bare
+/// responder parses nothing and so cannot speak it.
+pub fn h2c(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+    let title = "A hit of 1 KiB over HTTP/2 in plain text";
+    let shape = Shape { name: "hit-h2c", title, view: SMALL, streams: CONNECTIONS, live: true, ..Shape::default() };
+    measure(bench, shape)
+}
+
+/// 10,000 keys, drawn.
+pub fn hot(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+    let title = "A hit of 1 KiB on one of 10,000 hot keys";
+    let connections = CONNECTIONS;
+    let shape = Shape { name: "hot-10k", title, view: SMALL, connections, keys: HOT_KEYS, ..Shape::default() };
+    measure(bench, shape)
+}
+
+fn measure(bench: &mut Bench<'_>, shape: Shape) -> Result<Scenario, RunError> {
+    let regions = bench.ground.regions(1, Delay::None)?;
+    let body_bytes = regions::body_bytes(shape.view);
+    let mut entrants = Vec::new();
+    let announcer = shape.live.then(|| Announcer::start(bench.ground, 1)).transpose()?;
+    let extra = Extra { live: announcer.as_ref().map(|one| one.announcing.clone()), ..Extra::default() };
+    let nearside = |unix| {
+        let wish = Wish { unix, h2c: shape.streams > 0, ..bench.ground.wish(NEARSIDE, &regions)? };
+        sidecar::start(&bench.ground.program, &wish, &extra).map_err(RunError::from)
+    };
+    entrants.push(entrant(nearside(shape.unix)?.subject, shape, bench.settings.seed)?);
+    if shape.unix {
+        let subject = Subject { name: OVER_TCP.to_owned(), ..nearside(false)?.subject };
+        entrants.push(entrant(subject, shape, bench.settings.seed)?);
+    }
+    if shape.streams == 0 {
+        entrants.push(entrant(bench.ground.floor(body_bytes, shape.unix)?, shape, bench.settings.seed)?);
+    }
+    peers(bench, &regions, shape, &mut entrants)?;
+    let keys = if shape.keys > 0 { format!(", {} keys drawn by Zipf's law", shape.keys) } else { String::new() };
+    let mut scenario = Scenario {
+        name: shape.name.to_owned(),
+        title: shape.title.to_owned(),
+        how: how(shape) + &keys,
+        ..Scenario::default()
+    };
+    let pace = shape.per_second.map_or(Pace::Closed, |per_second| Pace::Open { per_second });
+    bench.rounds(&mut scenario, entrants, pace)?;
+    Ok(scenario)
+}
+
+/// All peers that are there; who is not is named in the report.
+fn peers(bench: &mut Bench<'_>, regions: &Regions, shape: Shape, into: &mut Vec<Entrant>) -> Result<(), RunError> {
+    for candidate in PEERS.iter().filter(|candidate| !shape.unix || candidate.unix) {
+        // Its setting is for large replies; small ones cost it more.
+        if candidate.name == nginx::SENDFILE_NAME && shape.view == SMALL {
+            continue;
+        }
+        let wish = bench.ground.wish(candidate.name, regions)?;
+        let wish = Wish { unix: shape.unix, h2c: shape.streams > 0, ..wish };
+        let started = (candidate.start)(&wish).map_err(RunError::from);
+        match started.and_then(|subject| entrant(subject, shape, bench.settings.seed)) {
+            Ok(entrant) => into.push(entrant),
+            Err(why) => bench.miss(candidate.name, &why),
+        }
+    }
+    Ok(())
+}
+
+/// A subject that holds everything that it will be asked for.
+fn entrant(subject: Subject, shape: Shape, seed: u64) -> Result<Entrant, RunError> {
+    let body_bytes = regions::body_bytes(shape.view) as u64;
+    let ask = Ask::new(Paths::Fixed(paths::path(1, shape.view)), body_bytes);
+    let speaks = match shape.streams {
+        0 => Speaks::Http1 { connections: shape.connections },
+        streams => Speaks::H2c { streams },
+    };
+    let mut entrant = Entrant::over(subject, &speaks, ask)?;
+    // Who does not show its hits now does something else than was asked of it.
+    entrant.prove()?;
+    if shape.keys > 0 {
+        entrant.ask_for(Paths::Each { next: 0, view: shape.view });
+        entrant.warm(Pace::Closed, End::Requests(shape.keys as u64))?;
+        let (zipf, rng) = (Zipf::new(shape.keys), Rng::with_seed(seed));
+        entrant.ask_for(Paths::Drawn { zipf, view: shape.view, rng });
+    }
+    Ok(entrant)
+}
+
+fn how(shape: Shape) -> String {
+    let connections = match shape.connections {
+        0 => {
+            return format!(
+                "HTTP/2 with prior knowledge, one connection, {} requests under way at once",
+                shape.streams
+            );
+        }
+        1 => "one connection".to_owned(),
+        connections => format!("{connections} connections"),
+    };
+    let pace = match shape.per_second {
+        None => "closed loop: each sends the next request when the last is answered".to_owned(),
+        Some(rate) => format!("open loop: {rate:.0} requests a second, whatever is answered"),
+    };
+    format!("HTTP/1.1, {connections} kept alive, {pace}")
+}
+
+/// CPU time per request, microseconds, in the median.
+pub fn cpu(row: &Row) -> f64 {
+    row.median(|round| round.cpu_us.unwrap_or(0.0))
+}
+
+fn p50(row: &Row) -> f64 {
+    row.median(|round| round.latency.p50_us)
+}

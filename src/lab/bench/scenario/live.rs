@@ -1,0 +1,249 @@
+//! Owns the scenario with live subscriptions: what they weigh, and what announcements that arrive cost the hits.
+//!
+//! Before it: [`super::super::announcer`] has a topic per region. After it: rows of an idle sidecar, of hits while nothing
+//! is announced and of hits while much is, by one process in turn. Invariant: what was announced and not applied is no
+//! saving: the goal is missed with fewer than [`APPLIED_SHARE`] of it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::hit::{self, CONNECTIONS};
+use super::start::once;
+use crate::lab::bench::announcer::Announcer;
+use crate::lab::bench::fetch;
+use crate::lab::bench::ground::Regions;
+use crate::lab::bench::load::{Ask, Counted};
+use crate::lab::bench::pace::{End, Pace};
+use crate::lab::bench::paths::{self, Paths};
+use crate::lab::bench::regions::{self, Delay};
+use crate::lab::bench::result::{Goal, Row, Scenario, median};
+use crate::lab::bench::run::{Bench, Entrant, RunError, round};
+use crate::lab::bench::sidecar::{self, Extra};
+use crate::lab::bench::subject::StartError;
+use crate::model::time::Clock;
+
+/// Regions, each with a topic and a subscription.
+const REGIONS: usize = 3;
+/// Announcements a second, over all regions.
+const RATE: u32 = 500;
+/// The share of the announcements that must have been applied for their cost to count.
+const APPLIED_SHARE: f64 = 0.95;
+const VIEW: &str = "1k";
+/// Names of the rows.
+const IDLE: &str = "nearside, idle";
+const QUIET: &str = "nearside, quiet";
+const TOLD: &str = "nearside, 500/s";
+
+/// Idle memory, and hits without and with announcements.
+pub fn live(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+    let mut scenario = Scenario {
+        name: "live".to_owned(),
+        title: "Live subscriptions, and hits while announcements arrive".to_owned(),
+        how: format!(
+            "three regions, each with a topic subscribed to over SQS; idle: a new process each round, latency is from \
+             exec to all regions live, memory is what it has then; then hits of 1 KiB, {CONNECTIONS} connections, \
+             closed loop, one process, in turn with nothing announced and with {RATE} announcements a second of other \
+             records, each signed and verified"
+        ),
+        ..Scenario::default()
+    };
+    let announcer = Announcer::start(bench.ground, REGIONS)?;
+    let regions = bench.ground.regions(REGIONS, Delay::None)?;
+    let extra = Extra { live: Some(announcer.announcing.clone()), ..Extra::default() };
+    let idle = idle(bench, &regions, &extra)?;
+    let idle_mib = idle.median(|round| round.rss_bytes.unwrap_or(0) as f64) / f64::from(1 << 20);
+    scenario.goals.push(Goal::at_most("idle, three live SQS subscriptions <= 24 MiB", idle_mib, 24.0));
+    hits(bench, &announcer, &regions, &extra, &mut scenario)?;
+    // Last, so that the first row, which the others are compared with, is that of the quiet hits.
+    scenario.rows.push(idle);
+    Ok(scenario)
+}
+
+/// New processes, until they are live, asked for nothing.
+fn idle(bench: &Bench<'_>, regions: &Regions, extra: &Extra) -> Result<Row, RunError> {
+    let mut row = Row { subject: IDLE.to_owned(), proof: "/readyz: all live".to_owned(), ..Row::default() };
+    let bar = bench.progress.scenario("live", bench.settings.rounds);
+    for number in 1..=bench.settings.rounds {
+        bar.doing(&format!("{IDLE}, start {number}"));
+        let wish = bench.ground.wish(IDLE, regions)?;
+        let began = Clock::System.now();
+        let subject = sidecar::start(&bench.ground.program, &wish, extra)?.subject;
+        let took = Clock::System.now() - began;
+        let (cpu, memory) = subject.process.as_ref().map(|process| (process.cpu(), process.memory())).unzip();
+        row.rounds.push(round(&once(took), cpu, memory));
+        (row.version, row.settings) = (subject.version, subject.settings);
+        bar.done_one();
+    }
+    Ok(row)
+}
+
+/// Hits of one process, quiet and told in turn.
+fn hits(
+    bench: &Bench<'_>,
+    announcer: &Announcer,
+    regions: &Regions,
+    extra: &Extra,
+    scenario: &mut Scenario,
+) -> Result<(), RunError> {
+    let wish = bench.ground.wish("nearside", regions)?;
+    let started = sidecar::start(&bench.ground.program, &wish, extra)?;
+    let ask = Ask::new(Paths::Fixed(paths::path(1, VIEW)), regions::body_bytes(VIEW) as u64);
+    let mut entrant = Entrant::new(started.subject, CONNECTIONS, ask)?;
+    entrant.prove()?;
+    let (mut quiet, mut told) = (Vec::new(), Vec::new());
+    let mut came = Came::default();
+    let bar = bench.progress.scenario("live", 2 * bench.settings.rounds);
+    let warm_up = End::After(bench.settings.warm_up);
+    for number in 1..=bench.settings.rounds {
+        bar.doing(&format!("{QUIET}, round {number}"));
+        announcer.rate(0)?;
+        entrant.warm(Pace::Closed, warm_up)?;
+        entrant.measure(Pace::Closed, End::After(bench.settings.round))?;
+        quiet.push(entrant.take_row(QUIET.to_owned()));
+        bar.done_one();
+        bar.doing(&format!("{TOLD}, round {number}"));
+        announcer.sign(signed_ahead(bench.settings.warm_up + bench.settings.round))?;
+        announcer.rate(RATE)?;
+        // What is still under way when it begins is made up for by what is when it ends.
+        entrant.warm(Pace::Closed, warm_up)?;
+        let before = seen(announcer, started.admin)?;
+        let counted = entrant.measure(Pace::Closed, End::After(bench.settings.round))?;
+        came.add(&before, &seen(announcer, started.admin)?, &counted);
+        told.push(entrant.take_row(TOLD.to_owned()));
+        bar.done_one();
+    }
+    announcer.rate(0)?;
+    let (quiet, mut told) = (joined(quiet), joined(told));
+    told.proof += &format!("; {} of {} announcements applied", came.applied, came.published);
+    let costs = |row: &Row| row.rounds.iter().map(|round| round.cpu_us.unwrap_or(0.0)).collect::<Vec<_>>();
+    scenario.goals.extend(goals(&costs(&quiet), &costs(&told), &came));
+    scenario.notes.push(cost(&quiet, &told, &came));
+    scenario.rows.extend([quiet, told]);
+    Ok(())
+}
+
+/// Announcements that are signed before so long a round, so that the announcer only sends in it; with a second more for
+/// what comes before and after.
+fn signed_ahead(span: Duration) -> u64 {
+    ((span + Duration::from_secs(1)).as_secs_f64() * f64::from(RATE)).ceil() as u64
+}
+
+/// What announcements cost in words. Sending and queueing them takes some of the harness's core, which slows a closed
+/// loop: fewer hits share the cost, so it is also given for as many hits as were answered while it was quiet.
+fn cost(quiet: &Row, told: &Row, came: &Came) -> String {
+    let (quiet_us, more_us) = (hit::cpu(quiet), hit::cpu(told) - hit::cpu(quiet));
+    let more_a_second_us = more_us * told.rate();
+    let applied = came.applied as f64 / came.took_s.max(1e-9);
+    format!(
+        "{applied:.0} announcements a second were verified and applied, {} were refused; beside the hits each took \
+         {:.0} us of CPU, all of them {:.1} % of a core; {:.2} x quiet at as many hits a second",
+        came.forged,
+        more_a_second_us / applied.max(1e-9),
+        more_a_second_us / 1e4,
+        1.0 + more_a_second_us / (quiet_us * quiet.rate()).max(1e-9),
+    )
+}
+
+/// What became of announcements; counters at a moment, or what they grew by.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Came {
+    took_s: f64,
+    published: u64,
+    applied: u64,
+    forged: u64,
+}
+
+fn seen(announcer: &Announcer, admin: SocketAddr) -> Result<Came, RunError> {
+    let unread = |error: std::io::Error| StartError::Unable { program: "nearside".into(), why: error.to_string() };
+    let published = announcer.published()?;
+    let metrics = fetch::page(admin, "/metrics").map_err(unread)?;
+    let outcome = |word: &str| fetch::total(&metrics, "nearside_announcements_total", &format!("outcome=\"{word}\""));
+    Ok(Came { took_s: 0.0, published, applied: outcome("applied"), forged: outcome("forged") })
+}
+
+impl Came {
+    /// Adds what happened in one round.
+    fn add(&mut self, before: &Self, after: &Self, counted: &Counted) {
+        self.took_s += counted.took.as_secs_f64();
+        self.published += after.published.saturating_sub(before.published);
+        self.applied += after.applied.saturating_sub(before.applied);
+        self.forged += after.forged.saturating_sub(before.forged);
+    }
+
+    /// Applied, of what was published or was to be, whichever is more.
+    fn share(&self) -> f64 {
+        let wanted = (self.took_s * f64::from(RATE)).max(self.published as f64);
+        if wanted > 0.0 { self.applied as f64 / wanted } else { 0.0 }
+    }
+}
+
+/// What the scenario is to show of rounds that were quiet and told in turn, by their CPU per hit.
+fn goals(quiet: &[f64], told: &[f64], came: &Came) -> [Goal; 2] {
+    // Pairs, so that what the machine does meanwhile hits both alike.
+    let ratio = median(quiet.iter().zip(told).map(|(quiet, told)| told / quiet.max(1e-9)));
+    let share = came.share();
+    let mut dearer = Goal::at_most("CPU per hit at 500 verified/s <= 1.03 x quiet", ratio, 1.03);
+    dearer.met &= share >= APPLIED_SHARE;
+    [dearer, Goal::at_least("of 500/s published, applied meanwhile >= 0.95", share, APPLIED_SHARE)]
+}
+
+/// The rounds of all; a proof that differs is named.
+fn joined(rows: Vec<Row>) -> Row {
+    let mut rows = rows.into_iter();
+    let Some(mut whole) = rows.next() else { return Row::default() };
+    for row in rows {
+        whole.rounds.extend(row.rounds);
+        if !whole.proof.contains(&row.proof) {
+            whole.proof += &format!("; {}", row.proof);
+        }
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::bench::result::Round;
+
+    const ALL_CAME: Came = Came { took_s: 2.0, published: 1000, applied: 1000, forged: 0 };
+
+    #[test]
+    fn announcements_that_were_not_applied_save_nothing() {
+        let came = |applied, published| Came { applied, published, ..ALL_CAME };
+        let met = |came| goals(&[10.0, 20.0, 10.0], &[10.2, 20.4, 30.0], &came).map(|goal| goal.met);
+        assert_eq!(met(came(1000, 1000)), [true, true]);
+        assert_eq!(met(came(949, 1000)), [false, false]);
+        // Nor does it save anything to publish less than was wanted.
+        assert_eq!(met(came(900, 900)), [false, false]);
+        assert_eq!(met(Came::default()), [false, false]);
+    }
+
+    #[test]
+    fn rounds_are_compared_in_pairs() {
+        let [dearer, _] = goals(&[10.0, 20.0, 30.0], &[10.5, 21.0, 30.0], &ALL_CAME);
+        assert!((dearer.seen - 1.05).abs() < 1e-9 && !dearer.met, "{dearer:?}");
+    }
+
+    #[test]
+    fn the_cost_is_spread_over_as_many_hits_as_were_answered_while_it_was_quiet() {
+        let row = |requests, cpu_us| {
+            let round = Round { took_s: 1.0, requests, cpu_us: Some(cpu_us), ..Round::default() };
+            Row { rounds: vec![round], ..Row::default() }
+        };
+        let told = cost(&row(100_000, 5.0), &row(50_000, 6.0), &ALL_CAME);
+        assert!(told.starts_with("500 announcements a second were verified and applied, 0 were refused"), "{told}");
+        assert!(
+            told.ends_with(
+                "each took 100 us of CPU, all of them 5.0 % of a core; 1.10 x quiet at as many hits a second"
+            ),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn a_round_whose_proof_differs_is_seen_in_the_row() {
+        let row = |proof: &str| Row { proof: proof.to_owned(), rounds: vec![Default::default()], ..Row::default() };
+        let whole = joined(vec![row("all"), row("all"), row("99 %")]);
+        assert_eq!((whole.proof.as_str(), whole.rounds.len()), ("all; 99 %", 3));
+    }
+}

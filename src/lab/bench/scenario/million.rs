@@ -1,0 +1,128 @@
+//! Owns the scenario of a full cache: what an entry weighs, and what a hit costs among a million.
+//!
+//! Before it: [`super::super::run`]. After it: a row and two points per size. Invariant: memory is the growth of the
+//! process since it had served a few misses (its code and its tables are no entry's), less what the entries themselves are:
+//! key, stored headers, body.
+
+use fastrand::Rng;
+
+use super::hit;
+use crate::lab::bench::load::Ask;
+use crate::lab::bench::pace::{End, Pace};
+use crate::lab::bench::paths::{self, Paths};
+use crate::lab::bench::progress::Bar;
+use crate::lab::bench::regions::{self, Delay};
+use crate::lab::bench::result::{Goal, Plot, Row, Scenario};
+use crate::lab::bench::run::{Bench, Entrant, RunError};
+use crate::lab::bench::sidecar::{self, Extra, NEARSIDE};
+use crate::model::time::Clock;
+
+/// Entries at which it is looked.
+const SIZES: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
+/// Connections that fill it.
+const FILLERS: usize = 64;
+/// Entries that are there before memory is looked at.
+const FIRST: u64 = 256;
+/// Entries between two words about how far it is.
+const STRETCH: u64 = 20_000;
+const VIEW: &str = "1k";
+/// Of a key, beside the path: the kind, the route, whose reply it is, the codings, and the lengths of the path and of `Accept`,
+/// which the harness does not send ([`crate::cache::key`]).
+const KEY_BYTES: usize = 1 + 8 + 16 + 1 + 2 * 4;
+
+/// Memory per entry, and CPU per hit, by entries.
+pub fn entries(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+    let mut scenario = Scenario {
+        name: "million".to_owned(),
+        title: "A million entries of 1 KiB".to_owned(),
+        how: "filled through misses on 64 connections, then hits on keys drawn evenly, closed loop; memory is the \
+              growth of the process (Pss)"
+            .to_owned(),
+        ..Scenario::default()
+    };
+    let regions = bench.ground.regions(1, Delay::None)?;
+    let mut wish = bench.ground.wish(NEARSIDE, &regions)?;
+    wish.cache_bytes = 4 << 30;
+    // Without announcements entries would be asked for again every 30 s, while it is being filled.
+    let extra = Extra { cache: "soft_ttl = \"1h\"".to_owned(), ..Extra::default() };
+    let subject = sidecar::start(&bench.ground.program, &wish, &extra)?.subject;
+    let ask = Ask::new(Paths::Fixed(paths::path(0, VIEW)), regions::body_bytes(VIEW) as u64);
+    let mut entrant = Entrant::new(subject, FILLERS, ask)?;
+    let bar = bench.progress.scenario(&scenario.name, SIZES.len());
+    let mut failures = fill(&mut entrant, 0, FIRST, &bar)?;
+    let before = entrant.memory();
+    let (mut memory, mut over, mut costs) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut filled, mut filling_s) = (FIRST, 0.0);
+    for size in SIZES {
+        bar.doing(&format!("{size} entries"));
+        let began = Clock::System.now();
+        failures += fill(&mut entrant, filled, size, &bar)?;
+        filling_s += (Clock::System.now() - began).as_secs_f64();
+        if failures > 0 {
+            scenario.notes.push(format!("{failures} requests failed while it was filled to {size}"));
+            failures = 0;
+        }
+        filled = size;
+        let (keys, rng) = (size, Rng::with_seed(bench.settings.seed));
+        entrant.ask_for(Paths::Even { keys, view: VIEW, rng });
+        entrant.warm(Pace::Closed, End::After(bench.settings.warm_up))?;
+        let grown = entrant.memory().saturating_sub(before) as f64;
+        let stored = (paths::path(size / 2, VIEW).len() + KEY_BYTES + regions::stored_bytes(VIEW)) as f64;
+        let each = grown / (size - FIRST) as f64;
+        memory.push((size as f64, each));
+        over.push((size as f64, each - stored));
+        // The ends are what is compared; between them it is seen how it grows.
+        let rounds =
+            if SIZES.first() == Some(&size) || SIZES.last() == Some(&size) { bench.settings.rounds } else { 1 };
+        for _ in 0..rounds {
+            entrant.measure(Pace::Closed, End::After(bench.settings.round))?;
+        }
+        let row = entrant.take_row(format!("{NEARSIDE}, {size} entries"));
+        costs.push((size as f64, hit::cpu(&row)));
+        scenario.rows.push(row);
+        bar.done_one();
+    }
+    scenario
+        .notes
+        .push(format!("it was filled in {filling_s:.0} s, {:.0} misses a second", filled as f64 / filling_s));
+    finish(&mut scenario, memory, over, costs);
+    Ok(scenario)
+}
+
+/// Asks for the keys from `filled` on until there are `size`, and says how far it is; how many requests failed.
+fn fill(entrant: &mut Entrant, filled: u64, size: u64, bar: &Bar) -> Result<u64, RunError> {
+    entrant.ask_for(Paths::Each { next: filled, view: VIEW });
+    let (mut at, mut failures) = (filled, 0);
+    while at < size {
+        bar.doing(&format!("{at} of {size} entries"));
+        let some = (size - at).min(STRETCH);
+        failures += entrant.warm(Pace::Closed, End::Requests(some))?.failures;
+        at += some;
+    }
+    Ok(failures)
+}
+
+type Points = Vec<(f64, f64)>;
+
+fn finish(scenario: &mut Scenario, memory: Points, over: Points, costs: Points) {
+    if let (Some(first), Some(last), Some(over)) = (costs.first(), costs.last(), over.last()) {
+        let ratio = last.1 / first.1.max(1e-9);
+        scenario.goals.push(Goal::at_most(
+            "memory per entry beyond key, headers and body <= 400 bytes",
+            over.1,
+            400.0,
+        ));
+        scenario.goals.push(Goal::at_most("CPU per hit at a million <= 1.3 x that at a thousand", ratio, 1.3));
+    }
+    let plot = |title: &str, y: &str, series: Vec<(String, Points)>| Plot {
+        title: title.to_owned(),
+        x: "entries".to_owned(),
+        y: y.to_owned(),
+        x_is_log: true,
+        series,
+    };
+    let series = vec![("in all".to_owned(), memory), ("beyond key, headers and body".to_owned(), over)];
+    scenario.plots.push(plot("Memory per entry", "bytes", series));
+    scenario.plots.push(plot("CPU per hit", "microseconds", vec![(NEARSIDE.to_owned(), costs)]));
+    scenario.rows.retain(|row: &Row| !row.rounds.is_empty());
+}

@@ -1,0 +1,54 @@
+//! Owns the scenario of a cold start: from exec to ready, and what it weighs before anything was asked of it.
+//!
+//! Before it: [`super::super::run`]. After it: a row whose latency is the time to `/readyz`. Invariant: every round is a
+//! new process.
+
+use std::time::Duration;
+
+use crate::lab::bench::histogram::Latencies;
+use crate::lab::bench::load::Counted;
+use crate::lab::bench::regions::Delay;
+use crate::lab::bench::result::{Goal, Row, Scenario};
+use crate::lab::bench::run::{Bench, RunError, round};
+use crate::lab::bench::sidecar::{self, Extra, NEARSIDE};
+use crate::model::time::Clock;
+
+/// Exec to ready, and the memory of an idle process.
+pub fn start(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+    let mut scenario = Scenario {
+        name: "start".to_owned(),
+        title: "Cold start and idle footprint".to_owned(),
+        how:
+            "a new process each round; latency is from exec to the first 200 of /readyz, memory is what it has then; \
+              three regions, no subscriptions"
+                .to_owned(),
+        ..Scenario::default()
+    };
+    let regions = bench.ground.regions(3, Delay::None)?;
+    let mut row = Row { subject: NEARSIDE.to_owned(), proof: "200 of /readyz".to_owned(), ..Row::default() };
+    let bar = bench.progress.scenario(&scenario.name, bench.settings.rounds);
+    for number in 1..=bench.settings.rounds {
+        bar.doing(&format!("start {number}"));
+        let wish = bench.ground.wish(NEARSIDE, &regions)?;
+        let began = Clock::System.now();
+        let subject = sidecar::start(&bench.ground.program, &wish, &Extra::default())?.subject;
+        let took = Clock::System.now() - began;
+        let (cpu, memory) = subject.process.as_ref().map(|process| (process.cpu(), process.memory())).unzip();
+        row.rounds.push(round(&once(took), cpu, memory));
+        (row.version, row.settings) = (subject.version, subject.settings);
+        bar.done_one();
+    }
+    let ready_ms = row.median(|round| round.latency.p50_us) / 1e3;
+    let idle_mib = row.median(|round| round.rss_bytes.unwrap_or(0) as f64) / f64::from(1 << 20);
+    scenario.goals.push(Goal::at_most("exec to /readyz <= 50 ms", ready_ms, 50.0));
+    scenario.goals.push(Goal::at_most("idle, without subscriptions <= 12 MiB", idle_mib, 12.0));
+    scenario.rows.push(row);
+    Ok(scenario)
+}
+
+/// A start as a round of one request.
+pub fn once(took: Duration) -> Counted {
+    let mut latencies = Latencies::default();
+    latencies.record(took);
+    Counted { took, answered: 1, latencies, ..Counted::default() }
+}

@@ -1,0 +1,119 @@
+//! Owns the scenarios in which something goes wrong: a region dies, a thousand readers want one cold key.
+//!
+//! Before it: [`super::super::run`]. After it: rows, and what became of the regions. Invariant: the load does not wait
+//! for the trouble: it comes while requests are under way.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::hit;
+use crate::lab::bench::ground::Regions;
+use crate::lab::bench::load::Ask;
+use crate::lab::bench::pace::{End, Pace};
+use crate::lab::bench::paths::{self, Paths, Zipf};
+use crate::lab::bench::regions::{self, Delay};
+use crate::lab::bench::result::{Goal, Scenario};
+use crate::lab::bench::run::{Bench, Entrant, RunError};
+use crate::lab::bench::sidecar::{self, Extra, NEARSIDE};
+use crate::lab::bench::subject::Subject;
+
+const REGIONS: usize = 3;
+/// Requests of the whole run with a dying region, unless rounds are short.
+const REQUESTS: u64 = 1_000_000;
+const KEYS: usize = 10_000;
+const READERS: usize = 1000;
+const QUIET: &str = "nearside, quiet";
+
+/// One of three regions dies in the middle of an open loop; quiet runs and such runs take turns.
+pub fn dying(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+    let regions = bench.ground.regions(REGIONS, Delay::None)?;
+    let mut quiet = filled(bench, &regions, QUIET)?;
+    let fastest = quiet.warm(Pace::Closed, End::After(bench.settings.round))?;
+    let per_second = (fastest.answered as f64 / fastest.took.as_secs_f64() / 2.0).max(1.0);
+    let asked = per_second * bench.settings.round.as_secs_f64() * bench.settings.rounds as f64;
+    let whole = bench.settings.round >= Duration::from_secs(1);
+    let requests = if whole { REQUESTS } else { (asked as u64).clamp(1, REQUESTS) };
+    let mut scenario = Scenario {
+        name: "dying".to_owned(),
+        title: "A region dies in the middle".to_owned(),
+        how: format!(
+            "{requests} requests, open loop at {per_second:.0}/s (half of what the closed loop reached), 10,000 keys \
+             drawn by Zipf's law, three regions; every second run loses one after half of its time"
+        ),
+        ..Scenario::default()
+    };
+    let bar = bench.progress.scenario(&scenario.name, bench.settings.rounds);
+    let pace = Pace::Open { per_second };
+    let half_ms = requests as f64 / per_second * 500.0;
+    let mut dying = filled(bench, &regions, NEARSIDE)?;
+    let mut first_failure = None;
+    for round in 1..=bench.settings.rounds {
+        bar.doing(&format!("round {round}, quiet"));
+        quiet.measure(pace, End::Requests(requests))?;
+        bar.doing(&format!("round {round}, one region dies"));
+        regions.order(0, &format!("die/{half_ms:.0}"))?;
+        let counted = dying.measure(pace, End::Requests(requests))?;
+        regions.order(0, "live")?;
+        first_failure = first_failure.or(counted.first_failure);
+        bar.done_one();
+    }
+    scenario.rows.extend([quiet.into_row(), dying.into_row()]);
+    scenario.notes.extend(first_failure.map(|why| format!("the first failure: {why}")));
+    if whole {
+        scenario.goals.push(Goal::at_least("requests in one run >= 1,000,000", requests as f64, REQUESTS as f64));
+    } else {
+        scenario.notes.push("rounds below a second: fewer requests than the million that is promised".to_owned());
+    }
+    let failures: u64 = scenario.rows.iter().flat_map(|row| &row.rounds).map(|round| round.failures).sum();
+    scenario.goals.push(Goal::at_most("no failures", failures as f64, 0.0));
+    let goal = super::ratio(&scenario, "p99.9", QUIET, 2.0, |row| row.median(|round| round.latency.p999_us));
+    scenario.goals.extend(goal);
+    Ok(scenario)
+}
+
+fn filled(bench: &Bench<'_>, regions: &Regions, name: &str) -> Result<Entrant, RunError> {
+    let wish = bench.ground.wish(NEARSIDE, regions)?;
+    let started = sidecar::start(&bench.ground.program, &wish, &Extra::default())?;
+    let subject = Subject { name: name.to_owned(), ..started.subject };
+    let ask = Ask::new(Paths::Each { next: 0, view: "1k" }, regions::body_bytes("1k") as u64);
+    let mut entrant = Entrant::new(subject, hit::CONNECTIONS, ask)?;
+    entrant.warm(Pace::Closed, End::Requests(KEYS as u64))?;
+    let (zipf, rng) = (Zipf::new(KEYS), Rng::with_seed(bench.settings.seed));
+    entrant.ask_for(Paths::Drawn { zipf, view: "1k", rng });
+    Ok(entrant)
+}
+
+/// A thousand readers of one cold key at once.
+pub fn stampede(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+    let mut scenario = Scenario {
+        name: "stampede".to_owned(),
+        title: "A thousand readers of one cold key".to_owned(),
+        how: "1,000 connections ask for the same key, which nobody has asked for before; three regions that answer \
+              after 20, 40 and 60 ms; a new key each round"
+            .to_owned(),
+        ..Scenario::default()
+    };
+    let regions = bench.ground.regions(REGIONS, Delay::Fixed(Duration::from_millis(20)))?;
+    let wish = bench.ground.wish(NEARSIDE, &regions)?;
+    let subject = sidecar::start(&bench.ground.program, &wish, &Extra::default())?.subject;
+    let ask = Ask::new(Paths::Fixed(paths::path(0, "1k")), regions::body_bytes("1k") as u64);
+    let mut entrant = Entrant::new(subject, READERS, ask)?;
+    let bar = bench.progress.scenario(&scenario.name, bench.settings.rounds);
+    let before = regions.asked()?;
+    for round in 1..=bench.settings.rounds {
+        bar.doing(&format!("round {round}"));
+        entrant.ask_for(Paths::Fixed(paths::path(round as u64, "1k")));
+        entrant.measure(Pace::Closed, End::Requests(READERS as u64))?;
+        bar.done_one();
+    }
+    let legs = regions.asked()?.iter().zip(before).map(|(after, before)| after - before).max().unwrap_or_default();
+    let failures = entrant.warm(Pace::Closed, End::Requests(1))?.failures;
+    let row = entrant.into_row();
+    let failures = failures + row.rounds.iter().map(|round| round.failures).sum::<u64>();
+    let per_key = legs as f64 / bench.settings.rounds as f64;
+    scenario.goals.push(Goal::at_most("one request to each region per key", per_key, 1.0));
+    scenario.goals.push(Goal::at_most("no failures", failures as f64, 0.0));
+    scenario.rows.push(row);
+    Ok(scenario)
+}

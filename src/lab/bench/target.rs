@@ -1,0 +1,107 @@
+//! Owns the measurement of a user's own services, side by side.
+//!
+//! Before it: the command line names URLs. After it: a report with one scenario. Invariant: every answer must be a 200;
+//! CPU and memory are left out, since the servers are not ours to look at.
+
+use std::net::ToSocketAddrs;
+
+use url::{Position, Url};
+
+use super::client::Speaks;
+use super::ground;
+use super::load::Ask;
+use super::pace::Pace;
+use super::paths::Paths;
+use super::progress::Progress;
+use super::result::{Report, Scenario};
+use super::run::{Bench, Entrant, RunError, Settings};
+use super::subject::{Address, Proof, Subject};
+use crate::model::time::Clock;
+
+/// What a user wants measured.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// The target first, then what it is held against.
+    pub urls: Vec<Url>,
+    /// Asked for instead of the URLs' own paths.
+    pub path: Option<String>,
+    /// Kept open to each.
+    pub connections: usize,
+    /// HTTP/2 with prior knowledge: one connection, as many requests under way on it.
+    pub h2c: bool,
+    /// An open loop's rate; a closed loop without it.
+    pub per_second: Option<u32>,
+    /// `name: value`.
+    pub headers: Vec<String>,
+}
+
+/// Measures them in turn.
+pub fn run(settings: &Settings, own: &Own, progress: &Progress) -> Result<Report, RunError> {
+    let began = Clock::System.now();
+    let ground = ground::Ground::new()?;
+    let pace = own.per_second.map_or(Pace::Closed, |rate| Pace::Open { per_second: f64::from(rate.max(1)) });
+    let how = match pace {
+        Pace::Closed => "closed loop: each sends the next request when the last is answered".to_owned(),
+        Pace::Open { per_second } => {
+            format!("open loop at {per_second}/s: latency counts from when a request was due")
+        }
+    };
+    let mut scenario = Scenario {
+        name: "target".to_owned(),
+        title: "Services of your own".to_owned(),
+        how: format!("{}, {how}", own.travels()),
+        ..Scenario::default()
+    };
+    let entrants = own.urls.iter().map(|url| entrant(url, own)).collect::<Result<Vec<_>, _>>()?;
+    let mut report = Report { began: ground::rfc3339_now(), machine: ground.machine.clone(), ..Report::default() };
+    let bench = Bench { settings, ground: &ground, progress, missing: &mut report.missing };
+    bench.rounds(&mut scenario, entrants, pace)?;
+    report.scenarios.push(scenario);
+    report.took_s = (Clock::System.now() - began).as_secs_f64();
+    Ok(report)
+}
+
+impl Own {
+    /// How requests travel.
+    fn speaks(&self) -> Speaks {
+        if self.h2c {
+            Speaks::H2c { streams: self.connections }
+        } else {
+            Speaks::Http1 { connections: self.connections }
+        }
+    }
+
+    fn travels(&self) -> String {
+        match self.h2c {
+            true => format!("HTTP/2 with prior knowledge, one connection, {} requests at once", self.connections),
+            false => format!("HTTP/1.1, {} connections kept alive", self.connections),
+        }
+    }
+}
+
+fn entrant(url: &Url, own: &Own) -> Result<Entrant, RunError> {
+    let wrong = |why: &str| RunError::NotHttp { url: url.to_string(), why: why.to_owned() };
+    if url.scheme() != "http" {
+        return Err(wrong("only plain HTTP is measured; write an http:// URL"));
+    }
+    let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or(80));
+    let address = (host.trim_matches(['[', ']']), port).to_socket_addrs().ok().and_then(|mut found| found.next());
+    let address = address.ok_or_else(|| wrong("its host has no address"))?;
+    let path = own.path.clone().unwrap_or_else(|| url[Position::BeforePath..Position::AfterQuery].to_owned());
+    let subject = Subject {
+        name: url[Position::BeforeHost..Position::BeforePath].to_owned(),
+        version: String::new(),
+        settings: path.clone(),
+        proof: Proof::Always,
+        address: Address::Tcp(address),
+        process: None,
+    };
+    let ask = Ask {
+        paths: Paths::Fixed(path),
+        headers: own.headers.iter().map(|line| format!("{line}\r\n")).collect(),
+        host: url[Position::BeforeHost..Position::BeforePath].to_owned(),
+        body_bytes: None,
+        proof: Proof::Always,
+    };
+    Entrant::over(subject, &own.speaks(), ask)
+}

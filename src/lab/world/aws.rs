@@ -1,0 +1,108 @@
+//! Owns the loopback AWS endpoint: one port that speaks SNS and SQS as the SDKs expect, and serves the certificate that
+//! verifies its envelopes.
+//!
+//! Before it: the sidecar's aws-sdk-sns and aws-sdk-sqs, with their endpoint overridden. After it: [`super::sns`] or
+//! [`super::sqs`]. Invariant: the region is the one in the call's SigV4 scope. Signatures of calls are not checked:
+//! any credentials do.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+
+use super::queue::Queues;
+use super::topic::Topics;
+use super::{sns, sqs};
+use crate::lab::limits;
+
+/// The endpoint.
+#[derive(Clone, Debug)]
+pub struct Aws {
+    /// Its topics.
+    pub topics: Arc<Topics>,
+    /// Its queues.
+    pub queues: Arc<Queues>,
+    /// Where it is: `http://127.0.0.1:8720`
+    pub base: Arc<str>,
+}
+
+const XML: HeaderValue = HeaderValue::from_static("text/xml");
+const JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0");
+const PEM: HeaderValue = HeaderValue::from_static("application/x-pem-file");
+
+impl Aws {
+    /// One call.
+    pub async fn answer(self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        if head.method == Method::GET {
+            return self.get(head.uri.path(), head.uri.query().unwrap_or(""));
+        }
+        let Ok(body) = Limited::new(body, limits::WORLD_BODY_BYTES).collect().await else {
+            return xml(sns::error(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", "The call is too large."));
+        };
+        let body = body.to_bytes();
+        let Some(region) = scope(&head.headers) else {
+            return xml(sns::error(StatusCode::FORBIDDEN, "MissingAuthenticationToken", "The call is not signed."));
+        };
+        let target = head.headers.get("x-amz-target").and_then(|target| target.to_str().ok());
+        match target.and_then(|target| target.strip_prefix("AmazonSQS.")) {
+            Some(action) => {
+                let (status, text, error) = sqs::call(&self.queues, region, &self.base, action, &body).await;
+                let mut response = reply(status, JSON, text);
+                if let Some(error) = error.and_then(|error| HeaderValue::try_from(error).ok()) {
+                    response.headers_mut().insert("x-amzn-query-error", error);
+                }
+                response
+            }
+            None => xml(sns::call(&self.topics, region, &sns::form(&body))),
+        }
+    }
+
+    /// The certificate, and the two links in an envelope that work unsigned.
+    fn get(&self, path: &str, query: &str) -> Response<Full<Bytes>> {
+        let seal = self.topics.seal();
+        if path == seal.path() {
+            return reply(StatusCode::OK, PEM, seal.certificate().to_owned());
+        }
+        let form = sns::form(query.as_bytes());
+        let linked = match form.get("Action").map(String::as_str) {
+            Some("ConfirmSubscription") => form.get("TopicArn"),
+            Some("Unsubscribe") => form.get("SubscriptionArn"),
+            _ => None,
+        };
+        match linked.and_then(|arn| region_of(arn)) {
+            Some(region) => xml(sns::call(&self.topics, region, &form)),
+            None => xml(sns::error(StatusCode::NOT_FOUND, "NotFound", "There is nothing at this path.")),
+        }
+    }
+}
+
+/// The region in `Authorization: AWS4-HMAC-SHA256 Credential=ID/DATE/REGION/SERVICE/aws4_request, ...`.
+fn scope(headers: &HeaderMap) -> Option<&str> {
+    let credential = headers.get(AUTHORIZATION)?.to_str().ok()?.split("Credential=").nth(1)?;
+    credential.split(',').next()?.split('/').nth(2).filter(|region| !region.is_empty())
+}
+
+fn xml((status, text): sns::Answer) -> Response<Full<Bytes>> {
+    reply(status, XML, text)
+}
+
+fn reply(status: StatusCode, kind: HeaderValue, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    let id = HeaderValue::try_from(super::deliver::uuid()).expect("hex and hyphens are valid in a header");
+    response.headers_mut().insert("x-amzn-requestid", id);
+    response
+}
+
+/// The region in an ARN.
+pub fn region_of(arn: &str) -> Option<&str> {
+    arn.split(':').nth(3)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,280 @@
+//! The endpoint against the real aws-sdk-sns and aws-sdk-sqs.
+
+use std::time::Duration;
+
+use aws_sdk_sns::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_sns::error::ProvideErrorMetadata;
+use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, MessageSystemAttributeName, QueueAttributeName};
+
+use crate::aws::certificate::fetch::Fetcher;
+use crate::aws::verify::{Verified, Verifier};
+use crate::config::TopicArn;
+use crate::lab::world::{TOPIC, World};
+use crate::model::ids::RegionId;
+use crate::tasks::Legs;
+
+fn sns(world: &World, region: &'static str) -> aws_sdk_sns::Client {
+    let config = aws_sdk_sns::Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+        .region(Region::new(region))
+        .endpoint_url(&*world.aws.base);
+    aws_sdk_sns::Client::from_conf(config.build())
+}
+
+fn sqs(world: &World, region: &'static str) -> aws_sdk_sqs::Client {
+    let config = aws_sdk_sqs::Config::builder()
+        .behavior_version(BehaviorVersion::v2026_01_12())
+        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+        .region(Region::new(region))
+        .endpoint_url(&*world.aws.base);
+    aws_sdk_sqs::Client::from_conf(config.build())
+}
+
+fn topic(region: &str) -> String {
+    format!("arn:aws:sns:{region}:000000000000:{TOPIC}")
+}
+
+fn policy(topic: &str) -> String {
+    format!(
+        r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Allow","Principal":{{"Service":"sns.amazonaws.com"}},
+        "Action":"sqs:SendMessage","Resource":"*","Condition":{{"ArnEquals":{{"aws:SourceArn":"{topic}"}}}}}}]}}"#
+    )
+}
+
+/// A world whose only heartbeat has already gone, to nobody.
+async fn quiet() -> World {
+    let world = World::builder().regions(1).heartbeat(Duration::from_secs(3600)).start().await.unwrap();
+    while world.topic(0).published == 0 {
+        tokio::task::yield_now().await;
+    }
+    world
+}
+
+/// A queue in `region`, subscribed to its topic: URL, ARN, and the subscription's ARN.
+async fn subscribed(world: &World, region: &'static str) -> (String, String, String) {
+    let (sns, sqs) = (sns(world, region), sqs(world, region));
+    let url = sqs
+        .create_queue()
+        .queue_name("nearside-1")
+        .attributes(QueueAttributeName::Policy, policy(&topic(region)))
+        .attributes(QueueAttributeName::ReceiveMessageWaitTimeSeconds, "20")
+        .tags("nearside", "alive")
+        .send()
+        .await
+        .unwrap()
+        .queue_url
+        .unwrap();
+    let arn = sqs.get_queue_attributes().queue_url(&url).attribute_names(QueueAttributeName::QueueArn).send().await;
+    let arn = arn.unwrap().attributes.unwrap()[&QueueAttributeName::QueueArn].clone();
+    let subscription = sns.subscribe().topic_arn(topic(region)).protocol("sqs").endpoint(&arn).send().await.unwrap();
+    (url, arn, subscription.subscription_arn.unwrap())
+}
+
+/// What the sidecar verifies with.
+fn verifier(world: &World) -> Verifier {
+    let topic = TopicArn {
+        arn: topic("eu-west-1"),
+        partition: "aws".to_owned(),
+        region: "eu-west-1".to_owned(),
+        account: "000000000000".to_owned(),
+        name: TOPIC.to_owned(),
+    };
+    let url = url::Url::parse(&world.region(0).url()).unwrap();
+    let regions =
+        [crate::config::Region { name: "eu-west-1".to_owned(), url, topic: Some(topic), tls: Default::default() }];
+    let signer = url::Url::parse(&world.aws.base).unwrap();
+    Verifier::new(&regions, Some(&signer), world.clock.clone(), Fetcher::network(true).unwrap())
+}
+
+#[tokio::test]
+async fn a_message_goes_from_publish_to_a_queue_and_out_of_it() {
+    let world = World::builder().start().await.unwrap();
+    let region = "us-east-1";
+    let (sns, sqs) = (sns(&world, region), sqs(&world, region));
+    let (url, arn, subscription) = subscribed(&world, region).await;
+    assert_eq!(arn, "arn:aws:sqs:us-east-1:000000000000:nearside-1");
+
+    let message = "{\"key\":\"a & b\"}";
+    let id = sns.publish().topic_arn(topic(region)).message(message).send().await.unwrap().message_id.unwrap();
+    let received = loop {
+        let receive = sqs.receive_message().queue_url(&url).max_number_of_messages(10).wait_time_seconds(20);
+        let got = receive.message_system_attribute_names(MessageSystemAttributeName::SentTimestamp).send().await;
+        let messages = got.unwrap().messages.unwrap_or_default();
+        let wanted = |one: &&aws_sdk_sqs::types::Message| one.body().unwrap().contains(&id);
+        if let Some(one) = messages.iter().find(wanted) {
+            break one.clone();
+        }
+    };
+    let envelope: serde_json::Value = serde_json::from_str(received.body().unwrap()).unwrap();
+    assert_eq!((&envelope["Type"], &envelope["Message"]), (&"Notification".into(), &message.into()));
+    assert_eq!((&envelope["TopicArn"], &envelope["MessageId"]), (&topic(region).into(), &id.into()));
+    let sent: u64 = received.attributes().unwrap()[&MessageSystemAttributeName::SentTimestamp].parse().unwrap();
+    assert!(world.clock.wall().as_millis() - sent < 20_000);
+
+    let entry = DeleteMessageBatchRequestEntry::builder().id("0").receipt_handle(received.receipt_handle().unwrap());
+    let bad = DeleteMessageBatchRequestEntry::builder().id("1").receipt_handle("nonsense").build().unwrap();
+    let deleted =
+        sqs.delete_message_batch().queue_url(&url).entries(entry.build().unwrap()).entries(bad).send().await;
+    let deleted = deleted.unwrap();
+    assert_eq!((deleted.successful().len(), deleted.failed().len()), (1, 1));
+    assert!(world.aws.topics.sent(&topic(region)).iter().any(|sent| sent.taken.get().is_some()));
+
+    let stated = sns.get_subscription_attributes().subscription_arn(&subscription).send().await.unwrap();
+    let stated = stated.attributes.unwrap();
+    assert_eq!((stated["Endpoint"].as_str(), stated["PendingConfirmation"].as_str()), (arn.as_str(), "false"));
+    let listed = sns.list_subscriptions_by_topic().topic_arn(topic(region)).send().await.unwrap();
+    assert_eq!(listed.subscriptions()[0].subscription_arn(), Some(subscription.as_str()));
+    sns.unsubscribe().subscription_arn(&subscription).send().await.unwrap();
+    let gone = sns.get_subscription_attributes().subscription_arn(&subscription).send().await.unwrap_err();
+    assert!(gone.into_service_error().is_not_found_exception());
+}
+
+#[tokio::test]
+async fn queues_are_named_tagged_listed_and_gone_when_deleted() {
+    let world = World::builder().start().await.unwrap();
+    let sqs = sqs(&world, "eu-west-1");
+    let (url, ..) = subscribed(&world, "eu-west-1").await;
+    assert_eq!(sqs.get_queue_url().queue_name("nearside-1").send().await.unwrap().queue_url(), Some(url.as_str()));
+    sqs.tag_queue().queue_url(&url).tags("owner", "me").send().await.unwrap();
+    let tags = sqs.list_queue_tags().queue_url(&url).send().await.unwrap().tags.unwrap();
+    assert_eq!((tags["nearside"].as_str(), tags["owner"].as_str()), ("alive", "me"));
+    let listed = sqs.list_queues().queue_name_prefix("nearside-").send().await.unwrap();
+    assert_eq!(listed.queue_urls(), std::slice::from_ref(&url));
+    let elsewhere = super::tests::sqs(&world, "us-east-1").list_queues().send().await.unwrap();
+    assert!(elsewhere.queue_urls().is_empty(), "regions are apart");
+    let attributes = sqs.set_queue_attributes().queue_url(&url).attributes(QueueAttributeName::Policy, "{}");
+    attributes.send().await.unwrap();
+
+    sqs.delete_queue().queue_url(&url).send().await.unwrap();
+    let gone = sqs.receive_message().queue_url(&url).send().await.unwrap_err().into_service_error();
+    assert!(gone.is_queue_does_not_exist());
+    assert_eq!(gone.code(), Some("AWS.SimpleQueueService.NonExistentQueue"));
+    let gone = sqs.get_queue_url().queue_name("nearside-1").send().await.unwrap_err();
+    assert!(gone.into_service_error().is_queue_does_not_exist());
+}
+
+#[tokio::test]
+async fn a_revoked_policy_a_muted_topic_and_a_filter_lose_messages_and_a_duplicate_comes_twice() {
+    let world = quiet().await;
+    let (sns, sqs) = (sns(&world, "eu-west-1"), sqs(&world, "eu-west-1"));
+    let (url, _, subscription) = subscribed(&world, "eu-west-1").await;
+    let queue = world.aws.queues.find("eu-west-1", "nearside-1").unwrap();
+    let publish = async || sns.publish().topic_arn(topic("eu-west-1")).message("m").send().await.unwrap();
+    publish().await;
+    assert_eq!(queue.len(), 1);
+    world.aws.topics.set_faults(&topic("eu-west-1"), |faults| faults.mute = true);
+    publish().await;
+    assert_eq!(queue.len(), 1);
+    world.aws.topics.set_faults(&topic("eu-west-1"), |faults| *faults = Default::default());
+    let filter = sns.set_subscription_attributes().subscription_arn(&subscription).attribute_name("FilterPolicy");
+    filter.clone().attribute_value("{\"a\":[\"b\"]}").send().await.unwrap();
+    publish().await;
+    filter.attribute_value("{}").send().await.unwrap();
+    assert_eq!(queue.len(), 1);
+    world.aws.topics.set_faults(&topic("eu-west-1"), |faults| faults.duplicate = true);
+    publish().await;
+    let mut bodies = Vec::new();
+    while bodies.len() < 3 {
+        let got = sqs.receive_message().queue_url(&url).max_number_of_messages(10).wait_time_seconds(20).send().await;
+        bodies.extend(got.unwrap().messages.unwrap_or_default().into_iter().filter_map(|message| message.body));
+    }
+    assert_eq!(bodies[1], bodies[2], "a duplicate is the same message");
+    let revoked = sqs.set_queue_attributes().queue_url(&url).attributes(QueueAttributeName::Policy, "{}");
+    revoked.send().await.unwrap();
+    publish().await;
+    assert_eq!((queue.len(), world.topic(0).lost), (3, 2));
+}
+
+#[tokio::test]
+async fn a_delayed_topic_delivers_late_and_to_who_is_subscribed_only() {
+    let world = quiet().await;
+    let (url, ..) = subscribed(&world, "eu-west-1").await;
+    let late = Duration::from_millis(60);
+    world.aws.topics.set_faults(&topic("eu-west-1"), |faults| faults.delay = late);
+    let before = world.clock.now();
+    world.catalogue.put("a", "1").unwrap();
+    let receive = sqs(&world, "eu-west-1").receive_message().queue_url(&url).wait_time_seconds(20).send().await;
+    assert_eq!(receive.unwrap().messages().len(), 1);
+    assert!(world.clock.now() - before >= late);
+}
+
+#[tokio::test]
+async fn an_http_endpoint_is_asked_to_confirm_and_then_gets_messages() {
+    let world = quiet().await;
+    let sns = sns(&world, "eu-west-1");
+    let port = crate::lab::world::port::Port::hold(0).unwrap();
+    let (posts, mut posted) = tokio::sync::mpsc::channel(8);
+    let tasks = crate::tasks::Tasks::new();
+    let listener = port.listen().unwrap();
+    let mut serving = Legs::new();
+    serving.start(crate::lab::world::port::serve(listener, tasks, "endpoint", move |request| {
+        let posts = posts.clone();
+        async move {
+            let kind = request.headers()["x-amz-sns-message-type"].to_str().unwrap().to_owned();
+            let body = http_body_util::BodyExt::collect(request.into_body()).await.unwrap().to_bytes();
+            let envelope: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            posts.send((kind, envelope)).await.unwrap();
+            http::Response::new(http_body_util::Full::<bytes::Bytes>::default())
+        }
+    }));
+    let subscribe = sns.subscribe().topic_arn(topic("eu-west-1")).protocol("http");
+    let pending = subscribe.clone().endpoint(format!("http://{}/x", port.address())).send().await.unwrap();
+    assert_eq!(pending.subscription_arn(), Some("pending confirmation"));
+    let (kind, envelope) = posted.recv().await.unwrap();
+    assert_eq!((kind.as_str(), &envelope["Type"]), ("SubscriptionConfirmation", &"SubscriptionConfirmation".into()));
+    let wrong = sns.confirm_subscription().topic_arn(topic("eu-west-1")).token("wrong").send().await.unwrap_err();
+    assert!(wrong.into_service_error().is_invalid_parameter_exception());
+    let token = envelope["Token"].as_str().unwrap();
+    let confirmed = sns.confirm_subscription().topic_arn(topic("eu-west-1")).token(token).send().await.unwrap();
+    assert!(confirmed.subscription_arn().unwrap().starts_with(&topic("eu-west-1")));
+    sns.publish().topic_arn(topic("eu-west-1")).message("hello").send().await.unwrap();
+    let (kind, envelope) = posted.recv().await.unwrap();
+    assert_eq!((kind.as_str(), &envelope["Message"]), ("Notification", &"hello".into()));
+    let outside = subscribe.endpoint("http://example.com/").send().await.unwrap_err();
+    assert!(outside.into_service_error().is_invalid_parameter_exception(), "it posts to loopback only");
+}
+
+#[tokio::test]
+async fn a_topic_that_is_not_there_and_one_of_another_region_are_refused() {
+    let world = World::builder().regions(1).start().await.unwrap();
+    let sns = sns(&world, "eu-west-1");
+    let missing = sns.publish().topic_arn("arn:aws:sns:eu-west-1:000000000000:none").message("m").send().await;
+    assert!(missing.unwrap_err().into_service_error().is_not_found_exception());
+    let abroad = sns.publish().topic_arn("arn:aws:sns:us-east-1:000000000000:none").message("m").send().await;
+    assert!(abroad.unwrap_err().into_service_error().is_invalid_parameter_exception());
+}
+
+#[tokio::test]
+async fn announcements_come_in_order_and_the_heartbeat_carries_the_last_number() {
+    let world = quiet().await;
+    let (url, ..) = subscribed(&world, "eu-west-1").await;
+    for value in 0..5 {
+        world.catalogue.put("a", value.to_string()).unwrap();
+    }
+    world.catalogue.delete("a").unwrap();
+    world.ingested().await;
+    crate::lab::world::ingest::heartbeat(world.region(0));
+    let receive = sqs(&world, "eu-west-1").receive_message().queue_url(&url).max_number_of_messages(10).send().await;
+    let messages = receive.unwrap().messages.unwrap();
+    let verifier = verifier(&world);
+    for one in &messages {
+        let verified = verifier.verify(RegionId(0), one.body().unwrap().as_bytes()).await;
+        assert!(matches!(verified, Ok(Verified::Notification { .. })), "{:?}", verified.err());
+    }
+    let says: Vec<serde_json::Value> = messages
+        .iter()
+        .map(|one| serde_json::from_str::<serde_json::Value>(one.body().unwrap()).unwrap())
+        .map(|envelope| serde_json::from_str(envelope["Message"].as_str().unwrap()).unwrap())
+        .collect();
+    let facts: Vec<_> =
+        says.iter().map(|one| (one["kind"].as_str().unwrap(), one["sequence"].as_str().unwrap())).collect();
+    let changed = |number| ("CHANGED", number);
+    assert_eq!(facts[..4], ["1", "2", "3", "4"].map(changed));
+    assert_eq!(facts[4..], [changed("5"), ("DELETED", "6"), ("HEARTBEAT", "6")]);
+    assert_eq!(says[5]["version"], "6");
+    assert!(says[6]["ingestedThrough"].as_str().unwrap().ends_with('Z'));
+    let publishers: std::collections::BTreeSet<_> =
+        says.iter().map(|one| one["publisher"].as_str().unwrap()).collect();
+    assert_eq!(publishers.len(), 1);
+}

@@ -1,0 +1,285 @@
+//! Owns the source of truth: every record, its versions, and the log of changes that regions ingest.
+//!
+//! Before it: `nearside dev put`, the control endpoint or a test. After it: each region's [`super::ingest`] follows
+//! the log at its own lag. Invariant: a record's versions are 1, 2, 3, ... in the order of the log, whoever puts.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use crate::lab::limits;
+use crate::model::time::{Clock, Moment, Wall};
+
+/// Why a record was not taken. The caller's fault, all of them; asking again without a change does not help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Empty, too long, or with a character that a path segment cannot carry as it is.
+    #[error("a key is 1 to {} letters, digits, '-', '_' or '.'", limits::WORLD_KEY_BYTES)]
+    Key,
+    /// Not JSON, or too large.
+    #[error("a value is JSON of at most {} bytes", limits::WORLD_VALUE_BYTES)]
+    Value,
+    /// No room for another record.
+    #[error("the catalogue is full ({} records)", limits::WORLD_RECORDS)]
+    Full,
+}
+
+/// A record as it stands, in the catalogue or in one region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Its newest version here.
+    pub version: u64,
+    /// Its JSON; `None` is a tombstone.
+    pub value: Option<Bytes>,
+}
+
+/// One change in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Its place in the log.
+    pub offset: u64,
+    /// Which record.
+    pub key: Arc<str>,
+    /// What it became.
+    pub stored: Stored,
+    /// When, on the suspended-time clock.
+    pub at: Moment,
+    /// When, on the wall clock.
+    pub wall: Wall,
+}
+
+/// What follows a place in the log.
+#[derive(Clone, Debug)]
+pub enum Feed {
+    /// The next change.
+    Next(Arc<Change>),
+    /// Nothing yet.
+    End,
+    /// The log no longer reaches back: everything as it is, and the place to go on from.
+    Reload(HashMap<Arc<str>, Stored>, u64),
+}
+
+/// The source of truth.
+#[derive(Debug)]
+pub struct Catalogue {
+    clock: Clock,
+    state: Mutex<State>,
+    end: watch::Sender<u64>,
+    keep: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    records: HashMap<Arc<str>, Stored>,
+    log: VecDeque<Arc<Change>>,
+    end: u64,
+}
+
+impl Catalogue {
+    /// An empty catalogue.
+    pub fn new(clock: Clock) -> Self {
+        Self { clock, state: Mutex::default(), end: watch::Sender::new(0), keep: limits::WORLD_CHANGES }
+    }
+
+    /// Gives `key` a new value (JSON) and returns the version that this made.
+    pub fn put(&self, key: &str, value: impl Into<Bytes>) -> Result<u64, Refused> {
+        let value = value.into();
+        if value.len() > limits::WORLD_VALUE_BYTES
+            || serde_json::from_slice::<&serde_json::value::RawValue>(&value).is_err()
+        {
+            return Err(Refused::Value);
+        }
+        self.change(key, Some(value))
+    }
+
+    /// Deletes `key` and returns its tombstone's version.
+    pub fn delete(&self, key: &str) -> Result<u64, Refused> {
+        self.change(key, None)
+    }
+
+    /// Fills in `count` records, `{prefix}1`, `{prefix}2`, ..., at version 1, as if they had always been there.
+    pub fn seed(&self, prefix: &str, count: usize) -> Result<(), Refused> {
+        for number in 1..=count {
+            let key = format!("{prefix}{number}");
+            let value =
+                format!(r#"{{"name":"{key}","plan":"standard","region":"eu","limits":{{"users":{number}}}}}"#);
+            let mut state = self.locked();
+            let key = admit(&state, &key)?;
+            state.records.insert(key, Stored { version: 1, value: Some(Bytes::from(value)) });
+        }
+        Ok(())
+    }
+
+    /// The record as it stands.
+    pub fn read(&self, key: &str) -> Option<Stored> {
+        self.locked().records.get(key).cloned()
+    }
+
+    /// How many records there are, tombstones included.
+    pub fn len(&self) -> usize {
+        self.locked().records.len()
+    }
+
+    /// Whether there is no record.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Everything as it is, and where the log goes on from there.
+    pub fn snapshot(&self) -> (HashMap<Arc<str>, Stored>, u64) {
+        let state = self.locked();
+        (state.records.clone(), state.end)
+    }
+
+    /// What comes at `offset` of the log.
+    pub fn at(&self, offset: u64) -> Feed {
+        let state = self.locked();
+        let first = state.end - state.log.len() as u64;
+        match offset.checked_sub(first) {
+            None => Feed::Reload(state.records.clone(), state.end),
+            Some(place) => state.log.get(place as usize).cloned().map_or(Feed::End, Feed::Next),
+        }
+    }
+
+    /// Tells how far the log goes, as it grows.
+    pub fn end(&self) -> watch::Receiver<u64> {
+        self.end.subscribe()
+    }
+
+    /// The time through which every change lies before `offset`: what a region that got so far may claim.
+    ///
+    /// A millisecond short of now at the end of the log, since a change may still come in this one.
+    pub fn through(&self, offset: u64) -> Wall {
+        let state = self.locked();
+        let first = state.end - state.log.len() as u64;
+        let next = offset.checked_sub(first).map_or(state.log.front(), |place| state.log.get(place as usize));
+        let wall = next.map_or_else(|| self.clock.wall(), |change| change.wall);
+        Wall::from_millis(wall.as_millis().saturating_sub(Duration::from_millis(1).as_millis() as u64))
+    }
+
+    fn change(&self, key: &str, value: Option<Bytes>) -> Result<u64, Refused> {
+        let mut state = self.locked();
+        let key = admit(&state, key)?;
+        let version = state.records.get(&key).map_or(1, |stored| stored.version + 1);
+        let stored = Stored { version, value };
+        let change = Change {
+            offset: state.end,
+            key: key.clone(),
+            stored: stored.clone(),
+            at: self.clock.now(),
+            wall: self.clock.wall(),
+        };
+        state.records.insert(key, stored);
+        state.log.push_back(Arc::new(change));
+        if state.log.len() > self.keep {
+            state.log.pop_front();
+        }
+        state.end += 1;
+        // Under the lock, so that the announced end never goes backwards.
+        self.end.send_replace(state.end);
+        Ok(version)
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        // Nothing in here can panic between two writes that belong together.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The key to store under, when it is a usable one and there is room.
+fn admit(state: &State, key: &str) -> Result<Arc<str>, Refused> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if key.is_empty() || key.len() > limits::WORLD_KEY_BYTES || !key.bytes().all(plain) {
+        return Err(Refused::Key);
+    }
+    match state.records.get_key_value(key) {
+        Some((known, _)) => Ok(known.clone()),
+        None if state.records.len() >= limits::WORLD_RECORDS => Err(Refused::Full),
+        None => Ok(Arc::from(key)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tasks::Legs;
+
+    fn catalogue() -> Catalogue {
+        Catalogue::new(Clock::System)
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn versions_are_strictly_ordered_however_many_put_at_once() {
+        let catalogue = Arc::new(catalogue());
+        let mut writers = Legs::new();
+        for writer in 0..8 {
+            let catalogue = catalogue.clone();
+            writers.start(async move {
+                let mut mine = Vec::new();
+                for _ in 0..250 {
+                    mine.push(catalogue.put("tenant-7", format!("{writer}")).unwrap());
+                    tokio::task::yield_now().await;
+                }
+                mine
+            });
+        }
+        let mut all = Vec::new();
+        while let Some(mine) = writers.next().await {
+            assert!(mine.is_sorted_by(|a, b| a < b), "one writer's versions grow");
+            all.extend(mine);
+        }
+        all.sort_unstable();
+        assert_eq!(all, (1..=2000).collect::<Vec<u64>>(), "each version is given once");
+        for offset in 0..2000 {
+            let Feed::Next(change) = catalogue.at(offset) else { panic!("the log has every change") };
+            assert_eq!(change.stored.version, offset + 1, "the log is in the order of the versions");
+        }
+    }
+
+    #[test]
+    fn a_deletion_is_a_version_and_a_later_put_goes_on_from_it() {
+        let catalogue = catalogue();
+        assert_eq!(catalogue.put("a", "1"), Ok(1));
+        assert_eq!(catalogue.delete("a"), Ok(2));
+        assert_eq!(catalogue.read("a"), Some(Stored { version: 2, value: None }));
+        assert_eq!(catalogue.put("a", "2"), Ok(3));
+    }
+
+    #[test]
+    fn a_place_that_the_log_no_longer_has_gives_everything() {
+        let mut catalogue = catalogue();
+        catalogue.keep = 4;
+        for value in 0..10 {
+            catalogue.put("a", value.to_string()).unwrap();
+        }
+        let Feed::Reload(records, next) = catalogue.at(5) else { panic!("5 is gone") };
+        assert_eq!((records["a"].version, next), (10, 10));
+        assert!(matches!(catalogue.at(6), Feed::Next(change) if change.stored.version == 7));
+        assert!(matches!(catalogue.at(10), Feed::End));
+    }
+
+    #[test]
+    fn keys_and_values_that_cannot_be_shown_are_refused() {
+        let catalogue = catalogue();
+        for key in ["", "a/b", "a b", "ä", "%2e"] {
+            assert_eq!(catalogue.put(key, "1"), Err(Refused::Key), "{key}");
+        }
+        assert_eq!(catalogue.put("a", "{not json"), Err(Refused::Value));
+        assert_eq!(catalogue.put("a", format!("\"{}\"", "x".repeat(limits::WORLD_VALUE_BYTES))), Err(Refused::Value));
+        assert!(catalogue.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_ingested_through_stops_before_the_first_change_not_ingested() {
+        let clock = Clock::simulated(Wall::from_millis(1_000_000));
+        let catalogue = Catalogue::new(clock.clone());
+        assert_eq!(catalogue.through(0), Wall::from_millis(999_999));
+        catalogue.put("a", "1").unwrap();
+        tokio::time::advance(Duration::from_secs(9)).await;
+        assert_eq!(catalogue.through(0), Wall::from_millis(999_999), "held back by the change");
+        assert_eq!(catalogue.through(1), Wall::from_millis(1_008_999), "a millisecond short of now");
+    }
+}

@@ -1,0 +1,134 @@
+//! Owns the delivery of one message to an HTTP endpoint: SNS's headers, its patience and its retries.
+//!
+//! Before it: [`super::topic`]. After it: whoever subscribed. Invariant: every try sends the same bytes; a status from
+//! 200 to 499 ends the tries, delivered or not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::queue::Taken;
+use super::subscription::Subscription;
+use crate::lab::limits;
+
+/// How long after a message its duplicate follows.
+pub const BETWEEN_COPIES: Duration = Duration::from_millis(40);
+
+/// One copy of a message, ready to go.
+#[derive(Clone, Debug)]
+pub struct Post {
+    /// `Notification` or `SubscriptionConfirmation`
+    pub kind: &'static str,
+    /// The message's id, the same for every copy and try.
+    pub id: String,
+    /// What is sent.
+    pub body: Arc<str>,
+    /// Without an envelope.
+    pub raw: bool,
+    /// Set when it is taken.
+    pub taken: Taken,
+    /// Whose copy it is.
+    pub subscription: Arc<Subscription>,
+}
+
+/// Posts until the endpoint takes it or the tries, `pause` apart, are used up; whether it was taken.
+pub async fn to_endpoint(http: &reqwest::Client, url: &url::Url, post: &Post, pause: Duration) -> bool {
+    let (retries, _) = limits::SNS_RETRIES;
+    for attempt in 0..=retries {
+        if attempt > 0 {
+            tokio::time::sleep(pause).await;
+        }
+        let mut request = http
+            .post(url.clone())
+            .timeout(limits::SNS_DELIVERY_WAIT)
+            .header("content-type", "text/plain; charset=UTF-8")
+            .header("user-agent", "Amazon Simple Notification Service Agent")
+            .header("x-amz-sns-message-type", post.kind)
+            .header("x-amz-sns-message-id", &post.id)
+            .header("x-amz-sns-topic-arn", &post.subscription.topic)
+            .body(post.body.as_bytes().to_vec());
+        if post.kind == "Notification" {
+            request = request.header("x-amz-sns-subscription-arn", &post.subscription.arn);
+        }
+        if post.raw {
+            request = request.header("x-amz-sns-rawdelivery", "true");
+        }
+        match request.send().await {
+            Ok(response) if (200..500).contains(&response.status().as_u16()) => return true,
+            Ok(response) => {
+                tracing::debug!(status = response.status().as_u16(), attempt, "an endpoint refused a delivery")
+            }
+            Err(error) => tracing::debug!(error = %error.without_url(), attempt, "a delivery failed"),
+        }
+    }
+    false
+}
+
+/// A random name in UUID form; nothing secret hangs on it.
+pub fn uuid() -> String {
+    let random = fastrand::u128(..);
+    let bits = random & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
+    let hex = format!("{bits:032x}");
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+
+    use bytes::Bytes;
+    use http::Response;
+    use http_body_util::{BodyExt, Full};
+
+    use super::*;
+    use crate::lab::world::port::{self, Port};
+    use crate::lab::world::subscription::Endpoint;
+    use crate::tasks::{Legs, Tasks};
+
+    /// What an endpoint that answers with `statuses`, one after another, was sent, and whether it took the message.
+    async fn tried(statuses: &'static [u16]) -> (bool, Vec<Bytes>) {
+        let port = Port::hold(0).unwrap();
+        let bodies = Arc::new(Mutex::new(Vec::new()));
+        let noted = bodies.clone();
+        let mut serving = Legs::new();
+        serving.start(port::serve(port.listen().unwrap(), Tasks::new(), "endpoint", move |request| {
+            let noted = noted.clone();
+            async move {
+                let body = request.into_body().collect().await.unwrap().to_bytes();
+                let mut noted = noted.lock().unwrap();
+                noted.push(body);
+                let status = statuses[noted.len() - 1];
+                Response::builder().status(status).body(Full::<Bytes>::default()).unwrap()
+            }
+        }));
+        let url = url::Url::parse(&format!("http://{}/", port.address())).unwrap();
+        let subscription = Subscription::new("arn:aws:sns:r:0:t", Endpoint::Http(url.clone()), BTreeMap::new());
+        let post = Post {
+            kind: "Notification",
+            id: uuid(),
+            body: "envelope".into(),
+            raw: false,
+            taken: Taken::default(),
+            subscription: Arc::new(subscription),
+        };
+        let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+        let taken = to_endpoint(&http, &url, &post, Duration::from_millis(1)).await;
+        let bodies = bodies.lock().unwrap().clone();
+        (taken, bodies)
+    }
+
+    #[tokio::test]
+    async fn a_failed_delivery_is_tried_three_times_more_and_then_dropped() {
+        let (taken, bodies) = tried(&[503, 500, 200]).await;
+        assert_eq!((taken, bodies.len()), (true, 3));
+        assert!(bodies.iter().all(|body| body == "envelope"), "every try sends the same bytes");
+        let (taken, bodies) = tried(&[503, 503, 503, 503, 200]).await;
+        assert_eq!((taken, bodies.len()), (false, 4));
+    }
+
+    #[tokio::test]
+    async fn a_status_below_500_counts_as_delivered() {
+        let (taken, bodies) = tried(&[404]).await;
+        assert_eq!((taken, bodies.len()), (true, 1));
+    }
+}

@@ -1,0 +1,66 @@
+//! Owns the way from the catalogue to one region: each change arrives late by the region's lag, in order, and is
+//! announced once the region has it.
+//!
+//! Before it: [`super::catalogue`]. After it: [`super::region`] shows the record, [`super::publisher`] announces it.
+//! Invariant: a change is announced after it is shown, never before; a heartbeat never claims more than is announced.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::time::{Interval, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+use super::catalogue::Feed;
+use super::region::Region;
+use crate::model::time::Clock;
+
+/// Follows the catalogue for `region` until `stopping`, with a heartbeat every `beat`.
+pub async fn follow(region: Arc<Region>, clock: Clock, beat: Duration, stopping: CancellationToken) {
+    let mut beats = tokio::time::interval(beat);
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while stopping.run_until_cancelled(step(&region, &clock, &mut beats)).await.is_some() {}
+}
+
+/// Sends a heartbeat now; a region may at any time.
+pub fn heartbeat(region: &Region) {
+    // In this order: what is claimed was announced before the last number is read.
+    let through = region.catalogue.through(region.cursor());
+    region.publisher.heartbeat(through);
+}
+
+/// Sees to the next change, or to a heartbeat, or waits until there is something to see to.
+async fn step(region: &Region, clock: &Clock, beats: &mut Interval) {
+    let cursor = region.cursor();
+    let mut knobs = region.watch();
+    let mut end = region.catalogue.end();
+    let lag = knobs.borrow_and_update().lag;
+    end.mark_unchanged();
+    match region.catalogue.at(cursor) {
+        Feed::Next(change) if clock.now() >= change.at + lag => {
+            region.ingest(change.key.clone(), change.stored.clone());
+            region.publisher.record(&change.key, &change.stored);
+            region.announced(cursor + 1);
+            // A flood of changes must not hold back the heartbeat.
+            if beats.tick().now_or_never().is_some() {
+                heartbeat(region);
+            }
+            tokio::task::yield_now().await;
+        }
+        Feed::Next(change) => tokio::select! {
+            () = tokio::time::sleep(change.at + lag - clock.now()) => {}
+            _ = beats.tick() => heartbeat(region),
+            _ = knobs.changed() => {}
+        },
+        Feed::Reload(records, next) => {
+            region.reload(records);
+            region.publisher.reload();
+            region.announced(next);
+        }
+        Feed::End => tokio::select! {
+            _ = beats.tick() => heartbeat(region),
+            _ = end.changed() => {}
+            _ = knobs.changed() => {}
+        },
+    }
+}

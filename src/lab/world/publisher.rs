@@ -1,0 +1,109 @@
+//! Owns how a region announces: numbered messages on its topic, and heartbeats that say how far it has ingested.
+//!
+//! Before it: [`super::ingest`] ingested a change. After it: [`super::topic`] signs and delivers. Invariant: numbers
+//! are given 1, 2, 3, ... in the order in which messages are published; a heartbeat carries the last one.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+use super::catalogue::Stored;
+use super::reply::RECORD_TYPE;
+use super::seal::Signed;
+use super::topic::Topics;
+use crate::model::time::{Clock, Wall};
+
+/// A region's one announcing process.
+#[derive(Debug)]
+pub struct Publisher {
+    name: String,
+    topic: String,
+    topics: Arc<Topics>,
+    clock: Clock,
+    last: Mutex<u64>,
+}
+
+/// An announcement that is numbered and signed, and not published yet.
+#[derive(Debug)]
+pub struct Ahead {
+    number: u64,
+    signed: Signed,
+}
+
+impl Publisher {
+    /// A publisher on `topic`, which has said nothing yet.
+    pub fn new(name: String, topic: String, topics: Arc<Topics>, clock: Clock) -> Self {
+        Self { name, topic, topics, clock, last: Mutex::new(0) }
+    }
+
+    /// The ARN of its topic.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// The number of its last announcement.
+    pub fn sequence(&self) -> u64 {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Announces that this region now has `key` so.
+    pub fn record(&self, key: &str, stored: &Stored) {
+        self.numbered(now_has(key, stored));
+    }
+
+    /// Signs what [`record`](Self::record) would announce after `between` others that are not published yet.
+    pub fn sign_ahead(&self, between: u64, key: &str, stored: &Stored) -> Ahead {
+        let number = self.sequence() + 1 + between;
+        let signed = self.topics.sign(&self.topic, None, &self.with_number(now_has(key, stored), number));
+        Ahead { number, signed }
+    }
+
+    /// Publishes what was signed ahead; false when its number is not the next.
+    pub fn publish_ahead(&self, ahead: &Ahead) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = ahead.number == *last + 1;
+        if next {
+            *last += 1;
+            self.topics.announce_signed(&self.topic, &ahead.signed);
+        }
+        next
+    }
+
+    /// Announces that anything may have changed.
+    pub fn reload(&self) {
+        self.numbered(json!({ "kind": "RELOAD" }));
+    }
+
+    /// A heartbeat: its last number, and the time through which everything is announced at or below it.
+    pub fn heartbeat(&self, through: Wall) {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let says = json!({
+            "kind": "HEARTBEAT", "publisher": self.name, "sequence": last.to_string(), "ingestedThrough": stamp(through),
+        });
+        self.topics.announce(&self.topic, &says.to_string());
+    }
+
+    /// Publishes `says` with the next number; the lock keeps numbers in the order of publication.
+    fn numbered(&self, says: Value) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last += 1;
+        self.topics.announce(&self.topic, &self.with_number(says, *last));
+    }
+
+    fn with_number(&self, mut says: Value, number: u64) -> String {
+        says["publisher"] = Value::from(self.name.as_str());
+        says["sequence"] = Value::from(number.to_string());
+        says["ingestedAt"] = Value::from(stamp(self.clock.wall()));
+        says.to_string()
+    }
+}
+
+fn now_has(key: &str, stored: &Stored) -> Value {
+    let kind = if stored.value.is_some() { "CHANGED" } else { "DELETED" };
+    json!({ "recordType": RECORD_TYPE, "key": key, "version": stored.version.to_string(), "kind": kind })
+}
+
+/// RFC 3339 with milliseconds, as SNS and proto3 JSON write it.
+pub fn stamp(wall: Wall) -> String {
+    humantime::format_rfc3339_millis(wall.to_system_time()).to_string()
+}

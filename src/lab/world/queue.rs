@@ -1,0 +1,414 @@
+//! Owns the queues: what SQS keeps for each reader until it is deleted.
+//!
+//! Before it: [`super::topic`] puts envelopes in. After it: [`super::sqs`] speaks the protocol over it. Invariant: a
+//! message that was received and not deleted comes back when its visibility timeout ends; a policy that does not name
+//! the topic lets nothing in.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::lab::limits;
+use crate::model::time::{Clock, Moment, Wall};
+
+/// The account that everything in this world belongs to.
+pub const ACCOUNT: &str = "000000000000";
+
+/// When one delivery was taken by its reader; shared with the topic's log.
+pub type Taken = Arc<OnceLock<Moment>>;
+
+/// All queues of all regions.
+#[derive(Debug)]
+pub struct Queues {
+    clock: Clock,
+    queues: Mutex<BTreeMap<(String, String), Arc<Queue>>>,
+}
+
+/// One queue.
+#[derive(Debug)]
+pub struct Queue {
+    /// `arn:aws:sqs:REGION:ACCOUNT:NAME`
+    pub arn: String,
+    clock: Clock,
+    created: Wall,
+    inner: Mutex<Inner>,
+    arrived: Notify,
+    gone: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    attributes: BTreeMap<String, String>,
+    tags: BTreeMap<String, String>,
+    messages: VecDeque<Message>,
+    next: u64,
+    lost: u64,
+}
+
+#[derive(Debug)]
+struct Message {
+    number: u64,
+    body: Arc<str>,
+    sent: Wall,
+    visible: Moment,
+    received: u32,
+    taken: Taken,
+}
+
+/// A message as a reader gets it.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// Names the message.
+    pub id: String,
+    /// What deletes it.
+    pub receipt: String,
+    /// The envelope.
+    pub body: Arc<str>,
+    /// When it came into the queue.
+    pub sent: Wall,
+    /// How often it was received, this time included.
+    pub count: u32,
+}
+
+impl Queues {
+    /// No queues yet.
+    pub fn new(clock: Clock) -> Self {
+        Self { clock, queues: Mutex::default() }
+    }
+
+    /// Makes a queue, or finds the one of that name; `None` when it exists with other attributes, or there is no room.
+    pub fn create(
+        &self,
+        region: &str,
+        name: &str,
+        attributes: BTreeMap<String, String>,
+        tags: BTreeMap<String, String>,
+    ) -> Option<Arc<Queue>> {
+        let mut queues = self.locked();
+        let place = (region.to_owned(), name.to_owned());
+        if let Some(queue) = queues.get(&place) {
+            let same = attributes.iter().all(|(name, value)| queue.locked().attributes.get(name) == Some(value));
+            return same.then(|| queue.clone());
+        }
+        if queues.len() >= limits::WORLD_CHANNELS {
+            return None;
+        }
+        let queue = Arc::new(Queue {
+            arn: format!("arn:aws:sqs:{region}:{ACCOUNT}:{name}"),
+            clock: self.clock.clone(),
+            created: self.clock.wall(),
+            inner: Mutex::new(Inner { attributes, tags, ..Inner::default() }),
+            arrived: Notify::new(),
+            gone: CancellationToken::new(),
+        });
+        queues.insert(place, queue.clone());
+        Some(queue)
+    }
+
+    /// The queue of that name.
+    pub fn find(&self, region: &str, name: &str) -> Option<Arc<Queue>> {
+        self.locked().get(&(region.to_owned(), name.to_owned())).cloned()
+    }
+
+    /// The queue with that ARN.
+    pub fn by_arn(&self, arn: &str) -> Option<Arc<Queue>> {
+        let mut parts = arn.strip_prefix("arn:aws:sqs:")?.splitn(3, ':');
+        let (region, _, name) = (parts.next()?, parts.next()?, parts.next()?);
+        self.find(region, name).filter(|queue| queue.arn == arn)
+    }
+
+    /// Names of the region's queues that start with `prefix`.
+    pub fn names(&self, region: &str, prefix: &str) -> Vec<String> {
+        let queues = self.locked();
+        let wanted = |(of, name): &&(String, String)| of == region && name.starts_with(prefix);
+        queues.keys().filter(wanted).map(|(_, name)| name.clone()).collect()
+    }
+
+    /// Removes a queue and what is in it; whoever polls it is told at once.
+    pub fn delete(&self, region: &str, name: &str) -> bool {
+        let removed = self.locked().remove(&(region.to_owned(), name.to_owned()));
+        if let Some(queue) = &removed {
+            queue.gone.cancel();
+        }
+        removed.is_some()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, BTreeMap<(String, String), Arc<Queue>>> {
+        // A map of pointers cannot be left half-written.
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue {
+    /// Takes an envelope from `topic` if the policy lets it; false when it does not, or the queue is gone.
+    pub fn push(&self, topic: &str, body: Arc<str>, taken: Taken) -> bool {
+        let mut inner = self.locked();
+        let policy = inner.attributes.get("Policy").map_or("", String::as_str);
+        if self.gone.is_cancelled() || !admits(policy, topic) {
+            return false;
+        }
+        if inner.messages.len() >= limits::WORLD_QUEUE_MESSAGES {
+            inner.messages.pop_front();
+            inner.lost += 1;
+        }
+        inner.next += 1;
+        let (number, sent, visible) = (inner.next, self.clock.wall(), self.clock.now());
+        inner.messages.push_back(Message { number, body, sent, visible, received: 0, taken });
+        drop(inner);
+        self.arrived.notify_waiters();
+        true
+    }
+
+    /// Up to `most` messages, waiting at most `wait` for the first; `None` when the queue went meanwhile.
+    pub async fn receive(&self, most: usize, wait: Duration, hide: Option<Duration>) -> Option<Vec<Received>> {
+        let hide = hide.unwrap_or_else(|| self.seconds("VisibilityTimeout", 30));
+        let until = self.clock.now() + wait;
+        loop {
+            let mut arrived = std::pin::pin!(self.arrived.notified());
+            // Enabled before looking, so that nothing can arrive unnoticed in between.
+            arrived.as_mut().enable();
+            let (found, next) = self.take(most, hide);
+            let now = self.clock.now();
+            if self.gone.is_cancelled() {
+                return None;
+            }
+            if !found.is_empty() || now >= until {
+                return Some(found);
+            }
+            let wake = next.map_or(until, |next| next.min(until));
+            tokio::select! {
+                () = &mut arrived => {}
+                () = tokio::time::sleep(wake - now) => {}
+                () = self.gone.cancelled() => {}
+            }
+        }
+    }
+
+    /// Deletes by receipt; false when the receipt means nothing (deleting twice is no error).
+    pub fn remove(&self, receipt: &str) -> bool {
+        let Some(number) = number_in(receipt) else { return false };
+        let mut inner = self.locked();
+        if let Some(place) = inner.messages.iter().position(|message| message.number == number)
+            && let Some(message) = inner.messages.remove(place)
+        {
+            // The first of two copies counts.
+            let _ = message.taken.set(self.clock.now());
+        }
+        true
+    }
+
+    /// Hides a received message for `span` from now; false when the receipt means nothing.
+    pub fn hide(&self, receipt: &str, span: Duration) -> bool {
+        let Some(number) = number_in(receipt) else { return false };
+        let visible = self.clock.now() + span;
+        let mut inner = self.locked();
+        let found = inner.messages.iter_mut().find(|message| message.number == number);
+        let known = found.map(|message| message.visible = visible).is_some();
+        drop(inner);
+        self.arrived.notify_waiters();
+        known
+    }
+
+    /// Forgets all messages.
+    pub fn purge(&self) {
+        self.locked().messages.clear();
+    }
+
+    /// Messages in the queue, received ones included.
+    pub fn len(&self) -> usize {
+        self.locked().messages.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Its attributes as SQS states them.
+    pub fn attributes(&self) -> BTreeMap<String, String> {
+        let now = self.clock.now();
+        let inner = self.locked();
+        let visible = inner.messages.iter().filter(|message| message.visible <= now).count();
+        let mut all = inner.attributes.clone();
+        let created = (self.created.as_millis() / 1000).to_string();
+        let stated = [
+            ("QueueArn", self.arn.clone()),
+            ("ApproximateNumberOfMessages", visible.to_string()),
+            ("ApproximateNumberOfMessagesNotVisible", (inner.messages.len() - visible).to_string()),
+            ("ApproximateNumberOfMessagesDelayed", "0".to_owned()),
+            ("CreatedTimestamp", created.clone()),
+            ("LastModifiedTimestamp", created),
+        ];
+        all.extend(stated.map(|(name, value)| (name.to_owned(), value)));
+        for (name, default) in [("VisibilityTimeout", "30"), ("MessageRetentionPeriod", "345600")] {
+            all.entry(name.to_owned()).or_insert_with(|| default.to_owned());
+        }
+        all
+    }
+
+    /// Changes attributes.
+    pub fn set_attributes(&self, attributes: BTreeMap<String, String>) {
+        self.locked().attributes.extend(attributes);
+    }
+
+    /// Its tags.
+    pub fn tags(&self) -> BTreeMap<String, String> {
+        self.locked().tags.clone()
+    }
+
+    /// Adds tags; false when there would be too many.
+    pub fn tag(&self, tags: BTreeMap<String, String>) -> bool {
+        let mut inner = self.locked();
+        let mut all = inner.tags.clone();
+        all.extend(tags);
+        let fits = all.len() <= limits::WORLD_TAGS;
+        if fits {
+            inner.tags = all;
+        }
+        fits
+    }
+
+    /// Removes tags.
+    pub fn untag(&self, names: &[String]) {
+        self.locked().tags.retain(|name, _| !names.contains(name));
+    }
+
+    /// Takes what is visible, and says when something hidden becomes visible next.
+    fn take(&self, most: usize, hide: Duration) -> (Vec<Received>, Option<Moment>) {
+        let retention = self.seconds("MessageRetentionPeriod", 345_600);
+        let (now, wall) = (self.clock.now(), self.clock.wall());
+        let mut inner = self.locked();
+        while inner.messages.front().is_some_and(|message| wall.since(message.sent) > retention) {
+            inner.messages.pop_front();
+            inner.lost += 1;
+        }
+        let mut found = Vec::new();
+        for message in inner.messages.iter_mut().filter(|message| message.visible <= now).take(most) {
+            message.received += 1;
+            message.visible = now + hide;
+            found.push(Received {
+                id: format!("00000000-0000-4000-8000-{:012x}", message.number),
+                receipt: format!("receipt-{}-{}", message.number, message.received),
+                body: message.body.clone(),
+                sent: message.sent,
+                count: message.received,
+            });
+        }
+        (found, inner.messages.iter().map(|message| message.visible).min())
+    }
+
+    fn seconds(&self, attribute: &str, default: u64) -> Duration {
+        let stated = self.locked().attributes.get(attribute).and_then(|text| text.parse().ok());
+        Duration::from_secs(stated.unwrap_or(default))
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Inner> {
+        // Nothing in here can panic between two writes that belong together.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn number_in(receipt: &str) -> Option<u64> {
+    receipt.strip_prefix("receipt-")?.split('-').next()?.parse().ok()
+}
+
+/// Whether a queue's policy lets `topic` send: an Allow of `sqs:SendMessage` under a condition that names it.
+fn admits(policy: &str, topic: &str) -> bool {
+    let Ok(policy) = serde_json::from_str::<Value>(policy) else { return false };
+    let among = |value: &Value, test: &dyn Fn(&str) -> bool| match value {
+        Value::Array(all) => all.iter().filter_map(Value::as_str).any(test),
+        one => one.as_str().is_some_and(test),
+    };
+    let sends = |action: &str| matches!(action.to_ascii_lowercase().as_str(), "sqs:sendmessage" | "sqs:*" | "*");
+    let names_topic = |statement: &Value| {
+        let conditions = statement["Condition"].as_object()?;
+        let of_source = |one: &Value| {
+            let keys = one.as_object()?;
+            keys.iter().find(|(key, _)| key.eq_ignore_ascii_case("aws:SourceArn")).map(|(_, arns)| arns.clone())
+        };
+        conditions.values().find_map(of_source).map(|arns| among(&arns, &|arn| arn == topic))
+    };
+    let allows = |statement: &Value| {
+        statement["Effect"] == "Allow"
+            && among(&statement["Action"], &sends)
+            && names_topic(statement).unwrap_or(statement.get("Condition").is_none())
+    };
+    match &policy["Statement"] {
+        Value::Array(all) => all.iter().any(allows),
+        one => allows(one),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOPIC: &str = "arn:aws:sns:eu-west-1:000000000000:contexts";
+
+    fn policy(topic: &str) -> String {
+        format!(
+            r#"{{"Statement":[{{"Effect":"Allow","Principal":{{"Service":"sns.amazonaws.com"}},"Action":"sqs:SendMessage",
+            "Resource":"*","Condition":{{"ArnEquals":{{"aws:SourceArn":"{topic}"}}}}}}]}}"#
+        )
+    }
+
+    fn queue(clock: Clock) -> Arc<Queue> {
+        let attributes = BTreeMap::from([("Policy".to_owned(), policy(TOPIC))]);
+        Queues::new(clock).create("eu-west-1", "q", attributes, BTreeMap::new()).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_not_deleted_comes_back_when_its_visibility_timeout_ends() {
+        let clock = Clock::simulated(Wall::from_millis(1_000_000));
+        let queue = queue(clock.clone());
+        let taken = Taken::default();
+        assert!(queue.push(TOPIC, "hello".into(), taken.clone()));
+        let first = queue.receive(10, Duration::ZERO, Some(Duration::from_secs(20))).await.unwrap();
+        assert_eq!(first.len(), 1);
+        assert!(queue.receive(10, Duration::from_secs(5), None).await.unwrap().is_empty(), "hidden");
+        let before = clock.now();
+        let again = queue.receive(10, Duration::from_secs(20), None).await.unwrap();
+        assert_eq!((again.len(), again[0].count, again[0].sent), (1, 2, first[0].sent));
+        assert_eq!(clock.now() - before, Duration::from_secs(15), "as soon as it is visible");
+        assert!(queue.remove(&again[0].receipt) && queue.is_empty());
+        assert_eq!(taken.get(), Some(&clock.now()), "the topic learns when it was taken");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_poll_ends_at_once_when_the_queue_is_deleted() {
+        let queues = Queues::new(Clock::simulated(Wall::from_millis(0)));
+        let queue = queues.create("eu-west-1", "q", BTreeMap::new(), BTreeMap::new()).unwrap();
+        let (outcome, ()) = tokio::join!(queue.receive(1, Duration::from_secs(20), None), async {
+            tokio::task::yield_now().await;
+            assert!(queues.delete("eu-west-1", "q"));
+        });
+        assert!(outcome.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_queue_loses_its_oldest_message() {
+        let queue = queue(Clock::simulated(Wall::from_millis(0)));
+        for number in 0..=limits::WORLD_QUEUE_MESSAGES {
+            queue.push(TOPIC, number.to_string().into(), Taken::default());
+        }
+        assert_eq!(queue.len(), limits::WORLD_QUEUE_MESSAGES);
+        assert_eq!(&*queue.receive(1, Duration::ZERO, None).await.unwrap()[0].body, "1");
+    }
+
+    #[test]
+    fn only_a_policy_that_names_the_topic_lets_it_in() {
+        assert!(admits(&policy(TOPIC), TOPIC));
+        assert!(admits(
+            &policy(TOPIC).replace("ArnEquals", "ArnLike").replace("aws:SourceArn", "AWS:SourceArn"),
+            TOPIC
+        ));
+        assert!(!admits(&policy("arn:aws:sns:eu-west-1:000000000000:other"), TOPIC));
+        assert!(!admits(&policy(TOPIC).replace("Allow", "Deny"), TOPIC));
+        assert!(!admits(&policy(TOPIC).replace("sqs:SendMessage", "sqs:ReceiveMessage"), TOPIC));
+        assert!(!admits("", TOPIC));
+    }
+}

@@ -1,0 +1,160 @@
+//! Owns the caller in the story: an application that asks the sidecar and notes what it got and when.
+//!
+//! Before it: [`super::story`]. After it: the sidecar's listener, over loopback TCP like any caller. Invariant: a
+//! latency counts from sending the request to the last byte of the reply.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream;
+
+use super::reply::VERSION_HEADER;
+use crate::model::time::Clock;
+
+/// What one request got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The reply's status; `None` when there was no complete reply.
+    pub status: Option<u16>,
+    /// The version that it stated.
+    pub version: Option<u64>,
+    /// `Cache-Status` (RFC 9211), empty when there was none.
+    pub label: String,
+    /// From request to last byte.
+    pub took: Duration,
+}
+
+impl Seen {
+    /// Whether it is what the caller asked for.
+    pub fn is_good(&self) -> bool {
+        self.status == Some(200)
+    }
+
+    /// Whether it came from the store.
+    pub fn is_hit(&self) -> bool {
+        self.label.split([';', ',']).any(|part| part.trim() == "hit")
+    }
+
+    /// The `detail` parameter of the label: a region's name, or why the reply is what it is.
+    pub fn detail(&self) -> Option<&str> {
+        self.label
+            .split(';')
+            .find_map(|part| part.trim().strip_prefix("detail="))
+            .map(|detail| detail.trim_matches('"'))
+    }
+}
+
+/// An application beside the sidecar.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    http: reqwest::Client,
+    base: String,
+    clock: Clock,
+}
+
+impl Reader {
+    /// A caller of the sidecar at `sidecar`.
+    pub fn new(sidecar: SocketAddr, clock: Clock) -> Result<Self, reqwest::Error> {
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .tls_certs_only([])
+            .timeout(Duration::from_secs(10))
+            .build()?;
+        Ok(Self { http, base: format!("http://{sidecar}"), clock })
+    }
+
+    /// The path of a record.
+    pub fn path(key: &str) -> String {
+        format!("/v1/contexts/{key}")
+    }
+
+    /// Asks for one record.
+    pub async fn get(&self, key: &str) -> Seen {
+        let sent = self.clock.now();
+        let outcome = self.http.get(format!("{}{}", self.base, Self::path(key))).send().await;
+        let Ok(response) = outcome else {
+            return Seen { status: None, version: None, label: String::new(), took: self.clock.now() - sent };
+        };
+        let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let version = text(VERSION_HEADER.as_str()).and_then(|version| version.parse().ok());
+        let label = text("cache-status").unwrap_or_default();
+        let status = response.status().as_u16();
+        let whole = response.bytes().await.is_ok();
+        Seen { status: whole.then_some(status), version, label, took: self.clock.now() - sent }
+    }
+
+    /// Asks for all of `keys`, `at_once` at a time; tells how many are done after each.
+    pub async fn get_all(&self, keys: &[String], at_once: usize, mut done: impl AsyncFnMut(usize)) -> Vec<Seen> {
+        let mut asked = std::pin::pin!(stream::iter(keys).map(|key| self.get(key)).buffer_unordered(at_once));
+        let mut seen = Vec::with_capacity(keys.len());
+        while let Some(one) = asked.next().await {
+            seen.push(one);
+            done(seen.len()).await;
+        }
+        seen
+    }
+
+    /// Asks for `key` every millisecond until `test` holds, or `within` has passed; the last that was seen.
+    pub async fn until(&self, key: &str, within: Duration, test: impl Fn(&Seen) -> bool) -> Option<Seen> {
+        let end = self.clock.now() + within;
+        loop {
+            let seen = self.get(key).await;
+            if test(&seen) {
+                return Some(seen);
+            }
+            if self.clock.now() >= end {
+                return None;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+/// How a set of latencies is spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spread {
+    /// Half are at most this.
+    pub p50: Duration,
+    /// Of a hundred, ninety-nine are at most this.
+    pub p99: Duration,
+}
+
+impl Spread {
+    /// Of these; zero when there are none.
+    pub fn of(seen: &[Seen]) -> Self {
+        let mut took: Vec<Duration> = seen.iter().map(|one| one.took).collect();
+        took.sort_unstable();
+        let at = |hundredths: usize| {
+            // The nearest rank: the smallest that at least so many are not above.
+            let rank = (took.len() * hundredths).div_ceil(100).max(1);
+            took.get(rank - 1).copied().unwrap_or_default()
+        };
+        Self { p50: at(50), p99: at(99) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labelled(label: &str) -> Seen {
+        Seen { status: Some(200), version: None, label: label.to_owned(), took: Duration::ZERO }
+    }
+
+    #[test]
+    fn a_label_tells_hit_and_detail() {
+        assert!(labelled("nearside; hit; ttl=3312; bound=2").is_hit());
+        let miss = labelled("nearside; fwd=miss; fwd-status=200; detail=eu-west-1");
+        assert_eq!((miss.is_hit(), miss.detail()), (false, Some("eu-west-1")));
+    }
+
+    #[test]
+    fn percentiles_are_by_nearest_rank() {
+        let seen: Vec<Seen> = (1..=200).map(|ms| Seen { took: Duration::from_millis(ms), ..labelled("") }).collect();
+        let spread = Spread::of(&seen);
+        assert_eq!((spread.p50.as_millis(), spread.p99.as_millis()), (100, 198));
+        assert_eq!(Spread::of(&[]), Spread::default());
+    }
+}

@@ -1,0 +1,212 @@
+//! Owns the SNS Query protocol: a form in, XML out.
+//!
+//! Before it: [`super::aws`] found out the region. After it: [`super::topic`] does it. Invariant: errors have the shape
+//! and the codes that the AWS SDKs parse.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use http::StatusCode;
+
+use super::aws::region_of;
+use super::subscription::{Endpoint, Subscription};
+use super::topic::{Fault, Topics};
+use crate::lab::limits;
+
+/// A call's parameters as they came.
+pub type Form = BTreeMap<String, String>;
+
+/// Status and XML.
+pub type Answer = (StatusCode, String);
+
+/// Reads `Action=...&...`; parameters beyond the bound are dropped.
+pub fn form(text: &[u8]) -> Form {
+    url::form_urlencoded::parse(text).into_owned().take(4 * limits::WORLD_TAGS).collect()
+}
+
+/// Carries out one call in `region`.
+pub fn call(topics: &Arc<Topics>, region: &str, form: &Form) -> Answer {
+    let action = form.get("Action").map_or("", String::as_str);
+    match act(topics, region, action, form) {
+        Ok(result) => {
+            let result =
+                if result.is_empty() { result } else { format!("<{action}Result>{result}</{action}Result>") };
+            let request = super::deliver::uuid();
+            let xml = format!(
+                "<{action}Response xmlns=\"http://sns.amazonaws.com/doc/2010-03-31/\">{result}<ResponseMetadata>\
+                 <RequestId>{request}</RequestId></ResponseMetadata></{action}Response>"
+            );
+            (StatusCode::OK, xml)
+        }
+        Err(fault) => {
+            let (status, code) = match fault {
+                Fault::NotFound(_) => (StatusCode::NOT_FOUND, "NotFound"),
+                Fault::Invalid("Action") => (StatusCode::BAD_REQUEST, "InvalidAction"),
+                Fault::Invalid(_) => (StatusCode::BAD_REQUEST, "InvalidParameter"),
+                Fault::Limit(_) => (StatusCode::FORBIDDEN, "SubscriptionLimitExceeded"),
+            };
+            error(status, code, &fault.to_string())
+        }
+    }
+}
+
+/// An error as the Query protocol writes it.
+pub fn error(status: StatusCode, code: &str, message: &str) -> Answer {
+    let (message, request) = (escaped(message), super::deliver::uuid());
+    let xml = format!(
+        "<ErrorResponse xmlns=\"http://sns.amazonaws.com/doc/2010-03-31/\"><Error><Type>Sender</Type>\
+         <Code>{code}</Code><Message>{message}</Message></Error><RequestId>{request}</RequestId></ErrorResponse>"
+    );
+    (status, xml)
+}
+
+fn act(topics: &Arc<Topics>, region: &str, action: &str, form: &Form) -> Result<String, Fault> {
+    match action {
+        "CreateTopic" => {
+            let name = get(form, "Name")?;
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+            if name.is_empty() || name.len() > 256 || !name.bytes().all(plain) {
+                return Err(Fault::Invalid("Topic Name"));
+            }
+            topics.create(region, name).map(|arn| element("TopicArn", &arn))
+        }
+        "ListTopics" => {
+            let members: String =
+                topics.arns(region).iter().map(|arn| element("TopicArn", arn)).map(member).collect();
+            Ok(format!("<Topics>{members}</Topics>"))
+        }
+        "Subscribe" => subscribe(topics, region, form),
+        "ConfirmSubscription" => {
+            let arn = topics.confirm(here(form, "TopicArn", region)?, get(form, "Token")?)?;
+            Ok(element("SubscriptionArn", &arn))
+        }
+        "Unsubscribe" => {
+            topics.unsubscribe(here(form, "SubscriptionArn", region)?);
+            Ok(String::new())
+        }
+        "GetSubscriptionAttributes" => {
+            let subscription = topics.subscription(here(form, "SubscriptionArn", region)?)?;
+            let entry = |(name, value): (String, String)| {
+                format!("<entry>{}{}</entry>", element("key", &name), element("value", &value))
+            };
+            let entries: String = subscription.attributes().into_iter().map(entry).collect();
+            Ok(format!("<Attributes>{entries}</Attributes>"))
+        }
+        "SetSubscriptionAttributes" => {
+            let arn = here(form, "SubscriptionArn", region)?;
+            let value = form.get("AttributeValue").map_or("", String::as_str);
+            topics.set_attribute(arn, get(form, "AttributeName")?, value)?;
+            Ok(String::new())
+        }
+        "ListSubscriptionsByTopic" => {
+            let topic = here(form, "TopicArn", region)?;
+            Ok(listed(&topics.subscriptions(region, Some(topic))?))
+        }
+        "ListSubscriptions" => Ok(listed(&topics.subscriptions(region, None)?)),
+        "Publish" => {
+            let topic = form.get("TopicArn").or_else(|| form.get("TargetArn")).ok_or(Fault::Invalid("TopicArn"))?;
+            if region_of(topic) != Some(region) {
+                return Err(Fault::Invalid("TopicArn"));
+            }
+            let subject = form.get("Subject").map(String::as_str);
+            let id = topics.publish(topic, subject, get(form, "Message")?)?;
+            Ok(element("MessageId", &id))
+        }
+        _ => Err(Fault::Invalid("Action")),
+    }
+}
+
+fn subscribe(topics: &Arc<Topics>, region: &str, form: &Form) -> Result<String, Fault> {
+    let topic = here(form, "TopicArn", region)?;
+    let endpoint = get(form, "Endpoint")?;
+    let endpoint = match get(form, "Protocol")? {
+        "sqs" if endpoint.starts_with("arn:aws:sqs:") => Endpoint::Sqs(endpoint.to_owned()),
+        "http" => Endpoint::Http(loopback(endpoint)?),
+        "sqs" => return Err(Fault::Invalid("Endpoint")),
+        _ => return Err(Fault::Invalid("Protocol")),
+    };
+    let subscription = topics.subscribe(topic, endpoint, entries(form, "Attributes"))?;
+    let wants_arn = form.get("ReturnSubscriptionArn").is_some_and(|wants| wants == "true");
+    let arn = if subscription.is_confirmed() || wants_arn { &subscription.arn } else { "pending confirmation" };
+    Ok(element("SubscriptionArn", arn))
+}
+
+/// An `http` URL on loopback: this world posts nowhere else.
+fn loopback(endpoint: &str) -> Result<url::Url, Fault> {
+    let url = url::Url::parse(endpoint).map_err(|_| Fault::Invalid("Endpoint"))?;
+    let local = match url.host() {
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        Some(url::Host::Domain(name)) => name == "localhost",
+        None => false,
+    };
+    if url.scheme() == "http" && local {
+        Ok(url)
+    } else {
+        Err(Fault::Invalid("Endpoint (this world posts to loopback)"))
+    }
+}
+
+/// `NAME.entry.N.key` and `.value`.
+fn entries(form: &Form, name: &str) -> BTreeMap<String, String> {
+    let prefix = format!("{name}.entry.");
+    let keys = form.iter().filter_map(|(parameter, key)| {
+        let number = parameter.strip_prefix(&prefix)?.strip_suffix(".key")?;
+        let value = form.get(&format!("{prefix}{number}.value"))?;
+        Some((key.clone(), value.clone()))
+    });
+    keys.take(limits::WORLD_TAGS).collect()
+}
+
+fn get<'a>(form: &'a Form, name: &'static str) -> Result<&'a str, Fault> {
+    form.get(name).map(String::as_str).ok_or(Fault::Invalid(name))
+}
+
+/// An ARN of this region: SNS knows none of another one's.
+fn here<'a>(form: &'a Form, name: &'static str, region: &str) -> Result<&'a str, Fault> {
+    let arn = get(form, name)?;
+    if arn.starts_with("arn:aws:sns:") && region_of(arn) == Some(region) {
+        Ok(arn)
+    } else {
+        Err(Fault::Invalid(name))
+    }
+}
+
+fn listed(subscriptions: &[Arc<Subscription>]) -> String {
+    let describe = |one: &Arc<Subscription>| {
+        let arn = if one.is_confirmed() { &one.arn } else { "PendingConfirmation" };
+        let fields = [
+            ("TopicArn", one.topic.as_str()),
+            ("Protocol", one.endpoint.protocol()),
+            ("SubscriptionArn", arn),
+            ("Owner", super::queue::ACCOUNT),
+            ("Endpoint", one.endpoint.text()),
+        ];
+        member(fields.iter().map(|(name, value)| element(name, value)).collect())
+    };
+    format!("<Subscriptions>{}</Subscriptions>", subscriptions.iter().map(describe).collect::<String>())
+}
+
+fn member(inner: String) -> String {
+    format!("<member>{inner}</member>")
+}
+
+fn element(name: &str, text: &str) -> String {
+    format!("<{name}>{}</{name}>", escaped(text))
+}
+
+fn escaped(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut out, letter| {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            // XML 1.0 has no other control characters; writing to a String cannot fail.
+            letter if letter.is_control() => drop(write!(out, "&#{};", u32::from(letter))),
+            letter => out.push(letter),
+        }
+        out
+    })
+}

@@ -1,0 +1,122 @@
+//! Owns one subscription: where a topic's messages go, whether its endpoint confirmed it, and its attributes.
+//!
+//! Before it: [`super::topic`] makes it. After it: [`super::deliver`] or [`super::queue`] gets the messages. Invariant:
+//! once confirmed it stays confirmed until it is removed, however often deliveries fail.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::deliver;
+use super::queue::ACCOUNT;
+use crate::lab::limits;
+
+/// One subscription.
+#[derive(Debug)]
+pub struct Subscription {
+    /// Names it.
+    pub arn: String,
+    /// Its topic.
+    pub topic: String,
+    /// Where its messages go.
+    pub endpoint: Endpoint,
+    token: String,
+    confirmed: OnceLock<()>,
+    attributes: Mutex<BTreeMap<String, String>>,
+}
+
+/// Where a subscription's messages go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A queue, by ARN.
+    Sqs(String),
+    /// A URL on loopback.
+    Http(url::Url),
+}
+
+impl Endpoint {
+    /// `sqs` or `http`.
+    pub const fn protocol(&self) -> &'static str {
+        match self {
+            Self::Sqs(_) => "sqs",
+            Self::Http(_) => "http",
+        }
+    }
+
+    /// As it was given.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Sqs(arn) => arn,
+            Self::Http(url) => url.as_str(),
+        }
+    }
+}
+
+impl Subscription {
+    /// One that is still to be confirmed.
+    pub fn new(topic: &str, endpoint: Endpoint, attributes: BTreeMap<String, String>) -> Self {
+        Self {
+            arn: format!("{topic}:{}", deliver::uuid()),
+            topic: topic.to_owned(),
+            endpoint,
+            token: format!("{:032x}{:032x}", fastrand::u128(..), fastrand::u128(..)),
+            confirmed: OnceLock::new(),
+            attributes: Mutex::new(attributes),
+        }
+    }
+
+    /// What its endpoint is sent and confirms with.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Its endpoint has confirmed it; twice is no error.
+    pub fn confirm(&self) {
+        let _ = self.confirmed.set(());
+    }
+
+    /// Sets an attribute; false when there would be too many.
+    pub fn set_attribute(&self, name: &str, value: &str) -> bool {
+        let mut set = self.set();
+        let fits = set.len() < limits::WORLD_TAGS || set.contains_key(name);
+        if fits {
+            set.insert(name.to_owned(), value.to_owned());
+        }
+        fits
+    }
+
+    /// Whether its endpoint has confirmed it.
+    pub fn is_confirmed(&self) -> bool {
+        self.confirmed.get().is_some()
+    }
+
+    /// An attribute that was set.
+    pub fn attribute(&self, name: &str) -> Option<String> {
+        self.set().get(name).cloned()
+    }
+
+    /// Its attributes as SNS states them.
+    pub fn attributes(&self) -> BTreeMap<String, String> {
+        let mut all = self.set().clone();
+        let stated = [
+            ("SubscriptionArn", self.arn.as_str()),
+            ("TopicArn", &self.topic),
+            ("Owner", ACCOUNT),
+            ("Protocol", self.endpoint.protocol()),
+            ("Endpoint", self.endpoint.text()),
+            ("PendingConfirmation", if self.is_confirmed() { "false" } else { "true" }),
+            ("ConfirmationWasAuthenticated", "true"),
+        ];
+        all.extend(stated.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        all.entry("RawMessageDelivery".to_owned()).or_insert_with(|| "false".to_owned());
+        all
+    }
+
+    fn set(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.attributes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Announcements carry no message attributes, so any filter on those lets none through.
+    pub fn filters(&self) -> bool {
+        self.attribute("FilterPolicy").is_some_and(|policy| !matches!(policy.trim(), "" | "{}"))
+    }
+}

@@ -1,0 +1,396 @@
+//! Owns the topics: who is subscribed, and how a message gets from publication to each subscriber, as SNS does it.
+//!
+//! Before it: [`super::publisher`] or the Publish call. After it: [`super::queue`] for `sqs`, [`super::deliver`] for
+//! `http`. Invariant: what is signed is signed once per message; every copy, retry and duplicate carries the same id,
+//! timestamp and signature.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tokio::sync::Semaphore;
+
+use super::aws::region_of;
+use super::chaos::Delivery;
+use super::deliver::{self, Post};
+use super::queue::{ACCOUNT, Queues, Taken};
+use super::seal::{Letter, Seal, Signed};
+use super::subscription::{Endpoint, Subscription};
+use crate::lab::limits;
+use crate::model::time::{Clock, Moment};
+use crate::tasks::Tasks;
+
+/// Why SNS would refuse a call. The caller's fault, all of them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// No such topic or subscription.
+    #[error("{0} does not exist")]
+    NotFound(&'static str),
+    /// A parameter that makes no sense.
+    #[error("Invalid parameter: {0}")]
+    Invalid(&'static str),
+    /// No room.
+    #[error("limit exceeded: {0}")]
+    Limit(&'static str),
+}
+
+/// All topics of all regions, and their subscriptions.
+pub struct Topics {
+    clock: Clock,
+    tasks: Tasks,
+    queues: Arc<Queues>,
+    seal: Seal,
+    base: OnceLock<String>,
+    http: reqwest::Client,
+    permits: Arc<Semaphore>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    topics: BTreeMap<String, Topic>,
+    subscriptions: BTreeMap<String, Arc<Subscription>>,
+}
+
+#[derive(Debug, Default)]
+struct Topic {
+    faults: Delivery,
+    sent: VecDeque<Sent>,
+    published: u64,
+    lost: u64,
+}
+
+/// One message's way to one subscriber.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// The message.
+    pub id: String,
+    /// The subscription.
+    pub subscription: String,
+    /// When it was published.
+    pub published: Moment,
+    /// When its reader had applied and acknowledged it.
+    pub taken: Taken,
+}
+
+/// How a topic stands, for `/state` and the story.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Messages published.
+    pub published: u64,
+    /// Copies lost on purpose, refused by a queue, or beyond a bound.
+    pub lost: u64,
+    /// Confirmed subscriptions.
+    pub subscriptions: usize,
+    /// Copies under way: published and neither acknowledged nor lost.
+    pub open: usize,
+    /// How it delivers.
+    pub faults: Delivery,
+}
+
+impl Topics {
+    /// No topics yet; envelopes are sealed with `seal`.
+    pub fn new(clock: Clock, tasks: Tasks, queues: Arc<Queues>, seal: Seal, http: reqwest::Client) -> Self {
+        let permits = Arc::new(Semaphore::new(limits::WORLD_DELIVERIES));
+        Self { clock, tasks, queues, seal, base: OnceLock::new(), http, permits, state: Mutex::default() }
+    }
+
+    /// The URL under which this endpoint serves its certificate; set once, before anything is published.
+    pub fn serve_at(&self, base: String) {
+        // A second call would be a second server for the same topics: the first stays.
+        let _ = self.base.set(base);
+    }
+
+    /// What signs.
+    pub fn seal(&self) -> &Seal {
+        &self.seal
+    }
+
+    /// Makes the topic `name` in `region` if it is not there, and returns its ARN.
+    pub fn create(&self, region: &str, name: &str) -> Result<String, Fault> {
+        let arn = format!("arn:aws:sns:{region}:{ACCOUNT}:{name}");
+        let mut state = self.locked();
+        if !state.topics.contains_key(&arn) && state.topics.len() >= limits::WORLD_CHANNELS {
+            return Err(Fault::Limit("topics"));
+        }
+        state.topics.entry(arn.clone()).or_default();
+        Ok(arn)
+    }
+
+    /// The region's topics.
+    pub fn arns(&self, region: &str) -> Vec<String> {
+        let state = self.locked();
+        state.topics.keys().filter(|arn| region_of(arn) == Some(region)).cloned().collect()
+    }
+
+    /// Subscribes `endpoint`; the same endpoint again is the same subscription.
+    pub fn subscribe(
+        self: &Arc<Self>,
+        topic: &str,
+        endpoint: Endpoint,
+        attributes: BTreeMap<String, String>,
+    ) -> Result<Arc<Subscription>, Fault> {
+        let mut state = self.locked();
+        if !state.topics.contains_key(topic) {
+            return Err(Fault::NotFound("Topic"));
+        }
+        let same = |one: &&Arc<Subscription>| one.topic == topic && one.endpoint == endpoint;
+        if let Some(known) = state.subscriptions.values().find(same).cloned() {
+            drop(state);
+            if !known.is_confirmed() {
+                self.ask_to_confirm(&known);
+            }
+            return Ok(known);
+        }
+        if state.subscriptions.len() >= limits::WORLD_CHANNELS {
+            return Err(Fault::Limit("subscriptions"));
+        }
+        let subscription = Arc::new(Subscription::new(topic, endpoint, attributes));
+        state.subscriptions.insert(subscription.arn.clone(), subscription.clone());
+        drop(state);
+        match &subscription.endpoint {
+            // Queue and topic have one owner, so SNS does not ask.
+            Endpoint::Sqs(_) => subscription.confirm(),
+            Endpoint::Http(_) => self.ask_to_confirm(&subscription),
+        }
+        Ok(subscription)
+    }
+
+    /// Confirms by token; the subscription's ARN.
+    pub fn confirm(&self, topic: &str, token: &str) -> Result<String, Fault> {
+        let state = self.locked();
+        let asked = |one: &&Arc<Subscription>| one.topic == topic && one.token() == token;
+        let subscription = state.subscriptions.values().find(asked).ok_or(Fault::Invalid("Token"))?;
+        subscription.confirm();
+        Ok(subscription.arn.clone())
+    }
+
+    /// Ends a subscription; one that is not there is no error.
+    pub fn unsubscribe(&self, arn: &str) {
+        self.locked().subscriptions.remove(arn);
+    }
+
+    /// A subscription by ARN.
+    pub fn subscription(&self, arn: &str) -> Result<Arc<Subscription>, Fault> {
+        self.locked().subscriptions.get(arn).cloned().ok_or(Fault::NotFound("Subscription"))
+    }
+
+    /// Sets an attribute of a subscription.
+    pub fn set_attribute(&self, arn: &str, name: &str, value: &str) -> Result<(), Fault> {
+        let fits = self.subscription(arn)?.set_attribute(name, value);
+        fits.then_some(()).ok_or(Fault::Limit("attributes"))
+    }
+
+    /// The subscriptions of `topic`, or of the whole region when there is none.
+    pub fn subscriptions(&self, region: &str, topic: Option<&str>) -> Result<Vec<Arc<Subscription>>, Fault> {
+        let state = self.locked();
+        if topic.is_some_and(|topic| !state.topics.contains_key(topic)) {
+            return Err(Fault::NotFound("Topic"));
+        }
+        let wanted = |one: &&Arc<Subscription>| {
+            topic.map_or(region_of(&one.topic) == Some(region), |topic| one.topic == topic)
+        };
+        Ok(state.subscriptions.values().filter(wanted).cloned().collect())
+    }
+
+    /// Changes how `topic` delivers.
+    pub fn set_faults(&self, topic: &str, change: impl FnOnce(&mut Delivery)) {
+        if let Some(topic) = self.locked().topics.get_mut(topic) {
+            change(&mut topic.faults);
+        }
+    }
+
+    /// How `topic` stands.
+    pub fn standing(&self, topic: &str) -> Standing {
+        let state = self.locked();
+        let subscribed = |one: &&Arc<Subscription>| one.topic == topic && one.is_confirmed();
+        let subscriptions = state.subscriptions.values().filter(subscribed).count();
+        state.topics.get(topic).map_or_else(Standing::default, |topic| Standing {
+            published: topic.published,
+            lost: topic.lost,
+            subscriptions,
+            open: topic.sent.iter().filter(|sent| sent.taken.get().is_none()).count(),
+            faults: topic.faults,
+        })
+    }
+
+    /// The newest copies of `topic`, oldest first.
+    pub fn sent(&self, topic: &str) -> Vec<Sent> {
+        self.locked().topics.get(topic).map_or_else(Vec::new, |topic| topic.sent.iter().cloned().collect())
+    }
+
+    /// Publishes; for publishers of this world, whose topics exist.
+    pub fn announce(self: &Arc<Self>, topic: &str, message: &str) {
+        if let Err(fault) = self.publish(topic, None, message) {
+            tracing::warn!(%fault, "the world could not announce");
+        }
+    }
+
+    /// Publishes `message` and sends it on its ways; its id.
+    pub fn publish(self: &Arc<Self>, topic: &str, subject: Option<&str>, message: &str) -> Result<String, Fault> {
+        if message.is_empty() || message.len() > 256 << 10 {
+            return Err(Fault::Invalid("Message"));
+        }
+        let (faults, subscribed) = self.readers(topic)?;
+        if subscribed.is_empty() {
+            return Ok(deliver::uuid());
+        }
+        let signed = self.sign(topic, subject, message);
+        self.deliver(topic, &signed, faults, subscribed);
+        Ok(signed.id)
+    }
+
+    /// Signs `message` as published on `topic` now.
+    pub fn sign(&self, topic: &str, subject: Option<&str>, message: &str) -> Signed {
+        let id = deliver::uuid();
+        let letter = Letter { id: &id, topic, subject, message, published: self.clock.wall(), base: self.base() };
+        let sealed = self.seal.notification(&letter);
+        Signed { id, message: message.to_owned(), sealed }
+    }
+
+    /// Sends on its ways what was signed for `topic`; for publishers of this world, whose topics exist.
+    pub fn announce_signed(self: &Arc<Self>, topic: &str, signed: &Signed) {
+        match self.readers(topic) {
+            Ok((faults, subscribed)) => self.deliver(topic, signed, faults, subscribed),
+            Err(fault) => tracing::warn!(%fault, "the world could not announce"),
+        }
+    }
+
+    /// One signature for all copies: what differs between them is not signed.
+    fn deliver(self: &Arc<Self>, topic: &str, signed: &Signed, faults: Delivery, subscribed: Vec<Arc<Subscription>>) {
+        let Signed { id, message, sealed } = signed;
+        for subscription in subscribed {
+            let raw = subscription.attribute("RawMessageDelivery").is_some_and(|raw| raw == "true");
+            let body: Arc<str> = if raw {
+                message.as_str().into()
+            } else {
+                sealed.to_subscriber(self.base(), &subscription.arn).into()
+            };
+            let taken = self.note(topic, id, &subscription.arn);
+            let post = Post { kind: "Notification", id: id.clone(), body, raw, taken, subscription };
+            for copy in 0..=u32::from(faults.duplicate) {
+                self.send(post.clone(), faults.delay + deliver::BETWEEN_COPIES * copy);
+            }
+        }
+    }
+
+    /// Who gets a message now; a muted topic counts it as lost and has no readers.
+    fn readers(&self, arn: &str) -> Result<(Delivery, Vec<Arc<Subscription>>), Fault> {
+        let mut state = self.locked();
+        let State { topics, subscriptions } = &mut *state;
+        let topic = topics.get_mut(arn).ok_or(Fault::NotFound("Topic"))?;
+        topic.published += 1;
+        let wanted = |one: &&Arc<Subscription>| one.topic == arn && one.is_confirmed() && !one.filters();
+        let mut subscribed: Vec<_> = subscriptions.values().filter(wanted).cloned().collect();
+        if topic.faults.mute {
+            topic.lost += subscribed.len() as u64;
+            subscribed.clear();
+        }
+        Ok((topic.faults, subscribed))
+    }
+
+    fn note(&self, topic: &str, id: &str, subscription: &str) -> Taken {
+        let taken = Taken::default();
+        let sent = Sent {
+            id: id.to_owned(),
+            subscription: subscription.to_owned(),
+            published: self.clock.now(),
+            taken: taken.clone(),
+        };
+        if let Some(topic) = self.locked().topics.get_mut(topic) {
+            if topic.sent.len() == limits::WORLD_DELIVERIES {
+                topic.sent.pop_front();
+            }
+            topic.sent.push_back(sent);
+        }
+        taken
+    }
+
+    /// Counts a copy as lost, so that nobody waits for it.
+    fn lose(&self, post: &Post) {
+        if let Some(topic) = self.locked().topics.get_mut(&post.subscription.topic) {
+            topic.lost += 1;
+            topic.sent.retain(|sent| !Arc::ptr_eq(&sent.taken, &post.taken));
+        }
+    }
+
+    /// Brings one copy to its reader, `after` a while; at once when that is nothing and it goes to a queue.
+    fn send(self: &Arc<Self>, post: Post, after: std::time::Duration) {
+        if after.is_zero()
+            && let Endpoint::Sqs(queue) = &post.subscription.endpoint
+        {
+            return self.enqueue(queue, &post);
+        }
+        let Ok(permit) = self.permits.clone().try_acquire_owned() else { return self.lose(&post) };
+        let topics = self.clone();
+        let stopping = self.tasks.stopping();
+        self.tasks.spawn("sns-delivery", async move {
+            let _permit = permit;
+            let delivery = async {
+                tokio::time::sleep(after).await;
+                match &post.subscription.endpoint {
+                    Endpoint::Sqs(queue) => topics.enqueue(queue, &post),
+                    Endpoint::Http(url)
+                        if deliver::to_endpoint(&topics.http, url, &post, limits::SNS_RETRIES.1).await =>
+                    {
+                        // The first of two copies counts.
+                        let _ = post.taken.set(topics.clock.now());
+                    }
+                    Endpoint::Http(_) => topics.lose(&post),
+                }
+            };
+            stopping.run_until_cancelled(delivery).await;
+        });
+    }
+
+    fn enqueue(&self, queue: &str, post: &Post) {
+        let queue = self.queues.by_arn(queue);
+        let kept =
+            queue.is_some_and(|queue| queue.push(&post.subscription.topic, post.body.clone(), post.taken.clone()));
+        if !kept {
+            self.lose(post);
+        }
+    }
+
+    fn ask_to_confirm(self: &Arc<Self>, subscription: &Arc<Subscription>) {
+        let id = deliver::uuid();
+        let message = format!(
+            "You have chosen to subscribe to the topic {}.\nTo confirm the subscription, visit the SubscribeURL \
+             included in this message.",
+            subscription.topic
+        );
+        let letter = Letter {
+            id: &id,
+            topic: &subscription.topic,
+            subject: None,
+            message: &message,
+            published: self.clock.wall(),
+            base: self.base(),
+        };
+        let body = self.seal.confirmation(&letter, subscription.token());
+        let post = Post {
+            kind: "SubscriptionConfirmation",
+            id: id.clone(),
+            body: body.into(),
+            raw: false,
+            taken: Taken::default(),
+            subscription: subscription.clone(),
+        };
+        self.send(post, std::time::Duration::ZERO);
+    }
+
+    fn base(&self) -> &str {
+        self.base.get().map_or("", String::as_str)
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        // Nothing in here can panic between two writes that belong together.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Topics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Topics").finish_non_exhaustive()
+    }
+}

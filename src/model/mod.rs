@@ -1,0 +1,6 @@
+//! What everything is written in: ids, versions, times, sizes.
+
+pub mod ids;
+pub mod limits;
+pub mod size;
+pub mod time;

@@ -1,0 +1,327 @@
+//! Owns time: the one place where the program asks what time it is.
+//!
+//! Everything that decides takes a [`Moment`] or a [`Wall`] as an argument; the edges ask a [`Clock`]. A
+//! `Moment` counts suspended time (`CLOCK_BOOTTIME`), so a laptop lid, a SIGSTOP or a frozen container cannot
+//! make an old answer look young. A virtual machine that its host paused may not count that on any clock of its own; it
+//! shows when somebody sets the calendar right again, and a [`Watch`] adds it then. A `Wall` is only for what came with
+//! a calendar time: HTTP dates, SNS timestamps.
+//!
+//! Invariant: a `Moment` never goes backwards; a `Wall` may, and no lease or deadline hangs on one alone.
+
+use std::ops::{Add, Sub};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::model::limits;
+
+/// Nanoseconds since boot, suspended time included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// Boot; older than every moment a process sees.
+    pub const ZERO: Self = Self(0);
+
+    /// A moment `nanos` after boot.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since boot.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// How long after `earlier` this is; zero when it is not after it.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    /// This moment less `span`, or boot.
+    pub const fn before(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(saturating_nanos(span)))
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Self;
+    fn add(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(saturating_nanos(span)))
+    }
+}
+
+impl Sub for Moment {
+    type Output = Duration;
+    fn sub(self, earlier: Self) -> Duration {
+        self.since(earlier)
+    }
+}
+
+const fn saturating_nanos(span: Duration) -> u64 {
+    let nanos = span.as_nanos();
+    if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 }
+}
+
+/// A `Duration` as it is kept a million times: nanoseconds in half of the memory, at most five centuries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(u64);
+
+impl From<Duration> for Span {
+    fn from(span: Duration) -> Self {
+        Self(saturating_nanos(span))
+    }
+}
+
+impl Span {
+    /// As it is reckoned with.
+    pub const fn get(self) -> Duration {
+        Duration::from_nanos(self.0)
+    }
+}
+
+/// Milliseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Wall(u64);
+
+impl Wall {
+    /// A wall time `millis` after the epoch.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis)
+    }
+
+    /// Milliseconds since the epoch.
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+
+    /// How long after `earlier` this is; zero when it is not after it.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+
+    /// As the standard library's type, for HTTP dates.
+    pub fn to_system_time(self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(self.0)
+    }
+
+    /// From the standard library's type; the epoch when `time` lies before it.
+    pub fn from_system_time(time: SystemTime) -> Self {
+        Self(time.duration_since(UNIX_EPOCH).map_or(0, |span| span.as_millis() as u64))
+    }
+}
+
+impl Add<Duration> for Wall {
+    type Output = Self;
+    fn add(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(span.as_millis() as u64))
+    }
+}
+
+/// Where the edges get the time: the machine's clocks, or a simulated pair that follows tokio's (paused) timer.
+#[derive(Clone, Debug, Default)]
+pub enum Clock {
+    /// `CLOCK_BOOTTIME` and the system's wall clock.
+    #[default]
+    System,
+    /// Moves with tokio's timer, which a test may pause and advance, plus what a test adds to it.
+    Simulated(Arc<Simulated>),
+}
+
+/// A simulated clock's origin and what tests added to it.
+#[derive(Debug)]
+pub struct Simulated {
+    origin: tokio::time::Instant,
+    wall_at_origin: u64,
+    suspended_ns: AtomicU64,
+    /// What a [`Watch`] made up for.
+    uncounted_ns: AtomicU64,
+    wall_ahead_ms: AtomicI64,
+}
+
+/// Nanoseconds that passed while the machine's clocks stood still, as far as is known. The machine's, and so the
+/// process's: every copy of [`Clock::System`] must tell the same time.
+static UNCOUNTED: AtomicU64 = AtomicU64::new(0);
+
+impl Clock {
+    /// A clock that starts at `wall` and at a moment one day after boot, and follows tokio's timer.
+    pub fn simulated(wall: Wall) -> Self {
+        Self::Simulated(Arc::new(Simulated {
+            origin: tokio::time::Instant::now(),
+            wall_at_origin: wall.as_millis(),
+            suspended_ns: AtomicU64::new(0),
+            uncounted_ns: AtomicU64::new(0),
+            wall_ahead_ms: AtomicI64::new(0),
+        }))
+    }
+
+    /// The time since boot.
+    pub fn now(&self) -> Moment {
+        match self {
+            Self::System => {
+                let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+                let counted = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+                Moment(counted + UNCOUNTED.load(Ordering::Relaxed))
+            }
+            Self::Simulated(clock) => {
+                let uncounted = Duration::from_nanos(clock.uncounted_ns.load(Ordering::Relaxed));
+                Moment::ZERO + DAY + clock.elapsed() + uncounted
+            }
+        }
+    }
+
+    /// The calendar time.
+    #[expect(clippy::disallowed_methods, reason = "the Clock is who asks the machine")]
+    pub fn wall(&self) -> Wall {
+        match self {
+            Self::System => Wall::from_system_time(SystemTime::now()),
+            Self::Simulated(clock) => {
+                let true_wall = Wall(clock.wall_at_origin) + clock.elapsed();
+                Wall(true_wall.0.saturating_add_signed(clock.wall_ahead_ms.load(Ordering::Relaxed)))
+            }
+        }
+    }
+
+    /// Simulated only: passes `span` without any timer firing, as a suspended machine does.
+    pub fn suspend(&self, span: Duration) {
+        if let Self::Simulated(clock) = self {
+            clock.suspended_ns.fetch_add(saturating_nanos(span), Ordering::Relaxed);
+        }
+    }
+
+    /// Simulated only: passes `span` that the clock since boot does not count, as a paused virtual machine does. The
+    /// calendar is right again at once, as if the host had set it.
+    pub fn pause(&self, span: Duration) {
+        self.step_wall(i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
+    }
+
+    /// From now on every moment is this much later.
+    fn make_up(&self, span: Duration) {
+        let uncounted = match self {
+            Self::System => &UNCOUNTED,
+            Self::Simulated(clock) => &clock.uncounted_ns,
+        };
+        uncounted.fetch_add(saturating_nanos(span), Ordering::Relaxed);
+    }
+
+    /// Simulated only: steps the wall clock by so many milliseconds, backwards if negative.
+    pub fn step_wall(&self, by_ms: i64) {
+        if let Self::Simulated(clock) = self {
+            clock.wall_ahead_ms.fetch_add(by_ms, Ordering::Relaxed);
+        }
+    }
+}
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Compares the calendar with the time since boot, so that a pause which the latter did not count is made up for (R9).
+///
+/// A calendar that was set forward looks just like that pause. It is taken for one every time, also when it only undoes
+/// a step back: then leases end and entries age too early, while the other mistake would make old answers look young.
+/// So nothing is remembered but by how much the calendar was ahead at the least.
+#[derive(Debug)]
+pub struct Watch {
+    clock: Clock,
+    /// The calendar less the time since boot, milliseconds: the least since it was last made equal.
+    least: i64,
+}
+
+impl Watch {
+    /// From now on.
+    pub fn new(clock: Clock) -> Self {
+        let least = ahead(clock.now(), clock.wall());
+        Self { clock, least }
+    }
+
+    /// Makes up for what the clock since boot did not count since the last look; returns it, if there was any.
+    pub fn look(&mut self) -> Option<Duration> {
+        let (before, wall, after) = (self.clock.now(), self.clock.wall(), self.clock.now());
+        if after - before > limits::WATCH_PRECISION {
+            // Interrupted between the two: the next look tells.
+            return None;
+        }
+        let uncounted = self.compare(after, wall)?;
+        self.clock.make_up(uncounted);
+        Some(uncounted)
+    }
+
+    fn compare(&mut self, now: Moment, wall: Wall) -> Option<Duration> {
+        let ahead = ahead(now, wall);
+        self.least = self.least.min(ahead);
+        let uncounted = Duration::from_millis(u64::try_from(ahead.saturating_sub(self.least)).unwrap_or(0));
+        (uncounted >= limits::UNCOUNTED_PAUSE).then_some(uncounted)
+    }
+}
+
+/// By how many milliseconds the calendar is ahead of the time since boot.
+fn ahead(now: Moment, wall: Wall) -> i64 {
+    (wall.0 as i64).saturating_sub((now.0 / 1_000_000) as i64)
+}
+
+impl Simulated {
+    fn elapsed(&self) -> Duration {
+        self.origin.elapsed() + Duration::from_nanos(self.suspended_ns.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_simulated_clock_follows_the_paused_timer_and_counts_suspended_time() {
+        let clock = Clock::simulated(Wall::from_millis(1_000));
+        let start = clock.now();
+        tokio::time::advance(Duration::from_secs(3)).await;
+        clock.suspend(Duration::from_secs(90));
+        assert_eq!(clock.now() - start, Duration::from_secs(93));
+        assert_eq!(clock.wall(), Wall::from_millis(94_000));
+    }
+
+    /// R9.
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_that_the_clock_since_boot_did_not_count_is_made_up_for_once() {
+        let clock = Clock::simulated(Wall::from_millis(1_000));
+        let mut watch = Watch::new(clock.clone());
+        let start = clock.now();
+        tokio::time::advance(Duration::from_secs(3)).await;
+        assert_eq!(watch.look(), None);
+        clock.pause(Duration::from_secs(300));
+        assert_eq!(clock.now() - start, Duration::from_secs(3), "not counted");
+        assert_eq!(watch.look(), Some(Duration::from_secs(300)));
+        assert_eq!(clock.now() - start, Duration::from_secs(303));
+        assert_eq!(clock.wall(), Wall::from_millis(304_000), "the calendar was right already");
+        clock.suspend(Duration::from_secs(90));
+        assert_eq!(watch.look(), None, "counted by both");
+    }
+
+    /// R9: time never goes backwards, and small steps add up.
+    #[tokio::test(start_paused = true)]
+    async fn a_calendar_set_back_changes_nothing_and_one_set_forward_is_taken_for_a_pause() {
+        let clock = Clock::simulated(Wall::from_millis(3_600_000));
+        let mut watch = Watch::new(clock.clone());
+        let start = clock.now();
+        for round in 1..=3 {
+            clock.step_wall(-60_000);
+            assert_eq!(watch.look(), None);
+            clock.step_wall(60_000);
+            assert_eq!(watch.look(), Some(Duration::from_secs(60)), "it may as well have been a pause");
+            assert_eq!(clock.now() - start, Duration::from_secs(60 * round));
+        }
+        for _ in 0..3 {
+            clock.step_wall(400);
+        }
+        assert_eq!(watch.look(), Some(Duration::from_millis(1_200)));
+        clock.step_wall(999);
+        assert_eq!(watch.look(), None);
+        clock.step_wall(1);
+        assert_eq!(watch.look(), Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn the_span_between_moments_never_goes_below_zero() {
+        let early = Moment::from_nanos(5);
+        assert_eq!(early.since(early + Duration::from_secs(1)), Duration::ZERO);
+        assert_eq!(early.before(Duration::from_secs(1)), Moment::ZERO);
+    }
+}

@@ -1,0 +1,4 @@
+//! What a body says, whatever it is encoded with.
+
+pub mod digest;
+pub mod limits;

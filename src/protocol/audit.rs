@@ -1,0 +1,393 @@
+//! Owns R17's judgement: whether an entry was still right when it was compared with all regions, and if it was not, how
+//! soon the announcement path told of it. Pure.
+//!
+//! Before it: [`crate::core::fill::audit`] walks through what is stored and asks all regions. After it: metrics and
+//! `/status` show the shares and the violations.
+//!
+//! **What is measured.** An audit that finds nothing newer counts as fresh within 1, 10 and 60 s. One that sees
+//! something newer in a region (at *first sight*) opens a suspicion, and the clock of the announcement path runs: the
+//! entry was fresh within N seconds if an announcement moved its record's generation at most N seconds after first
+//! sight. Not told of within 60 s, it is stale at all three scales. When the region itself had changed cannot be known;
+//! first sight is never before that, so that a share is never better than the truth by more than what the audit's own
+//! look took.
+//!
+//! **The measure is not flattered by the audit's own repair.** What it finds raises floors ([`super::Freshness::served`])
+//! and is stored at once, but neither moves a generation: only announcements do, and an announcement of a version that
+//! was already served does so once. The suspicion looks at nothing else.
+//!
+//! **Without versions** a difference does not say who is newer. The suspicion then waits for an announcement as above,
+//! and asks a second time when no region may lag any more (60 s, or `worst_lag` where that is longer): if all agree
+//! with what was held, the other region had only been behind; if all agree on something else, the change was never
+//! announced; if they still disagree, nothing is decided.
+//!
+//! **How far it reaches.** [`Walk`] goes once around the hashes of the records in each audit period, at an even pace, so
+//! that every entry that is stored for a whole period (of the time that the process was awake) comes due in it. What is
+//! due is asked about, or counted as skipped where the background budget does not suffice: never neither.
+//!
+//! Invariant: every audited entry ends in exactly one [`Ending`]; what is kept is bounded; no key or content is kept in
+//! a [`Timeline`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::record::Record;
+use crate::model::ids::{Generation, RecordId, RegionId, RegionSet, TypeId, Version};
+use crate::model::time::Moment;
+use crate::protocol::holding::Standing;
+use crate::protocol::limits;
+
+/// What an entry or a reply shows of its records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shows {
+    /// 404 or 410.
+    pub absent: bool,
+    /// A credible version of each record, in the route's order; empty when one is missing.
+    pub versions: Box<[Version]>,
+    /// Digest of the decoded content, where it was worked out.
+    pub digest: Option<u128>,
+}
+
+/// What one shows against another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Against {
+    Same,
+    Newer,
+    Older,
+    /// Something else, and no version says which is newer.
+    Other,
+    Unknown,
+}
+
+impl Shows {
+    /// How this compares with `held`.
+    fn against(&self, held: &Self) -> Against {
+        if !self.versions.is_empty() && self.versions.len() == held.versions.len() {
+            let pairs = || self.versions.iter().zip(&held.versions);
+            return match (pairs().any(|(new, old)| new > old), pairs().any(|(new, old)| new < old)) {
+                (true, _) => Against::Newer,
+                (false, true) => Against::Older,
+                (false, false) => Against::Same,
+            };
+        }
+        match (self.absent, held.absent, self.digest, held.digest) {
+            (true, true, ..) => Against::Same,
+            (true, false, ..) | (false, true, ..) => Against::Other,
+            (_, _, Some(new), Some(old)) if new == old => Against::Same,
+            (_, _, Some(_), Some(_)) => Against::Other,
+            _ => Against::Unknown,
+        }
+    }
+}
+
+/// What one look at all regions says of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// No region that could be compared shows anything newer.
+    Fresh,
+    /// This region shows a higher version.
+    Newer(RegionId, Version),
+    /// This region shows something else; which of the two is newer is not known.
+    Other(RegionId),
+    /// This region shows a lower version, though it has had the time to catch up: it went back, or lags beyond `worst_lag`.
+    Regressed(RegionId),
+    /// Nothing could be compared.
+    Undecided,
+}
+
+/// Compares an entry with what regions show (their replies from before an announcement left out: R8). What those in
+/// `caught_up` show should be no older than what is held.
+pub fn judge(held: &Shows, seen: &[(RegionId, Shows)], caught_up: RegionSet) -> Verdict {
+    let mut verdict = Verdict::Undecided;
+    for (region, shows) in seen {
+        verdict = match (shows.against(held), verdict) {
+            (Against::Newer, _) => {
+                let raised = shows.versions.iter().zip(&held.versions).find(|(new, old)| new > old);
+                return Verdict::Newer(*region, raised.map_or(Version::NONE, |(new, _)| *new));
+            }
+            (Against::Other, Verdict::Undecided | Verdict::Fresh | Verdict::Regressed(_)) => Verdict::Other(*region),
+            (Against::Older, Verdict::Undecided | Verdict::Fresh) if caught_up.contains(*region) => {
+                Verdict::Regressed(*region)
+            }
+            (Against::Same | Against::Older, Verdict::Undecided) => Verdict::Fresh,
+            (_, verdict) => verdict,
+        };
+    }
+    verdict
+}
+
+/// How the audit of one entry ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Nobody showed anything newer.
+    Fresh,
+    /// Somebody did, and the announcement came this long after first sight.
+    Announced(Duration),
+    /// The region that differed had only been behind.
+    CaughtUp,
+    /// A region shows less than it must have shown before: a restore, or a lag beyond `worst_lag`.
+    Regressed,
+    /// No announcement came within the longest window.
+    Stale,
+    /// Nothing could be compared, or the regions never agree.
+    Undecided,
+}
+
+impl Ending {
+    /// A stable word for metrics and `/status`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Fresh => "fresh",
+            Self::Announced(_) => "announced",
+            Self::CaughtUp => "caught-up",
+            Self::Regressed => "regressed",
+            Self::Stale => "stale",
+            Self::Undecided => "undecided",
+        }
+    }
+
+    /// Whether the entry was fresh within `window`; `None` when nothing was decided.
+    pub fn within(self, window: Duration) -> Option<bool> {
+        match self {
+            Self::Fresh | Self::CaughtUp => Some(true),
+            Self::Announced(after) => Some(after <= window),
+            Self::Stale => Some(false),
+            // The entry is newer than that region, and what is right nobody knows: the record may have been restored.
+            Self::Regressed | Self::Undecided => None,
+        }
+    }
+}
+
+/// What is kept of a violation, and shown in `/status`: hashes, versions and times, no key and no content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timeline {
+    /// The entry's first record: its type, and its key as a keyed hash.
+    pub record: RecordId,
+    /// Who had answered.
+    pub answered: RegionId,
+    /// How much the entry counted at first sight.
+    pub standing: Standing,
+    /// The version of the first record that was held; `Version::NONE` without one.
+    pub held: Version,
+    /// When the entry was requested.
+    pub requested: Moment,
+    /// When a region last confirmed it.
+    pub confirmed: Moment,
+    /// Who showed something newer.
+    pub region: RegionId,
+    /// The version it showed; `Version::NONE` without one.
+    pub version: Version,
+    /// First sight: when all regions had been heard.
+    pub seen: Moment,
+    /// The regions that were LIVE then: one of them at least should have told us.
+    pub live: RegionSet,
+    /// When the announcement arrived; `None` while it has not.
+    pub announced: Option<Moment>,
+}
+
+/// An entry in which an audit saw something newer, or something else.
+#[derive(Debug)]
+pub struct Suspicion<K> {
+    /// Which representation; kept only while the suspicion is open.
+    pub key: K,
+    /// What was held.
+    pub held: Shows,
+    /// What is told of it.
+    pub timeline: Timeline,
+    /// A version says that it is older; else the second look decides.
+    pub certain: bool,
+    /// Its records, each with its generation before the regions were asked.
+    pub records: Box<[(Arc<Record>, Generation)]>,
+}
+
+impl<K> Suspicion<K> {
+    /// When the announcement path moved a generation, if it has.
+    fn announced(&self, now: Moment) -> Option<Moment> {
+        let moved = |(record, before): &(Arc<Record>, Generation)| {
+            let state = record.snapshot();
+            // Served since, the marker of an announcement may have gone: then it is now that it is seen.
+            let at = state.marker.map_or(now, |marker| marker.at);
+            (state.generation > *before).then_some(at.max(self.timeline.seen))
+        };
+        self.records.iter().filter_map(moved).min()
+    }
+}
+
+/// What a look at the open suspicions comes to.
+#[derive(Debug)]
+pub struct Look<K> {
+    /// Those that ended.
+    pub ended: Vec<Ending>,
+    /// Those that need their second look.
+    pub again: Vec<K>,
+}
+
+/// The suspicions that are open, and the violations that are remembered.
+#[derive(Debug)]
+pub struct Audits<K> {
+    open: Vec<Open<K>>,
+    violations: VecDeque<Timeline>,
+    /// Record types of which a change was never announced, and when that was last found.
+    untold: Vec<(TypeId, Moment)>,
+}
+
+#[derive(Debug)]
+struct Open<K> {
+    suspicion: Suspicion<K>,
+    /// The second look was asked for.
+    asked_again: bool,
+}
+
+impl<K> Default for Audits<K> {
+    fn default() -> Self {
+        Self { open: Vec::new(), violations: VecDeque::new(), untold: Vec::new() }
+    }
+}
+
+impl<K: Clone + Eq> Audits<K> {
+    /// Follows a suspicion. False when there is no room; one entry has at most one, the first.
+    pub fn open(&mut self, suspicion: Suspicion<K>) -> bool {
+        if self.open.iter().any(|open| open.suspicion.key == suspicion.key) {
+            return true;
+        }
+        let room = self.open.len() < limits::AUDIT_SUSPICIONS;
+        if room {
+            self.open.push(Open { suspicion, asked_again: false });
+        }
+        room
+    }
+
+    /// Time has passed: which suspicions were announced, which are past the last window. To be called at least once a
+    /// second; how late it is makes no difference to what is measured.
+    pub fn look(&mut self, now: Moment, worst_lag: Duration) -> Look<K> {
+        let mut look = Look { ended: Vec::new(), again: Vec::new() };
+        for open in std::mem::take(&mut self.open) {
+            let Open { mut suspicion, mut asked_again } = open;
+            let seen = suspicion.timeline.seen;
+            let waited = now.since(seen);
+            if let Some(at) = suspicion.announced(now) {
+                suspicion.timeline.announced = Some(at);
+                look.ended.push(self.end(suspicion.timeline, Ending::Announced(at.since(seen))));
+                continue;
+            }
+            if suspicion.certain && waited > LONGEST {
+                self.note_untold(&suspicion, now);
+                look.ended.push(self.end(suspicion.timeline, Ending::Stale));
+                continue;
+            }
+            if !suspicion.certain && !asked_again && waited > LONGEST.max(worst_lag) {
+                asked_again = true;
+                look.again.push(suspicion.key.clone());
+            }
+            self.open.push(Open { suspicion, asked_again });
+        }
+        look
+    }
+
+    /// The second look at what is under `key`: what regions show now against what was held at first sight; nothing when
+    /// there was nothing to ask for any more.
+    pub fn settle(&mut self, key: &K, seen: &[(RegionId, Shows)], now: Moment) -> Option<Ending> {
+        let place = self.open.iter().position(|open| open.asked_again && open.suspicion.key == *key)?;
+        let suspicion = self.open.swap_remove(place).suspicion;
+        let shown: Vec<_> = seen.iter().map(|(_, shows)| shows.against(&suspicion.held)).collect();
+        let other = shown.iter().any(|against| matches!(against, Against::Other | Against::Newer));
+        let same = shown.contains(&Against::Same);
+        if other && !same {
+            self.note_untold(&suspicion, now);
+        }
+        let ending = match (other, same) {
+            (true, false) => Ending::Stale,
+            (false, true) => Ending::CaughtUp,
+            _ => Ending::Undecided,
+        };
+        Some(self.end(suspicion.timeline, ending))
+    }
+
+    /// How many suspicions are open.
+    pub fn open_count(&self) -> usize {
+        self.open.len()
+    }
+
+    /// The violations, oldest first: entries that were not fresh within the shortest window, those that are still waiting
+    /// for their announcement last.
+    pub fn violations(&self, now: Moment) -> Vec<Timeline> {
+        let waiting = |open: &&Open<K>| open.suspicion.certain && now.since(open.suspicion.timeline.seen) > SHORTEST;
+        let waiting = self.open.iter().filter(waiting).map(|open| &open.suspicion.timeline);
+        self.violations.iter().chain(waiting.take(limits::AUDIT_VIOLATIONS)).cloned().collect()
+    }
+
+    /// The record types of which a violation is open: of an entry that still waits for its announcement, or of one that has
+    /// lately waited in vain (R21).
+    pub fn violated(&self, now: Moment) -> Vec<TypeId> {
+        let late = |open: &&Open<K>| open.suspicion.certain && now.since(open.suspicion.timeline.seen) > SHORTEST;
+        let waiting = self.open.iter().filter(late).flat_map(|open| &open.suspicion.records);
+        let untold = self.untold.iter().filter(|(_, at)| now.since(*at) < limits::WIRING_DOUBT).map(|(id, _)| *id);
+        waiting.map(|(record, _)| record.id().record_type).chain(untold).collect()
+    }
+
+    fn note_untold(&mut self, suspicion: &Suspicion<K>, now: Moment) {
+        for (record, _) in &suspicion.records {
+            let id = record.id().record_type;
+            self.untold.retain(|(known, at)| *known != id && now.since(*at) < limits::WIRING_DOUBT);
+            self.untold.push((id, now));
+        }
+    }
+
+    fn end(&mut self, timeline: Timeline, ending: Ending) -> Ending {
+        if ending.within(SHORTEST) == Some(false) {
+            if self.violations.len() >= limits::AUDIT_VIOLATIONS {
+                self.violations.pop_front();
+            }
+            self.violations.push_back(timeline);
+        }
+        ending
+    }
+}
+
+const SHORTEST: Duration = limits::AUDIT_WINDOWS[0];
+const LONGEST: Duration = limits::AUDIT_WINDOWS[limits::AUDIT_WINDOWS.len() - 1];
+
+/// A way around all record hashes, once in each period.
+#[derive(Debug)]
+pub struct Walk {
+    period: Duration,
+    at: u64,
+    stepped: Moment,
+}
+
+/// The hashes that are due: from one on, as many as there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The first.
+    pub from: u64,
+    /// How many; the way goes on at 0 after the highest hash.
+    pub span: u64,
+}
+
+impl Slice {
+    /// Whether a hash lies in it.
+    pub const fn contains(self, hash: u64) -> bool {
+        hash.wrapping_sub(self.from) < self.span
+    }
+}
+
+impl Walk {
+    /// At its beginning; `period` is not zero.
+    pub const fn new(period: Duration, now: Moment) -> Self {
+        Self { period, at: 0, stepped: now }
+    }
+
+    /// Goes on to where it should be `now`: what lies in between is due. Time in which the process was paused is not
+    /// made up for: it served nothing then, and the walk goes on where it was.
+    pub fn step(&mut self, now: Moment) -> Slice {
+        let passed = now.since(self.stepped).min(limits::PAUSE);
+        self.stepped = now;
+        let share = (passed.as_nanos() << 64) / self.period.as_nanos().max(1);
+        let slice = Slice { from: self.at, span: u64::try_from(share).unwrap_or(u64::MAX) };
+        self.at = self.at.wrapping_add(slice.span);
+        slice
+    }
+}
+
+#[cfg(test)]
+mod tests;

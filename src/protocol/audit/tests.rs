@@ -1,0 +1,193 @@
+//! What `audit` promises, tried.
+
+use super::*;
+use crate::cache::key::{Key, KeyBuffer, Seed};
+use crate::model::ids::TypeId;
+use crate::protocol::record::{Marker, Snapshot};
+
+const A: RegionId = RegionId(0);
+const B: RegionId = RegionId(1);
+const LAG: Duration = Duration::from_secs(60);
+
+fn at(second: u64) -> Moment {
+    Moment::ZERO + Duration::from_secs(10_000 + second)
+}
+
+fn versioned(versions: &[u64]) -> Shows {
+    Shows { absent: false, versions: versions.iter().copied().map(Version).collect(), digest: None }
+}
+
+fn body(digest: u128) -> Shows {
+    Shows { absent: false, versions: Box::default(), digest: Some(digest) }
+}
+
+fn absent() -> Shows {
+    Shows { absent: true, versions: Box::default(), digest: None }
+}
+
+fn key(name: &str) -> Key {
+    KeyBuffer::new(Seed::fixed(7)).primary(name).to_key()
+}
+
+/// Seen at second 0; its record is in generation 1.
+fn suspicion(name: &str, certain: bool) -> (Suspicion<Key>, Arc<Record>) {
+    let generation = Generation(1);
+    let id = RecordId { record_type: TypeId(0), hash: 9 };
+    let record = Arc::new(Record::new(id, Snapshot { generation, ..Snapshot::default() }, Moment::ZERO));
+    let timeline = Timeline {
+        record: id,
+        answered: A,
+        standing: Standing::Confirmed,
+        held: Version(4),
+        requested: at(0).before(LAG),
+        confirmed: at(0).before(LAG),
+        region: B,
+        version: Version(5),
+        seen: at(0),
+        live: RegionSet::EMPTY.with(A),
+        announced: None,
+    };
+    let held = if certain { versioned(&[4]) } else { body(1) };
+    let records = Box::new([(record.clone(), generation)]);
+    (Suspicion { key: key(name), held, timeline, certain, records }, record)
+}
+
+/// The generation moves, as by an announcement at `second`.
+fn announce(record: &Record, second: u64) {
+    let marker = Marker { regions: RegionSet::EMPTY.with(A), at: at(second), deleted: false };
+    record.store(Snapshot { generation: Generation(2), marker: Some(marker), ..Snapshot::default() });
+}
+
+#[test]
+fn a_higher_version_of_any_record_is_newer_and_a_lower_one_is_a_region_that_lags() {
+    let held = versioned(&[4, 7]);
+    let judged = |shown: &[Shows]| {
+        let seen: Vec<_> = [A, B, RegionId(2)].into_iter().zip(shown.iter().cloned()).collect();
+        judge(&held, &seen, RegionSet::EMPTY)
+    };
+    assert_eq!(judged(&[versioned(&[4, 7]), versioned(&[3, 7])]), Verdict::Fresh);
+    assert_eq!(judged(&[versioned(&[3, 6])]), Verdict::Fresh, "nobody shows anything newer");
+    assert_eq!(judged(&[versioned(&[4, 7]), versioned(&[4, 8])]), Verdict::Newer(B, Version(8)));
+    assert_eq!(judged(&[versioned(&[3, 8])]), Verdict::Newer(A, Version(8)), "of one record, behind with the other");
+    assert_eq!(judged(&[]), Verdict::Undecided, "nobody answered");
+    assert_eq!(judged(&[body(1)]), Verdict::Undecided, "nothing to compare by");
+}
+
+#[test]
+fn a_lower_version_of_a_region_that_had_the_time_to_catch_up_is_a_region_that_went_back() {
+    let judged = |shown: &[Shows], caught_up| {
+        let seen: Vec<_> = [A, B].into_iter().zip(shown.iter().cloned()).collect();
+        judge(&versioned(&[5]), &seen, caught_up)
+    };
+    let (only_a, both) = (RegionSet::EMPTY.with(A), RegionSet::first(2));
+    assert_eq!(judged(&[versioned(&[5]), versioned(&[4])], both), Verdict::Regressed(B));
+    assert_eq!(judged(&[versioned(&[4]), versioned(&[4])], both), Verdict::Regressed(A));
+    assert_eq!(judged(&[versioned(&[5]), versioned(&[4])], only_a), Verdict::Fresh, "B may lag");
+    assert_eq!(judged(&[versioned(&[4]), versioned(&[6])], both), Verdict::Newer(B, Version(6)));
+}
+
+#[test]
+fn without_versions_content_and_absence_are_compared_and_do_not_say_who_is_newer() {
+    let judged = |held: Shows, shown: Shows| judge(&held, &[(A, held.clone()), (B, shown)], RegionSet::first(2));
+    assert_eq!(judged(body(1), body(1)), Verdict::Fresh);
+    assert_eq!(judged(body(1), body(2)), Verdict::Other(B));
+    assert_eq!(judged(body(1), absent()), Verdict::Other(B));
+    assert_eq!(judged(absent(), body(1)), Verdict::Other(B));
+    assert_eq!(judged(absent(), absent()), Verdict::Fresh);
+    let newer = judge(&versioned(&[4]), &[(A, absent()), (B, versioned(&[5]))], RegionSet::EMPTY);
+    assert_eq!(newer, Verdict::Newer(B, Version(5)), "a version decides");
+}
+
+#[test]
+fn an_entry_counts_as_fresh_within_what_its_announcement_took_after_the_first_sight() {
+    for (second, within) in [(0, [true; 3]), (1, [true; 3]), (5, [false, true, true]), (60, [false, false, true])] {
+        let mut audits = Audits::default();
+        let (suspicion, record) = suspicion("x", true);
+        assert!(audits.open(suspicion));
+        announce(&record, second);
+        let look = audits.look(at(second + 1), LAG);
+        assert_eq!(look.ended, [Ending::Announced(Duration::from_secs(second))], "by the marker, not by the look");
+        assert_eq!(limits::AUDIT_WINDOWS.map(|window| look.ended[0].within(window)), within.map(Some));
+        let violations = audits.violations(at(second + 1));
+        assert_eq!(violations.len(), usize::from(!within[0]), "{second}");
+        assert!(violations.iter().all(|violation| violation.announced == Some(at(second))));
+        assert_eq!(audits.open_count(), 0);
+    }
+}
+
+/// R1: `served` moves the floor, never the generation.
+#[test]
+fn the_audits_own_repair_does_not_count_as_an_announcement() {
+    let mut audits = Audits::default();
+    let (suspicion, record) = suspicion("x", true);
+    audits.open(suspicion);
+    record.store(Snapshot { floor: Version(5), ..record.snapshot() });
+    assert_eq!(audits.look(at(60), LAG).ended, []);
+    assert_eq!(audits.violations(at(1)).len(), 0);
+    assert_eq!(audits.violations(at(2)).len(), 1, "listed while it waits");
+    assert_eq!(audits.look(at(61), LAG).ended, [Ending::Stale]);
+    let violations = audits.violations(at(61));
+    assert_eq!((violations.len(), violations[0].announced), (1, None));
+}
+
+#[test]
+fn without_versions_a_second_look_decides_when_no_region_may_lag_any_more() {
+    for (seen, ending) in [
+        (vec![body(1), body(1)], Ending::CaughtUp),
+        (vec![body(2), body(2)], Ending::Stale),
+        (vec![body(1), body(2)], Ending::Undecided),
+        (vec![], Ending::Undecided),
+    ] {
+        let mut audits = Audits::default();
+        audits.open(suspicion("x", false).0);
+        let longer = LAG * 2;
+        assert_eq!(audits.settle(&key("x"), &[(A, body(2))], at(0)), None, "not yet");
+        assert_eq!(audits.look(at(120), longer).again, []);
+        assert_eq!(audits.violations(at(120)), [], "perhaps the other region is behind");
+        assert_eq!(audits.look(at(121), longer).again, [key("x")]);
+        assert_eq!(audits.look(at(122), longer).again, [], "once");
+        let seen: Vec<_> = [A, B].into_iter().zip(seen).collect();
+        assert_eq!(audits.settle(&key("x"), &seen, at(0)), Some(ending));
+        assert_eq!(audits.violations(at(122)).len(), usize::from(ending == Ending::Stale));
+        assert_eq!(audits.open_count(), 0);
+    }
+}
+
+#[test]
+fn an_entry_has_one_suspicion_and_both_lists_are_bounded() {
+    let mut audits = Audits::default();
+    let names: Vec<_> = (0..=limits::AUDIT_SUSPICIONS).map(|n| format!("/{n}")).collect();
+    let opened = names.iter().filter(|name| audits.open(suspicion(name, true).0)).count();
+    assert_eq!((opened, audits.open_count()), (limits::AUDIT_SUSPICIONS, limits::AUDIT_SUSPICIONS));
+    assert!(audits.open(suspicion("/0", true).0), "it is followed already");
+    assert_eq!(audits.open_count(), limits::AUDIT_SUSPICIONS);
+    assert_eq!(audits.violations(at(30)).len(), limits::AUDIT_VIOLATIONS);
+    assert_eq!(audits.look(at(61), LAG).ended.len(), limits::AUDIT_SUSPICIONS);
+    assert_eq!(audits.violations(at(61)).len(), limits::AUDIT_VIOLATIONS);
+}
+
+#[test]
+fn a_walk_goes_around_once_in_a_period_and_meets_every_hash_in_one_slice() {
+    let mut walk = Walk::new(Duration::from_secs(600), at(0));
+    let slices: Vec<_> = (1..=600).map(|second| walk.step(at(second))).collect();
+    for hash in [0, 1, 1 << 20, u64::MAX / 2, u64::MAX / 3, u64::MAX - (1 << 20)] {
+        assert_eq!(slices.iter().filter(|slice| slice.contains(hash)).count(), 1, "{hash:x}");
+    }
+    let (least, most) =
+        slices.iter().fold((u64::MAX, 0), |(least, most), it| (least.min(it.span), most.max(it.span)));
+    assert!(most - least <= 1, "at an even pace");
+    let next = walk.step(at(601));
+    assert!(next.contains(1 << 20) || slices[0].contains(1 << 20), "and around again");
+}
+
+#[test]
+fn a_pause_is_not_made_up_for_and_a_period_shorter_than_a_step_is_all_of_it() {
+    let mut walk = Walk::new(Duration::from_secs(600), at(0));
+    let slice = walk.step(at(3_600));
+    let most = limits::PAUSE.as_secs_f64() / 600.0;
+    assert!((slice.span as f64 / 2_f64.powi(64) - most).abs() < 1e-9, "{slice:?}");
+    assert_eq!(walk.step(at(3_600)).span, 0, "no time has passed");
+    let mut hurried = Walk::new(Duration::from_millis(1), at(0));
+    let all = hurried.step(at(1));
+    assert!(all.contains(0) && all.contains(u64::MAX / 2) && all.contains(u64::MAX - 1));
+}

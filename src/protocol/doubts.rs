@@ -1,0 +1,280 @@
+//! Owns what is not believed (R15): versions that jumped, floors that no region reaches.
+//!
+//! Before it: [`super::records`], one set per shard, under the shard's lock. After it: [`super::merge`] is told which
+//! versions may not raise a floor. A doubt outlives the record's cell, so that saying the version again after the entry
+//! has gone does not raise the floor either.
+//!
+//! Invariant: there are at most as many as the set was made for. One that nobody has touched for longer than `worst_lag`
+//! makes way; where all are in use, a new one finds no room and comes up again. So a restore of more records than there is
+//! room for is worked off, part by part, and no doubt pushes another out before its time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::model::ids::{RegionId, Version};
+use crate::model::time::Moment;
+
+/// The doubts of one shard, by record.
+#[derive(Debug)]
+pub(crate) struct Doubts {
+    known: BTreeMap<u64, Doubt>,
+    room: usize,
+    idle: Duration,
+    /// No doubt makes way before this: they were looked through, and all are in use.
+    full_until: Moment,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    /// No version from here on raises the floor; `None` while only the floor itself is watched.
+    version: Option<Version>,
+    /// Who spoke for that version first; it takes another to confirm it.
+    region: Option<RegionId>,
+    /// The floor that no reachable region reached, and since when.
+    unreached: Option<(Version, Moment)>,
+    /// The record's answers are labelled.
+    open: bool,
+    /// The highest that was announced while this was doubted: the floor, should it turn out to be so.
+    announced: Option<Version>,
+    /// Only a reply spoke for it: when all regions agree on something else, it is over.
+    replied: bool,
+    /// When it was last added to, or looked at because of a reply.
+    used: Moment,
+}
+
+impl Doubt {
+    const fn blank(now: Moment) -> Self {
+        Self { version: None, region: None, unreached: None, open: false, announced: None, replied: false, used: now }
+    }
+}
+
+impl Doubts {
+    /// None, and room for so many; one that was not used for longer than `idle` makes way.
+    pub(crate) const fn new(room: usize, idle: Duration) -> Self {
+        Self { known: BTreeMap::new(), room, idle, full_until: Moment::ZERO }
+    }
+
+    /// Whether the record's answers are labelled.
+    pub(crate) fn is_open(&self, hash: u64) -> bool {
+        self.known.get(&hash).is_some_and(|doubt| doubt.open)
+    }
+
+    /// The version from which on none may raise the record's floor.
+    pub(crate) fn version(&self, hash: u64) -> Option<Version> {
+        self.known.get(&hash)?.version
+    }
+
+    /// Doubts `version`, which `region` spoke for; returns whether that is news.
+    pub(crate) fn add(&mut self, hash: u64, version: Version, region: RegionId, now: Moment, replied: bool) -> bool {
+        let Some(doubt) = self.of(hash, now) else { return true };
+        doubt.replied = replied && (doubt.replied || !doubt.open);
+        let lower = doubt.version.is_none_or(|known| version < known);
+        let news = !doubt.open || lower;
+        if lower {
+            doubt.version = Some(version);
+            doubt.region = Some(region);
+            // Whether it is this one's kind, nobody knows: it may lie further above than versions jump.
+            doubt.announced = None;
+        }
+        doubt.region.get_or_insert(region);
+        doubt.open = true;
+        news
+    }
+
+    /// Doubts a floor that only replies stood for, and of which it is not known whose: no single region confirms it.
+    pub(crate) fn disbelieve(&mut self, hash: u64, version: Version, now: Moment) {
+        let Some(doubt) = self.of(hash, now) else { return };
+        *doubt = Doubt { version: Some(version), replied: true, ..Doubt::blank(now) };
+    }
+
+    /// `version` was announced and not believed; what lies further than `max_jump` above the one that is doubted is nobody's.
+    pub(crate) fn announced(&mut self, hash: u64, version: Version, max_jump: u64) {
+        if let Some(doubt) = self.known.get_mut(&hash)
+            && version.is_credible()
+            && doubt.version.is_some_and(|doubted| version.0.saturating_sub(doubted.0) <= max_jump)
+        {
+            doubt.announced = doubt.announced.max(Some(version));
+        }
+    }
+
+    /// The floor, when a second region says that it has the doubted version: the doubt is over.
+    pub(crate) fn settle(&mut self, hash: u64, version: Version, region: RegionId) -> Option<Version> {
+        let doubt = self.known.get(&hash)?;
+        let doubted = doubt.version.filter(|doubted| version >= *doubted && doubted.is_credible())?;
+        doubt.region.filter(|first| *first != region)?;
+        let announced = doubt.announced;
+        self.known.remove(&hash);
+        Some(announced.map_or(doubted, |announced| announced.max(doubted)))
+    }
+
+    /// An announcement moved the record. An ordinary one ends the labelling; the version stays doubted.
+    pub(crate) fn close(&mut self, hash: u64, still_open: bool) {
+        if let Some(doubt) = self.known.get_mut(&hash) {
+            doubt.open = still_open;
+        }
+    }
+
+    /// A region has the floor.
+    pub(crate) fn reached(&mut self, hash: u64) {
+        if let Some(doubt) = self.known.get_mut(&hash) {
+            doubt.unreached = None;
+            if doubt.version.is_none() {
+                self.known.remove(&hash);
+            }
+        }
+    }
+
+    /// All regions agree on something ordinary: a doubt that only a reply raised is no longer open; returns whether it was
+    /// such a one. What an announcement said, or a floor that was dropped, may yet turn out to be so.
+    pub(crate) fn agreed(&mut self, hash: u64) -> bool {
+        match self.known.get_mut(&hash) {
+            Some(doubt) if doubt.replied => {
+                doubt.open = false;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// There was a reason why no region has the floor.
+    pub(crate) fn dismiss(&mut self, hash: u64) {
+        self.known.remove(&hash);
+    }
+
+    /// Another `worst_lag` holds from now on.
+    pub(crate) fn tune(&mut self, worst_lag: Duration) {
+        self.idle = worst_lag;
+    }
+
+    /// No reachable region has the floor. Once that has been so for longer than `worst_lag`, the floor is doubted
+    /// (`announcer` spoke for it, if anyone is known to have) and this returns true: it must be dropped. Replies that were
+    /// `made` then say nothing of later.
+    pub(crate) fn unreached(
+        &mut self,
+        hash: u64,
+        floor: Version,
+        announcer: Option<RegionId>,
+        made: Moment,
+        now: Moment,
+    ) -> bool {
+        let worst_lag = self.idle;
+        let Some(doubt) = self.of(hash, now) else { return false };
+        let since = match doubt.unreached {
+            Some((watched, since)) if watched == floor => since,
+            _ => now,
+        };
+        if made.since(since) <= worst_lag {
+            doubt.unreached = Some((floor, since));
+            return false;
+        }
+        doubt.unreached = None;
+        if doubt.version.is_none_or(|version| floor < version) {
+            doubt.version = Some(floor);
+            doubt.announced = None;
+        }
+        doubt.region = announcer;
+        doubt.open = true;
+        doubt.replied = false;
+        true
+    }
+
+    /// Versions begin anew (R19).
+    pub(crate) fn clear(&mut self) {
+        self.known.clear();
+    }
+
+    /// The doubt of a record, used `now`; `None` when there is no room for another.
+    fn of(&mut self, hash: u64, now: Moment) -> Option<&mut Doubt> {
+        if !self.known.contains_key(&hash) && !self.make_room(now) {
+            return None;
+        }
+        let doubt = self.known.entry(hash).or_insert_with(|| Doubt::blank(now));
+        doubt.used = now;
+        Some(doubt)
+    }
+
+    fn make_room(&mut self, now: Moment) -> bool {
+        if self.known.len() < self.room {
+            return true;
+        }
+        if now < self.full_until {
+            return false;
+        }
+        let Some((oldest, used)) = self.known.iter().map(|(key, doubt)| (*key, doubt.used)).min_by_key(|it| it.1)
+        else {
+            return false;
+        };
+        if now.since(used) <= self.idle {
+            self.full_until = used + self.idle;
+            return false;
+        }
+        self.known.remove(&oldest);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Duration = Duration::from_secs(60);
+
+    fn at(second: u64) -> Moment {
+        Moment::ZERO + Duration::from_secs(second)
+    }
+
+    #[test]
+    fn doubts_are_bounded_and_the_one_that_was_used_least_lately_makes_way_when_it_is_idle() {
+        let mut doubts = Doubts::new(3, IDLE);
+        for record in 0..3 {
+            assert!(doubts.add(record, Version(9), RegionId(0), at(record), true));
+        }
+        doubts.add(3, Version(9), RegionId(0), at(60), true);
+        assert_eq!((doubts.version(0), doubts.version(3)), (Some(Version(9)), None), "all are in use");
+        doubts.add(0, Version(9), RegionId(0), at(61), true);
+        doubts.add(3, Version(9), RegionId(0), at(62), true);
+        assert_eq!((doubts.version(0), doubts.version(1)), (Some(Version(9)), None), "1 was idle for longest");
+        assert_eq!((doubts.version(3), doubts.known.len()), (Some(Version(9)), 3));
+    }
+
+    /// R15: 20,000 restored records, and room for 1,000: none stays below its floor for ever.
+    #[test]
+    fn floors_of_more_records_than_there_is_room_for_are_dropped_part_by_part() {
+        let mut doubts = Doubts::new(1_000, IDLE);
+        let mut waiting: Vec<u64> = (0..20_000).collect();
+        let mut second = 0;
+        while !waiting.is_empty() {
+            second += 61;
+            assert!(second < 61 * 100, "{} records wait for ever", waiting.len());
+            waiting.retain(|record| !doubts.unreached(*record, Version(6), None, at(second), at(second)));
+        }
+        assert!(doubts.known.len() <= 1_000);
+    }
+
+    #[test]
+    fn what_was_announced_above_a_doubt_is_the_floor_when_it_turns_out_right_unless_it_lies_further_than_versions_jump()
+     {
+        let settled = |announce: &[u64], dropped: u64| {
+            let mut doubts = Doubts::new(3, IDLE);
+            for version in announce {
+                doubts.add(7, Version(*version), RegionId(0), at(1), false);
+                doubts.announced(7, Version(*version), 1_000);
+            }
+            for second in [2, 63] {
+                doubts.unreached(7, Version(dropped), Some(RegionId(0)), at(second), at(second));
+            }
+            doubts.settle(7, Version(12), RegionId(1))
+        };
+        assert_eq!(settled(&[], 12), Some(Version(12)));
+        assert_eq!(settled(&[900_000_000_000_000_000], 12), Some(Version(12)), "an impossible one from before");
+        let mut doubts = Doubts::new(3, IDLE);
+        for second in [2, 63] {
+            doubts.unreached(7, Version(12), Some(RegionId(0)), at(second), at(second));
+        }
+        doubts.add(7, Version(15), RegionId(0), at(64), false);
+        doubts.announced(7, Version(15), 1_000);
+        doubts.announced(7, Version(9_000), 1_000);
+        doubts.announced(7, Version(u64::MAX), u64::MAX);
+        assert_eq!(doubts.settle(7, Version(12), RegionId(1)), Some(Version(15)));
+    }
+}

@@ -1,0 +1,94 @@
+//! Owns what the read path sees of the regions: a snapshot that is replaced, never changed.
+//!
+//! Before it: `region` publishes one after each step. After it: [`super::standing`] compares an entry with
+//! it. Invariant: reading takes no lock, and every time in it is compared with *now* by the reader, so that a paused
+//! process fails safe (R9).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::event::{Grade, Subscription};
+use super::wiring::Withheld;
+use crate::model::ids::{Epoch, RegionId, RegionSet, TypeId};
+use crate::model::time::{Moment, Wall};
+
+/// All regions, in the order of the configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Horizon {
+    /// One each.
+    pub regions: Vec<Sight>,
+    /// By record type, who states no bound for it (R21); the last stands for all types beyond. Empty where all do.
+    pub withheld: Arc<[Withheld]>,
+    /// What was made from here on has a bound from all of them, whatever its type; `None` while some state none.
+    pub withheld_until: Option<Moment>,
+}
+
+/// One region as the read path sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// Where its subscription stands.
+    pub state: Subscription,
+    /// How good the newest proof is.
+    pub grade: Grade,
+    /// When the newest proof was published, on our clock.
+    pub proof: Moment,
+    /// The lease holds until here: proof + 15 s or + 75 s.
+    pub lease_until: Moment,
+    /// Moves when messages may have been lost.
+    pub epoch: Epoch,
+    /// Since when the region has been LIVE with this epoch; meaningful while `state` is LIVE.
+    pub unbroken_since: Moment,
+    /// The time through which all that it ingested is known here.
+    pub watermark: Option<Wall>,
+    /// The same on our clock, fixed when its heartbeat arrived: `bound` is taken from it, so that a later step of
+    /// the wall clock cannot make an answer look younger.
+    pub watermark_at: Option<Moment>,
+}
+
+impl Sight {
+    /// How far its watermark is behind `now`, in whole seconds rounded up; `None` without one.
+    pub fn bound(&self, now: Moment) -> Option<u64> {
+        self.watermark_at.map(|at| whole_seconds(now.since(at)))
+    }
+}
+
+/// Rounded up: a bound is never understated.
+pub(crate) const fn whole_seconds(span: Duration) -> u64 {
+    span.as_secs() + (span.subsec_nanos() > 0) as u64
+}
+
+impl Horizon {
+    /// One of these regions, and of who states no bound for which type.
+    pub(crate) fn new(regions: Vec<Sight>, withheld: Arc<[Withheld]>) -> Self {
+        let latest = |until: Moment, of_one: &Withheld| of_one.until().map(|this| until.max(this));
+        let withheld_until = withheld.iter().try_fold(Moment::ZERO, latest);
+        Self { regions, withheld, withheld_until }
+    }
+
+    /// How old, in whole seconds rounded up, what is asked of us now can at most be: now less the newest watermark
+    /// over the regions whose lease holds, and that state a bound for every type (R21); `None` without one.
+    pub fn bound(&self, now: Moment) -> Option<u64> {
+        let live = self.live(now);
+        let withheld = self.withheld.iter().fold(RegionSet::EMPTY, |all, of_one| RegionSet(all.0 | of_one.now().0));
+        let speaks = |id: u8| live.contains(RegionId(id)) && !withheld.contains(RegionId(id));
+        let watermarks = (0u8..).zip(&self.regions).filter(|(id, _)| speaks(*id));
+        watermarks.filter_map(|(_, sight)| sight.bound(now)).min()
+    }
+
+    /// The regions that state no bound for these record types, of what was made then (R21).
+    pub(crate) fn withheld(&self, types: impl Iterator<Item = TypeId>, made: Moment) -> RegionSet {
+        // Mostly none does, and a hit need not look further.
+        if self.withheld_until.is_some_and(|until| made >= until) {
+            return RegionSet::EMPTY;
+        }
+        let Some(last) = self.withheld.len().checked_sub(1) else { return RegionSet::EMPTY };
+        let of = |record_type: TypeId| self.withheld[usize::from(record_type.0).min(last)].of(made);
+        types.fold(RegionSet::EMPTY, |all, record_type| RegionSet(all.0 | of(record_type).0))
+    }
+
+    /// The regions whose lease holds at `now`.
+    pub fn live(&self, now: Moment) -> RegionSet {
+        let live = |sight: &Sight| sight.state == Subscription::Live && now <= sight.lease_until;
+        (0u8..).zip(&self.regions).filter(|(_, sight)| live(sight)).map(|(id, _)| RegionId(id)).collect()
+    }
+}

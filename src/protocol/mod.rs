@@ -1,0 +1,363 @@
+//! The protocol (FRESHNESS.md) as pure code: no I/O, no clock of its own, nothing random.
+//!
+//! Before it: [`crate::sidecar::announcements`] and a ticker make [`Event`]s. After it: `app` carries the [`Action`]s out; fills and
+//! hits read records and the [`Horizon`]. [`Freshness`] ties the parts together; driven from one thread, the same
+//! events at the same times always do the same.
+//!
+//! | rule | where |
+//! | --- | --- |
+//! | R1 floor | `merge` raises it; `record` ([`record::Snapshot::upholds`]) compares; `standing::judge`, `vote` obey |
+//! | R2 marker | `merge::announce` leaves it, `table` keeps it, `records` remembers losses, `standing::earn` |
+//! | R3 fence | `merge` moves the generation, `standing::admits` compares |
+//! | R4 announcer first | `merge` keeps the marker, `vote` ranks |
+//! | R5 earning | `standing::earn`, over what `region` calls LIVE and unbroken |
+//! | R6 absence | `merge` ([`record::Snapshot::changed`], [`record::Marker::deleted`]), `vote` |
+//! | R7 304, R8 age | `vote`; the marker's time is `merge`'s |
+//! | R9 lease | `region` dates the proof, `standing::judge` compares with now |
+//! | R10 epoch | `region` moves it, `publisher` and `publishers` find holes, `standing::judge` compares |
+//! | R11 order | `region`: a subscription starts without proof, an entry from before LIVE earns nothing (`standing::earn`) |
+//! | R12 acknowledge | [`Freshness::step`] returns when the event is applied; the announce path acknowledges then |
+//! | R13 merge by maximum | `merge` |
+//! | R14 unread | `region`, `unread` |
+//! | R15 escape | `merge` and `doubts`; `standing` keeps what is doubted PROVISIONAL |
+//! | R16 hard TTL | `standing::judge` |
+//! | R17 audit | `audit` judges and measures; [`crate::core::fill::audit`] asks the regions, in the background |
+//! | R18 RELOAD, R19 RESET | `merge::reload`, `merge::reset`, `records::recall`; `recalls` for what nothing holds |
+//! | R20 own writes | [`Freshness::wrote`]; `serve::write` says when |
+//! | R21 wiring | `wiring`; `standing::bound` |
+//! | bound | `publisher` (watermark), `publishers` (oldest of them), `standing::bound` |
+//!
+//! Invariant: floors and generations are stored before the horizon that vouches for them is published, and both
+//! before `step` returns.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::{ArcSwap, Guard};
+
+use self::arrivals::Arrived;
+use self::event::{Action, Envelope, Event, Order, Says, Scope};
+use self::horizon::Horizon;
+use self::merge::Announced;
+use self::record::Record;
+use self::records::Records;
+use self::region::Region;
+use self::switch::{Rule, is_on};
+use self::wiring::{Growth, Wired};
+use crate::model::ids::{RecordId, RegionId, RegionSet, TypeId, Version};
+use crate::model::time::{Moment, Wall};
+
+pub mod arrivals;
+pub mod audit;
+mod doubts;
+pub mod event;
+mod flood;
+pub mod holding;
+pub mod horizon;
+pub mod limits;
+mod merge;
+mod publisher;
+mod publishers;
+mod recalls;
+pub mod record;
+mod records;
+mod region;
+pub mod standing;
+pub mod switch;
+mod table;
+mod tuning;
+mod unread;
+pub mod vote;
+pub mod wiring;
+
+/// How far behind the published lease of a region may lag while messages pour in: safe, since a lease that is
+/// understated only ends early, and a new horizon is made ten times a second rather than per message.
+const LEASE_GRAIN: Duration = Duration::from_millis(100);
+
+/// How much is remembered of records beside what entries and fills hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Records without an entry.
+    pub slots: usize,
+    /// Records of which something is not believed (R15).
+    pub doubts: usize,
+}
+
+impl Room {
+    /// So many slots, and doubts in proportion to a store of `capacity` bytes: after a restore, everything stored is doubted.
+    pub fn new(slots: usize, capacity: u64) -> Self {
+        let (least, most) = limits::DOUBTS;
+        let doubts = usize::try_from(capacity / limits::DOUBTED_BYTES).unwrap_or(most);
+        Self { slots, doubts: doubts.clamp(least, most) }
+    }
+}
+
+/// What an operator chooses of the protocol; `[freshness]` in the configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// By how much a region may lag behind the others.
+    pub worst_lag: Duration,
+    /// By how much a version may grow at once and be believed from one region alone (R15).
+    pub max_jump: u64,
+    /// Weak proof is not accepted: every region sends heartbeats.
+    pub heartbeats_required: bool,
+}
+
+/// All state of the protocol; internally synchronised. Reading takes no lock.
+#[derive(Debug)]
+pub struct Freshness {
+    records: Records,
+    /// Held through a step: events are applied one after the other.
+    regions: Mutex<Vec<Region>>,
+    horizon: ArcSwap<Horizon>,
+}
+
+impl Freshness {
+    /// Nothing is subscribed and nothing is known of any record.
+    pub fn new(settings: &Settings, regions: usize, room: Room, now: Moment) -> Self {
+        let weak_refused = settings.heartbeats_required;
+        let region = |id| Region::new(RegionId(id), weak_refused, now);
+        let regions: Vec<Region> = (0..regions as u8).map(region).collect();
+        let sights = regions.iter().map(|region| region.sight(now)).collect();
+        let horizon = Horizon { regions: sights, ..Horizon::default() };
+        Self {
+            records: Records::new(room, settings.worst_lag, settings.max_jump, now),
+            regions: Mutex::new(regions),
+            horizon: ArcSwap::from_pointee(horizon),
+        }
+    }
+
+    /// Other settings hold from now on; whether weak proof is accepted stays as it is.
+    pub fn tune(&self, settings: &Settings) {
+        self.records.tune(settings.worst_lag, settings.max_jump);
+    }
+
+    /// Applies one event that happened at `now`: when it returns, readers see all that follows from it (R12).
+    ///
+    /// Actions are for the edges, in order. An event of a region that is not configured does nothing.
+    pub fn step(&self, now: Moment, wall: Wall, event: Event) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let mut regions = self.regions();
+        for region in regions.iter_mut() {
+            region.elapse(now, &mut actions);
+        }
+        let at = |id: RegionId| id.index();
+        match &event {
+            Event::Message { region, .. } if regions.get(at(*region)).is_some_and(Region::is_paused) => {
+                actions.push(Action::Passed(*region));
+            }
+            Event::Message { region, published, queued, numbered, says } => {
+                if let Some(state) = regions.get_mut(at(*region)) {
+                    let late = match says {
+                        Says::Reset(scope) => !state.is_new_reset(*published, *scope),
+                        Says::Changed(id, _) | Says::Deleted(id, _) => state.was_reset_after(*published, *id),
+                        _ => false,
+                    };
+                    self.apply(*region, says, late, now, &mut actions);
+                    let envelope = Envelope { published: *published, queued: *queued, numbered: *numbered };
+                    state.heard(envelope, says, now, wall, &mut actions);
+                }
+            }
+            Event::Ordered(order) => {
+                let (scope, forgets) = match *order {
+                    Order::Reload(scope) => (scope, false),
+                    Order::Reset(scope) => (scope, true),
+                };
+                self.records.recall(scope, forgets, RegionSet::ALL, now, &mut actions);
+            }
+            Event::Tick => {
+                self.records.sweep(now);
+                self.records.look_at_growths(&self.horizon(), now);
+            }
+            Event::Subscribing(id) => with(&mut regions, *id, |region| region.subscribing(now, &mut actions)),
+            Event::Subscribed(id) => with(&mut regions, *id, |region| region.subscribed(now, &mut actions)),
+            Event::Lost(id) => with(&mut regions, *id, |region| region.lost(now, &mut actions)),
+            Event::Polled(id) => with(&mut regions, *id, |region| region.polled(now, &mut actions)),
+            Event::Attested(id) => with(&mut regions, *id, |region| region.attested(now, &mut actions)),
+            Event::Unverified(id) => with(&mut regions, *id, |region| region.unverified(now, &mut actions)),
+            Event::Paused(id) => with(&mut regions, *id, |region| region.pause(now, &mut actions)),
+            Event::Resumed(id) => with(&mut regions, *id, |region| region.resume(now, &mut actions)),
+            Event::Unattested(id) => with(&mut regions, *id, Region::unattested),
+            Event::HeartbeatRemembered(id) => with(&mut regions, *id, Region::remember_heartbeats),
+        }
+        self.publish(&regions, now, matches!(event, Event::Message { .. }));
+        actions
+    }
+
+    /// Whether a region's heartbeats prove that its subscription works: weak proof is not accepted, and not needed.
+    pub fn speaks(&self, region: RegionId, now: Moment) -> bool {
+        self.regions().get(region.index()).is_some_and(|region| region.speaks(now))
+    }
+
+    /// The regions as they are now; takes no lock.
+    pub fn horizon(&self) -> Guard<Arc<Horizon>> {
+        self.horizon.load()
+    }
+
+    /// What has lately come from each region's topic, for operators.
+    pub fn arrived(&self, now: Moment) -> Vec<Arrived> {
+        self.regions().iter().map(|region| region.arrived(now)).collect()
+    }
+
+    /// The live cell of a record, from its table slot if it has one. Whoever lets go of the last handle calls
+    /// [`Freshness::release`]; a cell whose release came too early is found by a later [`Event::Tick`].
+    pub fn pin(&self, id: RecordId) -> Arc<Record> {
+        self.records.pin(id)
+    }
+
+    /// An entry or a fill let go of this record: unless somebody else holds its cell, it goes to the table.
+    pub fn release(&self, id: RecordId) {
+        self.records.release(id);
+    }
+
+    /// Notes a reader, for "read in the last minute" ([`Action::Refetch`]).
+    pub fn read(&self, record: &Record, now: Moment) {
+        record.note_read(now);
+    }
+
+    /// R1, R15: `region` answered with `version` of this record, in a reply that was asked for at `made`, or came into being
+    /// then if its `Age` says so. To be called for every
+    /// good leg of a race, not only the winner's: a doubted version is settled by a second region.
+    pub fn served(
+        &self,
+        record: &Record,
+        version: Version,
+        region: RegionId,
+        made: Moment,
+        now: Moment,
+    ) -> Vec<Action> {
+        self.records.served(record, version, region, made, now)
+    }
+
+    /// R20: a write of this record was passed on and not refused. `by` is the region that took it, `None` when nobody knows
+    /// whether one did. It counts like that region's announcement of the change: no reply that was asked for before serves
+    /// a reader who comes now.
+    pub fn wrote(
+        &self,
+        id: RecordId,
+        by: Option<RegionId>,
+        version: Option<Version>,
+        deleted: bool,
+        now: Moment,
+    ) -> Vec<Action> {
+        let mut actions = Vec::new();
+        match by {
+            _ if !is_on(Rule::R20) => {}
+            Some(region) => {
+                self.records.announce(id, Announced { region, version, deleted, written: true }, now, &mut actions);
+            }
+            None => self.records.recall(Scope::Record(id), false, RegionSet::EMPTY, now, &mut actions),
+        }
+        actions
+    }
+
+    /// R15: all configured regions answered a race with the same, at or above this record's floor.
+    pub fn agreed(&self, id: RecordId, record: &Record) {
+        if record.snapshot().escaped {
+            self.records.agreed(id, record);
+        }
+    }
+
+    /// R15: every region that answered a race is below this record's floor, `best` being the most that one has; the newest of
+    /// the replies was `made` then.
+    pub fn below_floor(
+        &self,
+        id: RecordId,
+        record: &Record,
+        best: Version,
+        reachable: RegionSet,
+        (made, now): (Moment, Moment),
+    ) -> Vec<Action> {
+        self.records.below_floor(id, record, best, reachable, (made, now))
+    }
+
+    /// R2: whether a request sent at `sent` is too close to the loss of a slot that may have been this record's: its
+    /// reply is PROVISIONAL ([`standing::earn`]).
+    pub fn slot_lost_since(&self, id: RecordId, sent: Moment) -> bool {
+        self.records.may_have_missed(id, sent)
+    }
+
+    /// Whether somebody here has read the record, and it was there.
+    pub fn is_read(&self, id: RecordId) -> bool {
+        self.records.is_read(id)
+    }
+
+    /// R21: a record was served at a higher version than what had been vouched for, and nobody had announced it.
+    pub fn grew(&self, growth: Growth) {
+        self.records.wiring().grew(growth);
+    }
+
+    /// R21: the record types of which an audit's violation is open.
+    pub fn violated(&self, types: &[TypeId]) {
+        self.records.wiring().violated(types);
+    }
+
+    /// R21: other routes hold from now on.
+    pub fn rewired(&self) {
+        self.records.wiring().rewired();
+    }
+
+    /// R21: what is known of each record type, by its id.
+    pub fn wired(&self, now: Moment) -> Vec<Wired> {
+        self.records.wiring().known(now)
+    }
+
+    /// Records that an entry or a fill holds, for `/status`.
+    pub fn held_records(&self) -> usize {
+        self.records.held()
+    }
+
+    /// What is `late` is the copy of a RESET that came before, or was overtaken by one: it asks anew, and neither leaves nor
+    /// forgets a floor (R13, R19).
+    fn apply(&self, region: RegionId, says: &Says, late: bool, now: Moment, actions: &mut Vec<Action>) {
+        let regions = RegionSet::EMPTY.with(region);
+        if let Says::Reload(Scope::Type(all)) | Says::Reset(Scope::Type(all)) = says {
+            self.records.wiring().heard(*all, region, false);
+        }
+        match says {
+            Says::Changed(id, version) => {
+                let said = Announced { region, version: version.filter(|_| !late), deleted: false, written: false };
+                self.records.announce(*id, said, now, actions);
+            }
+            Says::Deleted(id, version) => {
+                let said = Announced { region, version: version.filter(|_| !late), deleted: true, written: false };
+                self.records.announce(*id, said, now, actions);
+            }
+            Says::Reload(scope) => self.records.recall(*scope, false, regions, now, actions),
+            Says::Reset(scope) => self.records.recall(*scope, !late, regions, now, actions),
+            Says::Unrouted => self.records.wiring().unrouted(region, now),
+            Says::Heartbeat { .. } | Says::Undecodable => {}
+        }
+    }
+
+    fn publish(&self, regions: &[Region], now: Moment, coarsely: bool) {
+        let shown = self.horizon.load();
+        let changed = |(region, shown): (&Region, &horizon::Sight)| {
+            let sight = region.sight(now);
+            let advanced = sight.proof.since(shown.proof) >= LEASE_GRAIN;
+            let same_lease = horizon::Sight { proof: shown.proof, lease_until: shown.lease_until, ..sight };
+            if coarsely { advanced || same_lease != *shown } else { sight != *shown }
+        };
+        let rewired = self.records.wiring().take_change() || !coarsely;
+        let withheld = if rewired { self.records.withheld(now) } else { shown.withheld.clone() };
+        if withheld != shown.withheld || regions.iter().zip(&shown.regions).any(changed) {
+            let regions = regions.iter().map(|region| region.sight(now)).collect();
+            self.horizon.store(Arc::new(Horizon::new(regions, withheld)));
+        }
+    }
+
+    fn regions(&self) -> MutexGuard<'_, Vec<Region>> {
+        // A panic in a step would be a defect; what it leaves behind is still merged by maximum.
+        self.regions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn with(regions: &mut [Region], id: RegionId, change: impl FnOnce(&mut Region)) {
+    if let Some(region) = regions.get_mut(id.index()) {
+        change(region);
+    }
+}
+
+pub mod announcement;
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,420 @@
+//! Owns one record's state: floor, generation and marker, in a cell that entries keep beside them.
+//!
+//! Before it: `merge` computes the next state, `records` stores it under the lock of the record's
+//! shard. After it: hits and votes read it through [`Record::snapshot`].
+//!
+//! Why a sequence lock over atomics rather than a swapped `Arc`: a hit reads six words of one cache line and writes
+//! nothing, a change allocates nothing, and a million cells cost 64 bytes each instead of two allocations. Writers
+//! exclude one another by the shard's lock and are rare; a reader retries only while one of them is between its
+//! first and last store.
+//!
+//! Invariant: a snapshot is one that was stored whole; nothing but `records` stores.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::time::Duration;
+
+use super::switch::{Rule, is_on};
+use crate::model::ids::{Generation, RecordId, RegionId, RegionSet, TypeId, Version};
+use crate::model::time::Moment;
+use crate::protocol::limits;
+
+/// A record's state, shared by the entries that show it. Read without a lock.
+#[derive(Debug)]
+pub struct Record {
+    /// Which record: [`Record::id`].
+    hash: u64,
+    record_type: TypeId,
+    /// Even when whole, odd while being written.
+    sequence: AtomicU32,
+    /// The marker's regions in the low half, flags above.
+    bits: AtomicU32,
+    floor: AtomicU64,
+    generation: AtomicU64,
+    unversioned: AtomicU64,
+    marked_at: AtomicU64,
+    /// Seconds since boot of the latest read, and [`PRESENT`]; not part of the snapshot.
+    read_at: AtomicU32,
+    /// R2: what was sent before this, seconds since boot rounded up, may have missed an announcement whose slot was lost;
+    /// zero if none was.
+    lost_until: u32,
+}
+
+const _: () = assert!(size_of::<Record>() == 64, "a cache line, and with what counts its holders 80 bytes");
+
+/// A record's state at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Nothing below it is stored or served as fresh (R1).
+    pub floor: Version,
+    /// Moved by announcements (R3).
+    pub generation: Generation,
+    /// The newest announcement, if one is remembered.
+    pub marker: Option<Marker>,
+    /// The newest generation that something without a credible version moved (a change without one, RELOAD, a jump):
+    /// what belongs to an older one is below, whatever version it states.
+    pub unversioned: Generation,
+    /// The marker announced exactly the floor; further regions that announce it join the marker (R13).
+    pub at_floor: bool,
+    /// A CHANGED stands behind the floor: an absence without a version is below it (R6).
+    pub changed: bool,
+    /// The newest write that passed through this sidecar, as long as it matters who took it (R20): see [`Self::as_of`].
+    pub written: Option<Written>,
+    /// R15: a version jumped, or the floor was dropped because no region reached it. Nothing is CONFIRMED and
+    /// answers are labelled until it is settled.
+    pub escaped: bool,
+}
+
+/// Who announced what last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marker {
+    /// The regions that announced this change; the first one moved the generation. All, when a newer one was served since.
+    pub regions: RegionSet,
+    /// When the announcement that moved the generation arrived (R8).
+    pub at: Moment,
+    /// DELETED rather than CHANGED.
+    pub deleted: bool,
+}
+
+/// A write of the record through this sidecar (R20): who reads now may be who wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The region that took it.
+    pub by: RegionId,
+    /// How far the floor speaks for it.
+    pub claim: Claim,
+}
+
+/// How far the floor speaks for a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Its reply stated a version, which is the floor.
+    Stated,
+    /// It stated none, and the marker is of the same span of `worst_lag`.
+    Unstated,
+    /// The same, and the marker is of the next span: it is over with that.
+    UnstatedBefore,
+}
+
+/// Time is cut into spans of `worst_lag`: two bits that tell this span from the one before are enough to end what was written
+/// in time, however often the record is announced.
+pub(crate) fn span_of(at: Moment, worst_lag: Duration) -> u128 {
+    at.since(Moment::ZERO).as_nanos() / worst_lag.as_nanos().max(1)
+}
+
+impl Marker {
+    /// Nobody announced what is the newest now: only the time counts.
+    pub fn is_surpassed(&self) -> bool {
+        self.regions == RegionSet::ALL
+    }
+}
+
+/// A region showed it.
+const PRESENT: u32 = 1 << 31;
+
+const MARKED: u32 = 1 << 16;
+const DELETED: u32 = 1 << 17;
+const AT_FLOOR: u32 = 1 << 18;
+const CHANGED: u32 = 1 << 19;
+/// Two bits: none, or a claim.
+const CLAIM: u32 = 20;
+/// Four bits: who took the write.
+const TAKER: u32 = 22;
+const ESCAPED: u32 = 1 << 26;
+
+impl Written {
+    const fn to_bits(self) -> u32 {
+        let claim = match self.claim {
+            Claim::Stated => 1,
+            Claim::Unstated => 2,
+            Claim::UnstatedBefore => 3,
+        };
+        claim << CLAIM | (self.by.0 as u32) << TAKER
+    }
+
+    const fn from_bits(bits: u32) -> Option<Self> {
+        let claim = match bits >> CLAIM & 3 {
+            0 => return None,
+            1 => Claim::Stated,
+            2 => Claim::Unstated,
+            _ => Claim::UnstatedBefore,
+        };
+        Some(Self { by: RegionId((bits >> TAKER & 15) as u8), claim })
+    }
+}
+
+impl Snapshot {
+    /// Whether something that shows this record at `version` and was asked for in `generation` is neither below the
+    /// floor (R1) nor older than an announcement (R3).
+    ///
+    /// With a credible version: at or above the floor, and no announcement without a version came since. Without
+    /// one: no announcement at all came since.
+    pub fn upholds(&self, version: Version, generation: Generation) -> bool {
+        if version.is_credible() && is_on(Rule::R1) {
+            version.0 >= self.floor.0 && generation.0 >= self.unversioned.0
+        } else {
+            generation.0 >= self.generation.0
+        }
+    }
+
+    /// The same to a race that began when the state was `begun`. Who announced since then may have answered from before
+    /// that, and all who wait for this race came before it (R3): the announcers are those of then (R4).
+    pub const fn announced_by(self, begun: &Self) -> Self {
+        Self { marker: begun.marker, at_floor: begun.at_floor, written: begun.written, ..self }
+    }
+
+    /// R5: whether the floor speaks for the newest announcement, to a request sent at `sent`. A change without a credible
+    /// version leaves the floor where it was: only `worst_lag` later does every region show what was announced.
+    pub fn floor_speaks(&self, sent: Moment, worst_lag: Duration) -> bool {
+        let stated = self.generation > self.unversioned && self.unstated_by().is_none();
+        stated || self.marker.is_none_or(|marker| marker.at + worst_lag <= sent)
+    }
+
+    /// R20: the region that took a write which states no version: nobody else is known to have it.
+    pub fn unstated_by(&self) -> Option<RegionId> {
+        self.written.filter(|written| written.claim != Claim::Stated).map(|written| written.by)
+    }
+
+    /// The same to who asks at `now`: with the own write only while it counts. By `worst_lag` after the newest announcement all
+    /// regions have what was written before; and at the end of the span after its own it is over, whatever is announced.
+    pub fn as_of(self, now: Moment, worst_lag: Duration) -> Self {
+        let counts = |written: &Written| {
+            let Some(marker) = self.marker else { return false };
+            let same_span = span_of(marker.at, worst_lag) >= span_of(now, worst_lag);
+            now.since(marker.at) <= worst_lag && (written.claim != Claim::UnstatedBefore || same_span)
+        };
+        Self { written: self.written.filter(counts), ..self }
+    }
+
+    /// Whether an absent record's default would say less than this.
+    pub(crate) const fn is_worth_keeping(&self) -> bool {
+        self.floor.0 > 0 || self.marker.is_some()
+    }
+
+    /// The same with a marker no later than `latest`, a moment at or after the announcement. A slot keeps the time rounded
+    /// up, and what is asked for within that millisecond must not pass for asked before the announcement (R4, R8).
+    pub(crate) fn marked_by(self, latest: Moment) -> Self {
+        let marker = self.marker.map(|marker| Marker { at: marker.at.min(latest), ..marker });
+        Self { marker, ..self }
+    }
+
+    pub(crate) fn to_bits(self) -> u32 {
+        let flag = |set: bool, bit: u32| if set { bit } else { 0 };
+        let marker =
+            self.marker.map_or(0, |marker| MARKED | flag(marker.deleted, DELETED) | u32::from(marker.regions.0));
+        let state = flag(self.at_floor, AT_FLOOR) | flag(self.changed, CHANGED) | flag(self.escaped, ESCAPED);
+        marker | state | self.written.map_or(0, Written::to_bits)
+    }
+
+    pub(crate) fn from_bits(bits: u32, marked_at: Moment) -> Self {
+        let marker =
+            Marker { regions: RegionSet((bits & 0xffff) as u16), at: marked_at, deleted: bits & DELETED != 0 };
+        Self {
+            marker: (bits & MARKED != 0).then_some(marker),
+            at_floor: bits & AT_FLOOR != 0,
+            changed: bits & CHANGED != 0,
+            written: Written::from_bits(bits),
+            escaped: bits & ESCAPED != 0,
+            ..Self::default()
+        }
+    }
+}
+
+impl Record {
+    /// A cell in this state; see `may_have_missed` for `lost_until`.
+    pub(crate) fn new(id: RecordId, state: Snapshot, lost_until: Moment) -> Self {
+        let lost_until = u32::try_from(lost_until.since(Moment::ZERO).as_nanos().div_ceil(1_000_000_000));
+        let record = Self { lost_until: lost_until.unwrap_or(u32::MAX), ..Self::unheard(id) };
+        record.store(state);
+        record
+    }
+
+    /// The cell of a record that nobody has spoken of.
+    pub(crate) fn unheard(id: RecordId) -> Self {
+        Self {
+            hash: id.hash,
+            record_type: id.record_type,
+            sequence: AtomicU32::new(0),
+            bits: AtomicU32::new(0),
+            floor: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+            unversioned: AtomicU64::new(0),
+            marked_at: AtomicU64::new(0),
+            read_at: AtomicU32::new(0),
+            lost_until: 0,
+        }
+    }
+
+    /// Which record it is.
+    pub const fn id(&self) -> RecordId {
+        RecordId { record_type: self.record_type, hash: self.hash }
+    }
+
+    /// Floor, generation and marker, consistent with each other.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut tries = 0u32;
+        loop {
+            let before = self.sequence.load(Ordering::Acquire);
+            if before & 1 == 0 {
+                let bits = self.bits.load(Ordering::Relaxed);
+                let marked_at = Moment::from_nanos(self.marked_at.load(Ordering::Relaxed));
+                let floor = Version(self.floor.load(Ordering::Relaxed));
+                let generation = Generation(self.generation.load(Ordering::Relaxed));
+                let unversioned = Generation(self.unversioned.load(Ordering::Relaxed));
+                // Orders the loads above before the second look at the sequence.
+                fence(Ordering::Acquire);
+                if self.sequence.load(Ordering::Relaxed) == before {
+                    return Snapshot { floor, generation, unversioned, ..Snapshot::from_bits(bits, marked_at) };
+                }
+            }
+            tries += 1;
+            // A writer that lost its core in the middle needs ours to go on.
+            if tries.is_multiple_of(64) { std::thread::yield_now() } else { std::hint::spin_loop() }
+        }
+    }
+
+    /// Replaces the state. The caller holds the lock of the record's shard: one writer at a time.
+    pub(crate) fn store(&self, state: Snapshot) {
+        let before = self.sequence.load(Ordering::Relaxed);
+        self.sequence.store(before.wrapping_add(1), Ordering::Relaxed);
+        // Orders the odd sequence before the stores below.
+        fence(Ordering::Release);
+        self.bits.store(state.to_bits(), Ordering::Relaxed);
+        let marked_at = state.marker.map_or(Moment::ZERO, |marker| marker.at);
+        self.marked_at.store(marked_at.as_nanos(), Ordering::Relaxed);
+        self.floor.store(state.floor.0, Ordering::Relaxed);
+        self.generation.store(state.generation.0, Ordering::Relaxed);
+        self.unversioned.store(state.unversioned.0, Ordering::Relaxed);
+        self.sequence.store(before.wrapping_add(2), Ordering::Release);
+    }
+
+    /// Notes a reader. Writes at most once a second, so that a hot record's cache line stays shared.
+    pub(crate) fn note_read(&self, now: Moment) {
+        let (second, before) = (seconds(now), self.read_at.load(Ordering::Relaxed));
+        if before & !PRESENT != second {
+            self.read_at.store(second | before & PRESENT, Ordering::Relaxed);
+        }
+    }
+
+    /// R21: a region showed it; an absence could be anybody's.
+    pub fn note_present(&self) {
+        if self.read_at.load(Ordering::Relaxed) & PRESENT == 0 {
+            self.read_at.fetch_or(PRESENT, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a region showed it since this cell began.
+    pub(crate) fn was_present(&self) -> bool {
+        self.read_at.load(Ordering::Relaxed) & PRESENT != 0
+    }
+
+    /// Whether somebody read it in the last minute.
+    pub fn was_read_lately(&self, now: Moment) -> bool {
+        let read_at = self.read_at.load(Ordering::Relaxed) & !PRESENT;
+        let lately = limits::READ_LATELY.as_secs();
+        read_at != 0 && u64::from(seconds(now).saturating_sub(read_at)) <= lately
+    }
+
+    /// R2: the cell began from nothing while an evicted slot might have been this record's, and a request sent at
+    /// `sent` is too early to be sure of a region that lags.
+    pub(crate) fn may_have_missed(&self, sent: Moment) -> bool {
+        sent < Moment::ZERO + Duration::from_secs(self.lost_until.into())
+    }
+}
+
+/// Whole seconds since boot; zero is kept for "never".
+fn seconds(now: Moment) -> u32 {
+    u32::try_from(now.since(Moment::ZERO).as_secs()).unwrap_or(u32::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const ID: RecordId = RecordId { record_type: TypeId(1), hash: 2 };
+
+    fn full(number: u64) -> Snapshot {
+        Snapshot {
+            floor: Version(number),
+            generation: Generation(number),
+            unversioned: Generation(number),
+            marker: Some(Marker {
+                regions: RegionSet::EMPTY.with(RegionId((number % 16) as u8)),
+                at: Moment::from_nanos(number),
+                deleted: number.is_multiple_of(2),
+            }),
+            at_floor: number.is_multiple_of(3),
+            changed: number.is_multiple_of(5),
+            written: number.is_multiple_of(11).then_some(Written {
+                by: RegionId((number % 13) as u8),
+                claim: [Claim::Stated, Claim::Unstated, Claim::UnstatedBefore][(number % 3) as usize],
+            }),
+            escaped: number.is_multiple_of(7),
+        }
+    }
+
+    #[test]
+    fn a_cell_gives_back_what_was_stored() {
+        for number in 0..300 {
+            assert_eq!(Record::new(ID, full(number), Moment::ZERO).snapshot(), full(number));
+        }
+        assert_eq!((Record::unheard(ID).snapshot(), Record::unheard(ID).id()), (Snapshot::default(), ID));
+    }
+
+    #[test]
+    fn a_reader_never_sees_half_of_a_change() {
+        let record = Record::new(ID, full(1), Moment::ZERO);
+        std::thread::scope(|scope| {
+            scope.spawn(|| (1..200_000).for_each(|number| record.store(full(number))));
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut newest = 0;
+                    while newest < 199_999 {
+                        let seen = record.snapshot();
+                        assert_eq!(seen, full(seen.floor.0), "all parts belong to one change");
+                        assert!(seen.floor.0 >= newest, "a later read is not older");
+                        newest = seen.floor.0;
+                    }
+                });
+            }
+        });
+    }
+
+    /// R2. Rounded the other way, what was sent in the last second would count as sure.
+    #[test]
+    fn what_was_sent_before_a_slot_was_lost_may_have_missed_it_for_up_to_a_second_longer() {
+        let after = |millis| Moment::ZERO + Duration::from_millis(millis);
+        let record = Record::new(ID, Snapshot::default(), after(7_001));
+        assert!(record.may_have_missed(after(7_000)) && record.may_have_missed(after(7_999)));
+        assert!(!record.may_have_missed(after(8_000)));
+        assert!(!Record::unheard(ID).may_have_missed(Moment::ZERO));
+    }
+
+    #[test]
+    fn a_read_counts_for_a_minute() {
+        let record = Record::unheard(ID);
+        let start = Moment::ZERO + Duration::from_secs(1_000);
+        assert!(!record.was_read_lately(start));
+        record.note_read(start);
+        assert!(record.was_read_lately(start + Duration::from_secs(60)));
+        assert!(!record.was_read_lately(start + Duration::from_secs(61)));
+    }
+
+    /// R1, R3.
+    #[test]
+    fn a_version_is_measured_by_the_floor_and_its_lack_by_the_generation() {
+        let state = Snapshot {
+            floor: Version(5),
+            generation: Generation(9),
+            unversioned: Generation(7),
+            ..Snapshot::default()
+        };
+        assert!(state.upholds(Version(5), Generation(7)), "announced with its version since: still the newest");
+        assert!(!state.upholds(Version(4), Generation(9)), "below the floor");
+        assert!(!state.upholds(Version(5), Generation(6)), "a change without a version came since");
+        assert!(!state.upholds(Version::NONE, Generation(8)), "nothing but the generation can tell");
+        assert!(state.upholds(Version::NONE, Generation(9)));
+        assert!(!state.upholds(Version(u64::MAX), Generation(8)), "R15: no version at all");
+    }
+}

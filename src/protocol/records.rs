@@ -1,0 +1,397 @@
+//! Owns all records: cells beside entries, slots for the rest, doubts (R1, R2, R13, R15, R18, R19).
+//!
+//! Before it: announcements and served versions, through [`super::Freshness`]. After it: [`super::merge`] says what
+//! they do to a state. A record's state lies in exactly one place: in a cell while anything holds it (an entry, a
+//! fill), else in a slot of the table, else nowhere.
+//!
+//! Invariant: every change of a record happens under the lock of its shard, and so do the moves between slot and
+//! cell: no floor is lost on the way. A slot that is lost leaves its shard's `lost_at` and generation behind (R2).
+//! Reading a cell takes no lock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::Room;
+use super::event::{Action, Scope};
+use super::flood::Flood;
+use super::horizon::Horizon;
+use super::merge::{self, Announced, Effect, Rules};
+use super::recalls::{self, Order, Recalls};
+use super::record::{Record, Snapshot};
+use super::switch::{Rule, is_on};
+use super::tuning::Tuning;
+use super::wiring::{Growth, Wiring, Withheld};
+use crate::model::ids::{Generation, RecordId, RegionId, RegionSet, Version};
+use crate::model::time::Moment;
+use crate::protocol::limits;
+
+mod shard;
+
+use self::shard::{Kept, Shard, hash_of};
+
+/// The state of every record that anybody has spoken of and that is still remembered.
+#[derive(Debug)]
+pub(crate) struct Records {
+    shards: Box<[Mutex<Shard>]>,
+    generations: AtomicU64,
+    /// The latest moment anybody told us of, in nanoseconds: [`Records::release`] is told none.
+    latest: AtomicU64,
+    sweeps: AtomicU64,
+    flood: Mutex<Flood>,
+    recalls: Recalls,
+    wiring: Wiring,
+    tuning: Tuning,
+}
+
+impl Records {
+    /// Nothing is known of any record.
+    pub(crate) fn new(room: Room, worst_lag: Duration, max_jump: u64, now: Moment) -> Self {
+        let (slots, doubts) = (room.slots / limits::RECORD_SHARDS, room.doubts.div_ceil(limits::RECORD_SHARDS));
+        let shard = || Shard::new(slots, doubts, worst_lag);
+        Self {
+            shards: (0..limits::RECORD_SHARDS).map(|_| Mutex::new(shard())).collect(),
+            generations: AtomicU64::new(0),
+            latest: AtomicU64::new(now.as_nanos()),
+            sweeps: AtomicU64::new(0),
+            flood: Mutex::default(),
+            recalls: Recalls::default(),
+            wiring: Wiring::default(),
+            tuning: Tuning::new(worst_lag, max_jump),
+        }
+    }
+
+    /// Other settings hold from now on.
+    pub(crate) fn tune(&self, worst_lag: Duration, max_jump: u64) {
+        let more = self.tuning.set(worst_lag, max_jump);
+        self.shards.iter().for_each(|shard| lock(shard).tune(worst_lag, more));
+    }
+
+    /// The live cell of a record: from its slot if it has one, as the shard's last loss if not.
+    pub(crate) fn pin(&self, id: RecordId) -> Arc<Record> {
+        let mut shard = self.shard(id);
+        if let Some(record) = shard.cell(id.hash) {
+            return record.clone();
+        }
+        let latest = self.latest();
+        let slot = shard.table.take(id.hash).map(|state| state.marked_by(latest));
+        let lost_until = if slot.is_some() { Moment::ZERO } else { shard.lost_until };
+        let state = self.recalls.apply(id.record_type, slot, shard.absent(), latest, self.tuning.worst_lag());
+        let escaped = shard.doubts.is_open(id.hash);
+        let record = Arc::new(Record::new(id, Snapshot { escaped, ..state }, lost_until));
+        shard.cells.insert_unique(id.hash, record.clone(), hash_of);
+        record
+    }
+
+    /// Folds the record's cell back into the table, unless somebody still holds it.
+    pub(crate) fn release(&self, id: RecordId) {
+        let mut shard = self.shard(id);
+        if shard.cell(id.hash).is_some_and(is_unheld) {
+            self.fold(&mut shard, id, self.latest());
+        }
+    }
+
+    /// Folds the cells of one shard that nobody holds: those whose release came while a reader still held the entry.
+    pub(crate) fn sweep(&self, now: Moment) {
+        self.note(now);
+        let turn = self.sweeps.fetch_add(1, Ordering::Relaxed) as usize % self.shards.len();
+        let mut shard = lock(&self.shards[turn]);
+        let unheld = shard.cells.iter().filter(|record| is_unheld(record));
+        let mut unheld: Vec<RecordId> = unheld.map(|record| record.id()).collect();
+        unheld.sort_unstable_by_key(|id| id.hash);
+        for id in unheld {
+            self.fold(&mut shard, id, now);
+        }
+    }
+
+    /// Whether somebody here has read the record, and it was there.
+    pub(crate) fn is_read(&self, id: RecordId) -> bool {
+        self.shard(id).cell(id.hash).is_some_and(|record| record.was_present())
+    }
+
+    /// R1, R2, R13, R15: an announcement arrives.
+    pub(crate) fn announce(&self, id: RecordId, said: Announced, now: Moment, actions: &mut Vec<Action>) {
+        self.note(now);
+        let mut shard = self.shard(id);
+        if !said.written {
+            self.wiring.heard(id.record_type, said.region, true);
+            if shard.cell(id.hash).is_some_and(|record| record.was_present()) {
+                self.wiring.met(id.record_type, RegionSet::EMPTY.with(said.region));
+            }
+        }
+        let rules = self.rules(&shard, id);
+        let mut state = self.state(&shard, id, now);
+        let floor = state.floor;
+        let unheard = state.floor == Version::NONE && state.marker.is_none();
+        let effect = merge::announce(&mut state, said, rules, now, || self.next_generation());
+        match effect {
+            Effect::None => return,
+            Effect::Jumped => {
+                let version = said.version.unwrap_or_default();
+                shard.doubts.add(id.hash, version, said.region, now, false);
+                shard.doubts.announced(id.hash, version, rules.max_jump);
+                actions.push(Action::Alarm(said.region, "version-jump"));
+            }
+            Effect::Undercut => {
+                shard.doubts.disbelieve(id.hash, floor, now);
+                actions.push(Action::Alarm(said.region, "version-jump"));
+            }
+            Effect::Moved => shard.doubts.close(id.hash, state.escaped),
+            Effect::Joined | Effect::Raised => {}
+        }
+        if let Kept::Slot { lost } = shard.keep(id.hash, state, now, self.tuning.worst_lag()) {
+            let flood = self.flood.lock().unwrap_or_else(PoisonError::into_inner).note(unheard, lost, now);
+            actions.extend(flood.map(|why| Action::Alarm(said.region, why)));
+        }
+        let moved = matches!(effect, Effect::Moved | Effect::Jumped | Effect::Undercut);
+        if moved && shard.cell(id.hash).is_some_and(|record| record.was_read_lately(now)) {
+            actions.push(Action::Refetch(id));
+        }
+    }
+
+    /// R18, R19: a RELOAD (or RESET, where `forgets`) by `regions`. Cells are marked now; what has none is marked when it
+    /// is next looked at.
+    pub(crate) fn recall(
+        &self,
+        scope: Scope,
+        forgets: bool,
+        regions: RegionSet,
+        now: Moment,
+        actions: &mut Vec<Action>,
+    ) {
+        self.note(now);
+        let order = Order { forgets, regions, at: now, generation: self.next_generation() };
+        if !order.is_on() {
+            return;
+        }
+        if forgets {
+            self.recalls.note_reset(scope, now);
+        }
+        let Some(covered) = recalls::covered(scope) else {
+            let Scope::Record(id) = scope else { return };
+            let mut shard = self.shard(id);
+            if regions != RegionSet::ALL {
+                // A RELOAD by hand may name the record rightly where the publisher does not: it shows no wiring that works.
+                regions.iter().for_each(|region| self.wiring.heard(id.record_type, region, true));
+            }
+            let mut state = self.state(&shard, id, now);
+            order.apply(&mut state, self.tuning.worst_lag());
+            if forgets {
+                shard.doubts.dismiss(id.hash);
+            }
+            shard.keep(id.hash, state, now, self.tuning.worst_lag());
+            if shard.cell(id.hash).is_some_and(|record| record.was_read_lately(now)) {
+                actions.push(Action::Refetch(id));
+            }
+            return;
+        };
+        // First what has no cell: a cell that is made meanwhile has the order already.
+        self.recalls.note(covered, order, self.tuning.worst_lag());
+        let mut refetches = Vec::new();
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            if forgets {
+                shard.doubts.clear();
+            }
+            for record in &shard.cells {
+                if covered.is_none_or(|only| only == record.id().record_type) {
+                    let mut state = record.snapshot();
+                    order.apply(&mut state, self.tuning.worst_lag());
+                    record.store(state);
+                    if refetches.len() < limits::REFETCHES_PER_STEP && record.was_read_lately(now) {
+                        refetches.push(record.id());
+                    }
+                }
+            }
+        }
+        actions.extend(refetches.into_iter().map(Action::Refetch));
+    }
+
+    /// R1, R15: `region` answered with `version`, in a reply of `made`. What was made before a RESET is from before the
+    /// restore (R19).
+    pub(crate) fn served(
+        &self,
+        record: &Record,
+        version: Version,
+        region: RegionId,
+        made: Moment,
+        now: Moment,
+    ) -> Vec<Action> {
+        let id = record.id();
+        if self.recalls.reset_since(id, made) {
+            return Vec::new();
+        }
+        self.note(now);
+        let mut actions = Vec::new();
+        let mut shard = self.shard(id);
+        let mut state = record.snapshot();
+        let before = state;
+        if version >= state.floor {
+            shard.doubts.reached(id.hash);
+        }
+        if let Some(settled) = shard.doubts.settle(id.hash, version, region) {
+            merge::settle(&mut state, settled);
+        }
+        if merge::serve(&mut state, version, self.rules(&shard, id)) == Effect::Jumped
+            && shard.doubts.add(id.hash, version, region, now, true)
+        {
+            actions.push(Action::Alarm(region, "version-jump"));
+        }
+        if state != before {
+            record.store(state);
+        }
+        actions
+    }
+
+    /// R21: which of the versions that were served before anybody announced them nobody has announced by now. A region that
+    /// vouched for what was stored announces what it serves at once; others may be ahead of it by `worst_lag`. What a loss
+    /// explains that was noticed since does not count.
+    pub(crate) fn look_at_growths(&self, horizon: &Horizon, now: Moment) {
+        let others = self.tuning.worst_lag().max(limits::GROWTH_WAIT);
+        let wait = |growth: &Growth| if growth.is_its_vouchers() { limits::GROWTH_WAIT } else { others };
+        for growth in self.wiring.due(|growth| now.since(growth.at) < wait(growth)) {
+            let state = self.state(&self.shard(growth.id), growth.id, now);
+            let told = state.generation > growth.generation;
+            if told || growth.is_vouched_against(horizon) {
+                self.wiring.settled(growth.id.record_type, told, now);
+            }
+        }
+    }
+
+    /// R21: who states no bound for which type.
+    pub(crate) fn withheld(&self, now: Moment) -> Arc<[Withheld]> {
+        self.wiring.withheld(now, self.tuning.worst_lag())
+    }
+
+    /// R21: how what is announced and what is read meet.
+    pub(crate) fn wiring(&self) -> &Wiring {
+        &self.wiring
+    }
+
+    /// R15: every configured region answered the same, at or above the floor.
+    pub(crate) fn agreed(&self, id: RecordId, record: &Record) {
+        let mut shard = self.shard(id);
+        if shard.doubts.agreed(id.hash) {
+            let mut state = record.snapshot();
+            merge::agreed(&mut state);
+            record.store(state);
+        }
+    }
+
+    /// R15: every reachable region answered below the floor, `best` at most, [`Version::NONE`] for an absence without a
+    /// version, in replies of which the newest was `made` then. When it stays so for longer than `worst_lag`, the floor is
+    /// dropped to that; an absence is accepted, and the record begins anew (R6). What an intermediary keeps repeating is one
+    /// word of its region, however often it is heard.
+    pub(crate) fn below_floor(
+        &self,
+        id: RecordId,
+        record: &Record,
+        best: Version,
+        reachable: RegionSet,
+        (made, now): (Moment, Moment),
+    ) -> Vec<Action> {
+        self.note(now);
+        let mut shard = self.shard(id);
+        let mut state = record.snapshot();
+        let announcer = state.marker.filter(|_| state.at_floor).and_then(|marker| marker.regions.iter().next());
+        let Some(blamed) = announcer.or_else(|| reachable.iter().next()).filter(|_| !reachable.is_empty()) else {
+            return Vec::new();
+        };
+        if best >= state.floor {
+            shard.doubts.reached(id.hash);
+            return Vec::new();
+        }
+        if !is_on(Rule::R15) || !shard.doubts.unreached(id.hash, state.floor, announcer, made, now) {
+            return Vec::new();
+        }
+        if best == Version::NONE {
+            merge::accept_absence(&mut state, now, self.next_generation());
+            record.store(state);
+            shard.doubts.dismiss(id.hash);
+            return vec![Action::Alarm(blamed, "absence-accepted")];
+        }
+        merge::drop_floor(&mut state, best);
+        record.store(state);
+        vec![Action::Alarm(blamed, "floor-dropped")]
+    }
+
+    /// R2: whether a request for this record, sent at `sent`, may have missed an announcement whose slot was lost.
+    pub(crate) fn may_have_missed(&self, id: RecordId, sent: Moment) -> bool {
+        let shard = self.shard(id);
+        match shard.cell(id.hash) {
+            Some(record) => record.may_have_missed(sent),
+            None => shard.table.find(id.hash).is_none() && sent < shard.lost_until,
+        }
+    }
+
+    /// Records held by entries or fills.
+    pub(crate) fn held(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).cells.len()).sum()
+    }
+
+    /// What is known of a record, wherever it lies.
+    fn state(&self, shard: &Shard, id: RecordId, now: Moment) -> Snapshot {
+        if let Some(record) = shard.cell(id.hash) {
+            return record.snapshot();
+        }
+        let slot = shard.table.find(id.hash);
+        let state = self.recalls.apply(id.record_type, slot, shard.absent(), now, self.tuning.worst_lag());
+        Snapshot { escaped: shard.doubts.is_open(id.hash), ..state }
+    }
+
+    /// Takes a record's cell away; its state goes to the table, unless a blank slot says as much.
+    fn fold(&self, shard: &mut Shard, id: RecordId, now: Moment) {
+        let Ok(found) = shard.cells.find_entry(id.hash, |record| hash_of(record) == id.hash) else { return };
+        let state = found.remove().0.snapshot();
+        let recalled = state.floor == Version::NONE
+            && !self.recalls.is_empty()
+            && state.generation <= self.recalls.generation(id.record_type);
+        if recalled {
+            return;
+        }
+        if state.is_worth_keeping() {
+            shard.keep(id.hash, state, now, self.tuning.worst_lag());
+        } else {
+            // Nothing was announced of it; a fill that comes later must not find an older generation.
+            shard.lost = shard.lost.max(state.generation);
+        }
+    }
+
+    fn latest(&self) -> Moment {
+        Moment::from_nanos(self.latest.load(Ordering::Relaxed))
+    }
+
+    fn rules(&self, shard: &Shard, id: RecordId) -> Rules {
+        Rules {
+            max_jump: self.tuning.max_jump(),
+            worst_lag: self.tuning.worst_lag(),
+            doubted: shard.doubts.version(id.hash),
+        }
+    }
+
+    fn next_generation(&self) -> Generation {
+        Generation(self.generations.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn note(&self, now: Moment) {
+        self.latest.fetch_max(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Bits 32 and up choose the shard; the low ones choose the bucket in its table.
+    fn shard(&self, id: RecordId) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[(id.hash >> 32) as usize & (limits::RECORD_SHARDS - 1)])
+    }
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    // Every change is computed before it is stored, so that a panic cannot leave a state half-written.
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Only the shard's own handle is left. Exact under the shard's lock: new ones are made under it.
+fn is_unheld(record: &Arc<Record>) -> bool {
+    Arc::strong_count(record) == 1
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! A shard of the records: its cells, its slots and its doubts, all under one lock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::HashTable;
+
+use super::super::doubts::Doubts;
+use super::super::record::{Record, Snapshot};
+use super::super::switch::{Rule, is_on};
+use super::super::table::Table;
+use crate::model::ids::Generation;
+use crate::model::time::Moment;
+
+#[derive(Debug)]
+pub(crate) struct Shard {
+    /// By the records' hashes, which are keyed already.
+    pub(crate) cells: HashTable<Arc<Record>>,
+    pub(crate) table: Table,
+    pub(crate) doubts: Doubts,
+    /// R2: what was sent before this may have missed an announcement whose slot was lost.
+    pub(crate) lost_until: Moment,
+    /// What an absent record's generation reads as.
+    pub(crate) lost: Generation,
+}
+
+/// Where a state went.
+pub(crate) enum Kept {
+    Cell,
+    /// `lost` is whether another record's slot had to make way.
+    Slot {
+        lost: bool,
+    },
+}
+
+impl Shard {
+    /// Nothing is known, and there is room for so many slots and doubts.
+    pub(crate) fn new(slots: usize, doubts: usize, worst_lag: Duration) -> Self {
+        Self {
+            cells: HashTable::new(),
+            table: Table::new(slots),
+            doubts: Doubts::new(doubts, worst_lag),
+            lost_until: Moment::ZERO,
+            lost: Generation::default(),
+        }
+    }
+
+    pub(crate) fn cell(&self, hash: u64) -> Option<&Arc<Record>> {
+        self.cells.find(hash, |record| hash_of(record) == hash)
+    }
+
+    pub(crate) fn absent(&self) -> Snapshot {
+        Snapshot { generation: self.lost, unversioned: self.lost, ..Snapshot::default() }
+    }
+
+    /// Another `worst_lag` holds from now on, `more` longer than before.
+    pub(crate) fn tune(&mut self, worst_lag: Duration, more: Duration) {
+        self.doubts.tune(worst_lag);
+        if self.lost_until != Moment::ZERO {
+            // R2: what was lost may be missed for longer.
+            self.lost_until = self.lost_until + more;
+        }
+    }
+
+    /// Stores a record's state where it belongs.
+    pub(crate) fn keep(&mut self, hash: u64, state: Snapshot, now: Moment, worst_lag: Duration) -> Kept {
+        if let Some(record) = self.cell(hash) {
+            record.store(state);
+            return Kept::Cell;
+        }
+        if !is_on(Rule::R2) {
+            return Kept::Slot { lost: false };
+        }
+        let lost = self.table.put(hash, state, now);
+        if let Some(lost) = lost {
+            self.lose(lost, now, worst_lag);
+        }
+        Kept::Slot { lost: lost.is_some() }
+    }
+
+    pub(crate) fn lose(&mut self, lost: Snapshot, now: Moment, worst_lag: Duration) {
+        self.lost = self.lost.max(lost.generation);
+        self.lost_until = self.lost_until.max(now + worst_lag);
+    }
+}
+
+pub(crate) fn hash_of(record: &Arc<Record>) -> u64 {
+    record.id().hash
+}

@@ -1,0 +1,392 @@
+//! Owns what is known of one region's topic: subscription state, proof and its grade, lease, epoch, publishers
+//! (R9, R10, R14, and the three grades of proof).
+//!
+//! Before it: [`super::Freshness::step`] hands over events with the time beside them. After it: [`Region::sight`] is
+//! what the read path sees; [`Action`]s are what the edges do.
+//!
+//! Invariants: a region is LIVE only while it is subscribed and a proof's lease holds; whatever may have lost a message
+//! moves the epoch before anything else is decided, and so does turning LIVE again; a proof dates from publication.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::arrivals::{Arrivals, Arrived};
+use super::event::{Action, Envelope, Grade, Says, Scope, Subscription};
+use super::horizon::Sight;
+use super::publisher::Numbers;
+use super::publishers::{Lost, Publishers};
+use super::switch::{Rule, is_on};
+use super::unread::Unread;
+use crate::model::ids::{Epoch, RecordId, RegionId};
+use crate::model::time::{Moment, Wall};
+use crate::protocol::limits;
+
+mod paused;
+
+/// One region's topic, as far as it is known here.
+#[derive(Debug)]
+pub(crate) struct Region {
+    id: RegionId,
+    state: Subscription,
+    epoch: Epoch,
+    unbroken_since: Moment,
+    /// When the subscription was confirmed, while there is one.
+    subscribed: Option<Moment>,
+    /// The newest publication that arrived.
+    strong: Option<Moment>,
+    polled: Option<Moment>,
+    attested: Option<Moment>,
+    arrivals: Arrivals,
+    /// The last look at the attributes could not be had: that weak proof is missing says nothing of the subscription.
+    unanswered: bool,
+    /// Strong proof is to be had here (or nothing else is accepted): no weak proof any more.
+    weak_refused: bool,
+    heartbeat_seen: bool,
+    /// An operator does not believe this topic: it is subscribed to, and nothing it brings counts.
+    paused: bool,
+    publishers: Publishers,
+    undecodable: Unread,
+    unverified: Unread,
+    /// Something arrived that could not be verified, and nothing that could be since (R14).
+    weak_withheld: bool,
+    /// The last RESETs: when each was published, and what it covered.
+    resets: VecDeque<(Wall, Scope)>,
+    /// Subscriptions that died one after the other without turning LIVE.
+    deaths: u32,
+    stepped: Moment,
+    /// Since when the process has been awake: silence before it is its own.
+    awake_since: Moment,
+}
+
+/// The proof with the longest lease.
+struct Proof {
+    grade: Grade,
+    at: Moment,
+    lease_until: Moment,
+}
+
+impl Region {
+    /// PENDING; `weak_refused` when heartbeats are required or were seen by an earlier process.
+    pub(crate) fn new(id: RegionId, weak_refused: bool, now: Moment) -> Self {
+        Self {
+            id,
+            state: Subscription::Pending,
+            epoch: Epoch::default(),
+            unbroken_since: Moment::ZERO,
+            subscribed: None,
+            strong: None,
+            polled: None,
+            attested: None,
+            arrivals: Arrivals::default(),
+            unanswered: false,
+            weak_refused,
+            heartbeat_seen: false,
+            paused: false,
+            publishers: Publishers::default(),
+            undecodable: Unread::default(),
+            unverified: Unread::default(),
+            weak_withheld: false,
+            resets: VecDeque::new(),
+            deaths: 0,
+            stepped: now,
+            awake_since: now,
+        }
+    }
+
+    /// An earlier process saw heartbeats here.
+    pub(crate) fn remember_heartbeats(&mut self) {
+        self.weak_refused = true;
+        self.heartbeat_seen = true;
+    }
+
+    /// Time has passed since the last step: windows that ended, holes that stayed open, a lease that ran out.
+    pub(crate) fn elapse(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        if now.since(self.stepped) > limits::PAUSE {
+            self.awake_since = now;
+        }
+        self.stepped = self.stepped.max(now);
+        if self.undecodable.due(now) {
+            self.move_epoch("undecodable", now, actions);
+        }
+        if self.unverified.due(now) {
+            self.move_epoch("unverified", now, actions);
+        }
+        match self.publishers.write_off(now) {
+            Some(Lost::Messages) => self.suspect("hole", now, actions),
+            Some(Lost::Past) => self.move_epoch("first-heard", now, actions),
+            None => {}
+        }
+        if self.publishers.withdraw(now) && self.state == Subscription::Live {
+            // It held the watermark back until now: what it ingested last may never have been announced, and the
+            // watermark that goes on without it vouches only for entries from now on.
+            self.move_epoch("publisher-gone", now, actions);
+        }
+        let lease_until = self.proof(now).map_or(Moment::ZERO, |proof| proof.lease_until);
+        if self.state == Subscription::Live && now > lease_until {
+            self.suspect("silence", now, actions);
+        }
+        // What proves nothing may still arrive (unverifiable, or by a clock that is wrong): another subscription would
+        // bring no more than this one, and lose what waits in its queue.
+        let quiet_since = self.awake_since.max(self.arrivals.newest());
+        let dead = match self.state {
+            Subscription::Suspect => now > lease_until.max(quiet_since) + limits::SUSPECT_FOR,
+            Subscription::Probing => self.subscribed.is_some_and(|at| now > at.max(quiet_since) + self.patience()),
+            _ => false,
+        };
+        // Where AWS throttles, a new subscription would be more calls of the same kind.
+        let unknown = self.unanswered && !self.weak_refused;
+        if dead && !unknown {
+            self.die(actions);
+        }
+    }
+
+    /// A subscription is being made: whatever there was before proves nothing of it.
+    pub(crate) fn subscribing(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        self.unsubscribe("resubscribed", now, actions);
+        self.turn(Subscription::Pending, actions);
+    }
+
+    /// Subscribed and confirmed (R11: a proof comes next).
+    pub(crate) fn subscribed(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        self.unsubscribe("resubscribed", now, actions);
+        self.subscribed = Some(now);
+        self.turn(Subscription::Probing, actions);
+        if !is_on(Rule::R11) {
+            self.strong = Some(now);
+            self.prove(now, actions);
+        }
+    }
+
+    /// The subscription or its queue is gone.
+    pub(crate) fn lost(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        self.unsubscribe("lost", now, actions);
+        self.die(actions);
+    }
+
+    /// Weak proof's first half.
+    pub(crate) fn polled(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        self.polled = Some(now);
+        self.prove(now, actions);
+    }
+
+    /// Weak proof's second half could not be had.
+    pub(crate) fn unattested(&mut self) {
+        self.unanswered = true;
+    }
+
+    /// Weak proof's second half.
+    pub(crate) fn attested(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        self.unanswered = false;
+        self.attested = Some(now);
+        self.prove(now, actions);
+    }
+
+    /// R14: what nobody but the topic can have sent, and what it says is unknown. Weak proof claims that nothing
+    /// arrives unseen, so it is over until something can be verified again.
+    pub(crate) fn unverified(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        self.arrivals.note(now);
+        if self.paused || !is_on(Rule::R14) {
+            return;
+        }
+        self.weak_withheld = true;
+        if self.unverified.arrived(now) {
+            self.move_epoch("unverified", now, actions);
+        }
+        if self.state == Subscription::Live && !self.is_proven(now) {
+            self.turn(Subscription::Suspect, actions);
+        }
+    }
+
+    /// A verified message; what it says of records has been applied.
+    pub(crate) fn heard(
+        &mut self,
+        envelope: Envelope,
+        says: &Says,
+        now: Moment,
+        wall: Wall,
+        actions: &mut Vec<Action>,
+    ) {
+        self.arrivals.stamped(envelope.published, now, wall);
+        self.weak_withheld = false;
+        let slot = |(_, slot): (u64, u64)| slot;
+        if let Says::Heartbeat { path: true, .. } = says
+            && envelope.numbered.is_none_or(|numbered| slot(numbered) > newest_slot(wall))
+        {
+            // A copy whose clock runs ahead proves nothing.
+            return;
+        }
+        let at = envelope.published_at(now, wall);
+        if let Says::Heartbeat { .. } = says {
+            self.weak_refused = true;
+            if !std::mem::replace(&mut self.heartbeat_seen, true) {
+                actions.push(Action::HeartbeatSeen(self.id));
+            }
+        }
+        if matches!(says, Says::Undecodable) && is_on(Rule::R14) && self.undecodable.arrived(now) {
+            self.move_epoch("undecodable", now, actions);
+        }
+        let numbers = match (envelope.numbered, says) {
+            (None, _) | (_, Says::Heartbeat { path: true, .. }) => Numbers::InOrder,
+            (Some(numbered), _) => self.publishers.heard(numbered, envelope.published, says, at, now, wall),
+        };
+        match numbers {
+            Numbers::InOrder => {}
+            Numbers::TooManyHoles => self.suspect("hole", now, actions),
+            Numbers::Restarted => self.suspect("restarted", now, actions),
+            Numbers::PastMissed => self.move_epoch("first-heard", now, actions),
+        }
+        // R13: an old timestamp is no proof.
+        self.strong = self.strong.max(Some(at));
+        self.prove(now, actions);
+    }
+
+    /// R13: whether a RESET is no copy of one that came before. A copy that forgot the floors once more would let a region
+    /// that lags win. What was published before all that are remembered counts as a copy.
+    pub(crate) fn is_new_reset(&mut self, published: Wall, scope: Scope) -> bool {
+        let full = self.resets.len() >= limits::RESETS;
+        let oldest = self.resets.front().map(|(published, _)| *published);
+        let known = self.resets.contains(&(published, scope));
+        if known || full && oldest.is_some_and(|oldest| published <= oldest) {
+            return false;
+        }
+        if full {
+            self.resets.pop_front();
+        }
+        let place = self.resets.partition_point(|(known, _)| *known <= published);
+        self.resets.insert(place, (published, scope));
+        true
+    }
+
+    /// R13, R19: whether what this topic carries was published before a RESET of the same record, which came first.
+    pub(crate) fn was_reset_after(&self, published: Wall, id: RecordId) -> bool {
+        self.resets.iter().any(|(reset, scope)| published < *reset && scope.covers(id))
+    }
+
+    /// As operators see it.
+    pub(crate) fn arrived(&self, now: Moment) -> Arrived {
+        Arrived { lag_ms: self.arrivals.lag_ms(now), unverified: self.weak_withheld }
+    }
+
+    /// LIVE by heartbeats.
+    pub(crate) fn speaks(&self, now: Moment) -> bool {
+        self.weak_refused && self.state == Subscription::Live && self.is_proven(now)
+    }
+
+    /// As the read path sees it.
+    pub(crate) fn sight(&self, now: Moment) -> Sight {
+        let proof = self.proof(now);
+        // Until each publisher has had its turn to be heard, some may have ingested what is not known here (R10).
+        let strangers = self.subscribed.is_none_or(|at| now < at + limits::ACQUAINTANCE);
+        let unread = self.undecodable.is_owed() || self.unverified.is_owed();
+        let watermark = self.publishers.watermark(now).filter(|_| !strangers && !unread);
+        Sight {
+            state: self.state,
+            grade: proof.as_ref().map_or(Grade::None, |proof| match proof.grade {
+                Grade::Path if watermark.is_some() => Grade::Watermark,
+                grade => grade,
+            }),
+            proof: proof.as_ref().map_or(Moment::ZERO, |proof| proof.at),
+            lease_until: proof.as_ref().map_or(Moment::ZERO, |proof| proof.lease_until),
+            epoch: self.epoch,
+            unbroken_since: self.unbroken_since,
+            watermark: watermark.map(|through| through.wall),
+            watermark_at: watermark.map(|through| through.at),
+        }
+    }
+
+    fn proof(&self, now: Moment) -> Option<Proof> {
+        let lease = |grade, at, length| Proof { grade, at, lease_until: lease_until(at, length) };
+        let strong = self.strong.map(|at| lease(Grade::Path, at, limits::STRONG_LEASE));
+        match (strong, self.weak(now)) {
+            _ if self.paused => None,
+            (Some(strong), Some(weak)) if weak.lease_until > strong.lease_until => Some(weak),
+            (strong, weak) => strong.or(weak),
+        }
+    }
+
+    /// Both of its halves, from 60 s after the subscription was made. A poll says that what is in the queue is known here,
+    /// and soon no more; the attributes say that the topic still sends to it, which only somebody's hand changes.
+    fn weak(&self, now: Moment) -> Option<Proof> {
+        let begins = self.subscribed? + limits::WEAK_PROOF_AFTER;
+        let (polled, attested) = (self.polled?, self.attested?);
+        let lease_until = lease_until(polled, limits::WEAK_LEASE).min(lease_until(attested, limits::ATTESTED_FOR));
+        let is_accepted = !self.weak_refused && !self.weak_withheld && now >= begins;
+        is_accepted.then_some(Proof { grade: Grade::Weak, at: polled, lease_until })
+    }
+
+    /// R9: a proof's lease holds.
+    fn is_proven(&self, now: Moment) -> bool {
+        self.proof(now).is_some_and(|proof| now <= proof.lease_until)
+    }
+
+    fn prove(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        if self.subscribed.is_some() && self.is_proven(now) && self.state != Subscription::Live {
+            self.deaths = 0;
+            self.turn(Subscription::Live, actions);
+            self.move_epoch("live", now, actions);
+        }
+    }
+
+    /// Messages may have been lost: a LIVE region stops being so until it is next heard.
+    fn suspect(&mut self, why: &'static str, now: Moment, actions: &mut Vec<Action>) {
+        self.move_epoch(why, now, actions);
+        if self.state == Subscription::Live {
+            self.turn(Subscription::Suspect, actions);
+        }
+    }
+
+    fn unsubscribe(&mut self, why: &'static str, now: Moment, actions: &mut Vec<Action>) {
+        if self.subscribed.take().is_some() {
+            self.move_epoch(why, now, actions);
+        }
+        self.strong = None;
+        self.polled = None;
+        self.attested = None;
+        self.arrivals.begin();
+        self.unanswered = false;
+    }
+
+    /// Asks for a new subscription, each time later while none turns LIVE.
+    fn die(&mut self, actions: &mut Vec<Action>) {
+        self.turn(Subscription::Dead, actions);
+        let (first, longest) = limits::RESUBSCRIBE_WAIT;
+        let wait = first.saturating_mul(1 << self.deaths.min(16)).min(longest);
+        self.deaths = self.deaths.saturating_add(1);
+        actions.push(Action::Resubscribe(self.id, wait));
+    }
+
+    /// How long a subscription may stay without proof.
+    fn patience(&self) -> Duration {
+        if self.weak_refused { limits::PROBING_WAIT } else { limits::WEAK_PROOF_AFTER + limits::WEAK_LEASE }
+    }
+
+    fn turn(&mut self, state: Subscription, actions: &mut Vec<Action>) {
+        if self.state != state && !self.paused {
+            self.state = state;
+            actions.push(Action::StateChanged(self.id, state));
+        }
+    }
+
+    fn move_epoch(&mut self, why: &'static str, now: Moment, actions: &mut Vec<Action>) {
+        self.unbroken_since = now;
+        if !is_on(Rule::R10) {
+            return;
+        }
+        self.publishers.forgive_pasts();
+        self.epoch = Epoch(self.epoch.0.wrapping_add(1));
+        actions.push(Action::EpochMoved(self.id, self.epoch, why));
+    }
+}
+
+/// R9: how long a proof of `at` holds.
+fn lease_until(at: Moment, length: Duration) -> Moment {
+    if is_on(Rule::R9) { at + length } else { Moment::from_nanos(u64::MAX) }
+}
+
+/// The newest slot that a path heartbeat received at `wall` may claim.
+fn newest_slot(wall: Wall) -> u64 {
+    wall.as_millis() / limits::HEARTBEAT_SLOT.as_millis() as u64 + limits::HEARTBEAT_SLOTS_AHEAD
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,42 @@
+//! A topic that an operator does not believe: subscribed to, its messages passed over, never LIVE.
+
+use super::{Action, Moment, Publishers, Region, Subscription};
+
+impl Region {
+    /// Whether an operator does not believe this topic.
+    pub(in crate::protocol) const fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// From now on nothing this topic brings counts. What it said before is no longer vouched for.
+    pub(in crate::protocol) fn pause(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        if self.paused {
+            return;
+        }
+        self.turn(Subscription::Paused, actions);
+        self.paused = true;
+        self.forget_proof();
+        self.move_epoch("paused", now, actions);
+    }
+
+    /// It counts again, from the next proof on: what was passed over meanwhile is lost, as after a new subscription (R11).
+    pub(in crate::protocol) fn resume(&mut self, now: Moment, actions: &mut Vec<Action>) {
+        if !self.paused {
+            return;
+        }
+        self.paused = false;
+        self.forget_proof();
+        self.move_epoch("resumed", now, actions);
+        self.subscribed = self.subscribed.map(|_| now);
+        let state = if self.subscribed.is_some() { Subscription::Probing } else { Subscription::Pending };
+        self.turn(state, actions);
+    }
+
+    /// Numbers that go by while nobody counts them are no holes: publishers are heard anew.
+    fn forget_proof(&mut self) {
+        self.strong = None;
+        self.polled = None;
+        self.attested = None;
+        self.publishers = Publishers::default();
+    }
+}

@@ -1,0 +1,261 @@
+//! Owns how much a reply or an entry counts: may it be stored (R3), what does it earn (R5), may it be served now
+//! (R1, R9, R10, R16), how old can it be (`bound`). Pure.
+//!
+//! Before it: [`Sent`] is captured before a fill sends, [`Votes`] come from its race. After it: [`crate::core::lookup`]
+//! turns a [`Use`] into hit, revalidation or fill. [`judge`] is the hit path: it compares numbers, allocates nothing
+//! and takes no lock.
+//!
+//! Invariant: an entry is [`Use::Fresh`] for its full TTL only while some region that was LIVE when its request was
+//! sent has lost nothing since and still proves that it speaks.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::event::Subscription;
+use super::horizon::{Horizon, Sight, whole_seconds};
+use super::record::{Record, Snapshot};
+use super::switch::{Rule, is_on};
+use crate::model::ids::{Epoch, RegionId, RegionSet, Version};
+use crate::model::time::Moment;
+use crate::protocol::holding::{Routed, Shown, Standing};
+
+/// What was known before a request was sent (R3): captured first, then the legs start.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// When, before the first leg.
+    pub at: Moment,
+    /// The regions then.
+    pub horizon: Arc<Horizon>,
+    /// Each record of the route then, in the route's order.
+    pub fence: Vec<Snapshot>,
+}
+
+/// When what regions said came into being, as far as `Age` tells: never after the request was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// The reply that is to be stored.
+    pub reply: Moment,
+    /// The oldest of all that agree.
+    pub oldest: Moment,
+}
+
+/// What a stored reply earned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Earned {
+    /// How much it counts.
+    pub standing: Standing,
+    /// The regions that it hangs on: those that vouch for a CONFIRMED one, for any other those that were LIVE.
+    pub witnesses: RegionSet,
+}
+
+/// What a race found, as far as R5 asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Votes {
+    /// Every configured region answered, all the same, at or above the floor.
+    pub all_agree: bool,
+    /// The reply states a version for each record, at or above its floor.
+    pub versions_at_floor: bool,
+}
+
+/// What an entry is good for at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Serve it.
+    Fresh,
+    /// Serve it, labelled: it was fresh, and nobody's lease shows that it still is (R9).
+    Unproven,
+    /// Serve it within its short TTL; it is being rechecked.
+    Provisional,
+    /// The same, and a record's floor was dropped or its version jumped (R15): labelled as doubtful.
+    Doubted,
+    /// Messages may have been lost since its request: ask before serving it (R10).
+    Unverified,
+    /// Its TTL (R16), its soft TTL (R9) or its short one is over.
+    Expired,
+    /// Something newer was announced or served (R1, R3).
+    Below,
+}
+
+impl Sent {
+    /// The regions that were LIVE when the request was sent.
+    pub fn live(&self) -> RegionSet {
+        self.horizon.live(self.at)
+    }
+
+    /// Every region's epoch when the request was sent, for [`Routed::epochs`].
+    ///
+    /// Epochs seldom move, so that nearly all entries share one list.
+    pub fn epochs(&self) -> Arc<Vec<Epoch>> {
+        static LAST: Mutex<Option<Arc<Vec<Epoch>>>> = Mutex::new(None);
+        let epochs = || self.horizon.regions.iter().map(|sight| sight.epoch);
+        // Replaced whole: a panic elsewhere cannot leave half of one.
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some(last) if last.iter().copied().eq(epochs()) => last.clone(),
+            _ => last.insert(Arc::new(epochs().collect())).clone(),
+        }
+    }
+}
+
+/// R1, R3: whether a reply may be stored: no record that it shows (in the fence's order) moved past it while it was
+/// on its way.
+pub fn admits(sent: &Sent, shows: &[(&Record, Version)]) -> bool {
+    debug_assert_eq!(sent.fence.len(), shows.len(), "a version for each record of the route");
+    if !is_on(Rule::R3) {
+        return true;
+    }
+    shows.len() == sent.fence.len()
+        && shows
+            .iter()
+            .zip(&sent.fence)
+            .all(|((record, version), fence)| record.snapshot().upholds(*version, fence.generation))
+}
+
+/// R5, R2, R15: what a stored reply earns. `doubtful` is whether an announcement of any of its records may have been missed
+/// ([`super::Freshness::slot_lost_since`]), or any of them is `escaped` ([`Snapshot::escaped`]).
+///
+/// CONFIRMED takes a region that has been LIVE, its epoch unbroken, since before the reply came into being, and either
+/// the agreement of all, or versions at or above the floor while that region had been unbroken for `worst_lag` before:
+/// what another region may lag behind with, this one has told us of. A reply out of an intermediary's cache came into
+/// being when it went in there (`Age`), not when it was asked for; and where all agree, the oldest of them counts: its
+/// region's change may have been announced before anybody here listened.
+pub fn earn(sent: &Sent, made: Made, now: &Horizon, votes: &Votes, doubtful: bool, worst_lag: Duration) -> Earned {
+    let live = sent.live();
+    let vouches = |region: &RegionId| {
+        let (then, since) = (&sent.horizon.regions[region.index()], now.regions.get(region.index()));
+        let unbroken = since.is_some_and(|since| since.epoch == then.epoch);
+        let agreed = votes.all_agree && then.unbroken_since <= made.oldest;
+        let long = then.unbroken_since + worst_lag <= made.reply;
+        unbroken && (agreed || votes.versions_at_floor && long)
+    };
+    let vouching: RegionSet = live.iter().filter(vouches).collect();
+    if doubtful || vouching.is_empty() && is_on(Rule::R5) {
+        return Earned { standing: Standing::Provisional, witnesses: live };
+    }
+    let witnesses = if vouching.is_empty() { live } else { vouching };
+    Earned { standing: Standing::Confirmed, witnesses }
+}
+
+/// Whether a recheck could settle anything: with no LIVE region nothing can become CONFIRMED (R5), and the soft TTL
+/// alone asks again.
+pub fn recheck_may_settle(horizon: &Horizon, now: Moment) -> bool {
+    !horizon.live(now).is_empty()
+}
+
+/// What `entry`, whose request was sent at `sent`, is good for at `now`: the hit path.
+pub fn judge(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_ttl: Duration) -> Use {
+    let mut escaped = false;
+    for shown in &*entry.shows {
+        let state = shown.record.snapshot();
+        if !state.upholds(shown.version, shown.generation) {
+            return Use::Below;
+        }
+        escaped |= state.escaped;
+    }
+    // R16: from when it was sent, never from when it arrived.
+    if is_on(Rule::R16) && now.since(sent) >= entry.ttl.get() {
+        return Use::Expired;
+    }
+    if entry.standing == Standing::Unverified {
+        return Use::Unverified;
+    }
+    if !entry.live.is_empty() {
+        match best_witness(entry, horizon, now) {
+            Witness::None => return Use::Unverified,
+            Witness::Live if entry.standing == Standing::Confirmed && !escaped => return Use::Fresh,
+            Witness::Live | Witness::Silent => {}
+        }
+    }
+    if now.since(entry.confirmed) >= soft_ttl {
+        Use::Expired
+    } else if escaped {
+        Use::Doubted
+    } else if entry.standing == Standing::Confirmed {
+        Use::Unproven
+    } else {
+        Use::Provisional
+    }
+}
+
+/// Whole seconds, rounded down, for which `entry` still holds as things are: its TTL (R16) while a region vouches for it,
+/// else the soft TTL (R9); negative once that is over.
+pub fn seconds_left(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_ttl: Duration) -> i64 {
+    let left = |ttl: Duration, since: Moment| ttl.as_secs() as i64 - whole_seconds(now.since(since)) as i64;
+    let vouched = entry.standing == Standing::Confirmed && matches!(best_witness(entry, horizon, now), Witness::Live);
+    let hard = left(entry.ttl.get(), sent);
+    if vouched { hard } else { hard.min(left(soft_ttl, entry.confirmed)) }
+}
+
+/// Promise 2: how old, in whole seconds rounded up, the answer can at most be; `None` when nothing proves it, or when
+/// something newer is known. `age` is the entry's at `now` ([`crate::cache::entry::Entry::age`]).
+///
+/// Only watermarks give one, of regions that were LIVE when the request was sent and whose epoch has stayed unbroken
+/// since: one that lost something in between cannot vouch for what it says it ingested. A lease that has run out takes
+/// nothing away from what was proven before: the watermark stands still, and the bound grows with the clock. Nor of regions
+/// whose announcements may miss what is read here (R21).
+///
+/// * CONFIRMED: now less the newest such watermark. All that its region had ingested by then is known here, and the entry
+///   is not below any of it.
+/// * PROVISIONAL: the entry's age and `worst_lag`. The region that answered lacked, when it did, at most what others had
+///   ingested in the `worst_lag` before: that is R5's own assumption, and the bound is no better than it. What was
+///   announced since is known, or the entry would be below it.
+pub fn bound(entry: &Routed, age: Duration, horizon: &Horizon, now: Moment, worst_lag: Duration) -> Option<u64> {
+    let doubted = |shown: &Shown| {
+        let state = shown.record.snapshot();
+        state.escaped || !state.upholds(shown.version, shown.generation)
+    };
+    if entry.shows.iter().any(doubted) {
+        return None;
+    }
+    let types = entry.shows.iter().map(|shown| shown.record.id().record_type);
+    let withheld = horizon.withheld(types, now.before(age).min(entry.confirmed));
+    let vouch = unbroken(entry, horizon).filter(|(region, _)| !withheld.contains(*region));
+    let newest = vouch.filter_map(|(_, sight)| sight.watermark_at).max()?;
+    match entry.standing {
+        Standing::Confirmed => Some(whole_seconds(now.since(newest))),
+        Standing::Provisional => Some(whole_seconds(age + worst_lag)),
+        Standing::Unverified => None,
+    }
+}
+
+/// The regions that lost nothing since the request, as far as they know: what was announced since is known.
+pub fn vouching(entry: &Routed, horizon: &Horizon) -> RegionSet {
+    unbroken(entry, horizon).map(|(region, _)| region).collect()
+}
+
+/// The best that any region can still say for an entry.
+enum Witness {
+    /// It lost nothing since the request, and its lease holds.
+    Live,
+    /// It lost nothing that we know of, but its lease has run out.
+    Silent,
+    /// All may have lost something.
+    None,
+}
+
+fn best_witness(entry: &Routed, horizon: &Horizon, now: Moment) -> Witness {
+    let mut best = Witness::None;
+    for (_, sight) in unbroken(entry, horizon) {
+        if leads(sight, now) {
+            return Witness::Live;
+        }
+        best = Witness::Silent;
+    }
+    best
+}
+
+/// The regions, LIVE when the request was sent, whose epoch has not moved since (R10).
+fn unbroken<'a>(entry: &'a Routed, horizon: &'a Horizon) -> impl Iterator<Item = (RegionId, &'a Sight)> {
+    let epochs = (0u8..).map(RegionId).zip(horizon.regions.iter().zip(entry.epochs.iter()));
+    epochs
+        .filter(|(region, (sight, epoch))| entry.live.contains(*region) && sight.epoch == **epoch)
+        .map(|(region, (sight, _))| (region, sight))
+}
+
+/// R9: a comparison with now, so that a process that was paused finds its lease over.
+fn leads(sight: &Sight, now: Moment) -> bool {
+    sight.state == Subscription::Live && now <= sight.lease_until
+}
+
+#[cfg(test)]
+mod tests;

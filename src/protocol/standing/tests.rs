@@ -1,0 +1,307 @@
+//! What `standing` promises, tried.
+
+use super::super::event::Grade;
+use super::*;
+use crate::model::ids::{Generation, RecordId, TypeId};
+use crate::model::time::Wall;
+use crate::protocol::holding::{Shown, Shows};
+
+const LAG: Duration = Duration::from_secs(60);
+const SOFT: Duration = Duration::from_secs(30);
+const AGREE: Votes = Votes { all_agree: true, versions_at_floor: false };
+const VERSIONED: Votes = Votes { all_agree: false, versions_at_floor: true };
+const NEITHER: Votes = Votes { all_agree: false, versions_at_floor: false };
+
+fn at(second: u64) -> Moment {
+    Moment::ZERO + Duration::from_secs(10_000 + second)
+}
+
+/// LIVE since `since`, last proven at `proof`.
+fn live(since: u64, proof: u64) -> Sight {
+    Sight {
+        state: Subscription::Live,
+        grade: Grade::Path,
+        proof: at(proof),
+        lease_until: at(proof + 15),
+        epoch: Epoch(3),
+        unbroken_since: at(since),
+        watermark: None,
+        watermark_at: None,
+    }
+}
+
+fn moved(sight: Sight) -> Sight {
+    Sight { epoch: Epoch(sight.epoch.0 + 1), ..sight }
+}
+
+fn horizon(regions: impl Into<Vec<Sight>>) -> Horizon {
+    Horizon { regions: regions.into(), ..Horizon::default() }
+}
+
+fn watermark(second: u64, sight: Sight) -> Sight {
+    Sight { watermark: Some(Wall::from_millis(second * 1_000)), watermark_at: Some(at(second)), ..sight }
+}
+
+fn sent(second: u64, regions: impl Into<Vec<Sight>>) -> Sent {
+    Sent { at: at(second), horizon: Arc::new(horizon(regions)), fence: vec![] }
+}
+
+fn state(floor: u64, generation: u64) -> Snapshot {
+    Snapshot { floor: Version(floor), generation: Generation(generation), ..Snapshot::default() }
+}
+
+const ID: RecordId = RecordId { record_type: TypeId(0), hash: 1 };
+
+/// CONFIRMED, shows version 5 in generation 1, requested at 100 while both regions were LIVE with epoch 3.
+fn entry(state: Snapshot) -> Routed {
+    let record = Arc::new(Record::new(ID, state, Moment::ZERO));
+    Routed {
+        route: 0,
+        shows: Shows::One([Shown { record, version: Version(5), generation: Generation(1) }]),
+        digest: None,
+        standing: Standing::Confirmed,
+        epochs: vec![Epoch(3), Epoch(3)].into(),
+        live: RegionSet::first(2),
+        confirmed: at(100),
+        ttl: Duration::from_secs(3_600).into(),
+    }
+}
+
+fn judged(entry: &Routed, regions: impl Into<Vec<Sight>>, now: u64) -> Use {
+    judge(entry, at(100), &horizon(regions), at(now), SOFT)
+}
+
+/// A reply that was made for its request.
+fn end_to_end(sent: &Sent) -> Made {
+    Made { reply: sent.at, oldest: sent.at }
+}
+
+fn earned(sent: &Sent, now: impl Into<Vec<Sight>>, votes: Votes) -> Standing {
+    earn(sent, end_to_end(sent), &horizon(now), &votes, false, LAG).standing
+}
+
+/// R3.
+#[test]
+fn a_reply_of_an_older_generation_is_stored_only_at_or_above_the_floor() {
+    let record = Record::new(ID, state(5, 1), Moment::ZERO);
+    let fenced = Sent { fence: vec![record.snapshot()], ..sent(0, []) };
+    assert!(admits(&fenced, &[(&record, Version(5))]));
+    assert!(admits(&fenced, &[(&record, Version::NONE)]));
+    record.store(state(6, 2));
+    assert!(!admits(&fenced, &[(&record, Version(5))]), "R1: announced while it was on its way");
+    assert!(admits(&fenced, &[(&record, Version(6))]));
+    assert!(!admits(&fenced, &[(&record, Version::NONE)]), "nothing shows that it is the new one");
+    record.store(Snapshot { unversioned: Generation(2), ..state(6, 2) });
+    assert!(!admits(&fenced, &[(&record, Version(6))]), "a change without a version came on the way");
+}
+
+/// R3: one URL over many records.
+#[test]
+fn every_record_of_a_reply_must_be_admitted() {
+    let (first, second) = (Record::new(ID, state(5, 1), Moment::ZERO), Record::new(ID, state(8, 1), Moment::ZERO));
+    let fenced = Sent { fence: vec![first.snapshot(), second.snapshot()], ..sent(0, []) };
+    assert!(admits(&fenced, &[(&first, Version(5)), (&second, Version(8))]));
+    assert!(!admits(&fenced, &[(&first, Version(5)), (&second, Version(7))]));
+}
+
+/// R5.
+#[test]
+fn the_agreement_of_all_earns_the_full_ttl_while_one_region_is_live_and_unbroken() {
+    let live_since_then = [live(99, 99), Sight::default()];
+    assert_eq!(earned(&sent(100, live_since_then), live_since_then, AGREE), Standing::Confirmed);
+    assert_eq!(earned(&sent(100, live_since_then), live_since_then, NEITHER), Standing::Provisional);
+    let none = [Sight::default(); 2];
+    assert_eq!(earned(&sent(100, none), live_since_then, AGREE), Standing::Provisional, "LIVE only since");
+    let broken = [moved(live(101, 101)), Sight::default()];
+    assert_eq!(earned(&sent(100, live_since_then), broken, AGREE), Standing::Provisional, "broken on the way");
+    assert_eq!(earned(&sent(115, live_since_then), live_since_then, AGREE), Standing::Provisional, "lease over");
+}
+
+/// R5: start-up with one region live and one behind.
+#[test]
+fn a_version_earns_the_full_ttl_only_from_a_region_unbroken_for_the_worst_lag() {
+    let young = [live(41, 99)];
+    assert_eq!(earned(&sent(100, young), young, VERSIONED), Standing::Provisional);
+    let old = [live(40, 99)];
+    assert_eq!(earned(&sent(100, old), old, VERSIONED), Standing::Confirmed);
+    let both = [live(40, 99), live(99, 99)];
+    let only_the_young_unbroken = [moved(live(100, 100)), live(99, 99)];
+    assert_eq!(earned(&sent(100, both), only_the_young_unbroken, VERSIONED), Standing::Provisional);
+    assert_eq!(earned(&sent(100, both), only_the_young_unbroken, AGREE), Standing::Confirmed);
+}
+
+/// R2, R15.
+#[test]
+fn a_lost_slot_or_an_escaped_version_keeps_a_reply_provisional() {
+    let long = [live(0, 99)];
+    let sent = sent(100, long);
+    let earn = |doubtful| earn(&sent, end_to_end(&sent), &horizon(long), &AGREE, doubtful, LAG).standing;
+    assert_eq!(earn(false), Standing::Confirmed);
+    assert_eq!(earn(true), Standing::Provisional);
+}
+
+/// R1, R3.
+#[test]
+fn an_entry_below_the_floor_or_before_an_announcement_without_a_version_is_never_fresh() {
+    let regions = [live(0, 200), live(0, 200)];
+    assert_eq!(judged(&entry(state(5, 1)), regions, 200), Use::Fresh);
+    assert_eq!(judged(&entry(state(5, 2)), regions, 200), Use::Fresh, "announced with the version it shows");
+    assert_eq!(judged(&entry(state(6, 2)), regions, 200), Use::Below);
+    let unversioned = Snapshot { unversioned: Generation(2), ..state(5, 2) };
+    assert_eq!(judged(&entry(unversioned), regions, 200), Use::Below);
+    let mut without = entry(state(0, 2));
+    let Shows::One([shown]) = &mut without.shows else { unreachable!("it shows one") };
+    shown.version = Version::NONE;
+    assert_eq!(judged(&without, regions, 200), Use::Below);
+}
+
+/// R9.
+#[test]
+fn a_lease_that_ran_out_leaves_the_soft_ttl_from_the_last_confirmation() {
+    let regions = [live(0, 101), live(0, 90)];
+    let entry = entry(state(5, 1));
+    assert_eq!(judged(&entry, regions, 116), Use::Fresh, "the lease's last second");
+    assert_eq!(judged(&entry, regions, 129), Use::Unproven, "confirmed 29 s ago: served, and says so");
+    assert_eq!(judged(&entry, regions, 130), Use::Expired);
+    assert_eq!(judged(&entry, regions, 3_000), Use::Expired, "a paused process: no tick came in between");
+    let confirmed_again = Routed { confirmed: at(2_990), ..entry };
+    assert_eq!(judged(&confirmed_again, regions, 3_000), Use::Unproven);
+}
+
+/// R10.
+#[test]
+fn an_entry_is_unverified_only_when_no_regions_epoch_stayed_unbroken_since_its_request() {
+    let entry = entry(state(5, 1));
+    assert_eq!(judged(&entry, [moved(live(150, 200)), live(0, 200)], 200), Use::Fresh, "the other saw it all");
+    assert_eq!(judged(&entry, [moved(live(150, 200)), moved(live(150, 200))], 200), Use::Unverified);
+    let only_first = Routed { live: RegionSet::EMPTY.with(RegionId(0)), ..entry };
+    assert_eq!(judged(&only_first, [moved(live(150, 200)), live(0, 200)], 200), Use::Unverified, "LIVE only later");
+}
+
+/// R10: an unbroken region whose lease is over cannot lend another's.
+#[test]
+fn the_lease_must_be_of_a_region_that_is_unbroken() {
+    let entry = entry(state(5, 1));
+    assert_eq!(judged(&entry, [live(0, 110), moved(live(150, 200))], 200), Use::Expired);
+}
+
+/// R16.
+#[test]
+fn the_hard_ttl_counts_from_when_the_request_was_sent() {
+    let regions = |second| [live(0, second), live(0, second)];
+    let entry = Routed { confirmed: at(3_000), ..entry(state(5, 1)) };
+    assert_eq!(judged(&entry, regions(3_699), 3_699), Use::Fresh);
+    assert_eq!(judged(&entry, regions(3_700), 3_700), Use::Expired);
+}
+
+/// R5: PROVISIONAL is short.
+#[test]
+fn a_provisional_entry_holds_for_the_soft_ttl_at_most() {
+    let regions = |second| [live(0, second), live(0, second)];
+    let entry = Routed { standing: Standing::Provisional, ..entry(state(5, 1)) };
+    assert_eq!(judged(&entry, regions(129), 129), Use::Provisional);
+    assert_eq!(judged(&entry, regions(130), 130), Use::Expired);
+    let unverified = Routed { standing: Standing::Unverified, ..entry };
+    assert_eq!(judged(&unverified, regions(101), 101), Use::Unverified);
+}
+
+/// R5, R9: no announcements are configured.
+#[test]
+fn without_any_live_region_an_entry_has_the_soft_ttl() {
+    let entry = Routed { standing: Standing::Provisional, live: RegionSet::EMPTY, ..entry(state(5, 1)) };
+    let nothing = [Sight::default(); 2];
+    assert_eq!(judged(&entry, nothing, 129), Use::Provisional);
+    assert_eq!(judged(&entry, nothing, 130), Use::Expired);
+    assert!(!recheck_may_settle(&horizon(nothing), at(129)));
+    assert!(recheck_may_settle(&horizon([live(0, 129)]), at(129)));
+}
+
+/// R15.
+#[test]
+fn what_was_confirmed_before_a_floor_was_dropped_is_doubted_after() {
+    let escaped = entry(Snapshot { escaped: true, ..state(4, 1) });
+    let regions = [live(0, 120), live(0, 120)];
+    assert_eq!(judged(&escaped, regions, 120), Use::Doubted);
+    assert_eq!(judged(&escaped, regions, 130), Use::Expired);
+    let marked = horizon([watermark(118, live(0, 120)), watermark(118, live(0, 120))]);
+    assert_eq!(bound_of(&escaped, &marked, at(120)), None);
+}
+
+/// Its bound at `now`, requested at 100, when the worst lag is 60 s.
+fn bound_of(entry: &Routed, horizon: &Horizon, now: Moment) -> Option<u64> {
+    bound(entry, now.since(at(100)), horizon, now, LAG)
+}
+
+/// Promise 2.
+#[test]
+fn the_bound_is_now_less_the_newest_watermark_over_unbroken_regions_rounded_up() {
+    let entry = entry(state(5, 1));
+    let both = horizon([watermark(190, live(0, 195)), watermark(198, live(0, 195))]);
+    assert_eq!(bound_of(&entry, &both, at(200)), Some(2));
+    assert_eq!(bound_of(&entry, &both, at(200) + Duration::from_millis(1)), Some(3));
+    assert_eq!(bound_of(&entry, &both, at(200) + Duration::from_nanos(1)), Some(3));
+    let broken = horizon([watermark(190, live(0, 195)), moved(watermark(198, live(0, 195)))]);
+    assert_eq!(bound_of(&entry, &broken, at(200)), Some(10), "the newest is of a region that lost something since");
+    assert_eq!(bound_of(&entry, &horizon([live(0, 195), live(0, 195)]), at(200)), None, "path proof has none");
+    let later = Routed { live: RegionSet::EMPTY.with(RegionId(0)), ..entry };
+    assert_eq!(bound_of(&later, &both, at(200)), Some(10), "the newest is of a region LIVE only later");
+}
+
+/// Promise 2: what was proven stays proven, and ages.
+#[test]
+fn a_region_that_is_merely_silent_still_proves_what_it_proved() {
+    let entry = entry(state(5, 1));
+    let silent = horizon([watermark(190, live(0, 195)), watermark(198, live(0, 180))]);
+    assert_eq!(bound_of(&entry, &silent, at(200)), Some(2), "its lease is over, its epoch unbroken");
+    assert_eq!(bound_of(&entry, &silent, at(260)), Some(62), "nobody has stepped since: the process was paused");
+    let suspect = Sight { state: Subscription::Suspect, ..moved(watermark(198, live(0, 180))) };
+    assert_eq!(bound_of(&entry, &horizon([suspect, suspect]), at(200)), None, "noticed: all may have lost something");
+}
+
+/// Promise 2: R5's own assumption is all that stands behind it.
+#[test]
+fn a_provisional_answer_is_as_old_as_its_request_and_the_worst_lag_at_most() {
+    let provisional = Routed { standing: Standing::Provisional, ..entry(state(5, 1)) };
+    let both = horizon([watermark(190, live(0, 195)), watermark(198, live(0, 195))]);
+    assert_eq!(bound_of(&provisional, &both, at(101)), Some(61));
+    assert_eq!(bound_of(&provisional, &both, at(101) + Duration::from_millis(1)), Some(62));
+    let aged = bound(&provisional, Duration::from_secs(20), &both, at(101), LAG);
+    assert_eq!(aged, Some(80), "an intermediary had kept it for 19 s");
+    let broken = horizon([moved(watermark(190, live(0, 195))), moved(watermark(198, live(0, 195)))]);
+    assert_eq!(bound_of(&provisional, &broken, at(101)), None, "what was announced since may be lost");
+    assert_eq!(bound_of(&provisional, &horizon([live(0, 195), live(0, 195)]), at(101)), None, "no watermark");
+    let unverified = Routed { standing: Standing::Unverified, ..entry(state(5, 1)) };
+    assert_eq!(bound_of(&unverified, &both, at(101)), None);
+}
+
+#[test]
+fn what_a_request_remembers_is_the_moment_before_it_was_sent() {
+    let sent = sent(100, [live(0, 90), live(0, 80), moved(live(0, 99))]);
+    assert_eq!(sent.live(), RegionSet::first(3).without(RegionId(1)));
+    assert_eq!(*sent.epochs(), [Epoch(3), Epoch(3), Epoch(4)]);
+}
+
+#[test]
+fn what_an_entry_still_holds_for_is_its_ttl_while_vouched_for_and_the_soft_ttl_else() {
+    let entry = entry(state(5, 1));
+    let left = |regions: [Sight; 2], now| seconds_left(&entry, at(100), &horizon(regions), at(now), SOFT);
+    assert_eq!(left([live(0, 195), live(0, 195)], 200), 3_500);
+    assert_eq!(left([live(0, 100), live(0, 100)], 120), SOFT.as_secs() as i64 - 20, "the lease is over");
+    assert_eq!(
+        left([moved(live(150, 195)), moved(live(150, 195))], 200),
+        SOFT.as_secs() as i64 - 100,
+        "all lost something since"
+    );
+    let provisional = Routed { standing: Standing::Provisional, ..self::entry(state(5, 1)) };
+    let both = horizon([live(0, 105), live(0, 105)]);
+    assert_eq!(seconds_left(&provisional, at(100), &both, at(110), SOFT), SOFT.as_secs() as i64 - 10);
+}
+
+#[test]
+fn what_is_known_to_be_below_the_floor_states_no_bound() {
+    let both = horizon([watermark(190, live(0, 195)), watermark(198, live(0, 195))]);
+    assert!(bound_of(&entry(state(5, 1)), &both, at(200)).is_some());
+    assert_eq!(bound_of(&entry(state(6, 2)), &both, at(200)), None);
+    let provisional = Routed { standing: Standing::Provisional, ..entry(state(6, 2)) };
+    assert_eq!(bound_of(&provisional, &both, at(200)), None);
+}

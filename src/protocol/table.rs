@@ -1,0 +1,180 @@
+//! Owns the fixed table in which records without an entry leave their state (FRESHNESS.md, State; R2).
+//!
+//! Before and after it: [`super::records`], one table per shard, under the shard's lock. A slot is four words: key,
+//! floor, generation, and marker. The words are one zeroed allocation that the system backs page by page when a slot
+//! is first used, so an idle process pays nothing.
+//!
+//! Invariant: a key is in at most one slot; when a bucket is full the oldest makes way and is handed back, so that
+//! the loss is never silent.
+
+use super::record::{Marker, Snapshot};
+use crate::model::ids::{Generation, Version};
+use crate::model::time::Moment;
+
+/// Slots that a key may lie in: 128 bytes, two cache lines.
+const BUCKET: usize = 4;
+const WORDS: usize = 4;
+
+/// A shard's part of the table.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// Empty until the first slot is used.
+    words: Vec<u64>,
+    slots: usize,
+}
+
+impl Table {
+    /// Room for `slots` records, a power of two.
+    pub(crate) const fn new(slots: usize) -> Self {
+        Self { words: Vec::new(), slots }
+    }
+
+    /// The state kept under `key`.
+    pub(crate) fn find(&self, key: u64) -> Option<Snapshot> {
+        let slot = self.bucket(key).find(|slot| self.words.get(slot * WORDS) == Some(&tag(key)))?;
+        Some(unpack(&self.words[slot * WORDS..][..WORDS]))
+    }
+
+    /// The same, freeing its slot.
+    pub(crate) fn take(&mut self, key: u64) -> Option<Snapshot> {
+        let found = self.find(key)?;
+        for slot in self.bucket(key) {
+            if self.words[slot * WORDS] == tag(key) {
+                self.words[slot * WORDS..][..WORDS].fill(0);
+            }
+        }
+        Some(found)
+    }
+
+    /// Keeps `state` under `key`; returns what had to make way, if anything had. `now` stands in for the time of the
+    /// announcement where there was none.
+    pub(crate) fn put(&mut self, key: u64, state: Snapshot, now: Moment) -> Option<Snapshot> {
+        if self.words.is_empty() {
+            self.words = vec![0; self.slots * WORDS];
+        }
+        let rank = |slot: usize| {
+            let words = &self.words[slot * WORDS..][..WORDS];
+            let order = if words[0] == tag(key) {
+                0
+            } else if words[0] == 0 {
+                1
+            } else {
+                2
+            };
+            (order, words[3] & TIME)
+        };
+        let slot = self.bucket(key).min_by_key(|slot| rank(*slot)).expect("a bucket is not empty");
+        let words = &mut self.words[slot * WORDS..][..WORDS];
+        let evicted = (words[0] != 0 && words[0] != tag(key)).then(|| unpack(words));
+        words.copy_from_slice(&pack(key, state, now));
+        evicted
+    }
+
+    fn bucket(&self, key: u64) -> std::ops::Range<usize> {
+        let first = key as usize & (self.slots - 1) & !(BUCKET - 1);
+        first..first + BUCKET
+    }
+}
+
+/// Zero marks an empty slot.
+const fn tag(key: u64) -> u64 {
+    if key == 0 { 1 } else { key }
+}
+
+/// The last word: 38 bits of milliseconds since boot (eight years), the marker's regions above them, flags on top.
+const TIME: u64 = (1 << TIME_BITS) - 1;
+const TIME_BITS: u32 = 38;
+
+fn pack(key: u64, state: Snapshot, now: Moment) -> [u64; WORDS] {
+    let at = state.marker.map_or(now, |marker| marker.at);
+    // Rounded up: a reply from before the announcement must not look younger than it (R8).
+    let millis = at.as_nanos().div_ceil(1_000_000) & TIME;
+    // The regions, four flags, and who took what write; `escaped` is the doubt's to remember.
+    let bits = u64::from(Snapshot { escaped: false, ..state }.to_bits());
+    [tag(key), state.floor.0, state.generation.0, bits << TIME_BITS | millis]
+}
+
+/// `unversioned` is not kept: nothing that was stored or sent under an older generation is left once a record has
+/// gone to the table, so its generation says as much.
+fn unpack(words: &[u64]) -> Snapshot {
+    let at = Moment::from_nanos((words[3] & TIME) * 1_000_000);
+    let generation = Generation(words[2]);
+    let rest = Snapshot::from_bits((words[3] >> TIME_BITS) as u32, at);
+    let marker = rest.marker.map(|marker| Marker { at, ..marker });
+    Snapshot { floor: Version(words[1]), generation, unversioned: generation, marker, ..rest }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::record::{Claim, Written};
+    use super::*;
+    use crate::model::ids::{RegionId, RegionSet};
+
+    fn at(seconds: u64) -> Moment {
+        Moment::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn state(number: u64) -> Snapshot {
+        Snapshot {
+            floor: Version(number),
+            generation: Generation(number),
+            unversioned: Generation(number),
+            marker: Some(Marker {
+                regions: RegionSet::first(16).without(RegionId((number % 16) as u8)),
+                at: at(number),
+                deleted: number.is_multiple_of(2),
+            }),
+            at_floor: number.is_multiple_of(3),
+            changed: number.is_multiple_of(5),
+            written: number.is_multiple_of(7).then_some(Written {
+                by: RegionId((number % 16) as u8),
+                claim: [Claim::Stated, Claim::Unstated, Claim::UnstatedBefore][(number % 3) as usize],
+            }),
+            escaped: false,
+        }
+    }
+
+    #[test]
+    fn a_slot_gives_back_what_was_put() {
+        let mut table = Table::new(1 << 12);
+        for number in 1..500 {
+            assert_eq!(table.put(number * 4, state(number), at(0)), None);
+        }
+        for number in 1..500 {
+            assert_eq!(table.find(number * 4), Some(state(number)));
+            assert_eq!(table.take(number * 4), Some(state(number)));
+            assert_eq!(table.find(number * 4), None);
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_put_again_replaces_itself() {
+        let mut table = Table::new(4);
+        for number in 1..20 {
+            assert_eq!(table.put(7, state(number), at(0)), None);
+            assert_eq!(table.find(7), Some(state(number)));
+        }
+        assert!(table.find(3).is_none());
+    }
+
+    /// R2: a loss is never silent.
+    #[test]
+    fn a_full_bucket_gives_up_its_oldest_announcement_and_says_so() {
+        let mut table = Table::new(4);
+        for (key, number) in [(1, 20), (2, 10), (3, 30), (4, 40)] {
+            assert_eq!(table.put(key, state(number), at(0)), None);
+        }
+        assert_eq!(table.put(5, state(50), at(0)), Some(state(10)));
+        assert_eq!(table.find(2), None);
+        assert_eq!(table.find(1), Some(state(20)));
+    }
+
+    #[test]
+    fn an_unused_table_holds_no_memory() {
+        let table = Table::new(crate::protocol::limits::FLOOR_SLOTS);
+        assert_eq!(table.find(1), None);
+        assert_eq!(table.words.capacity(), 0);
+    }
+}

@@ -1,0 +1,245 @@
+//! Owns what a region's reply counts for against what was announced and served: R1, R4, R6, R7 and R8.
+//!
+//! Before it: [`crate::core::race`] turns each complete reply into a [`Ballot`]. After it: the race serves, waits or
+//! asks on, and [`super::standing`] earns an entry's standing from the [`Votes`]. Invariant: pure; everything is judged
+//! against [`Snapshot`]s taken at judging time, so an announcement in mid-race counts, and a ballot's rank never rises
+//! because of one.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use super::record::Snapshot;
+use super::switch::{Rule, is_on};
+use crate::model::ids::{RegionId, RegionSet, Version};
+use crate::model::time::Moment;
+
+/// What one region's reply says about the route's records. Replies that say nothing about them (refusals, failures)
+/// cast no ballot.
+#[derive(Clone, Debug)]
+pub struct Ballot<'a> {
+    /// Who answered.
+    pub region: RegionId,
+    /// Whether the records are there.
+    pub said: Said,
+    /// The version of each of the route's records, in the route's order; of another length when it states none.
+    pub versions: &'a [Version],
+    /// When it was asked.
+    pub sent: Moment,
+    /// When the reply came into being, as far as its `Age` tells; `None` without one.
+    pub generated: Option<Moment>,
+}
+
+/// Whether a reply shows the records or says that they are not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// A 200-class reply, or a 304 for one.
+    Present,
+    /// 404 or 410.
+    Absent,
+}
+
+/// What a ballot is worth now; a later one of these beats an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rank {
+    /// Below the floor, or from before the newest announcement: only to be served when nothing else is, labelled.
+    Below,
+    /// May be served once every reachable region was heard: another may outrank it.
+    Waits,
+    /// May be served at once.
+    Now,
+}
+
+/// What a race's ballots add up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Votes {
+    /// The regions that cast a ballot: *reachable* in this race.
+    pub reachable: RegionSet,
+    /// Those of them at or above the floor.
+    pub at_or_above: RegionSet,
+    /// All reachable regions said the same thing (one or more did).
+    pub agreed: bool,
+    /// Every configured region said the same thing, at or above the floor.
+    pub unanimous: bool,
+}
+
+impl Ballot<'_> {
+    /// The version it states of the record at `place`, if it states one that a source of truth may have given (R15).
+    fn version(&self, place: usize, records: usize) -> Option<Version> {
+        if self.versions.len() != records {
+            return None;
+        }
+        self.versions.get(place).copied().filter(|version| version.is_credible())
+    }
+
+    /// Whether it states a version of any of `records` records.
+    fn states_any(&self, records: usize) -> bool {
+        (0..records).any(|place| self.version(place, records).is_some())
+    }
+
+    /// Whether it states a version of each of `records` records.
+    pub fn is_versioned(&self, records: usize) -> bool {
+        records > 0 && (0..records).all(|place| self.version(place, records).is_some())
+    }
+}
+
+/// When a reply came into being by its `Age` (R8): whole seconds, so up to a second earlier than it says. `Age: 0` is
+/// what intermediaries put on replies that they just fetched, and is taken at its word.
+pub fn generated(received: Moment, age: Duration) -> Moment {
+    let slack = if age.is_zero() { Duration::ZERO } else { Duration::from_secs(1) };
+    received.before(age + slack)
+}
+
+/// What `ballot` is worth against its records as they are now: the worst over them (R1, R4, R6, R7, R8).
+pub fn rank(ballot: &Ballot<'_>, records: &[Snapshot]) -> Rank {
+    let ranks = records.iter().enumerate().map(|(place, record)| {
+        let version = ballot.version(place, records.len());
+        if r8_before_the_marker(ballot, record) || r1_below_the_floor(version, record) {
+            return Rank::Below;
+        }
+        let rank = match (ballot.said, version) {
+            (Said::Absent, version) => r6_absence(ballot, version, record),
+            (Said::Present, Some(version)) => r4_announced_without_a_version(ballot, version, record),
+            // Versions of the others and none of this one: the reply shows that this one is not there.
+            (Said::Present, None) if ballot.states_any(records.len()) => r6_absence(ballot, None, record),
+            (Said::Present, None) => r4_announcer_first(ballot, record),
+        };
+        if r20_taken_elsewhere(ballot, record) { rank.min(Rank::Waits) } else { rank }
+    });
+    ranks.min().unwrap_or(Rank::Now)
+}
+
+/// R1: nothing below the floor counts.
+fn r1_below_the_floor(version: Option<Version>, record: &Snapshot) -> bool {
+    is_on(Rule::R1) && version.is_some_and(|version| version < record.floor)
+}
+
+/// R8: asked for after the record's newest announcement, and yet an intermediary made this reply before it. Holds with
+/// a version too: an announcement need not have stated one, and then the floor does not speak for it.
+fn r8_before_the_marker(ballot: &Ballot<'_>, record: &Snapshot) -> bool {
+    match (ballot.generated, record.marker) {
+        _ if !is_on(Rule::R8) => false,
+        (Some(generated), Some(marker)) => marker.at <= ballot.sent && generated < marker.at,
+        _ => false,
+    }
+}
+
+/// R4: without versions, the region that announced outranks the others, for whom every reachable region must be heard.
+///
+/// A ballot that was asked for before the marker is not touched by it: the announcer itself may have answered from
+/// before its change, and all readers of such a fill came before the announcement (R3 keeps it from being stored).
+/// A record that has a floor without such a marker is one whose versions others state, so they are heard first.
+fn r4_announcer_first(ballot: &Ballot<'_>, record: &Snapshot) -> Rank {
+    if !is_on(Rule::R4) {
+        return Rank::Now;
+    }
+    match record.marker.filter(|marker| marker.at <= ballot.sent && !marker.is_surpassed()) {
+        Some(marker) if marker.regions.contains(ballot.region) => Rank::Now,
+        Some(_) => Rank::Waits,
+        None if record.floor > Version::NONE => Rank::Waits,
+        None => Rank::Now,
+    }
+}
+
+/// R6 for a 404 or 410: a tombstone at or above the floor (R1 was asked before) and the word of the announcer of the
+/// newest DELETED count at once; without a version it is below any floor that a CHANGED set; else it takes every
+/// reachable region.
+fn r6_absence(ballot: &Ballot<'_>, version: Option<Version>, record: &Snapshot) -> Rank {
+    if !is_on(Rule::R6) {
+        return Rank::Now;
+    }
+    match (version, record.marker) {
+        (Some(_), _) => Rank::Now,
+        (None, _) if record.changed && record.floor > Version::NONE => Rank::Below,
+        (None, Some(marker)) if marker.deleted && marker.regions.contains(ballot.region) => Rank::Now,
+        (None, _) => Rank::Waits,
+    }
+}
+
+/// R4, R6 for a 200 with a version at or above the floor. A CHANGED or DELETED without a version leaves the floor where
+/// it was, so a region that has not ingested it still shows exactly that version (or any, when none was known): the
+/// announcer is heard first. A version above the floor is news in itself.
+fn r4_announced_without_a_version(ballot: &Ballot<'_>, version: Version, record: &Snapshot) -> Rank {
+    let news = record.floor > Version::NONE && version > record.floor;
+    match record.marker.filter(|marker| marker.at <= ballot.sent) {
+        Some(marker) if !record.at_floor && !news && !marker.regions.contains(ballot.region) && is_on(Rule::R4) => {
+            Rank::Waits
+        }
+        _ => Rank::Now,
+    }
+}
+
+/// R20: a write that states no version was taken by another region, and this reply may be from before it, whatever it states.
+fn r20_taken_elsewhere(ballot: &Ballot<'_>, record: &Snapshot) -> bool {
+    let asked_since = record.marker.is_some_and(|marker| marker.at <= ballot.sent);
+    asked_since && record.unstated_by().is_some_and(|by| by != ballot.region)
+}
+
+/// R7: a 304 is a vote for what the validators that were sent stood for, `known`, unless it states versions itself. R1
+/// then compares them with the floor as for any other ballot.
+pub fn r7_stands_for<'a>(stated: &'a [Version], known: &'a [Version]) -> &'a [Version] {
+    if stated.is_empty() || !is_on(Rule::R7) { known } else { stated }
+}
+
+/// Of ballots in order of arrival, the one to keep: best rank, then the absence that was written (R20), then highest versions,
+/// then there rather than absent (R6), then of who announced a version (R4), took a write (R20), announced at all (R4), then
+/// the first.
+pub fn best(ballots: &[Ballot<'_>], records: &[Snapshot]) -> Option<usize> {
+    let worth = |ballot: &Ballot<'_>| {
+        let versions: u128 = (0..records.len())
+            .filter_map(|place| ballot.version(place, records.len()))
+            .map(|version| u128::from(version.0))
+            .sum();
+        let announced = |record: &Snapshot| {
+            record.marker.is_some_and(|marker| marker.at <= ballot.sent && marker.regions.contains(ballot.region))
+        };
+        // With its version: then at least it is known which change it was.
+        let stated = |record: &Snapshot| record.at_floor && announced(record);
+        let taken = |record: &Snapshot| record.unstated_by() == Some(ballot.region);
+        let gone = |record: &Snapshot| taken(record) && record.marker.is_some_and(|marker| marker.deleted);
+        (
+            rank(ballot, records),
+            ballot.said == Said::Absent && records.iter().any(gone),
+            versions,
+            is_on(Rule::R6) && ballot.said == Said::Present,
+            is_on(Rule::R4) && records.iter().any(stated),
+            records.iter().any(taken),
+            is_on(Rule::R4) && records.iter().any(announced),
+        )
+    };
+    (0..ballots.len()).max_by_key(|place| (worth(&ballots[*place]), Reverse(*place)))
+}
+
+/// Adds the ballots of `configured` regions up. `digest` gives the digest of a ballot's decoded content by its place;
+/// it is only asked for where versions are missing.
+pub fn count(
+    ballots: &[Ballot<'_>],
+    records: &[Snapshot],
+    configured: usize,
+    digest: impl FnMut(usize) -> Option<u128>,
+) -> Votes {
+    let reachable = ballots.iter().map(|ballot| ballot.region).collect();
+    let at_or_above: RegionSet =
+        ballots.iter().filter(|ballot| rank(ballot, records) > Rank::Below).map(|ballot| ballot.region).collect();
+    let agreed = agree(ballots, records.len(), digest);
+    let unanimous = agreed && at_or_above == RegionSet::first(configured);
+    Votes { reachable, at_or_above, agreed, unanimous }
+}
+
+/// Whether all ballots say the same: absent, or the same versions, or the same content where one states none.
+fn agree(ballots: &[Ballot<'_>], records: usize, mut digest: impl FnMut(usize) -> Option<u128>) -> bool {
+    let Some((first, others)) = ballots.split_first() else { return false };
+    if others.iter().any(|ballot| ballot.said != first.said) {
+        return false;
+    }
+    if first.said == Said::Absent {
+        return true;
+    }
+    if ballots.iter().all(|ballot| ballot.is_versioned(records)) {
+        return others.iter().all(|ballot| ballot.versions == first.versions);
+    }
+    let expected = if others.is_empty() { return true } else { digest(0) };
+    expected.is_some() && (1..ballots.len()).all(|place| digest(place) == expected)
+}
+
+#[cfg(test)]
+mod tests;

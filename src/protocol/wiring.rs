@@ -1,0 +1,424 @@
+//! Whether what regions announce reaches what is read here (R21).
+//!
+//! A watermark says that all that a region ingested was announced; it cannot say that an announcement named the record as the
+//! route does. Where the type has a typo, or the key another form, changes pass by, and a bound would be false. So a region that
+//! announces under types that no route names, or records of this type, states no bound for the type until a record that it
+//! named was one that is read here. And none does for [`limits::WIRING_DOUBT`] after a version took the place of one that was
+//! vouched for and nobody announced it, and while an audit's violation is open.
+//!
+//! What was made before that was over, and `worst_lag` after it, may lack what passed by until then: no region that was
+//! concerned vouches for it.
+//!
+//! Before it: [`super::records`] notes what is announced, read and served. After it: [`super::Horizon`] carries
+//! [`Wiring::withheld`], which [`super::standing::bound`] obeys.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::horizon::Horizon;
+use super::switch::{Rule, is_on};
+use crate::model::ids::{Epoch, Generation, RecordId, RegionId, RegionSet, TypeId};
+use crate::model::time::Moment;
+use crate::protocol::limits;
+
+/// What is known of all record types.
+#[derive(Debug, Default)]
+pub(crate) struct Wiring {
+    state: Mutex<State>,
+    changed: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// When each region last announced something under a type that no route names.
+    unrouted: [Option<Moment>; limits::REGIONS],
+    /// By [`TypeId`], as far as anything is known; and what was last withheld of each.
+    types: Vec<(Wired, Withheld)>,
+    /// The same of all others.
+    others: Withheld,
+    growths: VecDeque<Growth>,
+}
+
+/// What is known of one record type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wired {
+    /// Who announced anything of it.
+    pub heard: RegionSet,
+    /// Who announced records of it by name.
+    pub named: RegionSet,
+    /// Who named one that was read here.
+    pub met: RegionSet,
+    /// Records that were served at a higher version than before, and whose change was announced.
+    pub told: u64,
+    /// The same, and nobody announced it.
+    pub untold: u64,
+    /// When the last of these was noticed.
+    pub untold_at: Option<Moment>,
+    /// An audit found a change that nobody announced.
+    pub violated: bool,
+    /// Records that grew a while ago and may still be told of.
+    pub pending: u64,
+}
+
+/// The regions that state no bound for a type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Withheld {
+    now: RegionSet,
+    /// They state none for what was made before this.
+    then: (RegionSet, Moment),
+}
+
+/// A record was served at a higher version than what had been vouched for, and nobody had announced it.
+#[derive(Clone, Debug)]
+pub struct Growth {
+    /// Which record.
+    pub id: RecordId,
+    /// Who served it.
+    pub region: RegionId,
+    /// The record's generation when it was asked for: an announcement moves it.
+    pub generation: Generation,
+    /// The regions that vouched for what was stored before, and the epochs of all when it was asked for.
+    pub vouched: (RegionSet, Box<[Epoch]>),
+    /// When it was served.
+    pub at: Moment,
+}
+
+impl Growth {
+    /// Whether the region that served it is one of those that vouched.
+    pub(crate) fn is_its_vouchers(&self) -> bool {
+        self.vouched.0.contains(self.region)
+    }
+
+    /// Whether one of those that vouched has noticed no loss since: it should have told of it.
+    pub(crate) fn is_vouched_against(&self, horizon: &Horizon) -> bool {
+        let (regions, epochs) = &self.vouched;
+        let unbroken = |id: &RegionId| {
+            let now = horizon.regions.get(id.index()).map(|sight| sight.epoch);
+            now.is_some() && now == epochs.get(id.index()).copied()
+        };
+        regions.iter().any(|id| unbroken(&id))
+    }
+}
+
+impl Wiring {
+    /// `region` announced all records of this type, or one by name.
+    pub(crate) fn heard(&self, record_type: TypeId, region: RegionId, by_name: bool) {
+        self.note(|state| {
+            let wired = state.of(record_type);
+            let before = (wired.heard, wired.named);
+            wired.heard = wired.heard.with(region);
+            if by_name {
+                wired.named = wired.named.with(region);
+            }
+            before != (wired.heard, wired.named)
+        });
+    }
+
+    /// A record of this type that these regions announced is read here.
+    pub(crate) fn met(&self, record_type: TypeId, regions: RegionSet) {
+        self.note(|state| {
+            let wired = state.of(record_type);
+            let known = wired.met.covers(regions);
+            wired.met = RegionSet(wired.met.0 | regions.0);
+            !known
+        });
+    }
+
+    /// `region` announced something under a type that no route names. Where it has not done so lately, what it announced before
+    /// says nothing of what it announces now.
+    pub(crate) fn unrouted(&self, region: RegionId, now: Moment) {
+        self.note(|state| {
+            let Some(last) = state.unrouted.get_mut(region.index()) else { return false };
+            let known = last.replace(now).is_some_and(|last| now.since(last) < limits::WIRING_DOUBT);
+            if !known {
+                state.types.iter_mut().for_each(|(wired, _)| wired.met = wired.met.without(region));
+            }
+            !known
+        });
+    }
+
+    /// Routes have changed: what met before need not meet now, and what was under no route's type may be.
+    pub(crate) fn rewired(&self) {
+        self.note(|state| {
+            state.unrouted = Default::default();
+            state.types.iter_mut().for_each(|(wired, _)| wired.met = RegionSet::EMPTY);
+            true
+        });
+    }
+
+    /// The types of which an audit's violation is open; of all others none is.
+    pub(crate) fn violated(&self, types: &[TypeId]) {
+        self.note(|state| {
+            let mut changed = false;
+            for id in types {
+                let _ = state.of(*id);
+            }
+            for (place, (wired, _)) in state.types.iter_mut().enumerate() {
+                let violated = types.iter().any(|id| usize::from(id.0) == place);
+                changed |= std::mem::replace(&mut wired.violated, violated) != violated;
+            }
+            changed
+        });
+    }
+
+    /// Follows a growth until an announcement tells of it. One for each record, and no more than there is room for.
+    pub(crate) fn grew(&self, growth: Growth) {
+        let mut state = self.state();
+        if state.growths.len() < limits::GROWTHS && state.growths.iter().all(|open| open.id != growth.id) {
+            let _ = state.of(growth.id.record_type);
+            state.growths.push_back(growth);
+        }
+    }
+
+    /// The growths that nobody need wait for any more, as `waits` says of the region that served each.
+    pub(crate) fn due(&self, waits: impl Fn(&Growth) -> bool) -> Vec<Growth> {
+        let mut state = self.state();
+        let all = std::mem::take(&mut state.growths);
+        let (open, due): (VecDeque<_>, VecDeque<_>) = all.into_iter().partition(|growth| waits(growth));
+        state.growths = open;
+        due.into()
+    }
+
+    /// A growth ended: an announcement told of it, or none did.
+    pub(crate) fn settled(&self, record_type: TypeId, told: bool, now: Moment) {
+        self.note(|state| {
+            let wired = state.of(record_type);
+            if told {
+                wired.told += 1;
+            } else {
+                wired.untold += 1;
+                wired.untold_at = Some(now);
+            }
+            !told
+        });
+    }
+
+    /// What is known of each type, by [`TypeId`].
+    pub(crate) fn known(&self, now: Moment) -> Vec<Wired> {
+        let state = self.state();
+        let mut types: Vec<_> = state.types.iter().map(|(wired, _)| *wired).collect();
+        for growth in state.growths.iter().filter(|growth| now.since(growth.at) > limits::GROWTH_SOON) {
+            if let Some(wired) = types.get_mut(usize::from(growth.id.record_type.0)) {
+                wired.pending += 1;
+            }
+        }
+        types
+    }
+
+    /// Something has changed since the last call.
+    pub(crate) fn take_change(&self) -> bool {
+        self.changed.swap(false, Ordering::AcqRel)
+    }
+
+    /// By type, who states no bound for it; the last is of those of which nothing is known. Empty where all do.
+    pub(crate) fn withheld(&self, now: Moment, worst_lag: Duration) -> Arc<[Withheld]> {
+        if !is_on(Rule::R21) {
+            return Arc::default();
+        }
+        let mut state = self.state();
+        let unrouted = state.unrouted(now);
+        for (wired, withheld) in &mut state.types {
+            withheld.turn(wired.withheld(unrouted, now), now + worst_lag);
+        }
+        state.others.turn(Wired::default().withheld(unrouted, now), now + worst_lag);
+        let all = || state.types.iter().map(|(_, withheld)| *withheld).chain([state.others]);
+        if all().all(|withheld| withheld == Withheld::default()) { Arc::default() } else { all().collect() }
+    }
+
+    fn note(&self, change: impl FnOnce(&mut State) -> bool) {
+        if change(&mut self.state()) {
+            self.changed.store(true, Ordering::Release);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What a panic elsewhere leaves behind are sets that only grow.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Who has lately announced something under a type that no route names.
+    fn unrouted(&self, now: Moment) -> RegionSet {
+        let lately = |last: &Option<Moment>| last.is_some_and(|last| now.since(last) < limits::WIRING_DOUBT);
+        (0u8..).map(RegionId).zip(&self.unrouted).filter(|(_, last)| lately(last)).map(|(id, _)| id).collect()
+    }
+
+    fn of(&mut self, record_type: TypeId) -> &mut Wired {
+        let place = usize::from(record_type.0);
+        if place >= self.types.len() {
+            self.types.resize(place + 1, (Wired::default(), self.others));
+        }
+        &mut self.types[place].0
+    }
+}
+
+impl Withheld {
+    /// Who withholds it now; those who no longer do, still do for what was made before `until`.
+    fn turn(&mut self, now: RegionSet, until: Moment) {
+        let ended = RegionSet(self.now.0 & !now.0);
+        if !ended.is_empty() {
+            self.then = (RegionSet(self.then.0.0 | ended.0), until);
+        }
+        self.now = now;
+    }
+
+    /// What was made from here on has a bound from every region; `None` while some state none.
+    pub(crate) fn until(self) -> Option<Moment> {
+        self.now.is_empty().then_some(self.then.1)
+    }
+
+    /// Who states no bound for what was made then.
+    pub(crate) fn of(self, made: Moment) -> RegionSet {
+        let (then, until) = self.then;
+        if made < until { RegionSet(self.now.0 | then.0) } else { self.now }
+    }
+
+    /// Who states none for what is asked for now.
+    pub(crate) const fn now(self) -> RegionSet {
+        self.now
+    }
+}
+
+impl Wired {
+    /// Who states no bound for this type; `unrouted` announce under types that no route names.
+    fn withheld(&self, unrouted: RegionSet, now: Moment) -> RegionSet {
+        if self.is_doubted(now) {
+            return RegionSet::ALL;
+        }
+        RegionSet((unrouted.0 | self.named.0) & !self.met.0)
+    }
+
+    /// Something of it changed, and nobody announced it.
+    pub fn is_doubted(&self, now: Moment) -> bool {
+        self.violated || self.untold_at.is_some_and(|at| now.since(at) < limits::WIRING_DOUBT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EU: RegionId = RegionId(0);
+    const US: RegionId = RegionId(1);
+    const CONTEXT: TypeId = TypeId(0);
+    const LIMITS: TypeId = TypeId(1);
+    const WORST_LAG: Duration = Duration::from_secs(60);
+
+    fn at(seconds: u64) -> Moment {
+        Moment::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn only(region: RegionId) -> RegionSet {
+        RegionSet::EMPTY.with(region)
+    }
+
+    /// Who withholds `record_type` of what was made a moment ago.
+    fn withheld(wiring: &Wiring, record_type: TypeId, now: Moment) -> RegionSet {
+        let all = wiring.withheld(now, WORST_LAG);
+        let place = usize::from(record_type.0).min(all.len().saturating_sub(1));
+        all.get(place).map(|withheld| withheld.of(now)).unwrap_or_default()
+    }
+
+    #[test]
+    fn where_nothing_was_announced_nothing_is_withheld() {
+        assert!(Wiring::default().withheld(at(1), WORST_LAG).is_empty());
+    }
+
+    #[test]
+    fn a_type_that_no_route_names_withholds_the_bound_of_what_its_region_never_announced() {
+        let wiring = Wiring::default();
+        wiring.heard(CONTEXT, EU, true);
+        wiring.met(CONTEXT, only(EU));
+        assert!(wiring.withheld(at(1), WORST_LAG).is_empty() && wiring.take_change());
+        wiring.unrouted(EU, at(1));
+        assert!(wiring.take_change() && !wiring.take_change());
+        assert_eq!(
+            withheld(&wiring, CONTEXT, at(2)),
+            only(EU),
+            "it may be this type that is named otherwise from now on"
+        );
+        wiring.met(CONTEXT, only(EU));
+        wiring.unrouted(EU, at(3));
+        assert_eq!(wiring.withheld(at(4), WORST_LAG)[0].now(), RegionSet::EMPTY, "others share the topic");
+        assert_eq!(withheld(&wiring, LIMITS, at(4)), only(EU));
+        let later = at(4) + limits::WIRING_DOUBT;
+        assert_eq!(wiring.withheld(later, WORST_LAG)[1].now(), RegionSet::EMPTY, "nothing of the kind came since");
+    }
+
+    #[test]
+    fn other_routes_must_be_seen_to_work_anew() {
+        let wiring = Wiring::default();
+        wiring.heard(CONTEXT, EU, true);
+        wiring.met(CONTEXT, only(EU));
+        wiring.rewired();
+        assert_eq!(withheld(&wiring, CONTEXT, at(1)), only(EU));
+    }
+
+    #[test]
+    fn a_region_whose_keys_were_never_read_states_no_bound_and_others_do() {
+        let wiring = Wiring::default();
+        wiring.heard(CONTEXT, EU, true);
+        wiring.heard(CONTEXT, US, true);
+        wiring.met(CONTEXT, only(US));
+        assert_eq!(withheld(&wiring, CONTEXT, at(1)), only(EU));
+    }
+
+    #[test]
+    fn what_was_made_before_the_wiring_was_seen_to_work_stays_without_a_bound() {
+        let wiring = Wiring::default();
+        wiring.heard(CONTEXT, EU, true);
+        assert_eq!(withheld(&wiring, CONTEXT, at(1)), only(EU));
+        wiring.met(CONTEXT, only(EU));
+        let all = wiring.withheld(at(10), WORST_LAG);
+        assert_eq!((all[0].of(at(9)), all[0].of(at(69)), all[0].of(at(70))), (only(EU), only(EU), RegionSet::EMPTY));
+        assert_eq!(all[0].now(), RegionSet::EMPTY);
+    }
+
+    #[test]
+    fn a_type_that_is_heard_of_late_has_withheld_what_all_unknown_ones_did() {
+        let wiring = Wiring::default();
+        wiring.unrouted(EU, at(1));
+        assert_eq!(withheld(&wiring, CONTEXT, at(1)), only(EU));
+        wiring.heard(CONTEXT, EU, true);
+        wiring.met(CONTEXT, only(EU));
+        assert_eq!(withheld(&wiring, CONTEXT, at(2)), only(EU));
+        assert_eq!(withheld(&wiring, CONTEXT, at(62)), RegionSet::EMPTY);
+    }
+
+    #[test]
+    fn a_change_that_nobody_announced_withholds_every_bound_of_its_type_for_a_while() {
+        let wiring = Wiring::default();
+        wiring.settled(CONTEXT, true, at(1));
+        assert!(wiring.withheld(at(1), WORST_LAG).is_empty() && !wiring.take_change());
+        wiring.settled(CONTEXT, false, at(5));
+        assert_eq!(withheld(&wiring, CONTEXT, at(6)), RegionSet::ALL);
+        assert_eq!(withheld(&wiring, LIMITS, at(6)), RegionSet::EMPTY);
+        let over = at(5) + limits::WIRING_DOUBT;
+        assert_eq!(wiring.withheld(over, WORST_LAG)[0].now(), RegionSet::EMPTY);
+        wiring.violated(&[LIMITS]);
+        assert_eq!(withheld(&wiring, LIMITS, over), RegionSet::ALL);
+        wiring.violated(&[]);
+        assert_eq!(wiring.withheld(over, WORST_LAG)[1].now(), RegionSet::EMPTY);
+    }
+
+    #[test]
+    fn growths_are_followed_once_each_and_in_bounds() {
+        let wiring = Wiring::default();
+        let growth = |hash, at| Growth {
+            id: RecordId { record_type: CONTEXT, hash },
+            region: EU,
+            generation: Generation(0),
+            vouched: (RegionSet::EMPTY, Box::default()),
+            at,
+        };
+        for hash in 0..2 * limits::GROWTHS as u64 {
+            wiring.grew(growth(hash, at(hash)));
+            wiring.grew(growth(hash, at(hash)));
+        }
+        assert_eq!(wiring.due(|growth| growth.at > at(9)).len(), 10);
+        assert_eq!(wiring.due(|_| false).len(), limits::GROWTHS - 10);
+    }
+}

@@ -1,0 +1,267 @@
+//! Owns the last step of an announcement: a verified message becomes a freshness event, and is applied.
+//!
+//! Before it: [`crate::aws::verify`] and, called from here, [`crate::protocol::announcement`]. After it: the transport acknowledges (R12),
+//! and the edges carry out what freshness asks for. Record keys end here: what goes on is a keyed hash.
+//!
+//! Invariant: `Ok` is returned only after freshness took the event, so whoever acknowledges on `Ok` loses nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::key_form::{self, Meant};
+use crate::aws::remembered::Remembered;
+use crate::aws::verify::Verified;
+use crate::core::identity::Keyring;
+use crate::model::ids::{RecordId, RegionId, Version};
+use crate::model::time::{Clock, Moment, Wall};
+use crate::protocol::announcement::decode;
+use crate::protocol::announcement::message::{Announcement, Kind, PATH_PUBLISHER};
+use crate::protocol::event::{Action, Event, Says, Scope};
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::observed::Observed;
+use crate::telemetry::ration::Ration;
+
+/// [`Freshness::step`](crate::protocol), as `app` wires it.
+pub type Step = Box<dyn Fn(Moment, Wall, Event) -> Vec<Action> + Send + Sync>;
+
+/// Who carries out what freshness asks for; called after the event was applied, and only with something to do.
+pub type ActionSink = Box<dyn Fn(Vec<Action>) + Send + Sync>;
+
+/// What became of a message that may now be acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// A change, a deletion or a reload of something that a route names.
+    Announced,
+    /// A publisher's or a path's heartbeat.
+    Heartbeat,
+    /// A record type that no route names: counted, and a proof of the path (R14).
+    Unrouted,
+    /// Verified, but no announcement: the region's epoch moves (R14).
+    Undecodable,
+    /// An operator has paused the region's announcements: nothing changed.
+    Paused,
+    /// A second copy: nothing changed.
+    Copy,
+    /// A confirmation, of which [`super::subscription`] decides: nothing changed here.
+    Lifecycle,
+}
+
+impl Applied {
+    /// A stable word for the announcement metric.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Announced => "applied",
+            Self::Heartbeat => "heartbeat",
+            Self::Unrouted => "unrouted",
+            Self::Undecodable => "undecodable",
+            Self::Paused => "paused",
+            Self::Copy => "duplicate",
+            Self::Lifecycle => "lifecycle",
+        }
+    }
+}
+
+/// The message was not applied and must not be acknowledged: the process is going. Another delivery helps, to
+/// whoever has the subscription then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("announcements are no longer applied: the process is stopping")]
+pub struct NotApplied;
+
+/// Whether somebody here reads a record ([`crate::protocol::Freshness::is_read`]).
+pub type IsRead = Box<dyn Fn(RecordId) -> bool + Send + Sync>;
+
+/// Applies verified messages of all regions.
+pub struct Applier {
+    step: Step,
+    keyring: Arc<Keyring>,
+    remembered: Arc<Remembered>,
+    clock: Clock,
+    metrics: Arc<Metrics>,
+    observed: Arc<Observed>,
+    sink: ActionSink,
+    stopped: AtomicBool,
+    undecodable: Ration,
+    is_read: Option<IsRead>,
+    /// The regions', for the log.
+    names: Vec<String>,
+}
+
+impl Applier {
+    /// `remembered` is the verifier's ([`crate::aws::verify::Verifier::remembered`]).
+    pub fn new(
+        step: Step,
+        keyring: Arc<Keyring>,
+        remembered: Arc<Remembered>,
+        clock: Clock,
+        metrics: Arc<Metrics>,
+        observed: Arc<Observed>,
+        sink: ActionSink,
+    ) -> Self {
+        let (stopped, undecodable) = (AtomicBool::new(false), Ration::new());
+        let (is_read, names) = (None, Vec::new());
+        Self { step, keyring, remembered, clock, metrics, observed, sink, stopped, undecodable, is_read, names }
+    }
+
+    /// Calls the regions by their names in the log.
+    pub fn naming(self, names: Vec<String>) -> Self {
+        Self { names, ..self }
+    }
+
+    /// Looks for a key that is read in those that are not.
+    pub fn comparing_keys(self, is_read: IsRead) -> Self {
+        Self { is_read: Some(is_read), ..self }
+    }
+
+    /// From now on nothing is applied; what still arrives stays with SNS or its queue.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+    }
+
+    /// Applies what `region`'s topic delivered. `queued` is the SQS `SentTimestamp`, when it came through a queue.
+    /// Counts the outcome; rejections are the transport's to count.
+    pub fn apply(&self, region: RegionId, verified: Verified, queued: Option<Wall>) -> Result<Applied, NotApplied> {
+        if self.stopped.load(Ordering::Acquire) {
+            return Err(NotApplied);
+        }
+        let applied = match verified {
+            Verified::Notification { message, published, message_id } => {
+                let applied = self.notification(region, (&message, &message_id), published, queued);
+                self.remembered.note(region, &message_id);
+                applied
+            }
+            Verified::Copy => Applied::Copy,
+            Verified::Confirmation { .. } | Verified::Unsubscribed { .. } => Applied::Lifecycle,
+        };
+        self.metrics.announcement(Some(region), applied.word());
+        Ok(applied)
+    }
+
+    fn notification(
+        &self,
+        region: RegionId,
+        (message, message_id): (&str, &str),
+        published: Wall,
+        queued: Option<Wall>,
+    ) -> Applied {
+        let read = match decode(message) {
+            Ok(announcement) => {
+                let read = self.read(&announcement);
+                self.observe(region, &announcement, &read);
+                read
+            }
+            Err(why) => {
+                self.observed.region(region, |notes| {
+                    notes.undecodable.push(true);
+                    notes.undecodable_why = why.to_string();
+                });
+                if let Some(left_out) = self.undecodable.take(self.clock.now()) {
+                    let region = self.names.get(region.index()).map_or("?", String::as_str);
+                    tracing::warn!(region, message_id, reason = %why, left_out, "a verified message is no announcement");
+                }
+                Read { says: Says::Undecodable, numbered: None, ingested_at: None }
+            }
+        };
+        let applied = match read.says {
+            Says::Changed(..) | Says::Deleted(..) | Says::Reload(_) | Says::Reset(_) => Applied::Announced,
+            Says::Heartbeat { .. } => Applied::Heartbeat,
+            Says::Unrouted => Applied::Unrouted,
+            Says::Undecodable => Applied::Undecodable,
+        };
+        let event = Event::Message { region, published, queued, numbered: read.numbered, says: read.says };
+        let wall = self.clock.wall();
+        let actions = (self.step)(self.clock.now(), wall, event);
+        let paused = actions.contains(&Action::Passed(region));
+        if !actions.is_empty() {
+            (self.sink)(actions);
+        }
+        if paused {
+            return Applied::Paused;
+        }
+        if let (Applied::Announced, Some(ingested_at)) = (applied, read.ingested_at) {
+            self.metrics.propagation(region, wall.since(ingested_at));
+        }
+        applied
+    }
+
+    /// What it states beside what it says, and what it says in vain.
+    fn observe(&self, region: RegionId, announcement: &Announcement, read: &Read) {
+        if read.says == Says::Unrouted {
+            // Another service's, perhaps: it says nothing of ours.
+            return self.observed.unrouted_type(region, &announcement.record_type, self.clock.now());
+        }
+        if let Says::Changed(record, _) | Says::Deleted(record, _) = read.says {
+            self.compare_key(record, announcement);
+        }
+        let path = matches!(read.says, Says::Heartbeat { path: true, .. });
+        self.observed.region(region, |notes| {
+            notes.undecodable.push(false);
+            match announcement.kind {
+                Kind::Changed { version } => {
+                    notes.versioned.push(version.is_some());
+                    notes.numbered.push(announcement.numbered.is_some());
+                }
+                Kind::Deleted { .. } => notes.numbered.push(announcement.numbered.is_some()),
+                Kind::Heartbeat { ingested_through, signing_off } => {
+                    notes.heartbeats += 1;
+                    if !path && !signing_off {
+                        notes.through.push(ingested_through.is_some());
+                    }
+                }
+                Kind::Reload | Kind::Reset => {}
+            }
+        });
+    }
+
+    /// Whether a key that is read stands inside one that is not: the publisher writes it in another form.
+    fn compare_key(&self, record: RecordId, announcement: &Announcement) {
+        let Some(is_read) = self.is_read.as_ref().filter(|is_read| !is_read(record)) else { return };
+        let Announcement { record_type, key, .. } = announcement;
+        let is_meant = |meant: &Meant| self.keyring.record(record_type, &meant.key).is_some_and(is_read);
+        if let Some(meant) = key_form::meant(key).find(is_meant) {
+            self.observed.key_form(record_type, &meant.form);
+        }
+    }
+
+    /// Names become ids; a number stays with an unrouted announcement, since its publisher counted it.
+    fn read(&self, announcement: &Announcement) -> Read {
+        let Announcement { record_type, key, kind, numbered, ingested_at } = announcement;
+        let record = || self.keyring.record(record_type, key);
+        let scope = || match (record_type.is_empty(), key.is_empty()) {
+            (true, _) => Some(Scope::All),
+            (false, true) => self.keyring.type_id(record_type).map(Scope::Type),
+            (false, false) => record().map(Scope::Record),
+        };
+        let path = numbered.as_ref().is_some_and(|numbered| numbered.publisher.starts_with(PATH_PUBLISHER));
+        let says = match *kind {
+            Kind::Changed { version } => record().map(|record| Says::Changed(record, version.map(Version))),
+            Kind::Deleted { version } => record().map(|record| Says::Deleted(record, version.map(Version))),
+            Kind::Reload => scope().map(Says::Reload),
+            Kind::Reset => scope().map(Says::Reset),
+            // A path knows nothing of what a region has ingested, and no single copy signs off for the others.
+            Kind::Heartbeat { .. } if path => {
+                Some(Says::Heartbeat { path, ingested_through: None, signing_off: false })
+            }
+            Kind::Heartbeat { ingested_through, signing_off } => {
+                Some(Says::Heartbeat { path, ingested_through, signing_off })
+            }
+        };
+        // What is no heartbeat yet speaks in a path's name would open a hole in a numbering that does not exist.
+        let counted = !path || matches!(kind, Kind::Heartbeat { .. });
+        let numbered = numbered.as_ref().filter(|_| counted);
+        Read {
+            says: says.unwrap_or(Says::Unrouted),
+            numbered: numbered.map(|numbered| (self.keyring.publisher(&numbered.publisher), numbered.sequence)),
+            ingested_at: *ingested_at,
+        }
+    }
+}
+
+/// An announcement in the protocol's terms.
+struct Read {
+    says: Says,
+    numbered: Option<(u64, u64)>,
+    ingested_at: Option<Wall>,
+}
+
+#[cfg(test)]
+mod tests;

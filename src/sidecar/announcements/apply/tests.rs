@@ -1,0 +1,212 @@
+//! What `apply` promises, tried.
+
+use std::sync::Mutex;
+
+use super::*;
+use crate::aws::certificate::fetch::Fetcher;
+use crate::aws::envelope::SignatureVersion;
+use crate::aws::verify::{Rejected, Verifier};
+use crate::config::{IdentityMode, PathTemplate, RecordTemplate, Region, Route, Service, TopicArn};
+use crate::lab::signer::Signer;
+
+const NOW: Wall = Wall::from_millis(1_795_237_200_000);
+const REGION: RegionId = RegionId(0);
+
+fn keyring() -> Keyring {
+    let records = vec![RecordTemplate { record_type: "context".into(), key: Vec::new() }];
+    let route = Route {
+        path: PathTemplate { text: "/".into(), segments: Vec::new() },
+        records,
+        identity: IdentityMode::Exact(Vec::new()),
+        forward: Vec::new(),
+        ttl: std::time::Duration::from_secs(3600),
+        store_no_store: false,
+    };
+    Keyring::new(&Service {
+        name: "test".into(),
+        regions: Vec::new(),
+        routes: vec![route],
+        version_header: http::HeaderName::from_static("x-record-version"),
+    })
+}
+
+struct World {
+    applier: Applier,
+    keyring: Arc<Keyring>,
+    remembered: Arc<Remembered>,
+    events: Arc<Mutex<Vec<Event>>>,
+    asked: Arc<Mutex<Vec<Action>>>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::with(Arc::new(Remembered::new()))
+    }
+
+    /// Freshness is a notebook that asks for one thing per event.
+    fn with(remembered: Arc<Remembered>) -> Self {
+        let keyring = Arc::new(keyring());
+        let (events, asked) = (Arc::<Mutex<Vec<Event>>>::default(), Arc::<Mutex<Vec<Action>>>::default());
+        let step: Step = Box::new({
+            let events = events.clone();
+            move |_, _, event| {
+                events.lock().unwrap().push(event);
+                vec![Action::Alarm(REGION, "asked")]
+            }
+        });
+        let sink: ActionSink = Box::new({
+            let asked = asked.clone();
+            move |actions| asked.lock().unwrap().extend(actions)
+        });
+        let metrics = Arc::new(Metrics::default());
+        let clock = Clock::simulated(NOW);
+        let applier = Applier::new(step, keyring.clone(), remembered.clone(), clock, metrics, Arc::default(), sink);
+        Self { applier, keyring, remembered, events, asked }
+    }
+
+    fn apply(&self, message: &str) -> Result<Applied, NotApplied> {
+        let verified = Verified::Notification { message: message.into(), published: NOW, message_id: "an-id".into() };
+        self.applier.apply(REGION, verified, Some(NOW))
+    }
+
+    /// The outcome, what was said and by whom.
+    fn said(&self, message: &str) -> (Applied, Says, Option<(u64, u64)>) {
+        let applied = self.apply(message).unwrap();
+        let event = self.events.lock().unwrap().pop().unwrap();
+        let Event::Message { region, published, queued, numbered, says } = event else { panic!("{event:?}") };
+        assert_eq!((region, published, queued), (REGION, NOW, Some(NOW)));
+        (applied, says, numbered)
+    }
+}
+
+#[tokio::test]
+async fn every_kind_becomes_the_event_that_it_is() {
+    let world = World::new();
+    let record = world.keyring.record("context", "acme").unwrap();
+    let kind = world.keyring.type_id("context").unwrap();
+    for (message, applied, says) in [
+        (
+            r#"{"recordType":"context","key":"acme","version":7}"#,
+            Applied::Announced,
+            Says::Changed(record, Some(Version(7))),
+        ),
+        (r#"{"recordType":"context","key":"acme"}"#, Applied::Announced, Says::Changed(record, None)),
+        (r#"{"recordType":"context","key":"acme","version":-1}"#, Applied::Announced, Says::Deleted(record, None)),
+        (
+            r#"{"recordType":"context","key":"acme","version":8,"kind":"DELETED"}"#,
+            Applied::Announced,
+            Says::Deleted(record, Some(Version(8))),
+        ),
+        (
+            r#"{"recordType":"context","key":"acme","version":-2}"#,
+            Applied::Announced,
+            Says::Reload(Scope::Record(record)),
+        ),
+        (r#"{"recordType":"context","kind":"RELOAD"}"#, Applied::Announced, Says::Reload(Scope::Type(kind))),
+        (r#"{"kind":"RELOAD"}"#, Applied::Announced, Says::Reload(Scope::All)),
+        (r#"{"recordType":"other","key":"acme"}"#, Applied::Unrouted, Says::Unrouted),
+        (r#"{"recordType":"other","kind":"RELOAD"}"#, Applied::Unrouted, Says::Unrouted),
+        ("hello, world", Applied::Undecodable, Says::Undecodable),
+    ] {
+        assert_eq!(world.said(message), (applied, says, None), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_publishers_number_goes_along_even_with_a_type_that_no_route_names() {
+    let world = World::new();
+    let publisher = world.keyring.publisher("p1");
+    let routed = world.said(r#"{"recordType":"context","key":"acme","publisher":"p1","sequence":3}"#);
+    assert_eq!(routed.2, Some((publisher, 3)));
+    let unrouted = world.said(r#"{"recordType":"other","key":"acme","publisher":"p1","sequence":"4"}"#);
+    assert_eq!((unrouted.0, unrouted.2), (Applied::Unrouted, Some((publisher, 4))));
+    let heartbeat = world.said(
+        r#"{"kind":"HEARTBEAT","publisher":"p1","sequence":4,"ingestedThrough":"2026-11-21T05:00:00Z","signingOff":true}"#,
+    );
+    let says = Says::Heartbeat { path: false, ingested_through: Some(NOW), signing_off: true };
+    assert_eq!(heartbeat, (Applied::Heartbeat, says, Some((publisher, 4))));
+}
+
+#[tokio::test]
+async fn a_paths_heartbeat_claims_nothing_of_the_ingest() {
+    let world = World::new();
+    let publisher = world.keyring.publisher("path:eu-west-1");
+    let heartbeat = world.said(
+        r#"{"kind":"HEARTBEAT","publisher":"path:eu-west-1","sequence":359047440,
+            "ingestedThrough":"2026-11-21T05:00:00Z","signingOff":true}"#,
+    );
+    let says = Says::Heartbeat { path: true, ingested_through: None, signing_off: false };
+    assert_eq!(heartbeat, (Applied::Heartbeat, says, Some((publisher, 359_047_440))));
+    let change = world.said(r#"{"recordType":"context","key":"acme","publisher":"path:eu-west-1","sequence":1}"#);
+    assert_eq!((change.0, change.2), (Applied::Announced, None));
+}
+
+#[tokio::test]
+async fn what_freshness_asks_for_reaches_the_sink() {
+    let world = World::new();
+    world.apply(r#"{"kind":"HEARTBEAT"}"#).unwrap();
+    assert_eq!(*world.asked.lock().unwrap(), [Action::Alarm(REGION, "asked")]);
+}
+
+#[tokio::test]
+async fn after_a_stop_nothing_is_applied_or_remembered_as_applied() {
+    // R12: acknowledge after applying.
+    let world = World::new();
+    world.applier.stop();
+    assert_eq!(world.apply(r#"{"kind":"HEARTBEAT"}"#), Err(NotApplied));
+    assert!(world.events.lock().unwrap().is_empty());
+    assert!(!world.remembered.contains(REGION, "an-id"));
+}
+
+#[tokio::test]
+async fn confirmations_and_copies_reach_no_freshness() {
+    let world = World::new();
+    let topic = topic();
+    for (verified, applied) in [
+        (Verified::Copy, Applied::Copy),
+        (Verified::Confirmation { token: "t".into(), topic }, Applied::Lifecycle),
+        (Verified::Unsubscribed { published: NOW }, Applied::Lifecycle),
+    ] {
+        assert_eq!(world.applier.apply(REGION, verified, None), Ok(applied));
+    }
+    assert!(world.events.lock().unwrap().is_empty());
+}
+
+fn topic() -> TopicArn {
+    TopicArn {
+        arn: "arn:aws:sns:eu-west-1:123456789012:changes".into(),
+        partition: "aws".into(),
+        region: "eu-west-1".into(),
+        account: "123456789012".into(),
+        name: "changes".into(),
+    }
+}
+
+#[tokio::test]
+async fn a_second_copy_proves_nothing_from_the_wire_to_freshness() {
+    let url = "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem";
+    let signer = Signer::generate(Wall::default(), NOW + std::time::Duration::from_secs(60));
+    let pem = bytes::Bytes::copy_from_slice(signer.certificate_pem().as_bytes());
+    let region = Region {
+        name: "r".into(),
+        url: url::Url::parse("http://127.0.0.1").unwrap(),
+        topic: Some(topic()),
+        tls: Default::default(),
+    };
+    let fetcher = Fetcher::given(move |_| Ok(pem.clone()));
+    let verifier = Verifier::new(&[region], None, Clock::simulated(NOW), fetcher);
+    let world = World::with(verifier.remembered());
+
+    let raw = signer.notification(&topic().arn, r#"{"kind":"HEARTBEAT"}"#, NOW, url, SignatureVersion::One);
+    let later = raw.replace("2026-11-21T05:00:00.000Z", "2026-11-21T05:10:00.000Z");
+    assert_ne!(raw, later);
+    let apply = async |raw: &str| match verifier.verify(REGION, raw.as_bytes()).await {
+        Ok(verified) => Ok(world.applier.apply(REGION, verified, None).unwrap()),
+        Err(rejected) => Err(rejected),
+    };
+    assert_eq!(apply(&later).await, Err(Rejected::Signature));
+    assert_eq!(apply(&raw).await, Ok(Applied::Heartbeat));
+    assert_eq!(apply(&later).await, Ok(Applied::Copy), "acknowledged, whoever sent it");
+    assert_eq!(apply(&raw).await, Ok(Applied::Copy));
+    assert_eq!(world.events.lock().unwrap().len(), 1, "but only the verified one counted");
+}

@@ -1,0 +1,60 @@
+//! Owns how long to wait before something that failed is tried again: doubling, bounded, jittered.
+//!
+//! Used by [`super::lifecycle`] (subscribing) and [`super::poll`] (polling). Invariant: no wait exceeds one and a half
+//! times the bound, and a thousand sidecars that failed together do not try again together.
+
+use std::time::Duration;
+
+/// Waits that double from a first to a longest one.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    first: Duration,
+    longest: Duration,
+    next: Duration,
+}
+
+impl Backoff {
+    /// Waits from `bounds.0` to `bounds.1`.
+    pub(crate) fn new(bounds: (Duration, Duration)) -> Self {
+        Self { first: bounds.0, longest: bounds.1, next: bounds.0 }
+    }
+
+    /// The next wait, jittered.
+    pub(crate) fn wait(&mut self) -> Duration {
+        let span = self.next;
+        self.next = (span * 2).min(self.longest);
+        jittered(span)
+    }
+
+    /// It worked: the next wait is the first again.
+    pub(crate) fn worked(&mut self) {
+        self.next = self.first;
+    }
+}
+
+/// Between half of `span` and one and a half times it.
+pub(crate) fn jittered(span: Duration) -> Duration {
+    span.mul_f64(0.5 + fastrand::f64())
+}
+
+/// Between three quarters of `span` and all of it: for what must not happen later.
+pub(crate) fn shortened(span: Duration) -> Duration {
+    span.mul_f64(0.75 + fastrand::f64() / 4.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_to_their_bound_and_start_over_once_it_worked() {
+        let second = Duration::from_secs(1);
+        let within = |wait: Duration, span: Duration| wait >= span / 2 && wait <= span * 3 / 2;
+        let mut backoff = Backoff::new((second, second * 4));
+        for span in [1, 2, 4, 4] {
+            assert!(within(backoff.wait(), second * span), "{span}");
+        }
+        backoff.worked();
+        assert!(within(backoff.wait(), second));
+    }
+}

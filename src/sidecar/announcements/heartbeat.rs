@@ -1,0 +1,122 @@
+//! Owns path heartbeats: `nearside heartbeat`, for services that cannot send their own.
+//!
+//! One message every slot of 5 s proves the way from a topic to every sidecar (FRESHNESS.md, Proof, grade *Path*). Its
+//! number is the slot, so any number of copies may run and agree. Invariant: a number is never ahead of the wall clock
+//! of whoever publishes it.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::aws::clients::{Clients, Failure, Sdk};
+use crate::config::TopicArn;
+use crate::model::time::{Clock, Wall};
+
+/// Length of a slot.
+pub const SLOT: Duration = Duration::from_secs(5);
+
+/// How the publisher of a path heartbeat is named: this and who runs it.
+pub const PUBLISHER: &str = "path:";
+
+/// The number of a heartbeat published at `now`: whole slots since 1970.
+pub const fn slot(now: Wall) -> u64 {
+    now.as_millis() / (SLOT.as_millis() as u64)
+}
+
+/// A publisher of path heartbeats on one topic.
+pub struct Heartbeat {
+    clients: Clients,
+    topic: TopicArn,
+    publisher: String,
+    clock: Clock,
+    /// Where in a slot this copy publishes: copies spread out, each stays in its place.
+    offset: Duration,
+}
+
+impl Heartbeat {
+    /// A publisher for `topic`, named after this machine or drawn at random.
+    pub async fn new(sdk: &Sdk, topic: TopicArn, clock: Clock) -> Self {
+        let clients = sdk.clients(&topic.region).await;
+        let drawn = || (0..12).map(|_| fastrand::alphanumeric()).collect();
+        let name: String = std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty()).unwrap_or_else(drawn);
+        let offset = SLOT.mul_f64(fastrand::f64() / 5.0);
+        Self { clients, topic, publisher: format!("{PUBLISHER}{name}"), clock, offset }
+    }
+
+    /// Publishes one heartbeat; returns its number.
+    ///
+    /// # Errors
+    /// Any [`Failure`].
+    pub async fn publish(&self) -> Result<u64, Failure> {
+        let slot = slot(self.clock.wall());
+        let body = body(&self.publisher, slot);
+        let sent = self.clients.sns.publish().topic_arn(&self.topic.arn).message(body).send().await;
+        sent.map(|_| slot).map_err(|error| Failure::of("Publish", &error))
+    }
+
+    /// Publishes one heartbeat per slot until `stopping`; the first at once. What fails is said and not repeated: the
+    /// next slot's heartbeat proves more.
+    pub async fn run(&self, stopping: CancellationToken) {
+        let mut failing = false;
+        let mut first = true;
+        loop {
+            let published = self.publish().await;
+            match &published {
+                Ok(slot) if failing => tracing::info!(slot, "heartbeats are published again"),
+                Ok(slot) if std::mem::take(&mut first) => tracing::info!(
+                    slot,
+                    topic = self.topic.arn,
+                    publisher = self.publisher,
+                    "the first heartbeat is published, one follows every 5 s"
+                ),
+                Ok(slot) => tracing::debug!(slot, "heartbeat"),
+                Err(failure) => {
+                    tracing::warn!(topic = self.topic.arn, %failure, advice = advice(failure), "no heartbeat");
+                }
+            }
+            failing = published.is_err();
+            if stopping.run_until_cancelled(tokio::time::sleep(self.until_next())).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// From now to this copy's place in the next slot.
+    fn until_next(&self) -> Duration {
+        let now = self.clock.wall();
+        let next = Wall::from_millis((slot(now) + 1) * SLOT.as_millis() as u64) + self.offset;
+        next.since(now)
+    }
+}
+
+fn advice(failure: &Failure) -> &'static str {
+    match failure.fault {
+        crate::aws::clients::Fault::Denied(_) => "allow this process's role sns:Publish on the topic",
+        ref fault => fault.advice(),
+    }
+}
+
+/// As proto3 JSON: a 64-bit number is a string.
+fn body(publisher: &str, slot: u64) -> String {
+    serde_json::json!({"kind": "HEARTBEAT", "publisher": publisher, "sequence": slot.to_string()}).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_five_seconds_of_the_wall_clock() {
+        assert_eq!(slot(Wall::from_millis(4_999)), 0);
+        assert_eq!(slot(Wall::from_millis(5_000)), 1);
+        assert_eq!(slot(Wall::from_millis(1_795_240_036_425)), 359_048_007);
+    }
+
+    #[test]
+    fn a_heartbeat_is_proto3_json_with_its_slot_for_a_number() {
+        let said: serde_json::Value = serde_json::from_str(&body("path:host", 359_048_007)).unwrap();
+        assert_eq!(said["kind"], "HEARTBEAT");
+        assert_eq!(said["publisher"], "path:host");
+        assert_eq!(said["sequence"], "359048007");
+    }
+}

@@ -1,0 +1,140 @@
+//! What `http` promises, tried.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use super::*;
+use crate::aws::certificate::fetch::Unfetched;
+use crate::aws::clients::tests::nowhere;
+use crate::aws::verify::Rejected;
+use crate::model::time::{Clock, Wall};
+use crate::sidecar::announcements::Intake;
+use crate::tasks::Tasks;
+use crate::telemetry::metrics::Metrics;
+
+/// Gives the receipt that the body names.
+struct Scripted;
+
+impl Intake for Scripted {
+    fn take(&self, _region: RegionId, raw: Bytes, _queued: Option<Wall>) -> BoxFuture<'static, Receipt> {
+        let receipt = match &raw[..] {
+            b"applied" => Receipt::Acknowledge,
+            b"not applied" => Receipt::Retry,
+            b"forged" => Receipt::Unverified(Rejected::Signature),
+            b"no certificate" => Receipt::Unverified(Rejected::Unfetched(Unfetched::Status(503))),
+            b"confirmation" => Receipt::Confirm { token: "secret".to_owned() },
+            b"unsubscribed" => Receipt::Unsubscribed { published: Wall::from_millis(7) },
+            other => panic!("an unexpected body of {} bytes was taken", other.len()),
+        };
+        Box::pin(std::future::ready(receipt))
+    }
+}
+
+struct Posting {
+    base: String,
+    client: reqwest::Client,
+    notices: mpsc::Receiver<Notice>,
+    tasks: Tasks,
+}
+
+impl Posting {
+    fn new() -> Self {
+        let tasks = Tasks::new();
+        let edges = Edges {
+            tasks: tasks.clone(),
+            clock: Clock::System,
+            events: Arc::new(|_| {}),
+            speaks: Arc::new(|_| false),
+            intake: Arc::new(Scripted),
+            metrics: Arc::new(Metrics::default()),
+            sdk: nowhere(),
+        };
+        let (knock, notices) = mpsc::channel(limits::NOTICES);
+        let topic = TopicArn {
+            arn: "arn:aws:sns:eu-west-1:000000000000:t".to_owned(),
+            partition: "aws".to_owned(),
+            region: "eu-west-1".to_owned(),
+            account: "000000000000".to_owned(),
+            name: "t".to_owned(),
+        };
+        let door = Door { region: RegionId(2), topic, notices: knock };
+        let address = open("127.0.0.1:0".parse().unwrap(), vec![door], &edges, tasks.stopping()).unwrap();
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self { base: format!("http://{address}"), client, notices, tasks }
+    }
+
+    async fn post(&self, path: &str, header: (&str, &str), body: impl Into<reqwest::Body>) -> u16 {
+        let request = self.client.post(format!("{}{path}", self.base)).header(header.0, header.1).body(body);
+        request.send().await.unwrap().status().as_u16()
+    }
+
+    async fn notification(&self, body: &'static str) -> u16 {
+        self.post("/in/2", ("x-amz-sns-message-type", "Notification"), body).await
+    }
+}
+
+#[tokio::test]
+async fn only_an_applied_message_gets_200_and_one_that_was_not_gets_no_4xx() {
+    let posting = Posting::new();
+    assert_eq!(posting.notification("applied").await, 200);
+    assert_eq!(posting.notification("not applied").await, 503);
+    assert_eq!(posting.notification("forged").await, 403);
+}
+
+#[tokio::test]
+async fn a_message_whose_type_header_was_dropped_on_the_way_is_taken_all_the_same() {
+    let posting = Posting::new();
+    assert_eq!(posting.post("/2", ("accept", "*/*"), "applied").await, 200);
+}
+
+#[tokio::test]
+async fn what_never_came_from_a_topic_of_ours_is_refused_unread() {
+    let posting = Posting::new();
+    let named = ("x-amz-sns-message-type", "Notification");
+    assert_eq!(posting.post("/in/2", ("x-amz-sns-message-type", "Rubbish"), "unread").await, 400);
+    assert_eq!(posting.post("/in/7", named, "unread").await, 404);
+    assert_eq!(posting.post("/", named, "unread").await, 404);
+    let got = posting.client.get(format!("{}/in/2", posting.base)).send().await.unwrap();
+    assert_eq!(got.status(), 405);
+}
+
+#[tokio::test]
+async fn an_envelope_of_more_bytes_than_sns_allows_is_refused() {
+    let posting = Posting::new();
+    let named = ("x-amz-sns-message-type", "Notification");
+    assert_eq!(posting.post("/2", named, vec![b'x'; ENVELOPE_BYTES + 1]).await, 413);
+}
+
+#[tokio::test]
+async fn a_raw_delivery_deserves_a_retry_with_an_envelope_around_it() {
+    let posting = Posting::new();
+    assert_eq!(posting.post("/2", ("x-amz-sns-rawdelivery", "true"), "unread").await, 503);
+}
+
+#[tokio::test]
+async fn a_confirmation_that_aws_does_not_take_comes_again() {
+    let posting = Posting::new();
+    assert_eq!(posting.post("/2", ("x-amz-sns-message-type", "SubscriptionConfirmation"), "confirmation").await, 503);
+}
+
+#[tokio::test]
+async fn an_unsubscribe_confirmation_reaches_the_lifecycle() {
+    let mut posting = Posting::new();
+    assert_eq!(posting.post("/2", ("x-amz-sns-message-type", "UnsubscribeConfirmation"), "unsubscribed").await, 200);
+    assert_eq!(posting.notices.recv().await, Some(Notice::Unsubscribed(Wall::from_millis(7))));
+}
+
+#[tokio::test]
+async fn an_idle_connection_does_not_hold_up_a_drain() {
+    let posting = Posting::new();
+    assert_eq!(posting.notification("applied").await, 200);
+    assert_eq!(posting.tasks.drain(std::time::Duration::from_secs(5)).await, Vec::<&str>::new());
+}
+
+#[test]
+fn the_regions_place_is_the_last_segment_of_its_url() {
+    let joined = |url: &str| endpoint(&Url::parse(url).unwrap(), RegionId(1));
+    assert_eq!(joined("https://sidecar.example.com"), "https://sidecar.example.com/1");
+    assert_eq!(joined("https://sidecar.example.com/in/?a=b"), "https://sidecar.example.com/in/1?a=b");
+}

@@ -1,0 +1,116 @@
+//! Owns the way from a delivered envelope to its receipt: verify, decode, apply, in that order.
+//!
+//! Before it: [`crate::aws::sqs`] or [`super::http`] holds an envelope. After it: the transport acts on the receipt.
+//! Invariant: what is rejected is counted here, once, under a word that says why, and logged within a ration; only what
+//! a later delivery may mend is left to come again.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use url::Url;
+
+use super::apply::{ActionSink, Applier, Step};
+use super::{Intake, Receipt};
+use crate::aws::certificate::fetch::Fetcher;
+use crate::aws::envelope::Envelope;
+use crate::aws::verify::{Rejected, Verified, Verifier};
+use crate::core::lookup::Sidecar;
+use crate::model::ids::RegionId;
+use crate::model::time::{Clock, Wall};
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::ration::Ration;
+
+/// All regions' announcements of one sidecar.
+pub struct Announcements {
+    path: Arc<Path>,
+}
+
+struct Path {
+    verifier: Verifier,
+    applier: Applier,
+    metrics: Arc<Metrics>,
+    names: Vec<String>,
+    /// The setting, if there is one.
+    signer: Option<String>,
+    clock: Clock,
+    /// Per region, since one whose endpoint is flooded must not silence the others.
+    rejections: Vec<Ration>,
+}
+
+/// How much of a rejected message's own words is shown, characters.
+const SHOWN: usize = 100;
+
+impl Announcements {
+    /// The path into `sidecar`'s freshness; certificates come through `fetcher`.
+    pub fn new(sidecar: &Arc<Sidecar>, fetcher: Fetcher) -> Self {
+        let config = &sidecar.config;
+        let signer = config.announcements.insecure_sns_signer.as_ref();
+        let verifier = Verifier::new(&config.service.regions, signer, sidecar.clock.clone(), fetcher);
+        let freshness = sidecar.freshness.clone();
+        let step: Step = Box::new(move |now, wall, event| freshness.step(now, wall, event));
+        let acting = sidecar.clone();
+        let sink: ActionSink = Box::new(move |actions| acting.newest().carry_out(actions));
+        let (keyring, remembered) = (sidecar.keyring.clone(), verifier.remembered());
+        let metrics = sidecar.metrics.clone();
+        let (clock, observed) = (sidecar.clock.clone(), sidecar.observed.clone());
+        let read = sidecar.freshness.clone();
+        let applier = Applier::new(step, keyring, remembered, clock, metrics.clone(), observed, sink)
+            .comparing_keys(Box::new(move |record| read.is_read(record)))
+            .naming(sidecar.names.clone());
+        let (names, clock) = (sidecar.names.clone(), sidecar.clock.clone());
+        let rejections = names.iter().map(|_| Ration::new()).collect();
+        let signer = signer.map(|url| url.origin().ascii_serialization());
+        Self { path: Arc::new(Path { verifier, applier, metrics, names, signer, clock, rejections }) }
+    }
+}
+
+impl Intake for Announcements {
+    fn take(&self, region: RegionId, raw: Bytes, queued: Option<Wall>) -> BoxFuture<'static, Receipt> {
+        let path = self.path.clone();
+        async move { path.take(region, &raw, queued).await }.boxed()
+    }
+}
+
+impl Path {
+    async fn take(&self, region: RegionId, raw: &[u8], queued: Option<Wall>) -> Receipt {
+        let verified = match self.verifier.verify(region, raw).await {
+            Ok(verified) => verified,
+            Err(rejected) => {
+                self.metrics.announcement(Some(region), rejected.word());
+                if let Some(left_out) = self.rejections[region.index()].take(self.clock.now()) {
+                    self.tell(region, rejected, raw, left_out);
+                }
+                return Receipt::Unverified(rejected);
+            }
+        };
+        let receipt = match &verified {
+            Verified::Notification { .. } | Verified::Copy => Receipt::Acknowledge,
+            Verified::Confirmation { token, .. } => Receipt::Confirm { token: token.clone() },
+            Verified::Unsubscribed { published } => Receipt::Unsubscribed { published: *published },
+        };
+        match self.applier.apply(region, verified, queued) {
+            Ok(_) => receipt,
+            Err(_) => Receipt::Retry,
+        }
+    }
+
+    /// What a rejected message says of itself may come from anybody: it is cut, and shown as quoted text.
+    fn tell(&self, region: RegionId, rejected: Rejected, raw: &[u8], left_out: u64) {
+        let envelope = Envelope::parse(raw).ok();
+        let cut = |text: &str| text.chars().take(SHOWN).collect::<String>();
+        let message_id = envelope.as_ref().map(|envelope| cut(&envelope.message_id));
+        let signer = envelope.as_ref().and_then(|envelope| Url::parse(&envelope.certificate_url).ok());
+        tracing::warn!(
+            region = %self.names[region.index()],
+            why = %rejected,
+            message_id,
+            certificate_at = signer.map(|url| cut(&url.origin().ascii_serialization())),
+            insecure_sns_signer = self.signer,
+            retry = rejected.retry(),
+            left_out,
+            "an announcement was rejected"
+        );
+    }
+}

@@ -1,0 +1,400 @@
+//! Owns one region's subscription from Subscribe to its removal, as one long-lived task.
+//!
+//! Before it: [`super::subscription`] starts it. Around it: events go to freshness, which answers a dead subscription
+//! with `Action::Resubscribe`. The order is R11's: subscribe, say so, let proofs arrive. Invariant: at most one
+//! subscription is in use; what it replaces is removed after the new one works, and nothing that was made is
+//! forgotten: it is removed, or named when the task ends.
+
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::attest::{self, Look};
+use super::backoff::{Backoff, jittered, shortened};
+use super::http::Notice;
+use super::poll;
+use super::subscription::{Edges, Left, Pace, Stage, Status, Trouble};
+use crate::aws::clients::{self, Clients, Failure, Fault};
+use crate::aws::sqs::{self, Queue};
+use crate::config::{Queues, TopicArn};
+use crate::model::ids::RegionId;
+use crate::model::time::Wall;
+use crate::protocol::event::Event;
+use crate::sidecar::limits;
+
+/// How messages reach this region's lifecycle.
+pub(crate) enum Way {
+    /// Through a queue of our own.
+    Queue,
+    /// SNS posts to `endpoint`; the listener there passes on what concerns the subscription itself.
+    Posted { endpoint: String, notices: mpsc::Receiver<Notice> },
+}
+
+/// One region's subscription.
+pub(crate) struct Lifecycle {
+    pub(crate) region: RegionId,
+    pub(crate) topic: TopicArn,
+    pub(crate) service: String,
+    pub(crate) queues: Queues,
+    pub(crate) pace: Pace,
+    pub(crate) edges: Edges,
+    pub(crate) stopping: CancellationToken,
+    pub(crate) status: watch::Sender<Status>,
+}
+
+/// What exists in AWS, or may.
+#[derive(Default)]
+struct Made {
+    /// Drawn before CreateQueue is called, so that a call whose answer was lost can be repeated or undone.
+    queue_name: Option<String>,
+    queue: Option<Queue>,
+    subscription: Option<String>,
+    /// When Subscribe was last called: what SNS said before that is of an earlier subscription.
+    since: Wall,
+}
+
+/// Why a subscription is held no longer.
+enum End {
+    Stopping,
+    /// Freshness wants another.
+    Asked,
+    /// It, or its queue, is gone; why, in a stable word.
+    Lost(&'static str),
+}
+
+impl Lifecycle {
+    /// Runs until the process stops; returns what could not be removed.
+    pub(crate) async fn live(self, mut way: Way, mut asked: watch::Receiver<Duration>) -> Vec<Left> {
+        let clients = self.edges.sdk.clients(&self.topic.region).await;
+        let mut backoff = Backoff::new(self.pace.again);
+        let mut discarded: Vec<Made> = Vec::new();
+        let mut made = Made::default();
+        while !self.stopping.is_cancelled() {
+            self.emit(Event::Subscribing(self.region));
+            if !self.subscribe(&clients, &mut way, &mut made, &mut backoff).await {
+                break;
+            }
+            // Whoever asked for a subscription so far has got one.
+            asked.mark_unchanged();
+            self.emit(Event::Subscribed(self.region));
+            for old in &mut discarded {
+                self.remove(&clients, old).await;
+            }
+            discarded.retain(Made::exists);
+            match Box::pin(self.hold(&clients, &mut way, &made, &mut asked)).await {
+                End::Stopping => break,
+                End::Asked => tracing::info!("making the subscription anew: no proof came through this one"),
+                End::Lost(why) => {
+                    let now = self.edges.clock.now();
+                    self.status.send_modify(|status| {
+                        status.losses += 1;
+                        status.lost = Some((now, why));
+                    });
+                    tracing::warn!(why, "the subscription was lost; making it anew");
+                    self.emit(Event::Lost(self.region));
+                    self.pause(jittered(self.pace.again.0)).await;
+                }
+            }
+            self.discard(&mut way, &mut made, &mut discarded);
+        }
+        discarded.push(made);
+        self.stage(Stage::Stopped);
+        self.finish(&clients, discarded).await
+    }
+
+    /// Tries until there is a subscription; false when the process stops first.
+    async fn subscribe(&self, clients: &Clients, way: &mut Way, made: &mut Made, backoff: &mut Backoff) -> bool {
+        self.stage(Stage::Subscribing);
+        loop {
+            // Not raced against stopping: a call in flight may have made something, and is bounded by itself.
+            let tried = self.make(clients, way, made).await;
+            if self.stopping.is_cancelled() {
+                return false;
+            }
+            let Err(failure) = tried else {
+                backoff.worked();
+                self.status.send_modify(|status| status.failure = None);
+                self.stage(Stage::Subscribed);
+                tracing::info!(topic = self.topic.arn, queue = made.queue_name, "subscribed");
+                return true;
+            };
+            let (wait, advice) = (backoff.wait(), failure.fault.advice());
+            tracing::warn!(%failure, topic = self.topic.arn, ?wait, "not subscribed; {advice}");
+            self.status.send_modify(|status| status.failure = Some(Trouble::from(&failure)));
+            self.pause(wait).await;
+        }
+    }
+
+    /// Makes what is still missing.
+    async fn make(&self, clients: &Clients, way: &mut Way, made: &mut Made) -> Result<(), Failure> {
+        made.since = self.edges.clock.wall();
+        match way {
+            Way::Queue => {
+                let name = made.queue_name.get_or_insert_with(|| sqs::draw_name(&self.service)).clone();
+                self.status.send_modify(|status| status.queue = Some(name.clone()));
+                let queue = match &made.queue {
+                    Some(queue) => queue.clone(),
+                    None => {
+                        let order = sqs::Order {
+                            name: &name,
+                            topic: &self.topic,
+                            service: &self.service,
+                            queues: &self.queues,
+                            visibility: self.pace.visibility,
+                            now: self.edges.clock.wall(),
+                        };
+                        sqs::create(&clients.sqs, order).await?
+                    }
+                };
+                let queue = made.queue.insert(queue);
+                made.subscription = Some(clients::subscribe(&clients.sns, &self.topic, "sqs", &queue.arn).await?);
+                self.status.send_modify(|status| status.subscription.clone_from(&made.subscription));
+                Ok(())
+            }
+            Way::Posted { endpoint, notices } => {
+                let protocol = endpoint.split(':').next().unwrap_or("https").to_owned();
+                let arn = clients::subscribe(&clients.sns, &self.topic, &protocol, endpoint).await?;
+                made.subscription = Some(arn.clone());
+                self.status.send_modify(|status| status.subscription.clone_from(&made.subscription));
+                self.confirmed(clients, &arn, endpoint, notices).await
+            }
+        }
+    }
+
+    /// Waits until SNS has posted a confirmation and the listener has confirmed it. A subscription that was there
+    /// before (an earlier run, another copy behind the same URL) may be confirmed already: then nothing is posted.
+    async fn confirmed(
+        &self,
+        clients: &Clients,
+        arn: &str,
+        endpoint: &str,
+        notices: &mut mpsc::Receiver<Notice>,
+    ) -> Result<(), Failure> {
+        let waiting = async {
+            loop {
+                match attest::look(&clients.sns, arn, endpoint).await {
+                    Ok(Look::Sound) => return Ok(()),
+                    Ok(Look::Unfit(why)) => {
+                        tracing::warn!(why, "a subscription that was there before is unfit; ending it");
+                        clients::unsubscribe(&clients.sns, arn).await?;
+                        return Err(Failure { call: "Subscribe", fault: Fault::Refused(format!("unfit: {why}")) });
+                    }
+                    Ok(Look::Pending | Look::Gone) | Err(_) => {}
+                }
+                // Another copy behind the same URL may be the one that confirms: hence the next look.
+                if tokio::time::timeout(self.pace.attest_again, told(notices, |notice| notice == Notice::Confirmed))
+                    .await
+                    .is_ok()
+                {
+                    return Ok(());
+                }
+            }
+        };
+        tokio::select! {
+            ended = waiting => ended,
+            () = self.stopping.cancelled() => Err(unconfirmed()),
+            () = tokio::time::sleep(self.pace.confirm) => Err(unconfirmed()),
+        }
+    }
+
+    /// Everything that goes on while a subscription is in use, until it is not.
+    async fn hold(
+        &self,
+        clients: &Clients,
+        way: &mut Way,
+        made: &Made,
+        asked: &mut watch::Receiver<Duration>,
+    ) -> End {
+        let subscription = made.subscription.as_deref().unwrap_or_default();
+        match (way, &made.queue) {
+            (Way::Posted { endpoint, notices }, _) => tokio::select! {
+                () = self.stopping.cancelled() => End::Stopping,
+                () = wanted(asked) => End::Asked,
+                why = Box::pin(self.attest(clients, subscription, endpoint, None)) => End::Lost(why),
+                () = told(notices, |notice| matches!(notice, Notice::Unsubscribed(at) if at >= made.since)) => End::Lost("unsubscribed"),
+            },
+            (Way::Queue, Some(queue)) => tokio::select! {
+                () = self.stopping.cancelled() => End::Stopping,
+                () = wanted(asked) => End::Asked,
+                () = poll::poll(clients, queue, self.region, &self.edges, &self.status) => End::Lost("queue"),
+                why = Box::pin(self.attest(clients, subscription, &queue.arn, Some(queue))) => End::Lost(why),
+                () = self.tag(clients, queue) => End::Lost("queue"),
+            },
+            (Way::Queue, None) => End::Lost("queue"),
+        }
+    }
+
+    /// Looks at the attributes, and the queue's policy, now and then until they show a loss; returns which. Seldom while
+    /// heartbeats prove the way: then it is only to find a filter that somebody set.
+    async fn attest(
+        &self,
+        clients: &Clients,
+        subscription: &str,
+        endpoint: &str,
+        queue: Option<&Queue>,
+    ) -> &'static str {
+        let began = self.edges.clock.now();
+        let first = shortened(self.pace.attest.min(limits::ATTEST_FIRST));
+        // Once: who takes policies away again and again shall not have queues made as fast.
+        if let Some(queue) = queue.filter(|_| self.status.borrow().losses == 0) {
+            tokio::time::sleep(first.min(shortened(limits::POLICY_FIRST))).await;
+            let is_silent = !(self.edges.speaks)(self.region);
+            if is_silent && let Ok(Look::Unfit(why)) = attest::look_at_policy(&clients.sqs, queue, &self.topic).await
+            {
+                return why;
+            }
+        }
+        let mut wait = first.saturating_sub(self.edges.clock.now().since(began));
+        let mut again = Backoff::new((self.pace.attest_again, self.pace.attest));
+        let mut skipped = 0;
+        loop {
+            tokio::time::sleep(wait).await;
+            wait = shortened(self.pace.attest);
+            if skipped < limits::ATTEST_SKIPS && (self.edges.speaks)(self.region) {
+                skipped += 1;
+                continue;
+            }
+            skipped = 0;
+            let mut look = attest::look(&clients.looks, subscription, endpoint).await;
+            if let (Ok(Look::Sound), Some(queue)) = (&look, queue) {
+                look = attest::look_at_policy(&clients.sqs, queue, &self.topic).await;
+            }
+            match look {
+                Ok(Look::Sound) => {
+                    again.worked();
+                    let now = self.edges.clock.now();
+                    self.status.send_modify(|status| (status.attested, status.unlooked) = (Some(now), None));
+                    self.emit(Event::Attested(self.region));
+                }
+                Ok(Look::Gone) => return "subscription",
+                Ok(Look::Pending) => return "unconfirmed",
+                Ok(Look::Unfit(why)) => return why,
+                Err(failure) => {
+                    tracing::debug!(%failure, "the subscription could not be looked at: no proof, no loss");
+                    if !failure.is_passing() {
+                        self.status.send_modify(|status| status.unlooked = Some(Trouble::from(&failure)));
+                    }
+                    if failure.is_passing() {
+                        self.emit(Event::Unattested(self.region));
+                    }
+                    wait = again.wait();
+                }
+            }
+        }
+    }
+
+    /// Re-tags the queue so that no janitor takes it; returns when it is gone.
+    async fn tag(&self, clients: &Clients, queue: &Queue) {
+        let mut backoff = Backoff::new(limits::SUBSCRIBE_AGAIN);
+        let mut wait = shortened(self.pace.tag);
+        loop {
+            tokio::time::sleep(wait).await;
+            match sqs::tag_alive(&clients.sqs, queue, self.edges.clock.wall()).await {
+                Ok(()) => {
+                    backoff.worked();
+                    wait = shortened(self.pace.tag);
+                }
+                Err(failure) if failure.is_gone() => return,
+                Err(failure) => {
+                    tracing::warn!(%failure, advice = failure.fault.advice(), "the queue could not be tagged as alive");
+                    wait = backoff.wait();
+                }
+            }
+        }
+    }
+
+    /// Puts aside what was in use. An http subscription is only ended when it is replaced by another: subscribing the
+    /// same endpoint again finds or revives it.
+    fn discard(&self, way: &mut Way, made: &mut Made, discarded: &mut Vec<Made>) {
+        let old = std::mem::take(made);
+        match way {
+            Way::Posted { .. } => made.subscription = old.subscription,
+            Way::Queue => discarded.push(old),
+        }
+        while discarded.len() > limits::DISCARDED {
+            let forgotten = discarded.remove(0);
+            tracing::warn!(queue = forgotten.queue_name, "could not be removed; left to the janitor");
+        }
+    }
+
+    /// Removes what `made` still names; what cannot be removed stays in it.
+    async fn remove(&self, clients: &Clients, made: &mut Made) {
+        if let Some(subscription) = &made.subscription {
+            match clients::unsubscribe(&clients.sns, subscription).await {
+                Ok(()) => made.subscription = None,
+                Err(failure) => tracing::warn!(%failure, subscription, "a subscription could not be removed"),
+            }
+        }
+        let Some(name) = &made.queue_name else { return };
+        let removed = match &made.queue {
+            Some(queue) => sqs::delete(&clients.sqs, &queue.url).await,
+            None => match sqs::find(&clients.sqs, name, None).await {
+                Ok(Some(url)) => sqs::delete(&clients.sqs, &url).await,
+                Ok(None) => Ok(()),
+                Err(failure) => Err(failure),
+            },
+        };
+        match removed {
+            Ok(()) => (made.queue, made.queue_name) = (None, None),
+            Err(failure) => tracing::warn!(%failure, queue = name, "a queue could not be removed"),
+        }
+    }
+
+    async fn finish(&self, clients: &Clients, mut discarded: Vec<Made>) -> Vec<Left> {
+        for made in &mut discarded {
+            self.remove(clients, made).await;
+        }
+        discarded.retain(Made::exists);
+        if discarded.is_empty() {
+            self.status.send_modify(|status| (status.queue, status.subscription) = (None, None));
+            tracing::info!("unsubscribed");
+        }
+        let left = |made: Made| Left { region: self.region, queue: made.queue_name, subscription: made.subscription };
+        discarded.into_iter().map(left).collect()
+    }
+
+    async fn pause(&self, span: Duration) {
+        let _stopped = self.stopping.run_until_cancelled(tokio::time::sleep(span)).await;
+    }
+
+    fn emit(&self, event: Event) {
+        (self.edges.events)(event);
+    }
+
+    fn stage(&self, stage: Stage) {
+        let now = self.edges.clock.now();
+        self.status.send_modify(|status| (status.stage, status.since) = (stage, now));
+    }
+}
+
+impl Made {
+    fn exists(&self) -> bool {
+        self.queue_name.is_some() || self.subscription.is_some()
+    }
+}
+
+fn unconfirmed() -> Failure {
+    Failure { call: "Subscribe", fault: Fault::Unconfirmed }
+}
+
+/// Resolves when a new subscription is wanted and its wait is over.
+async fn wanted(asked: &mut watch::Receiver<Duration>) {
+    if asked.changed().await.is_err() {
+        // Nobody can ask any more.
+        std::future::pending::<()>().await;
+    }
+    let after = *asked.borrow_and_update();
+    tokio::time::sleep(after + jittered(after / 4)).await;
+}
+
+/// Resolves when the endpoint has given the awaited notice; another one is late or replayed, and passed over.
+async fn told(notices: &mut mpsc::Receiver<Notice>, awaited: impl Fn(Notice) -> bool) {
+    loop {
+        match notices.recv().await {
+            Some(notice) if awaited(notice) => return,
+            Some(_) => {}
+            None => std::future::pending().await,
+        }
+    }
+}

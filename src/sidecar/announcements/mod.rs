@@ -1,0 +1,83 @@
+//! The announcement path: subscribe, receive, verify, decode, apply, acknowledge.
+//!
+//! Read in this order: [`aws`] (how AWS is called), [`subscription`] (every region's subscription, for `app`),
+//! [`lifecycle`] (one region's, from Subscribe to removal), [`attest`] with [`policy`] (is it still as we made it), [`sqs`] with
+//! [`poll`], and [`http`] (the two ways that messages arrive), then [`certificate`], [`verify`], [`decode`], [`apply`]. Beside the
+//! path: [`heartbeat`] publishes, [`janitor`] removes what dead sidecars left.
+//!
+//! Invariant: a transport acknowledges a message only after [`Intake::take`] said so (R12).
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+
+use crate::aws::verify::Rejected;
+use crate::model::ids::RegionId;
+use crate::model::time::Wall;
+use crate::protocol::switch::{Rule, is_on};
+
+pub mod apply;
+mod attest;
+mod backoff;
+pub mod heartbeat;
+pub mod http;
+pub mod intake;
+pub mod janitor;
+mod key_form;
+mod lifecycle;
+mod poll;
+pub mod subscription;
+
+/// Where a transport hands an envelope: verify, decode, apply.
+///
+/// The seam between transports and the rest of the path, so that each runs without the other. Outcomes are counted
+/// behind it; the transport only acts on the receipt.
+pub trait Intake: Send + Sync {
+    /// Takes the envelope `raw` that arrived for `region`; `queued` is the SQS `SentTimestamp`, if it came through a
+    /// queue. Resolves when what it says is applied, or cannot be.
+    fn take(&self, region: RegionId, raw: Bytes, queued: Option<Wall>) -> BoxFuture<'static, Receipt>;
+}
+
+/// What a transport does with an envelope that was taken.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Receipt {
+    /// Applied, or known already: acknowledge.
+    Acknowledge,
+    /// Genuine, but not applied: let it come again.
+    Retry,
+    /// It could not be verified; the reason says whether it may come again ([`Rejected::retry`]).
+    Unverified(Rejected),
+    /// A verified SubscriptionConfirmation: call ConfirmSubscription with this token.
+    Confirm {
+        /// Worth a subscription: never logged.
+        token: String,
+    },
+    /// A verified UnsubscribeConfirmation.
+    Unsubscribed {
+        /// When SNS said so: a replayed one is of an earlier subscription.
+        published: Wall,
+    },
+}
+
+impl Receipt {
+    /// R12: whether the transport may let the envelope go for good (delete it, answer 2xx): all but what must come again.
+    pub fn may_be_deleted(&self) -> bool {
+        let again = match self {
+            Self::Retry => true,
+            Self::Unverified(why) => why.retry(),
+            _ => false,
+        };
+        !again || !is_on(Rule::R12)
+    }
+}
+
+impl std::fmt::Debug for Receipt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Acknowledge => "Acknowledge",
+            Self::Retry => "Retry",
+            Self::Unverified(why) => return f.debug_tuple("Unverified").field(why).finish(),
+            Self::Confirm { .. } => "Confirm",
+            Self::Unsubscribed { .. } => "Unsubscribed",
+        })
+    }
+}

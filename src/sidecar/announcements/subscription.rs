@@ -1,0 +1,308 @@
+//! Owns the subscriptions of all regions: starts them, says where they stand, removes them at the end.
+//!
+//! Before it: `app`, with the configuration and the edges. After it: one [`super::lifecycle`] per region that has a
+//! topic, and with the http transport the [`super::http`] endpoint that they share. Invariant: starting never waits
+//! for AWS (an unreachable region means waiting and trying again), and after [`Subscriptions::shutdown`] nothing is
+//! left in AWS that its answer does not name.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use super::Intake;
+use super::http::{self, Door};
+use super::lifecycle::{Lifecycle, Way};
+use crate::aws::clients::{Failure, Sdk};
+use crate::aws::limits::VISIBILITY;
+use crate::aws::verify::Rejected;
+use crate::config::{Config, Transport};
+use crate::model::ids::RegionId;
+use crate::model::time::{Clock, Moment};
+use crate::protocol::event::Event;
+use crate::sidecar::limits;
+use crate::tasks::Tasks;
+use crate::telemetry::metrics::Metrics;
+
+/// What the announcement path touches of the rest of the process.
+#[derive(Clone)]
+pub struct Edges {
+    /// Who spawns.
+    pub tasks: Tasks,
+    /// What time it is.
+    pub clock: Clock,
+    /// Where events go: into the one `Freshness::step`. Called from many tasks; must not wait.
+    pub events: Arc<dyn Fn(Event) + Send + Sync>,
+    /// Whether a region's heartbeats prove that its subscription works.
+    pub speaks: Arc<dyn Fn(RegionId) -> bool + Send + Sync>,
+    /// Where envelopes go.
+    pub intake: Arc<dyn Intake>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// How AWS is called.
+    pub sdk: Sdk,
+}
+
+/// How often things are done; tests are in more of a hurry than production.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Between two looks at a subscription's attributes, at most.
+    pub attest: Duration,
+    /// After a look that could not be had; doubles with each.
+    pub attest_again: Duration,
+    /// Between two `alive` tags.
+    pub tag: Duration,
+    /// First and longest wait before a subscription is tried again.
+    pub again: (Duration, Duration),
+    /// How long a confirmation may take to arrive.
+    pub confirm: Duration,
+    /// After how long a message that could not be applied comes again through a queue; whole seconds.
+    pub visibility: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            attest: limits::ATTEST_EVERY,
+            attest_again: limits::ATTEST_AGAIN,
+            tag: limits::TAG_EVERY,
+            again: limits::SUBSCRIBE_AGAIN,
+            confirm: limits::CONFIRM_WAIT,
+            visibility: VISIBILITY,
+        }
+    }
+}
+
+/// Where one region's subscription stands, for `/status`. Nothing in it is secret: no token, no URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Which region.
+    pub region: RegionId,
+    /// Its configured name.
+    pub name: String,
+    /// The topic's ARN.
+    pub topic: String,
+    /// Where it stands.
+    pub stage: Stage,
+    /// Since when.
+    pub since: Moment,
+    /// The name of this process's queue, when it has one (or may have: CreateQueue is under way).
+    pub queue: Option<String>,
+    /// The subscription's ARN.
+    pub subscription: Option<String>,
+    /// When its attributes were last seen to be sound.
+    pub attested: Option<Moment>,
+    /// How often it was lost.
+    pub losses: u64,
+    /// When it was last lost, and why, in a stable word.
+    pub lost: Option<(Moment, &'static str)>,
+    /// What AWS refused last, until it no longer does.
+    pub failure: Option<Trouble>,
+    /// Why its attributes could not be looked at, until they can.
+    pub unlooked: Option<Trouble>,
+    /// Why the last of those that came through the queue and could not be verified was not.
+    pub unverified: Option<Rejected>,
+}
+
+impl Status {
+    /// Being made.
+    pub(crate) fn new(region: RegionId, name: &str, topic: &str, since: Moment) -> Self {
+        Self {
+            region,
+            name: name.to_owned(),
+            topic: topic.to_owned(),
+            stage: Stage::Subscribing,
+            since,
+            queue: None,
+            subscription: None,
+            attested: None,
+            losses: 0,
+            lost: None,
+            failure: None,
+            unlooked: None,
+            unverified: None,
+        }
+    }
+}
+
+/// What AWS refused, or how it could not be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// The call, and what became of it.
+    pub saw: String,
+    /// What to do about it.
+    pub advice: &'static str,
+}
+
+impl From<&Failure> for Trouble {
+    fn from(failure: &Failure) -> Self {
+        Self { saw: failure.to_string(), advice: failure.fault.advice() }
+    }
+}
+
+/// The stages of a subscription's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Being made, or waiting to be tried again.
+    Subscribing,
+    /// Made and confirmed.
+    Subscribed,
+    /// Being removed, or removed.
+    Stopped,
+}
+
+impl Stage {
+    /// A stable word for `/status`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Subscribing => "subscribing",
+            Self::Subscribed => "subscribed",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// What could not be removed from a region; the janitor finds it later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Where.
+    pub region: RegionId,
+    /// A queue's name.
+    pub queue: Option<String>,
+    /// A subscription's ARN.
+    pub subscription: Option<String>,
+}
+
+/// The http transport cannot listen: the user's to fix, no retry helps.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen for announcements on {listen}: {source} (set announcements.http_listen to a free address)")]
+pub struct CannotListen {
+    /// Where it was to listen.
+    pub listen: SocketAddr,
+    /// Why it cannot.
+    pub source: std::io::Error,
+}
+
+/// All regions' subscriptions.
+pub struct Subscriptions {
+    stopping: CancellationToken,
+    kept: Vec<Kept>,
+    listening: Option<SocketAddr>,
+}
+
+/// One region's lifecycle, from outside.
+struct Kept {
+    region: RegionId,
+    status: watch::Receiver<Status>,
+    ask: watch::Sender<Duration>,
+    task: Mutex<Option<JoinHandle<Option<Vec<Left>>>>>,
+}
+
+impl Subscriptions {
+    /// Starts to subscribe, in every region at once; returns before AWS was asked anything. Must be called inside the
+    /// runtime.
+    ///
+    /// # Errors
+    /// [`CannotListen`], with the http transport only.
+    pub fn start(config: &Config, pace: Pace, edges: &Edges) -> Result<Self, CannotListen> {
+        let stopping = edges.tasks.stopping().child_token();
+        let mut subscriptions = Self { stopping: stopping.clone(), kept: Vec::new(), listening: None };
+        let (mut lives, mut doors) = (Vec::new(), Vec::new());
+        for (region, configured) in (0u8..).map(RegionId).zip(&config.service.regions) {
+            let Some(topic) = &configured.topic else { continue };
+            let way = match &config.announcements.transport {
+                Transport::Off => continue,
+                Transport::Sqs => Way::Queue,
+                Transport::Http { public_url, .. } => {
+                    let (knock, notices) = mpsc::channel(limits::NOTICES);
+                    doors.push(Door { region, topic: topic.clone(), notices: knock });
+                    Way::Posted { endpoint: http::endpoint(public_url, region), notices }
+                }
+            };
+            let status = Status::new(region, &configured.name, &topic.arn, edges.clock.now());
+            let (standing, status) = watch::channel(status);
+            let (ask, asked) = watch::channel(Duration::ZERO);
+            let life = Lifecycle {
+                region,
+                topic: topic.clone(),
+                service: config.service.name.clone(),
+                queues: config.announcements.queues.clone(),
+                pace,
+                edges: edges.clone(),
+                stopping: stopping.clone(),
+                status: standing,
+            };
+            let span = tracing::info_span!("subscription", region = configured.name);
+            lives.push((region, status, ask, Box::pin(life.live(way, asked).instrument(span))));
+        }
+        // First: without it nothing may be left in AWS.
+        if let Transport::Http { listen, .. } = &config.announcements.transport {
+            let opened = http::open(*listen, doors, edges, stopping);
+            subscriptions.listening = Some(opened.map_err(|source| CannotListen { listen: *listen, source })?);
+        }
+        for (region, status, ask, life) in lives {
+            let task = edges.tasks.spawn("subscription", life);
+            subscriptions.kept.push(Kept { region, status, ask, task: Mutex::new(Some(task)) });
+        }
+        Ok(subscriptions)
+    }
+
+    /// Makes `region`'s subscription anew after `after`, plus jitter. Asked while it is being made anyway, it adds
+    /// nothing.
+    pub fn resubscribe(&self, region: RegionId, after: Duration) {
+        if let Some(kept) = self.kept.iter().find(|kept| kept.region == region) {
+            kept.ask.send_replace(after);
+        }
+    }
+
+    /// Where each region stands.
+    pub fn status(&self) -> Vec<Status> {
+        self.kept.iter().map(|kept| kept.status.borrow().clone()).collect()
+    }
+
+    /// Follows where one region stands; `None` when it has no subscription.
+    pub fn watch(&self, region: RegionId) -> Option<watch::Receiver<Status>> {
+        self.kept.iter().find(|kept| kept.region == region).map(|kept| kept.status.clone())
+    }
+
+    /// Where the http transport listens.
+    pub fn listening(&self) -> Option<SocketAddr> {
+        self.listening
+    }
+
+    /// Removes every subscription and queue, in all regions at once, within `deadline`. Returns what is left behind.
+    pub async fn shutdown(&self, deadline: Duration) -> Vec<Left> {
+        self.stopping.cancel();
+        let left = join_all(self.kept.iter().map(|kept| kept.end(deadline))).await;
+        left.into_iter().flatten().collect()
+    }
+}
+
+impl Drop for Subscriptions {
+    /// Whoever forgets to shut down still unsubscribes, as long as the runtime lives.
+    fn drop(&mut self) {
+        self.stopping.cancel();
+    }
+}
+
+impl Kept {
+    async fn end(&self, deadline: Duration) -> Vec<Left> {
+        let Some(mut task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return Vec::new();
+        };
+        if let Ok(Ok(Some(left))) = tokio::time::timeout(deadline, &mut task).await {
+            return left;
+        }
+        task.abort();
+        let status = self.status.borrow();
+        if status.queue.is_none() && status.subscription.is_none() {
+            return Vec::new();
+        }
+        vec![Left { region: self.region, queue: status.queue.clone(), subscription: status.subscription.clone() }]
+    }
+}

@@ -1,0 +1,69 @@
+//! The bounds of this room. What a user may tune has its default and range here.
+
+use std::time::Duration;
+
+use crate::aws::limits::{AWS_CALL_WAIT, POLL_WAIT, VISIBILITY};
+use crate::model::size::KIB;
+use crate::protocol::limits::{ATTESTED_FOR, WEAK_LEASE, WEAK_PROOF_AFTER};
+
+/// What a connection to the announcement endpoint reads at once, bytes.
+pub const ENDPOINT_READ_BYTES: usize = 16 * KIB;
+/// Messages verified and not yet applied, per region.
+pub const PENDING_ANNOUNCEMENTS: usize = 1024;
+/// Messages per poll and per deletion: SQS allows no more.
+pub const MESSAGES_PER_POLL: i32 = 10;
+/// How long messages may gather in a queue that just brought some before it is polled again: at 200 a second they fill
+/// a poll.
+pub const GATHER: Duration = Duration::from_millis(50);
+/// How long a message that is done with may wait for others to be deleted with.
+pub const DELETE_WITHIN: Duration = Duration::from_millis(150);
+/// Deletions under way at once, per region.
+pub const DELETIONS: usize = 16;
+/// The first look at a queue's policy, where no heartbeat has come by then (at most this, less jitter): a queue whose topic may
+/// not send is silent.
+pub const POLICY_FIRST: Duration = Duration::from_secs(7);
+/// The first look at a subscription's attributes after it was made: at most this, less jitter. Weak proof waits for it.
+pub const ATTEST_FIRST: Duration = Duration::from_secs(60);
+/// Between two later ones: at most this, less jitter.
+pub const ATTEST_EVERY: Duration = Duration::from_secs(120);
+/// Looks in a row that are left out while heartbeats prove the way.
+pub const ATTEST_SKIPS: u32 = 3;
+/// After a look that could not be had; doubles with each, up to [`ATTEST_EVERY`].
+pub const ATTEST_AGAIN: Duration = Duration::from_secs(30);
+/// Sidecars of one account and region whose looks AWS must not throttle: smaller regions allow 150 calls a second.
+pub const ATTESTED_FLEET: (u64, u64) = (10_800, 150);
+/// Between two `alive` tags of a queue.
+pub const TAG_EVERY: Duration = Duration::from_secs(3600);
+/// Age of the `alive` tag beyond which the janitor removes a queue.
+pub const ABANDONED: Duration = Duration::from_secs(24 * 3600);
+/// First and longest wait before a subscription is tried again.
+pub const SUBSCRIBE_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// First and longest wait before a failed poll is tried again.
+pub const POLL_AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
+/// How long SNS may take to post a confirmation before Subscribe is called again.
+pub const CONFIRM_WAIT: Duration = Duration::from_secs(60);
+/// Subscriptions and queues of a region that could not be removed yet; the janitor has the rest.
+pub const DISCARDED: usize = 4;
+/// How long a posted envelope may take to arrive; SNS itself gives up after 15 s.
+pub const ENVELOPE_WAIT: Duration = Duration::from_secs(10);
+/// Notices from the endpoint to one region's lifecycle.
+pub const NOTICES: usize = 8;
+/// Pages of a listing that the janitor reads, per region and topic.
+pub const JANITOR_PAGES: usize = 1000;
+
+const _: () = assert!(POLL_WAIT.as_secs() <= 20 && MESSAGES_PER_POLL <= 10, "SQS's own bounds");
+const _: () = assert!(GATHER.as_millis() <= 50, "half of what promise 3 of FRESHNESS.md allows beside the lag");
+const _: () = assert!(DELETE_WITHIN.as_millis() + AWS_CALL_WAIT.0.as_millis() < VISIBILITY.as_millis());
+const _: () = assert!(
+    ATTEST_EVERY.as_secs() + ATTEST_AGAIN.as_secs() * (1 + 2) * 3 / 2 < ATTESTED_FOR.as_secs(),
+    "weak proof outlives two failed looks, each followed by its longest wait"
+);
+const _: () = assert!(
+    ATTEST_FIRST.as_secs() + ATTEST_AGAIN.as_secs() * 3 / 2 < WEAK_PROOF_AFTER.as_secs() + WEAK_LEASE.as_secs(),
+    "a new subscription outlives a first look that failed"
+);
+const _: () = assert!(
+    ATTESTED_FLEET.0 * 8 / (7 * ATTEST_EVERY.as_secs()) < ATTESTED_FLEET.1 * 3 / 4,
+    "the looks of a fleet (an eighth earlier on average, for jitter) leave a quarter of the calls to others"
+);
+const _: () = assert!(TAG_EVERY.as_secs() * 12 < ABANDONED.as_secs(), "no janitor takes a queue that lives");

@@ -1,0 +1,189 @@
+//! Owns every spawned task: the only place in the program that spawns.
+//!
+//! A task is named, counted and drained under a deadline. Long-lived tasks watch [`Tasks::stopping`] and end by
+//! themselves; short ones (fills, connections) are simply waited for.
+//!
+//! Invariant: after [`Tasks::drain`] returns, nothing that was spawned here still runs.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument;
+
+pub mod limits;
+pub mod permits;
+pub(crate) mod seldom;
+
+/// A handle to the process's tasks; clones share them.
+#[derive(Clone, Default)]
+pub struct Tasks {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    tracker: TaskTracker,
+    stopping: CancellationToken,
+    killed: CancellationToken,
+    running: Mutex<BTreeMap<&'static str, usize>>,
+}
+
+/// Counts a task for as long as it lives, however it ends.
+struct Running {
+    shared: Arc<Shared>,
+    name: &'static str,
+}
+
+impl Running {
+    fn new(shared: Arc<Shared>, name: &'static str) -> Self {
+        *shared.running().entry(name).or_default() += 1;
+        Self { shared, name }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(count) = self.shared.running().get_mut(self.name) {
+            *count -= 1;
+        }
+    }
+}
+
+impl Shared {
+    fn running(&self) -> std::sync::MutexGuard<'_, BTreeMap<&'static str, usize>> {
+        // A panic while a counter is held cannot leave it half-written.
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tasks {
+    /// No tasks yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Starts `future` under `name`. It is dropped, wherever it waits, only when a drain's deadline passes.
+    #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
+    pub fn spawn<F>(&self, name: &'static str, future: F) -> JoinHandle<Option<F::Output>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let running = Running::new(self.shared.clone(), name);
+        let killed = self.shared.killed.clone();
+        let task = async move {
+            let _running = running;
+            // Polled with every request of a connection: that a drain is over is not asked each time.
+            seldom::unless(killed.cancelled(), future).await
+        };
+        tokio::spawn(self.shared.tracker.track_future(task.instrument(tracing::trace_span!("task", name))))
+    }
+
+    /// A token that is cancelled when the process begins to stop; long-lived tasks watch it.
+    pub fn stopping(&self) -> CancellationToken {
+        self.shared.stopping.clone()
+    }
+
+    /// How many tasks of each name run now.
+    pub fn running(&self) -> BTreeMap<&'static str, usize> {
+        self.shared.running().iter().filter(|(_, count)| **count > 0).map(|(name, count)| (*name, *count)).collect()
+    }
+
+    /// Tells long-lived tasks to stop, waits for all at most `deadline`, then drops the rest.
+    ///
+    /// Returns the names of those that had to be dropped; empty is a clean stop.
+    pub async fn drain(&self, deadline: Duration) -> Vec<&'static str> {
+        self.shared.stopping.cancel();
+        self.shared.tracker.close();
+        if tokio::time::timeout(deadline, self.shared.tracker.wait()).await.is_ok() {
+            return Vec::new();
+        }
+        let late = self.running().into_keys().collect();
+        self.shared.killed.cancel();
+        self.shared.tracker.wait().await;
+        late
+    }
+}
+
+/// Runs a computation of milliseconds on a thread that serves nobody; its caller waits for it, and dropping the wait
+/// lets it run out. At most [`limits::COMPUTATIONS`] run at once; `None` when it panicked.
+pub async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    static ROOM: Semaphore = Semaphore::const_new(limits::COMPUTATIONS);
+    let room = ROOM.acquire().await.ok()?;
+    let held = move || {
+        let _room = room;
+        work()
+    };
+    tokio::task::spawn_blocking(held).await.ok()
+}
+
+/// hyper spawns the streams of an HTTP/2 connection through this.
+impl<F> hyper::rt::Executor<F> for Tasks
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn execute(&self, future: F) {
+        self.spawn("stream", future);
+    }
+}
+
+/// A set of futures that end with their owner: a race's legs, which nothing outlives.
+///
+/// Unlike [`Tasks::spawn`], dropping it aborts what still runs.
+#[derive(Default)]
+pub struct Legs<T: 'static> {
+    set: JoinSet<T>,
+}
+
+impl<T: Send + 'static> Legs<T> {
+    /// An empty set.
+    pub fn new() -> Self {
+        Self { set: JoinSet::new() }
+    }
+
+    /// Starts one more.
+    pub fn start(&mut self, future: impl Future<Output = T> + Send + 'static) -> AbortHandle {
+        self.set.spawn(future)
+    }
+
+    /// The next that ends; `None` when none is left. A leg that panicked is skipped: it has no result.
+    pub async fn next(&mut self) -> Option<T> {
+        loop {
+            match self.set.join_next().await? {
+                Ok(result) => return Some(result),
+                Err(ended) => tracing::error!(panicked = ended.is_panic(), "a leg ended without a result"),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_drain_waits_for_what_ends_in_time_and_names_what_does_not() {
+        let tasks = Tasks::new();
+        let quick = tasks.spawn("quick", tokio::time::sleep(Duration::from_secs(1)));
+        tasks.spawn("stuck", std::future::pending::<()>());
+        assert_eq!(tasks.running(), BTreeMap::from([("quick", 1), ("stuck", 1)]));
+        assert_eq!(tasks.drain(Duration::from_secs(2)).await, vec!["stuck"]);
+        assert_eq!(quick.await.unwrap(), Some(()));
+        assert!(tasks.running().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_long_lived_task_that_watches_the_token_ends_in_a_clean_drain() {
+        let tasks = Tasks::new();
+        let stopping = tasks.stopping();
+        tasks.spawn("watcher", async move { stopping.cancelled().await });
+        assert!(tasks.drain(Duration::from_secs(5)).await.is_empty());
+    }
+}

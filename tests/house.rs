@@ -1,0 +1,287 @@
+//! The house: rooms whose arrows point down, and no circle of files inside a room. What is meant is in
+//! docs/architecture.md; this reads every path in `src/` that names another module.
+//!
+//! Tests are not held to it: they may stand on the lab.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// The rooms, lowest first: each imports only from itself and from those before it.
+const ROOMS: [&str; 15] = [
+    "model",
+    "tasks",
+    "protocol",
+    "config",
+    "telemetry",
+    "http",
+    "payload",
+    "cache",
+    "aws",
+    "core",
+    "sidecar",
+    "admin",
+    "app",
+    "lab",
+    "cli",
+];
+
+/// One module that names another.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Arrow {
+    from: String,
+    to: String,
+    /// File and line.
+    place: String,
+}
+
+/// What `src/` holds, or a test plants.
+#[derive(Default)]
+struct House {
+    /// A module's path, as in `core::fill`, and where it is.
+    modules: BTreeMap<String, PathBuf>,
+    /// Without comments and inline tests; every line still where it was.
+    texts: BTreeMap<String, String>,
+}
+
+impl House {
+    fn of_the_crate() -> Self {
+        let mut house = Self::default();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut folders = vec![root.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|it| it == "rs") {
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    house.add(path.strip_prefix(&root).unwrap(), &text);
+                }
+            }
+        }
+        house
+    }
+
+    fn add(&mut self, file: &Path, text: &str) {
+        let path = file.with_extension("");
+        let mut segments: Vec<_> = path.iter().map(|it| it.to_str().unwrap()).collect();
+        segments.retain(|it| *it != "mod");
+        let is_root = segments == ["lib"] || segments == ["main"];
+        if is_root || segments.iter().any(|it| ["tests", "scripted"].contains(it)) {
+            return;
+        }
+        let module = segments.join("::");
+        self.modules.insert(module.clone(), Path::new("src").join(file));
+        self.texts.insert(module, code_of(text));
+    }
+
+    /// The module that an absolute path leads into.
+    fn module_of(&self, path: &[String]) -> Option<String> {
+        let prefixes = (1..=path.len()).rev().map(|count| path[..count].join("::"));
+        prefixes.into_iter().find(|prefix| self.modules.contains_key(prefix))
+    }
+
+    fn arrows(&self) -> BTreeSet<Arrow> {
+        let mut arrows = BTreeSet::new();
+        for (from, text) in &self.texts {
+            let own: Vec<String> = from.split("::").map(str::to_owned).collect();
+            for (at, path) in paths(text) {
+                let Some(path) = absolute(&own, &path) else { continue };
+                let Some(to) = self.module_of(&path).filter(|to| to != from) else { continue };
+                let line = text[..at].matches('\n').count() + 1;
+                let place = format!("{}:{line}", self.modules[from].display());
+                arrows.insert(Arrow { from: from.clone(), to, place });
+            }
+        }
+        arrows
+    }
+
+    /// Arrows from a room to one above it, and rooms that are not on the list.
+    fn upward(&self) -> Vec<String> {
+        let rank = |module: &str| ROOMS.iter().position(|room| Some(*room) == module.split("::").next());
+        let strays = self.modules.iter().filter(|(module, _)| rank(module).is_none());
+        let strays = strays.map(|(_, file)| format!("{}: is in no room", file.display()));
+        let arrows = self.arrows().into_iter().filter(|arrow| rank(&arrow.to) > rank(&arrow.from));
+        strays.chain(arrows.map(|Arrow { from, to, place }| format!("{place}: {from} imports {to}"))).collect()
+    }
+
+    /// Files of one room that import each other in a circle; a parent and its children may.
+    fn circles(&self) -> Vec<String> {
+        let mut next: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        let arrows = self.arrows();
+        let room = |module: &str| module.split("::").next().map(str::to_owned);
+        let related = |one: &str, other: &str| format!("{one}::").starts_with(&format!("{other}::"));
+        for Arrow { from, to, .. } in &arrows {
+            if room(from) == room(to) && !related(from, to) && !related(to, from) {
+                next.entry(from).or_default().insert(to);
+            }
+        }
+        let reached = |start: &str| {
+            let (mut seen, mut todo) = (BTreeSet::new(), vec![start]);
+            while let Some(module) = todo.pop() {
+                for to in next.get(module).into_iter().flatten() {
+                    if seen.insert(*to) {
+                        todo.push(to);
+                    }
+                }
+            }
+            seen
+        };
+        let reach: BTreeMap<&str, BTreeSet<&str>> = next.keys().map(|module| (*module, reached(module))).collect();
+        let in_a_circle = |from: &str, to: &str| reach.get(to).is_some_and(|seen| seen.contains(from));
+        let lines = arrows.iter().filter(|arrow| {
+            next.get(arrow.from.as_str()).is_some_and(|to| to.contains(arrow.to.as_str()))
+                && in_a_circle(&arrow.from, &arrow.to)
+        });
+        lines.map(|Arrow { from, to, place }| format!("{place}: {from} and {to} are in a circle")).collect()
+    }
+}
+
+/// `text` without comments, and without the inline tests at its end.
+fn code_of(text: &str) -> String {
+    let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
+    let bare = |line: &str| line.split_once("//").map_or(line, |(code, _)| code).to_owned();
+    text[..end].lines().map(|line| bare(line) + "\n").collect()
+}
+
+/// Every path that begins with `crate`, `super` or `self`, with its place; of a tree in braces, each branch.
+fn paths(text: &str) -> Vec<(usize, Vec<String>)> {
+    let mut found = Vec::new();
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let bytes = text.as_bytes();
+    for start in ["crate::", "super::", "self::"] {
+        for (at, _) in text.match_indices(start) {
+            let inside = at > 0 && (is_word(bytes[at - 1]) || bytes[at - 1] == b':');
+            if !inside {
+                branches(text, at, &mut Vec::new(), at, &mut found);
+            }
+        }
+    }
+    found
+}
+
+/// Reads the path at `at` behind `prefix`; returns where it ends.
+fn branches(
+    text: &str,
+    mut at: usize,
+    prefix: &mut Vec<String>,
+    place: usize,
+    found: &mut Vec<(usize, Vec<String>)>,
+) -> usize {
+    let depth = prefix.len();
+    let skip = |at: usize| at + text[at..].len() - text[at..].trim_start().len();
+    loop {
+        at = skip(at);
+        let rest = &text[at..];
+        if rest.starts_with('{') {
+            at += 1;
+            loop {
+                at = skip(at);
+                match text.as_bytes().get(at) {
+                    Some(b'}') => break,
+                    Some(b',') => at += 1,
+                    Some(_) => {
+                        let end = branches(text, at, prefix, at, found);
+                        // A brace that opens no tree of imports.
+                        if end == at {
+                            prefix.truncate(depth);
+                            return at;
+                        }
+                        at = end;
+                    }
+                    None => return at,
+                }
+            }
+            prefix.truncate(depth);
+            return at + 1;
+        }
+        let word: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        at += word.len();
+        if !word.is_empty() {
+            prefix.push(word);
+        }
+        match text[at..].strip_prefix("::") {
+            Some(more) if more.starts_with(|c: char| c.is_alphabetic() || c == '_' || c == '{') => at += 2,
+            _ => break,
+        }
+    }
+    found.push((place, prefix.clone()));
+    prefix.truncate(depth);
+    // An alias is no path of its own.
+    match text[at..].trim_start().strip_prefix("as ") {
+        Some(alias) => text.len() - alias.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').len(),
+        None => at,
+    }
+}
+
+/// Where `path`, as written in the module `own`, leads.
+fn absolute(own: &[String], path: &[String]) -> Option<Vec<String>> {
+    let mut base = own.to_vec();
+    let mut rest = path;
+    match rest.first()?.as_str() {
+        "crate" => (base, rest) = (Vec::new(), &rest[1..]),
+        "self" => rest = &rest[1..],
+        _ => {}
+    }
+    while rest.first().is_some_and(|it| it == "super") {
+        base.pop()?;
+        rest = &rest[1..];
+    }
+    base.extend(rest.iter().filter(|it| *it != "self").cloned());
+    Some(base)
+}
+
+/// What is known to be wrong, as `from -> to`: it only shrinks.
+const UPWARD_STILL: [(&str, &str); 0] = [];
+
+#[test]
+fn arrows_between_rooms_point_down() {
+    let house = House::of_the_crate();
+    assert!(house.modules.len() > 200, "this looks at the crate");
+    let excused =
+        |line: &String| UPWARD_STILL.iter().any(|(from, to)| line.ends_with(&format!(": {from} imports {to}")));
+    let upward: Vec<_> = house.upward().into_iter().filter(|line| !excused(line)).collect();
+    assert!(upward.is_empty(), "a room imports only rooms below it:\n{}", upward.join("\n"));
+}
+
+#[test]
+fn no_files_of_a_room_import_each_other_in_a_circle() {
+    let circles = House::of_the_crate().circles();
+    assert!(circles.is_empty(), "only a parent and its children may:\n{}", circles.join("\n"));
+}
+
+#[test]
+fn an_arrow_that_is_planted_the_wrong_way_is_found_with_file_and_line() {
+    let mut house = House::default();
+    house.add(Path::new("core/lookup.rs"), "");
+    house.add(
+        Path::new("cache/store.rs"),
+        "// use crate::core::lookup;\nuse crate::{\n    core::lookup::{self as it},\n};\n",
+    );
+    house.add(Path::new("cache/mod.rs"), "fn now() { super::core::lookup::find() }\n");
+    house.add(Path::new("utils.rs"), "");
+    let expected = [
+        "src/utils.rs: is in no room",
+        "src/cache/mod.rs:1: cache imports core::lookup",
+        "src/cache/store.rs:3: cache::store imports core::lookup",
+    ];
+    assert_eq!(house.upward(), expected);
+}
+
+#[test]
+fn a_circle_that_is_planted_is_found_and_a_parent_with_its_child_is_none() {
+    let mut house = House::default();
+    house.add(Path::new("core/one.rs"), "use super::two::B;\nuse self::child::C;\n");
+    house.add(Path::new("core/one/child.rs"), "use super::A;\n");
+    house.add(
+        Path::new("core/two.rs"),
+        "use super::three::D as A;\n#[cfg(test)]\nmod tests {\nuse crate::lab::X;\n}\n",
+    );
+    house.add(Path::new("core/three.rs"), "fn f() -> super::one::A {}\n");
+    let expected = [
+        "src/core/one.rs:1: core::one and core::two are in a circle",
+        "src/core/three.rs:1: core::three and core::one are in a circle",
+        "src/core/two.rs:1: core::two and core::three are in a circle",
+    ];
+    assert_eq!(house.circles(), expected);
+}
