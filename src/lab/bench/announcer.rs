@@ -1,18 +1,22 @@
-//! Owns the topics behind a sidecar with live subscriptions: an SNS and an SQS of this machine's own, and who announces.
+//! The topics behind a sidecar with live subscriptions: SNS and SQS on this machine, and the
+//! publishers that announce on them. The harness starts this as a process of its own, from the same
+//! executable, so that its signing and its queues are not part of what is measured. Each change is
+//! announced once in each region and numbered without gaps, and the announced records are never the
+//! ones that requests ask for.
 //!
-//! Before it: the harness starts it as a process of its own, from the same executable, so that neither its signing nor
-//! its queues are what is measured. After it: sidecars subscribe, and get as many signed announcements a second as
-//! they were ordered. Invariant: a change is announced once in each region, numbered without gaps; the records that it
-//! announces are never those that are asked for.
+//! Signing takes half a millisecond of the core that the load runs on, so announcements that are
+//! sent during a measurement are signed beforehand. An old Timestamp is no reason to drop an
+//! announcement (R13); freshness is proved by the heartbeats, which are signed when they are sent.
 //!
-//! Signing takes half a millisecond of the core that the load runs on, so what is sent while something is measured is
-//! signed before: an old Timestamp is no reason to drop an announcement (R13); what proves is the heartbeats, which are
-//! signed when they are sent.
+//! The orders, each of them a GET:
 //!
-//! Orders, each a GET: `/bench/endpoint` says where SNS and SQS are; `/bench/welcome` sends a heartbeat on every topic
-//! once each is subscribed to, and says whether it did; `/bench/sign/N` signs ahead, some of what is missing to N
-//! announcements, and says how many there are; `/bench/rate/N` announces N times a second, over all regions;
-//! `/bench/published` says how often it has.
+//! - `/bench/endpoint` says where SNS and SQS are.
+//! - `/bench/welcome` sends a heartbeat on every topic once each of them has a subscription, and
+//!   says whether it did.
+//! - `/bench/sign/N` signs ahead: some of the announcements still missing to N. It says how many
+//!   are ready.
+//! - `/bench/rate/N` announces N times a second, summed over all regions.
+//! - `/bench/published` says how many announcements have been sent.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -41,21 +45,20 @@ use crate::lab::world::queue::ACCOUNT;
 use crate::lab::world::{REGION_NAMES, TOPIC, World, WorldError, ingest, port};
 use crate::tasks::Tasks;
 
-/// How often it is looked how many announcements are due.
+/// How often the announcer checks how many announcements are due.
 const STEP: Duration = Duration::from_millis(5);
 
-/// Why nothing is announced.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// No topics.
     #[error(transparent)]
     World(#[from] WorldError),
-    /// The port for orders is somebody else's; another one helps.
+    /// The port for orders is taken; another port helps.
     #[error("no orders can be taken: {0}")]
     Orders(#[from] io::Error),
 }
 
-/// Serves topics of so many regions and announces as `orders` are given there, until the process ends.
+/// Serves the topics of this many regions and announces as told on `orders`, until the process
+/// ends.
 pub async fn serve(regions: usize, orders: SocketAddr) -> Result<Infallible, ServeError> {
     let world = Arc::new(World::builder().regions(regions).start().await?);
     let listener = TcpListener::bind(orders).await?;
@@ -71,7 +74,7 @@ pub async fn serve(regions: usize, orders: SocketAddr) -> Result<Infallible, Ser
     Ok(announce(&world, &stock, wanted).await)
 }
 
-/// Changes records for ever, as fast as is wanted.
+/// Announces changes at the wanted rate, for ever.
 async fn announce(world: &World, stock: &Stock, mut wanted: watch::Receiver<u32>) -> Infallible {
     let mut steps = tokio::time::interval(STEP);
     steps.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -89,7 +92,7 @@ async fn announce(world: &World, stock: &Stock, mut wanted: watch::Receiver<u32>
     }
 }
 
-/// Changes whose announcements are signed, the next first.
+/// Changes whose announcements are already signed, the next one first.
 #[derive(Debug, Default)]
 struct Stock {
     signed: Mutex<Signed>,
@@ -97,14 +100,14 @@ struct Stock {
 
 #[derive(Debug, Default)]
 struct Signed {
-    /// By every region, in their order.
+    /// Each change holds one announcement per region, in the order of the regions.
     changes: VecDeque<Vec<Ahead>>,
-    /// The number of the last change, which is also its version.
+    /// The number of the latest signed change, which is also its version.
     last: u64,
 }
 
 impl Stock {
-    /// Has every region announce a change: the next that is signed, or one that is signed now.
+    /// Has every region announce one change: the next signed one, or one that is signed now.
     fn publish(&self, world: &World) {
         let mut signed = self.locked();
         if signed.changes.is_empty() {
@@ -112,12 +115,12 @@ impl Stock {
         }
         let announcements = signed.changes.pop_front().unwrap_or_default();
         for (region, ahead) in world.regions.iter().zip(&announcements) {
-            // Nobody else has these publishers announce anything, so their numbers are the next.
+            // Nobody else announces with these publishers, so their numbers are the next ones.
             region.publisher.publish_ahead(ahead);
         }
     }
 
-    /// Signs some of what is missing to so many changes; how many there are now.
+    /// Signs some of what is missing to `wanted` changes; returns how many there are now.
     fn fill(&self, world: &World, wanted: usize) -> usize {
         let (most, at_once) = limits::BENCH_SIGNED;
         let mut signed = self.locked();
@@ -128,7 +131,7 @@ impl Stock {
     }
 
     fn locked(&self) -> MutexGuard<'_, Signed> {
-        // A panic while it is held cannot leave it half-written.
+        // A panic while the lock is held cannot leave the value half-written.
         self.signed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -144,7 +147,7 @@ impl Signed {
     }
 }
 
-/// Changes that are due after `span`, when each is announced by every region.
+/// How many changes are due after `span`, if every region announces each of them.
 fn due(span: Duration, per_second: u32, regions: usize) -> u64 {
     (span.as_secs_f64() * f64::from(per_second) / regions.max(1) as f64) as u64
 }
@@ -180,8 +183,8 @@ impl Desk {
         Response::new(Full::from(told))
     }
 
-    /// A heartbeat on every topic, so that who has just subscribed need not wait for the next; not before all are
-    /// subscribed to.
+    /// Sends a heartbeat on every topic, so that a new subscriber need not wait for the next one;
+    /// but not before every topic has a subscription.
     fn welcome(&self) -> bool {
         let regions = &self.world.regions;
         let subscribed = (0..regions.len()).all(|index| self.world.topic(index).subscriptions > 0);
@@ -195,24 +198,21 @@ impl Desk {
 /// What a sidecar must know to subscribe.
 #[derive(Clone, Debug)]
 pub struct Announcing {
-    /// Where orders go.
     pub orders: SocketAddr,
-    /// SNS and SQS: `http://127.0.0.1:PORT`
+    /// The base URL of SNS and SQS: `http://127.0.0.1:PORT`
     pub endpoint: String,
-    /// One topic per region, ARNs.
+    /// ARNs, one topic per region.
     pub topics: Vec<String>,
 }
 
-/// The running process.
 #[derive(Debug)]
 pub struct Announcer {
-    /// For sidecars.
     pub announcing: Announcing,
     _process: Running,
 }
 
 impl Announcer {
-    /// Starts it on the harness's core: it is not what is measured.
+    /// Starts it on the harness's core, because it is not what is measured.
     pub fn start(ground: &Ground, regions: usize) -> Result<Self, StartError> {
         let folder = ground.folder("announcer")?;
         let orders = process::free_port()?;
@@ -224,7 +224,7 @@ impl Announcer {
         Ok(Self { announcing: Announcing { orders, endpoint, topics }, _process: process })
     }
 
-    /// Signs ahead until so many announcements are ready to be sent, or as many as may be.
+    /// Signs ahead until `wanted` announcements are ready, or as many as the limit allows.
     pub fn sign(&self, wanted: u64) -> Result<(), StartError> {
         let mut ready = 0;
         while ready < wanted {
@@ -237,19 +237,19 @@ impl Announcer {
         Ok(())
     }
 
-    /// Announces so often a second from now on, over all regions.
+    /// From now on, announces this many times a second, summed over all regions.
     pub fn rate(&self, per_second: u32) -> Result<(), StartError> {
         self.announcing.order(&format!("rate/{per_second}")).map(drop)
     }
 
-    /// How often it has announced, heartbeats not counted.
+    /// How many announcements it has sent, without heartbeats.
     pub fn published(&self) -> Result<u64, StartError> {
         Ok(self.announcing.order("published")?.parse().unwrap_or(0))
     }
 }
 
 impl Announcing {
-    /// Whether all topics are subscribed to; if so, each got a heartbeat.
+    /// Whether all topics have a subscription; if so, each topic got a heartbeat.
     pub fn welcomes(&self) -> bool {
         self.order("welcome").is_ok_and(|told| told == "true")
     }

@@ -1,7 +1,6 @@
-//! Owns who asks: one of the harness's clients, whichever a scenario wants.
-//!
-//! Before it: a scenario names the protocol. After it: [`super::run`] puts load without knowing how it travels. Invariant:
-//! all of them count alike: a request that was sent is answered or failed, and its latency begins when it was due.
+//! The harness's clients behind one type, so that [`super::run`] puts load on a server without
+//! knowing the protocol. All of them count alike: each sent request is either answered or failed,
+//! and its latency begins when it was due.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,40 +12,33 @@ use super::pace::{End, Pace};
 use super::paths::Paths;
 use super::subject::Address;
 
-/// How requests travel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Speaks {
-    /// HTTP/1.1 on so many connections that are kept alive.
+    /// HTTP/1.1 on this many keep-alive connections.
     Http1 {
-        /// How many.
         connections: usize,
     },
-    /// HTTP/2 with prior knowledge: one connection, so many requests under way on it.
+    /// HTTP/2 with prior knowledge: one connection with this many requests in flight.
     H2c {
-        /// How many.
         streams: usize,
     },
-    /// HTTP/1.1, one request at a time: the first region, and the next when it has not answered in time.
+    /// HTTP/1.1, one request at a time: ask the first region, and the next one if it is late.
     InOrder {
-        /// In which order.
+        /// In the order in which they are asked.
         regions: Vec<SocketAddr>,
-        /// How long each but the last is waited for.
+        /// How long to wait for each region but the last.
         wait: Duration,
     },
 }
 
-/// A client with its connections.
 pub enum Client {
-    /// HTTP/1.1.
     Http1(Load),
-    /// HTTP/2 in plain text.
     H2c(Streams),
-    /// One region after the other.
     InOrder(Failover),
 }
 
 impl Client {
-    /// Connects to `address`; who asks in order has addresses of its own.
+    /// Connects to `address`; `InOrder` has addresses of its own.
     pub fn open(address: &Address, speaks: &Speaks, ask: Ask) -> Result<Self, LoadError> {
         Ok(match speaks {
             Speaks::Http1 { connections } => Self::Http1(Load::open(address, *connections, ask)?),
@@ -55,7 +47,7 @@ impl Client {
         })
     }
 
-    /// Asks for other paths from now on.
+    /// From now on, asks for other paths.
     pub fn ask_for(&mut self, paths: Paths) {
         match self {
             Self::Http1(load) => load.ask_for(paths),
@@ -64,7 +56,7 @@ impl Client {
         }
     }
 
-    /// Sends until `end`, and waits for what was sent.
+    /// Sends until `end`, then waits for the outstanding replies.
     pub fn run(&mut self, pace: Pace, end: End) -> Result<Counted, LoadError> {
         match self {
             Self::Http1(load) => load.run(pace, end),

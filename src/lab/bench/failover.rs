@@ -1,8 +1,6 @@
-//! Owns the client that users have instead of a race: it asks the first region, and the next when the first is late.
-//!
-//! Before it: a scenario says which regions, and how long each is waited for. After it: [`Counted`], as of any load.
-//! Invariant: a region that was given up is not listened to any more: its connection is closed, as HTTP/1.1 asks, and
-//! a new one is made when it is asked again.
+//! The client that people have instead of a race: it asks the first region, and the next one when
+//! the first is late. It stops listening to a region that it gave up on: it closes the connection,
+//! as HTTP/1.1 asks, and makes a new one when it asks that region again.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,7 +18,7 @@ use super::wire::Wire;
 use crate::lab::limits;
 use crate::model::time::{Clock, Moment};
 
-/// One caller, one connection to each region.
+/// One caller with one connection to each region.
 pub struct Failover {
     regions: Vec<Region>,
     wait: Duration,
@@ -35,19 +33,19 @@ struct Region {
 }
 
 impl Failover {
-    /// In this order; each but the last is waited for as long as `wait`.
+    /// Asks the regions in this order, and waits `wait` for each but the last.
     pub fn new(regions: &[SocketAddr], wait: Duration, ask: Ask) -> Self {
         let regions = regions.iter().map(|address| Region { address: Address::Tcp(*address), open: None });
         let buffer = vec![0; limits::BENCH_READ_BYTES];
         Self { regions: regions.collect(), wait, ask, request: Vec::new(), buffer }
     }
 
-    /// Asks for other paths from now on.
+    /// From now on, asks for other paths.
     pub fn ask_for(&mut self, paths: Paths) {
         self.ask.paths = paths;
     }
 
-    /// One request after the other until `end`; what is not due yet is slept for.
+    /// Sends one request after another until `end`, and sleeps until the next one is due.
     pub fn run(&mut self, pace: Pace, end: End) -> Result<Counted, LoadError> {
         let start = Clock::System.now();
         let (mut schedule, mut counted, mut last) = (Schedule::new(pace, end, start), Counted::default(), start);
@@ -73,7 +71,7 @@ impl Failover {
         Ok(counted)
     }
 
-    /// The first good reply; the last region's word when none was.
+    /// The first good reply; if there is none, what the last region said.
     fn in_order(&mut self) -> io::Result<Reply> {
         let mut said = Err(io::Error::from(io::ErrorKind::NotConnected));
         let count = self.regions.len();
@@ -92,7 +90,7 @@ impl Failover {
 }
 
 impl Region {
-    /// Sends the request and listens for its reply until then.
+    /// Sends the request and waits for its reply until `until`.
     fn ask(&mut self, request: &[u8], until: Moment, ask: &Ask, buffer: &mut [u8]) -> io::Result<Reply> {
         if self.open.is_none() {
             self.open = Some((Wire::open(&self.address)?, Reader::default()));
@@ -119,7 +117,7 @@ impl Region {
     }
 }
 
-/// Waits for bytes; to the microsecond, which a socket's own time limit is not.
+/// Waits for bytes with microsecond precision, which a socket's own timeout does not have.
 fn listen(wire: &Wire, until: Moment) -> io::Result<()> {
     let left = until.since(Clock::System.now());
     if left.is_zero() {
@@ -139,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// A region that answers everything with this status at once, or never with `None`.
+    /// A region that answers everything with this status at once; with `None` it never answers.
     fn region(status: Option<u16>) -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,7 +1,5 @@
-//! Owns the fetching of one small page over a connection of its own: an admin page, an order to a server of ours.
-//!
-//! Before it: the harness wants to know something. After it: the body as text. Invariant: bounded in time and length;
-//! never used where something is measured.
+//! Fetches one small page over a connection of its own: an admin page, or an order to one of the
+//! harness's servers. Time and length are bounded. It is never used where something is measured.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -27,7 +25,7 @@ fn body(answer: &str) -> Option<&str> {
     head.starts_with("HTTP/1.1 200 ").then_some(body)
 }
 
-/// What a page of metrics says of `name` with `label` (`outcome="applied"`), summed over all other labels.
+/// The value of metric `name` with `label` (`outcome="applied"`), summed over all other labels.
 pub fn total(metrics: &str, name: &str, label: &str) -> u64 {
     let of_it = metrics
         .lines()

@@ -1,8 +1,8 @@
-//! Owns the floor: a bare epoll loop that answers from memory and looks at nothing but where a request ends.
-//!
-//! Before it: the harness starts it as a process of its own, from the same executable. After it: the least that an
-//! answer over this kernel's loopback can cost, to hold every subject against. Invariant: per request one read and one
-//! write, unless the kernel takes no more; nothing is parsed, allocated or looked up.
+//! The floor: a bare epoll loop that answers from memory and looks only for the end of a request.
+//! It shows the least that an answer over this kernel's loopback can cost, and every subject is
+//! compared with it. The harness starts it as a process of its own, from the same executable. Each
+//! request takes one read and one write, unless the kernel takes fewer bytes; nothing is parsed,
+//! allocated or looked up.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,16 +13,16 @@ use super::subject::Address;
 use super::wire::{Door, Wire};
 use crate::lab::limits;
 
-/// The door's number; connections have those from 1.
+/// The listening socket's number; connections are numbered from 1.
 const DOOR: u64 = 0;
 /// What ends a request without a body.
 const END: &[u8; 4] = b"\r\n\r\n";
 
 struct Caller {
     wire: Wire,
-    /// How much of [`END`] was seen.
+    /// How many bytes of [`END`] have arrived so far.
     seen: usize,
-    /// Answers owed, and how much of the first was sent.
+    /// How many answers are owed; `sent` counts the bytes of the first one that are already sent.
     owed: usize,
     sent: usize,
 }
@@ -67,7 +67,7 @@ pub fn serve(address: &Address, answer: &[u8]) -> io::Result<()> {
 }
 
 impl Caller {
-    /// Reads and answers; whether the connection stays.
+    /// Reads and answers; returns whether the connection stays open.
     fn step(&mut self, flags: EventFlags, buffer: &mut [u8], answer: &[u8]) -> io::Result<bool> {
         if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
             match self.wire.read(buffer)? {
@@ -88,8 +88,8 @@ impl Caller {
         Ok(true)
     }
 
-    /// A caller that waits for its answer sends one request at a time, so only its end is looked at; what comes cut
-    /// is put together from the last bytes.
+    /// A caller waits for its answer before it sends again, so only the end of the bytes matters.
+    /// If the end of a request arrives in pieces, the last bytes of each piece put it together.
     fn count(&mut self, bytes: &[u8]) {
         if bytes.ends_with(END) {
             self.owed += 1;
@@ -106,7 +106,7 @@ impl Caller {
     }
 }
 
-/// The answer of [`serve`]: the same head and body as the peers send.
+/// The answer for [`serve`]: the same head and body size as the peers send.
 pub fn answer(body_bytes: usize) -> Vec<u8> {
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\netag: \"5\"\r\ncache-control: max-age=3600\r\n\

@@ -1,8 +1,5 @@
-//! Owns what a run stands on: the machine, which core is whose, a folder for everybody's files, the harness's own
-//! servers.
-//!
-//! Before it: the command line. After it: scenarios start subjects on it. Invariant: the folder and what runs in it are
-//! gone when this is.
+//! What a run stands on: the machine, which core belongs to whom, a folder for everybody's files,
+//! and the harness's own servers. When it is dropped, the folder and its contents are gone.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -16,43 +13,37 @@ use super::subject::{Address, Proof, StartError, Subject, Wish};
 use crate::lab::limits;
 use crate::model::time::{Clock, Wall};
 
-/// What a run stands on.
 #[derive(Debug)]
 pub struct Ground {
-    /// This executable: it is nearside, the floor and the regions too.
+    /// This executable, which is also nearside, the floor and the regions.
     pub program: PathBuf,
-    /// The core of the measured servers; `None` when they are held on none.
+    /// The core of the measured servers; `None` if they are not pinned.
     pub core: Option<usize>,
-    /// The core of the harness.
     pub own_core: Option<usize>,
-    /// For the report.
     pub machine: Machine,
     folder: Folder,
     folders: std::cell::Cell<usize>,
 }
 
-/// A folder that goes with its owner.
+/// A folder that is removed with its owner.
 #[derive(Debug)]
 struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed is in the machine's folder for temporary files.
+        // What cannot be removed stays in the machine's folder for temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// The regions behind the subjects.
 #[derive(Debug)]
 pub struct Regions {
-    /// Where each listens.
     pub addresses: Vec<SocketAddr>,
-    /// Their process.
     pub process: Running,
 }
 
 impl Regions {
-    /// Tells a region what to do ([`super::regions::ORDERS`]); what it says.
+    /// Sends an order to a region ([`super::regions::ORDERS`]) and returns its answer.
     pub fn order(&self, region: usize, order: &str) -> Result<String, StartError> {
         let path = format!("{}{order}", super::regions::ORDERS);
         let asked = TcpStream::connect(self.addresses[region]).and_then(|mut stream| {
@@ -67,7 +58,7 @@ impl Regions {
         Ok(answer.rsplit("\r\n\r\n").next().unwrap_or_default().to_owned())
     }
 
-    /// How often each was asked.
+    /// How many requests each region has received.
     pub fn asked(&self) -> Result<Vec<u64>, StartError> {
         let regions = 0..self.addresses.len();
         regions.map(|region| Ok(self.order(region, "count")?.parse().unwrap_or(0))).collect()
@@ -75,7 +66,7 @@ impl Regions {
 }
 
 impl Ground {
-    /// Looks at the machine, and holds this thread on its first core when there are two.
+    /// Looks at the machine, and pins this thread to the first core if there are at least two.
     pub fn new() -> Result<Self, StartError> {
         let place = std::env::temp_dir();
         sweep(&place);
@@ -90,7 +81,6 @@ impl Ground {
         Ok(Self { program, core, own_core, machine, folder, folders: std::cell::Cell::default() })
     }
 
-    /// A fresh folder.
     pub fn folder(&self, name: &str) -> Result<PathBuf, StartError> {
         let number = self.folders.get();
         self.folders.set(number + 1);
@@ -99,7 +89,7 @@ impl Ground {
         Ok(folder)
     }
 
-    /// A wish for a server in front of `regions`.
+    /// What a server in front of `regions` is started with.
     pub fn wish(&self, name: &str, regions: &Regions) -> Result<Wish, StartError> {
         let (upstreams, core) = (regions.addresses.clone(), self.core);
         let keeper = Some(self.program.clone());
@@ -114,7 +104,7 @@ impl Ground {
         })
     }
 
-    /// Starts regions, on the harness's core: they are not what is measured.
+    /// Starts regions on the harness's core, because they are not what is measured.
     pub fn regions(&self, count: usize, delay: Delay) -> Result<Regions, StartError> {
         let folder = self.folder("regions")?;
         let mut addresses = Vec::new();
@@ -129,7 +119,6 @@ impl Ground {
         Ok(Regions { addresses, process })
     }
 
-    /// Starts the floor.
     pub fn floor(&self, body_bytes: usize, unix: bool) -> Result<Subject, StartError> {
         let folder = self.folder("floor")?;
         let address =
@@ -152,22 +141,22 @@ impl Ground {
     }
 }
 
-/// Removes what harnesses left behind that were killed: what ran in their folders has ended with them.
+/// Removes the folders of harnesses that were killed; the processes in those folders ended with
+/// them.
 fn sweep(place: &Path) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let owner = name.to_str().and_then(|name| name.strip_prefix(FOLDERS)?.parse::<u32>().ok());
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
-            // Somebody else's is theirs to remove.
+            // A folder of another user is theirs to remove.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// How the folders of all harnesses begin; then comes the id of the process.
+/// The prefix of every harness's folder; the process id follows.
 const FOLDERS: &str = "nearside-bench-";
 
-/// The floor's name in reports.
 pub const FLOOR: &str = "bare responder";
 
 /// Writes a file of a subject.
@@ -188,7 +177,6 @@ fn machine(cores: usize, pinned: bool) -> Machine {
     Machine { cpu, cores, kernel, pinned }
 }
 
-/// Now, RFC 3339.
 pub fn rfc3339_now() -> String {
     rfc3339(Clock::System.wall())
 }

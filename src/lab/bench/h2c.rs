@@ -1,8 +1,7 @@
-//! Owns load over HTTP/2 in plain text: one connection, so many requests under way on it, every reply checked and timed.
-//!
-//! Before it: a scenario says where, what and how fast. After it: [`Counted`], as of HTTP/1.1. Frames and header
-//! compression are hyper's, so the generator costs more than [`super::load`]: it is the server's CPU time that compares, not
-//! the rate. Invariant: one thread; a request that was sent is counted once, as answered or as failed.
+//! Load over HTTP/2 in plain text: one connection with many requests in flight, every reply checked
+//! and timed. It runs on one thread, and counts each sent request once, as answered or as failed.
+//! hyper does the frames and the header compression, so this generator costs more than
+//! [`super::load`]: compare the server's CPU time, not the rate.
 
 use std::cell::RefCell;
 use std::io;
@@ -52,7 +51,6 @@ struct Shared<'a> {
 }
 
 impl Streams {
-    /// Opens the connection.
     pub fn open(address: &Address, streams: usize, ask: Ask) -> Result<Self, LoadError> {
         let refused = |error| LoadError::Connect { address: address.clone(), error };
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?;
@@ -62,12 +60,12 @@ impl Streams {
         Ok(Self { address: address.clone(), runtime, tasks, sender, streams, ask, headers })
     }
 
-    /// Asks for other paths from now on.
+    /// From now on, asks for other paths.
     pub fn ask_for(&mut self, paths: Paths) {
         self.ask.paths = paths;
     }
 
-    /// Sends until `end`, and waits for what was sent.
+    /// Sends until `end`, then waits for the outstanding replies.
     pub fn run(&mut self, pace: Pace, end: End) -> Result<Counted, LoadError> {
         let refused = |error| LoadError::Connect { address: self.address.clone(), error };
         if self.sender.is_closed() {
@@ -86,7 +84,8 @@ impl Streams {
         self.runtime.block_on(async {
             let mut streams: FuturesUnordered<_> =
                 (0..self.streams).map(|_| stream(self.sender.clone(), &shared)).collect();
-            // Who is not answered does not end: the watch looks whether anybody was lately.
+            // A stream that gets no answer never ends, so this watch checks whether any stream was
+            // answered lately.
             let mut watch = tokio::time::interval(limits::BENCH_ANSWER_WAIT / 4);
             loop {
                 tokio::select! {
@@ -124,18 +123,18 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut builder = Builder::new(tasks.clone());
-    // No reply waits for the generator's permission to go on.
+    // Large windows, so that no reply has to wait for a window update from the generator.
     builder.initial_stream_window_size(limits::BENCH_WINDOW_BYTES);
     builder.initial_connection_window_size(limits::BENCH_WINDOW_BYTES);
     let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    // Its end is seen by those who ask on it.
+    // The streams that send on it notice its end.
     tasks.spawn("h2c", async move { drop(connection.await) });
     Ok(sender)
 }
 
-/// One request after the other; as many of these as requests are under way at once.
+/// Sends one request after another; one such task runs per request in flight.
 async fn stream(mut sender: Sender, shared: &RefCell<Shared<'_>>) {
-    /// A timer of the runtime's would wake too late.
+    /// The runtime's timers wake too late, so the last 2 ms are spent yielding.
     const EARLY: std::time::Duration = std::time::Duration::from_millis(2);
     loop {
         let now = Clock::System.now();
@@ -163,14 +162,14 @@ async fn stream(mut sender: Sender, shared: &RefCell<Shared<'_>>) {
             Err(error) => shared.counted.fail(|| error.to_string()),
         }
         if sender.is_closed() {
-            // What is left of the run is the other streams' to fail with, and the next run connects anew.
+            // The other streams fail what is left of the run, and the next run connects again.
             return;
         }
     }
 }
 
 impl Shared<'_> {
-    /// The next request, or how long to wait for it; neither when it is over.
+    /// The next request, or how long to wait for it; neither when the run is over.
     #[expect(clippy::type_complexity, reason = "it is read in one place")]
     fn take(&mut self, now: Moment) -> (Option<(Moment, Request<Empty<Bytes>>)>, Option<std::time::Duration>) {
         let Some(since) = self.schedule.take(now) else {
@@ -183,7 +182,7 @@ impl Shared<'_> {
         self.path.extend_from_slice(self.ask.host.as_bytes());
         self.ask.paths.write(&mut self.path);
         let mut request = Request::new(Empty::new());
-        // A path that is none is asked for as `/`, and the answer says what is wrong with it.
+        // An invalid path is asked for as `/`, and the answer shows what is wrong with it.
         *request.uri_mut() = Uri::try_from(self.path.as_slice()).unwrap_or_default();
         request.headers_mut().clone_from(self.headers);
         (Some((since, request)), None)
@@ -207,7 +206,7 @@ async fn exchange(sender: &mut Sender, request: Request<Empty<Bytes>>, proof: &P
     Ok(reply)
 }
 
-/// `name: value`, unless it is none.
+/// Parses `name: value`; `None` if the line is not a header.
 fn field(line: &str) -> Option<(HeaderName, HeaderValue)> {
     let (name, value) = line.split_once(':')?;
     Some((name.trim().parse().ok()?, value.trim().parse().ok()?))
@@ -225,7 +224,8 @@ mod tests {
 
     use super::*;
 
-    /// Answers every request with 2 bytes and what its header `x-say` said, for ever.
+    /// Answers every request with 2 bytes and echoes its header `x-say`, for ever; `/never` gets no
+    /// answer.
     fn server() -> Address {
         let (told, address) = std::sync::mpsc::channel();
         let serve = move || {

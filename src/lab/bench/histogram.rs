@@ -1,8 +1,6 @@
-//! Owns the latencies of a run while they are counted.
-//!
-//! Before it: the load generators record nanoseconds. After it: a [`Latency`] for the report. Invariant: three
-//! significant digits from a nanosecond to a minute; nothing that was recorded is lost, what is longer counts as a
-//! minute.
+//! The latencies of a run, recorded in nanoseconds and turned into a [`Latency`] for the report.
+//! They keep three significant digits from a nanosecond to a minute. Nothing recorded is lost:
+//! anything longer counts as a minute.
 
 use std::time::Duration;
 
@@ -10,12 +8,12 @@ use hdrhistogram::Histogram;
 
 use super::result::Latency;
 
-/// Longest latency that is told apart, nanoseconds.
+/// The longest latency that is told apart, in nanoseconds.
 const LONGEST_NS: u64 = 60_000_000_000;
-/// Percentiles of the curve: even steps first, then a tenth of what is left, as often as the count allows.
+/// The curve's tail has a decade for 90, 99, 99.9, ...: each covers a tenth of the one before. It
+/// stops before this decade, or earlier if there are too few latencies.
 const STEPS: u32 = 7;
 
-/// Latencies, counted.
 #[derive(Clone, Debug)]
 pub struct Latencies(Histogram<u64>);
 
@@ -28,32 +26,28 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// One more.
     pub fn record(&mut self, latency: Duration) {
         self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(LONGEST_NS));
     }
 
-    /// All of `other` too.
     pub fn add(&mut self, other: &Self) {
         self.0.add(&other.0).expect("both have the same bounds");
     }
 
-    /// How many.
     pub fn len(&self) -> u64 {
         self.0.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What `percentile` (0 to 100) of them are not above, microseconds; 0 of none.
+    /// The latency in microseconds that `percentile` (0 to 100) of them do not exceed; 0 if there
+    /// are none.
     pub fn at(&self, percentile: f64) -> f64 {
         if self.0.is_empty() { 0.0 } else { self.0.value_at_percentile(percentile) as f64 / 1e3 }
     }
 
-    /// For the report.
     pub fn summary(&self) -> Latency {
         let curve = self.percentiles().map(|percentile| (percentile, self.at(percentile))).collect();
         Latency {
@@ -66,7 +60,8 @@ impl Latencies {
         }
     }
 
-    /// 0, 10, ... 80, then 90, 92, ... 98, 99, 99.2, ... 99.9, ...: as far as single requests can be told.
+    /// 0, 10, ... 80, then 90, 92, ... 98, 99, 99.2, ... 99.9, ...: as far as single requests can
+    /// be told apart.
     fn percentiles(&self) -> impl Iterator<Item = f64> {
         let finest = 100.0 / self.0.len().max(1) as f64;
         let even = (0..9).map(|step| f64::from(step) * 10.0);

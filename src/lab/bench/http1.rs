@@ -1,17 +1,13 @@
-//! Owns HTTP/1.1 as a load generator needs it: requests prepared as bytes, replies read as far as they are checked.
-//!
-//! Before it: bytes from a socket, cut anywhere. After it: [`super::load`] has a [`Reply`]. Invariant: nothing is
-//! allocated per reply unless its head arrives in pieces; a byte beyond the reply is an error, since nothing was asked.
+//! HTTP/1.1 as a load generator needs it: requests prepared as bytes, replies read only as far as
+//! they are checked. Bytes may arrive cut anywhere. Nothing is allocated per reply unless its head
+//! arrives in pieces. A byte after the reply is an error, because no further request was sent.
 
 use super::subject::Proof;
 use crate::http::limits::REPLY_HEAD_BYTES;
 
-/// What a reply came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
-    /// The status.
     pub status: u16,
-    /// Bytes of body.
     pub body_bytes: u64,
     /// Whether it carried the proof.
     pub proven: bool,
@@ -19,13 +15,12 @@ pub struct Reply {
     pub closes: bool,
 }
 
-/// Why the bytes of a reply make no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// No status line, no header line, no number where one belongs.
+    /// A status line, a header line or a number is missing where one belongs.
     #[error("the reply is not HTTP/1.1")]
     Malformed,
-    /// Neither a length nor chunks: it would end with the connection.
+    /// Neither a length nor chunks: the body would end with the connection.
     #[error("the reply states no length")]
     NoLength,
     /// A head that does not end.
@@ -36,12 +31,12 @@ pub enum Broken {
     Beyond,
 }
 
-/// Reads the replies of one connection, one after the other.
+/// Reads the replies of one connection, one after another.
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// The beginning of a head that is not complete.
+    /// The beginning of an incomplete head.
     head: Vec<u8>,
-    /// The reply whose body is being read, and what is left of it.
+    /// The reply whose body is being read, and where in the body.
     open: Option<(Reply, Body)>,
 }
 
@@ -51,29 +46,29 @@ enum Body {
     Chunks(Chunks),
 }
 
-/// Where in a chunked body.
+/// Where in a chunked body the reader is.
 #[derive(Clone, Copy, Debug)]
 enum Chunks {
-    /// In the digits of a size.
+    /// In the digits of a size, with the size so far.
     Size(u64),
-    /// After them, up to the end of the line.
+    /// After the digits, up to the end of the line.
     Extension(u64),
-    /// In a chunk with so much left.
+    /// In a chunk with this many bytes left.
     Data(u64),
     /// In the line end after a chunk.
     DataEnd,
-    /// In the trailer; so many bytes of the line were seen.
+    /// In the trailer, with the number of bytes seen in its current line.
     Trailer(u64),
 }
 
 impl Reader {
-    /// Forgets a reply that will not end.
+    /// Forgets a reply that will never be complete.
     pub fn reset(&mut self) {
         self.head.clear();
         self.open = None;
     }
 
-    /// Takes the next bytes; a reply when they complete it.
+    /// Takes the next bytes; returns a reply when they complete it.
     pub fn read(&mut self, mut bytes: &[u8], proof: &Proof) -> Result<Option<Reply>, Broken> {
         if self.open.is_none() {
             let opened = if self.head.is_empty() {
@@ -113,7 +108,7 @@ impl Reader {
     }
 }
 
-/// A whole head: what it says, and its length; `None` when it is not complete.
+/// Parses a head: the reply, its body and the head's length; `None` if it is incomplete.
 fn head(bytes: &[u8], proof: &Proof) -> Result<Option<(Reply, Body, usize)>, Broken> {
     let mut reply = Reply { proven: *proof == Proof::Always, ..Reply::default() };
     let mut body = None;
@@ -170,7 +165,7 @@ pub fn proves(proof: &Proof, name: &[u8], value: &[u8]) -> bool {
     }
 }
 
-/// Whether `text` is somewhere in `value`, without regard to case.
+/// Whether `value` contains `text`, ignoring case.
 fn is_in(value: &[u8], text: &str) -> bool {
     value.windows(text.len().max(1)).any(|window| window.eq_ignore_ascii_case(text.as_bytes()))
 }
@@ -180,7 +175,7 @@ fn number(digits: &[u8], radix: u32) -> Option<u64> {
 }
 
 impl Chunks {
-    /// Takes what there is; whether the body has ended.
+    /// Takes what there is; returns whether the body has ended.
     fn read(&mut self, bytes: &mut &[u8], count: &mut u64) -> Result<bool, Broken> {
         while let Some((&byte, rest)) = bytes.split_first() {
             if let Self::Data(left) = self {
