@@ -16,7 +16,7 @@ use nearside::aws::certificate::fetch::Fetcher;
 use nearside::aws::envelope::SignatureVersion;
 use nearside::aws::remembered::Remembered;
 use nearside::aws::verify::Verified;
-use nearside::core::lookup::Sidecar;
+use nearside::core::Sidecar;
 use nearside::lab::signer::Signer;
 use nearside::model::ids::{RegionId, Version};
 use nearside::model::time::{Clock, Wall};

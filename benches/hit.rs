@@ -14,11 +14,13 @@ use criterion::{Criterion, criterion_group};
 use futures_util::future::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use nearside::cache::key::{KeyBuffer, Representation};
-use nearside::core::answer::{respond, show};
-use nearside::core::fast_path::plain::{Found, Plain};
+use nearside::core::Sidecar;
+use nearside::core::answer::{Shown, respond, show};
+use nearside::core::caller::Caller;
+use nearside::core::fast_path::plain::{Parsed, Plain};
 use nearside::core::fast_path::write;
-use nearside::core::lookup::{self, Asking, Sidecar};
-use nearside::http::admission::Admitted;
+use nearside::core::lookup::{Found, lookup};
+use nearside::http::admission::{Admitted, Head};
 use nearside::http::body::Body;
 use nearside::protocol::standing::{self, Use};
 
@@ -43,10 +45,18 @@ fn admitted(headers: &HeaderMap) -> Admitted {
     Admitted { method, path_and_query, path_len: TARGET.len(), headers, body: Bytes::new() }
 }
 
+/// What is stored and fresh.
+fn found(sidecar: &Arc<Sidecar>, head: Head<'_>, caller: &mut Caller) -> Shown {
+    match lookup(sidecar, caller, head, false) {
+        Found::Answer(shown, None) => shown,
+        _ => unreachable!("it is stored and fresh"),
+    }
+}
+
 /// A hit as HTTP/2 has it: decided without waiting, answered in the memory of the request's headers.
 fn stored(sidecar: &Arc<Sidecar>, request: Admitted) -> Response<Body> {
     let head = request.head();
-    let shown = lookup::stored(sidecar, head, &mut Asking::of(head.headers)).expect("it is stored and fresh");
+    let shown = found(sidecar, head, &mut Caller::of(head.headers));
     show(shown, request.headers, &sidecar.names)
 }
 
@@ -64,15 +74,15 @@ fn bytes() -> Vec<u8> {
 #[derive(Default)]
 struct Connection {
     plain: Plain,
-    asking: Option<Asking>,
+    caller: Option<Caller>,
     out: Vec<u8>,
 }
 
 impl Connection {
     fn hit(&mut self, sidecar: &Arc<Sidecar>, bytes: &[u8]) {
-        let Found::Plain(head, _) = self.plain.read(bytes, |_| true) else { unreachable!("it is plain") };
-        let asking = self.asking.get_or_insert_with(|| Asking::of(head.headers));
-        let shown = lookup::stored(sidecar, head, asking).expect("it is stored and fresh");
+        let Parsed::Plain(head, _) = self.plain.read(bytes, |_| true) else { unreachable!("it is plain") };
+        let caller = self.caller.get_or_insert_with(|| Caller::of(head.headers));
+        let shown = found(sidecar, head, caller);
         self.out.clear();
         black_box(write::put(&shown, &sidecar.names, &mut self.out));
     }
@@ -81,7 +91,7 @@ impl Connection {
 fn hit(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());
-    let get = || async { respond(lookup::serve(&sidecar, admitted(&headers)).await, &sidecar.names) };
+    let get = || async { respond(nearside::core::serve::serve(&sidecar, admitted(&headers)).await, &sidecar.names) };
     runtime.block_on(async {
         let miss = get().await;
         assert_eq!(miss.status(), StatusCode::OK);
@@ -109,8 +119,8 @@ fn hit(criterion: &mut Criterion) {
         let request = admitted(&headers);
         let mut kept = headers.clone();
         bencher.iter(|| {
-            let (head, mut asking) = (request.head(), Asking::of(&request.headers));
-            let shown = lookup::stored(&sidecar, head, &mut asking).expect("it is stored and fresh");
+            let (head, mut caller) = (request.head(), Caller::of(&request.headers));
+            let shown = found(&sidecar, head, &mut caller);
             kept = show(shown, std::mem::take(&mut kept), names).into_parts().0.headers;
         });
     });
@@ -123,7 +133,7 @@ fn parts(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());
     runtime.block_on(async {
-        lookup::serve(&sidecar, admitted(&headers)).await;
+        nearside::core::serve::serve(&sidecar, admitted(&headers)).await;
         sidecar.tasks.drain(Duration::from_secs(5)).await;
     });
     let mut buffer = KeyBuffer::new(sidecar.seed);
@@ -154,7 +164,7 @@ fn parts(criterion: &mut Criterion) {
 fn hits(count: usize, from_bytes: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());
-    let get = || async { respond(lookup::serve(&sidecar, admitted(&headers)).await, &sidecar.names) };
+    let get = || async { respond(nearside::core::serve::serve(&sidecar, admitted(&headers)).await, &sidecar.names) };
     runtime.block_on(async {
         get().await;
         sidecar.tasks.drain(Duration::from_secs(5)).await;
@@ -175,7 +185,7 @@ fn keys_or_judgements(count: usize, keys: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());
     runtime.block_on(async {
-        lookup::serve(&sidecar, admitted(&headers)).await;
+        nearside::core::serve::serve(&sidecar, admitted(&headers)).await;
         sidecar.tasks.drain(Duration::from_secs(5)).await;
     });
     speak(&sidecar);

@@ -31,8 +31,8 @@ use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use nearside::cache::entry::Entry;
 use nearside::cache::key::{Key, KeyBuffer, Representation, Seed};
+use nearside::core::Sidecar;
 use nearside::core::answer::respond;
-use nearside::core::lookup::{self, Sidecar};
 use nearside::http::admission::Admitted;
 use nearside::http::exchange::{Failure, Origin, Outgoing, Reply};
 use nearside::model::ids::{RecordId, RegionId, TypeId, Version};
@@ -167,13 +167,13 @@ struct Measured {
 async fn measure(entries: usize, hits: Option<usize>) -> Measured {
     let sidecar = sidecar();
     // Tables of the process, and whatever else the first fill makes.
-    lookup::serve(&sidecar, admitted(entries)).await;
+    nearside::core::serve::serve(&sidecar, admitted(entries)).await;
     let (allocated, grown) = (COUNTED.allocated(), resident());
     for number in 0..entries {
         if number % 1000 == 0 {
             speak(&sidecar);
         }
-        let response = respond(lookup::serve(&sidecar, admitted(number)).await, &sidecar.names);
+        let response = respond(nearside::core::serve::serve(&sidecar, admitted(number)).await, &sidecar.names);
         assert_eq!(response.status(), StatusCode::OK);
     }
     while sidecar.fills.under_way() > 0 {
@@ -237,7 +237,8 @@ fn parts(entries: usize) -> [(&'static str, f64); 2] {
 
 /// A request made, served from the store, its response dropped.
 fn hit(sidecar: &Arc<Sidecar>, number: usize) {
-    let outcome = lookup::serve(sidecar, admitted(number)).now_or_never().expect("a hit waits for nothing");
+    let outcome =
+        nearside::core::serve::serve(sidecar, admitted(number)).now_or_never().expect("a hit waits for nothing");
     black_box(respond(outcome, &sidecar.names));
 }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use criterion::{Criterion, criterion_group};
 use http::{HeaderValue, Method, StatusCode, header};
+use nearside::core::Sidecar;
 use nearside::core::answer::respond;
-use nearside::core::lookup::{self, Sidecar};
 use nearside::http::admission::Admitted;
 use nearside::model::ids::{RegionId, Version};
 use nearside::model::time::Moment;
@@ -34,7 +34,7 @@ fn admitted(number: u64) -> Admitted {
 
 /// One miss to its end.
 async fn miss(sidecar: &Arc<Sidecar>, number: u64) {
-    let response = respond(lookup::serve(sidecar, admitted(number)).await, &sidecar.names);
+    let response = respond(nearside::core::serve::serve(sidecar, admitted(number)).await, &sidecar.names);
     assert_eq!(response.status(), StatusCode::OK);
     while sidecar.tasks.running().contains_key("fill") {
         tokio::task::yield_now().await;

@@ -20,8 +20,8 @@ use nearside::cache::entry::{Entry, Hold};
 use nearside::cache::rfc9111::{Stored, end_to_end};
 use nearside::config::Listen;
 use nearside::core::answer::{CacheLine, Cookies, Outcome, Shown};
+use nearside::core::caller::Caller;
 use nearside::core::fast_path::hits::{AtOnce, Newest};
-use nearside::core::lookup::Asking;
 use nearside::http::admission::{Admitted, Door, Entered, Head, TOKEN};
 use nearside::http::body::Body;
 use nearside::http::connection::{Ending, Reception, Via};
@@ -56,6 +56,7 @@ pub(crate) fn request(data: &[u8]) {
         allowed_hosts: vec![ALLOWED.to_owned()],
         refuse_forwarded: first & 2 == 2,
         allow_cross_site: first & 8 == 0,
+        fast: true,
         token_file: None,
         max_connections: 1,
     };

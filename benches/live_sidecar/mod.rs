@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nearside::cache::capacity::Memory;
 use nearside::cache::key::Seed;
 use nearside::config::{Config, read};
-use nearside::core::lookup::{Parts, Sidecar};
+use nearside::core::{Parts, Sidecar};
 use nearside::http::bodies::ByteBudget;
 use nearside::http::exchange::{Failure, Origin, Outgoing, Reply};
 use nearside::http::limits::BODIES_BYTES;

@@ -1,7 +1,8 @@
-//! Owns what `/status` shows of audits (R17): how many ended how, the share that was fresh, and each violation.
+//! What `/status` shows of audits (R17): how many ended how, what share was fresh, and each
+//! violation.
 //!
-//! Before it: `app` gathers it. After it: [`super::status`] serves it. Invariant: hashes, versions, times and configured
-//! names only; a record's key is shown as a hash under a key that the process drew at its start.
+//! It holds hashes, versions, times and configured names only. A record's key is shown as a hash,
+//! keyed with a secret that the process draws at its start.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,31 +12,32 @@ use serde::Serialize;
 /// What audits have found since the process started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct AuditStatus {
-    /// `freshness.audit_period`, seconds; 0 is off.
+    /// `freshness.audit_period` in seconds; 0 is off.
     pub period_s: f64,
-    /// Entries that came due, by how their audit ended; `skipped` is what the background budget had no room for.
+    /// Entries that came due, by how their audit ended. `skipped`: the background budget had no
+    /// room.
     pub entries: BTreeMap<&'static str, u64>,
-    /// Entries in which something newer was seen and that wait for their announcement.
+    /// Entries for which something newer was seen whose announcement has not arrived yet.
     pub open: usize,
-    /// The share that was fresh, by how soon.
+    /// The share that was fresh, for each time window.
     pub fresh: Vec<Share>,
-    /// Entries whose change was not announced within a second of its first sight; the oldest make way.
+    /// Entries whose change was not announced within a second of being first seen. The oldest are
+    /// dropped to make room.
     pub violations: Vec<Violation>,
 }
 
 /// How many audited entries were fresh within a time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Share {
-    /// The time, seconds.
     pub within_s: u64,
     /// 0 to 1; none before the first audit.
     pub share: Option<f64>,
-    /// How many entries it is a share of.
+    /// How many entries `share` is taken over.
     pub of: u64,
 }
 
 impl Share {
-    /// Of so many fresh and so many stale ones.
+    /// The counts are of fresh and of stale entries.
     pub fn of(window: Duration, (fresh, stale): (u64, u64)) -> Self {
         let of = fresh + stale;
         Self { within_s: window.as_secs(), share: (of > 0).then(|| fresh as f64 / of as f64), of }
@@ -51,25 +53,24 @@ pub struct Violation {
     pub key_hash: String,
     /// The region whose reply it was.
     pub answered_by: String,
-    /// `confirmed` or `provisional`: how much it counted.
+    /// `confirmed` or `provisional`.
     pub standing: &'static str,
-    /// The version it showed.
+    /// The version that the entry showed.
     pub held_version: Option<u64>,
-    /// When it was requested.
     pub requested: String,
     /// When a region last confirmed it.
     pub confirmed: String,
     /// The region that showed something newer.
     pub seen_in: String,
-    /// The version that it showed.
+    /// The newer version.
     pub seen_version: Option<u64>,
-    /// When that was.
+    /// When that region first showed it.
     pub seen: String,
     /// The regions that were LIVE then.
     pub live: Vec<String>,
-    /// When the announcement arrived; none while, or if, it did not.
+    /// When the announcement arrived; `None` if it has not.
     pub announced: Option<String>,
-    /// How long after the first sight.
+    /// Counted from `seen`.
     pub announced_after_ms: Option<u64>,
 }
 

@@ -1,9 +1,8 @@
-//! What `nearside doctor`, `/status` and the log say of a configuration that does not fit the service: what was seen, and what
-//! to write instead.
+//! Findings: what `nearside doctor`, `/status` and the log say about a configuration that does not
+//! fit the service, and what to write instead.
 //!
-//! Before it: [`crate::telemetry::observed`] and the freshness protocol noted what two sources say. After it:
-//! [`super::status`] shows the findings, `app` logs each once. Pure: the same facts make the same findings. A healthy sidecar
-//! has none.
+//! [`crate::telemetry::observed`] and the freshness protocol note what two sources say; this
+//! compares them. It is pure, so the same facts give the same findings. A healthy sidecar has none.
 
 use serde::Serialize;
 
@@ -22,57 +21,53 @@ pub mod report;
 mod routes;
 mod topics;
 
-/// What was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Check {
     /// AWS refuses what the subscription needs.
     Access,
     /// Messages arrive that cannot be verified.
     Unverified,
-    /// No announcement arrives, and no heartbeat.
+    /// No heartbeat arrives.
     HeartbeatsMissing,
-    /// Announcements are not numbered.
     NumbersMissing,
-    /// Heartbeats do not say through when all is ingested.
+    /// Heartbeats carry no `ingestedThrough`.
     ThroughMissing,
-    /// Announcements cannot be read.
     Undecodable,
-    /// A record type is announced that no route names, while one that a route names is not.
+    /// An announced record type is in no route, while a routed type is not announced or is spelt
+    /// almost the same.
     TypeUnrouted,
-    /// Announced keys are not the keys that are read.
+    /// The announced keys are not the keys that are read.
     KeysUnmatched,
     /// Records change, and nobody announces it.
     Unannounced,
-    /// Replies state no version, announcements do.
+    /// Announcements state versions, replies do not.
     VersionsMissing,
-    /// Announcements state no version, replies do.
+    /// Replies state versions, announcements do not.
     VersionsUnannounced,
-    /// A region does not answer.
+    /// Most of the last requests to a region failed.
     RegionFails,
-    /// A region says 404, 401 or another where the others have the record.
+    /// A region answers 404, 401 or some other status where the others have the record.
     RegionOdd,
     /// A region does not show what its topic announces.
     TopicSwapped,
-    /// This host's clock, or a region's.
+    /// This host's clock or a region's is wrong.
     Clock,
-    /// A cache stands before a region.
+    /// A cache stands in front of a region.
     Aged,
-    /// No path matched a route.
+    /// No request matched the route.
     RouteUnmatched,
-    /// Regions refuse, and headers of the caller were not forwarded.
+    /// Every region refuses, perhaps because a caller's headers were not forwarded.
     Refused,
     /// No region ever had what the route's paths show.
     Absent,
-    /// Replies vary by what is not forwarded.
+    /// Replies vary by a header that is not forwarded.
     Vary,
-    /// Replies forbid storing.
     NoStore,
     /// Replies are too large to hold.
     TooLarge,
 }
 
 impl Check {
-    /// All of them.
     pub const ALL: &[Self] = &[
         Self::Access,
         Self::Unverified,
@@ -126,7 +121,7 @@ impl Check {
         }
     }
 
-    /// What `nearside doctor` calls it.
+    /// What `nearside doctor` prints: a sentence that is true when all is well.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Access => "AWS lets this process subscribe",
@@ -154,13 +149,14 @@ impl Check {
         }
     }
 
-    /// Whether changes may pass by what is stored although topics are alive.
+    /// Whether stored entries may miss changes although the topics are alive.
     pub const fn hides_changes(self) -> bool {
-        // What cannot be decoded moves the epoch: what is stored is asked for again.
+        // `Undecodable` is not among these: it moves the epoch, so stored entries are asked about
+        // again.
         matches!(self, Self::TypeUnrouted | Self::KeysUnmatched | Self::Unannounced | Self::TopicSwapped)
     }
 
-    /// Whether stored answers may be older than they say, or older for longer, because of it.
+    /// Whether it can make stored answers older than they say, or keep them old for longer.
     pub const fn touches_freshness(self) -> bool {
         !matches!(
             self,
@@ -175,17 +171,14 @@ impl Check {
     }
 }
 
-/// Something that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// [`Check::word`]
+    /// Serialized as [`Check::word`].
     #[serde(serialize_with = "word")]
     pub check: Check,
     /// The region, route or record type.
     pub subject: String,
-    /// What was seen.
     pub saw: String,
-    /// What to do about it.
     pub advice: String,
 }
 
@@ -194,28 +187,24 @@ fn word<S: serde::Serializer>(check: &Check, serializer: S) -> Result<S::Ok, S::
 }
 
 impl Finding {
-    /// As one line.
     pub fn line(&self) -> String {
         format!("{}: {}; {}", self.subject, self.saw, self.advice)
     }
 }
 
-/// What findings are made from.
+/// The facts that findings are made from.
 #[derive(Clone, Copy)]
 pub struct Evidence<'a> {
-    /// The settings.
     pub config: &'a Config,
-    /// What the edges noted.
     pub notes: &'a Notes,
     /// What the read path sees of the regions.
     pub horizon: &'a Horizon,
-    /// By region, what came from its topic.
+    /// What came from each region's topic, by region.
     pub heard: &'a [Heard],
-    /// The subscriptions.
     pub subscriptions: &'a [SubscriptionStatus],
-    /// Each record type that a route names, and what is known of it.
+    /// Each record type that a route names, and what is known about it.
     pub types: &'a [(String, Wired)],
-    /// When all of it was looked at.
+    /// When the facts were gathered.
     pub now: Moment,
 }
 
@@ -228,7 +217,7 @@ impl Evidence<'_> {
         list(regions.into_iter().map(|region| self.name(region)))
     }
 
-    /// The regions that announce.
+    /// The regions with a topic; none while announcements are off.
     fn topics(&self) -> RegionSet {
         let announces = self.config.announcements.transport != Transport::Off;
         let regions = (0u8..).map(RegionId).zip(&self.config.service.regions);
@@ -236,7 +225,7 @@ impl Evidence<'_> {
     }
 }
 
-/// All findings, in the order of the checks.
+/// All findings, in the order of the checks, then of the subjects.
 pub fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     let mut found = topics::findings(evidence);
     found.extend(records::findings(evidence));

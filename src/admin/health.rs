@@ -1,8 +1,10 @@
-//! Owns the probe behind `nearside health`: one plain HTTP request to the admin port of a sidecar on this machine.
+//! The probe behind `nearside health`, made for a container's HEALTHCHECK: one plain HTTP request
+//! to the admin port of a sidecar on this machine. The exit code is 0 if `/readyz` says 200, and 1
+//! if it says anything else or nothing. A sidecar that serves stale data is healthy; a draining one
+//! is not.
 //!
-//! Before it: the container's HEALTHCHECK. After it: an exit code: 0 when `/readyz` says 200, 1 when it says anything
-//! else or nothing. A sidecar that serves stale data is healthy; a draining one is not. Invariant: it ends within the
-//! time given to it, and needs no runtime, TLS or configuration beyond the address.
+//! The probe ends within the time given to it, and needs no runtime, TLS or configuration beyond
+//! the address.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -11,38 +13,34 @@ use std::time::Duration;
 use crate::admin::limits::PROBE_BYTES;
 use crate::model::time::{Clock, Moment};
 
-/// Why the sidecar is not healthy. A retry helps: a starting one becomes ready, a draining one does not.
+/// Why the sidecar is not healthy. A retry helps with one that is starting, not with one that is
+/// draining.
 #[derive(Debug, thiserror::Error)]
 pub enum Unhealthy {
     /// Nobody listens there, or the connection broke.
     #[error("cannot ask {address}: {cause}")]
     Unreachable {
-        /// Where it was asked.
         address: SocketAddr,
-        /// What the system said.
         cause: std::io::Error,
     },
-    /// No status within the time given.
+    /// No status line arrived in time.
     #[error("{address} gave no answer within {within:?}")]
     Silent {
-        /// Where it was asked.
         address: SocketAddr,
-        /// How long it had.
         within: Duration,
     },
-    /// It answered with another status than 200: it is draining, or it is not Nearside.
+    /// It answered with a status other than 200: it is draining, or it is not Nearside.
     #[error("{address} answered: {answer}")]
     NotReady {
-        /// Where it was asked.
         address: SocketAddr,
         /// The status line, printable characters only.
         answer: String,
     },
 }
 
-/// Asks `/readyz` at `address`; `Ok` when it answers 200 `within` the time given.
+/// Asks `/readyz` at `address`; `Ok` if it answers 200 `within` the time given.
 ///
-/// An unspecified address (`0.0.0.0`, `[::]`), which is where a sidecar may listen, is asked on loopback.
+/// A sidecar may listen on an unspecified address (`0.0.0.0`, `[::]`), which is asked on loopback.
 pub fn probe(address: SocketAddr, within: Duration) -> Result<(), Unhealthy> {
     let address = reachable(address);
     let deadline = Clock::System.now() + within;
@@ -55,7 +53,7 @@ pub fn probe(address: SocketAddr, within: Duration) -> Result<(), Unhealthy> {
     if speaks_http && words.next() == Some("200") { Ok(()) } else { Err(Unhealthy::NotReady { address, answer }) }
 }
 
-/// The status line of the answer.
+/// Returns the status line of the answer.
 fn ask(address: SocketAddr, deadline: Moment) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, left(deadline)?)?;
     stream.set_write_timeout(Some(left(deadline)?))?;
@@ -73,13 +71,13 @@ fn ask(address: SocketAddr, deadline: Moment) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(line).chars().filter(|letter| !letter.is_control()).take(200).collect())
 }
 
-/// The time left, which is never zero: a zero timeout means none to the system.
+/// The time left. Never zero, which to the operating system would mean no timeout.
 fn left(deadline: Moment) -> std::io::Result<Duration> {
     let left = deadline.since(Clock::System.now());
     if left.is_zero() { Err(std::io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-/// Where one that listens everywhere is asked from its own machine.
+/// Turns an unspecified address, on which a sidecar listens, into one that this machine can ask.
 pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -1,12 +1,10 @@
-//! Owns which `Host` an operator's request may carry: the defence against DNS rebinding (DESIGN.md section 8).
-//!
-//! Before it: a parsed request. After it: the pages. Invariant: a name that an attacker could point at this address
-//! is never accepted.
+//! Which `Host` an operator's request may carry: the defence against DNS rebinding. A name that an
+//! attacker could point at this address is never accepted.
 
 use std::net::IpAddr;
 
-/// Whether `authority` (`host` or `host:port`, as in `Host`) names this process: a loopback name or address, the very
-/// address the connection came in on, or one of `allowed`.
+/// Whether `authority` (`host` or `host:port`, as in `Host`) names this process: a loopback name or
+/// address, the address the connection came in on, or one of `allowed`.
 pub fn names_us(authority: &str, local: IpAddr, allowed: &[String]) -> bool {
     let Some(host) = host_of(authority) else { return false };
     if let Ok(ip) = host.parse::<IpAddr>() {
@@ -21,7 +19,7 @@ fn lists(allowed: &[String], host: &str) -> bool {
     allowed.iter().any(|name| name.eq_ignore_ascii_case(host))
 }
 
-/// The host without port and brackets; `None` when the text is no authority.
+/// The host without port and brackets; `None` if the text is not an authority.
 fn host_of(authority: &str) -> Option<&str> {
     let (host, rest) = match authority.strip_prefix('[') {
         Some(bracketed) => bracketed.split_once(']')?,

@@ -1,6 +1,5 @@
-//! Owns the page for people at `/`: where the sidecar stands, and where to look further.
-//!
-//! Before it: a [`Status`]. Invariant: everything that is not fixed text is escaped; nothing is loaded from elsewhere.
+//! The page for people at `/`: how the sidecar is doing, and where to look next. Everything that is
+//! not fixed text is escaped, and nothing is loaded from elsewhere.
 
 use std::fmt::Write;
 
@@ -16,7 +15,6 @@ const LINKS: [(&str, &str); 4] = [
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem}\
      table{border-collapse:collapse}td,th{padding:.2rem 1rem .2rem 0;text-align:left}";
 
-/// The page.
 pub(super) fn page(status: &Status) -> String {
     let mut html = String::with_capacity(4 << 10);
     write_page(&mut html, status).expect("writing to a String cannot fail");

@@ -1,8 +1,9 @@
-//! Owns the admin side: the pages (`/livez`, `/readyz`, `/metrics`, `/status`, an index for people) on a port, and the
-//! acts of operators ([`acts`]) on a Unix socket, or on the port with a token.
+//! The admin side: pages (`/livez`, `/readyz`, `/metrics`, `/status`, and an index for people) on a
+//! port, and operators' acts ([`acts`]) on a Unix socket, or on the port with a token.
 //!
-//! Connections, their heads and their lives are bounded, so that nobody here can starve the service's own; the socket has
-//! its own bound, so that a flood on the port does not lock operators out.
+//! Connections, request heads and the lifetimes of connections are bounded, so that nobody here can
+//! starve the service itself. The socket has its own bound, so that a flood on the port does not
+//! lock operators out.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -46,36 +47,32 @@ use problem::Problem;
 use readiness::State;
 use status::Status;
 
-/// What the pages are made from, and what operators act through.
+/// What the pages are made from and operators act through.
 #[derive(Clone)]
 pub struct Pages {
-    /// Gathers the facts as they are now.
+    /// Gathers the facts anew on every call.
     pub status: Arc<dyn Fn() -> Status + Send + Sync>,
-    /// The counters.
     pub metrics: Arc<Metrics>,
-    /// Whom the port serves; a reload may change it.
+    /// A reload may replace it.
     pub admits: Arc<ArcSwap<Admits>>,
-    /// What operators do.
     pub acts: Arc<Acts>,
 }
 
-/// Whom the port serves.
+/// Who may use the port.
 #[derive(Clone, Debug, Default)]
 pub struct Admits {
     /// Hosts accepted besides loopback and the address connected to.
     pub allowed_hosts: Vec<String>,
-    /// Serve pages of other sites (`listen.allow_cross_site`).
+    /// Accept requests that a browser makes for a page of another site (`listen.allow_cross_site`).
     pub allow_cross_site: bool,
 }
 
 impl Admits {
-    /// As the settings have it.
     pub fn of(listen: &Listen) -> Self {
         Self { allowed_hosts: listen.allowed_hosts.clone(), allow_cross_site: listen.allow_cross_site }
     }
 }
 
-/// Where operators connect.
 pub enum Listener {
     /// `admin.listen`
     Tcp(TcpListener),
@@ -83,14 +80,14 @@ pub enum Listener {
     Unix(UnixListener),
 }
 
-/// One of its connections, and who is at its other end.
+/// A connection, and who is at its other end.
 type Accepted = (Either<TcpStream, UnixStream>, Reached);
 
 /// How a connection reached us.
 #[derive(Clone, Copy)]
 struct Reached {
     peer: Peer,
-    /// The address connected to; a socket has none, and no `Host` to be wrong about.
+    /// The address connected to. `None` on the Unix socket, where there is no `Host` to check.
     local: Option<IpAddr>,
 }
 
@@ -118,7 +115,7 @@ impl Listener {
     }
 }
 
-/// Answers on `listener` until the process's tasks are told to stop.
+/// Serves `listener` until the process's tasks are told to stop.
 pub async fn serve(listener: Listener, pages: Pages, tasks: Tasks) {
     let permits = Arc::new(Semaphore::new(listener.connections()));
     let stopping = tasks.stopping();
@@ -133,7 +130,7 @@ pub async fn serve(listener: Listener, pages: Pages, tasks: Tasks) {
                 tasks.spawn("admin-connection", connection);
             }
             Err(error) => {
-                // Out of descriptors, most likely: give those that end the time to.
+                // Probably out of file descriptors: give connections time to close.
                 tracing::warn!(%error, "the admin side could not accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
@@ -141,7 +138,7 @@ pub async fn serve(listener: Listener, pages: Pages, tasks: Tasks) {
     }
 }
 
-/// What `/livez` says: who asks knows by it that this is the admin side.
+/// The body of `/livez`. `nearside ctl` recognises the admin side by it.
 pub const ALIVE: &str = "alive\n";
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -198,13 +195,14 @@ fn router(pages: Pages, reached: Reached) -> Router {
         .with_state(pages)
 }
 
-/// Refuses a foreign `Host`, a foreign uid and pages of other sites, and keeps every answer out of caches and content sniffing.
+/// Refuses a foreign `Host`, a foreign uid and cross-site requests, and keeps every answer out of
+/// caches and content sniffing.
 async fn guard(Shared((pages, reached)): Shared<(Pages, Reached)>, request: Request, next: Next) -> Response {
     let authority = request.headers().get(header::HOST).map(|value| value.to_str().unwrap_or_default());
     let admits = pages.admits.load_full();
     let foreign =
         |authority: &str| reached.local.is_some_and(|local| !host::names_us(authority, local, &admits.allowed_hosts));
-    // No browser speaks to a Unix socket.
+    // No browser connects to a Unix socket.
     let cross_site = reached.local.is_some() && !admits.allow_cross_site && is_cross_site(request.headers());
     let mut response = match (pages.acts.access.welcomes(reached.peer), authority) {
         (Err(denied), _) => pages.acts.denied(denied).into_response(),
@@ -223,7 +221,6 @@ async fn guard(Shared((pages, reached)): Shared<(Pages, Reached)>, request: Requ
     response
 }
 
-/// What an operator asks for, carried out; or why not.
 async fn act(
     Shared(pages): Shared<Pages>,
     Extension(peer): Extension<Peer>,
@@ -238,14 +235,14 @@ async fn index_page(Shared(pages): Shared<Pages>) -> Html<String> {
     Html(index::page(&(pages.status)()))
 }
 
-/// 200 while it answers, whatever its freshness; 503 only while draining.
+/// 200 while the sidecar answers, however fresh its answers are; 503 only while it drains.
 async fn ready(Shared(pages): Shared<Pages>) -> (StatusCode, Json<Ready>) {
     let status = (pages.status)();
     let code = if status.state == State::Draining { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
     (code, Json(Ready { state: status.state, reasons: status.reasons }))
 }
 
-/// What `/readyz` says, the word first.
+/// The body of `/readyz`, with the state first.
 #[derive(serde::Serialize)]
 struct Ready {
     state: State,

@@ -1,4 +1,4 @@
-//! Problem documents (RFC 9457) of the admin side. The one place in this room that chooses a status.
+//! Problem documents (RFC 9457) of the admin side, and the status of each.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -21,7 +21,7 @@ impl Problem {
         Self { status, word, detail }
     }
 
-    /// As the applications' port says it.
+    /// The same refusal as on the applications' port.
     pub(super) fn cross_site() -> Self {
         let refusal = Refusal::CrossSite;
         Self::new(StatusCode::FORBIDDEN, refusal.word(), refusal.to_string())

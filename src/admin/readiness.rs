@@ -1,8 +1,7 @@
-//! Owns the verdict of `/readyz`: warming, fresh, doubtful, degraded or draining, and why.
+//! The verdict of `/readyz` (warming, fresh, doubtful, degraded or draining), and the reasons for
+//! it. It is pure, and looks at the same horizon as the read path.
 //!
-//! Before it: the horizon that the read path compares with. After it: [`super::status`] and the probe of whoever runs
-//! the container. Invariant: pure; a sidecar that serves stale data says so and is still ready, only a draining one
-//! is not.
+//! A sidecar that serves stale data says so and is still ready; only a draining one is not.
 
 use std::time::Duration;
 
@@ -15,17 +14,17 @@ use crate::model::time::Moment;
 use crate::protocol::event::Subscription;
 use crate::protocol::horizon::{Horizon, Sight};
 
-/// How far the sidecar can be relied on to be fresh. Only [`State::Draining`] is not ready.
+/// How far the sidecar's freshness can be relied on. Only [`State::Draining`] is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Started not long ago; no region's lease holds yet.
+    /// Started recently; no region's lease holds yet.
     Warming,
-    /// A region's lease holds: replies are kept in full and kept true.
+    /// A region's lease holds: replies are kept for their full TTL and kept up to date.
     Fresh,
-    /// A lease holds, but what is announced does not seem to reach what is stored; the reasons say what does not fit.
+    /// A lease holds, but announcements do not seem to reach what is stored; the reasons say why.
     Doubtful,
-    /// It answers, with soft TTLs or stored replies only; the reasons say why.
+    /// It answers, but only with soft TTLs or stored replies; the reasons say why.
     Degraded,
     /// It is about to stop: send new work elsewhere.
     Draining,
@@ -44,33 +43,34 @@ impl State {
     }
 }
 
-/// What is not as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// No region has a topic, or announcements are off.
     NoAnnouncements,
-    /// A region that announces has no lease: the state of its subscription, and how old its newest proof is.
+    /// A region that announces has no lease; with the state of its subscription and the age of its
+    /// newest proof.
     NoLease(RegionId, Subscription, Option<Duration>),
-    /// An operator does not believe the region's topic.
+    /// An operator paused the region's announcements.
     Paused(RegionId),
     /// An operator took the region out.
     Drained(RegionId),
-    /// Announcements arrive that cannot be verified (R14); why, of the last one.
+    /// Announcements arrive that cannot be verified (R14); with the reason for the last one.
     Unverified(RegionId, Rejected),
-    /// What arrives was published this many milliseconds ago by SNS's clock; negative is ahead of ours.
+    /// Messages arrive this many milliseconds after they were published by SNS's clock; negative if
+    /// SNS's clock is ahead of ours.
     Clock(RegionId, i64),
-    /// Its subscription was lost this long ago; why, in a stable word.
+    /// Its subscription was lost this long ago; the reason is a stable word.
     Lost(RegionId, &'static str, Duration),
-    /// Every region is being skipped for its failures, or drained.
+    /// Every region is either skipped for its failures or drained.
     AllRegionsFail,
 }
 
-/// What has lately come from a region's topic, or keeps it from coming.
+/// What has lately come from a region's topic, and what kept messages from coming.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
-    /// Receipt less SNS `Timestamp`, milliseconds ([`crate::protocol::arrivals::Arrived`]).
+    /// Receipt minus SNS `Timestamp`, in milliseconds ([`crate::protocol::arrivals::Arrived`]).
     pub lag_ms: Option<i64>,
-    /// Why the last message could not be verified, until one can be.
+    /// Why the last message could not be verified; cleared once one can be.
     pub unverified: Option<Rejected>,
     /// When its subscription was last lost, and why.
     pub lost: Option<(Moment, &'static str)>,
@@ -79,16 +79,15 @@ pub struct Heard {
 /// The verdict of `/readyz`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    /// The verdict.
     pub state: State,
-    /// Everything that is not as it should be; with `fresh` and `doubtful`, what does not matter yet, since one lease suffices.
+    /// Everything that is wrong. With `fresh` and `doubtful` it does not matter yet, since one
+    /// lease is enough.
     pub reasons: Vec<Reason>,
 }
 
-/// What [`readiness`] needs beside the horizon.
+/// What [`readiness`] needs besides the horizon.
 #[derive(Clone, Copy, Debug)]
 pub struct Conditions<'a> {
-    /// How long the process has been up.
     pub up: Duration,
     /// SIGTERM has come.
     pub draining: bool,
@@ -96,15 +95,16 @@ pub struct Conditions<'a> {
     pub topics: RegionSet,
     /// Regions that an operator took out.
     pub drained: RegionSet,
-    /// Every region is being skipped for its failures, or drained.
+    /// Every region is either skipped for its failures or drained.
     pub all_fail: bool,
-    /// Something was found by which changes pass by what is stored.
+    /// A finding says that stored entries may miss changes.
     pub doubted: bool,
     /// In the order of the configuration; may be shorter.
     pub heard: &'a [Heard],
 }
 
-/// How fresh the sidecar is (FRESHNESS.md, end of *Proof*): one LIVE region is enough, none means soft TTLs.
+/// How fresh the sidecar is (docs/freshness.md, end of *State*): one LIVE region is enough, none
+/// means soft TTLs.
 pub fn readiness(horizon: &Horizon, now: Moment, conditions: &Conditions<'_>) -> Readiness {
     let live = horizon.live(now);
     let announcing = || conditions.topics.iter().filter_map(|id| Some((id, horizon.regions.get(id.index())?)));
@@ -126,7 +126,8 @@ pub fn readiness(horizon: &Horizon, now: Moment, conditions: &Conditions<'_>) ->
     if conditions.all_fail {
         reasons.push(Reason::AllRegionsFail);
     }
-    // A region whose epoch has moved was LIVE, or subscribed and lost: that is no start any more.
+    // A region whose epoch has moved was LIVE before, or was subscribed and lost: this is no longer
+    // the start.
     let untried = |sight: &Sight| sight.proof == Moment::ZERO && sight.epoch == Epoch::default();
     let starting = || conditions.up < limits::WARMING && announcing().all(|(_, sight)| untried(sight));
     let state = if conditions.draining {
@@ -143,7 +144,8 @@ pub fn readiness(horizon: &Horizon, now: Moment, conditions: &Conditions<'_>) ->
     Readiness { state, reasons }
 }
 
-/// A region called LIVE whose lease has run out since the last step is as good as SUSPECT (R9: compared on reading).
+/// A region still called LIVE whose lease has run out since the last step counts as SUSPECT (R9:
+/// leases are compared on reading).
 pub(super) const fn lapsed(state: Subscription) -> Subscription {
     match state {
         Subscription::Live => Subscription::Suspect,
@@ -168,19 +170,19 @@ impl Heard {
 }
 
 impl Readiness {
-    /// The reasons, a line each; `names` are the regions'.
+    /// One line per reason; `names` are the regions' names.
     pub fn lines(&self, names: &[String]) -> Vec<String> {
         self.reasons.iter().map(|reason| reason.line(names)).collect()
     }
 }
 
 impl Reason {
-    /// Whether an operator made it so, and must undo it.
+    /// Whether an operator caused it and has to undo it.
     pub const fn is_an_operators(&self) -> bool {
         matches!(self, Self::Paused(_) | Self::Drained(_))
     }
 
-    /// As a line for an operator; `names` are the regions'.
+    /// One line for an operator; `names` are the regions' names.
     pub fn line(&self, names: &[String]) -> String {
         let name = |region: &RegionId| names.get(region.index()).map_or("?", String::as_str);
         match self {
@@ -223,7 +225,8 @@ impl Reason {
     }
 }
 
-/// What somebody did to a subscription or queue of ours, by the word for its loss, and what to do.
+/// What somebody did to one of our subscriptions or queues, by the word for its loss, and what to
+/// do about it.
 pub(super) fn tampered(why: &str) -> Option<(&'static str, &'static str)> {
     match why {
         "policy" => {
@@ -277,7 +280,7 @@ mod tests {
         Sight { state, proof, lease_until: NOW.before(SECOND), ..Sight::default() }
     }
 
-    /// One region that announces, and nothing out of the ordinary.
+    /// One region that announces, and nothing unusual.
     fn quiet() -> Conditions<'static> {
         Conditions {
             up: 10 * SECOND,

@@ -1,7 +1,8 @@
-//! Owns what `/status` shows: [`Status`], made from the [`Facts`] of the running parts.
+//! What `/status` shows: [`Status`], made from the [`Facts`] that `app` gathers, and served as JSON
+//! and as gauges.
 //!
-//! Before it: `app` gathers the facts. After it: [`super`] serves them as JSON and as gauges. Invariant: counts, times
-//! and configured names only; no body, token or key can be in a `Status`, since no field could hold one.
+//! It holds counts, times and configured names only. No field of a `Status` could hold a body, a
+//! token or a key.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,67 +20,57 @@ use crate::protocol::horizon::Horizon;
 use crate::telemetry::exposition::{Gauges, RegionGauges};
 use crate::telemetry::metrics::{Metrics, Totals};
 
-/// How a region's races go; the race keeps it, `app` fetches it.
+/// How a region's races go. The race keeps this; `app` fetches it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RaceHealth {
     /// Requests under way.
     pub running: usize,
     /// The 95th percentile of its recent reply times.
     pub p95: Option<Duration>,
-    /// Races skip it, but for probes.
+    /// Races skip it, except to probe it.
     pub outlier: bool,
-    /// It asked to be left alone for this much longer (Retry-After).
+    /// It asked to be left alone for this much longer (`Retry-After`).
     pub held_off: Option<Duration>,
     /// An operator took it out.
     pub drained: bool,
 }
 
-/// What the cache holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CacheCounts {
-    /// Entries kept.
     pub entries: u64,
-    /// All that keeping them takes, bytes.
+    /// The memory that keeping them takes, bytes.
     pub bytes: u64,
-    /// What that may come to: `cache.max_bytes`, else the cache's share of the memory there is.
+    /// The most that may be: `cache.max_bytes`, or else the cache's share of the available memory.
     pub capacity_bytes: u64,
 }
 
-/// Everything that a [`Status`] is made from, as it is now.
+/// The present state that a [`Status`] is made from.
 pub struct Facts<'a> {
-    /// The effective settings.
     pub config: &'a Config,
     /// What the read path sees.
     pub horizon: &'a Horizon,
-    /// The time now.
     pub now: Moment,
-    /// The same on the wall clock.
+    /// `now` on the wall clock.
     pub wall: Wall,
-    /// When the process started.
     pub started: Moment,
     /// SIGTERM has come.
     pub draining: bool,
     /// In the order of the configuration; may be shorter while regions are being set up.
     pub races: Vec<RaceHealth>,
-    /// The same of their topics.
+    /// The same order, for their topics.
     pub heard: Vec<Heard>,
-    /// What the cache holds.
     pub cache: CacheCounts,
     /// Connections open to the service's listeners.
     pub connections: usize,
     /// Tasks running, by name.
     pub tasks: BTreeMap<&'static str, usize>,
-    /// The counters.
     pub metrics: &'a Metrics,
-    /// Whole seconds, where watermarks tell ([`crate::protocol::standing`]).
+    /// Whole seconds; `None` without watermarks ([`crate::protocol::standing`]).
     pub bound: Option<u64>,
-    /// What audits have found.
     pub audit: AuditStatus,
-    /// The last reload.
     pub reload: Option<ReloadStatus>,
-    /// What does not fit.
     pub findings: Vec<Finding>,
-    /// What the settings were read with besides mistakes, a line each.
+    /// Warnings from reading the settings, one line each.
     pub remarks: Vec<String>,
     /// Each route's path, and its requests by outcome.
     pub routes: Vec<(String, [(&'static str, u64); 3])>,
@@ -90,52 +81,50 @@ pub struct Facts<'a> {
 pub struct ReloadStatus {
     /// RFC 3339.
     pub at: String,
-    /// `applied`; `refused` when nothing was changed.
+    /// `applied`, or `refused` if nothing was changed.
     pub outcome: &'static str,
-    /// What holds since then, a line each.
+    /// What changed, one line each.
     pub changed: Vec<String>,
-    /// The settings that hold only after a restart.
+    /// Settings whose new value takes effect only after a restart.
     pub needs_restart: Vec<String>,
-    /// Why nothing was changed, a line each.
+    /// Why nothing was changed, one line each.
     pub mistakes: Vec<String>,
 }
 
 /// What `/status` shows.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
-    /// Nearside's.
     pub version: &'static str,
     /// `service.name`
     pub service: String,
-    /// Since the process started, seconds.
+    /// Seconds since the process started.
     pub uptime_s: u64,
     /// `warming`, `fresh`, `doubtful`, `degraded`, `draining`.
     pub state: State,
-    /// Why it is not `fresh`, a line each.
+    /// Why it is not `fresh`, one line each.
     pub reasons: Vec<String>,
-    /// How old an answer can at most be, seconds, where watermarks tell.
+    /// The greatest age that an answer can have, seconds; `None` without watermarks.
     pub bound_s: Option<u64>,
     /// How announcements arrive: `sqs`, `http`, `off`.
     pub transport: &'static str,
     /// In the order of the configuration.
     pub regions: Vec<RegionStatus>,
-    /// What the cache holds.
     pub cache: CacheCounts,
     /// Since the process started.
     pub totals: Totals,
     /// What audits have found (R17).
     pub audit: AuditStatus,
-    /// The last reload of the configuration; none since the process started.
+    /// The last reload of the configuration; `None` if there was none.
     pub reload: Option<ReloadStatus>,
     /// Connections open to the service's listeners.
     pub connections: usize,
     /// Tasks running, by name.
     pub tasks: BTreeMap<&'static str, usize>,
-    /// Settings that relax a protection, a line each.
+    /// Settings that relax a protection, one line each.
     pub insecure: Vec<String>,
-    /// What somebody should look at although it is no reason yet, a line each.
+    /// What somebody should look at although it is not among the reasons, one line each.
     pub warnings: Vec<String>,
-    /// What of the configuration does not fit the service, and what to write instead.
+    /// Where the configuration does not fit the service, and what to write instead.
     pub findings: Vec<Finding>,
     #[serde(skip)]
     routes: Vec<(String, [(&'static str, u64); 3])>,
@@ -144,31 +133,31 @@ pub struct Status {
 /// One region in `/status`.
 #[derive(Clone, Debug, Serialize)]
 pub struct RegionStatus {
-    /// Its configured name.
     pub name: String,
-    /// Where it is asked: host, and port where one is set.
+    /// Host, and port if one is set.
     pub host: String,
-    /// The topic on which it announces.
+    /// The ARN of its topic.
     pub topic: Option<String>,
-    /// `pending`, `probing`, `live`, `suspect`, `dead`; `none` without a topic.
+    /// `pending`, `probing`, `live`, `suspect`, `dead`, `paused`; `none` without a topic.
     pub subscription: &'static str,
     /// `none`, `weak`, `path`, `watermark`.
     pub grade: &'static str,
     /// How long ago the newest proof was published, milliseconds.
     pub proof_age_ms: Option<u64>,
-    /// How long the lease still holds, milliseconds; 0 is none.
+    /// How long the lease still holds, milliseconds; 0 without one.
     pub lease_left_ms: u64,
     /// Moves when messages may have been lost.
     pub epoch: u32,
-    /// The time through which all that it ingested is known here, RFC 3339.
+    /// The time through which everything that it ingested is known here, RFC 3339.
     pub watermark: Option<String>,
     /// How long ago that is, milliseconds.
     pub watermark_age_ms: Option<u64>,
-    /// How old an answer that it vouches for can at most be, seconds: that age, rounded up, while its lease holds.
+    /// The greatest age that an answer can have for which it vouches, seconds: the watermark's age
+    /// rounded up, while the lease holds.
     pub bound_s: Option<u64>,
-    /// Receipt less SNS `Timestamp` of what lately arrived, milliseconds, at the least; negative when SNS's clock is ahead.
+    /// The least receipt minus SNS `Timestamp` of recent messages, milliseconds; negative if SNS's
+    /// clock is ahead.
     pub announcement_lag_ms: Option<i64>,
-    /// How its races go.
     pub race: RaceStatus,
 }
 
@@ -179,7 +168,7 @@ pub struct RaceStatus {
     pub running: usize,
     /// The 95th percentile of its recent reply times, milliseconds.
     pub p95_ms: Option<f64>,
-    /// Races skip it, but for probes.
+    /// Races skip it, except to probe it.
     pub skipped: bool,
     /// An operator took it out: nobody asks it.
     pub drained: bool,
@@ -188,7 +177,6 @@ pub struct RaceStatus {
 }
 
 impl Status {
-    /// The status that these facts make.
     pub fn of(facts: &Facts<'_>) -> Self {
         let config = facts.config;
         let names: Vec<_> = config.service.regions.iter().map(|region| region.name.clone()).collect();
@@ -210,7 +198,7 @@ impl Status {
         let readiness = readiness(facts.horizon, facts.now, &conditions);
         let (mut reasons, mut warnings) = (readiness.lines(&names), warnings(facts));
         if matches!(readiness.state, State::Fresh | State::Doubtful) {
-            // What operators did is said all the same: somebody must undo it.
+            // What operators did stays among the reasons: somebody has to undo it.
             let lines = |operators: bool| {
                 let reasons = readiness.reasons.iter().filter(move |it| it.is_an_operators() == operators);
                 reasons.map(|reason| reason.line(&names)).collect::<Vec<_>>()
@@ -218,7 +206,7 @@ impl Status {
             warnings.append(&mut lines(false));
             reasons = lines(true);
         }
-        // That one is a reason already.
+        // `Unverified` is already among the reasons.
         for finding in facts.findings.iter().filter(|finding| finding.check != Check::Unverified) {
             let lines = if finding.check.touches_freshness() { &mut reasons } else { &mut warnings };
             lines.push(finding.line());
@@ -316,7 +304,7 @@ fn region(facts: &Facts<'_>, id: RegionId, configured: &Region) -> RegionStatus 
     }
 }
 
-/// The regions that announce: with a topic, while a transport is on.
+/// The regions that announce: those with a topic, while a transport is on.
 fn topics(config: &Config) -> RegionSet {
     if config.announcements.transport == Transport::Off {
         return RegionSet::EMPTY;
@@ -337,7 +325,7 @@ const fn transport(transport: &Transport) -> &'static str {
     }
 }
 
-/// Host and port alone: a configured URL may carry userinfo or a path that is nobody's business.
+/// Host and port alone: the rest of a configured URL is nobody's business.
 fn host(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
@@ -347,7 +335,7 @@ fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Settings that relax a protection of DESIGN.md sections 4 and 8, a line each.
+/// Settings that relax a protection, one line each.
 pub fn insecure(config: &Config) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(signer) = &config.announcements.insecure_sns_signer {

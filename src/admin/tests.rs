@@ -1,5 +1,3 @@
-//! What `admin` promises, tried.
-
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,7 +13,7 @@ struct Port {
     tasks: Tasks,
 }
 
-/// The admin port over a fixed status.
+/// An admin port that serves a fixed status.
 async fn port(change: impl FnOnce(&mut status::Facts<'_>, &Metrics)) -> Port {
     let tasks = Tasks::new();
     let listener =
@@ -157,7 +155,7 @@ async fn a_head_that_is_too_large_is_refused_and_the_connection_closed() {
     let padding = "x".repeat(2 * REQUEST_HEAD_BYTES);
     let stream = TcpStream::connect(port(|_, _| {}).await.address).await.unwrap();
     let (mut read, mut write) = stream.into_split();
-    // The refusal may come, and the connection go, before all is written.
+    // The refusal may arrive, and the connection close, before everything is written.
     let _ =
         write.write_all(format!("GET /livez HTTP/1.1\r\nHost: localhost\r\nX: {padding}\r\n\r\n").as_bytes()).await;
     let mut answer = [0; 12];

@@ -11,7 +11,7 @@ use crate::admin::findings::Evidence;
 use crate::admin::findings::report::{Line, report};
 use crate::cache::capacity::Memory;
 use crate::config::{Config, Transport};
-use crate::core::lookup::{self, Sidecar};
+use crate::core::{Sidecar, serve};
 use crate::http::admission::Admitted;
 use crate::sidecar::announcements::subscription::Subscriptions;
 
@@ -83,7 +83,7 @@ async fn ask(sidecar: &Arc<Sidecar>, path: &str, headers: &HeaderMap) {
     let path_len = path.find('?').unwrap_or(path.len());
     let admitted =
         Admitted { method: Method::GET, path_and_query: path.to_owned(), path_len, headers, body: Bytes::new() };
-    drop(lookup::serve(sidecar, admitted).await);
+    drop(serve::serve(sidecar, admitted).await);
 }
 
 /// Whether SNS posts to this configuration's sidecars: what comes from topics then shows in theirs alone.

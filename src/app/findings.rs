@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Topics, overview};
 use crate::admin::findings::{self, Check, Evidence, Finding};
-use crate::core::lookup::Sidecar;
+use crate::core::Sidecar;
 use crate::model::time::Moment;
 use crate::sidecar::announcements::subscription::{Status, Subscriptions};
 

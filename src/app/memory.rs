@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use crate::config::limits::TOKEN_BYTES;
-use crate::core::lookup::Sidecar;
+use crate::core::Sidecar;
 use crate::model::ids::RegionId;
 use crate::protocol::event::Event;
 use crate::protocol::limits::REGIONS;

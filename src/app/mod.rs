@@ -12,9 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Either, Ready, ready};
-use http::{Request, Version};
+use http::Request;
 use hyper::body::Incoming;
 
 use crate::admin::acts::Acts;
@@ -26,12 +24,10 @@ use crate::cache::capacity::Memory;
 use crate::cache::key::Seed;
 use crate::config::scope::Origins;
 use crate::config::{Config, Transport};
-use crate::core::answer::{self, Outcome};
-use crate::core::fast_path::hits::{AtOnce, Hits, Newest};
+use crate::core::Beyond;
+use crate::core::fast_path::Hits;
 use crate::core::fill::audit;
-use crate::core::lookup::{self, Asking, Current, Parts, Sidecar, SidecarError};
-use crate::core::sidecar::Beyond;
-use crate::http::admission::{Head, Refusal};
+use crate::core::{Current, Parts, Sidecar, SidecarError, serve};
 use crate::http::bodies::ByteBudget;
 use crate::http::client::attempt::HttpOrigin;
 use crate::http::connection::{Ending, Reception, Via};
@@ -208,7 +204,6 @@ fn open(
     let (ending, topics) = (Ending::default(), Topics::default());
     let tasks = &sidecar.tasks;
     let current = sidecar.clone().into_current();
-    let newest_at_once = Arc::new(Newest::new(at_once(&sidecar)));
     let connections = Permits::new(sidecar.config.listen.max_connections);
     let last_reload = Arc::new(ArcSwapOption::empty());
     let remarks = Arc::new(ArcSwap::from_pointee(remarks_of(source.as_ref().map(|source| &source.origins))));
@@ -217,10 +212,10 @@ fn open(
         clock: sidecar.clock.clone(),
         permits: connections.clone(),
         ending: ending.clone(),
-        fast_path: Some(Hits::new(newest_at_once.clone())),
+        fast_path: Some(Hits::new(current.clone())),
     };
     let newest = current.clone();
-    let handler = move |request: Request<Incoming>, via: Via| answer(&newest.load(), request, via);
+    let handler = move |request: Request<Incoming>, via: Via| serve::answer(&newest.load(), request, via);
     // A listener that was bound has an address.
     let addr = |listener: &tokio::net::TcpListener| listener.local_addr().ok();
     let tcp = sockets.tcp.as_ref().and_then(addr);
@@ -246,7 +241,6 @@ fn open(
     tasks.spawn("admin", admin::serve(admin::Listener::Tcp(sockets.admin), pages, tasks.clone()));
     let reloader = Reloader::new(reload::Parts {
         current: current.clone(),
-        newest: newest_at_once,
         connections,
         ending: ending.clone(),
         last: last_reload,
@@ -263,58 +257,6 @@ fn open(
 /// What is allowed in the settings and probably not meant, a line each.
 fn remarks_of(origins: Option<&Origins>) -> Vec<String> {
     origins.iter().flat_map(|origins| &origins.warnings).map(ToString::to_string).collect()
-}
-
-/// What `sidecar` answers without hyper.
-fn at_once(sidecar: &Arc<Sidecar>) -> AtOnce {
-    let (looked_up, asked) = (sidecar.clone(), sidecar.clone());
-    AtOnce {
-        door: sidecar.door.clone(),
-        stored: Arc::new(move |head, asking| {
-            lookup::stored(&looked_up, head, asking.get_or_insert_with(|| Asking::of(head.headers)))
-        }),
-        asked: Arc::new(move |head: Head<'_>, asking: &Option<Asking>| {
-            let asking = asking.clone().unwrap_or_else(|| Asking::of(head.headers));
-            let (sidecar, admitted) = (asked.clone(), head.admitted());
-            async move { lookup::decide(&sidecar, admitted, asking).await }.boxed()
-        }),
-        names: sidecar.names.clone().into(),
-    }
-}
-
-/// An answer: at once when it is a hit or a refusal, later when somebody must be asked. Only the latter costs a large future.
-type Answer = Either<
-    Ready<http::Response<crate::http::body::Body>>,
-    BoxFuture<'static, http::Response<crate::http::body::Body>>,
->;
-
-/// One request, from the door to the answer.
-fn answer(sidecar: &Arc<Sidecar>, request: Request<Incoming>, via: Via) -> Answer {
-    let refused = |sidecar: &Sidecar, refusal: Refusal| {
-        sidecar.metrics.refused(refusal.word());
-        if refusal == Refusal::NoRoom {
-            sidecar.metrics.over_budget("request-bodies");
-        }
-        answer::respond(Outcome::Refused(refusal), &sidecar.names)
-    };
-    // On HTTP/1.1 the connection has looked already, or the request is none that it could read (`crate::core::fast_path::hits`).
-    let looked = request.version() < Version::HTTP_2;
-    let entered = match sidecar.door.enter(request, via) {
-        Ok(entered) => entered,
-        Err(refusal) => return Either::Left(ready(refused(sidecar, refusal))),
-    };
-    let stored = |head: Head<'_>| lookup::stored(sidecar, head, &mut Asking::of(head.headers));
-    if let Some(shown) = entered.head().filter(|_| !looked).and_then(stored) {
-        return Either::Left(ready(answer::show(shown, entered.into_headers(), &sidecar.names)));
-    }
-    let sidecar = sidecar.clone();
-    let asked = async move {
-        match entered.whole().await {
-            Ok(admitted) => answer::respond(lookup::serve(&sidecar, admitted).await, &sidecar.names),
-            Err(refusal) => refused(&sidecar, refusal),
-        }
-    };
-    Either::Right(asked.boxed())
 }
 
 /// Begins to listen to the regions' topics, and to keep time.

@@ -10,7 +10,7 @@ use super::{Topics, findings};
 use crate::admin::audit::{AuditStatus, Share, Violation};
 use crate::admin::readiness::Heard;
 use crate::admin::status::{CacheCounts, Facts, RaceHealth, ReloadStatus, Status};
-use crate::core::lookup::Sidecar;
+use crate::core::Sidecar;
 use crate::core::race::region::RegionStatus;
 use crate::http::connection::Ending;
 use crate::model::ids::{RegionId, Version};

@@ -15,9 +15,8 @@ use crate::app::limits;
 use crate::config::mistake::{Mistake, Place, Wrong};
 use crate::config::scope::Origins;
 use crate::config::{Config, Transport, change};
-use crate::core::fast_path::hits::Newest;
 use crate::core::fill::audit;
-use crate::core::lookup::{Current, Sidecar};
+use crate::core::{Current, Sidecar};
 use crate::http::client::attempt::HttpOrigin;
 use crate::http::connection::Ending;
 use crate::http::exchange::Origin;
@@ -81,7 +80,6 @@ fn told(mistakes: &[Mistake]) -> String {
 /// What a reload needs of the running process.
 pub struct Reloader {
     current: Arc<Current>,
-    newest: Arc<Newest>,
     connections: Permits,
     ending: Ending,
     last: Arc<ArcSwapOption<ReloadStatus>>,
@@ -104,7 +102,6 @@ struct State {
 /// The parts of a [`Reloader`] that `app` makes.
 pub(super) struct Parts {
     pub(super) current: Arc<Current>,
-    pub(super) newest: Arc<Newest>,
     pub(super) connections: Permits,
     pub(super) ending: Ending,
     pub(super) last: Arc<ArcSwapOption<ReloadStatus>>,
@@ -117,11 +114,11 @@ pub(super) struct Parts {
 
 impl Reloader {
     pub(super) fn new(parts: Parts) -> Arc<Self> {
-        let Parts { current, newest, connections, ending, last, remarks, http, source, acts, admits } = parts;
+        let Parts { current, connections, ending, last, remarks, http, source, acts, admits } = parts;
         let (read, origins) = source.map(|source| (source.read, source.origins)).unzip();
         let state = Mutex::new(State { origins: origins.unwrap_or_default(), http });
         let turn = Mutex::new(());
-        Arc::new(Self { current, newest, connections, ending, last, remarks, acts, admits, read, turn, state })
+        Arc::new(Self { current, connections, ending, last, remarks, acts, admits, read, turn, state })
     }
 
     /// Reads everything anew and takes up what can change; waits for one that is under way. A file on a mount that stalls
@@ -221,8 +218,7 @@ impl Reloader {
     fn put_in_place(&self, running: &Arc<Sidecar>, sidecar: &Arc<Sidecar>) {
         let (before, config, tasks) = (&running.config, &sidecar.config, &sidecar.tasks);
         sidecar.freshness.tune(&config.freshness.protocol());
-        self.current.store(sidecar.clone());
-        self.newest.replace(super::at_once(sidecar));
+        self.current.replace(sidecar.clone());
         sidecar.fills.forget_errors();
         self.admits.store(Arc::new(Admits::of(&config.listen)));
         sidecar.watch_credentials();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cache::capacity;
+use crate::core::Sidecar;
 use crate::core::limits::MEMORY_TICK;
-use crate::core::lookup::Sidecar;
 use crate::model::time::Watch;
 use crate::protocol::event::Event;
 use crate::protocol::switch::{Rule, is_on};

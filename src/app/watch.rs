@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 use super::reload::Reloader;
 use crate::config::Config;
+use crate::core::Sidecar;
 use crate::core::limits::WATCH_EVERY;
-use crate::core::lookup::Sidecar;
 
 /// When each file was last written, and how long it is: `None` while it is not there.
 type Stamps = Vec<(PathBuf, Option<(SystemTime, u64)>)>;

@@ -1,11 +1,10 @@
-//! Owns whom a message may be signed by: where a signing certificate may come from, and what it must be.
+//! Decides who may sign a topic's messages: where a signing certificate may come from, and what it
+//! must contain.
 //!
-//! Before it: [`super::envelope`] read an unverified `SigningCertURL`. After it: [`fetch`] gets and keeps the
-//! certificate, [`super::verify`] checks the signature with its key. TLS to the exact host that the *configured*
-//! topic implies is the root of trust; all that is checked of the certificate itself comes on top.
-//!
-//! Invariant: no URL leaves [`Trust::admit`] that is not, byte for byte, one that SNS would write for this topic
-//! (or one at the configured insecure origin). Nothing untrusted reaches a URL that is fetched.
+//! The root of trust is TLS to the exact host that the *configured* topic implies; every check on
+//! the certificate itself comes on top of that. [`Trust::admit`] lets through only a URL that is,
+//! byte for byte, one that SNS would write for this topic, or one at the configured insecure
+//! origin. Nothing untrusted gets into a URL that is fetched.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,84 +27,88 @@ use crate::model::time::Wall;
 
 pub mod fetch;
 
-/// Smallest RSA modulus of a signing key or of any RSA key above it, bits.
+/// The smallest RSA modulus allowed in the signing key, or in any RSA key above it in the chain, in
+/// bits.
 const KEY_BITS: usize = 2048;
 
-/// A `SigningCertURL` that SNS would not write for the configured topic: the message is forged, or it is another
-/// topic's. A retry does not help.
+/// A `SigningCertURL` that SNS would not write for the configured topic. The message is forged or
+/// belongs to another topic; a retry does not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Another scheme or host, a port, userinfo, or no URL at all.
     #[error("the certificate's URL is not at the topic's SNS host")]
     Host,
-    /// The host is right; the path is not, or there is a query or a fragment.
+    /// The host is right, but the path is wrong, or there is a query or a fragment.
     #[error("the certificate's URL has not SNS's path")]
     Path,
 }
 
-/// A certificate that was fetched and must not be used: not SNS's, or SNS's own fault.
+/// A certificate that was fetched and must not be used: either it is not SNS's, or SNS served a bad
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
-    /// No PEM, no X.509, or more blocks than [`limits::CERTIFICATE_CHAIN`].
+    /// Not PEM, not X.509, or more blocks than [`limits::CERTIFICATE_CHAIN`].
     #[error("the signing certificate cannot be read")]
     Unreadable,
-    /// It, or one above it, is not valid yet.
+    /// The certificate, or one above it in the chain, is not valid yet.
     #[error("the signing certificate is not valid yet")]
     NotYetValid,
-    /// It, or one above it, is not valid any more.
+    /// The certificate, or one above it in the chain, has expired.
     #[error("the signing certificate has expired")]
     Expired,
-    /// Its key is not RSA.
     #[error("the signing certificate's key is not RSA")]
     NotRsa,
-    /// Its key, or one above it, has fewer than 2048 bits.
+    /// Its key, or one above it in the chain, has fewer than 2048 bits.
     #[error("the signing certificate's key is too small")]
     SmallKey,
-    /// It was issued to somebody else.
+    /// It was issued to someone else.
     #[error("the signing certificate is not SNS's")]
     Subject,
-    /// A chain was served and a link does not hold.
+    /// A chain was served, and one of its links does not hold.
     #[error("the signing certificate's chain is broken")]
     Chain,
 }
 
-/// Whom the messages of one configured topic may be signed by.
+/// Who may sign the messages of one configured topic.
 #[derive(Clone, Debug)]
 pub struct Trust {
-    /// `https://sns.eu-west-1.amazonaws.com/`
+    /// For example `https://sns.eu-west-1.amazonaws.com/`.
     prefix: String,
-    /// Names of which the certificate must carry one.
+    /// The certificate must carry one of these names.
     subjects: Vec<String>,
-    /// `http://127.0.0.1:4566/`: the one origin for which scheme, host, path and subject are relaxed.
+    /// For example `http://127.0.0.1:4566/`: the only origin for which scheme, host, path and
+    /// subject are relaxed.
     insecure: Option<String>,
-    /// Held by the one fetch of a URL from which no certificate came yet: whoever makes URLs up waits for himself.
+    /// Lets one fetch at a time through for URLs that have not yielded a certificate yet, so that
+    /// whoever makes URLs up only makes themselves wait.
     unknown: Arc<Semaphore>,
 }
 
 /// A URL that may be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admitted {
-    /// The URL.
     pub url: Url,
-    /// It is at the insecure origin: its certificate needs no particular subject.
+    /// The URL is at the insecure origin, so its certificate needs no particular subject.
     pub relaxed: bool,
 }
 
 impl Trust {
-    /// What `topic`'s partition and region imply, and the `insecure_sns_signer`, if one is configured.
+    /// Trusts what `topic`'s partition and region imply, plus the `insecure_sns_signer` if one is
+    /// configured.
     pub fn new(topic: &TopicArn, insecure: Option<&Url>) -> Self {
         let suffix = if topic.partition == "aws-cn" { "amazonaws.com.cn" } else { "amazonaws.com" };
         let region = &topic.region;
         let mut subjects = vec![
-            // What most regions' certificates are issued to, then the forms that opt-in, Chinese and GovCloud regions
-            // use (the list in aws-sdk-java's sns-message-manager), without naming each region: new ones come.
+            // Most regions' certificates are issued to the first name. The others are the forms
+            // used by opt-in, Chinese and GovCloud regions (listed in aws-sdk-java's
+            // sns-message-manager). Regions are not named one by one, because new ones keep coming.
             format!("sns.{suffix}"),
             format!("sns-signing.{region}.{suffix}"),
             format!("sns-{region}.{suffix}"),
             format!("sns.{region}.{suffix}"),
         ];
         if topic.partition == "aws-us-gov" {
-            // One certificate for both GovCloud regions.
+            // Both GovCloud regions share one certificate.
             subjects.push(format!("sns-us-gov-west-1.{suffix}"));
         }
         Self {
@@ -116,8 +119,9 @@ impl Trust {
         }
     }
 
-    /// Whether a certificate may be fetched from `text`. The text is compared, not parsed: a parser forgives
-    /// (backslashes, tabs, capitals, default ports), and what it forgives is where look-alikes live.
+    /// Decides whether a certificate may be fetched from `text`. The text is compared, not parsed:
+    /// a parser forgives backslashes, tabs, capitals and default ports, and look-alike URLs hide in
+    /// exactly those.
     pub fn admit(&self, text: &str) -> Result<Admitted, Refused> {
         if let Some(path) = text.strip_prefix(&self.prefix) {
             let right = file_digits(path).is_some_and(|digits| digits.len() == 32);
@@ -134,13 +138,13 @@ fn admitted(text: &str, relaxed: bool) -> Result<Admitted, Refused> {
     Url::parse(text).map(|url| Admitted { url, relaxed }).map_err(|_| Refused::Path)
 }
 
-/// The hex digits of `SimpleNotificationService-<hex>.pem`.
+/// The hex digits in `SimpleNotificationService-<hex>.pem`.
 fn file_digits(file: &str) -> Option<&str> {
     let digits = file.strip_prefix("SimpleNotificationService-")?.strip_suffix(".pem")?;
     (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(digits)
 }
 
-/// At the insecure origin the file may lie in directories of plain names: `_aws/sns/`.
+/// At the insecure origin the file may be inside directories with plain names, such as `_aws/sns/`.
 fn relaxed_path(path: &str) -> bool {
     let mut segments = path.split('/').rev();
     let file = segments.next().is_some_and(|file| file_digits(file).is_some());
@@ -150,7 +154,7 @@ fn relaxed_path(path: &str) -> bool {
     file && segments.all(plain)
 }
 
-/// A certificate that may be used between two times.
+/// A signing certificate's key, and the time span in which it may be used.
 pub struct Certificate {
     sha1: ParsedPublicKey,
     sha256: ParsedPublicKey,
@@ -159,10 +163,11 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Reads `pem` as it was served for `admitted`, and checks all that a certificate of `trust` must be at `now`.
+    /// Reads `pem`, served for `admitted`, and checks it against everything `trust` requires at
+    /// `now`.
     ///
-    /// Several PEM blocks are a chain, the signing certificate first; then each link must hold, though nothing above
-    /// the last one is known: TLS to the host is the root.
+    /// Several PEM blocks form a chain, with the signing certificate first. Every link must then
+    /// hold, although nothing above the last certificate is known: TLS to the host is the root.
     pub fn inspect(pem: &[u8], trust: &Trust, admitted: &Admitted, now: Wall) -> Result<Self, Unfit> {
         let blocks: Vec<Pem> = Pem::iter_from_buffer(pem)
             .take(limits::CERTIFICATE_CHAIN + 1)
@@ -196,12 +201,11 @@ impl Certificate {
         })
     }
 
-    /// Whether it (and its chain) may be used at `now`.
+    /// Checks that the certificate and its chain may be used at `now`.
     pub fn valid(&self, now: Wall) -> Result<(), Unfit> {
         within((self.not_before, self.not_after), now)
     }
 
-    /// Whether its key signed `text`.
     pub fn signed(&self, version: SignatureVersion, text: &str, signature: &[u8]) -> bool {
         let key = match version {
             SignatureVersion::One => &self.sha1,
@@ -227,7 +231,7 @@ fn read(block: &Pem) -> Result<X509Certificate<'_>, Unfit> {
     }
 }
 
-/// From when and until when, both included, to the second (RFC 5280 section 4.1.2.5).
+/// The first and last moment of validity, both inclusive, to the second (RFC 5280 section 4.1.2.5).
 fn dates(certificate: &X509Certificate<'_>) -> (Wall, Wall) {
     let wall = |seconds: i64| Wall::from_millis(u64::try_from(seconds).unwrap_or(0).saturating_mul(1000));
     let validity = certificate.validity();
@@ -245,7 +249,8 @@ fn within((from, until): (Wall, Wall), now: Wall) -> Result<(), Unfit> {
     }
 }
 
-/// The signing key must be RSA, and so must what [`ParsedPublicKey`] later takes; above it other kinds may sign.
+/// Checks the key's kind and size. The signing key must be RSA, which [`ParsedPublicKey`] enforces
+/// later; certificates above it may use EC keys too.
 fn large_enough(certificate: &X509Certificate<'_>) -> Result<(), Unfit> {
     match certificate.public_key().parsed() {
         Ok(PublicKey::RSA(key)) => {
@@ -259,7 +264,7 @@ fn large_enough(certificate: &X509Certificate<'_>) -> Result<(), Unfit> {
     }
 }
 
-/// Whom the certificate was issued to: its DNS names and its common names.
+/// The names the certificate was issued to: its DNS names and its common names.
 fn names<'a>(certificate: &'a X509Certificate<'a>) -> impl Iterator<Item = &'a str> {
     let alternative = certificate.subject_alternative_name().ok().flatten();
     let dns =
@@ -271,7 +276,8 @@ fn names<'a>(certificate: &'a X509Certificate<'a>) -> impl Iterator<Item = &'a s
     dns.chain(common)
 }
 
-/// Whether `above` issued `below`: its name is the issuer's, it may sign certificates, and it signed this one.
+/// Checks that `above` issued `below`: it carries the issuer's name, may sign certificates, and
+/// signed this one.
 fn holds(below: &X509Certificate<'_>, above: &X509Certificate<'_>) -> Result<(), Unfit> {
     let may_sign = above.version() == X509Version::V3 && above.is_ca();
     let named = below.issuer().as_raw() == above.subject().as_raw();

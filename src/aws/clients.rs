@@ -1,12 +1,11 @@
-//! Owns how AWS is called: one configuration per region, bounded calls, and what a failed call means.
+//! Calls AWS: one configuration per region, bounded calls, and a meaning for every failed call.
 //!
-//! Before it: `[announcements]` and the environment. After it: [`super::sqs`], [`crate::sidecar::announcements::attest`],
-//! [`crate::sidecar::announcements::lifecycle`], [`crate::sidecar::announcements::janitor`], [`crate::sidecar::announcements::heartbeat`]. The region of a call is its topic's, never the
-//! environment's. Credentials come from the SDK's default chain: environment, shared files, web identity (EKS
-//! service accounts), container endpoint (ECS tasks, EKS pod identity), instance metadata; aws-config has all of
-//! these without its optional features (what those add is `sso`, `credentials-login` and `credentials-process`).
-//!
-//! Invariant: nothing here touches the network until a call is made, so start-up cannot hang on AWS.
+//! A call goes to its topic's region, never to the environment's. Credentials come from the SDK's
+//! default chain: environment, shared files, web identity (EKS service accounts), container
+//! endpoint (ECS tasks, EKS pod identity) and instance metadata. aws-config has all of these
+//! without its optional features, which add only `sso`, `credentials-login` and
+//! `credentials-process`. Nothing here touches the network until a call is made, so start-up cannot
+//! hang on AWS.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,39 +24,40 @@ use crate::config::TopicArn;
 
 /// The SDK, configured once when it is first needed; clones share it.
 ///
-/// All regions share one HTTP client (its connections, its TLS roots) and one credentials cache.
+/// All regions share one HTTP client (with its connections and TLS roots) and one credentials
+/// cache.
 #[derive(Clone)]
 pub struct Sdk {
     endpoint: Option<Url>,
     base: Arc<OnceCell<SdkConfig>>,
 }
 
-/// The clients of one region.
 #[derive(Clone, Debug)]
 pub struct Clients {
-    /// Topics and subscriptions.
+    /// For topics and subscriptions.
     pub sns: aws_sdk_sns::Client,
-    /// Looks at subscriptions: not retried, so that a fleet that is throttled does not ask three times as often.
+    /// For checking subscriptions. Not retried, so that a throttled fleet does not ask three times
+    /// as often.
     pub looks: aws_sdk_sns::Client,
-    /// Queues, but for receiving.
+    /// For queues, except receiving.
     pub sqs: aws_sdk_sqs::Client,
-    /// Receiving: a call may take as long as a long poll does.
+    /// For receiving: a call may take as long as a long poll does.
     pub polling: aws_sdk_sqs::Client,
 }
 
 impl Sdk {
-    /// From the environment; `endpoint` overrides every AWS endpoint (without it the SDK itself honours
-    /// `AWS_ENDPOINT_URL`).
+    /// Configures from the environment. `endpoint` overrides every AWS endpoint; without it the SDK
+    /// itself honours `AWS_ENDPOINT_URL`.
     pub fn new(endpoint: Option<Url>) -> Self {
         Self { endpoint, base: Arc::default() }
     }
 
-    /// From a configuration made elsewhere; its region, timeouts and retries are replaced.
+    /// Uses a configuration made elsewhere, with its region, timeouts and retries replaced.
     pub fn given(base: SdkConfig) -> Self {
         Self { endpoint: None, base: Arc::new(OnceCell::new_with(Some(base))) }
     }
 
-    /// Clients for `region`. Reads files and environment the first time, never the network.
+    /// Clients for `region`. The first call reads files and the environment, but never the network.
     pub async fn clients(&self, region: &str) -> Clients {
         let base = self.base.get_or_init(|| load(self.endpoint.as_ref(), region)).await;
         let (call, attempt) = limits::AWS_CALL_WAIT;
@@ -69,7 +69,7 @@ impl Sdk {
                 TimeoutConfig::builder().operation_timeout(call).operation_attempt_timeout(attempt).build(),
             )
             .build();
-        // A poll is not retried inside the SDK: the loop around it knows better when to try again.
+        // The SDK does not retry a poll: the loop around it knows better when to try again.
         let polls = calls
             .to_builder()
             .retry_config(RetryConfig::disabled())
@@ -86,7 +86,7 @@ impl Sdk {
 }
 
 async fn load(endpoint: Option<&Url>, region: &str) -> SdkConfig {
-    // The region given here is for the credentials chain alone (which STS to ask); stating it also keeps the SDK
+    // This region only tells the credentials chain which STS to ask. Stating it also keeps the SDK
     // from asking the instance metadata service for one.
     let loader = aws_config::defaults(BehaviorVersion::v2026_01_12()).region(Region::new(region.to_owned()));
     match endpoint {
@@ -108,7 +108,8 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// An emulator on this machine takes any credentials: it works without set-up, and real ones never reach it.
+/// An emulator on this machine accepts any credentials. With these it works without setup, and real
+/// credentials never reach it.
 fn stand_in() -> Credentials {
     Credentials::new("test", "test", None, None, "emulator on loopback")
 }
@@ -119,35 +120,34 @@ impl fmt::Debug for Sdk {
     }
 }
 
-/// Why a call came to nothing.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{call}: {fault}")]
 pub struct Failure {
-    /// The API call, as AWS names it.
+    /// The API call, by its AWS name.
     pub call: &'static str,
-    /// Whose fault it is.
     pub fault: Fault,
 }
 
-/// Whose fault a failed call is; a retry helps with all but `Denied` and `Gone`, and with those once somebody acted.
+/// The cause of a failed call. A retry helps with all but `Denied` and `Gone`, and with those once
+/// somebody has acted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// What was called for does not exist (any more).
     #[error("it does not exist")]
     Gone,
     /// Too many calls per second in this account and region.
     #[error("throttled")]
     Throttled,
-    /// The credentials are known but may not do this; AWS's own words.
+    /// The credentials are known but do not allow this call. Holds AWS's own words.
     #[error("denied: {0}")]
     Denied(String),
-    /// No credentials were found, or AWS does not know them; a stable word.
+    /// No credentials were found, or AWS does not know them. Holds a stable word.
     #[error("no usable credentials ({0})")]
     Credentials(String),
-    /// Nothing answered in time.
+    /// AWS could not be reached, or did not answer in time. Holds the reason.
     #[error("AWS cannot be reached ({0})")]
     Unreachable(&'static str),
-    /// AWS answered with another error; its code. Its message stays unsaid: it may quote what was sent.
+    /// AWS answered with another error. Holds its code only: the message may quote what was sent.
     #[error("refused with {0}")]
     Refused(String),
     /// SNS did not post a confirmation in time.
@@ -156,7 +156,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// What an operator can do about it.
+    /// What an operator can do about the fault.
     pub const fn advice(&self) -> &'static str {
         match self {
             Self::Gone => "check that the topic exists in that region and account",
@@ -182,12 +182,12 @@ impl Fault {
 }
 
 impl Failure {
-    /// Whether AWS could not be asked, or would not answer now.
+    /// Whether AWS could not be asked, or is refusing to answer for now.
     pub(crate) fn is_passing(&self) -> bool {
         matches!(self.fault, Fault::Throttled | Fault::Unreachable(_))
     }
 
-    /// What a failed `call` means.
+    /// Interprets the error of a failed `call`.
     pub fn of<E: ProvideErrorMetadata + std::error::Error + 'static, R>(
         call: &'static str,
         error: &SdkError<E, R>,
@@ -210,13 +210,13 @@ impl Failure {
         Self { call, fault }
     }
 
-    /// Whether what was called for does not exist.
     pub fn is_gone(&self) -> bool {
         self.fault == Fault::Gone
     }
 }
 
-/// The SDK reports a failed credentials chain as a dispatch failure; only the source says so.
+/// The SDK reports a failed credentials chain as a dispatch failure; only the error's source tells
+/// the difference.
 fn of_credentials(failure: &ConnectorError) -> bool {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(failure);
     while let Some(error) = source {
@@ -228,7 +228,7 @@ fn of_credentials(failure: &ConnectorError) -> bool {
     false
 }
 
-/// SNS speaks the query protocol, SQS JSON: the same fault has several codes.
+/// SNS speaks the query protocol and SQS speaks JSON, so the same fault has several codes.
 fn of_code(code: &str, message: impl FnOnce() -> String) -> Fault {
     match code.rsplit(['#', '.']).next().unwrap_or(code) {
         "NotFound" | "NotFoundException" | "ResourceNotFoundException" | "QueueDoesNotExist" | "NonExistentQueue" => {
@@ -259,7 +259,8 @@ fn of_code(code: &str, message: impl FnOnce() -> String) -> Fault {
     }
 }
 
-/// Subscribes `endpoint` to `topic`, raw delivery off; returns the subscription's ARN, confirmed or not.
+/// Subscribes `endpoint` to `topic` with raw delivery off. Returns the subscription's ARN,
+/// confirmed or not.
 ///
 /// # Errors
 /// Any [`Failure`]; `Gone` when the topic does not exist.
@@ -283,8 +284,8 @@ pub async fn subscribe(
     answer.subscription_arn.ok_or_else(missing)
 }
 
-/// Confirms a subscription with the token that SNS posted; returns its ARN. From then on only signed calls of the
-/// topic's or the subscription's owner can end it.
+/// Confirms a subscription with the token that SNS posted, and returns its ARN. From then on only
+/// signed calls by the topic's or the subscription's owner can end it.
 ///
 /// # Errors
 /// Any [`Failure`].
@@ -301,7 +302,7 @@ pub async fn confirm(sns: &aws_sdk_sns::Client, topic: &TopicArn, token: &str) -
     answer.subscription_arn.ok_or_else(missing)
 }
 
-/// Ends a subscription; one that does not exist is ended.
+/// Ends a subscription; succeeds if it does not exist.
 ///
 /// # Errors
 /// Any [`Failure`] but `Gone`.
@@ -347,8 +348,8 @@ pub(crate) mod tests {
         assert!(failure.fault.advice().contains("endpoint_url"));
     }
 
-    /// AWS on a port that was ours a moment ago and is closed now, with credentials of its own: no test asks the
-    /// machine's.
+    /// AWS on a local port that has just been closed, with fixed credentials so that no test looks
+    /// for the machine's.
     pub(crate) fn nowhere() -> Sdk {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let credentials = aws_sdk_sns::config::Credentials::new("test", "test", None, None, "test");

@@ -1,10 +1,11 @@
-//! Owns the shape of what SNS delivers: the JSON envelope, and the text that its signature covers.
+//! Parses the JSON envelope that SNS delivers, and builds the text that its signature covers.
 //!
-//! Before it: a transport hands over raw bytes. After it: [`super::verify`] decides whether they are SNS's. Nothing
-//! here is trusted yet. The UnsubscribeURL is not even read, and neither token nor message is printed by `Debug`.
+//! Nothing here is trusted yet; [`super::verify`] decides that. The UnsubscribeURL is not even
+//! read, and `Debug` prints neither tokens nor messages.
 //!
-//! Invariant: one text to sign belongs to exactly one envelope. Fields are joined by newlines, so every signed field
-//! but the first (the message) is refused when it holds a control character: nothing can slide from one to another.
+//! One text to sign belongs to exactly one envelope. The text joins fields with newlines, so a
+//! control character is refused in every signed field but the first (the message): no part of one
+//! field can pass for another.
 
 use std::fmt;
 
@@ -15,14 +16,12 @@ use serde::Deserialize;
 use crate::cache::limits::ENVELOPE_BYTES;
 use crate::model::time::Wall;
 
-/// What SNS sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A published message.
     Notification,
     /// Somebody subscribed this endpoint.
     SubscriptionConfirmation,
-    /// Somebody unsubscribed it.
+    /// Somebody unsubscribed this endpoint.
     UnsubscribeConfirmation,
 }
 
@@ -43,10 +42,10 @@ impl Kind {
     }
 }
 
-/// How the text is hashed before it is signed: RSA PKCS #1 v1.5 both times.
+/// How the text is hashed before signing. Both versions use RSA PKCS #1 v1.5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignatureVersion {
-    /// "1": SHA-1, what topics use unless told otherwise.
+    /// "1": SHA-1, which topics use unless told otherwise.
     One,
     /// "2": SHA-256.
     Two,
@@ -62,72 +61,65 @@ impl SignatureVersion {
     }
 }
 
-/// Bytes that are no SNS envelope: the sender's fault, and a retry does not help.
+/// The bytes are not an SNS envelope. The sender is at fault, and a retry does not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// More than [`ENVELOPE_BYTES`].
     #[error("the envelope is larger than {} bytes", ENVELOPE_BYTES)]
     Oversized,
-    /// No JSON object, a field of the wrong type, or one given twice.
+    /// Not a JSON object, a field of the wrong type, or a field given twice.
     #[error("the envelope is not the JSON that SNS sends")]
     NotJson,
-    /// This field is missing or null.
+    /// The named field is missing or null.
     #[error("the envelope has no {0}")]
     Missing(&'static str),
-    /// This field holds a control character.
     #[error("the envelope's {0} holds a control character")]
     Control(&'static str),
-    /// `Type` is none that is known.
     #[error("the envelope's Type is unknown")]
     UnknownType,
-    /// `SignatureVersion` is neither 1 nor 2.
     #[error("the envelope's SignatureVersion is unknown")]
     UnknownSignatureVersion,
-    /// `Timestamp` is no RFC 3339 time since 1970.
+    /// `Timestamp` is not an RFC 3339 time since 1970.
     #[error("the envelope's Timestamp is no time")]
     Timestamp,
-    /// `Signature` is not base64.
     #[error("the envelope's Signature is not base64")]
     Signature,
 }
 
-/// A well-formed envelope, not verified.
+/// A well-formed envelope, not yet verified.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Envelope {
-    /// `Type`
+    /// From `Type`.
     pub kind: Kind,
-    /// `MessageId`: stays the same on retries.
+    /// The same on every retry.
     pub message_id: String,
-    /// `TopicArn`
     pub topic_arn: String,
-    /// `Message`
     pub message: String,
-    /// `Subject`, when the publisher gave one.
+    /// Present when the publisher gave one.
     pub subject: Option<String>,
-    /// `Timestamp` as written: the signature covers the text.
+    /// `Timestamp` as written, because the signature covers the text.
     pub timestamp: String,
-    /// `Timestamp` as a time: when the message was published; stays the same on retries.
+    /// `Timestamp` as a time: when the message was published. The same on every retry.
     pub published: Wall,
-    /// `Token` and `SubscribeURL`, with the two confirmations. Secret; the URL is never fetched.
+    /// `Token` and `SubscribeURL`, present in the two confirmations. Secret; the URL is never
+    /// fetched.
     pub confirmation: Option<Confirmation>,
-    /// `SignatureVersion`
     pub signature_version: SignatureVersion,
-    /// `Signature`, decoded.
+    /// Decoded from base64.
     pub signature: Vec<u8>,
     /// `SigningCertURL`, not checked here.
     pub certificate_url: String,
 }
 
-/// What a confirmation carries besides.
+/// The extra fields of a confirmation.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Confirmation {
-    /// `Token`: whoever has it can (un)subscribe us.
+    /// Whoever has the token can subscribe or unsubscribe this endpoint.
     pub token: String,
-    /// `SubscribeURL`: holds the token; kept only because the signature covers it.
+    /// Holds the token; kept only because the signature covers it.
     pub subscribe_url: String,
 }
 
-/// The envelope's JSON. Unknown fields are ignored, known ones must be strings and come once.
+/// The envelope's JSON. Unknown fields are ignored; known ones must be strings and appear once.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Fields {
@@ -148,7 +140,7 @@ struct Fields {
 }
 
 impl Envelope {
-    /// Reads one envelope from `raw`, which may come from anybody.
+    /// Parses one envelope from `raw`, which may come from anybody.
     pub fn parse(raw: &[u8]) -> Result<Self, Malformed> {
         if raw.len() > ENVELOPE_BYTES {
             return Err(Malformed::Oversized);
@@ -183,9 +175,9 @@ impl Envelope {
         })
     }
 
-    /// The text that SNS signs: names and values in the order of the names' bytes, each followed by a newline, the
-    /// last one too; Subject only when there is one (SNS developer guide, "Verifying the signatures of Amazon SNS
-    /// messages").
+    /// The text that SNS signs: names and values in the byte order of the names, each followed by a
+    /// newline, including the last. `Subject` appears only if the message has one (SNS developer
+    /// guide, "Verifying the signatures of Amazon SNS messages").
     pub fn string_to_sign(&self) -> String {
         let mut text = String::with_capacity(self.message.len() + 512);
         let mut push = |name: &str, value: &str| {
@@ -214,7 +206,8 @@ fn needed(name: &'static str, value: Option<String>) -> Result<String, Malformed
     value.ok_or(Malformed::Missing(name))
 }
 
-/// A field that is one line: see the invariant.
+/// A required field without control characters, so that it cannot run into the next one in the
+/// signed text.
 fn line(name: &'static str, value: Option<String>) -> Result<String, Malformed> {
     let value = needed(name, value)?;
     if value.chars().any(char::is_control) { Err(Malformed::Control(name)) } else { Ok(value) }

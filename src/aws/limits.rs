@@ -1,4 +1,4 @@
-//! The bounds of this room. What a user may tune has its default and range here.
+//! Bounds of the AWS module.
 
 use std::time::Duration;
 
@@ -8,31 +8,31 @@ use crate::protocol::limits::REGIONS;
 
 /// Signing certificates kept, for all regions: two each, so that a new one finds room.
 pub const CERTIFICATES: usize = 32;
-/// URLs from which no certificate came yet, being fetched or lately fetched in vain.
+/// Slots for URLs that have not yielded a certificate yet: being fetched, or recently fetched
+/// without success.
 pub const UNKNOWN_CERTIFICATES: usize = 32;
-/// A signing certificate (with its chain), bytes.
+/// Largest signing certificate, including its chain, in bytes.
 pub const CERTIFICATE_BYTES: usize = 64 * KIB;
-/// Certificates in one served chain.
+/// Most certificates in one served chain.
 pub const CERTIFICATE_CHAIN: usize = 8;
-/// How long a certificate fetch may take, its wait for a permit included.
+/// How long a certificate fetch may take, including the wait for a permit.
 pub const CERTIFICATE_WAIT: Duration = Duration::from_secs(5);
-/// Certificate fetches under way at once.
+/// Certificate fetches running at once.
 pub const CERTIFICATE_FETCHES: usize = 4;
 /// How long the outcome of a certificate fetch stands before the same URL is fetched again.
 pub const CERTIFICATE_PAUSE: Duration = Duration::from_secs(1);
-/// Message ids remembered per process to drop second copies before they are verified.
+/// Message ids remembered per process, to drop second copies before they are verified.
 pub const REMEMBERED_MESSAGES: usize = 65_536;
-/// How long one AWS call may take, its retries included; and one attempt of it.
+/// How long one AWS call may take including its retries, and how long one attempt may take.
 pub const AWS_CALL_WAIT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(4));
-/// Attempts of one AWS call.
 pub const AWS_ATTEMPTS: u32 = 3;
-/// How long a long poll waits for a message: SQS allows no more.
+/// How long a long poll waits for a message. SQS allows no more.
 pub const POLL_WAIT: Duration = Duration::from_secs(20);
-/// How long a long poll may take in all, beyond which the connection counts as dead.
+/// How long a long poll may take in total before the connection counts as dead.
 pub const POLL_ANSWER_WAIT: Duration = Duration::from_secs(25);
-/// How long a received message stays hidden: after it, one that could not be applied comes again.
+/// How long a received message stays hidden. One that could not be applied comes back after that.
 pub const VISIBILITY: Duration = Duration::from_secs(30);
-/// How long a queue keeps a message that nobody takes; by then the lease has long run out (R9).
+/// How long a queue keeps a message that nobody takes. By then the lease has long expired (R9).
 pub const RETENTION: Duration = Duration::from_secs(300);
 
 const _: () = assert!(2 * REGIONS <= CERTIFICATES);

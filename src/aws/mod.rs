@@ -1,4 +1,4 @@
-//! AWS as it is called and as it signs: clients, queues, SNS envelopes, their signatures and certificates.
+//! AWS calls and SNS messages: clients, queues, envelopes, signatures and certificates.
 
 pub mod certificate;
 pub mod clients;

@@ -1,13 +1,14 @@
-//! Whether a queue's policy still lets its topic send.
+//! Checks whether a queue's policy still lets its topic send.
 //!
-//! A queue whose topic may not send is silent however long it is polled. Policies can say more than is understood here,
-//! and a queue is made anew for a verdict: what cannot be judged is not held against it.
+//! A queue whose topic may not send stays silent however long it is polled. Policies can say more
+//! than this code understands, and a negative verdict replaces the queue, so anything that cannot
+//! be judged counts in the queue's favour.
 
 use serde_json::Value;
 
 use crate::config::TopicArn;
 
-/// Whether `policy`, of the queue with the ARN `queue`, lets `topic` send.
+/// Whether `policy`, which belongs to the queue with the ARN `queue`, lets `topic` send.
 pub(crate) fn admits(policy: &str, topic: &TopicArn, queue: &str) -> bool {
     if policy.trim().is_empty() {
         return false;
@@ -24,7 +25,8 @@ pub(crate) fn admits(policy: &str, topic: &TopicArn, queue: &str) -> bool {
     statements.iter().any(allows) && !statements.iter().any(denies)
 }
 
-/// Whether a statement is about this topic sending to this queue; `None` when that cannot be told.
+/// Whether a statement applies to this topic sending to this queue; `None` if that cannot be
+/// determined.
 fn covers(statement: &Value, topic: &TopicArn, queue: &str) -> Option<bool> {
     let listed = |name: &str, is_meant: &dyn Fn(&str) -> bool| statement.get(name).map(|value| any(value, is_meant));
     let parts = [
@@ -47,7 +49,7 @@ fn is_sns(principal: &Value) -> bool {
         || any(&principal["Service"], &|name| everybody(name) || name.starts_with("sns."))
 }
 
-/// Only what is said of the source is understood.
+/// Understands only conditions on the source; anything else gives `None`.
 fn holds(condition: &Value, topic: &TopicArn) -> Option<bool> {
     let mut all = Some(true);
     for (operator, keys) in condition.as_object()? {
@@ -70,7 +72,7 @@ fn holds(condition: &Value, topic: &TopicArn) -> Option<bool> {
     all
 }
 
-/// A value may stand for a list of one.
+/// In a policy, a single value may stand for a list of one.
 fn any(value: &Value, is_meant: &dyn Fn(&str) -> bool) -> bool {
     match value {
         Value::Array(all) => all.iter().filter_map(Value::as_str).any(is_meant),
@@ -78,11 +80,12 @@ fn any(value: &Value, is_meant: &dyn Fn(&str) -> bool) -> bool {
     }
 }
 
-/// Whether `text` fits `pattern`, in which `*` stands for any text and `?` for any letter.
+/// Matches `text` against `pattern`, in which `*` stands for any text and `?` for any single
+/// character.
 fn is_like(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut at, mut place) = (0, 0);
-    // Where the last `*` is, and up to where it reaches.
+    // Position of the last `*` in the pattern, and how far into the text it reaches.
     let mut star = None;
     while place < text.len() {
         match pattern.get(at) {
@@ -130,7 +133,7 @@ mod tests {
         admits(&json!({"Version": "2012-10-17", "Statement": statements}).to_string(), &topic(), QUEUE)
     }
 
-    /// Ours, with one member changed.
+    /// Our own policy with one member changed.
     fn with(member: &str, value: Value) -> bool {
         let mut statement = ours();
         statement[member] = value;

@@ -1,11 +1,9 @@
-//! Owns which messages were applied lately, so that a second copy costs no signature check.
+//! Remembers which messages were applied recently, so that a second copy costs no signature check.
 //!
-//! Before it: [`crate::sidecar::announcements::apply`] notes a message once it was verified and applied. After it: [`super::verify`] lets a
-//! copy pass unverified, marked as such. Such a copy changes nothing and proves nothing (DESIGN.md section 4):
-//! whoever repeats a known id gets an acknowledgement and no more.
-//!
-//! Invariant: an id is in here only after a message with it was verified and applied for the same region; the oldest
-//! leaves first.
+//! An id gets in only after a message with it was verified and applied for the same region, and the
+//! oldest leaves first. [`super::verify`] lets a copy pass unverified, marked as such. Such a copy
+//! changes nothing and proves nothing: whoever repeats a known id gets an acknowledgement and no
+//! more.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -17,7 +15,7 @@ use crate::model::ids::RegionId;
 /// The latest [`limits::REMEMBERED_MESSAGES`] applied messages of all regions.
 #[derive(Debug, Default)]
 pub struct Remembered {
-    /// Keyed per process, so that nobody outside can aim at a collision.
+    /// Random per process, so that nobody outside can aim at a collision.
     keys: RandomState,
     kept: Mutex<Kept>,
 }
@@ -29,7 +27,6 @@ struct Kept {
 }
 
 impl Remembered {
-    /// Nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -40,7 +37,7 @@ impl Remembered {
         self.kept().known.contains(&id)
     }
 
-    /// Notes that a verified message was applied.
+    /// Records that a verified message was applied.
     pub(crate) fn note(&self, region: RegionId, message_id: &str) {
         let id = self.id(region, message_id);
         let mut kept = self.kept();
@@ -60,7 +57,7 @@ impl Remembered {
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
-        // A panic while it is held cannot leave it half-written.
+        // A panic while the lock is held cannot leave the value half-written.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,7 @@
-//! Owns the queue of the sqs transport: how this process's queue in a topic's region is made, tagged, found and removed.
+//! The sqs transport's queue in a topic's region: how it is created, tagged, found and deleted.
 //!
-//! Before it: [`crate::sidecar::announcements::lifecycle`] decides that there is to be one. After it: [`crate::sidecar::announcements::poll`] reads it, and
-//! [`crate::sidecar::announcements::janitor`] removes those that were left behind. Invariant: nothing but the one topic may write to the queue,
-//! from the moment it exists, and a queue that we made can be told from all others by its tags.
+//! From the moment the queue exists, only its one topic may write to it. Tags tell the queues that
+//! Nearside created from all others.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,28 +15,28 @@ use crate::model::time::Wall;
 
 /// How the names of all our queues begin.
 pub const PREFIX: &str = "nearside-";
-/// The tag that makes a queue ours; its value is `1`.
+/// The tag that marks a queue as ours; its value is `1`.
 pub const OURS: &str = "nearside";
-/// The tag that says when its process last lived, in seconds since 1970.
+/// The tag that says when the queue's process was last alive, in seconds since 1970.
 pub const ALIVE: &str = "alive";
 
-/// A queue of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Queue {
     pub(crate) url: String,
     pub(crate) arn: String,
-    /// SQS states the policy that it was made with: when it no longer does, it has none.
+    /// Whether SQS returned the policy right after the queue was created. If it did, a policy that
+    /// is missing later has been removed.
     pub(crate) states_policy: bool,
 }
 
-/// A new name for a queue: nobody else draws the same.
+/// A random queue name that no other process will draw.
 pub(crate) fn draw_name(service: &str) -> String {
     let service: String = service.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(40).collect();
     let drawn: String = (0..20).map(|_| fastrand::alphanumeric().to_ascii_lowercase()).collect();
     format!("{PREFIX}{service}-{drawn}")
 }
 
-/// What a queue is made with.
+/// What a queue is created with.
 pub(crate) struct Order<'a> {
     pub(crate) name: &'a str,
     pub(crate) topic: &'a TopicArn,
@@ -47,7 +46,7 @@ pub(crate) struct Order<'a> {
     pub(crate) now: Wall,
 }
 
-/// Makes a queue, policy and tags included. Calling it again with the same name is harmless.
+/// Creates a queue with its policy and tags. Calling it again with the same name is harmless.
 pub(crate) async fn create(sqs: &aws_sdk_sqs::Client, order: Order<'_>) -> Result<Queue, Failure> {
     let made = sqs
         .create_queue()
@@ -65,7 +64,7 @@ pub(crate) async fn create(sqs: &aws_sdk_sqs::Client, order: Order<'_>) -> Resul
     Ok(Queue { url, arn: arn.ok_or_else(|| missing("ARN"))?, states_policy })
 }
 
-/// What SQS states of these attributes of the queue at `url`.
+/// The values that SQS reports for these attributes of the queue at `url`.
 pub(crate) async fn stated(
     sqs: &aws_sdk_sqs::Client,
     url: &str,
@@ -77,7 +76,7 @@ pub(crate) async fn stated(
 }
 
 fn attributes(topic: &TopicArn, visibility: Duration, queues: &Queues) -> HashMap<QueueAttributeName, String> {
-    // In a queue's own policy `*` can mean this queue only; its ARN is not known before it exists.
+    // In a queue's own policy `*` can only mean this queue. Its ARN is not known before it exists.
     let policy = serde_json::json!({
         "Version": "2012-10-17",
         "Statement": [{
@@ -109,7 +108,7 @@ fn tags(topic: &TopicArn, service: &str, queues: &Queues, now: Wall) -> HashMap<
         ("service".to_owned(), value(service)),
         ("topic".to_owned(), value(&topic.arn)),
     ]);
-    // For the operator who finds the queue; containers have it in their environment.
+    // Helps the operator who finds the queue; containers have it in their environment.
     if let Ok(host) = std::env::var("HOSTNAME") {
         tags.insert("host".to_owned(), value(&host));
     }
@@ -120,13 +119,13 @@ fn seconds(now: Wall) -> String {
     (now.as_millis() / 1000).to_string()
 }
 
-/// Says that this queue's process lives.
+/// Updates the tag that says this queue's process is alive.
 pub(crate) async fn tag_alive(sqs: &aws_sdk_sqs::Client, queue: &Queue, now: Wall) -> Result<(), Failure> {
     let tagged = sqs.tag_queue().queue_url(&queue.url).tags(ALIVE, seconds(now)).send().await;
     tagged.map(drop).map_err(|error| Failure::of("TagQueue", &error))
 }
 
-/// Removes the queue at `url`; one that does not exist is removed.
+/// Deletes the queue at `url`; succeeds if it does not exist.
 pub(crate) async fn delete(sqs: &aws_sdk_sqs::Client, url: &str) -> Result<(), Failure> {
     match sqs.delete_queue().queue_url(url).send().await {
         Ok(_) => Ok(()),
@@ -137,7 +136,8 @@ pub(crate) async fn delete(sqs: &aws_sdk_sqs::Client, url: &str) -> Result<(), F
     }
 }
 
-/// Where the queue `name` of the caller's account is, or of `owner`'s; `None` when there is no such queue.
+/// The URL of the queue `name` in the caller's account, or in `owner`'s; `None` if there is no such
+/// queue.
 pub(crate) async fn find(
     sqs: &aws_sdk_sqs::Client,
     name: &str,

@@ -1,11 +1,9 @@
-//! Owns the decision whether a delivered message is SNS's, and of which configured topic.
+//! Decides whether a delivered message really is from SNS, and from the topic configured for its
+//! region.
 //!
-//! Before it: a transport ([`super::sqs`], [`crate::sidecar::announcements::http`]) received bytes for a region. After it: [`crate::sidecar::announcements::apply`]
-//! for notifications, [`crate::sidecar::announcements::subscription`] for the two confirmations; a rejection is counted by the transport
-//! under [`Rejected::word`], and kept for a retry only when [`Rejected::retry`] says so.
-//!
-//! Invariant: a [`Verified::Notification`] was signed, with a certificate that [`super::certificate`] admits, for
-//! exactly the topic that is configured for its region. How old it is does not matter here (R13).
+//! A [`Verified::Notification`] was signed, with a certificate that [`super::certificate`] admits,
+//! for exactly that topic. Its age does not matter here (R13). The transport counts a rejection
+//! under [`Rejected::word`] and keeps the message for a retry only if [`Rejected::retry`] says so.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,31 +19,31 @@ use crate::config::{Region, TopicArn};
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Wall};
 
-/// What SNS delivered.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Verified {
-    /// A published message, verified.
     Notification {
-        /// Its text, for [`crate::protocol::announcement`].
+        /// The text that [`crate::protocol::announcement`] decodes.
         message: String,
-        /// SNS `Timestamp`: when it was published. Says nothing of when it came.
+        /// SNS `Timestamp`: when it was published. Says nothing about when it arrived.
         published: Wall,
-        /// Stays the same on retries.
+        /// The same on every retry.
         message_id: String,
     },
-    /// A second copy of a message that was verified and applied, by its id alone: **not verified**. It may be
-    /// acknowledged; it changes nothing and proves nothing.
+    /// A second copy of a message that was verified and applied, recognised by its id alone: **not
+    /// verified**. It may be acknowledged; it changes nothing and proves nothing.
     Copy,
-    /// SNS asks whether this endpoint wants the topic; to be answered with ConfirmSubscription, never by URL.
+    /// SNS asks whether this endpoint wants the topic. Answer with ConfirmSubscription, never
+    /// through the URL.
     Confirmation {
         /// Secret: whoever has it can confirm.
         token: String,
-        /// The topic, which is the region's configured one.
+        /// Always the topic configured for the region.
         topic: TopicArn,
     },
     /// Somebody unsubscribed this endpoint.
     Unsubscribed {
-        /// When: one from before the current subscription is a replay or late, and says nothing of it.
+        /// A notice published before the current subscription is late or a replay, and says nothing
+        /// about it.
         published: Wall,
     },
 }
@@ -53,34 +51,35 @@ pub enum Verified {
 /// A delivery that must not be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
-    /// No SNS envelope: whoever sent it is not SNS.
+    /// Not an SNS envelope, so the sender is not SNS.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// Its TopicArn is not the one configured for this region.
     #[error("the message is not from the topic that is configured for this region")]
     Topic,
-    /// Its certificate would come from somewhere that SNS does not serve this topic from.
+    /// The certificate would come from a place where SNS does not serve this topic's certificates.
     #[error(transparent)]
     CertificateUrl(#[from] Refused),
-    /// Its certificate is not SNS's, or out of date.
+    /// The certificate is not SNS's, or is out of date.
     #[error(transparent)]
     Certificate(Unfit),
-    /// The signature is not that key's over this text: forged or altered.
+    /// The signature is not this key's over this text: the message is forged or altered.
     #[error("the signature does not fit the message")]
     Signature,
-    /// The certificate could not be fetched: nothing is known of the message, SNS should deliver it again.
+    /// The certificate could not be fetched. The message may be fine, so SNS should deliver it
+    /// again.
     #[error(transparent)]
     Unfetched(#[from] Unfetched),
 }
 
 impl Rejected {
-    /// Whether the transport must leave the message for another delivery (HTTP 503, not deleted from a queue). All
-    /// other rejections are final: acknowledged, counted, dropped.
+    /// Whether the transport must leave the message for another delivery (HTTP 503, or not deleted
+    /// from the queue). All other rejections are final: acknowledged, counted, dropped.
     pub const fn retry(self) -> bool {
         matches!(self, Self::Unfetched(_))
     }
 
-    /// What an operator should look at when such messages come through a queue that takes them from the topic alone.
+    /// What an operator should check when such messages arrive through a queue that accepts them
+    /// only from the topic.
     pub const fn advice(self) -> &'static str {
         match self {
             Self::Unfetched(_) => {
@@ -118,11 +117,11 @@ impl From<Without> for Rejected {
     }
 }
 
-/// One region's topic.
 struct Trusted {
     topic: TopicArn,
     trust: Trust,
-    /// The URL that was admitted last: SNS changes its certificate about once a year, and parsing a URL is dear.
+    /// The URL admitted last. SNS changes its certificate about once a year, and parsing a URL is
+    /// expensive.
     latest: ArcSwapOption<Admitted>,
 }
 
@@ -137,7 +136,7 @@ impl Trusted {
     }
 }
 
-/// Decides for all regions of the process.
+/// Verifies messages for all regions of the process.
 pub struct Verifier {
     topics: Vec<Option<Trusted>>,
     certificates: Certificates,
@@ -145,8 +144,8 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// For the topics of `regions`, in the order of the configuration. `insecure_signer` relaxes where a certificate
-    /// may come from, for exactly that origin.
+    /// Trusts the topics of `regions`, in configuration order. `insecure_signer` relaxes where a
+    /// certificate may come from, for exactly that origin.
     pub fn new(regions: &[Region], insecure_signer: Option<&Url>, clock: Clock, fetcher: Fetcher) -> Self {
         let trusted = |topic: &TopicArn| Trusted {
             topic: topic.clone(),
@@ -160,7 +159,8 @@ impl Verifier {
         }
     }
 
-    /// The ids of applied messages, for the [`crate::sidecar::announcements::apply::Applier`] to note.
+    /// The ids of applied messages, which [`crate::sidecar::announcements::apply::Applier`]
+    /// records.
     pub fn remembered(&self) -> Arc<Remembered> {
         self.remembered.clone()
     }
@@ -191,7 +191,8 @@ impl Verifier {
 
     async fn signature(&self, trusted: &Trusted, envelope: &Envelope) -> Result<(), Rejected> {
         let (trust, admitted) = (&trusted.trust, trusted.admit(&envelope.certificate_url)?);
-        // Made anew each time: a copy of the message is not to wait for a fetch.
+        // Builds the signed text anew each time, so that no copy of the message is held while a
+        // fetch is awaited.
         let fits = |certificate: &Certificate| {
             certificate.signed(envelope.signature_version, &envelope.string_to_sign(), &envelope.signature)
         };

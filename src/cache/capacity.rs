@@ -1,11 +1,11 @@
-//! Owns how much the cache may hold where the settings do not say, and what is given up when memory runs short.
+//! Decides how much memory the cache and the other large consumers may use when the settings do not
+//! say, and what to give up when memory runs short.
 //!
-//! Before it: the kernel says what the process may use: its cgroup's limit (v2, else v1), else what the machine has.
-//! After it: [`super::store`] gets its capacity, and whatever else takes memory its bound; ten times a second
-//! [`Memory::pressure`] says whether background work is put
-//! off, and then whether entries go. Invariant: requests are never refused for want of memory, and the
-//! process stays within a limit of its own as long as the cache has something to give (what siblings take of a common one is
-//! not seen); the decisions are pure, the reading of files is apart.
+//! The limit is the cgroup's (v2, else v1), otherwise the machine's memory. Ten times a second
+//! [`Memory::pressure`] decides whether background work is put off, and then whether entries are
+//! evicted. Requests are never refused for lack of memory. The process stays within a limit of its
+//! own as long as the cache has something to give; what siblings take of a shared limit is not
+//! seen. Decisions are pure; reading files is kept apart from them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,31 +14,31 @@ use crate::cache::limits;
 use crate::http::limits::BODIES_BYTES;
 use crate::protocol::limits::FLOOR_SLOTS;
 
-/// What this process may use, and what it uses.
+/// How much memory this process may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Bytes; of the cgroup, or of the machine.
+    /// In bytes; the cgroup's limit or the machine's memory.
     pub limit: u64,
-    /// A cgroup's: it is the process's own, and going over it ends the process.
+    /// The limit is a cgroup's: it is the process's own, and exceeding it ends the process.
     pub is_own: bool,
 }
 
-/// How short memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pressure {
-    /// Not at all.
     None,
-    /// Refetches, rechecks and audits are put off: readers ask for themselves.
+    /// Refetches, rechecks and audits are put off; readers still fetch for themselves.
     Shed,
-    /// Entries go as well.
+    /// Entries are evicted as well.
     Evict,
 }
 
 impl Memory {
-    /// More than anything here needs, and nobody's own: for simulations, which must not depend on where they run.
+    /// More than anything here needs, and no limit of its own: for simulations, which must not
+    /// depend on where they run.
     pub const AMPLE: Self = Self { limit: 1 << 40, is_own: false };
 
-    /// As this machine has it; the least that anything can do with when it does not say.
+    /// Reads this machine's limit. A machine that does not say is taken to have the least memory
+    /// that works.
     pub fn of_the_machine() -> Self {
         let total = fs::read_to_string("/proc/meminfo").ok().and_then(|text| field(&text, "MemTotal:"));
         let total = total.unwrap_or(limits::LEAST_MEMORY);
@@ -48,15 +48,17 @@ impl Memory {
     }
 
     fn of(cgroup: Option<u64>, total: u64) -> Self {
-        // A limit beyond what there is limits nothing; v1 states none as a very large number.
+        // A limit above what the machine has limits nothing; v1 expresses "no limit" as a very
+        // large number.
         match cgroup.filter(|limit| *limit < total) {
             Some(limit) => Self { limit, is_own: true },
             None => Self { limit: total, is_own: false },
         }
     }
 
-    /// What the cache may hold where the settings do not say, bytes: half of a cgroup's limit, or what is left of it beyond
-    /// everything else where that is less; a sixteenth of a machine that others use too.
+    /// How many bytes the cache may hold when the settings do not say. Under a cgroup: half of the
+    /// limit, or what everything else leaves of it, if that is less. On a machine that others use
+    /// too: a sixteenth.
     pub fn capacity(self) -> u64 {
         let (of_a_group, of_a_machine) = limits::CACHE_SHARE;
         if !self.is_own {
@@ -65,26 +67,27 @@ impl Memory {
         (self.limit / of_a_group).min(self.limit.saturating_sub(self.beyond())).max(limits::LEAST_CAPACITY)
     }
 
-    /// What the process may come to take beyond the cache, bytes: itself under load, remembered floors, bodies, envelopes.
+    /// How many bytes the process may come to need besides the cache: its own under load,
+    /// remembered floors and failures, bodies, envelopes.
     fn beyond(self) -> u64 {
         let floors = self.floor_slots() as u64 * limits::FLOOR_SLOT_BYTES;
         let errors = self.remembered_errors() as u64;
         limits::PROCESS_BYTES + floors + errors + self.bodies() + limits::ENVELOPES_BYTES as u64
     }
 
-    /// What remembered failures may take together, bytes.
+    /// How many bytes all remembered failures together may take.
     pub fn remembered_errors(self) -> usize {
         let share = usize::try_from(self.limit / limits::REMEMBERED_ERRORS_SHARE).unwrap_or(usize::MAX);
         if self.is_own { share.min(limits::REMEMBERED_ERROR_BYTES) } else { limits::REMEMBERED_ERROR_BYTES }
     }
 
-    /// How many races may be undecided at once; more wait for their turn.
+    /// How many races may be undecided at once; the others wait their turn.
     pub fn races(self) -> usize {
         let races = usize::try_from(self.limit / limits::BYTES_PER_RACE).unwrap_or(limits::FILLS);
         if self.is_own { races.clamp(limits::LEAST_RACES, limits::FILLS) } else { limits::FILLS }
     }
 
-    /// What bodies may take that are held while they come or are raced for, bytes.
+    /// How many bytes may be taken by bodies that are held while they arrive or while a race runs.
     pub fn bodies(self) -> u64 {
         match self.is_own {
             true => (self.limit / limits::BODIES_SHARE).clamp(limits::LEAST_BODIES_BYTES, BODIES_BYTES),
@@ -92,7 +95,7 @@ impl Memory {
         }
     }
 
-    /// How many records without an entry are remembered: a power of two.
+    /// How many records without an entry are remembered; a power of two.
     pub fn floor_slots(self) -> usize {
         if !self.is_own {
             return FLOOR_SLOTS;
@@ -102,7 +105,8 @@ impl Memory {
         1 << slots.ilog2()
     }
 
-    /// What is given up while the process holds `resident` bytes. Without a limit of its own nothing is.
+    /// What to give up while the process holds `resident` bytes. Without a limit of its own,
+    /// nothing.
     pub fn pressure(self, resident: u64) -> Pressure {
         let (shed, evict) = limits::MEMORY_PRESSURE;
         match resident as f64 / self.limit as f64 {
@@ -114,8 +118,8 @@ impl Memory {
     }
 }
 
-/// What the process holds now, bytes; zero when the system does not say. Pages of the program's own file do not count:
-/// the kernel takes them back by itself.
+/// How many bytes the process holds now; zero if the system does not say. Pages of the program's
+/// own file do not count, because the kernel reclaims them by itself.
 pub fn resident() -> u64 {
     fs::read_to_string("/proc/self/status").map_or(0, |text| held(&text))
 }
@@ -124,13 +128,13 @@ fn held(status: &str) -> u64 {
     ["RssAnon:", "RssShmem:"].iter().filter_map(|name| field(status, name)).sum()
 }
 
-/// The smallest limit of the process's cgroup and those above it.
+/// The smallest limit among the process's cgroup and its ancestors.
 fn limit_of(groups: &str, root: &Path, read: impl Fn(&Path) -> Option<String>) -> Option<u64> {
     let mut smallest: Option<u64> = None;
     for line in groups.lines() {
         let mut parts = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(group)) = (parts.next(), parts.next()) else { continue };
-        // Beyond `memory.high` nothing ends, but the process is throttled.
+        // Exceeding `memory.high` does not end the process, but throttles it.
         let (root, files): (_, &[_]) = if controllers.is_empty() {
             (root.to_owned(), &["memory.max", "memory.high"])
         } else if controllers.split(',').any(|name| name == "memory") {
@@ -138,7 +142,8 @@ fn limit_of(groups: &str, root: &Path, read: impl Fn(&Path) -> Option<String>) -
         } else {
             continue;
         };
-        // In a container the file system often begins at the group itself, whatever its name outside is.
+        // In a container the file system often starts at the group itself, whatever its name is
+        // outside.
         let mut at = root.join(group.trim_start_matches('/'));
         loop {
             let limits = files.iter().filter_map(|file| read(&at.join(file))?.trim().parse().ok());
@@ -155,7 +160,7 @@ fn up(at: &mut PathBuf, root: &Path) -> bool {
     at.pop() && at.starts_with(root)
 }
 
-/// A field of a file under `/proc` that states KiB, in bytes.
+/// A field of a file under `/proc` that is given in KiB, converted to bytes.
 fn field(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1 << 10)

@@ -1,13 +1,14 @@
-//! Owns what a stored reply says, in as little memory as it takes: its header lines, its body and its key in one allocation
-//! of their own, and the header lines of the request that it answers, shared ([`request_lines`]).
+//! Stores a reply in as little memory as possible: header lines, body and key in one allocation.
+//! The header lines of the request it answers are shared between entries ([`request_lines`]).
 //!
-//! Before it: a fill has a reply whose lines and body are slices of a connection's read buffer, which they would keep
-//! alive. After it: a hit copies lines and body onto the wire as they lie here; HTTP/2 gets a `HeaderMap` and a body that
-//! share the entry ([`super::entry::Entry::share`]). A `HeaderMap` of its own would take 104 bytes per line, half of them
-//! spare, where the line's text takes thirty.
+//! A reply arrives as slices of a connection's read buffer and would keep that buffer alive, so it
+//! is copied out. HTTP/1.1 hits copy lines and body from here onto the wire; HTTP/2 gets a
+//! `HeaderMap` and a body that share the entry ([`super::entry::Entry::share`]). A `HeaderMap` of
+//! its own would take 104 bytes per line, half of them spare, where the line's text takes thirty.
 //!
-//! Invariant: what comes out is what went in: every line, in its order, byte for byte, but for `Set-Cookie`: that is for the
-//! one caller whose request was answered ([`crate::core::answer::Cookies`]), and what lies here is for others too.
+//! What comes out is what went in: every line, in its order, byte for byte. The exception is
+//! `Set-Cookie`: it belongs to the one caller whose request was answered
+//! ([`crate::core::answer::Cookies`]), and an entry serves others too.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,23 +23,23 @@ pub mod request_lines;
 
 /// A reply's headers and body, and its request's headers.
 pub struct Content {
-    /// Lines as HTTP/1.1 has them (`name: value`, CR, LF): the reply's without its length, its length. Then the body,
-    /// unless it is apart; then the key's bytes.
+    /// In this order: the reply's header lines in HTTP/1.1 form (`name: value`, CR, LF) without its
+    /// length; the length line; the body, unless it is stored apart; the key's bytes.
     block: Box<[u8]>,
-    /// The request's lines.
+    /// The request's header lines.
     request: Arc<Vec<u8>>,
-    /// The memory that they count for here, bytes.
+    /// How many bytes of the request's lines count towards this entry's weight.
     request_weight: u16,
-    /// Of the key: the last bytes of the block.
+    /// Length of the key, which is the last part of the block.
     key_len: u16,
     /// A body that is better sent from where it lies than copied.
     apart: Option<Box<Bytes>>,
-    /// Before which byte of the reply's lines its length was stated.
+    /// Offset in the reply's lines at which the length line stood.
     length_at: u32,
     ends: Ends,
 }
 
-/// Where each part of the block ends. A part begins where the one before it ends.
+/// Where each part of the block ends. A part begins where the previous one ends.
 #[derive(Clone, Copy)]
 struct Ends {
     lines: u32,
@@ -46,13 +47,13 @@ struct Ends {
 }
 
 impl Content {
-    /// A reply's lines and body.
+    /// A reply without a request or key.
     pub fn new(headers: &HeaderMap, body: &Bytes) -> Self {
         Self::answering(headers, body, RequestLines::default(), &[])
     }
 
-    /// The same with the lines of the request that is to be sent when it is asked for again, and the bytes of the key under
-    /// which it is to be kept.
+    /// Also takes the header lines of the request to send when the reply is fetched again, and the
+    /// bytes of the key that it will be stored under.
     pub fn answering(headers: &HeaderMap, body: &Bytes, request: RequestLines, key: &[u8]) -> Self {
         if body.len() <= limits::COPIED_BODY_BYTES {
             Self::of(headers, (body, None), request, key)
@@ -61,13 +62,13 @@ impl Content {
         }
     }
 
-    /// The same body under other headers and as the answer to another request for the same key.
+    /// The same body under other headers, as the answer to another request for the same key.
     #[must_use]
     pub fn under(&self, headers: &HeaderMap, request: RequestLines) -> Self {
         Self::of(headers, (self.to_copy().unwrap_or_default(), self.apart.clone()), request, self.key())
     }
 
-    /// A body lies in the block or apart.
+    /// The body is given either to copy into the block or to keep apart.
     fn of(
         headers: &HeaderMap,
         (inside, apart): (&[u8], Option<Box<Bytes>>),
@@ -81,7 +82,7 @@ impl Content {
         let before = kept().take_while(|(name, _)| !is_length(name));
         let lines = size(own());
         let stated = lines + size(length());
-        // One that is longer than its length can say lies beside what is kept, as other kinds' do.
+        // A key too long for `key_len` is stored beside the entry, as other kinds' keys are.
         let (key, key_len) = u16::try_from(key.len()).map_or((&[][..], 0), |length| (key, length));
         let mut block = Vec::with_capacity(stated as usize + inside.len() + key.len());
         write(own().chain(length()), &mut block);
@@ -98,7 +99,8 @@ impl Content {
         }
     }
 
-    /// The bytes of its key; none of what is not kept under one, or beside it.
+    /// The bytes of the key. Empty if the reply is not stored under one, or if the key is stored
+    /// beside it.
     pub fn key(&self) -> &[u8] {
         &self.block[self.key_at()..]
     }
@@ -107,81 +109,81 @@ impl Content {
         self.block.len() - usize::from(self.key_len)
     }
 
-    /// The reply's lines as they stand on the wire, without its length.
+    /// The reply's lines as they go on the wire, without the length line.
     pub fn wire(&self) -> &[u8] {
         &self.block[..self.ends.lines as usize]
     }
 
-    /// The reply's lines: names and values.
+    /// The reply's header lines as names and values.
     pub fn lines(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.reply().into_iter().flat_map(|part| lines(&self.block[part]))
     }
 
-    /// All that lies here: what [`Content::put`] and [`Content::cut`] take slices of, once it is shared.
+    /// The whole block. Once shared, it is what [`Content::put`] and [`Content::cut`] take slices
+    /// of.
     pub fn block(&self) -> &[u8] {
         &self.block
     }
 
-    /// Appends those of the reply's lines whose names are `wanted`, as slices of the `block`.
+    /// Appends the reply's lines with `wanted` names to `headers`, as slices of `block`.
     pub fn put(&self, block: &Bytes, headers: &mut HeaderMap, wanted: impl Fn(&str) -> bool) {
         for part in self.reply() {
             append(&block.slice(part), headers, &wanted);
         }
     }
 
-    /// The body, a slice of the `block`.
+    /// The body as a slice of `block`.
     pub fn cut(&self, block: &Bytes) -> Bytes {
         self.apart.as_deref().map_or_else(|| block.slice(self.ends.length as usize..self.key_at()), Bytes::clone)
     }
 
-    /// The reply's headers, a copy.
+    /// A copy of the reply's headers.
     pub fn headers(&self) -> HeaderMap {
         let mut map = HeaderMap::with_capacity(self.lines().count());
         self.put(&Bytes::copy_from_slice(&self.block[..self.ends.length as usize]), &mut map, |_| true);
         map
     }
 
-    /// The first value of the reply's lines with this name.
+    /// The value of the reply's first line with this name.
     pub fn value(&self, wanted: &HeaderName) -> Option<&[u8]> {
         self.lines().find(|(name, _)| *name == wanted.as_str()).map(|(_, value)| value)
     }
 
-    /// The same, to be kept.
+    /// Like [`Content::value`], but owned.
     pub fn header(&self, wanted: &HeaderName) -> Option<HeaderValue> {
         self.value(wanted).map(|value| HeaderValue::from_bytes(value).expect(WAS_A_VALUE))
     }
 
-    /// The request's headers.
     pub fn request(&self) -> HeaderMap {
         let mut map = HeaderMap::new();
         append(&Bytes::copy_from_slice(&self.request), &mut map, &|_| true);
         map
     }
 
-    /// The body: a copy, unless it is apart.
+    /// The body; copied unless it is stored apart.
     pub fn body(&self) -> Bytes {
         self.to_copy().map_or_else(Bytes::clone, Bytes::copy_from_slice)
     }
 
-    /// The body, to be copied; what is apart is better sent from where it lies.
+    /// `Ok` with a body to copy, or `Err` with one that is stored apart and better sent from where
+    /// it lies.
     pub fn to_copy(&self) -> Result<&[u8], &Bytes> {
         self.apart.as_deref().map_or_else(|| Ok(&self.block[self.ends.length as usize..self.key_at()]), Err)
     }
 
-    /// The body's length, bytes.
     pub fn body_len(&self) -> usize {
         self.to_copy().map_or_else(Bytes::len, <[u8]>::len)
     }
 
-    /// The memory it takes beside itself, bytes.
+    /// Memory used beyond the struct itself, in bytes.
     pub fn weight(&self) -> usize {
-        /// What counts the sharers of `Bytes`.
+        /// The reference count behind a shared `Bytes`.
         const SHARED: usize = 24;
         let apart = self.apart.as_ref().map_or(0, |body| size_of::<Bytes>() + SHARED + body.len());
         self.block.len() + apart + self.request_weight as usize
     }
 
-    /// Where the reply's lines are, in their order.
+    /// Ranges of the reply's lines in the block, in their original order.
     fn reply(&self) -> [Range<usize>; 3] {
         let Ends { lines, length } = self.ends;
         let range = |from: u32, to: u32| from as usize..to as usize;
@@ -189,7 +191,7 @@ impl Content {
     }
 }
 
-/// No value and nothing of the body is shown: they hold credentials.
+/// Shows no header value and nothing of the body: they hold credentials.
 impl std::fmt::Debug for Content {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Content({} headers, body {} bytes)", self.lines().count(), self.body_len())
@@ -199,7 +201,7 @@ impl std::fmt::Debug for Content {
 const WAS_A_VALUE: &str = "it was a header's value before";
 const WAS_A_LINE: &str = "it was written as a header's line";
 
-/// Bytes that the lines take.
+/// How many bytes the lines take on the wire.
 fn size<'a>(lines: impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)>) -> u32 {
     let all: usize = lines.map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     u32::try_from(all).expect("heads are bounded far below")
@@ -213,12 +215,12 @@ fn write<'a>(lines: impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)>, to:
     }
 }
 
-/// A large body, without a read buffer that it may share with others.
+/// Copies a body that may share a read buffer with others; a larger one is kept as it is.
 fn kept(body: &Bytes) -> Bytes {
     if body.len() <= limits::READ_BODY_BYTES { Bytes::copy_from_slice(body) } else { body.clone() }
 }
 
-/// The lines of a text: names and values.
+/// Splits text into lines' names and values.
 fn lines(mut text: &[u8]) -> impl Iterator<Item = (&str, &[u8])> {
     std::iter::from_fn(move || {
         let colon = text.iter().position(|byte| *byte == b':')?;

@@ -1,8 +1,7 @@
-//! Owns what is kept: one representation with what freshness needs to know of it.
+//! What the cache keeps: one representation, with what freshness needs to know about it.
 //!
-//! Before it: a fill builds it. After it: [`super::store`] holds it, [`crate::core::lookup`] reads it without a lock.
-//! Invariant: an entry is never changed, only replaced; what moves (floors, generations) is in the records that it
-//! points to.
+//! An entry is never changed, only replaced, so [`crate::core::lookup`] reads it without a lock.
+//! What does change (floors, generations) is in the records that the entry points to.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,25 +17,24 @@ use crate::model::ids::RegionId;
 use crate::model::time::{Moment, Span};
 use crate::protocol::holding::{Routed, Shown};
 
-/// A cached response.
 pub struct Entry {
-    /// The region's status.
+    /// As the region sent it.
     pub status: StatusCode,
-    /// The region's headers, end-to-end ones only, without `Age`; the body; and, of a routed
-    /// entry, the headers of the request that it answers.
+    /// The region's end-to-end headers without `Age`, and the body. For a routed entry also the
+    /// headers of the request that it answers.
     pub content: Content,
-    /// Who answered.
+    /// The region that answered.
     pub region: RegionId,
-    /// When its request was sent.
+    /// When the request was sent.
     pub sent: Moment,
-    /// The age that the reply already had when it arrived, its own way here not counted
+    /// The age the reply already had on arrival, not counting its own transit time
     /// ([`crate::cache::rfc9111::freshness::initial_age`]).
     pub age_at_receipt: Span,
-    /// What it hangs on.
+    /// What keeps the entry fresh.
     pub hold: Hold,
 }
 
-/// No header's value and nothing of the body is shown: they hold credentials.
+/// Shows no header value and nothing of the body: they hold credentials.
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry")
@@ -56,7 +54,7 @@ impl Entry {
         Self::of(reply, Content::new(&reply.headers, &reply.body), Hold::Passing)
     }
 
-    /// A reply, as `content` has it.
+    /// An entry for `reply`, whose headers and body `content` already holds.
     pub fn of(reply: &Reply, content: Content, hold: Hold) -> Self {
         let received = reply.sent_wall + reply.received.since(reply.sent);
         Self {
@@ -69,18 +67,18 @@ impl Entry {
         }
     }
 
-    /// The region's headers, a copy.
+    /// A copy of the region's headers.
     pub fn headers(&self) -> HeaderMap {
         self.content.headers()
     }
 
-    /// The first of the region's header lines with this name.
+    /// The value of the region's first header line with this name.
     pub fn header(&self, name: &HeaderName) -> Option<HeaderValue> {
         self.content.header(name)
     }
 
-    /// Its lines and its body where they lie, which stay as long as what is cut from this ([`Content::put`],
-    /// [`Content::cut`]).
+    /// Shares the block without copying it. The entry lives as long as any slice cut from the
+    /// result ([`Content::put`], [`Content::cut`]).
     pub fn share(self: &Arc<Self>) -> Bytes {
         struct Shared(Arc<Entry>);
         impl AsRef<[u8]> for Shared {
@@ -91,25 +89,27 @@ impl Entry {
         Bytes::from_owner(Shared(Arc::clone(self)))
     }
 
-    /// The body: a copy of what is small.
+    /// The body; a small one is copied.
     pub fn body(&self) -> Bytes {
         self.content.body()
     }
 
-    /// The request that a routed entry answers, to ask again with: without the sidecar's own credentials, but with the
-    /// caller's (`exact`), which live no longer than the entry and are shown nowhere. `target` is its key's
-    /// ([`super::key::KeyRef::target`]).
+    /// The request that a routed entry answers, for asking again. It carries the caller's
+    /// credentials (`exact`) but not the sidecar's own; they live no longer than the entry and are
+    /// never shown. `target` comes from the entry's key ([`super::key::KeyRef::target`]).
     pub fn request(&self, target: &str) -> Arc<Outgoing> {
         let (path_and_query, headers) = (target.to_owned(), self.content.request());
         Arc::new(Outgoing { method: Method::GET, path_and_query, headers, body: Bytes::new() })
     }
 
-    /// How old it is at `now` (RFC 9111, 4.2.3): what it had when it came, and the time since its request was sent.
+    /// The entry's age at `now` (RFC 9111, 4.2.3): its age on arrival, plus the time since its
+    /// request was sent.
     pub fn age(&self, now: Moment) -> Duration {
         self.age_at_receipt.get() + now.since(self.sent)
     }
 
-    /// The memory it takes, bytes: body, headers, the key if it holds it, and what it hangs on.
+    /// Memory used, in bytes: body, headers, the key if the entry holds it, and what keeps it
+    /// fresh.
     pub fn weight(&self) -> usize {
         let hold = match &self.hold {
             Hold::Routed(routed) => routed.shows.weight() + routed.digest.as_ref().map_or(0, |_| size_of::<u128>()),
@@ -119,7 +119,7 @@ impl Entry {
         size_of::<Self>() + self.content.weight() + hold
     }
 
-    /// The records that it shows; none when it is unrouted.
+    /// The records that the entry shows; empty if it is unrouted.
     pub fn shows(&self) -> &[Shown] {
         match &self.hold {
             Hold::Routed(routed) => &routed.shows,
@@ -127,11 +127,12 @@ impl Entry {
         }
     }
 
-    /// Whether it may take the place of `stored`, under the same key: a late fill never overwrites a newer entry (R3).
+    /// Whether it may replace `stored` under the same key: a late fill never overwrites a newer
+    /// entry (R3).
     ///
-    /// An older generation of any record they both show loses. Otherwise the later request wins, and of one fill's
-    /// replies (they count as sent together) the one put last, unless its versions are lower; one sent earlier wins only
-    /// with higher versions.
+    /// An older generation of any record that both show loses. Otherwise the later request wins.
+    /// Among one fill's replies, which count as sent together, the last one put wins unless its
+    /// versions are lower. A reply to an earlier request wins only with higher versions.
     pub fn supersedes(&self, stored: &Self) -> bool {
         let both = || {
             self.shows()
@@ -147,19 +148,19 @@ impl Entry {
     }
 }
 
-/// What an entry's freshness hangs on.
+/// What an entry's freshness depends on.
 #[derive(Debug)]
 pub enum Hold {
-    /// Announcements keep it.
+    /// Announcements.
     Routed(Routed),
-    /// RFC 9111 does.
+    /// RFC 9111.
     Unrouted(crate::cache::rfc9111::Stored),
-    /// Nothing does: it is passed on and never stored.
+    /// Nothing: the reply is passed on and never stored.
     Passing,
 }
 
 impl Hold {
-    /// What RFC 9111 needs to know, of an unrouted entry.
+    /// The RFC 9111 facts of an unrouted entry.
     pub const fn unrouted(&self) -> Option<&crate::cache::rfc9111::Stored> {
         match self {
             Self::Unrouted(stored) => Some(stored),
@@ -167,7 +168,7 @@ impl Hold {
         }
     }
 
-    /// What freshness needs to know, of a routed one.
+    /// What freshness needs to know about a routed entry.
     pub const fn routed(&self) -> Option<&Routed> {
         match self {
             Self::Routed(routed) => Some(routed),

@@ -1,9 +1,10 @@
-//! Owns what tells one representation from another: the key under which it is stored and its fill is shared.
+//! The key that tells representations apart: entries are stored under it, and fills are shared by
+//! it.
 //!
-//! Before it: an admitted request with its route and identity. After it: [`super::store`] and [`crate::core::fill`] look the
-//! key up. The method is no part of it: HEAD is answered from what GET stored. Invariants: two requests have the same
-//! key only if every part is the same (each part goes in with its length); the hash is computed once, under a key of
-//! this process, since what it covers comes from callers; looking up allocates nothing beyond one reusable buffer.
+//! Two requests have the same key only if every part is the same; each part goes in with its
+//! length. The method is not a part, because HEAD is answered from what GET stored. The hash is
+//! computed once, under a secret of this process, because callers choose what it covers. A lookup
+//! allocates nothing beyond one reusable buffer.
 
 use std::cell::Cell;
 use std::fmt;
@@ -23,13 +24,13 @@ mod tests;
 pub struct Seed(u64, u64);
 
 impl Seed {
-    /// A new one, from the standard library's source of randomness.
+    /// Drawn from the standard library's source of randomness.
     pub fn random() -> Self {
         let random = RandomState::new();
         Self(random.hash_one(0_u8), random.hash_one(1_u8))
     }
 
-    /// A given one: for tests and simulations that must repeat.
+    /// For tests and simulations that must repeat.
     pub const fn fixed(seed: u64) -> Self {
         Self(seed, !seed)
     }
@@ -41,14 +42,14 @@ impl fmt::Debug for Seed {
     }
 }
 
-/// A key as it is kept. Cloning it shares the bytes.
+/// An owned key. Clones share the bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key {
     hash: u64,
     bytes: Arc<[u8]>,
 }
 
-/// A key as it is looked up: borrowed from a [`KeyBuffer`], or from what is kept under it.
+/// A borrowed key, from a [`KeyBuffer`] or from what is stored under it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyRef<'a> {
     hash: u64,
@@ -56,39 +57,37 @@ pub struct KeyRef<'a> {
 }
 
 impl Key {
-    /// What to look it up by.
     pub fn as_ref(&self) -> KeyRef<'_> {
         KeyRef { hash: self.hash, bytes: &self.bytes }
     }
 
-    /// The memory its bytes take.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Never: every key says at least which kind it is.
+    /// Always false: every key starts with its kind.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 }
 
 impl<'a> KeyRef<'a> {
-    /// The key with this hash and these bytes, which lie with what is kept under it.
+    /// The key of a stored entry, which holds `bytes` itself.
     pub(super) const fn kept(hash: u64, bytes: &'a [u8]) -> Self {
         Self { hash, bytes }
     }
 
-    /// What is to lie with what is kept under it.
+    /// The bytes to store with the entry.
     pub const fn bytes(self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The key to keep.
     pub fn to_key(self) -> Key {
         Key { hash: self.hash, bytes: self.bytes.into() }
     }
 
-    /// The path and query that it is of, as the caller wrote them.
+    /// The path and query, as the caller wrote them.
     pub fn target(&self) -> &str {
         let begin = size_of::<u8>() + size_of::<u32>();
         let length =
@@ -97,7 +96,7 @@ impl<'a> KeyRef<'a> {
         std::str::from_utf8(target).expect("a key's first part was a string")
     }
 
-    /// Its hash under the process's seed: for the few places that share by it.
+    /// The hash under the process's seed, for the few places that spread work by it.
     pub const fn hash(self) -> u64 {
         self.hash
     }
@@ -109,7 +108,7 @@ impl Hash for Key {
     }
 }
 
-/// Keys hold what callers asked for: neither a log nor an error shows one.
+/// Shows no content: keys hold what callers asked for, which must not reach a log or an error.
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_ref().fmt(f)
@@ -129,15 +128,14 @@ pub struct Representation<'a> {
     pub route: u16,
     /// Exactly as the caller wrote it.
     pub path_and_query: &'a str,
-    /// The caller's headers, of which `Accept`, `Accept-Encoding` and the forwarded ones count.
+    /// The caller's headers. Only `Accept`, `Accept-Encoding` and the forwarded ones count.
     pub headers: &'a HeaderMap,
-    /// The route's forwarded headers.
     pub forward: &'a [HeaderName],
     /// Whose reply it is; any constant for a route of mode `sidecar`.
     pub identity: u128,
 }
 
-/// What a key is of: its first byte.
+/// The kind of a key: its first byte.
 #[derive(Clone, Copy)]
 enum Kind {
     Routed = 0,
@@ -146,7 +144,7 @@ enum Kind {
     Request = 3,
 }
 
-/// Where keys are put together. Its memory serves the next one on its thread.
+/// Builds keys. Its memory is reused for the next key on its thread.
 #[derive(Debug)]
 pub struct KeyBuffer {
     seed: Seed,
@@ -161,33 +159,34 @@ thread_local! {
 impl Drop for KeyBuffer {
     fn drop(&mut self) {
         if self.bytes.capacity() <= limits::SPARE_KEY_BYTES {
-            // A thread that ends has no use for it.
+            // The thread may be ending and its storage gone; then the memory has no further use.
             let _ = SPARE.try_with(|spare| spare.set(std::mem::take(&mut self.bytes)));
         }
     }
 }
 
 impl KeyBuffer {
-    /// An empty one, in the memory of this thread's last.
+    /// An empty buffer, in the memory of this thread's last one.
     pub fn new(seed: Seed) -> Self {
         Self { seed, bytes: SPARE.try_with(Cell::take).unwrap_or_default() }
     }
 
-    /// The key of a routed representation.
     pub fn routed(&mut self, parts: Representation<'_>) -> KeyRef<'_> {
         self.begin(Kind::Routed, parts.path_and_query);
         self.put_tail(parts);
         self.finish()
     }
 
-    /// What all but the path adds to [`KeyBuffer::routed`]: the same for all that one caller asks of one route.
+    /// The part of [`KeyBuffer::routed`]'s key that does not depend on the path: the same for
+    /// everything one caller asks of one route.
     pub fn tail(&mut self, parts: Representation<'_>) -> &[u8] {
         self.bytes.clear();
         self.put_tail(parts);
         &self.bytes
     }
 
-    /// [`KeyBuffer::routed`], put together from a path and the [`KeyBuffer::tail`] of the rest.
+    /// The same key as [`KeyBuffer::routed`], built from a path and the [`KeyBuffer::tail`] of the
+    /// rest.
     pub fn routed_with(&mut self, path_and_query: &str, tail: &[u8]) -> KeyRef<'_> {
         self.begin(Kind::Routed, path_and_query);
         self.bytes.extend_from_slice(tail);
@@ -204,15 +203,15 @@ impl KeyBuffer {
         }
     }
 
-    /// An unrouted URI's primary key (RFC 9111, 2): of the stored reply itself when it does not vary, else of the record
-    /// of how it varies.
+    /// An unrouted URI's primary key (RFC 9111, 2). The stored reply itself is under it if it does
+    /// not vary, otherwise the record of how it varies.
     pub fn primary(&mut self, path_and_query: &str) -> KeyRef<'_> {
         self.begin(Kind::Primary, path_and_query);
         self.finish()
     }
 
-    /// The key of the representation that `headers` select among those whose `Vary` nominates `names` (RFC 9111, 4.1).
-    /// Values count line by line, without the space around them.
+    /// The key of the representation that `headers` select among those whose `Vary` nominates
+    /// `names` (RFC 9111, 4.1). Values are compared line by line, ignoring surrounding space.
     pub fn variant(&mut self, path_and_query: &str, names: &[HeaderName], headers: &HeaderMap) -> KeyRef<'_> {
         self.begin(Kind::Variant, path_and_query);
         self.count(names.len());
@@ -223,8 +222,8 @@ impl KeyBuffer {
         self.finish()
     }
 
-    /// The key under which requests of one method for an unrouted URI share a fill before its `Vary` is known: every header but those of
-    /// `except` counts, in whatever order they came.
+    /// The key by which requests of one method for an unrouted URI share a fill before its `Vary`
+    /// is known. Every header counts except those in `except`; their order does not.
     pub fn request(
         &mut self,
         method: &Method,
@@ -251,7 +250,7 @@ impl KeyBuffer {
     }
 
     fn count(&mut self, count: usize) {
-        // Heads and targets are bounded far below (`limits`): the length always fits.
+        // Heads and targets are bounded far below this (`limits`), so the length always fits.
         self.bytes.extend_from_slice(&(count as u32).to_le_bytes());
     }
 
@@ -274,16 +273,16 @@ impl KeyBuffer {
     }
 }
 
-/// The content codings that a caller takes, of those worth telling apart: the normal form of `Accept-Encoding`, in the
-/// key of routed representations and in what regions are asked for.
+/// The content codings that a caller accepts, among those worth telling apart. This is the normal
+/// form of `Accept-Encoding`, used in the key of routed representations and in requests to regions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AcceptEncoding(u8);
 
 const CODINGS: [&str; 3] = ["br", "gzip", "zstd"];
 
 impl AcceptEncoding {
-    /// Those of `br`, `gzip` and `zstd` that `headers` take with a weight above zero (RFC 9110, 12.5.3); `*` stands for
-    /// those that are not named. None when the header is missing.
+    /// Those of `br`, `gzip` and `zstd` that `headers` accept with a weight above zero (RFC 9110,
+    /// 12.5.3). `*` stands for those not named. A missing header accepts none.
     pub fn of(headers: &HeaderMap) -> Self {
         let (mut taken, mut named, mut others) = (0, 0, false);
         for line in headers.get_all(header::ACCEPT_ENCODING) {
@@ -306,7 +305,8 @@ impl AcceptEncoding {
         Self(if others { taken | (0b111 & !named) } else { taken })
     }
 
-    /// The header that asks a region for exactly these; `None` when the caller takes none of them.
+    /// The header that asks a region for exactly these codings; `None` if the caller accepts none
+    /// of them.
     pub const fn header(self) -> Option<HeaderValue> {
         let text = match self.0 {
             0b001 => "br",
@@ -322,7 +322,7 @@ impl AcceptEncoding {
     }
 }
 
-/// Whether `;q=` is missing, or anything but zero.
+/// Whether the weight (`q=`) is missing, or is anything but zero.
 fn weight_above_zero(parameters: &str) -> bool {
     let weight = parameters
         .split(';')

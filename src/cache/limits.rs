@@ -1,4 +1,4 @@
-//! The bounds of this room. What a user may tune has its default and range here.
+//! Bounds of the cache module.
 
 use crate::config::limits::PERMITS_PER_REGION;
 use crate::http::limits::{
@@ -12,82 +12,93 @@ use crate::protocol::limits::{FLOOD_RECORDS, FLOOR_SLOTS};
 pub const LEAST_BODIES_BYTES: u64 = 9 * MIB as u64;
 /// See [`BODIES_BYTES`].
 pub const BODIES_SHARE: u64 = 8;
-/// Largest body that is stored and sent as one with its head; a larger one is sent from where it lies, bytes.
+/// Largest body that is stored and sent together with its head, in bytes. A larger one is sent from
+/// where it lies.
 pub const COPIED_BODY_BYTES: usize = 16 * KIB;
-/// How long a key may be for its memory to be kept for the next one, bytes.
+/// Longest key whose memory is kept for the next one, in bytes.
 pub const SPARE_KEY_BYTES: usize = 2 * KIB;
-/// Representations that one unrouted URI may have under its `Vary`; the oldest goes first.
+/// Representations that one unrouted URI may have under its `Vary`; the oldest is dropped first.
 pub const VARIANTS_PER_URI: usize = 64;
-/// Sets of header names under which one unrouted URI's replies vary; the oldest goes first.
+/// Sets of header names by which one unrouted URI's replies may vary; the oldest is dropped first.
 pub const VARY_SETS_PER_URI: usize = 4;
 /// Header names that one `Vary` may nominate; a reply with more is not stored.
 pub const VARY_NAMES: usize = 16;
-/// Largest body that is copied out of the buffer it was read into, bytes: what one read of a connection brings at most.
+/// Largest body that is copied out of its read buffer, in bytes: the most that one read of a
+/// connection returns.
 pub const READ_BODY_BYTES: usize = 64 * KIB;
-/// Places that remember the header lines of requests, for entries that ask alike to share; and the longest that are, bytes.
+/// Places in the table of request header lines that entries share.
 pub const SHARED_REQUESTS: usize = 64;
-/// See [`SHARED_REQUESTS`].
+/// Largest set of request header lines that is shared, in bytes.
 pub const SHARED_REQUEST_BYTES: usize = 4 * KIB;
-/// Locks over which what is kept is spread.
+/// Shards of the store, each with its own lock.
 pub const STORE_SHARDS: usize = 64;
-/// Slots that the hand of one shard looks at, at most, before another's moves.
+/// Slots that one shard's hand inspects, at most, before the next shard's turn.
 pub const STORE_HAND: usize = 16;
-/// What came lately may take one in so many bytes of the capacity before it pushes out what is established.
+/// New arrivals may take one in this many bytes of the capacity before they push out established
+/// entries.
 pub const PROBATION: u64 = 5;
-/// Places that remember when an unrouted URI was last invalidated; two that share one cost a stored reply, no more.
+/// Places that remember when an unrouted URI was last invalidated. Two URIs that share one cost a
+/// stored reply, no more.
 pub const INVALIDATIONS: usize = 4096;
-/// The cache's part of the memory there is, where the settings do not say: one in so many bytes of a cgroup's limit, and of
-/// a machine without one.
+/// The cache's share of memory when the settings do not say: one in this many bytes of a cgroup's
+/// limit, and of a machine without one.
 pub const CACHE_SHARE: (u64, u64) = (2, 16);
-/// The least that the cache is given, bytes.
+/// The least that the cache is given, in bytes.
 pub const LEAST_CAPACITY: u64 = 16 * MIB as u64;
-/// What the process takes beyond the cache and what has a budget of its own, bytes: stacks, tables, connections, races
-/// under way, what the allocator keeps. 10 MiB were measured with 64 callers at some thousand misses a second.
+/// What the process needs besides the cache and everything that has a budget of its own, in bytes:
+/// stacks, tables, connections, running races, what the allocator retains. 10 MiB were measured
+/// with 64 callers at some thousand misses a second.
 pub const PROCESS_BYTES: u64 = 16 * MIB as u64;
-/// The least memory that a container may have, bytes.
+/// The least memory that a container may have, in bytes.
 pub const LEAST_CONTAINER: u64 = 64 * MIB as u64;
-/// Under a cgroup's limit there may be an undecided race for each so many of its bytes, and as many requests to each
-/// region; but this many races always.
+/// Under a cgroup's limit, one undecided race is allowed per this many bytes of it, and as many
+/// requests to each region, but never fewer than [`LEAST_RACES`].
 pub const BYTES_PER_RACE: u64 = 256 * KIB as u64;
 /// See [`BYTES_PER_RACE`].
 pub const LEAST_RACES: usize = 64;
-/// What a machine has that does not say, bytes.
+/// Assumed memory of a machine that does not say, in bytes.
 pub const LEAST_MEMORY: u64 = 64 * MIB as u64;
-/// Shares of a cgroup's limit from which background work is put off, and from which entries go.
+/// Shares of a cgroup's limit above which background work is put off, and above which entries are
+/// evicted.
 pub const MEMORY_PRESSURE: (f64, f64) = (0.85, 0.92);
-/// What is given up with each look while entries go, as a share of what is kept: one in so many bytes.
+/// While entries are evicted for lack of memory, each check gives up one in this many bytes of what
+/// is kept.
 pub const GIVEN_UP: u64 = 20;
-/// Bytes of it between which the records are told of that have lost their last entry: fewer than [`UNTOLD_RELEASES`].
+/// Giving up entries is interrupted after this many bytes to report the records that lost their
+/// last entry. That keeps them fewer than [`UNTOLD_RELEASES`].
 pub const GIVEN_UP_STEP: u64 = MIB as u64;
-/// Locks over which the index from records to keys is spread.
+/// Shards of the index from records to keys, each with its own lock.
 pub const INDEX_SHARDS: usize = 64;
-/// Records whose last entry has gone and that are not yet told of; beyond it the store stops to tell them. More than the
-/// smallest entries that make room for the largest body.
+/// Records that have lost their last entry and wait to be reported; any more are not noted. More
+/// than the number of smallest entries that make room for the largest body.
 pub const UNTOLD_RELEASES: usize = 32_768;
-/// Longest freshness lifetime that is told apart, seconds (RFC 9111, 1.2.2).
+/// Freshness lifetimes are capped at this many seconds (RFC 9111, 1.2.2).
 pub const DELTA_SECONDS: u64 = 1 << 31;
 /// Entity tags of a caller's `If-None-Match` that are compared.
 pub const ENTITY_TAGS: usize = 256;
 /// Targets that one unsafe request may invalidate: its own, and two readings each of `Location` and `Content-Location`.
 pub const INVALIDATED_TARGETS: usize = 5;
-/// Entries that one record may be indexed under; beyond it new ones are served but not stored.
+/// Entries that one record may be indexed under. Any more are served but not stored.
 pub const ENTRIES_PER_RECORD: usize = 4096;
-/// Fills under way at once.
+/// Fills running at once.
 pub const FILLS: usize = 8192;
-/// What remembered failures may take together, bytes: each holds the error that is passed on.
+/// What all remembered failures together may take, in bytes. Each holds the error that is passed
+/// on.
 pub const REMEMBERED_ERROR_BYTES: usize = 32 * MIB;
-/// Under a cgroup's limit: one in so many of its bytes, if that is less.
+/// Under a cgroup's limit, remembered failures may take one in this many of its bytes, if that is
+/// less.
 pub const REMEMBERED_ERRORS_SHARE: u64 = 32;
-/// An SNS envelope, bytes: SNS allows 256 KiB of message and attributes. Quotes and line ends of a text that is JSON itself
-/// double it at most, and text outside ASCII triples where it is escaped.
+/// Largest SNS envelope, in bytes. SNS allows 256 KiB of message and attributes. If the text is
+/// JSON itself, escaped quotes and line ends at most double it; text outside ASCII triples when it
+/// is escaped.
 pub const ENVELOPE_BYTES: usize = MIB;
-/// Envelopes held at once by the announcement endpoint, bytes: as many small ones as there are connections, and large
-/// ones besides; beyond it SNS is asked to come again.
+/// Envelopes that the announcement endpoint holds at once, in bytes: room for one small envelope
+/// per connection, and for large ones besides. Beyond it SNS is asked to try again.
 pub const ENVELOPES_BYTES: usize = ENDPOINT_CONNECTIONS * SMALL_ENVELOPE_BYTES + 2 * ENVELOPE_BYTES;
-/// An envelope up to this always has room, bytes.
+/// Largest envelope that always has room, in bytes.
 pub const SMALL_ENVELOPE_BYTES: usize = 16 * KIB;
-/// What a slot takes, bytes; under a cgroup's limit the table may take one in so many of its bytes, but this many slots are
-/// always there.
+/// What a slot of the floor table takes, in bytes. Under a cgroup's limit the table may take one in
+/// [`FLOORS_SHARE`] of its bytes, but there are always at least [`LEAST_FLOOR_SLOTS`] slots.
 pub const FLOOR_SLOT_BYTES: u64 = 32;
 /// See [`FLOOR_SLOT_BYTES`].
 pub const FLOORS_SHARE: u64 = 16;

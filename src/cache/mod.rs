@@ -1,4 +1,4 @@
-//! What is kept: keys, entries, the store, and what HTTP allows (RFC 9111).
+//! The cache: keys, entries, the store, and the rules of HTTP caching (RFC 9111).
 
 pub mod capacity;
 pub mod content;

@@ -1,10 +1,10 @@
-//! Owns what HTTP allows: RFC 9111 for a shared cache, and stale-if-error of RFC 5861, as pure functions.
+//! What HTTP allows a shared cache to do: RFC 9111, and stale-if-error from RFC 5861, as pure
+//! functions.
 //!
-//! Before it: [`crate::core::lookup`] has an unrouted request; a fill has a reply. After it: an entry is served, validated,
-//! stored, renewed or invalidated as it was decided here. Routed paths use only what holds for every reply: header
-//! fields ([`fields`]) and callers' conditional requests ([`validators`]). Invariants: no clock, no I/O, no heuristic
-//! freshness; whatever cannot be understood makes an entry older or unstored, never fresher; deciding about a stored
-//! reply ([`decide`]) allocates nothing. Why no library decides this: `docs/decisions/0001-rfc-9111-policy.md`.
+//! There is no clock, no I/O and no heuristic freshness. Whatever cannot be understood makes an
+//! entry older or leaves it unstored, never fresher. [`decide`] allocates nothing. Routed paths use
+//! only what applies to every reply: header fields ([`fields`]) and callers' conditional requests
+//! ([`validators`]). `docs/decisions/0001-rfc-9111-policy.md` says why no library does this.
 //!
 //! | file | section |
 //! | --- | --- |
@@ -41,22 +41,24 @@ pub use reuse::{Decision, Trouble, decide, may_serve_on_error};
 pub use storing::storable;
 pub use validators::not_modified;
 
-/// RFC 9111 facts of an unrouted entry, worked out once when it is stored.
+/// RFC 9111 facts about an unrouted entry, computed once when it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
-    /// How long it is fresh (4.2.1), counted against [`super::entry::Entry::age`]; zero when the reply did not say.
+    /// How long the entry is fresh (4.2.1), compared with [`super::entry::Entry::age`]. Zero if the
+    /// reply did not say.
     pub lifetime: Duration,
-    /// `no-cache`: never served without asking.
+    /// `no-cache`: never served without validation.
     pub always_validate: bool,
     /// `must-revalidate`, `proxy-revalidate` or `s-maxage`: never served stale, whatever happens (4.2.4).
     pub never_stale: bool,
-    /// For how long after its lifetime it may stand in for an error (RFC 5861, 4), when the reply says.
+    /// How long after its lifetime the entry may stand in for an error (RFC 5861, 4), if the reply
+    /// says.
     pub stale_if_error: Option<Duration>,
-    /// The request headers that its `Vary` nominates, sorted, each once (4.1).
+    /// The request headers that its `Vary` nominates, sorted, without duplicates (4.1).
     pub vary: Box<[HeaderName]>,
 }
 
-/// How an unrouted request goes through the cache.
+/// How an unrouted request is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// May be answered from the store, and its reply may be stored.
@@ -67,7 +69,7 @@ pub enum Way {
     Unsafe,
 }
 
-/// How a request of `method` with `headers` goes through the cache.
+/// Decides how to handle a request of `method` with `headers`.
 pub fn way(method: &Method, headers: &HeaderMap) -> Way {
     const ORIGIN_ONLY: [HeaderName; 4] =
         [header::RANGE, header::IF_RANGE, header::IF_MATCH, header::IF_UNMODIFIED_SINCE];
@@ -79,7 +81,7 @@ pub fn way(method: &Method, headers: &HeaderMap) -> Way {
     }
 }
 
-/// RFC 9110, 9.2.1. A method that nobody here knows counts as unsafe (4.4).
+/// RFC 9110, 9.2.1. An unknown method counts as unsafe (4.4).
 pub fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE)
 }

@@ -1,9 +1,9 @@
-//! Owns what is kept: entries under their keys, and the index from records to keys. [`kept`] holds the bytes and does
-//! capacity.
+//! The store: entries under their keys, and an index from records to keys. [`kept`] holds the bytes
+//! and enforces the capacity.
 //!
-//! Before it: a fill puts an entry; after an announcement, the keys of a record are asked for. After it: serve reads.
-//! Invariants: a late fill never overwrites a newer entry, nor does it undo an invalidation; the index names every stored
-//! entry of a record (for a moment it may name one that has just gone); nobody is called back while a lock is held.
+//! A late fill never overwrites a newer entry and never undoes an invalidation. The index names
+//! every stored entry of a record; for a moment it may also name one that has just gone. Callbacks
+//! run with no lock held.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,12 +30,12 @@ mod resize;
 mod tests;
 mod walk;
 
-/// What one key holds, and the key's bytes.
+/// What is stored under one key, together with the key's bytes.
 #[derive(Clone, Debug)]
 enum Held {
-    /// An entry that holds its key itself ([`Content::key`]): a routed one.
+    /// An entry that holds its key itself (`Content::key`): a routed one.
     Entry(Arc<Entry>),
-    /// Anything else.
+    /// Anything else; the key is stored next to it.
     Apart(Arc<Apart>),
 }
 
@@ -62,7 +62,6 @@ impl Held {
         Self::Apart(Arc::new(Apart { key: key.to_key(), what }))
     }
 
-    /// The bytes of its key.
     fn key(&self) -> &[u8] {
         match self {
             Self::Entry(entry) => entry.content.key(),
@@ -90,10 +89,10 @@ impl Held {
         }
     }
 
-    /// The memory it takes with its key, bytes.
+    /// Memory used, including the key, in bytes.
     fn weight(&self) -> usize {
-        // What is around it: its slot, the record's place in its table, the index's place, what counts sharers, what the
-        // allocator rounds up. Measured at a million entries, as memory of the process.
+        // Overhead: the slot, the record's place in its table, the index's place, reference counts,
+        // the allocator's rounding. Measured as process memory at a million entries.
         const AROUND: usize = 200;
         const LEAST: usize = AROUND + size_of::<Entry>();
         const _: () = assert!(REPLY_BODY_BYTES / LEAST < limits::UNTOLD_RELEASES);
@@ -105,8 +104,8 @@ impl Held {
         AROUND + held + apart
     }
 
-    /// It is under the key with this hash no more: replaced, removed or `evicted`. Only notes it; what follows is done in
-    /// [`Store::settle`], when what made it leave is done.
+    /// Notes that it was replaced, removed or `evicted` from the key with this hash.
+    /// [`Store::settle`] acts on the notes once the operation that caused this is done.
     fn leave(&self, key: u64, evicted: bool, index: &Index) {
         if let Some(entry) = self.entry() {
             index.remove(key, entry.shows());
@@ -117,7 +116,8 @@ impl Held {
     }
 }
 
-/// How the replies of one unrouted URI vary, and where they are. Both lists are oldest first and bounded.
+/// How the replies of one unrouted URI vary, and where they are. Both lists are ordered oldest
+/// first, and bounded.
 #[derive(Clone, Debug, Default)]
 struct Variants {
     sets: Vec<Box<[HeaderName]>>,
@@ -125,7 +125,8 @@ struct Variants {
 }
 
 impl Variants {
-    /// These and one more; `None` when it is there already. With it the keys that had to make room.
+    /// Adds a set of names and a key; `None` if both are already listed. Also returns the keys that
+    /// had to make room.
     fn with(&self, names: &[HeaderName], key: &Key) -> Option<(Self, Vec<Key>)> {
         let (known_set, known_key) = (self.sets.iter().any(|set| **set == *names), self.keys.contains(key));
         if known_set && known_key {
@@ -151,20 +152,20 @@ impl Variants {
     }
 }
 
-/// What became of an entry that was put.
+/// What happened to an entry that was put.
 #[derive(Clone, Debug)]
 pub enum Put {
-    /// It is in the store (until it must make room).
+    /// It is in the store until it has to make room.
     Stored,
-    /// A newer one is there and stays: this one.
+    /// A newer one is stored and stays: this one.
     Outdated(Arc<Entry>),
     /// Its URI was invalidated after its request was sent (RFC 9111, 4.4).
     Invalidated,
-    /// One of its records has [`limits::ENTRIES_PER_RECORD`] entries: serve it, unstored.
+    /// One of its records has [`limits::ENTRIES_PER_RECORD`] entries: serve it without storing it.
     Full,
 }
 
-/// The store. Shared by reference from all threads.
+/// The store. Shared by reference between all threads.
 pub struct Store {
     kept: Kept,
     index: Arc<Index>,
@@ -183,8 +184,8 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// An empty store for `capacity` bytes of bodies, headers and keys. `released` is called for each record of which
-    /// the last entry went, by the call that made it go, with no lock held.
+    /// An empty store for `capacity` bytes of bodies, headers and keys. `released` is called for
+    /// each record that lost its last entry, by the call that caused it, with no lock held.
     pub fn new(capacity: u64, released: impl Fn(RecordId) + Send + Sync + 'static) -> Self {
         let index = Arc::new(Index::default());
         let kept = Kept::new(capacity, Arc::clone(&index));
@@ -192,12 +193,11 @@ impl Store {
         Self { kept, index, released: Box::new(released), requests: Requests::default(), invalidated }
     }
 
-    /// The header lines of a request that an entry answers, to be kept with it.
+    /// Header lines of a request, to be kept with the entry that answers it.
     pub fn request_lines(&self, headers: &HeaderMap) -> RequestLines {
         self.requests.share(headers)
     }
 
-    /// The entry under a routed key.
     pub fn get(&self, key: KeyRef<'_>) -> Option<Arc<Entry>> {
         match self.kept.get(key)? {
             Held::Entry(entry) => Some(entry),
@@ -205,8 +205,8 @@ impl Store {
         }
     }
 
-    /// The stored reply of an unrouted URI that a request with `headers` selects, the newest if several match (RFC 9111,
-    /// 4.1).
+    /// The stored reply of an unrouted URI that a request with `headers` selects; the newest if
+    /// several match (RFC 9111, 4.1).
     pub fn select(&self, buffer: &mut KeyBuffer, path_and_query: &str, headers: &HeaderMap) -> Option<Arc<Entry>> {
         let held = self.kept.get(buffer.primary(path_and_query))?;
         let Some(variants) = held.variants() else { return held.entry().cloned() };
@@ -214,12 +214,13 @@ impl Store {
         variants.sets.iter().filter_map(|names| select(names)).max_by_key(|entry| entry.sent)
     }
 
-    /// Puts a routed entry, unless one that it does not supersede is there ([`Entry::supersedes`]). Atomic for its key.
+    /// Puts a routed entry unless the stored one is newer ([`Entry::supersedes`]). Atomic for its
+    /// key.
     pub fn put(&self, key: KeyRef<'_>, entry: &Arc<Entry>) -> Put {
         if !self.index.add(key.hash(), entry.shows()) {
             return Put::Full;
         }
-        // A routed key never holds a list of variants: its first byte differs.
+        // A routed key never holds a list of variants, because its first byte differs.
         let put = self.put_if(key, entry, || true).unwrap_or(Put::Invalidated);
         if !matches!(put, Put::Stored) {
             self.index.remove(key.hash(), entry.shows());
@@ -228,8 +229,9 @@ impl Store {
         put
     }
 
-    /// Puts an unrouted entry, the reply to a request with `headers`, where its `Vary` says. Not if the URI was
-    /// invalidated since its request was sent, nor over a newer one.
+    /// Puts an unrouted entry, the reply to a request with `headers`, where its `Vary` says.
+    /// Refused if the URI was invalidated since the request was sent, or if a newer entry is
+    /// stored.
     pub fn put_unrouted(
         &self,
         buffer: &mut KeyBuffer,
@@ -255,7 +257,7 @@ impl Store {
         put
     }
 
-    /// `None` when the key holds the list of variants: the entry belongs among them.
+    /// `None` if the key holds a list of variants, among which the entry belongs.
     fn put_if(&self, key: KeyRef<'_>, entry: &Arc<Entry>, allowed: impl Fn() -> bool) -> Option<Put> {
         let mut put = Some(Put::Stored);
         self.kept.change(key, |current| {
@@ -270,8 +272,9 @@ impl Store {
         put
     }
 
-    /// Lists a variant under its primary key. What is not listed cannot be found, so this is where a late invalidation is
-    /// met: it has either emptied the list after this, or set its moment before it.
+    /// Lists a variant under its primary key. A variant that is not listed cannot be found, so this
+    /// is where a late invalidation takes effect: it either empties the list after this call, or
+    /// has noted its moment before it.
     fn list(&self, primary: &Key, names: &[HeaderName], variant: &Key, allowed: impl Fn() -> bool) -> Put {
         let (mut gone, mut invalidated) = (Vec::new(), false);
         self.kept.change(primary.as_ref(), |current| {
@@ -295,7 +298,6 @@ impl Store {
         if invalidated { Put::Invalidated } else { Put::Stored }
     }
 
-    /// Removes what is under a routed key.
     pub fn remove(&self, key: KeyRef<'_>) {
         self.kept.remove(key);
         self.settle();
@@ -307,7 +309,8 @@ impl Store {
         let primary = buffer.primary(path_and_query).to_key();
         self.invalidated.note(primary.as_ref(), now);
         let mut variants = Vec::new();
-        // Under the key's own lock, so that a fill that is putting is either done, and removed, or sees the moment above.
+        // The key's own lock orders this with a running fill: either the fill has put its reply,
+        // which is removed here, or it sees the moment noted above.
         self.kept.change(primary.as_ref(), |current| {
             if let Some(listed) = current.and_then(Held::variants) {
                 variants.clone_from(&listed.keys);
@@ -320,19 +323,19 @@ impl Store {
         self.settle();
     }
 
-    /// When an unrouted URI was last invalidated: who comes later shares no reply from before.
+    /// When an unrouted URI was last invalidated. A later request shares no reply from before that.
     pub fn invalidated(&self, buffer: &mut KeyBuffer, path_and_query: &str) -> Moment {
         self.invalidated.latest(buffer.primary(path_and_query))
     }
 
-    /// The entries that show a record, with their keys: to refetch them after an announcement.
+    /// The entries that show a record, with their keys, for refetching after an announcement.
     pub fn entries_of(&self, id: RecordId) -> Vec<(Key, Arc<Entry>)> {
         let shows = |entry: &Entry| entry.shows().iter().any(|shown| shown.id() == id);
         self.index.keys(id).into_iter().flat_map(|hash| self.under(hash)).filter(|(_, entry)| shows(entry)).collect()
     }
 
-    /// The keys of the entries whose first record's hash lies in `slice`: what is due for an audit (R17). An entry is in
-    /// exactly one of the slices of a way around.
+    /// The keys of the entries whose first record's hash is in `slice`: those due for an audit
+    /// (R17). In one full round each entry is in exactly one slice.
     pub fn due(&self, slice: Slice) -> Vec<Key> {
         let of = |(id, keys): (RecordId, Vec<u64>)| {
             let first = move |entry: &Entry| entry.shows().first().is_some_and(|shown| shown.id() == id);
@@ -342,38 +345,38 @@ impl Store {
         self.index.slice(slice).into_iter().flat_map(of).collect()
     }
 
-    /// The entries under keys with this hash: one, as good as always.
+    /// The entries under keys with this hash: almost always one.
     fn under(&self, hash: u64) -> Vec<(Key, Arc<Entry>)> {
         let entry = |(key, held): (Key, Held)| held.entry().map(|entry| (key, Arc::clone(entry)));
         self.kept.under(hash).into_iter().filter_map(entry).collect()
     }
 
-    /// The records of a type, or all, that some entry shows: what a RELOAD covers (R18).
+    /// The records, of one type or of all, that some entry shows: what a RELOAD covers (R18).
     pub fn records_of(&self, record_type: Option<TypeId>) -> Vec<RecordId> {
         self.index.records(record_type)
     }
 
-    /// Bytes kept: bodies, headers, keys, and what is around them.
+    /// Bytes in use: bodies, headers, keys and overhead.
     pub fn bytes(&self) -> u64 {
         self.kept.weight()
     }
 
-    /// Entries kept.
+    /// Number of keys in use; a list of variants counts as one.
     pub fn entries(&self) -> u64 {
         self.kept.count() as u64
     }
 
-    /// What it may hold, bytes.
+    /// Capacity in bytes.
     pub fn capacity(&self) -> u64 {
         self.kept.capacity()
     }
 
-    /// Gives up one in [`limits::GIVEN_UP`] of the bytes that are kept, what is worth least first, unless less than a
-    /// quarter of the capacity is used.
+    /// Gives up one in [`limits::GIVEN_UP`] of the bytes kept, least valuable first. Does nothing
+    /// if less than a quarter of the capacity is used.
     pub fn give_up(&self) {
         let kept = self.bytes();
         if kept < self.capacity() / 4 {
-            // It is not the cache that memory is short of.
+            // Then the cache is not what uses up the memory.
             return;
         }
         let wanted = kept - kept / limits::GIVEN_UP;
@@ -384,7 +387,7 @@ impl Store {
         }
     }
 
-    /// Tells of what [`Held::leave`] noted.
+    /// Acts on what [`Held::leave`] noted.
     fn settle(&self) {
         let Departed { records, orphans } = self.index.departed();
         for key in orphans {

@@ -11,7 +11,7 @@ use super::{CommandError, doctor, settings};
 use crate::config::{Config, IdentityMode, Region, Route, Unrouted};
 use crate::core::fill::ask;
 use crate::core::router::{Matched, Router};
-use crate::http::admission::Admitted;
+use crate::http::admission::Head;
 
 /// `nearside explain`
 #[derive(Clone, Debug, Args)]
@@ -68,14 +68,8 @@ fn print(lines: &[String]) -> Result<(), CommandError> {
 fn routed(matched: &Matched<'_>, path: &str, path_len: usize, headers: &HeaderMap) -> Vec<String> {
     let route = matched.route;
     let records: Vec<_> = matched.records().map(|(record_type, key)| format!("{record_type}:{key}")).collect();
-    let admitted = Admitted {
-        method: http::Method::GET,
-        path_and_query: path.to_owned(),
-        path_len,
-        headers: headers.clone(),
-        body: bytes::Bytes::new(),
-    };
-    let request = ask::routed_request(&admitted, route);
+    let head = Head { method: &http::Method::GET, path_and_query: path, path_len, headers };
+    let request = ask::routed_request(head, route);
     let dropped = headers.keys().filter(|name| !request.headers.contains_key(*name) && !is_own(name));
     let mut lines = vec![
         format!("route     {}", route.path.text),

@@ -39,6 +39,7 @@ pub fn merged(running: &Config, wanted: &Config) -> Config {
         allow_cross_site: _,
         token_file: _,
         max_connections: _,
+        fast: _,
     } = listen;
     *tcp = running.listen.tcp;
     unix.clone_from(&running.listen.unix);

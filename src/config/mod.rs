@@ -203,6 +203,8 @@ pub struct Listen {
     pub token_file: Option<PathBuf>,
     /// Connections open at once.
     pub max_connections: usize,
+    /// Plain HTTP/1.1 requests are answered before hyper reads them.
+    pub fast: bool,
 }
 
 /// `listen.unix`

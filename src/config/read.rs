@@ -292,6 +292,7 @@ fn listen(ledger: &mut Ledger, root: &Table) -> Listen {
         allow_cross_site: scope.given(ledger, &schema::LISTEN_ALLOW_CROSS_SITE, value::flag),
         token_file: scope.optional(ledger, &schema::LISTEN_TOKEN_FILE, value::file),
         max_connections: usize_of(scope.given(ledger, &schema::LISTEN_MAX_CONNECTIONS, value::count)),
+        fast: scope.given(ledger, &schema::LISTEN_FAST, value::flag),
     }
 }
 

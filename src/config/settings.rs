@@ -288,6 +288,8 @@ settings! {
         "A file whose content callers must send in `x-nearside-token`.";
     LISTEN_MAX_CONNECTIONS = Listen "max_connections" Count(1, limits::CONNECTIONS_AT_MOST as u64), Is("4096"),
         "Connections open at once.";
+    LISTEN_FAST = Listen "fast" Flag, Is("true"),
+        "Answer plain HTTP/1.1 requests before hyper reads them; without, every request is hyper's, at more CPU.";
     LISTEN_ALLOW_NON_LOOPBACK = Listen "allow_non_loopback" Flag, Is("false"),
         "Let `listen.tcp` be an address that other machines reach.";
 

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
+use crate::core::Sidecar;
 use crate::core::fill::background;
-use crate::core::lookup::Sidecar;
 use crate::protocol::event::Action;
 
 impl Sidecar {

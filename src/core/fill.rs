@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cache::key::Key;
 use crate::cache::limits::{FILLS, REMEMBERED_ERROR_BYTES};
-use crate::core::lookup::Sidecar;
+use crate::core::Sidecar;
 use crate::core::race::region::Purpose;
 use crate::model::ids::Generation;
 use crate::model::time::Moment;

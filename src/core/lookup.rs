@@ -1,168 +1,168 @@
-//! Stage 3 of a request: the one decision. Hit, revalidate, fill, or stale.
+//! The one lookup, for HTTP/1.1 and HTTP/2: which route, under which key, what is stored there and what it is good for now.
+//! It waits for nothing and asks nobody; what it finds missing is [`super::serve`]'s to ask for.
 //!
-//! Before it: [`crate::http::admission`] admitted the request. After it: [`crate::core::answer`] writes the outcome. A hit reads
-//! the store and compares numbers; whatever needs a region goes through [`crate::core::fill`], shared.
-//!
-//! Invariant: nothing is served as fresh that [`crate::protocol::standing::judge`] (routed) or
-//! [`crate::cache::rfc9111`] (unrouted) does not call fresh now; what is served all the same says why.
+//! Nothing is served as fresh that [`crate::protocol::standing::judge`] (routed) or [`crate::cache::rfc9111`] (unrouted) does
+//! not call fresh now; what is served all the same says why.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use http::{Method, StatusCode};
+use http::Method;
 
+use super::Sidecar;
+use super::answer::{Bound, CacheLine, Detail, Fwd, Shown};
+use super::caller::Caller;
+use super::fill::background::Refresh;
+use super::fill::{self, Ask, FLOOR_ESCAPED, Of, Routing};
+use super::limits;
+use super::race::region::Purpose;
+use super::router::Matched;
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::{KeyBuffer, KeyRef};
+use crate::cache::rfc9111::{self, Decision};
 use crate::config::Unrouted;
-use crate::core::answer::{Bound, CacheLine, Detail, Fwd, Outcome, Shown};
-use crate::core::fill::{self, Ask, Failed, Filled, Got, Of, Routing, Share};
-use crate::core::identity::Identity;
-use crate::core::limits;
-use crate::core::race::region::Purpose;
-use crate::core::router::Matched;
-use crate::http::admission::{Admitted, Head};
-use crate::model::ids::Version;
+use crate::http::admission::Head;
+use crate::http::exchange::Outgoing;
 use crate::model::time::Moment;
+use crate::protocol::holding;
 use crate::protocol::horizon::Horizon;
 use crate::protocol::standing::{self, Use};
-use crate::protocol::switch::{Rule, is_on};
 
-pub mod asking;
-mod forgotten;
-mod pass;
-mod telling;
-mod unrouted;
-mod write;
-
-pub use crate::core::sidecar::{Current, Parts, Sidecar, SidecarError};
-pub use asking::Asking;
-use telling::{passed_on, shown};
-
-/// Decides one request.
-pub async fn serve(sidecar: &Arc<Sidecar>, admitted: Admitted) -> Outcome {
-    let asking = Asking::of(&admitted.headers);
-    decide(sidecar, admitted, asking).await
+/// What a lookup finds.
+pub enum Found {
+    /// This may be served; and what that sets in motion.
+    Answer(Shown, Option<Refresh>),
+    /// Regions are to be asked, in a fill that others may share.
+    Ask(Plan),
+    /// One region is to be asked, for this caller alone; the path is on this route.
+    Pass(Moment, Option<OnRoute>),
+    /// Nothing usable is stored, and the caller wants nothing else (`only-if-cached`).
+    NotStored,
 }
 
-/// The same; `asking` is what its lines ask for. What passes a request on has its room on the heap: most do not need it.
-pub async fn decide(sidecar: &Arc<Sidecar>, admitted: Admitted, asking: Asking) -> Outcome {
-    let matched = sidecar.router.find(admitted.path());
-    let is_cached = asking.is_cached && matches!(admitted.method, Method::GET | Method::HEAD);
-    if !is_cached || !admitted.body.is_empty() {
+/// What to ask for, and what was stored when it was looked up. It holds no floor, generation or epoch: the fill takes its
+/// fence itself (R3).
+pub struct Plan {
+    /// When it was looked up.
+    pub(super) started: Moment,
+    /// Routed or unrouted is decided here, once ([`Ask::of`]).
+    pub(super) ask: Ask,
+    /// Its route's place in the configuration.
+    pub(super) place: Option<usize>,
+    /// Why regions are asked.
+    pub(super) fwd: Fwd,
+}
+
+/// The route that a path is on, and the records that the path shows.
+pub struct OnRoute {
+    /// Its place in the configuration.
+    pub(super) place: usize,
+    pub(super) routing: Routing,
+}
+
+/// Looks up what `head` names for `caller`, whose lines it has. With a body behind its head, a request is passed on.
+pub fn lookup(core: &Arc<Sidecar>, caller: &mut Caller, head: Head<'_>, has_body: bool) -> Found {
+    let now = core.clock.now();
+    let matched = core.router.find(head.path());
+    if !caller.is_cached || has_body || !matches!(*head.method, Method::GET | Method::HEAD) {
         matched.iter().for_each(|matched| matched.counts.miss());
-        return pass::pass(sidecar, &admitted, matched.as_ref()).boxed().await;
+        return Found::Pass(now, matched.map(|matched| core.on_route(&matched)));
     }
     match matched {
-        Some(matched) => routed(sidecar, &admitted, asking, &matched).await,
-        None if unrouted::is_cached(sidecar, admitted.path()) => unrouted::serve(sidecar, &admitted, asking).await,
-        None if asking.wish.only_if_cached => Outcome::NotStored,
-        None => {
-            sidecar.router.resembled(admitted.path()).for_each(|route| sidecar.observed.resembled(route));
-            pass::pass(sidecar, &admitted, None).boxed().await
-        }
-    }
-}
-
-/// What is stored and may be served as it is, whether a route names the path or not. Waits for nothing and asks nobody;
-/// `None` is for [`serve`] to decide, from the start. `asking` is what the head's lines ask for.
-pub fn stored(sidecar: &Arc<Sidecar>, head: Head<'_>, asking: &mut Asking) -> Option<Shown> {
-    if !asking.is_cached || !matches!(*head.method, Method::GET | Method::HEAD) {
-        return None;
-    }
-    let now = sidecar.clock.now();
-    let mut buffer = KeyBuffer::new(sidecar.seed);
-    match sidecar.router.find(head.path()) {
-        Some(matched) => {
-            let key = asking.key(sidecar, &mut buffer, head, &matched);
-            let entry = sidecar.store.get(key).filter(|entry| sidecar.suits(asking, entry, now))?;
-            let shown = sidecar.hit(head, asking, key, &entry, now).ok()?;
-            matched.counts.hit();
-            Some(shown)
-        }
-        None if sidecar.config.cache.unrouted == Unrouted::Pass => None,
-        None => {
-            let entry = sidecar.store.select(&mut buffer, head.path_and_query, head.headers)?;
-            unrouted::hit(sidecar, head, asking, &entry, now)
-        }
+        Some(matched) => routed(core, caller, head, &matched, now),
+        None => unrouted(core, caller, head, now),
     }
 }
 
 /// A routed path: announcements keep it fresh.
-async fn routed(sidecar: &Arc<Sidecar>, admitted: &Admitted, mut asking: Asking, matched: &Matched<'_>) -> Outcome {
-    let started = sidecar.clock.now();
-    let route = matched.route;
-    let wish = asking.wish;
-    let mut buffer = KeyBuffer::new(sidecar.seed);
-    let key = asking.key(sidecar, &mut buffer, admitted.head(), matched);
-    let stored = sidecar.store.get(key);
-    let now = started;
-    // A limit on the age holds for what comes from an intermediary as well.
-    let no_cache = wish.no_cache || wish.max_age.is_some();
-    let suits = stored.as_ref().is_none_or(|entry| sidecar.suits(&asking, entry, now));
-    let ask = |stored: Option<Arc<Entry>>| {
-        let request = fill::ask::routed_request(admitted, route);
-        Ask {
-            key: key.to_key(),
-            dropped: fill::ask::dropped(admitted, &request),
-            request: Arc::new(request),
-            of: Of::Route(sidecar.routing(matched, now)),
-            previous: stored,
-            purpose: Purpose::Foreground,
-            no_cache,
-            alone: wish.no_store,
-        }
-    };
+fn routed(core: &Arc<Sidecar>, caller: &mut Caller, head: Head<'_>, matched: &Matched<'_>, now: Moment) -> Found {
+    let mut buffer = KeyBuffer::new(core.seed);
+    let key = caller.key(core, &mut buffer, head, matched);
+    let stored = core.store.get(key);
+    let suits = stored.as_ref().is_some_and(|entry| core.suits(caller, entry, now));
     if let (Some(entry), true) = (&stored, suits) {
-        match sidecar.hit(admitted.head(), &asking, key, entry, now) {
-            Ok(shown) => {
+        match core.hit(head, caller, key, entry, now) {
+            Ok((shown, refresh)) => {
                 matched.counts.hit();
-                return Outcome::Shown(shown);
+                return Found::Answer(shown, refresh);
             }
-            Err(Some(Use::Below)) if sidecar.is_in_grace(entry, now) => {
+            Err(Some(Use::Below)) if core.is_in_grace(entry, now) => {
                 matched.counts.stale();
-                sidecar.fills.begin(sidecar, ask(stored.clone()));
-                sidecar.metrics.stale("grace");
-                let horizon = sidecar.freshness.horizon();
-                let head = admitted.head();
-                return Outcome::Shown(sidecar.stored_hit(head, &asking, entry, &horizon, now, Some("grace")));
+                core.metrics.stale("grace");
+                let shown = core.stored_hit(head, caller, entry, &core.freshness.horizon(), now, Some("grace"));
+                let ask = core.routed_ask(head, caller, key, stored.clone(), matched);
+                return Found::Answer(shown, Some(Refresh::Fill(Box::new(ask))));
             }
             Err(_) => {}
         }
     }
-    if wish.only_if_cached {
-        return Outcome::NotStored;
+    if caller.wish.only_if_cached {
+        return Found::NotStored;
     }
     let fwd = match &stored {
-        _ if wish.no_cache => Fwd::Request,
+        _ if caller.wish.no_cache => Fwd::Request,
         Some(_) if !suits => Fwd::Request,
         Some(_) => Fwd::Stale,
         None => Fwd::UriMiss,
     };
-    let ask = ask(stored.clone());
-    if let Of::Route(routing) = &ask.of {
-        let identity = sidecar.keyring.identity(&route.identity, &admitted.headers);
-        sidecar.note_churn(routing, identity, &route.path.text, now);
-    }
-    let (filled, share) = sidecar.filled(ask).await;
-    let outcome = match filled {
-        Filled::Got(got) => sidecar.shown(admitted, &got, share, fwd),
-        Filled::TooLarge => pass::pass(sidecar, admitted, Some(matched)).boxed().await,
-        Filled::Busy => Outcome::Busy,
-        Filled::Failed(failed) => {
-            // Another fill may have stored something in the meantime.
-            let stored = sidecar.store.get(key).or(stored);
-            sidecar.failed(admitted, stored, &failed, share, fwd)
+    let ask = core.routed_ask(head, caller, key, stored, matched);
+    Found::Ask(Plan { started: now, ask, place: Some(matched.place), fwd })
+}
+
+/// A path that no route names: a shared HTTP cache by RFC 9111, nothing more.
+fn unrouted(core: &Arc<Sidecar>, caller: &Caller, head: Head<'_>, now: Moment) -> Found {
+    if core.config.cache.unrouted == Unrouted::Cache {
+        let mut buffer = KeyBuffer::new(core.seed);
+        let stored = core.store.select(&mut buffer, head.path_and_query, head.headers);
+        if let Some(shown) = stored.as_ref().and_then(|entry| unrouted_hit(core, head, caller, entry, now)) {
+            return Found::Answer(shown, None);
         }
-    };
-    telling::count_asked(matched.counts, &outcome);
-    sidecar.count_miss(&outcome, started);
-    outcome
+        // Where a region may take the path for a route's, by a slash more perhaps, its reply is some caller's own.
+        if !core.router.is_near(head.path()) {
+            if caller.wish.only_if_cached {
+                return Found::NotStored;
+            }
+            let fwd = match (&stored, caller.wish.no_cache) {
+                (None, _) => Fwd::UriMiss,
+                (Some(_), true) => Fwd::Request,
+                (Some(_), false) => Fwd::Stale,
+            };
+            let invalidated = core.store.invalidated(&mut buffer, head.path_and_query);
+            let request = fill::ask::unrouted_request(head);
+            // What the reply varies by is not known before it comes: only who sends the same headers asks for the same thing.
+            let Outgoing { method, path_and_query, headers, .. } = &request;
+            let ask = Ask {
+                key: buffer.request(method, path_and_query, headers, &fill::ask::ALONG).to_key(),
+                request: Arc::new(request),
+                of: Of::Path(invalidated),
+                previous: stored,
+                purpose: Purpose::Foreground,
+                no_cache: caller.wish.no_cache,
+                alone: caller.wish.no_store,
+                dropped: Arc::default(),
+            };
+            return Found::Ask(Plan { started: now, ask, place: None, fwd });
+        }
+    }
+    if caller.wish.only_if_cached {
+        return Found::NotStored;
+    }
+    core.router.resembled(head.path()).for_each(|route| core.observed.resembled(route));
+    Found::Pass(now, None)
 }
 
 impl Sidecar {
+    /// The live cells of the records that a path shows.
+    fn on_route(&self, matched: &Matched<'_>) -> OnRoute {
+        let records = matched.records().filter_map(|(record_type, key)| {
+            let id = self.keyring.record(record_type, &key)?;
+            Some((id, self.freshness.pin(id)))
+        });
+        OnRoute { place: matched.place, routing: Routing::new(&self.freshness, matched.id, records.collect()) }
+    }
+
     /// What a stored entry is good for, if it is a routed one; notes the reader.
-    fn found(&self, entry: &Entry, horizon: &Horizon, now: Moment) -> Option<Use> {
+    pub(super) fn found(&self, entry: &Entry, horizon: &Horizon, now: Moment) -> Option<Use> {
         let routed = entry.hold.routed()?;
         routed.shows.iter().for_each(|shown| self.freshness.read(&shown.record, now));
         Some(standing::judge(routed, entry.sent, horizon, now, self.config.cache.soft_ttl))
@@ -170,8 +170,8 @@ impl Sidecar {
 
     /// Whether a stored routed entry is what the request's `no-cache`, `max-age` and `min-fresh` allow (RFC 9111, 5.2.1).
     #[inline]
-    fn suits(&self, asking: &Asking, entry: &Entry, now: Moment) -> bool {
-        let wish = &asking.wish;
+    fn suits(&self, caller: &Caller, entry: &Entry, now: Moment) -> bool {
+        let wish = &caller.wish;
         let left = || self.seconds_left(entry, &self.freshness.horizon(), now).unwrap_or_default();
         !wish.no_cache
             && wish.max_age.is_none_or(|most| entry.age(now) <= most)
@@ -180,86 +180,56 @@ impl Sidecar {
 
     /// A stored routed entry, if it may be served without asking; else what it is good for.
     fn hit(
-        self: &Arc<Self>,
+        &self,
         head: Head<'_>,
-        asking: &Asking,
+        caller: &Caller,
         key: KeyRef<'_>,
         entry: &Arc<Entry>,
         now: Moment,
-    ) -> Result<Shown, Option<Use>> {
+    ) -> Result<(Shown, Option<Refresh>), Option<Use>> {
         let horizon = self.freshness.horizon();
-        let detail = match self.found(entry, &horizon, now) {
-            Some(Use::Fresh) => None,
-            Some(Use::Unproven) => Some("unproven"),
-            Some(Use::Provisional) => {
-                fill::background::recheck_found(self, key, entry, now);
-                Some("provisional")
-            }
+        let (detail, refresh) = match self.found(entry, &horizon, now) {
+            Some(Use::Fresh) => (None, None),
+            Some(Use::Unproven) => (Some("unproven"), None),
+            Some(Use::Provisional) => (Some("provisional"), self.recheck(key, entry, &horizon, now)),
             Some(Use::Doubted) => {
-                fill::background::recheck_found(self, key, entry, now);
-                self.metrics.stale(fill::FLOOR_ESCAPED);
-                Some(fill::FLOOR_ESCAPED)
+                self.metrics.stale(FLOOR_ESCAPED);
+                (Some(FLOOR_ESCAPED), self.recheck(key, entry, &horizon, now))
             }
             other => return Err(other),
         };
-        Ok(self.stored_hit(head, asking, entry, &horizon, now, detail))
+        Ok((self.stored_hit(head, caller, entry, &horizon, now, detail), refresh))
     }
 
-    /// Fills. What an announcement overtook on its way to the reader is asked for anew, a few times; then it is served
-    /// labelled, or not at all in strict mode (R1).
-    async fn filled(self: &Arc<Self>, ask: Ask) -> (Filled, Share) {
-        let mut tries = 0;
-        loop {
-            let (filled, share) = self.filled_once(ask.clone()).await;
-            let Filled::Got(got) = &filled else { return (filled, share) };
-            if got.label.is_some() || !is_below(&got.entry) {
-                return (filled, share);
-            }
-            if tries == limits::REFILLS {
-                let below_floor = Failed { best_error: None, asked: Vec::new(), below_floor: true };
-                return match self.config.freshness.strict {
-                    true => (Filled::Failed(Arc::new(below_floor)), share),
-                    false => (Filled::Got(Got { label: Some(fill::BELOW_FLOOR), ..got.clone() }), share),
-                };
-            }
-            tries += 1;
+    /// A reader found `entry` provisional: its rechecks go on, should they have ended (nobody had read it, no region was
+    /// LIVE) or not have begun for want of room.
+    fn recheck(&self, key: KeyRef<'_>, entry: &Arc<Entry>, horizon: &Horizon, now: Moment) -> Option<Refresh> {
+        let young = now.since(entry.hold.routed()?.confirmed) <= limits::RECHECK_WAIT.0;
+        let may_settle = !young && standing::recheck_may_settle(horizon, now);
+        may_settle.then(|| Refresh::Recheck(key.to_key(), entry.clone()))
+    }
+
+    /// A routed representation, to be asked for.
+    fn routed_ask(
+        &self,
+        head: Head<'_>,
+        caller: &Caller,
+        key: KeyRef<'_>,
+        previous: Option<Arc<Entry>>,
+        matched: &Matched<'_>,
+    ) -> Ask {
+        let request = fill::ask::routed_request(head, matched.route);
+        Ask {
+            key: key.to_key(),
+            dropped: fill::ask::dropped(head.headers, &request),
+            request: Arc::new(request),
+            of: Of::Route(self.on_route(matched).routing),
+            previous,
+            purpose: Purpose::Foreground,
+            // A limit on the age holds for what comes from an intermediary as well.
+            no_cache: caller.wish.no_cache || caller.wish.max_age.is_some(),
+            alone: caller.wish.no_store,
         }
-    }
-
-    /// Fills, and again alone when the shared reply turns out to be nobody else's.
-    async fn filled_once(self: &Arc<Self>, ask: Ask) -> (Filled, Share) {
-        if ask.alone {
-            return self.fills.fill_alone(self, ask).await;
-        }
-        let again = ask.clone();
-        let (filled, share) = self.fills.fill(self, ask).await;
-        if share == Share::Joined {
-            self.metrics.fill_shared();
-            if matches!(&filled, Filled::Got(got) if !got.shareable) {
-                return self.fills.fill_alone(self, again).await;
-            }
-        }
-        (filled, share)
-    }
-
-    /// The live cells of the records that a path shows, each noted as read.
-    fn routing(&self, matched: &Matched<'_>, now: Moment) -> Routing {
-        let records = matched.records().filter_map(|(record_type, key)| {
-            let id = self.keyring.record(record_type, &key)?;
-            let record = self.freshness.pin(id);
-            self.freshness.read(&record, now);
-            Some((id, record))
-        });
-        Routing::new(&self.freshness, matched.id, records.collect())
-    }
-
-    /// What to ask again for a stored entry; `None` when no route shows it any more.
-    pub fn routing_of(&self, entry: &Entry) -> Option<Routing> {
-        let routed = entry.hold.routed()?;
-        // Stored under a route that a reload took away.
-        self.router.place(routed.route)?;
-        let records = routed.shows.iter().map(|shown| (shown.id(), shown.record.clone())).collect();
-        Some(Routing::new(&self.freshness, routed.route, records))
     }
 
     /// For `freshness.grace` after an announcement the previous value may be served while its refetch runs: if it was
@@ -269,7 +239,7 @@ impl Sidecar {
         let grace = config.grace;
         let may_be = !grace.is_zero() && !config.strict;
         let Some(routed) = entry.hold.routed().filter(|_| may_be) else { return false };
-        let moved_just_now = |shown: &crate::protocol::holding::Shown| {
+        let moved_just_now = |shown: &holding::Shown| {
             let state = shown.record.snapshot();
             let recent = state.marker.is_some_and(|marker| now.since(marker.at) <= grace);
             recent || state.upholds(shown.version, shown.generation)
@@ -277,23 +247,15 @@ impl Sidecar {
         now.since(entry.sent) < routed.ttl.get() && routed.shows.iter().all(moved_just_now)
     }
 
-    fn note_churn(&self, routing: &Routing, identity: Identity, path: &str, now: Moment) {
-        for (id, _) in routing.records() {
-            if self.churn.note(*id, identity, now) {
-                self.warn_of_churn(path);
-            }
-        }
-    }
-
     /// How old a routed entry's answer can at most be.
-    fn bound(&self, entry: &Entry, age: Duration, horizon: &Horizon, now: Moment) -> Option<Bound> {
+    pub(super) fn bound(&self, entry: &Entry, age: Duration, horizon: &Horizon, now: Moment) -> Option<Bound> {
         let Hold::Routed(routed) = &entry.hold else { return None };
         let seconds = standing::bound(routed, age, horizon, now, self.config.freshness.worst_lag);
         Some(seconds.map_or(Bound::None, Bound::Seconds))
     }
 
     /// For how long a routed entry still holds, as things are.
-    fn seconds_left(&self, entry: &Entry, horizon: &Horizon, now: Moment) -> Option<i64> {
+    pub(super) fn seconds_left(&self, entry: &Entry, horizon: &Horizon, now: Moment) -> Option<i64> {
         let routed = entry.hold.routed()?;
         Some(standing::seconds_left(routed, entry.sent, horizon, now, self.config.cache.soft_ttl))
     }
@@ -302,7 +264,7 @@ impl Sidecar {
     fn stored_hit(
         &self,
         head: Head<'_>,
-        asking: &Asking,
+        caller: &Caller,
         entry: &Arc<Entry>,
         horizon: &Horizon,
         now: Moment,
@@ -316,78 +278,33 @@ impl Sidecar {
             detail: detail.map(Detail::Word),
             ..CacheLine::default()
         };
-        let shown = asking.shown(head, entry, Some(age.as_secs()), line);
+        let shown = caller.shown(head, entry, Some(age.as_secs()), line);
         self.metrics.hit(self.clock.now() - now);
         shown
     }
-
-    /// What a fill brought.
-    fn shown(&self, admitted: &Admitted, got: &Got, share: Share, fwd: Fwd) -> Outcome {
-        let now = self.clock.now();
-        let line = CacheLine {
-            fwd: Some(fwd),
-            fwd_status: Some(got.fwd_status),
-            bound: self.bound(&got.entry, got.entry.age(now), &self.freshness.horizon(), now),
-            stored: got.stored,
-            collapsed: share == Share::Joined,
-            detail: Some(got.label.map_or(Detail::Region(got.entry.region), Detail::Word)),
-            ..CacheLine::default()
-        };
-        if let Some(label) = got.label {
-            self.metrics.stale(label);
-        }
-        let age = match got.entry.age(now).as_secs() {
-            0 => None,
-            age => Some(age),
-        };
-        let shown = shown(admitted.head(), &got.entry, age, line);
-        Outcome::Shown(Shown { cookies: share.cookies(&got.cookies), ..shown })
-    }
-
-    /// Every region failed: the stored reply, labelled, while it may be; else the best real error; else our own words.
-    fn failed(
-        &self,
-        admitted: &Admitted,
-        stored: Option<Arc<Entry>>,
-        failed: &Failed,
-        share: Share,
-        fwd: Fwd,
-    ) -> Outcome {
-        let now = self.clock.now();
-        // As it is now: an announcement may have come while regions were asked.
-        let horizon = self.freshness.horizon();
-        let below = stored.as_ref().and_then(|entry| self.found(entry, &horizon, now)) == Some(Use::Below);
-        let strict = self.config.freshness.strict && below;
-        if let Some(entry) = stored
-            && let Hold::Routed(routed) = &entry.hold
-            && !strict
-            && now.since(entry.sent) <= routed.ttl.get() + self.config.cache.stale_if_error
-        {
-            self.metrics.stale("stale-if-error");
-            let line = CacheLine {
-                hit: true,
-                ttl: self.seconds_left(&entry, &horizon, now),
-                bound: self.bound(&entry, entry.age(now), &horizon, now),
-                detail: Some(Detail::Word("stale-if-error")),
-                ..CacheLine::default()
-            };
-            return Outcome::Shown(shown(admitted.head(), &entry, Some(entry.age(now).as_secs()), line));
-        }
-        if failed.below_floor || strict {
-            return Outcome::BelowFloor(failed.asked.clone());
-        }
-        passed_on(admitted, failed, share, fwd)
-    }
 }
 
-/// R1, R6: whether something above what a routed reply shows was announced or served since it was judged. Without a
-/// version only an absence can be: its readers came before whatever moved the generation (R3).
-fn is_below(entry: &Entry) -> bool {
-    let absent = matches!(entry.status, StatusCode::NOT_FOUND | StatusCode::GONE);
-    entry.shows().iter().any(|shown| {
-        let state = shown.record.snapshot();
-        let stated = shown.version.is_credible();
-        let passed = is_on(Rule::R1) && stated && shown.version < state.floor;
-        passed || is_on(Rule::R6) && !stated && absent && state.changed && state.floor > Version::NONE
-    })
+/// A stored reply, if RFC 9111 lets it be served without asking.
+fn unrouted_hit(
+    sidecar: &Sidecar,
+    head: Head<'_>,
+    caller: &Caller,
+    entry: &Arc<Entry>,
+    now: Moment,
+) -> Option<Shown> {
+    let (age, ttl, detail) = match rfc9111::decide(&caller.wish, entry, entry.hold.unrouted()?, now) {
+        Decision::Fresh { age, ttl } => (age, ttl.as_secs() as i64, None),
+        Decision::Stale { age } => (age, left(entry, now), Some(Detail::Word("max-stale"))),
+        _ => return None,
+    };
+    let line = CacheLine { hit: true, ttl: Some(ttl), detail, ..CacheLine::default() };
+    let shown = caller.shown(head, entry, Some(age.as_secs()), line);
+    sidecar.metrics.hit(sidecar.clock.now() - now);
+    Some(shown)
+}
+
+/// Whole seconds of freshness left; negative when it is over.
+pub(super) fn left(entry: &Entry, now: Moment) -> i64 {
+    let lifetime = entry.hold.unrouted().map_or(0, |stored| stored.lifetime.as_secs());
+    lifetime as i64 - entry.age(now).as_secs() as i64
 }

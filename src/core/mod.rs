@@ -1,14 +1,340 @@
-//! What a sidecar does with a request, and a region's node will: look up, fill, race, answer.
+//! What a sidecar does with a request, and a region's node will: look up, fill, race, answer. [`Core`] is what every
+//! request shares, as one reading of the configuration has it.
+//!
+//! A reload makes another one, which shares everything but what the settings say: a request that began with one ends with
+//! it, and sees nothing of the other. What lives longer than a request asks for the [`Core::newest`].
+//!
+//! Building one binds nothing, asks nobody and starts at most the watch over a credentials file. With a simulated clock, a
+//! scripted origin, a fixed seed, one thread and `fastrand::seed` called on it before, the same requests get the same
+//! answers.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use arc_swap::{ArcSwap, Guard};
+
+use crate::cache::capacity::{Memory, Pressure};
+use crate::cache::key::Seed;
+use crate::cache::store::Store;
+use crate::config::{Config, IdentityMode, Route};
+use crate::core::fill::Fills;
+use crate::core::fill::audit::Auditor;
+use crate::core::identity::{Churn, CredentialsError, Held, Keyring, TooManyTypes};
+use crate::core::race::region::Regions;
+use crate::core::router::Router;
+use crate::http::admission::Door;
+use crate::http::bodies::ByteBudget;
+use crate::http::exchange::Origin;
+use crate::http::token::{self, TokenError};
+use crate::model::time::Clock;
+use crate::protocol::event::Action;
+use crate::protocol::{Freshness, Room};
+use crate::tasks::Tasks;
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::observed::Observed;
+use crate::telemetry::ration::Ration;
 
 mod actions;
 pub mod answer;
+pub mod caller;
 pub mod fast_path;
 pub mod fill;
+mod forgotten;
 pub mod identity;
 pub mod limits;
 pub mod lookup;
+mod pass;
 pub mod race;
 pub mod router;
 #[cfg(test)]
 pub(crate) mod scripted;
-pub mod sidecar;
+pub mod serve;
+mod telling;
+mod write;
+
+/// The core as the newest configuration has it; `app` keeps it.
+pub struct Current {
+    newest: ArcSwap<Sidecar>,
+    /// How often it was replaced: all that a plain request looks at.
+    replaced: AtomicU64,
+}
+
+impl Current {
+    /// The first.
+    pub fn new(first: Arc<Sidecar>) -> Self {
+        Self { newest: ArcSwap::new(first), replaced: AtomicU64::new(0) }
+    }
+
+    /// The newest, for as long as a request takes.
+    pub fn load(&self) -> Guard<Arc<Sidecar>> {
+        self.newest.load()
+    }
+
+    /// The newest, to keep.
+    pub fn load_full(&self) -> Arc<Sidecar> {
+        self.newest.load_full()
+    }
+
+    /// Every request that is read from now on is answered by this.
+    pub fn replace(&self, core: Arc<Sidecar>) {
+        self.newest.store(core);
+        self.replaced.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often it was replaced.
+    pub fn replaced(&self) -> u64 {
+        self.replaced.load(Ordering::Acquire)
+    }
+}
+
+/// Takes what freshness asks of the edges: [`Action::Resubscribe`] and [`Action::HeartbeatSeen`].
+pub type Beyond = Box<dyn Fn(Action) + Send + Sync>;
+
+/// What every request shares.
+pub struct Sidecar {
+    /// The settings.
+    pub config: Config,
+    /// How often they had been read anew.
+    pub reading: u64,
+    /// Who is let in.
+    pub door: Arc<Door>,
+    /// Which path is which route's.
+    pub router: Router,
+    /// The process's hash keys.
+    pub keyring: Arc<Keyring>,
+    /// The hash key of representations.
+    pub seed: Seed,
+    /// Per route, the sidecar's own credentials.
+    pub credentials: Vec<Option<Held>>,
+    /// What is kept.
+    pub store: Arc<Store>,
+    /// What the process may use.
+    pub memory: Memory,
+    /// Memory is short: background work is put off.
+    pub sheds: Arc<AtomicBool>,
+    /// Who asks for what.
+    pub fills: Arc<Fills>,
+    /// The protocol.
+    pub freshness: Arc<Freshness>,
+    /// What is stored is compared with the regions now and then (R17).
+    pub audits: Arc<Auditor>,
+    /// Who is asked.
+    pub regions: Arc<Regions>,
+    /// Callers that mint a token per request.
+    pub churn: Arc<Churn>,
+    /// What time it is.
+    pub clock: Clock,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// What shows when two sources are compared.
+    pub observed: Arc<Observed>,
+    /// How many alarms are logged: every publisher can raise them.
+    pub alarm_lines: Arc<Ration>,
+    /// Where fills run.
+    pub tasks: Tasks,
+    /// The regions' names.
+    pub names: Vec<String>,
+    /// Bodies held at once, of requests and of replies.
+    pub bodies: Arc<ByteBudget>,
+    /// Carries out what freshness asks of the edges, of subscriptions above all; set by `app`.
+    pub beyond: Arc<OnceLock<Beyond>>,
+    current: Arc<OnceLock<Weak<Current>>>,
+}
+
+/// Why a sidecar could not be made: the operator's to mend.
+#[derive(Debug, thiserror::Error)]
+pub enum SidecarError {
+    /// A route's credentials.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// The port's token.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// A reload brought more record types than a process can tell apart.
+    #[error("service.route: {0}; restart to use these routes")]
+    Types(#[from] TooManyTypes),
+    /// Reloads brought more routes than a process can tell apart.
+    #[error("service.route: more than 65535 routes since the start; restart to use these")]
+    Routes,
+}
+
+/// What is read of files that hold secrets.
+struct Guarded {
+    credentials: Vec<Option<Held>>,
+    door: Arc<Door>,
+}
+
+impl Guarded {
+    fn read(config: &Config, bodies: &Arc<ByteBudget>) -> Result<Self, SidecarError> {
+        let held = |route: &Route| match &route.identity {
+            IdentityMode::Exact(_) => Ok(None),
+            IdentityMode::Sidecar(credentials) => Held::read(credentials).map(Some),
+        };
+        let credentials = config.service.routes.iter().map(held).collect::<Result<_, _>>()?;
+        let token = token::read("listen.token_file", config.listen.token_file.as_deref())?;
+        Ok(Self { credentials, door: Arc::new(Door::new(&config.listen, token).holding(bodies.clone())) })
+    }
+}
+
+/// What a sidecar is given of the world around it.
+pub struct Parts {
+    /// Time.
+    pub clock: Clock,
+    /// Replies.
+    pub origin: Arc<dyn Origin>,
+    /// Where what it starts runs.
+    pub tasks: Tasks,
+    /// The hash key of representations: random, but for a simulation.
+    pub seed: Seed,
+    /// Records without an entry that are remembered: [`crate::protocol::limits::FLOOR_SLOTS`], but for a simulation.
+    pub floor_slots: usize,
+    /// What the process may use: this machine's, but for a simulation.
+    pub memory: Memory,
+    /// Bodies held at once, of requests and of replies.
+    pub bodies: Arc<ByteBudget>,
+}
+
+impl Sidecar {
+    /// Gives up what can be spared when the process holds `resident` bytes: background work first, then entries. To be
+    /// called every [`limits::MEMORY_TICK`].
+    pub fn mind_memory(&self, resident: u64) {
+        let pressure = self.memory.pressure(resident);
+        let sheds = pressure > Pressure::None;
+        if self.sheds.swap(sheds, Ordering::Relaxed) != sheds {
+            let (limit, entries) = (self.memory.limit, self.store.entries());
+            match sheds {
+                true => tracing::warn!(
+                    resident,
+                    limit,
+                    entries,
+                    "memory is short: nothing is asked for in the background"
+                ),
+                false => tracing::info!(resident, limit, entries, "memory is no longer short"),
+            }
+        }
+        if pressure == Pressure::Evict {
+            self.store.give_up();
+        }
+    }
+
+    /// Everything a request needs.
+    ///
+    /// # Errors
+    /// When the credentials of a route, or the port's token, cannot be read.
+    pub fn new(config: Config, parts: Parts) -> Result<Arc<Self>, SidecarError> {
+        let Parts { clock, origin, tasks, seed, floor_slots, memory, bodies } = parts;
+        let names: Vec<String> = config.service.regions.iter().map(|region| region.name.clone()).collect();
+        let metrics = Arc::new(Metrics::new(&names));
+        let regions = Regions::new(&config, origin, clock.clone(), metrics.clone(), memory.races(), bodies.clone());
+        let capacity = config.cache.max_bytes.unwrap_or_else(|| memory.capacity());
+        let room = Room::new(floor_slots, capacity);
+        let freshness = Arc::new(Freshness::new(&config.freshness.protocol(), names.len(), room, clock.now()));
+        let released = freshness.clone();
+        let store = Arc::new(Store::new(capacity, move |record| released.release(record)));
+        let Guarded { credentials, door } = Guarded::read(&config, &bodies)?;
+        let sidecar = Arc::new(Self {
+            reading: 0,
+            door,
+            router: Router::new(&config.service),
+            keyring: Arc::new(Keyring::new(&config.service)),
+            seed,
+            credentials,
+            store,
+            memory,
+            bodies,
+            sheds: Arc::default(),
+            fills: Arc::new(Fills::new(memory.races(), memory.remembered_errors())),
+            freshness,
+            audits: Arc::default(),
+            regions,
+            churn: Arc::default(),
+            clock,
+            metrics,
+            observed: Arc::new(Observed::new(names.len())),
+            alarm_lines: Arc::new(Ration::new()),
+            tasks,
+            names,
+            beyond: Arc::default(),
+            current: Arc::default(),
+            config,
+        });
+        sidecar.watch_credentials();
+        Ok(sidecar)
+    }
+
+    /// The same with other settings, its files read again: it shares what is kept, who is asked and what is known with
+    /// this one. The regions are asked through `origin`; they are the same, in the same order.
+    ///
+    /// # Errors
+    /// When the credentials of a route, or the port's token, cannot be read, or only a restart helps. Then nothing has
+    /// changed.
+    pub fn renewed(&self, config: Config, origin: Arc<dyn Origin>) -> Result<Arc<Self>, SidecarError> {
+        let Guarded { credentials, door } = Guarded::read(&config, &self.bodies)?;
+        let router = self.router.renewed(&config.service).ok_or(SidecarError::Routes)?;
+        self.keyring.learn(&config.service, self.clock.now())?;
+        let regions = self.regions.renewed(&config.race, origin);
+        Ok(Arc::new(Self {
+            config,
+            reading: self.reading + 1,
+            door,
+            router,
+            keyring: self.keyring.clone(),
+            seed: self.seed,
+            credentials,
+            store: self.store.clone(),
+            memory: self.memory,
+            bodies: self.bodies.clone(),
+            sheds: self.sheds.clone(),
+            fills: self.fills.clone(),
+            freshness: self.freshness.clone(),
+            audits: self.audits.clone(),
+            regions,
+            churn: self.churn.clone(),
+            clock: self.clock.clone(),
+            metrics: self.metrics.clone(),
+            observed: self.observed.clone(),
+            alarm_lines: self.alarm_lines.clone(),
+            tasks: self.tasks.clone(),
+            names: self.names.clone(),
+            beyond: self.beyond.clone(),
+            current: self.current.clone(),
+        }))
+    }
+
+    /// Reads credentials again when their files change, for as long as this sidecar is in use.
+    pub fn watch_credentials(&self) {
+        for (route, held) in self.config.service.routes.iter().zip(&self.credentials) {
+            if let (IdentityMode::Sidecar(credentials), Some(held)) = (&route.identity, held) {
+                held.watch(credentials.clone(), &self.tasks);
+            }
+        }
+    }
+
+    /// What the store may hold, bytes.
+    pub fn capacity(&self) -> u64 {
+        self.config.cache.max_bytes.unwrap_or_else(|| self.memory.capacity())
+    }
+
+    /// Keeps it as the newest.
+    pub fn into_current(self: Arc<Self>) -> Arc<Current> {
+        let known = self.current.clone();
+        let current = Arc::new(Current::new(self));
+        // Set once: a sidecar is the newest of one process.
+        let _ = known.set(Arc::downgrade(&current));
+        current
+    }
+
+    /// Whether no reload has put another in its place.
+    pub fn is_newest(&self) -> bool {
+        let current = self.current.get().and_then(Weak::upgrade);
+        current.is_none_or(|current| current.load().reading == self.reading)
+    }
+
+    /// The sidecar as the newest configuration has it; itself where nobody keeps one.
+    pub fn newest(self: &Arc<Self>) -> Arc<Self> {
+        self.current.get().and_then(Weak::upgrade).map_or_else(|| self.clone(), |current| current.load_full())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -148,6 +148,11 @@ impl Router {
         self.routes().filter(alike).map(|route| route.path.text.as_str())
     }
 
+    /// What became of the requests of the route at this place.
+    pub fn counts(&self, place: usize) -> &RouteCounts {
+        &self.routes[place].counts
+    }
+
     /// Each route's path, and what became of its requests.
     pub fn counted(&self) -> impl Iterator<Item = (&str, &RouteCounts)> {
         self.routes.iter().map(|known| (known.route.path.text.as_str(), &*known.counts))

@@ -1,4 +1,5 @@
-//! What is not the product: the pretend world that `nearside dev` and the tests run against, and the benchmark.
+//! What is not part of the product: the pretend world that `nearside dev` and the tests run
+//! against, and the benchmark.
 
 pub mod bench;
 pub mod limits;

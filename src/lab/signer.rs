@@ -1,10 +1,8 @@
-//! Owns the other side of [`crate::aws::verify`]: messages signed as SNS signs them, by a key made here.
-//!
-//! Used by the topics of `nearside dev` and by tests. The key lives as long as its [`Signer`], guards nothing, and is
-//! trusted only by a sidecar whose `insecure_sns_signer` names the origin that serves its certificate (or whose
-//! fetcher hands it out).
-//!
-//! Invariant: a message made here differs from SNS's own in the key alone.
+//! The counterpart of [`crate::aws::verify`]: messages signed as SNS signs them, with a key made
+//! here, for the topics of `nearside dev` and for tests. Such a message differs from SNS's own only
+//! in the key. The key lives as long as its [`Signer`] and guards nothing. Only a sidecar whose
+//! `insecure_sns_signer` names the origin that serves its certificate (or whose fetcher hands it
+//! out) trusts it.
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use aws_lc_rs::rand::SystemRandom;
@@ -20,10 +18,9 @@ use x509_parser::num_bigint::BigUint;
 use crate::aws::envelope::{Confirmation, Envelope, Kind, SignatureVersion};
 use crate::model::time::Wall;
 
-/// What SNS's certificates are issued to in most regions.
+/// The name that SNS's certificates are issued to in most regions.
 pub const SUBJECT: &str = "sns.amazonaws.com";
 
-/// An RSA key and its certificate.
 pub struct Signer {
     sha256: RsaKeyPair,
     sha1: Textbook,
@@ -31,7 +28,8 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// Draws a key of 2048 bits and certifies it for SNS's name between two times (before the year 10000).
+    /// Makes a 2048-bit key and certifies it for SNS's name between two times (before the year
+    /// 10000).
     pub fn generate(not_before: Wall, not_after: Wall) -> Self {
         let key = rsa_key();
         let pem =
@@ -39,7 +37,7 @@ impl Signer {
         Self::of(&key, pem)
     }
 
-    /// `key` under a certificate that was made elsewhere.
+    /// Uses `key` with a certificate that was made elsewhere.
     pub(crate) fn of(key: &KeyPair, pem: String) -> Self {
         let pkcs8 = key.serialize_der();
         Self {
@@ -54,7 +52,7 @@ impl Signer {
         &self.pem
     }
 
-    /// A published message, with a new MessageId. A retry is the same text again.
+    /// A published message with a new MessageId. A retry sends the same text again.
     pub fn notification(
         &self,
         topic_arn: &str,
@@ -96,7 +94,7 @@ impl Signer {
         self.sign(with_token(draft, token))
     }
 
-    /// Signs any envelope, whatever signature it had, and writes it as SNS does.
+    /// Signs any envelope, replacing any signature that it had, and writes it as SNS does.
     pub fn sign(&self, mut envelope: Envelope) -> String {
         let text = envelope.string_to_sign();
         envelope.signature = match envelope.signature_version {
@@ -191,7 +189,7 @@ fn origin(url: &str) -> String {
     Url::parse(url).map_or_else(|_| String::new(), |url| url.origin().ascii_serialization())
 }
 
-/// `2026-11-21T05:00:00.000Z`: SNS always writes three digits.
+/// `2026-11-21T05:00:00.000Z`: SNS always writes three digits of a second.
 fn timestamp(wall: Wall) -> String {
     let whole =
         crate::protocol::announcement::timestamp(Wall::from_millis(wall.as_millis() / 1000 * 1000)).to_string();
@@ -205,9 +203,10 @@ fn uuid() -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// RSA by the formula (RFC 8017 sections 5.2.1 and 8.2.1), for SignatureVersion 1 alone: real topics use SHA-1 unless
-/// told otherwise, and aws-lc-rs verifies such signatures but, rightly, makes none. It takes no care of timing, which
-/// is no loss for a key that guards nothing.
+/// RSA by the formula (RFC 8017 sections 5.2.1 and 8.2.1), only for SignatureVersion 1: real topics
+/// use SHA-1 unless they are told otherwise, and aws-lc-rs verifies such signatures but, rightly,
+/// makes none. It is not safe against timing attacks, which does not matter for a key that guards
+/// nothing.
 struct Textbook {
     modulus: BigUint,
     exponent: BigUint,
@@ -219,7 +218,8 @@ const SHA1_PREFIX: [u8; 15] =
     [0x30, 0x21, 0x30, 0x09, 0x06, 0x05, 0x2b, 0x0e, 0x03, 0x02, 0x1a, 0x05, 0x00, 0x04, 0x14];
 
 impl Textbook {
-    /// From PrivateKeyInfo (RFC 5208) around RSAPrivateKey (RFC 8017 appendix A.1.2): version, n, e, d.
+    /// From PrivateKeyInfo (RFC 5208) around RSAPrivateKey (RFC 8017 appendix A.1.2): version, n,
+    /// e, d.
     fn from_pkcs8(pkcs8: &[u8]) -> Option<Self> {
         let info = parse_der(pkcs8).ok()?.1;
         let key = parse_der(info.as_sequence().ok()?.get(2)?.as_slice().ok()?).ok()?.1;

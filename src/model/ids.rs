@@ -1,16 +1,16 @@
-//! Owns the nouns of the protocol (DESIGN.md section 1): region, record, version, generation, epoch.
+//! The nouns of the protocol: region, record, version, generation, epoch. `docs/architecture.md`
+//! explains the words.
 //!
-//! Everything else is written in these. Invariant: each is `Copy`, a number with a meaning, and cannot be mixed
-//! up with another.
+//! Each is a `Copy` number with a type of its own, so that one cannot be mistaken for another.
 
 use std::fmt;
 
-/// A configured region, by its place in the configuration.
+/// A configured region, by its position in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegionId(pub u8);
 
 impl RegionId {
-    /// The place in the configuration, for indexing per-region state.
+    /// The position in the configuration, for indexing per-region state.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -21,49 +21,43 @@ impl RegionId {
 pub struct RegionSet(pub u16);
 
 impl RegionSet {
-    /// No region.
     pub const EMPTY: Self = Self(0);
     /// Every region there can be.
     pub const ALL: Self = Self(u16::MAX);
 
-    /// The first `count` regions: all that are configured.
+    /// The first `count` regions.
     pub const fn first(count: usize) -> Self {
         Self(((1u32 << count) - 1) as u16)
     }
 
-    /// This set and `region`.
     #[must_use]
     pub const fn with(self, region: RegionId) -> Self {
         Self(self.0 | 1 << region.0)
     }
 
-    /// This set less `region`.
     #[must_use]
     pub const fn without(self, region: RegionId) -> Self {
         Self(self.0 & !(1 << region.0))
     }
 
-    /// Whether `region` is in it.
     pub const fn contains(self, region: RegionId) -> bool {
         self.0 & 1 << region.0 != 0
     }
 
-    /// How many there are.
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Whether there is none.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether every region of `other` is in this one.
+    /// Whether this set contains every region of `other`.
     pub const fn covers(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The regions in it, in order.
+    /// The regions in the set, in configuration order.
     pub fn iter(self) -> impl Iterator<Item = RegionId> {
         (0..16).map(RegionId).filter(move |region| self.contains(*region))
     }
@@ -75,28 +69,29 @@ impl FromIterator<RegionId> for RegionSet {
     }
 }
 
-/// A record type that some route names, by its place among them.
+/// A record type that some route names, by its position among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TypeId(pub u16);
 
-/// A record: its type, and a keyed 64-bit hash over type and key. Keys themselves are not kept or logged.
+/// A record: its type, and a keyed 64-bit hash of type and key. Keys themselves are neither kept
+/// nor logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordId {
-    /// Which of the configured record types.
     pub record_type: TypeId,
-    /// SipHash of type and key under the process's key.
+    /// SipHash of type and key, under the process's secret.
     pub hash: u64,
 }
 
-/// What the source of truth gives each change of a record: positive, larger is newer.
+/// What the source of truth gives each change of a record: positive, and larger is newer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u64);
 
 impl Version {
-    /// Below every real version: the floor of a record nobody has spoken of.
+    /// Below every real version: the floor of a record that nobody has mentioned.
     pub const NONE: Self = Self(0);
 
-    /// Whether a source of truth may have given it: stated at all, and below 2^62 (R15).
+    /// Whether a source of truth may have given this version: it is stated at all, and below 2^62
+    /// (R15).
     pub const fn is_credible(self) -> bool {
         self.0 > 0 && self.0 < crate::model::limits::VERSION_CEILING
     }
@@ -108,10 +103,11 @@ impl fmt::Display for Version {
     }
 }
 
-/// A record's counter that announcements move, drawn from one process-wide sequence; a fill belongs to one.
+/// A record's counter, moved by announcements and drawn from one process-wide sequence. A fill
+/// belongs to one generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(pub u64);
 
-/// A region's counter that moves when messages may have been lost.
+/// A region's counter, moved when messages may have been lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u32);

@@ -1,11 +1,12 @@
-//! The bounds of this room. What a user may tune has its default and range here.
+//! Bounds of the model module.
 
 use std::time::Duration;
 
-/// By how much the calendar must have run ahead of the clock since boot to be taken for a pause that the latter did not
-/// count (R9): more than a leap second's worth of noise would be too much, and less is no lease's concern.
+/// How far the calendar must have run ahead of the clock since boot to count as a pause that the
+/// latter missed (R9). A threshold above a leap second's worth of noise would be too high, and a
+/// shorter pause matters to no lease.
 pub const UNCOUNTED_PAUSE: Duration = Duration::from_secs(1);
-/// The two are compared only when they could be read within this of each other.
+/// The two clocks are compared only if both could be read within this time.
 pub const WATCH_PRECISION: Duration = Duration::from_millis(100);
-/// Versions from here on are nobody's (R15).
+/// Versions from here on are not credible (R15).
 pub const VERSION_CEILING: u64 = 1 << 62;

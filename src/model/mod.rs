@@ -1,4 +1,4 @@
-//! What everything is written in: ids, versions, times, sizes.
+//! The vocabulary of the program: ids, versions, times, sizes.
 
 pub mod ids;
 pub mod limits;

@@ -1,12 +1,13 @@
-//! Owns time: the one place where the program asks what time it is.
+//! The only place where the program asks what time it is. Everything that decides takes a
+//! [`Moment`] or a [`Wall`] as an argument; only the edges ask a [`Clock`].
 //!
-//! Everything that decides takes a [`Moment`] or a [`Wall`] as an argument; the edges ask a [`Clock`]. A
-//! `Moment` counts suspended time (`CLOCK_BOOTTIME`), so a laptop lid, a SIGSTOP or a frozen container cannot
-//! make an old answer look young. A virtual machine that its host paused may not count that on any clock of its own; it
-//! shows when somebody sets the calendar right again, and a [`Watch`] adds it then. A `Wall` is only for what came with
-//! a calendar time: HTTP dates, SNS timestamps.
+//! A `Moment` counts suspended time (`CLOCK_BOOTTIME`), so that a laptop lid, a SIGSTOP or a frozen
+//! container cannot make an old answer look young. If a host pauses a virtual machine, none of its
+//! clocks may count that time. The pause shows when somebody sets the calendar right again, and a
+//! [`Watch`] then adds it. A `Wall` is only for what came with a calendar time: HTTP dates, SNS
+//! timestamps.
 //!
-//! Invariant: a `Moment` never goes backwards; a `Wall` may, and no lease or deadline hangs on one alone.
+//! A `Moment` never goes backwards. A `Wall` may, so no lease or deadline depends on one alone.
 
 use std::ops::{Add, Sub};
 use std::sync::Arc;
@@ -15,30 +16,28 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::model::limits;
 
-/// Nanoseconds since boot, suspended time included.
+/// Nanoseconds since boot, including suspended time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
 impl Moment {
-    /// Boot; older than every moment a process sees.
+    /// Boot, which is earlier than every moment a process sees.
     pub const ZERO: Self = Self(0);
 
-    /// A moment `nanos` after boot.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since boot.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// How long after `earlier` this is; zero when it is not after it.
+    /// The time from `earlier` to this; zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// This moment less `span`, or boot.
+    /// This moment minus `span`, but not before boot.
     pub const fn before(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(saturating_nanos(span)))
     }
@@ -63,7 +62,7 @@ const fn saturating_nanos(span: Duration) -> u64 {
     if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 }
 }
 
-/// A `Duration` as it is kept a million times: nanoseconds in half of the memory, at most five centuries.
+/// A `Duration` in half the memory, because a million are kept: nanoseconds, up to five centuries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(u64);
 
@@ -74,7 +73,6 @@ impl From<Duration> for Span {
 }
 
 impl Span {
-    /// As it is reckoned with.
     pub const fn get(self) -> Duration {
         Duration::from_nanos(self.0)
     }
@@ -85,27 +83,25 @@ impl Span {
 pub struct Wall(u64);
 
 impl Wall {
-    /// A wall time `millis` after the epoch.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
 
-    /// Milliseconds since the epoch.
     pub const fn as_millis(self) -> u64 {
         self.0
     }
 
-    /// How long after `earlier` this is; zero when it is not after it.
+    /// The time from `earlier` to this; zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// As the standard library's type, for HTTP dates.
+    /// For HTTP dates.
     pub fn to_system_time(self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.0)
     }
 
-    /// From the standard library's type; the epoch when `time` lies before it.
+    /// The epoch itself if `time` is before it.
     pub fn from_system_time(time: SystemTime) -> Self {
         Self(time.duration_since(UNIX_EPOCH).map_or(0, |span| span.as_millis() as u64))
     }
@@ -118,13 +114,14 @@ impl Add<Duration> for Wall {
     }
 }
 
-/// Where the edges get the time: the machine's clocks, or a simulated pair that follows tokio's (paused) timer.
+/// Where the edges get the time: the machine's clocks, or a simulated pair that follows tokio's
+/// timer, which may be paused.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
     /// `CLOCK_BOOTTIME` and the system's wall clock.
     #[default]
     System,
-    /// Moves with tokio's timer, which a test may pause and advance, plus what a test adds to it.
+    /// Follows tokio's timer, which a test may pause and advance, plus whatever a test adds.
     Simulated(Arc<Simulated>),
 }
 
@@ -134,17 +131,17 @@ pub struct Simulated {
     origin: tokio::time::Instant,
     wall_at_origin: u64,
     suspended_ns: AtomicU64,
-    /// What a [`Watch`] made up for.
+    /// Pauses that a [`Watch`] added.
     uncounted_ns: AtomicU64,
     wall_ahead_ms: AtomicI64,
 }
 
-/// Nanoseconds that passed while the machine's clocks stood still, as far as is known. The machine's, and so the
-/// process's: every copy of [`Clock::System`] must tell the same time.
+/// Nanoseconds that are known to have passed while the machine's clocks stood still. There is one
+/// machine, so this is process-wide: every copy of [`Clock::System`] must tell the same time.
 static UNCOUNTED: AtomicU64 = AtomicU64::new(0);
 
 impl Clock {
-    /// A clock that starts at `wall` and at a moment one day after boot, and follows tokio's timer.
+    /// A clock that starts at `wall`, one day after boot, and follows tokio's timer.
     pub fn simulated(wall: Wall) -> Self {
         Self::Simulated(Arc::new(Simulated {
             origin: tokio::time::Instant::now(),
@@ -182,20 +179,20 @@ impl Clock {
         }
     }
 
-    /// Simulated only: passes `span` without any timer firing, as a suspended machine does.
+    /// Simulated only: lets `span` pass without any timer firing, as on a suspended machine.
     pub fn suspend(&self, span: Duration) {
         if let Self::Simulated(clock) = self {
             clock.suspended_ns.fetch_add(saturating_nanos(span), Ordering::Relaxed);
         }
     }
 
-    /// Simulated only: passes `span` that the clock since boot does not count, as a paused virtual machine does. The
-    /// calendar is right again at once, as if the host had set it.
+    /// Simulated only: lets `span` pass uncounted by the clock since boot, as in a paused virtual
+    /// machine. The calendar is right again at once, as if the host had set it.
     pub fn pause(&self, span: Duration) {
         self.step_wall(i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
     }
 
-    /// From now on every moment is this much later.
+    /// Makes every moment from now on later by `span`.
     fn make_up(&self, span: Duration) {
         let uncounted = match self {
             Self::System => &UNCOUNTED,
@@ -204,7 +201,7 @@ impl Clock {
         uncounted.fetch_add(saturating_nanos(span), Ordering::Relaxed);
     }
 
-    /// Simulated only: steps the wall clock by so many milliseconds, backwards if negative.
+    /// Simulated only: moves the wall clock by `by_ms` milliseconds, backwards if negative.
     pub fn step_wall(&self, by_ms: i64) {
         if let Self::Simulated(clock) = self {
             clock.wall_ahead_ms.fetch_add(by_ms, Ordering::Relaxed);
@@ -214,30 +211,33 @@ impl Clock {
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Compares the calendar with the time since boot, so that a pause which the latter did not count is made up for (R9).
+/// Compares the calendar with the time since boot, to find and add pauses that the latter did not
+/// count (R9).
 ///
-/// A calendar that was set forward looks just like that pause. It is taken for one every time, also when it only undoes
-/// a step back: then leases end and entries age too early, while the other mistake would make old answers look young.
-/// So nothing is remembered but by how much the calendar was ahead at the least.
+/// A calendar that was set forward looks exactly like such a pause, and is always treated as one,
+/// even if it only undoes a step back. Leases then end and entries age too early; the opposite
+/// mistake would make old answers look young. That is why nothing is remembered except the smallest
+/// lead that the calendar has had.
 #[derive(Debug)]
 pub struct Watch {
     clock: Clock,
-    /// The calendar less the time since boot, milliseconds: the least since it was last made equal.
+    /// The smallest lead of the calendar over the time since boot, in milliseconds, since the two
+    /// were last reconciled.
     least: i64,
 }
 
 impl Watch {
-    /// From now on.
     pub fn new(clock: Clock) -> Self {
         let least = ahead(clock.now(), clock.wall());
         Self { clock, least }
     }
 
-    /// Makes up for what the clock since boot did not count since the last look; returns it, if there was any.
+    /// Adds what the clock since boot did not count since the last call, and returns it if there
+    /// was any.
     pub fn look(&mut self) -> Option<Duration> {
         let (before, wall, after) = (self.clock.now(), self.clock.wall(), self.clock.now());
         if after - before > limits::WATCH_PRECISION {
-            // Interrupted between the two: the next look tells.
+            // Interrupted between the two readings; the next look will tell.
             return None;
         }
         let uncounted = self.compare(after, wall)?;
@@ -253,7 +253,7 @@ impl Watch {
     }
 }
 
-/// By how many milliseconds the calendar is ahead of the time since boot.
+/// The calendar's lead over the time since boot, in milliseconds.
 fn ahead(now: Moment, wall: Wall) -> i64 {
     (wall.0 as i64).saturating_sub((now.0 / 1_000_000) as i64)
 }

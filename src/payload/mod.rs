@@ -1,4 +1,4 @@
-//! What a body says, whatever it is encoded with.
+//! What a body says, whatever its content coding.
 
 pub mod digest;
 pub mod limits;

@@ -1,4 +1,4 @@
-//! The bounds of this room. What a user may tune has its default and range here.
+//! Bounds of the tasks module.
 
-/// Such computations at once.
+/// Calls of [`super::compute`] running at once.
 pub const COMPUTATIONS: usize = 2;

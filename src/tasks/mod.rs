@@ -1,9 +1,8 @@
-//! Owns every spawned task: the only place in the program that spawns.
+//! The only place in the program that spawns tasks.
 //!
-//! A task is named, counted and drained under a deadline. Long-lived tasks watch [`Tasks::stopping`] and end by
-//! themselves; short ones (fills, connections) are simply waited for.
-//!
-//! Invariant: after [`Tasks::drain`] returns, nothing that was spawned here still runs.
+//! A task is named, counted and drained under a deadline. Long-lived tasks watch
+//! [`Tasks::stopping`] and end by themselves; short ones (fills, connections) are simply waited
+//! for. When [`Tasks::drain`] has returned, no task that [`Tasks::spawn`] started is still running.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -63,12 +62,12 @@ impl Shared {
 }
 
 impl Tasks {
-    /// No tasks yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Starts `future` under `name`. It is dropped, wherever it waits, only when a drain's deadline passes.
+    /// Starts `future` under `name`. It is dropped before it is done, wherever it waits, only when
+    /// a drain's deadline passes.
     #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
     pub fn spawn<F>(&self, name: &'static str, future: F) -> JoinHandle<Option<F::Output>>
     where
@@ -79,25 +78,26 @@ impl Tasks {
         let killed = self.shared.killed.clone();
         let task = async move {
             let _running = running;
-            // Polled with every request of a connection: that a drain is over is not asked each time.
+            // This is polled with every request of a connection, so it does not check each time
+            // whether a drain is over.
             seldom::unless(killed.cancelled(), future).await
         };
         tokio::spawn(self.shared.tracker.track_future(task.instrument(tracing::trace_span!("task", name))))
     }
 
-    /// A token that is cancelled when the process begins to stop; long-lived tasks watch it.
+    /// A token that is cancelled when the process begins to stop. Long-lived tasks watch it.
     pub fn stopping(&self) -> CancellationToken {
         self.shared.stopping.clone()
     }
 
-    /// How many tasks of each name run now.
+    /// How many tasks of each name are running.
     pub fn running(&self) -> BTreeMap<&'static str, usize> {
         self.shared.running().iter().filter(|(_, count)| **count > 0).map(|(name, count)| (*name, *count)).collect()
     }
 
-    /// Tells long-lived tasks to stop, waits for all at most `deadline`, then drops the rest.
+    /// Tells long-lived tasks to stop, waits up to `deadline` for all tasks, then drops the rest.
     ///
-    /// Returns the names of those that had to be dropped; empty is a clean stop.
+    /// Returns the names of those it had to drop; none means a clean stop.
     pub async fn drain(&self, deadline: Duration) -> Vec<&'static str> {
         self.shared.stopping.cancel();
         self.shared.tracker.close();
@@ -111,8 +111,9 @@ impl Tasks {
     }
 }
 
-/// Runs a computation of milliseconds on a thread that serves nobody; its caller waits for it, and dropping the wait
-/// lets it run out. At most [`limits::COMPUTATIONS`] run at once; `None` when it panicked.
+/// Runs a computation that takes milliseconds on a thread that serves no requests. The caller waits
+/// for it; if the caller stops waiting, it still runs to its end. At most [`limits::COMPUTATIONS`]
+/// run at once. `None` means it panicked.
 pub async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     static ROOM: Semaphore = Semaphore::const_new(limits::COMPUTATIONS);
     let room = ROOM.acquire().await.ok()?;
@@ -134,26 +135,25 @@ where
     }
 }
 
-/// A set of futures that end with their owner: a race's legs, which nothing outlives.
+/// A set of futures that end with their owner: a race's legs, none of which outlives it.
 ///
-/// Unlike [`Tasks::spawn`], dropping it aborts what still runs.
+/// Unlike with [`Tasks::spawn`], dropping the set aborts what is still running.
 #[derive(Default)]
 pub struct Legs<T: 'static> {
     set: JoinSet<T>,
 }
 
 impl<T: Send + 'static> Legs<T> {
-    /// An empty set.
     pub fn new() -> Self {
         Self { set: JoinSet::new() }
     }
 
-    /// Starts one more.
     pub fn start(&mut self, future: impl Future<Output = T> + Send + 'static) -> AbortHandle {
         self.set.spawn(future)
     }
 
-    /// The next that ends; `None` when none is left. A leg that panicked is skipped: it has no result.
+    /// The result of the next leg to end; `None` when none is left. A leg that panicked has no
+    /// result and is skipped.
     pub async fn next(&mut self) -> Option<T> {
         loop {
             match self.set.join_next().await? {

@@ -1,4 +1,4 @@
-//! Bounds how much happens at once, by a number that a reload may change.
+//! Bounds concurrency by a number that a reload may change.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, TryAcquireError
 
 use super::Tasks;
 
-/// So many at once; clones share them.
+/// A semaphore whose size can change; clones share it.
 #[derive(Clone, Debug)]
 pub struct Permits {
     semaphore: Arc<Semaphore>,
@@ -15,12 +15,11 @@ pub struct Permits {
 }
 
 impl Permits {
-    /// At most `most` at once.
     pub fn new(most: usize) -> Self {
         Self { semaphore: Arc::new(Semaphore::new(most)), most: Arc::new(AtomicUsize::new(most)) }
     }
 
-    /// One of them, when there is one.
+    /// Takes a permit if one is free.
     ///
     /// # Errors
     /// When all are taken.
@@ -28,20 +27,21 @@ impl Permits {
         self.semaphore.clone().try_acquire_owned()
     }
 
-    /// One of them, as soon as there is one.
+    /// Waits for a permit.
     ///
     /// # Errors
-    /// Never: nobody closes them.
+    /// Never: nobody closes the semaphore.
     pub async fn take(&self) -> Result<OwnedSemaphorePermit, AcquireError> {
         self.semaphore.clone().acquire_owned().await
     }
 
-    /// How many are taken.
+    /// How many permits are taken.
     pub fn taken(&self) -> usize {
         self.most.load(Ordering::Relaxed).saturating_sub(self.semaphore.available_permits())
     }
 
-    /// At most `most` at once from now on. What is above it ends by itself, and nothing begins before that.
+    /// Allows at most `most` at once from now on. What exceeds that ends by itself, and nothing new
+    /// begins until then.
     pub fn resize(&self, most: usize, tasks: &Tasks) {
         let before = self.most.swap(most, Ordering::Relaxed);
         self.semaphore.add_permits(most.saturating_sub(before));

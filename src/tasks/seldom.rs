@@ -1,11 +1,12 @@
-//! Owns futures that are looked at only when they have something to say.
+//! Polls rare events only when they have woken the task.
 //!
-//! A connection's task waits for its socket and, beside it, for things that hardly ever happen: a shutdown, a timer. To
-//! poll those with every request costs locks that all connections share. [`Seldom`] has a waker of its own and polls
-//! only after that one was woken; [`unless`] puts such a future beside the one that matters.
+//! A connection's task waits for its socket and also for things that hardly ever happen: a
+//! shutdown, a timer. Polling those with every request costs locks that all connections share.
+//! [`Seldom`] has a waker of its own and polls only after that has been woken; [`unless`] runs such
+//! a future next to the main one.
 //!
-//! Invariant: a wake-up is never lost: the bell is rung before the task is woken, and whom to wake is known, and stays so,
-//! before a poll looks whether it rang.
+//! A wake-up is never lost. The bell is rung before the task is woken, and a poll stores whom to
+//! wake, for good, before it checks whether the bell has rung.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// What the future's own waker does: rings, and wakes the task.
+/// The future's own waker: it rings the bell and wakes the task.
 struct Bell {
     rung: AtomicBool,
     task: Mutex<Waker>,
@@ -26,23 +27,24 @@ impl Wake for Bell {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.rung.store(true, Ordering::Release);
-        // It is left where it is, so that polls need not put it there again, and woken with no lock held.
+        // The waker is cloned, so that polls need not put it back, and so that it is woken with no
+        // lock held.
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
         task.wake();
     }
 }
 
-/// A future that is polled only after it was woken. To be polled no more once it was ready.
+/// A future that is polled only after it was woken. It must not be polled again once it was ready.
 pub(crate) struct Seldom<F> {
     future: F,
     bell: Arc<Bell>,
     waker: Waker,
-    /// The one that the bell wakes.
+    /// The waker that the bell wakes.
     task: Waker,
 }
 
 impl<F: Future + Unpin> Seldom<F> {
-    /// Not polled yet: the first poll looks at it.
+    /// Starts with the bell rung, so that the first poll looks at the future.
     pub(crate) fn new(future: F) -> Self {
         let task = Waker::noop();
         let bell = Arc::new(Bell { rung: AtomicBool::new(true), task: Mutex::new(task.clone()) });
@@ -59,7 +61,7 @@ impl<F: Future + Unpin> Future for Seldom<F> {
             this.task.clone_from(cx.waker());
             this.bell.task.lock().unwrap_or_else(PoisonError::into_inner).clone_from(cx.waker());
         }
-        // Read before it is written: most polls write nothing.
+        // Checked before it is written, because most polls need not write.
         if !this.bell.rung.load(Ordering::Acquire) {
             return Poll::Pending;
         }
@@ -68,7 +70,8 @@ impl<F: Future + Unpin> Future for Seldom<F> {
     }
 }
 
-/// What `future` comes to, or `None` when `end` comes first. The end is looked at only when it has come.
+/// The output of `future`, or `None` if `end` comes first. `end` is polled only after it has been
+/// woken.
 pub(crate) async fn unless<F: Future>(end: impl Future<Output = ()>, future: F) -> Option<F::Output> {
     let (mut future, end) = (pin!(future), pin!(end));
     let mut end = Seldom::new(end);

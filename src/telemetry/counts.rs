@@ -1,8 +1,7 @@
-//! Owns the cells that metrics count in: [`Grid`] (regions by words) and [`Latency`] (a histogram).
+//! The cells that metrics count in: [`Grid`] (regions by words) and [`Latency`] (a histogram).
 //!
-//! Before it: [`super::metrics`] names them. After it: [`super::exposition`] reads them at a scrape. Invariant:
-//! counting is one or two relaxed atomic additions, without a lock, a map or an allocation; reading may see a
-//! count that is a moment old, never one that goes backwards.
+//! Counting is one or two relaxed atomic additions, without a lock, a map or an allocation. A
+//! reader may see a count that is slightly old, but never one that goes backwards.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +9,10 @@ use std::time::Duration;
 
 use crate::telemetry::limits::METRIC_WORDS;
 
-/// Where a word is counted once all slots are taken.
+/// Counts all words that found no free slot.
 const OTHER: &str = "other";
 
-/// What became of the requests of one route.
+/// What happened to the requests of one route.
 #[derive(Debug, Default)]
 pub struct RouteCounts {
     hits: AtomicU64,
@@ -22,7 +21,7 @@ pub struct RouteCounts {
 }
 
 impl RouteCounts {
-    /// Answered from the store.
+    /// The store answered.
     pub(crate) fn hit(&self) {
         self.hits.fetch_add(1, Ordering::Relaxed);
     }
@@ -32,12 +31,12 @@ impl RouteCounts {
         self.misses.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Answered from the store although it may be old.
+    /// The store answered, although its entry may be old.
     pub(crate) fn stale(&self) {
         self.stale.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Each outcome in a stable word, and how often it came about.
+    /// Each outcome as a stable word, with its count.
     pub(crate) fn counted(&self) -> [(&'static str, u64); 3] {
         let all = [("hit", &self.hits), ("miss", &self.misses), ("stale", &self.stale)];
         all.map(|(word, count)| (word, count.load(Ordering::Relaxed)))
@@ -46,8 +45,8 @@ impl RouteCounts {
 
 /// Counters by row (a region, or none) and word.
 ///
-/// Words are `&'static str`, so the set is closed at compile time; those given at construction show as zero from
-/// the start, others join when they are first counted.
+/// Words are `&'static str`, so the set is closed at compile time. Words given at construction show
+/// as zero from the start; others appear when they are first counted.
 #[derive(Debug)]
 pub(crate) struct Grid {
     words: [OnceLock<&'static str>; METRIC_WORDS],
@@ -56,7 +55,7 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// `rows` rows, each with a cell per word.
+    /// Creates `rows` rows, each with a cell per word.
     pub(crate) fn new(rows: usize, expected: &[&'static str]) -> Self {
         let words = std::array::from_fn(|slot| match expected.get(slot) {
             Some(word) if slot < METRIC_WORDS - 1 => OnceLock::from(*word),
@@ -66,26 +65,24 @@ impl Grid {
         Self { words, expected: expected.len().min(METRIC_WORDS - 1), cells }
     }
 
-    /// Counts `word` once in `row`; a row that does not exist counts nothing.
+    /// Counts `word` once in `row`. A row that does not exist counts nothing.
     pub(crate) fn add(&self, row: usize, word: &'static str) {
         if let Some(cell) = self.cells.get(row * METRIC_WORDS + self.slot(word)) {
             cell.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// How often `word` was counted in `row`.
     pub(crate) fn get(&self, row: usize, word: &str) -> u64 {
         let known = self.words.iter().position(|slot| slot.get().is_some_and(|known| *known == word));
         known.map_or(0, |slot| self.cell(row, slot))
     }
 
-    /// The sum over all rows and words.
     pub(crate) fn total(&self) -> u64 {
         self.cells.iter().map(|cell| cell.load(Ordering::Relaxed)).sum()
     }
 
-    /// Every (word, count) of `row` that an operator should see: expected words even at zero (when `zeros`), others
-    /// once they were counted.
+    /// Every (word, count) of `row` that an operator should see: the expected words even at zero if
+    /// `zeros` is set, others once they were counted.
     pub(crate) fn row(&self, row: usize, zeros: bool) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.words.iter().enumerate().filter_map(move |(slot, word)| {
             let count = self.cell(row, slot);
@@ -99,7 +96,8 @@ impl Grid {
         self.cells.get(row * METRIC_WORDS + slot).map_or(0, |cell| cell.load(Ordering::Relaxed))
     }
 
-    /// The slot of `word`: a short scan over a handful of words, which claims a free slot for a new one.
+    /// The slot of `word`, found by a short scan over a handful of words. A new word claims a free
+    /// slot.
     fn slot(&self, word: &'static str) -> usize {
         let claimed = self.words[..METRIC_WORDS - 1].iter().position(|slot| *slot.get_or_init(|| word) == word);
         claimed.unwrap_or(METRIC_WORDS - 1)
@@ -114,24 +112,23 @@ pub(crate) struct Latency {
     sum_ns: AtomicU64,
 }
 
-/// What a [`Latency`] holds at one moment.
+/// A snapshot of a [`Latency`].
 pub(crate) struct Reading {
-    /// All durations together, seconds.
+    /// The sum of all durations, in seconds.
     pub(crate) sum: f64,
-    /// How many there were.
     pub(crate) count: u64,
-    /// Upper bound in seconds (the last is infinite), and how many fell at or below it and above the one before.
+    /// Upper bound in seconds (infinite for the last), and how many durations fell at or below it
+    /// and above the previous one.
     pub(crate) buckets: Vec<(f64, u64)>,
 }
 
 impl Latency {
-    /// Upper bounds in nanoseconds, ascending.
+    /// `bounds` are upper bounds in nanoseconds, ascending.
     pub(crate) fn new(bounds: &'static [u64]) -> Self {
         let buckets = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         Self { bounds, buckets, sum_ns: AtomicU64::new(0) }
     }
 
-    /// Adds one duration.
     pub(crate) fn observe(&self, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let bucket = self.bounds.partition_point(|bound| *bound < nanos);
@@ -139,12 +136,11 @@ impl Latency {
         self.sum_ns.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// How many durations were added.
     pub(crate) fn count(&self) -> u64 {
         self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum()
     }
 
-    /// The histogram, its count taken from its buckets so that the two agree.
+    /// Reads the histogram. The count is the sum of the buckets, so that the two agree.
     pub(crate) fn read(&self) -> Reading {
         let upper = self.bounds.iter().map(|nanos| *nanos as f64 / 1e9).chain([f64::INFINITY]);
         let counts = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed));

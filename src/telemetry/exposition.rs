@@ -1,7 +1,7 @@
-//! Owns how metrics are written out: names, help texts, labels, in the OpenMetrics text format.
+//! Writes metrics in the OpenMetrics text format: names, help texts, labels.
 //!
-//! Before it: [`super::metrics`] counts, the admin port measures [`Gauges`]. After it: a Prometheus server. Invariant:
-//! a label's value is a configured region name or a word of the program, nothing a caller or a region sent.
+//! A label's value is a name from the configuration (a region, a route's path) or a word of the
+//! program, never something a caller or a region sent.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,61 +25,58 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 
 const NO_REGION: &str = "none";
 
-/// What is measured when somebody looks, rather than counted as it happens.
+/// Values measured when somebody looks, rather than counted as they happen.
 #[derive(Clone, Debug, Default)]
 pub struct Gauges {
-    /// Since the process started.
     pub uptime: Duration,
     /// `warming`, `fresh`, `doubtful`, `degraded` or `draining`.
     pub readiness: &'static str,
-    /// How old an answer can at most be, seconds, where watermarks tell.
+    /// The greatest age an answer can have, in seconds, if watermarks can tell.
     pub bound: Option<u64>,
-    /// Audited entries in which something newer was seen and that wait for their announcement.
+    /// Audited entries for which something newer was seen and which wait for its announcement.
     pub audits_open: usize,
-    /// In the order of the configuration.
+    /// In configuration order.
     pub regions: Vec<RegionGauges>,
-    /// Entries kept.
     pub cache_entries: u64,
-    /// Bodies, headers and keys together, bytes.
+    /// Everything that keeping the entries takes, in bytes.
     pub cache_bytes: u64,
-    /// `cache.max_bytes`, else the cache's share of the memory there is.
+    /// `cache.max_bytes`, or else the cache's share of the available memory.
     pub cache_capacity: u64,
-    /// Connections open to the listeners of the service.
+    /// Open connections to the service's listeners.
     pub connections: usize,
-    /// Tasks running, by name.
+    /// Running tasks, by name.
     pub tasks: BTreeMap<&'static str, usize>,
     /// Each route's path, and its requests by outcome.
     pub routes: Vec<(String, [(&'static str, u64); 3])>,
-    /// What does not fit: a word for each finding.
+    /// One word per open finding: something in the configuration does not fit the service.
     pub findings: Vec<&'static str>,
     /// All words that a finding may have.
     pub checks: Vec<&'static str>,
 }
 
-/// One region, measured.
+/// The measured values of one region.
 #[derive(Clone, Debug, Default)]
 pub struct RegionGauges {
-    /// [`Subscription::word`], or `none` without a topic.
+    /// [`Subscription::word`], or `none` for a region without a topic.
     pub state: &'static str,
-    /// [`Grade::word`]
+    /// [`Grade::word`].
     pub grade: &'static str,
     /// How long ago its newest proof was published; `None` before the first.
     pub proof_age: Option<Duration>,
-    /// How long its lease still holds.
     pub lease_left: Duration,
     /// Moves when messages may have been lost.
     pub epoch: u32,
-    /// How far behind now its watermark is.
+    /// How far its watermark is behind the present.
     pub watermark_age: Option<Duration>,
-    /// How old an answer that it vouches for can at most be, seconds.
+    /// The greatest age, in seconds, of an answer that the region vouches for.
     pub bound: Option<u64>,
-    /// Receipt less SNS `Timestamp`, seconds.
+    /// Time of receipt minus SNS `Timestamp`, in seconds.
     pub announcement_lag: Option<f64>,
     /// Requests to it under way.
     pub legs_running: usize,
-    /// Races skip it, but for probes.
+    /// Races skip it, except for probes.
     pub outlier: bool,
-    /// An operator took it out: nobody asks it.
+    /// An operator took it out, so it is not asked.
     pub drained: bool,
 }
 
@@ -94,7 +91,6 @@ const STATES: [Subscription; 6] = [
 const GRADES: [Grade; 4] = [Grade::None, Grade::Weak, Grade::Path, Grade::Watermark];
 const READINESS: [&str; 5] = ["warming", "fresh", "doubtful", "degraded", "draining"];
 
-/// Everything, as text.
 pub(super) fn render(cells: &Arc<Cells>, gauges: &Gauges) -> String {
     let mut registry = Registry::with_prefix("nearside");
     registry.register_collector(Box::new(Scrape { cells: cells.clone(), gauges: gauges.clone() }));
@@ -225,7 +221,7 @@ fn regions(page: &mut Page, gauges: &Gauges) -> fmt::Result {
     })?;
     let seconds = Some(&Unit::Seconds);
     page.region_gauge("proof_age", "How long ago a region's newest proof was published", seconds, |n| {
-        // Where nothing ever proved that it works, no age is old enough.
+        // Without any proof yet the age is infinite, because any number would look too good.
         let region = seen.get(n).filter(|region| region.state != "none")?;
         Some(region.proof_age.map_or(f64::INFINITY, |age| age.as_secs_f64()))
     })?;
@@ -296,7 +292,7 @@ fn load(cell: &AtomicU64) -> u64 {
     cell.load(Ordering::Relaxed)
 }
 
-/// A page being written: each method writes one metric, all its labels included.
+/// A page being written. Each method writes one metric with all its labels.
 struct Page<'a, 'r> {
     encoder: DescriptorEncoder<'a>,
     regions: &'r [String],
@@ -524,7 +520,7 @@ mod tests {
         assert!(lines(&page).contains(&"nearside_proof_age_seconds{region=\"us-east-1\"} inf"), "{page}");
     }
 
-    /// `docs/metrics.md` has every metric, and no other.
+    /// `docs/metrics.md` lists every metric, and no others.
     #[test]
     fn every_metric_is_documented_and_what_is_documented_exists() {
         let page = regions().render(&Gauges { bound: Some(1), ..Gauges::default() });

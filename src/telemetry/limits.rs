@@ -1,12 +1,13 @@
-//! The bounds of this room. What a user may tune has its default and range here.
+//! Bounds of the telemetry module.
 
 use std::time::Duration;
 
-/// Words per labelled metric; what comes after them is counted as `other`.
+/// Words per labelled metric; any more are counted as `other`.
 pub const METRIC_WORDS: usize = 32;
-/// Names that others choose (record types, headers) that are remembered of one kind, and their length, bytes.
+/// How many names of one kind that others choose (record types, headers) are remembered.
 pub const OBSERVED_NAMES: usize = 16;
-/// See [`OBSERVED_NAMES`].
+/// Longest of those names that is remembered, in bytes.
 pub const OBSERVED_NAME_BYTES: usize = 64;
-/// Lines of one kind that others can provoke (a rejected announcement, an alarm): so many in a window, then a count.
+/// Log lines of one kind that others can provoke (a rejected announcement, an alarm): this many in
+/// a window, then only a count.
 pub const RATIONED_LINES: (u32, Duration) = (10, Duration::from_secs(60));

@@ -1,8 +1,8 @@
-//! Owns where log lines go: standard error, as JSON or for people, through an env-filter.
+//! Sends log lines to standard error, as JSON or for people, through an env-filter.
 //!
-//! Before it: the configuration's `[log]`. After it: whoever collects standard error; standard output belongs to
-//! commands that print. Invariant: it is set once per process; nothing that a caller or a region sent as body, token
-//! or key is given to it (the call sites hold that, the tests of each stage check it).
+//! It is set up once per process. Standard output belongs to commands that print. No body, token or
+//! key that a caller or a region sent is logged: the call sites see to that, and the tests of each
+//! stage check it.
 
 use std::io::IsTerminal;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -18,40 +18,37 @@ pub fn for_commands() -> Log {
     Log { json: false, filter: "nearside=info,warn".to_owned() }
 }
 
-/// Why logging could not be set up: the settings' fault; a retry does not help.
+/// Why logging could not be set up. The settings are at fault, and a retry does not help.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// `log.filter` is no env-filter.
+    /// `log.filter` is not an env-filter.
     #[error(
         "log.filter is not understood: {0}; write a level (`info`) or targets with levels (`nearside=debug,warn`)"
     )]
     Filter(#[from] tracing_subscriber::filter::ParseError),
-    /// A word is no level.
     #[error("{what}: {instead}")]
     Level {
-        /// What is wrong.
         what: String,
-        /// What to write instead.
         instead: String,
     },
-    /// Somebody else's subscriber takes this process's lines.
+    /// Another subscriber receives this process's lines.
     #[error("this process's log was set up by another program: its filter cannot be changed here")]
     NotOurs,
 }
 
-/// The filter of this process's lines while it runs.
+/// The process's filter, which can change while it runs.
 struct Changeable {
     swap: Swap,
-    /// As it was written last.
+    /// The filter as it was last written.
     text: Mutex<String>,
 }
 
-/// Puts a filter in place of the one that holds; false when the subscriber has gone.
+/// Replaces the current filter; false if the subscriber has gone.
 type Swap = Box<dyn Fn(EnvFilter) -> bool + Send + Sync>;
 
 static FILTER: OnceLock<Changeable> = OnceLock::new();
 
-/// The filter that holds now, as it was written.
+/// The current filter, as it was written.
 ///
 /// # Errors
 /// [`LogError::NotOurs`]
@@ -59,10 +56,11 @@ pub fn filter() -> Result<String, LogError> {
     FILTER.get().map(|filter| filter.text().clone()).ok_or(LogError::NotOurs)
 }
 
-/// Lets this filter decide from now on what is logged; returns the one before.
+/// Replaces the filter and returns the previous one.
 ///
 /// # Errors
-/// When it is no filter, and then the one before stays.
+/// If `text` is not a filter, the previous one stays. [`LogError::NotOurs`] if another subscriber
+/// is set.
 pub fn change(text: &str) -> Result<String, LogError> {
     let known = FILTER.get().ok_or(LogError::NotOurs)?;
     check_filter(text).map_err(|wrong| LogError::Level { what: wrong.what, instead: wrong.instead })?;
@@ -76,14 +74,14 @@ pub fn change(text: &str) -> Result<String, LogError> {
 
 impl Changeable {
     fn text(&self) -> MutexGuard<'_, String> {
-        // It is replaced whole: a panic elsewhere cannot leave half of it.
+        // The text is replaced as a whole, so a panic elsewhere cannot leave half of it.
         self.text.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Sends this process's log lines to standard error from now on.
 ///
-/// Where a subscriber is already set (a test's, an embedding program's) it stays, and this does nothing.
+/// Does nothing if a subscriber is already set, by a test or an embedding program.
 pub fn init(settings: &Log) -> Result<(), LogError> {
     let (lines, swap) = subscriber(settings, std::io::stderr, std::io::stderr().is_terminal())?;
     if tracing::subscriber::set_global_default(lines).is_err() {
@@ -94,10 +92,11 @@ pub fn init(settings: &Log) -> Result<(), LogError> {
     Ok(())
 }
 
-/// What operators do is a record of its own: no filter but one that names it silences it.
+/// What operators do is a record of its own: only a filter that names this target silences it.
 const ACTS: &str = "nearside::admin::acts";
 
-/// Whose lines would drown ours where everything is asked for: they stay at `info` unless the filter names them.
+/// When a filter asks for everything, these crates would drown our lines, so they stay at `info`
+/// unless the filter names them.
 const OTHERS: [&str; 12] = [
     "aws_config",
     "aws_runtime",

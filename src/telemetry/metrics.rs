@@ -1,8 +1,8 @@
-//! Owns every counter and histogram, under the names that operators see.
+//! Every counter and histogram, under the names that operators see.
 //!
-//! Before it: each stage counts what it did. After it: [`super::exposition`] writes them out. Labels are closed sets
-//! of words (region names, verdicts, outcomes): never a key, a path or a token. Invariant: recording takes no lock
-//! and allocates nothing; a hit is two atomic additions.
+//! Labels are closed sets (region names, routes, verdicts, outcomes), never a key, a caller's path
+//! or a token. Recording takes no lock and allocates nothing; [`Metrics::hit`] is two atomic
+//! additions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,10 +17,10 @@ use super::words::{
 use crate::model::ids::RegionId;
 use crate::protocol::limits::{AUDIT_WINDOWS, REGIONS};
 
-/// Upper bounds of a hit's histogram, nanoseconds: 2 us to 10 ms.
+/// Upper bounds of the hit histogram, in nanoseconds: 2 us to 10 ms.
 const HIT_BOUNDS: &[u64] =
     &[2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000];
-/// Upper bounds of everything that crosses a network, nanoseconds: 1 ms to 60 s.
+/// Upper bounds for everything that crosses a network, in nanoseconds: 1 ms to 60 s.
 const NETWORK_BOUNDS: &[u64] = &[
     1_000_000,
     2_000_000,
@@ -39,13 +39,13 @@ const NETWORK_BOUNDS: &[u64] = &[
     60_000_000_000,
 ];
 
-/// All of the process's metrics; cheap to record, from any thread.
+/// All metrics of the process; cheap to record from any thread.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     pub(super) cells: Arc<Cells>,
 }
 
-/// The cells behind [`Metrics`]; row 0 of a [`Grid`] is "no region", row n + 1 is region n.
+/// The cells behind [`Metrics`]. Row 0 of a [`Grid`] is "no region"; row n + 1 is region n.
 #[derive(Debug)]
 pub(super) struct Cells {
     pub(super) regions: Box<[String]>,
@@ -55,7 +55,7 @@ pub(super) struct Cells {
     pub(super) miss_latency: Latency,
     pub(super) stale: Grid,
     pub(super) refused: Grid,
-    /// A row for each of [`ACT_OUTCOMES`].
+    /// One row per [`ACT_OUTCOMES`].
     pub(super) acts: Grid,
     pub(super) fills_shared: AtomicU64,
     pub(super) legs: Grid,
@@ -70,7 +70,7 @@ pub(super) struct Cells {
     pub(super) over_budget: Grid,
     pub(super) reloads: Grid,
     pub(super) audited: Grid,
-    /// A row for each of [`AUDIT_WINDOWS`].
+    /// One row per [`AUDIT_WINDOWS`].
     pub(super) audit_windows: Grid,
 }
 
@@ -83,7 +83,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Metrics for these regions, in the order of the configuration; all at zero.
+    /// Metrics for these regions, in configuration order, all at zero.
     pub fn new(region_names: &[String]) -> Self {
         let regions = region_names.len();
         let per_region = || (0..regions).map(|_| Latency::new(NETWORK_BOUNDS)).collect();
@@ -118,41 +118,43 @@ impl Metrics {
         self.cells.hits.observe(took);
     }
 
-    /// A stored reply was served although it could not be shown fresh; why, in a stable word.
+    /// A stored reply was served although it could not be shown to be fresh; `why` is a stable
+    /// word.
     pub fn stale(&self, why: &'static str) {
         self.cells.stale.add(0, why);
     }
 
-    /// A request was answered after a fill; the verdict of what it got and who gave it.
+    /// A request was answered after a fill, with the verdict on its reply and the region that gave
+    /// it.
     pub fn miss(&self, verdict: &'static str, region: Option<RegionId>, took: Duration) {
         self.cells.misses.add(row(region), verdict);
         self.cells.miss_latency.observe(took);
     }
 
-    /// A request was refused before it was looked up; why, in a stable word.
+    /// A request was refused before it was looked up; `why` is a stable word.
     pub fn refused(&self, why: &'static str) {
         self.cells.refused.add(0, why);
     }
 
-    /// An operator's act ended: `done`, `refused`, `denied`.
+    /// An operator's act ended `done`, `refused` or `denied`.
     pub fn act(&self, act: &'static str, outcome: &str) {
         if let Some(row) = ACT_OUTCOMES.iter().position(|known| *known == outcome) {
             self.cells.acts.add(row, act);
         }
     }
 
-    /// How many acts of this name ended so.
+    /// How many of these acts ended with this outcome.
     pub fn acts(&self, act: &str, outcome: &str) -> u64 {
         let row = ACT_OUTCOMES.iter().position(|known| *known == outcome);
         row.map_or(0, |row| self.cells.acts.get(row, act))
     }
 
-    /// A reader joined a fill that was under way.
+    /// A reader joined a running fill.
     pub fn fill_shared(&self) {
         self.cells.fills_shared.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A leg ended: its verdict or failure word.
+    /// A leg ended, with its verdict or failure word.
     pub fn leg(&self, region: RegionId, verdict: &'static str, took: Duration) {
         self.cells.legs.add(row(Some(region)), verdict);
         if let Some(latency) = self.cells.leg_latency.get(region.index()) {
@@ -160,47 +162,46 @@ impl Metrics {
         }
     }
 
-    /// A leg lost its race.
     pub fn loser(&self, region: RegionId) {
         if let Some(losers) = self.cells.losers.get(region.index()) {
             losers.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// An announcement's end: applied, duplicate, unrouted, undecodable, forged, expired, wrong-topic, ...
+    /// What happened to an announcement: applied, duplicate, unrouted, undecodable, forged,
+    /// expired, wrong-topic, ...
     pub fn announcement(&self, region: Option<RegionId>, outcome: &'static str) {
         self.cells.announcements.add(row(region), outcome);
     }
 
-    /// From `ingested_at` to applied here.
+    /// The time from `ingested_at` until the announcement was applied here.
     pub fn propagation(&self, region: RegionId, took: Duration) {
         if let Some(latency) = self.cells.propagation.get(region.index()) {
             latency.observe(took);
         }
     }
 
-    /// A region's epoch moved; why.
     pub fn epoch_moved(&self, region: RegionId, why: &'static str) {
         self.cells.epochs.add(row(Some(region)), why);
     }
 
-    /// R15: somebody should look; why.
+    /// R15: somebody should look at this.
     pub fn alarm(&self, region: RegionId, why: &'static str) {
         self.cells.alarms.add(row(Some(region)), why);
     }
 
-    /// Many identities per record: callers seem to mint a token per request.
+    /// A record has many identities: callers seem to mint a token per request.
     pub fn churn(&self) {
         self.cells.churn.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// R9: the clock since boot had not counted this.
+    /// R9: the clock since boot had not counted this time.
     pub fn uncounted_pause(&self, span: Duration) {
         let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         self.cells.uncounted_pauses_ms.fetch_add(millis, Ordering::Relaxed);
     }
 
-    /// A budget had no room for something; which budget.
+    /// A budget had no room for something.
     pub fn over_budget(&self, budget: &'static str) {
         self.cells.over_budget.add(0, budget);
     }
@@ -210,22 +211,22 @@ impl Metrics {
         self.cells.over_budget.get(0, budget)
     }
 
-    /// A reload of the configuration ended; how.
     pub fn reloaded(&self, outcome: &'static str) {
         self.cells.reloads.add(0, outcome);
     }
 
-    /// R17: the audit of an entry ended; how.
+    /// R17: the audit of an entry ended.
     pub fn audited(&self, ending: &'static str) {
         self.cells.audited.add(0, ending);
     }
 
-    /// R17: an audited entry was fresh within the window at this place of [`AUDIT_WINDOWS`], or was not.
+    /// R17: an audited entry was, or was not, fresh within the window at this position of
+    /// [`AUDIT_WINDOWS`].
     pub fn audited_within(&self, window: usize, fresh: bool) {
         self.cells.audit_windows.add(window, if fresh { "fresh" } else { "stale" });
     }
 
-    /// Everything in the OpenMetrics text format, with `gauges` as they are now.
+    /// All metrics in the OpenMetrics text format, with `gauges` as they are now.
     pub fn render(&self, gauges: &Gauges) -> String {
         exposition::render(&self.cells, gauges)
     }
@@ -255,27 +256,28 @@ impl Metrics {
         self.cells.legs.get(row(Some(region)), verdict)
     }
 
-    /// How many announcements of `region` (none: of no known topic) ended so.
+    /// How many announcements from `region` had this outcome; `None` counts those of no known
+    /// topic.
     pub fn announcements(&self, region: Option<RegionId>, outcome: &str) -> u64 {
         self.cells.announcements.get(row(region), outcome)
     }
 
-    /// How many audits ended so, by the words they ended in.
+    /// How many audits ended with each word.
     pub fn audits(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.cells.audited.row(0, true)
     }
 
-    /// How many audited entries were fresh within the window at this place, and how many were not.
+    /// How many audited entries were fresh within the window at this position, and how many were
+    /// not.
     pub fn audits_within(&self, window: usize) -> (u64, u64) {
         (self.cells.audit_windows.get(window, "fresh"), self.cells.audit_windows.get(window, "stale"))
     }
 
-    /// How many alarms were raised over `region` for this reason.
+    /// How many alarms were raised about `region` for this reason.
     pub fn alarms(&self, region: RegionId, why: &str) -> u64 {
         self.cells.alarms.get(row(Some(region)), why)
     }
 
-    /// How many requests were refused for this reason.
     pub fn refusals(&self, why: &str) -> u64 {
         self.cells.refused.get(0, why)
     }
@@ -286,34 +288,33 @@ impl Metrics {
     }
 }
 
-/// Since the process started.
+/// Counts since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Totals {
     /// Requests answered from the store.
     pub hits: u64,
     /// Requests answered after a fill.
     pub misses: u64,
-    /// Stored replies served although they could not be shown fresh.
+    /// Stored replies served although they could not be shown to be fresh.
     pub stale_served: u64,
     /// Requests refused before they were looked up.
     pub refused: u64,
-    /// Readers that joined a fill under way.
+    /// Readers that joined a running fill.
     pub fills_shared: u64,
-    /// Legs ended, all regions together.
+    /// Legs that ended, in all regions.
     pub legs: u64,
     /// Legs that lost their race.
     pub losing_legs: u64,
     /// Announcements received, whatever became of them.
     pub announcements: u64,
-    /// Announcements applied.
     pub announcements_applied: u64,
-    /// Epoch moves, all regions together.
+    /// Epoch moves, in all regions.
     pub epochs_moved: u64,
     /// R15 alarms.
     pub alarms: u64,
     /// Warnings that callers seem to mint a token per request.
     pub identity_churn: u64,
-    /// Seconds by which the calendar ran ahead of the clock since boot, all taken for pauses (R9).
+    /// Seconds by which the calendar ran ahead of the clock since boot, all treated as pauses (R9).
     pub uncounted_pauses_s: f64,
 }
 

@@ -1,8 +1,10 @@
-//! What only shows when two sources are compared: announcements and routes, versions and replies, one region and the others,
-//! what callers send and what is forwarded, clocks.
+//! Notes facts that mean something only when two sources are compared: announcements and routes,
+//! versions and replies, one region and the others, what callers send and what is forwarded,
+//! clocks.
 //!
-//! The edges note what they see; [`crate::admin::findings`] compares. Names that others chose (record types, headers) are kept
-//! in bounds, values and keys are not. Nothing is noted on a hit.
+//! The edges note what they see, and [`crate::admin::findings`] compares it. Names that others
+//! chose (record types, headers) are kept in bounds; values and keys are not kept. Nothing is noted
+//! on a hit.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,33 +25,30 @@ pub struct Recent {
 impl Recent {
     const MOST: u8 = 16;
 
-    /// One more answer.
     pub fn push(&mut self, yes: bool) {
         self.bits = self.bits << 1 | u16::from(yes);
         self.len = (self.len + 1).min(Self::MOST);
     }
 
-    /// How many there are.
     pub const fn len(self) -> u32 {
         self.len as u32
     }
 
-    /// Whether there is none.
     pub const fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// How many of them are yes.
+    /// How many of the answers are yes.
     pub const fn yes(self) -> u32 {
         self.bits.count_ones()
     }
 
-    /// Whether at least `least` are there, and three quarters of all are yes.
+    /// Whether there are at least `least` answers, and three quarters of them are yes.
     pub const fn mostly(self, least: u32) -> bool {
         self.len() >= least && self.yes() * 4 >= self.len() * 3
     }
 
-    /// Whether at least `least` are there, and none is yes.
+    /// Whether there are at least `least` answers, and none is yes.
     pub const fn never(self, least: u32) -> bool {
         self.len() >= least && self.yes() == 0
     }
@@ -58,33 +57,36 @@ impl Recent {
 /// What was seen of one region and its topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegionNotes {
-    /// Changes that it announced: whether they state a version.
+    /// Of the changes it announced: whether they state a version.
     pub versioned: Recent,
-    /// The same: whether their publisher numbers them.
+    /// Of the changes it announced: whether their publisher numbers them.
     pub numbered: Recent,
-    /// Heartbeats of publishers: whether they say through when all is ingested.
+    /// Of publishers' heartbeats: whether they say through when all is ingested.
     pub through: Recent,
-    /// Heartbeats of any kind.
+    /// Counts heartbeats of every kind.
     pub heartbeats: u64,
-    /// Verified messages: whether they could not be decoded; and why, of the last.
+    /// Of verified messages: whether they could not be decoded.
     pub undecodable: Recent,
-    /// In fixed words.
+    /// Why the last one could not be decoded, in fixed words.
     pub undecodable_why: String,
-    /// Races in which another region had the record: whether this one said that it is not there or not allowed.
+    /// Of races in which another region had the record: whether this one said that it does not
+    /// exist or is not allowed.
     pub odd: Recent,
-    /// What it said then.
+    /// The status with which it last said so.
     pub odd_status: u16,
-    /// Its own replies after it announced a change: whether they did not show it.
+    /// Of its own replies after it announced a change: whether they did not show the change.
     pub unshown: Recent,
-    /// Replies that showed a change of which its topic had not told while another's had.
+    /// Of replies that showed a change which another region's topic had announced: whether its own
+    /// had not.
     pub unannounced: Recent,
-    /// Tries: whether they failed; and how the last that did.
+    /// Of tries: whether they failed.
     pub failed: Recent,
-    /// A word of [`crate::http::exchange::Failure`], or a status.
+    /// How the last one failed: a word of [`crate::http::exchange::Failure`], or a status.
     pub failure: String,
-    /// By how much its `Date` is ahead of this host's clock, milliseconds, at the least, of the last replies.
+    /// By how many milliseconds its `Date` is ahead of this host's clock, at the least, in the last
+    /// replies.
     pub skews_ms: Vec<i64>,
-    /// Replies: whether a cache before the region had kept them.
+    /// Of replies: whether a cache in front of the region had kept them.
     pub aged: Recent,
 }
 
@@ -93,61 +95,62 @@ pub struct RegionNotes {
 pub struct RouteNotes {
     /// Requests that went to the regions.
     pub asked: u64,
-    /// Good replies: whether they state a version for each record.
+    /// Of good replies: whether they state a version for each record.
     pub versioned: Recent,
-    /// Good replies: whether they forbid storing.
+    /// Of good replies: whether they forbid storing.
     pub no_store: Recent,
-    /// Good replies that may be stored and are not too large: as long as there is none, nothing is ever a hit.
+    /// Counts good replies that may be stored and are not too large. While it is zero, nothing is
+    /// ever a hit.
     pub good: u64,
-    /// Good replies: whether they could not be shared for what they vary by.
+    /// Of good replies: whether they could not be shared because of what they vary by.
     pub varied: Recent,
-    /// Which headers those are.
+    /// Counts the headers that are to blame.
     pub vary: BTreeMap<String, u64>,
-    /// Races: whether every region refused (400, 401, 403).
+    /// Of races: whether every region refused (400, 401, 403).
     pub refused: Recent,
-    /// With what.
+    /// The status of the last refusal.
     pub refused_status: u16,
-    /// Races: whether every region that answered said that there is nothing (404, 410).
+    /// Of races: whether every region that answered said that there is nothing (404, 410).
     pub absent: Recent,
-    /// Headers of callers that were not forwarded when regions refused.
+    /// Counts callers' headers that were not forwarded when regions refused.
     pub dropped: BTreeMap<String, u64>,
-    /// Good replies: whether they were too large to hold.
+    /// Of good replies: whether they were too large to hold.
     pub too_large: Recent,
 }
 
-/// A record type that is announced and that no route names.
+/// An announced record type that no route names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnroutedType {
-    /// How many announcements.
+    /// The number of announcements.
     pub count: u64,
-    /// Which regions announced it, by name in the configuration's order.
+    /// The regions that announced it.
     pub regions: Vec<RegionId>,
-    /// When the last came.
+    /// When it was last announced.
     pub last: Moment,
 }
 
-/// Announced keys that are not read and hold one that is.
+/// Announced keys that nobody reads, but that contain a key that is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyForms {
-    /// How many announcements.
+    /// The number of announcements.
     pub count: u64,
-    /// How they write it; `None` when each does otherwise. What stands around the key may be somebody's name as well: it is kept only
-    /// while it is the same in all.
+    /// How the announcements write the key; `None` if they differ. The text around the key may be
+    /// somebody's name as well, so it is kept only while it is the same in all of them.
     pub form: Option<String>,
 }
 
-/// All that was seen.
+/// Everything that was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// In the order of the configuration.
+    /// In configuration order.
     pub regions: Vec<RegionNotes>,
     /// By the route's path.
     pub routes: BTreeMap<String, RouteNotes>,
-    /// By name.
+    /// By the type's name.
     pub unrouted_types: BTreeMap<String, UnroutedType>,
     /// By the name of a record type that a route names.
     pub key_forms: BTreeMap<String, KeyForms>,
-    /// Requests on paths that no route names, by the path of a route that they resemble.
+    /// Requests on paths that no route names, by the route's path that they resemble.
     pub resembled: BTreeMap<String, u64>,
 }
 
@@ -158,20 +161,20 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// Nothing was seen of so many regions.
     pub fn new(regions: usize) -> Self {
         let regions = vec![RegionNotes::default(); regions];
         Self { notes: Mutex::new(Notes { regions, ..Notes::default() }) }
     }
 
-    /// Something was seen of a region.
+    /// Notes something about a region.
     pub fn region(&self, region: RegionId, note: impl FnOnce(&mut RegionNotes)) {
         if let Some(notes) = self.notes().regions.get_mut(region.index()) {
             note(notes);
         }
     }
 
-    /// Something was seen of the route with this path. Routes are bounded by the configuration, and so are reloads' by this.
+    /// Notes something about the route with this path. The number of routes is bounded, and reloads
+    /// cannot exceed that bound here.
     pub fn route(&self, path: &str, note: impl FnOnce(&mut RouteNotes)) {
         let mut notes = self.notes();
         if !notes.routes.contains_key(path) {
@@ -185,7 +188,8 @@ impl Observed {
         }
     }
 
-    /// `region` announced something under a type that no route names; noted without control characters.
+    /// Notes that `region` announced a type that no route names. Control characters in the name are
+    /// escaped.
     pub fn unrouted_type(&self, region: RegionId, name: &str, now: Moment) {
         let name = name.escape_debug().to_string();
         let mut notes = self.notes();
@@ -202,7 +206,8 @@ impl Observed {
         }
     }
 
-    /// A key was announced that is not read and holds one that is. There are as many types as routes name.
+    /// Notes an announced key that nobody reads, but that contains one that is read. Bounded by the
+    /// number of types that routes name.
     pub fn key_form(&self, record_type: &str, form: &str) {
         let form = form.escape_debug().to_string();
         let form = Some(form).filter(|form| form.len() <= OBSERVED_NAME_BYTES);
@@ -218,7 +223,8 @@ impl Observed {
         }
     }
 
-    /// A request came on a path that no route names, and that resembles the path of this one. There are as many as routes.
+    /// Notes a request on a path that no route names, but that resembles this route's path. Bounded
+    /// like routes.
     pub fn resembled(&self, route: &str) {
         let mut notes = self.notes();
         if notes.resembled.len() < crate::config::limits::ROUTES || notes.resembled.contains_key(route) {
@@ -226,18 +232,17 @@ impl Observed {
         }
     }
 
-    /// All that was seen.
     pub fn seen(&self) -> Notes {
         self.notes().clone()
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
-        // What a panic elsewhere leaves are counts.
+        // A panic elsewhere leaves nothing worse than counts.
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One more of `name`, if there is room for it.
+/// Counts `name` once, if there is room for it.
 pub fn count_name(names: &mut BTreeMap<String, u64>, name: &str) {
     if let Some(count) = names.get_mut(name) {
         *count += 1;
@@ -246,7 +251,7 @@ pub fn count_name(names: &mut BTreeMap<String, u64>, name: &str) {
     }
 }
 
-/// Statuses by which a region says that a request lacks something.
+/// The statuses by which a region says that a request lacks something.
 pub fn is_refusal(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }

@@ -1,15 +1,15 @@
-//! Owns how often a line that others can provoke is logged: so many in a window, and the rest as a number.
+//! Limits how often a line that others can provoke is logged: a fixed number in a window, and the
+//! rest as a count.
 //!
-//! Before it: an edge is about to warn of something that whoever reaches it can repeat. After it: the edge logs, with
-//! how many lines were left out since the last one. Metrics count each of them all the same. Invariant: pure, with the
-//! time handed in; at most [`limits::RATIONED_LINES`] lines in a window, and no line left out goes uncounted.
+//! At most [`limits::RATIONED_LINES`] lines are logged in a window, and no line left out goes
+//! uncounted. The metrics count every event all the same. The code is pure: the time is passed in.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::model::time::Moment;
 use crate::telemetry::limits;
 
-/// One kind of line.
+/// The ration of one kind of line.
 #[derive(Debug, Default)]
 pub struct Ration {
     state: Mutex<State>,
@@ -23,15 +23,14 @@ struct State {
 }
 
 impl Ration {
-    /// A full ration.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether to log a line at `now`, and then how many were left out since the last one.
+    /// Whether to log a line at `now`; if so, how many were left out since the last one.
     pub fn take(&self, now: Moment) -> Option<u64> {
         let (lines, window) = limits::RATIONED_LINES;
-        // Each change is a few plain stores: a panic cannot leave it half-written.
+        // Each change is a few plain stores, so a panic cannot leave the state half-written.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if now >= state.until {
             (state.until, state.logged) = (now + window, 0);

@@ -1,6 +1,7 @@
-//! The words that labels take. All are shown at zero from the start: an alarm's first event is an increase like any other.
+//! The words that labels may take. All show as zero from the start, so that an alarm's first event
+//! is an increase like any other.
 
-/// What a request that was no hit may get.
+/// What a request that was not a hit may get.
 pub(super) const GOT: &[&str] = &["good", "absent", "refused", "too-old", "worthless", "stale", "streamed", "none"];
 /// How a leg may end.
 pub(super) const LEGS: &[&str] = &[
@@ -23,7 +24,7 @@ pub(super) const LEGS: &[&str] = &[
     "target",
     "truncated",
 ];
-/// What may become of an announcement.
+/// How an announcement may end.
 pub(super) const OUTCOMES: &[&str] = &[
     "applied",
     "heartbeat",
@@ -88,7 +89,8 @@ pub(super) const ALARMS: &[&str] =
 pub const ACTS: [&str; 11] =
     ["purge", "refresh", "reset", "inspect", "drain", "restore", "pause", "resume", "log", "jobs", "reload"];
 
-/// What acts are counted under: their names, and `none` for whoever is turned away before anything is read.
+/// The labels that acts are counted under: their names, and `none` for a request that is turned
+/// away before anything is read.
 pub(super) const COUNTED_ACTS: [&str; 12] = {
     let mut all = ["none"; 12];
     let mut at = 0;
@@ -106,7 +108,7 @@ pub(super) const RELOADS: &[&str] = &["applied", "refused"];
 /// How the audit of an entry may end (R17).
 pub(super) const AUDITED: &[&str] =
     &["fresh", "announced", "caught-up", "regressed", "stale", "undecided", "unfollowed", "skipped"];
-/// What is bounded in bytes or number and may refuse.
+/// The budgets in bytes or number that may refuse.
 pub(super) const BUDGETS: &[&str] = &["request-bodies", "reply-bodies", "announcement-bodies", "races"];
 /// Whether an audited entry was fresh within a window.
 pub(super) const WITHIN: &[&str] = &["fresh", "stale"];

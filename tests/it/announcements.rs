@@ -217,6 +217,7 @@ fn config(service: &str, topics: &[TopicArn], transport: Transport) -> Config {
             allowed_hosts: Vec::new(),
             refuse_forwarded: false,
             allow_cross_site: false,
+            fast: true,
             token_file: None,
             max_connections: 1,
         },

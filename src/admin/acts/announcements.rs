@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Refused;
 use crate::config::Transport;
-use crate::core::lookup::Sidecar;
+use crate::core::Sidecar;
 use crate::model::ids::RegionId;
 use crate::protocol::event::{Event, Subscription};
 

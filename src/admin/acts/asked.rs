@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::access::Operator;
 use super::target::{Target, Written};
 use super::{Acts, Refused, announcements, inspect, jobs, log, purge, refresh, region, reset};
-use crate::core::lookup::Sidecar;
+use crate::core::Sidecar;
 use crate::model::ids::RegionId;
 
 /// One act, understood.

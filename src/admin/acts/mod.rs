@@ -18,7 +18,7 @@ use self::jobs::Jobs;
 use self::journal::Journal;
 use super::problem::Problem;
 use crate::admin::limits;
-use crate::core::lookup::Sidecar;
+use crate::core::Sidecar;
 use crate::telemetry::log::LogError;
 use crate::telemetry::ration::Ration;
 use crate::telemetry::words::ACTS;

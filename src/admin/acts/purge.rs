@@ -12,7 +12,7 @@ use super::target::{Pattern, Target, shown_by};
 use crate::cache::entry::Entry;
 use crate::cache::key::Key;
 use crate::cache::store::Store;
-use crate::core::lookup::Sidecar;
+use crate::core::Sidecar;
 use crate::model::ids::RecordId;
 use crate::protocol::event::{Action, Event, Order, Scope};
 

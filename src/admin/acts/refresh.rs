@@ -17,8 +17,8 @@ use crate::admin::limits;
 use crate::cache::entry::Entry;
 use crate::cache::key::Key;
 use crate::cache::store::Store;
+use crate::core::Sidecar;
 use crate::core::fill::orders::{self, Refreshed};
-use crate::core::lookup::Sidecar;
 use crate::protocol::event::Scope;
 
 /// What a refresh began.

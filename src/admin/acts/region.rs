@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Refused;
-use crate::core::lookup::Sidecar;
+use crate::core::Sidecar;
 use crate::model::ids::RegionId;
 
 /// What became of a region.

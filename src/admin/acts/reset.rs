@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Refused;
 use super::target::Target;
-use crate::core::lookup::Sidecar;
+use crate::core::Sidecar;
 use crate::protocol::event::{Event, Order, Scope};
 
 /// What a reset did.

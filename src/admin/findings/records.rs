@@ -6,7 +6,7 @@ use crate::model::ids::{RegionId, RegionSet};
 use crate::protocol::wiring::Wired;
 use crate::telemetry::observed::{KeyForms, UnroutedType};
 
-/// How alike two names are that are meant to be one, of 1.
+/// From this similarity on (0 to 1), two names are probably meant to be the same.
 const ALIKE: f64 = 0.75;
 
 pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
@@ -20,7 +20,8 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     found
 }
 
-/// Other services may share the topic: it is wrong only where a route's own type is not heard of, or the two look alike.
+/// Other services may share the topic, so an unrouted type counts only if a route's own type is
+/// never announced, or if the two look alike.
 fn unrouted(evidence: &Evidence<'_>, name: &str, seen: &UnroutedType) -> Option<Finding> {
     let is_over = evidence.now.since(seen.last) > limits::LOSS_SHOWN;
     if is_over || evidence.types.iter().any(|(known, _)| known == name) {
@@ -30,7 +31,7 @@ fn unrouted(evidence: &Evidence<'_>, name: &str, seen: &UnroutedType) -> Option<
     let unheard = |wired: &Wired| RegionSet(announced.0 & !wired.heard.0);
     let silent = evidence.types.iter().filter(|(_, wired)| !unheard(wired).is_empty());
     let alike = |candidate: &str| strsim::jaro_winkler(&name.to_lowercase(), &candidate.to_lowercase());
-    // What is announced and read there is not meant by another name as well.
+    // A type that is announced and read there is not meant by a second name.
     let unmet = |(_, wired): &&(String, Wired)| announced.0 & !wired.met.0 != 0;
     let closest =
         evidence.types.iter().filter(unmet).max_by(|(left, _), (right, _)| alike(left).total_cmp(&alike(right)));
@@ -57,7 +58,8 @@ fn unrouted(evidence: &Evidence<'_>, name: &str, seen: &UnroutedType) -> Option<
     Some(Finding { check: Check::TypeUnrouted, subject: name.to_owned(), saw, advice })
 }
 
-/// Nothing that a region named was ever read, and what was read changed: the key has another form.
+/// A region announces records that are never read here, while records that are read change: the key
+/// has another form.
 fn unmatched(evidence: &Evidence<'_>, name: &str, wired: Wired) -> Option<Finding> {
     let named = RegionSet(wired.named.0 & !wired.met.0);
     let grown = wired.untold + wired.pending;
@@ -91,10 +93,10 @@ fn unmatched(evidence: &Evidence<'_>, name: &str, wired: Wired) -> Option<Findin
     })
 }
 
-/// Versions grow, and nobody says so.
+/// Versions grow, and nobody announces it.
 fn unannounced(evidence: &Evidence<'_>, name: &str, wired: Wired) -> Option<Finding> {
     let unmatched = wired.named.0 & !wired.met.0 != 0;
-    // Where nobody ever announced this type, there is no reason to wait for an announcement for long.
+    // If nobody ever announced this type, there is no point in waiting long for an announcement.
     let never = wired.heard.is_empty() && wired.pending > 0;
     if unmatched || !(never || wired.is_doubted(evidence.now)) {
         return None;

@@ -1,4 +1,4 @@
-//! One region against the others, and clocks.
+//! Compares each region with the others, and the clocks.
 
 use super::{Check, Evidence, Finding};
 use crate::admin::limits;
@@ -90,18 +90,20 @@ fn odd_advice(status: u16) -> &'static str {
     }
 }
 
-/// By how much `Date` is ahead at the least, of all that was looked at.
+/// The offset of the region's `Date` that was closest to zero, positive if ahead of this host's
+/// clock; `None` with fewer than two of them.
 fn skew_ms(notes: &RegionNotes) -> Option<i64> {
     let closest = notes.skews_ms.iter().copied().min_by_key(|skew| skew.abs())?;
     (notes.skews_ms.len() >= 2).then_some(closest)
 }
 
-/// Where all who state a time agree that ours is off, it is ours; else it is theirs.
+/// If everyone who states a time agrees that our clock is off, it is ours; otherwise it is theirs.
 fn clocks(evidence: &Evidence<'_>) -> Vec<Finding> {
     let most = limits::CLOCK_SKEW.as_millis() as i64;
     let skews: Vec<_> = evidence.notes.regions.iter().map(skew_ms).collect();
     let stated: Vec<i64> = skews.iter().flatten().copied().collect();
-    // A message that arrives late is stamped early: only those that all are say something of a clock.
+    // A late message has an early stamp, so only a lag that all messages share says something about
+    // a clock.
     let topics = evidence.heard.iter().filter_map(|heard| heard.lag_ms).map(|lag| -lag);
     let all: Vec<i64> = stated.iter().copied().chain(topics).collect();
     let off = |skew: &i64| skew.abs() > most;

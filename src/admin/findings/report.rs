@@ -1,4 +1,5 @@
-//! What `nearside doctor` prints: a line for everything that was looked at, also where it is well, and where nothing was seen.
+//! What `nearside doctor` prints: a line for everything that was checked, also where all is well
+//! and where nothing was seen.
 
 use serde::Serialize;
 
@@ -8,36 +9,29 @@ use crate::protocol::wiring::Wired;
 use crate::sidecar::announcements::subscription::Stage;
 use crate::telemetry::observed::{Recent, RegionNotes, RouteNotes};
 
-/// How one thing is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// As it should be.
     Well,
-    /// Not as it should be.
     Wrong,
-    /// Nothing was seen of it.
+    /// Nothing was seen that would tell.
     Unseen,
 }
 
-/// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// How it is.
     pub state: State,
     /// The region, route or record type.
     pub subject: String,
     /// [`Check::word`]
     pub check: &'static str,
-    /// What was looked at, as a sentence that is true where it is well.
+    /// What was checked, as a sentence that is true when all is well.
     pub title: &'static str,
-    /// What was seen.
     pub saw: String,
-    /// What to do; empty where it is well.
+    /// Empty when all is well.
     pub advice: String,
 }
 
-/// Everything that was looked at.
 pub fn report(evidence: &Evidence<'_>) -> Vec<Line> {
     let found = findings(evidence);
     let mut lines: Vec<Line> = found.iter().map(wrong).collect();

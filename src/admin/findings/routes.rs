@@ -1,13 +1,15 @@
-//! Routes against what is asked, what callers send, and what replies allow.
+//! Compares routes with what is requested, what callers send, and what replies allow.
 
 use super::{Check, Evidence, Finding, list};
 use crate::config::{IdentityMode, Route};
 use crate::telemetry::observed::RouteNotes;
 
-/// Races in which every region said that there is nothing, from which on it is worth a word that none ever had something.
+/// How many races must be on record before it is worth a finding that regions never have anything
+/// for a route.
 const ABSENT: u32 = 8;
 
-/// Unrouted requests that resemble a route from which on its having none is worth a word.
+/// How many unrouted requests that resemble a route make it worth a finding that the route has
+/// none.
 const BUSY: u64 = 8;
 
 pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
@@ -32,7 +34,7 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     found
 }
 
-/// Nothing was ever there: the paths are other ones than the service's.
+/// No region ever had anything there: the paths are probably not the service's.
 fn absent(evidence: &Evidence<'_>, route: &Route, notes: &RouteNotes) -> Option<Finding> {
     let region = evidence.config.service.regions.first()?;
     let base = region.url.as_str().trim_end_matches('/');
@@ -50,7 +52,7 @@ fn absent(evidence: &Evidence<'_>, route: &Route, notes: &RouteNotes) -> Option<
 fn of_route(route: &Route, notes: &RouteNotes) -> Vec<Finding> {
     let of = |check, saw: String, advice: String| Finding { check, subject: route.path.text.clone(), saw, advice };
     let mut found = Vec::new();
-    // Where some got what they asked for, the others are wrong themselves.
+    // If some callers got what they asked for, the others' requests are at fault.
     let none_good = notes.good == 0;
     if none_good && notes.no_store.is_empty() && notes.refused.mostly(3) {
         let status = notes.refused_status;

@@ -1,4 +1,4 @@
-//! Each finding has evidence that makes it and none without; what is healthy has none.
+//! Every finding appears with its evidence and not without it. A healthy sidecar has none.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::telemetry::observed::{Recent, RegionNotes, RouteNotes, UnroutedType};
 const NOW: Moment = Moment::from_nanos(1_000_000_000_000);
 const PATH: &str = "/v1/contexts/{key}/{view}";
 
-/// Everything that findings are made from, of two regions and one route, all of it healthy.
+/// Healthy evidence for findings, of two regions and one route.
 struct Case {
     config: Config,
     notes: Notes,
@@ -109,7 +109,7 @@ impl Case {
     }
 }
 
-/// The one finding that `change` makes of what is healthy.
+/// The one finding that `change` makes of healthy evidence.
 fn found(change: impl FnOnce(&mut Case)) -> Finding {
     let mut case = Case::healthy();
     change(&mut case);
@@ -208,7 +208,7 @@ fn keys_of_another_form_are_told_with_the_template_that_makes_them() {
     let wired = Wired { heard: BOTH, named: BOTH, untold: 2, untold_at: Some(NOW), ..Wired::default() };
     let finding = found(|case| case.types[0].1 = wired);
     assert_eq!((finding.check, finding.subject.as_str()), (Check::KeysUnmatched, "context"));
-    // Where all is a hit, only audits ask.
+    // When everything is a hit, only audits ask the regions.
     let audited = Wired { heard: BOTH, named: BOTH, violated: true, ..Wired::default() };
     let finding = found(|case| case.types[0].1 = audited);
     assert!(finding.check == Check::KeysUnmatched && finding.saw.contains("an audit saw"), "{}", finding.line());

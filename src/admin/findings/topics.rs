@@ -1,4 +1,4 @@
-//! What a region's topic brings, and whether it can be subscribed to.
+//! Whether a region's topic can be subscribed to, and what it brings.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::protocol::limits::HEARTBEAT_SLOT;
 use crate::sidecar::announcements::subscription::Stage;
 use crate::telemetry::observed::RegionNotes;
 
-/// How long a subscription may be without any heartbeat: they come every 5 s.
+/// How long a subscription may go without a heartbeat; they come every 5 s.
 const HEARTBEAT_WAIT: Duration = Duration::from_secs(12);
 
 pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
@@ -89,7 +89,7 @@ fn is_without_heartbeats(evidence: &Evidence<'_>, id: RegionId, notes: &RegionNo
     let since =
         evidence.subscriptions.iter().find(|status| status.region == id).filter(|it| it.stage == Stage::Subscribed);
     let sight = evidence.horizon.regions.get(id.index()).copied().unwrap_or_default();
-    // They may be among what cannot be verified, which is the thing to mend first.
+    // The heartbeats may be among the messages that cannot be verified; fix that first.
     if evidence.heard.get(id.index()).is_some_and(|heard| heard.unverified.is_some()) {
         return false;
     }
@@ -97,7 +97,8 @@ fn is_without_heartbeats(evidence: &Evidence<'_>, id: RegionId, notes: &RegionNo
     silent && since.is_some_and(|status| evidence.now.since(status.since) > HEARTBEAT_WAIT)
 }
 
-/// AWS's own words, at once; or what somebody does to what was made.
+/// Reports what AWS refuses in its own words, or else what somebody did to our subscription or
+/// queue.
 fn access(evidence: &Evidence<'_>, id: RegionId) -> Option<Finding> {
     let status = evidence.subscriptions.iter().find(|status| status.region == id)?;
     let (saw, advice) = match status.failure.as_ref().or(status.unlooked.as_ref()) {

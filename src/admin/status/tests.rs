@@ -1,5 +1,3 @@
-//! What `status` promises, tried.
-
 use std::path::PathBuf;
 
 use super::*;
@@ -42,6 +40,7 @@ pub(in crate::admin) fn config() -> Config {
             allow_cross_site: false,
             token_file: Some(PathBuf::from("/run/s3cret")),
             max_connections: 10,
+            fast: true,
         },
         admin: config::Admin {
             listen: "127.0.0.1:8701".parse().unwrap(),

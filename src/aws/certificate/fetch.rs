@@ -1,12 +1,10 @@
-//! Owns the signing certificates of this process: fetched once, kept, fetched again when they no longer serve.
+//! Fetches the process's signing certificates and keeps them.
 //!
-//! Before it: [`super::Trust::admit`] allowed a URL. After it: [`crate::aws::verify`] checks a signature with
-//! what comes back. A certificate is fetched again when its validity ends, and when a signature fails: an emulator
-//! serves a new certificate under its old URL each time it starts.
-//!
-//! Invariant: at most one fetch per URL is under way, at most one begins per URL and [`limits::CERTIFICATE_PAUSE`], and
-//! one per topic of a URL from which no certificate came yet. Such URLs have places of their own: made-up ones displace
-//! each other, never a certificate.
+//! A certificate is fetched again when it expires and when a signature fails to match, because an
+//! emulator serves a new certificate under its old URL each time it starts. At most one fetch per
+//! URL runs at a time, and at most one starts per [`limits::CERTIFICATE_PAUSE`]. URLs that have not
+//! yielded a certificate yet are fetched one at a time per topic and have slots of their own, so
+//! made-up URLs displace each other but never a certificate.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,19 +19,18 @@ use super::{Admitted, Certificate, Trust, Unfit};
 use crate::aws::limits;
 use crate::model::time::{Clock, Moment};
 
-/// A certificate could not be had: nobody's message is at fault, and a retry helps.
+/// The certificate could not be fetched. The message is not at fault, and a retry helps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfetched {
-    /// No connection, no TLS, or it broke.
+    /// No connection, no TLS, or the connection broke.
     #[error("the signing certificate's host could not be reached")]
     Unreachable,
-    /// Another status than 200; a redirect is one, and is not followed.
+    /// Any status other than 200. Redirects count as such and are not followed.
     #[error("the signing certificate's host answered {0}")]
     Status(u16),
-    /// More than [`limits::CERTIFICATE_BYTES`].
     #[error("the signing certificate is larger than {} bytes", limits::CERTIFICATE_BYTES)]
     Oversized,
-    /// It took longer than [`limits::CERTIFICATE_WAIT`].
+    /// The fetch took longer than [`limits::CERTIFICATE_WAIT`].
     #[error("fetching the signing certificate took too long")]
     Late,
     /// Too many other URLs are being fetched.
@@ -41,28 +38,27 @@ pub enum Unfetched {
     Busy,
 }
 
-/// Why there is no certificate to check a signature with.
+/// Why there is no certificate to check a signature against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Without {
-    /// It could not be fetched.
     #[error(transparent)]
     Unfetched(#[from] Unfetched),
-    /// It was fetched and must not be used.
     #[error(transparent)]
     Unfit(#[from] Unfit),
 }
 
-/// Where certificates come from: the network, or what a test or `nearside dev` hands out.
+/// Where certificates come from: the network, or whatever a test or `nearside dev` supplies.
 pub enum Fetcher {
-    /// reqwest, without redirects and proxies.
+    /// Does not follow redirects or use proxies.
     Network(reqwest::Client),
-    /// Asked instead of the network.
     Given(Box<dyn Fn(Url) -> BoxFuture<'static, Result<Bytes, Unfetched>> + Send + Sync>),
 }
 
 impl Fetcher {
-    /// Fetches over the network; plain HTTP only when an insecure signer is configured. The error is the
-    /// installation's: without CA certificates there is no TLS.
+    /// Fetches over the network. Plain HTTP is allowed only when an insecure signer is configured.
+    ///
+    /// # Errors
+    /// When the machine has no CA certificates, and therefore no TLS.
     pub fn network(insecure: bool) -> Result<Self, reqwest::Error> {
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
@@ -74,7 +70,7 @@ impl Fetcher {
         Ok(Self::Network(client))
     }
 
-    /// Asks `answer` for the PEM text of each URL, without a wait.
+    /// Asks `answer` for the PEM text of each URL; answers at once.
     pub fn given(answer: impl Fn(&Url) -> Result<Bytes, Unfetched> + Send + Sync + 'static) -> Self {
         Self::Given(Box::new(move |url| {
             let answer = answer(&url);
@@ -105,7 +101,6 @@ async fn download(client: &reqwest::Client, url: &Url) -> Result<Bytes, Unfetche
     Ok(pem.into())
 }
 
-/// The process's signing certificates.
 pub struct Certificates {
     fetcher: Fetcher,
     clock: Clock,
@@ -113,29 +108,27 @@ pub struct Certificates {
     permits: Semaphore,
 }
 
-/// One URL.
+/// What is known about one URL.
 struct Slot {
     url: Url,
     current: ArcSwapOption<Certificate>,
     used: AtomicU64,
-    /// Locked while a fetch is under way: the others wait for its outcome.
+    /// Locked during a fetch, so that others wait for its outcome.
     attempt: tokio::sync::Mutex<Option<Attempt>>,
 }
 
-/// The newest fetch of a slot.
 struct Attempt {
     ended: Moment,
     outcome: Result<Arc<Certificate>, Without>,
 }
 
 impl Certificates {
-    /// None yet.
     pub fn new(fetcher: Fetcher, clock: Clock) -> Self {
         let permits = Semaphore::new(limits::CERTIFICATE_FETCHES);
         Self { fetcher, clock, slots: Mutex::new(Vec::new()), permits }
     }
 
-    /// The certificate of `admitted`, valid now; fetched when it is not here, or no longer valid.
+    /// The certificate at `admitted`, valid now. It is fetched if it is missing or no longer valid.
     pub async fn get(&self, trust: &Trust, admitted: &Admitted) -> Result<Arc<Certificate>, Without> {
         let slot = self.slot(&admitted.url)?;
         if let Some(certificate) = self.valid(&slot) {
@@ -146,7 +139,8 @@ impl Certificates {
             return Ok(certificate);
         }
         match &*attempt {
-            // A certificate that was good then and is not now ran out: its slot's newest outcome says nothing of why.
+            // The latest fetch succeeded, but its certificate has expired since, so the stored
+            // outcome does not say why it fails now.
             Some(newest) if self.recent(newest) => match &newest.outcome {
                 Ok(ran_out) => Err(ran_out.valid(self.clock.wall()).err().unwrap_or(Unfit::Expired).into()),
                 Err(without) => Err(*without),
@@ -155,8 +149,8 @@ impl Certificates {
         }
     }
 
-    /// The certificate that is now served in the place of `failed`, which did not fit a signature. `None`: there is
-    /// no other, so the signature is wrong.
+    /// The certificate now served in place of `failed`, which did not match a signature. `None`
+    /// means there is no other, so the signature is wrong.
     pub async fn instead(
         &self,
         trust: &Trust,
@@ -218,7 +212,8 @@ impl Certificates {
         outcome
     }
 
-    /// The slot of `url`; a new one takes the place of the least recently used of those without a certificate.
+    /// The slot of `url`. When there are too many, a new one replaces the least recently used slot
+    /// without a certificate.
     fn slot(&self, url: &Url) -> Result<Arc<Slot>, Unfetched> {
         let mut slots = self.slots();
         if let Some(slot) = slots.iter().find(|slot| slot.url == *url) {
@@ -241,8 +236,8 @@ impl Certificates {
         Ok(slot)
     }
 
-    /// One more URL has a certificate: where there are too many, one that is no longer valid goes, else the least recently
-    /// used. Whoever still uses it keeps it.
+    /// Called when one more URL has a certificate. If there are now too many, an invalid one is
+    /// dropped first, otherwise the least recently used. Anyone still using it keeps their copy.
     fn make_room(&self) {
         let mut slots = self.slots();
         let wall = self.clock.wall();
@@ -259,7 +254,7 @@ impl Certificates {
     }
 
     fn slots(&self) -> MutexGuard<'_, Vec<Arc<Slot>>> {
-        // A panic while it is held cannot leave it half-changed.
+        // A panic while the lock is held cannot leave the list half-changed.
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

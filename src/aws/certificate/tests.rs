@@ -1,5 +1,3 @@
-//! What `certificate` promises, tried.
-
 use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
@@ -36,7 +34,7 @@ fn inspect(pem: &str) -> Result<Certificate, Unfit> {
     Certificate::inspect(pem.as_bytes(), &ireland(), &genuine(), NOW)
 }
 
-/// A self-signed certificate, its parameters changed by `change`.
+/// A self-signed certificate whose parameters `change` has modified.
 fn certified(change: impl FnOnce(&mut rcgen::CertificateParams)) -> String {
     let mut params = signer::params(SUBJECT, BEFORE, AFTER);
     change(&mut params);
@@ -147,7 +145,7 @@ fn an_insecure_signer_is_admitted_at_exactly_its_origin() {
     for path in ["", "x.pem", "_aws/../SimpleNotificationService-6c.pem", "?/SimpleNotificationService-6c.pem"] {
         assert_eq!(trust.admit(&format!("http://localhost:4566/{path}")), Err(Refused::Path), "{path}");
     }
-    // What SNS itself serves is neither relaxed nor shut out.
+    // An insecure signer neither relaxes nor blocks what SNS itself serves.
     assert!(!trust.admit(&format!("https://sns.eu-west-1.amazonaws.com/{FILE}")).unwrap().relaxed);
     let relaxed_path = format!("https://sns.eu-west-1.amazonaws.com/_aws/sns/{FILE}");
     assert_eq!(trust.admit(&relaxed_path), Err(Refused::Path));
@@ -170,7 +168,8 @@ fn a_certificate_holds_from_its_first_to_its_last_second() {
 
 #[test]
 fn a_key_below_2048_bits_is_refused() {
-    // 1024 bits, made with openssl: aws-lc-rs makes none. Otherwise in order, and valid until 2100.
+    // 1024 bits, made with openssl because aws-lc-rs does not make such keys. Valid until 2100 and
+    // otherwise sound.
     let pem = include_bytes!("small_key.pem");
     let inspected = Certificate::inspect(pem, &ireland(), &genuine(), AFTER);
     assert_eq!(inspected.map(|_| ()), Err(Unfit::SmallKey));
@@ -216,7 +215,7 @@ fn the_names_that_sns_certificates_carry_in_each_partition_are_known() {
     assert!(!named("aws", "eu-west-1", "sns-us-gov-west-1.amazonaws.com", false));
 }
 
-/// An authority, what it issued to SNS, and both as served.
+/// An authority, the certificate it issued to SNS, and both as they are served.
 struct Chain {
     authority: CertifiedIssuer<'static, KeyPair>,
     leaf: String,
@@ -240,7 +239,7 @@ fn a_chain_whose_links_hold_is_accepted() {
 
 #[test]
 fn a_chain_is_broken_by_an_authority_that_did_not_sign_it() {
-    // The same name on another key: only the signature tells.
+    // Same name, different key: only the signature tells them apart.
     let (one, other) = (chain(|_| {}), chain(|_| {}));
     assert_eq!(inspect(&format!("{}{}", one.leaf, other.authority.pem())).map(|_| ()), Err(Unfit::Chain));
 }

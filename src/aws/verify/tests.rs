@@ -1,5 +1,3 @@
-//! What `verify` promises, tried.
-
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
@@ -27,7 +25,7 @@ const URL_US: &str =
     "https://sns.us-east-1.amazonaws.com/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem";
 const MESSAGE: &str = r#"{"recordType":"context","key":"acme","version":7}"#;
 
-/// Valid from yesterday until tomorrow.
+/// A signer whose certificate is valid from yesterday until tomorrow.
 fn new_signer() -> Signer {
     Signer::generate(Wall::from_millis(NOW.as_millis() - DAY), NOW + Duration::from_millis(DAY))
 }
@@ -48,7 +46,7 @@ fn region(name: &str, arn: Option<&str>) -> Region {
 
 type Served = Arc<Mutex<HashMap<String, Result<Bytes, Unfetched>>>>;
 
-/// A verifier whose certificates come from `served`; every URL that is fetched is noted.
+/// A verifier whose certificates come from `served`; every URL it fetches is recorded.
 struct World {
     verifier: Verifier,
     clock: Clock,
@@ -169,7 +167,7 @@ async fn an_altered_message_subject_timestamp_id_or_type_is_forged() {
 
 #[tokio::test(start_paused = true)]
 async fn an_altered_topic_is_forged() {
-    // Signed for another topic of the same account and region, and rewritten to name ours.
+    // Signed for another topic of the same account and region, then rewritten to name ours.
     let world = World::new();
     let other = SNS.notification(&format!("{TOPIC}-of-others"), MESSAGE, NOW, URL, SignatureVersion::Two);
     assert_eq!(world.verify(&other).await, Err(Rejected::Topic));
@@ -226,7 +224,7 @@ async fn a_certificate_from_elsewhere_is_not_even_fetched() {
         (format!("https://sns.eu-west-1.amazonaws.com/x/{file}"), "wrong-path"),
         ("https://sns.eu-west-1.amazonaws.com/other.pem".into(), "wrong-path"),
     ] {
-        // The certificate would fit, wherever it came from.
+        // The certificate would match, wherever it came from.
         world.serve(&url, &SNS);
         world.serve(Url::parse(&url).unwrap().as_str(), &SNS);
         let rejected = world.verify(&at(&url)).await.unwrap_err();
@@ -417,7 +415,8 @@ proptest::proptest! {
         raw[at] = byte;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let verified = runtime.block_on(async { World::new().verifier.verify(IRELAND, &raw).await });
-        // What still verifies says the same: the change was in white space or in a field that is not read.
+        // Anything that still verifies must say the same: the change was in white space or in a
+        // field that is not read.
         if verified.is_ok() {
             proptest::prop_assert_eq!(Envelope::parse(&raw).unwrap().string_to_sign(), genuine.string_to_sign());
         }

@@ -1,9 +1,8 @@
-//! Owns the header lines of the requests that entries answer: one copy for all entries that ask alike, which nearly all of
-//! a route do.
+//! Shares the header lines of the requests that entries answer: one copy for all entries with
+//! identical lines, which on a route is nearly all of them.
 //!
-//! Before it: a fill knows what its request keeps ([`crate::core::fill::ask::kept`]). After it: [`super::Content`] holds
-//! the lines. Invariant: what no entry holds is not given out, and its memory stays only until its place in the table, which
-//! has as many as it began with, is used again.
+//! The table has a fixed number of places and holds lines only weakly. Lines that no entry holds
+//! are never handed out; their remaining memory is freed when their place is used again.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -13,16 +12,17 @@ use siphasher::sip::SipHasher13;
 use super::{size, write};
 use crate::cache::limits;
 
-/// Lines as HTTP/1.1 has them (`name: value`, CR, LF).
+/// Header lines in HTTP/1.1 form (`name: value`, CR, LF).
 #[derive(Clone, Default)]
 pub struct RequestLines {
     pub(super) lines: Arc<Vec<u8>>,
-    /// The memory they take, bytes, as far as two bytes can say; none when others hold them too.
+    /// Memory the lines take, in bytes, capped at `u16::MAX`. Zero when another entry already
+    /// counts it.
     pub(super) weight: u16,
 }
 
 impl RequestLines {
-    /// Lines that nobody shares.
+    /// Lines that no other entry shares.
     pub fn alone(headers: &HeaderMap) -> Self {
         let mut lines = Vec::with_capacity(size(headers.iter()) as usize);
         write(headers.iter(), &mut lines);
@@ -30,21 +30,21 @@ impl RequestLines {
     }
 
     fn counted(lines: Arc<Vec<u8>>) -> Self {
-        /// The list, and what counts the sharers.
+        /// The `Vec` itself, and the reference counts.
         const SHARED: u16 = 24 + 16;
         let weight = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(SHARED);
         Self { lines, weight }
     }
 }
 
-/// No line is shown: they hold credentials.
+/// Shows no line: they hold credentials.
 impl std::fmt::Debug for RequestLines {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "RequestLines({} bytes)", self.lines.len())
     }
 }
 
-/// Where lines are found that some entry has already: by a hash of them, one for each place.
+/// Finds lines that some entry already has, by their hash; one set of lines per place.
 #[derive(Debug)]
 pub struct Requests(Mutex<Box<[Place]>>);
 
@@ -57,7 +57,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// These lines, those of another entry if they are found.
+    /// Returns these lines, sharing another entry's copy if there is one.
     pub fn share(&self, headers: &HeaderMap) -> RequestLines {
         let own = RequestLines::alone(headers);
         if own.lines.len() > limits::SHARED_REQUEST_BYTES {
@@ -66,7 +66,7 @@ impl Requests {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let place = SipHasher13::new().hash(&own.lines) as usize % places.len();
         match places[place].as_ref().and_then(Weak::upgrade).filter(|known| **known == *own.lines) {
-            // Who takes the place of the only one that held them weighs them from now on.
+            // An entry that replaces the only holder counts the weight from now on.
             Some(lines) if Arc::strong_count(&lines) <= 2 => RequestLines { lines, weight: own.weight },
             Some(lines) => RequestLines { lines, weight: 0 },
             None => {
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(&other.lines[..], b"accept: text/plain\r\n");
     }
 
-    /// A fill puts its entry again when all regions have answered.
+    /// A fill stores its entry again once all regions have answered.
     #[test]
     fn who_takes_the_place_of_the_only_holder_weighs_them() {
         let requests = Requests::default();

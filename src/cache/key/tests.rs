@@ -1,5 +1,3 @@
-//! What `key` promises, tried.
-
 use proptest::prelude::*;
 
 use super::*;
@@ -113,7 +111,7 @@ fn accept_encoding_is_reduced_to_what_is_taken() {
     );
 }
 
-/// Few letters and short texts, so that parts that only differ in where one ends are met often.
+/// Few letters and short texts, so that it often draws parts that differ only in where one ends.
 fn part() -> impl Strategy<Value = String> {
     proptest::collection::vec(prop_oneof![Just('a'), Just(','), Just('\u{1}'), Just('\0')], 0..4)
         .prop_map(|letters| letters.into_iter().collect())

@@ -1,7 +1,8 @@
-//! Owns the words of `Cache-Control`: what a request asked ([`Asked`]) and what a reply said ([`Said`]).
+//! Parses `Cache-Control`: what a request asks for ([`Asked`]) and what a reply says ([`Said`]).
+//! See RFC 9111, 5.2 and 5.4, and RFC 5861.
 //!
-//! RFC 9111, 5.2 and 5.4; RFC 5861. Invariant: a directive that contradicts itself or cannot be read counts as the more
-//! careful reading (4.2.1): an age of zero, the whole reply instead of some of its fields.
+//! A directive that contradicts itself or cannot be parsed gets the more careful reading (4.2.1):
+//! an age of zero, or the whole reply instead of some of its fields.
 
 use std::time::Duration;
 
@@ -9,13 +10,12 @@ use http::{HeaderMap, HeaderName, header};
 
 use crate::cache::limits;
 
-/// A directive's number of seconds.
+/// The number of seconds in a directive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delta {
-    /// It was not there.
     #[default]
     Absent,
-    /// It was there, but not a number, or there were two different ones.
+    /// Present but not a number, or given twice with different numbers.
     Invalid,
     /// Capped at [`limits::DELTA_SECONDS`].
     Seconds(u64),
@@ -27,7 +27,7 @@ impl Delta {
         if self == Self::Absent || self == read { read } else { Self::Invalid }
     }
 
-    /// The span; `invalid` when it could not be read.
+    /// The duration; `invalid` if it could not be parsed.
     pub fn span_or(self, invalid: Duration) -> Option<Duration> {
         match self {
             Self::Absent => None,
@@ -37,7 +37,7 @@ impl Delta {
     }
 }
 
-/// Digits only; what overflows is capped (RFC 9111, 1.2.2).
+/// Accepts digits only and caps what overflows (RFC 9111, 1.2.2).
 pub(crate) fn delta_seconds(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -46,36 +46,34 @@ pub(crate) fn delta_seconds(text: &[u8]) -> Option<u64> {
     Some(text.iter().fold(0, add).min(limits::DELTA_SECONDS))
 }
 
-/// How stale a reply a request takes.
+/// How stale a reply the request accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MaxStale {
-    /// However stale.
     Any,
     /// Up to this long after its lifetime.
     Within(Duration),
 }
 
-/// What a request asked of caches (5.2.1). Read once per request; allocates nothing.
+/// What a request asks of caches (5.2.1). Parsed once per request; allocates nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// Nothing without asking a region; also `Pragma: no-cache` where there is no `Cache-Control` (5.4).
+    /// Validate with a region first. Also set by `Pragma: no-cache` when there is no
+    /// `Cache-Control` (5.4).
     pub no_cache: bool,
-    /// Do not store the reply.
     pub no_store: bool,
-    /// From the store or not at all: 504.
+    /// Answer from the store or with a 504.
     pub only_if_cached: bool,
-    /// No older than this.
+    /// Accept a reply no older than this.
     pub max_age: Option<Duration>,
-    /// Fresh for at least this much longer.
+    /// The reply must stay fresh for at least this much longer.
     pub min_fresh: Option<Duration>,
-    /// A stale one will do.
+    /// Accept a stale reply.
     pub max_stale: Option<MaxStale>,
-    /// Rather one this stale than an error (RFC 5861, 4).
+    /// Prefer a reply this stale to an error (RFC 5861, 4).
     pub stale_if_error: Option<Duration>,
 }
 
 impl Asked {
-    /// Reads a request's headers.
     pub fn of(headers: &HeaderMap) -> Self {
         let (mut max_age, mut min_fresh, mut stale_if_error) = (Delta::Absent, Delta::Absent, Delta::Absent);
         let mut asked = Self::default();
@@ -109,15 +107,13 @@ impl Asked {
     }
 }
 
-/// A directive that speaks of the whole reply or of some of its header fields.
+/// A directive that applies to the whole reply or to some of its header fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
-    /// It was not there.
     #[default]
     Nothing,
-    /// `no-cache="a, b"`: these fields only.
+    /// `no-cache="a, b"`: only these fields.
     Fields(Vec<HeaderName>),
-    /// The whole reply.
     Everything,
 }
 
@@ -137,7 +133,7 @@ impl Extent {
         }
     }
 
-    /// The fields it is limited to, if it is.
+    /// The fields it is limited to, if any.
     pub fn fields(&self) -> &[HeaderName] {
         match self {
             Self::Fields(names) => names,
@@ -146,7 +142,7 @@ impl Extent {
     }
 }
 
-/// What a reply said to shared caches (5.2.2).
+/// What a reply says to shared caches (5.2.2).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
     /// Must not be stored (5.2.2.5).
@@ -159,20 +155,20 @@ pub struct Said {
     pub public: bool,
     /// Must not be served stale (5.2.2.2).
     pub must_revalidate: bool,
-    /// The same, for shared caches (5.2.2.8).
+    /// Like `must_revalidate`, for shared caches only (5.2.2.8).
     pub proxy_revalidate: bool,
-    /// To be stored only by who knows its status; then `no-store` does not count (5.2.2.3).
+    /// Only a cache that understands the status may store it; such a cache ignores `no-store`
+    /// (5.2.2.3).
     pub must_understand: bool,
-    /// Lifetime (5.2.2.1).
+    /// The lifetime (5.2.2.1).
     pub max_age: Delta,
-    /// Lifetime in shared caches (5.2.2.10).
+    /// The lifetime in shared caches (5.2.2.10).
     pub s_maxage: Delta,
     /// RFC 5861, 4.
     pub stale_if_error: Delta,
 }
 
 impl Said {
-    /// Reads a reply's headers.
     pub fn of(headers: &HeaderMap) -> Self {
         let mut said = Self::default();
         for (name, value) in directives(headers, &header::CACHE_CONTROL) {
@@ -203,8 +199,8 @@ impl Said {
     }
 }
 
-/// The directives of all lines of `name`, each with its value without the quotes. Works on bytes: a line with a letter
-/// that is none does not hide the directives beside it.
+/// The directives in all lines of `name`, each with its unquoted value. Works on bytes, so that a
+/// line with non-ASCII text does not hide the directives beside it.
 fn directives<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> {
     headers.get_all(name).into_iter().flat_map(|line| Directives { rest: line.as_bytes() })
 }
@@ -240,7 +236,8 @@ impl<'a> Iterator for Directives<'a> {
     }
 }
 
-/// A token or the inside of a quoted string, and what follows the next comma.
+/// Splits off a token or the inside of a quoted string, and returns the text after the next comma
+/// with it.
 fn value_of(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.trim_ascii_start();
     let (value, rest) = match text.split_first() {

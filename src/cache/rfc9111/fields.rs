@@ -1,4 +1,5 @@
-//! Which header fields of a reply are stored, and what a 304 or the reply to a HEAD changes of them (RFC 9111, 3.1, 3.2).
+//! Which header fields of a reply are stored, and which of them a 304 or a HEAD's reply changes
+//! (RFC 9111, 3.1, 3.2).
 
 use http::{HeaderMap, HeaderValue, header};
 
@@ -6,8 +7,8 @@ use super::directives::Said;
 use crate::http::fields::{OF_THE_BODY, end_to_end};
 use crate::model::time::Wall;
 
-/// A reply's headers as an entry for one identity has them: end-to-end ones, without `Age` (the entry counts it), with
-/// a `Date` (RFC 9110, 6.6.1).
+/// A reply's headers as stored for one identity: end-to-end only, without `Age` (the entry counts
+/// it), with a `Date` (RFC 9110, 6.6.1).
 pub fn whole(headers: &HeaderMap, received: Wall) -> HeaderMap {
     let mut whole = end_to_end(headers);
     whole.remove(header::AGE);
@@ -15,16 +16,16 @@ pub fn whole(headers: &HeaderMap, received: Wall) -> HeaderMap {
     whole
 }
 
-/// The same for everybody: less the fields that the reply keeps to one caller or from unvalidated use (5.2.2.4 and
-/// 5.2.2.7).
+/// A reply's headers as stored for everybody: like [`whole`], without the fields that the reply
+/// restricts to one caller or to validated use (5.2.2.4 and 5.2.2.7).
 pub fn kept(headers: &HeaderMap, received: Wall) -> HeaderMap {
     let mut kept = whole(headers, received);
     withhold(&mut kept);
     kept
 }
 
-/// Whether [`kept`] leaves out a field that the caller who asked must still get. No entry holds a cookie: it goes another
-/// way.
+/// Whether [`kept`] leaves out a field that the caller who asked must still get. Cookies do not
+/// count: no entry holds them, and they reach the caller another way.
 pub fn withholds(headers: &HeaderMap) -> bool {
     let said = Said::of(headers);
     let mut fields = said.private.fields().iter().chain(said.no_cache.fields());
@@ -38,19 +39,21 @@ fn withhold(headers: &mut HeaderMap) {
     }
 }
 
-/// The headers of a stored reply after a 304, or a HEAD's reply, with `update` (3.2), for everybody.
+/// A stored reply's headers after a 304 or a HEAD's reply with the headers `update` (3.2), for
+/// everybody.
 pub fn updated(stored: &HeaderMap, update: &HeaderMap, received: Wall) -> HeaderMap {
     let mut merged = merged(stored, &kept(update, received));
     withhold(&mut merged);
     merged
 }
 
-/// The same for one identity.
+/// Like [`updated`], for one identity.
 pub fn updated_whole(stored: &HeaderMap, update: &HeaderMap, received: Wall) -> HeaderMap {
     merged(stored, &whole(update, received))
 }
 
-/// Every field of the update replaces all lines of its name, but for those that describe the stored bytes.
+/// Each field of the update replaces all lines of its name, except the fields that describe the
+/// stored bytes.
 fn merged(stored: &HeaderMap, update: &HeaderMap) -> HeaderMap {
     let mut merged = stored.clone();
     for name in update.keys().filter(|name| !OF_THE_BODY.contains(name)) {

@@ -1,4 +1,5 @@
-//! Owns how long a reply is fresh and how old it is (RFC 9111, 4.2). No heuristic: what states no lifetime has none.
+//! How long a reply is fresh and how old it is (RFC 9111, 4.2). There is no heuristic: a reply that
+//! states no lifetime has none.
 
 use std::time::Duration;
 
@@ -7,8 +8,9 @@ use http::{HeaderMap, HeaderName, header};
 use super::directives::{Delta, Said, delta_seconds};
 use crate::model::time::{Moment, Wall};
 
-/// The lifetime that a reply states for shared caches, if it does (4.2.1): `s-maxage`, else `max-age`, else `Expires`
-/// less `Date`. What cannot be read, or is said twice differently, is a lifetime of zero.
+/// The lifetime that a reply states for shared caches, if any (4.2.1): `s-maxage`, else `max-age`,
+/// else `Expires` minus `Date`. A value that cannot be parsed, or that is given twice with
+/// different values, counts as zero.
 pub fn lifetime(said: &Said, headers: &HeaderMap, received: Wall) -> Option<Duration> {
     if said.s_maxage != Delta::Absent {
         return said.s_maxage.span_or(Duration::ZERO);
@@ -22,34 +24,34 @@ pub fn lifetime(said: &Said, headers: &HeaderMap, received: Wall) -> Option<Dura
     })
 }
 
-/// The age of a reply at the moment its request was sent, so to speak: with the time since then it is the current age.
+/// The age to add to the time since the request was sent: together they are the current age.
 ///
-/// Section 4.2.3 has `corrected_initial_age = max(apparent_age, age_value + response_delay)`, and then the time since
-/// the reply came; with the delay taken out of both, all of it counts from when the request was sent.
+/// Section 4.2.3 has `corrected_initial_age = max(apparent_age, age_value + response_delay)` and
+/// adds the time since the reply arrived. Here the delay is taken out of both, so that everything
+/// counts from when the request was sent.
 pub fn initial_age(headers: &HeaderMap, sent: Moment, received: Moment, received_wall: Wall) -> Duration {
     let delay = received.since(sent);
     let apparent = date(headers, &header::DATE).map_or(Duration::ZERO, |date| received_wall.since(date));
     stated_age(headers).max(apparent.saturating_sub(delay))
 }
 
-/// The first `Age` of a reply; zero when there is none or it cannot be read (5.1).
+/// The reply's first `Age`; zero if it is missing or cannot be parsed (5.1).
 pub fn stated_age(headers: &HeaderMap) -> Duration {
     let first = headers.get(header::AGE).and_then(|line| line.as_bytes().split(|byte| *byte == b',').next());
     Duration::from_secs(first.and_then(|text| delta_seconds(text.trim_ascii())).unwrap_or(0))
 }
 
-/// The HTTP date of a header field; `None` when it is missing or is none, `0` for instance (5.3).
+/// The HTTP date in a header field; `None` if it is missing or not a date, such as `0` (5.3).
 pub fn date(headers: &HeaderMap, name: &HeaderName) -> Option<Wall> {
     date_of(headers.get(name)?.as_bytes())
 }
 
-/// The date that a header's value states.
 pub(crate) fn date_of(value: &[u8]) -> Option<Wall> {
     let text = std::str::from_utf8(value).ok()?;
     httpdate::parse_http_date(text.trim()).ok().map(Wall::from_system_time)
 }
 
-/// The same, and `None` too when it is stated twice, differently.
+/// Like [`date`], but also `None` if the field is given twice with different values.
 fn date_once(headers: &HeaderMap, name: &HeaderName) -> Option<Wall> {
     let first = headers.get(name);
     let agreed = headers.get_all(name).iter().all(|line| Some(line) == first);

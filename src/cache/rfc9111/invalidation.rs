@@ -1,4 +1,4 @@
-//! Owns what an unsafe request makes of what is stored (RFC 9111, 4.4).
+//! What an unsafe request invalidates (RFC 9111, 4.4).
 
 use http::{HeaderMap, Method, StatusCode, header};
 use url::Url;
@@ -6,12 +6,13 @@ use url::Url;
 use super::is_safe;
 use crate::cache::limits;
 
-/// The paths (with their queries) whose stored replies are no longer good after an unsafe request.
+/// The paths, with their queries, whose stored replies are invalid after an unsafe request.
 ///
-/// `outcome` is the region's status, or `None` when nobody knows whether the region did what was asked: the connection
-/// broke. An error status invalidates nothing; otherwise the target goes, and `Location` and `Content-Location` where
-/// they are of the same origin: relative, of the host that the caller asked for, or under one of `bases`, the URLs of the
-/// regions, that of the one that answered first.
+/// `outcome` is the region's status, or `None` if the connection broke and nobody knows whether the
+/// region did what was asked. An error status invalidates nothing. Otherwise the target is
+/// invalidated, and also `Location` and `Content-Location` if they have the same origin: relative,
+/// at the host that the caller asked for, or under one of `bases`. Those are the regions' URLs, the
+/// one of the region that answered first.
 pub fn invalidates(
     method: &Method,
     outcome: Option<StatusCode>,
@@ -37,10 +38,12 @@ pub fn invalidates(
     paths
 }
 
-/// `to` as a path of this service, if it is one. Two where it is relative and the region has a path of its own: some services
-/// write what they were asked for, others what their callers ask for.
+/// `to` as a path of this service, if it is one. There are two when `to` is relative (or names the
+/// caller's host) and the region's URL has a path of its own: some services write the path they
+/// were asked for, others the one their callers use.
 fn local(to: &str, target: &str, host: Option<&str>, bases: &[&Url]) -> Vec<String> {
-    // Callers and regions see the same paths under different origins: a placeholder tells "relative" from both.
+    // Callers and regions see the same paths under different origins; a placeholder origin tells
+    // "relative" from both.
     let Ok(here) = Url::parse(&format!("http://caller.invalid{target}")) else { return Vec::new() };
     let Ok(url) = here.join(to) else { return Vec::new() };
     let below = |base: &Url| {
@@ -58,7 +61,7 @@ fn local(to: &str, target: &str, host: Option<&str>, bases: &[&Url]) -> Vec<Stri
     paths.into_iter().map(whole).collect()
 }
 
-/// Whether the URL's authority is the one in the caller's `Host`.
+/// Whether the URL's authority matches the caller's `Host`.
 fn is_host(url: &Url, host: Option<&str>) -> bool {
     let asked = host.and_then(|host| Url::parse(&format!("{}://{host}/", url.scheme())).ok());
     asked.is_some_and(|asked| asked.origin() == url.origin())

@@ -1,4 +1,4 @@
-//! Owns what a 304 makes of a stored reply (RFC 9111, 4.3.4), and what a HEAD's reply does (4.3.5).
+//! What a 304 (RFC 9111, 4.3.4) or the reply to a HEAD (4.3.5) does to a stored reply.
 
 use std::sync::Arc;
 
@@ -10,18 +10,19 @@ use crate::cache::content::Content;
 use crate::cache::entry::{Entry, Hold};
 use crate::http::exchange::Reply;
 
-/// What becomes of a stored reply after a 304.
+/// What to do with a stored reply after a 304.
 #[derive(Debug)]
 pub enum Renewal {
-    /// It holds: store this in its place and serve it.
+    /// Still valid: store this in its place and serve it.
     Store(Arc<Entry>),
-    /// It holds for this caller, but its new headers forbid to keep it: serve this, remove what is stored.
+    /// Still valid for this caller, but its new headers forbid storing it: serve this and remove
+    /// what is stored.
     ServeOnly(Arc<Entry>),
-    /// The 304 speaks of another reply: ask again without conditions.
+    /// The 304 is about another reply: ask again without conditions.
     Mismatch,
 }
 
-/// `entry` with what the 304 `reply` says, for a request with `headers`.
+/// Updates `entry` with the 304 `reply`, for a request with `headers`.
 pub fn refreshed(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> Renewal {
     if !speaks_of(&reply.headers, &entry.headers()) {
         return Renewal::Mismatch;
@@ -32,7 +33,8 @@ pub fn refreshed(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> Renewal {
 fn renewed(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> Renewal {
     let received = reply.sent_wall + reply.received.since(reply.sent);
     let merged = fields::updated(&entry.headers(), &reply.headers, received);
-    // A whole reply as the region would have sent it, so that the same rules decide about it as about any other.
+    // Builds a whole reply as the region would have sent it, so that it is judged by the same rules
+    // as any other.
     let whole = Reply { status: entry.status, headers: merged, body: entry.body(), ..reply.clone() };
     let stored = storable(&Method::GET, headers, &whole);
     let keep = stored.is_some();
@@ -47,19 +49,19 @@ fn renewed(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> Renewal {
     if keep { Renewal::Store(entry) } else { Renewal::ServeOnly(entry) }
 }
 
-/// What a HEAD's reply says of the stored reply to GET.
+/// What to do with the stored reply to GET after a HEAD.
 #[derive(Debug)]
 pub enum HeadEffect {
-    /// The same representation, with these headers: store it in its place.
+    /// The same representation with new headers: store this in its place.
     Store(Arc<Entry>),
-    /// Another one by now: remove what is stored.
+    /// The representation has changed: remove what is stored.
     Remove,
-    /// Nothing to go by.
+    /// The reply allows no conclusion.
     Nothing,
 }
 
-/// The effect of the reply to HEAD on `entry` (4.3.5): a 200 whose validators and length, where it has them, are those of
-/// the stored reply freshens it; any other 200 shows it is out of date.
+/// The effect of the reply to a HEAD on `entry` (4.3.5). A 200 whose validators and length, where
+/// given, match the stored reply freshens it; any other 200 shows that it is out of date.
 pub fn after_head(entry: &Entry, headers: &HeaderMap, reply: &Reply) -> HeadEffect {
     if reply.status != StatusCode::OK || entry.status != StatusCode::OK {
         return HeadEffect::Nothing;

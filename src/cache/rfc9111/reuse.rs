@@ -1,4 +1,5 @@
-//! Owns whether a stored reply answers a request: fresh, stale by leave, or only after asking (RFC 9111, 4 and 4.2).
+//! Decides whether a stored reply answers a request: fresh, stale with the caller's consent, or
+//! only after validation (RFC 9111, 4 and 4.2).
 
 use std::time::Duration;
 
@@ -9,28 +10,27 @@ use super::{Asked, Stored};
 use crate::cache::entry::Entry;
 use crate::model::time::Moment;
 
-/// What a stored reply is worth to one request.
+/// What to do with a stored reply for one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Serve it.
     Fresh {
-        /// For `Age`.
         age: Duration,
-        /// What is left of its lifetime, for `Cache-Status`.
+        /// What is left of the lifetime, for `Cache-Status`.
         ttl: Duration,
     },
-    /// Serve it, labelled stale: the caller takes one this old (`max-stale`).
+    /// Serve it labelled as stale: the caller accepts one this old (`max-stale`).
     Stale {
-        /// For `Age`.
         age: Duration,
     },
-    /// Ask first, with its validators ([`super::validators::validate`]).
+    /// Validate first ([`super::validators::validate`]).
     Revalidate,
-    /// The caller wants it from the store or not at all, and it is not good enough: 504 (5.2.1.7).
+    /// The caller wants an answer from the store only, and this one is not good enough: 504
+    /// (5.2.1.7).
     Unsatisfiable,
 }
 
-/// What `entry`, stored under `stored`, is worth at `now` to a request that `asked`.
+/// Decides whether `entry`, with its RFC 9111 facts `stored`, answers a request that `asked`, at
+/// `now`.
 pub fn decide(asked: &Asked, entry: &Entry, stored: &Stored, now: Moment) -> Decision {
     let age = entry.age(now);
     let ttl = stored.lifetime.saturating_sub(age);
@@ -60,17 +60,17 @@ fn takes_stale(asked: &Asked, stale_for: Duration) -> bool {
 /// Why a stored reply could not be validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// The best that any region gave was this error.
+    /// The best reply from any region was this error.
     Status(StatusCode),
-    /// No region gave a reply at all: the cache is disconnected (4.2.4).
+    /// No region replied at all: the cache is disconnected (4.2.4).
     Disconnected,
 }
 
-/// Whether `entry` may be served in place of `trouble` (4.2.4; RFC 5861, 4), labelled.
+/// Whether `entry` may be served, labelled, in place of `trouble` (4.2.4; RFC 5861, 4).
 ///
-/// For a 500, 502, 503 or 504 only the reply or the request can allow it, for as long as they say; when disconnected,
-/// `unless_said` is the limit where the reply sets none. Never against `no-cache`, and once stale never against
-/// `must-revalidate`, `proxy-revalidate` or `s-maxage`.
+/// For a 500, 502, 503 or 504 only the reply or the request can allow it, for as long as they say.
+/// When disconnected, `unless_said` is the limit if the reply sets none. `no-cache` always forbids
+/// it, and once the entry is stale, so do `must-revalidate`, `proxy-revalidate` and `s-maxage`.
 pub fn may_serve_on_error(
     asked: &Asked,
     entry: &Entry,

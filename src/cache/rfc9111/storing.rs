@@ -1,4 +1,5 @@
-//! Owns whether a reply may be stored for everybody (RFC 9111, 3 and 3.5), and what `Vary` makes of it (4.1).
+//! Whether a reply may be stored for everybody (RFC 9111, 3 and 3.5), and what its `Vary` says
+//! (4.1).
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
@@ -8,12 +9,13 @@ use super::{Asked, Stored, freshness};
 use crate::cache::limits;
 use crate::http::exchange::Reply;
 
-/// What to keep of `reply` to a request of `method` with `headers`; `None` when it must not be stored, or could never be
-/// used.
+/// What to keep about `reply` to a request of `method` with `headers`; `None` if it must not be
+/// stored or could never be used.
 ///
-/// Stricter than the RFC in two places. What has to do with cookies, in the request or in the reply, is stored only when
-/// the reply says `public` or keeps its cookie out itself: what is stored here is for every caller. And a reply that states
-/// no lifetime is stored only when it can be validated, since there is no heuristic.
+/// This is stricter than the RFC in two places. A request or reply with cookies is stored only if
+/// the reply says `public` or keeps its cookie out itself, because entries here serve every caller.
+/// And a reply that states no lifetime is stored only if it can be validated, because there is no
+/// heuristic.
 pub fn storable(method: &Method, headers: &HeaderMap, reply: &Reply) -> Option<Stored> {
     if *method != Method::GET || headers.contains_key(header::RANGE) || Asked::of(headers).no_store {
         return None;
@@ -38,7 +40,7 @@ pub fn storable(method: &Method, headers: &HeaderMap, reply: &Reply) -> Option<S
     })
 }
 
-/// 3.5, and cookies.
+/// Section 3.5, and cookies.
 fn may_be_shared(said: &Said, request: &HeaderMap, reply: &HeaderMap) -> bool {
     let said_so = said.public || said.must_revalidate || matches!(said.s_maxage, Delta::Seconds(_));
     let kept_out = |name: &HeaderName| said.private.fields().contains(name) || said.no_cache.fields().contains(name);
@@ -47,13 +49,13 @@ fn may_be_shared(said: &Said, request: &HeaderMap, reply: &HeaderMap) -> bool {
     (said_so || !request.contains_key(header::AUTHORIZATION)) && (said.public || !with_cookies)
 }
 
-/// The request headers that `Vary` nominates, sorted, each once; `None` for `*`, and for what cannot be read or is too
-/// long, which would never match.
+/// The request headers that `Vary` nominates, sorted, without duplicates. `None` for `*`, and for a
+/// list that cannot be parsed or is too long: such a reply would never match.
 pub fn nominated(headers: &HeaderMap) -> Option<Box<[HeaderName]>> {
     nominated_by(headers.get_all(header::VARY).iter().map(HeaderValue::as_bytes))
 }
 
-/// The same of the lines of `Vary`.
+/// Like [`nominated`], from the lines of `Vary`.
 pub fn nominated_by<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Box<[HeaderName]>> {
     let mut names = Vec::new();
     for line in lines {
@@ -70,8 +72,8 @@ pub fn nominated_by<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Box<[He
     (names.len() <= limits::VARY_NAMES).then(|| names.into_boxed_slice())
 }
 
-/// Whether two requests select the same representation under these names (4.1): a reader who shares another's fill must
-/// find this of the reply's `Vary` before it takes the reply.
+/// Whether two requests select the same representation under these names (4.1). A reader who shares
+/// another's fill must check this against the reply's `Vary` before taking the reply.
 pub fn same_selection(names: &[HeaderName], left: &HeaderMap, right: &HeaderMap) -> bool {
     names.iter().all(|name| {
         let trimmed = |headers: &'_ HeaderMap| -> Vec<Vec<u8>> {
@@ -81,17 +83,18 @@ pub fn same_selection(names: &[HeaderName], left: &HeaderMap, right: &HeaderMap)
     })
 }
 
-/// A complete reply in itself: not a part (206, 3.3) and not about another one (304, 4.3.4).
+/// Whether a reply is complete in itself: not a part (206, 3.3) and not about another reply (304,
+/// 4.3.4).
 fn is_final(status: StatusCode) -> bool {
     status.as_u16() >= 200 && !matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
-/// Statuses that may be stored without an explicit lifetime (RFC 9110, 15.1), less 206.
+/// Statuses that may be stored without an explicit lifetime (RFC 9110, 15.1), except 206.
 fn is_cacheable_by_default(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
 }
 
-/// Statuses whose caching this cache knows and implements (5.2.2.3).
+/// Statuses whose caching rules this cache implements (5.2.2.3).
 fn is_understood(status: StatusCode) -> bool {
     is_cacheable_by_default(status) || matches!(status.as_u16(), 302 | 303 | 307)
 }

@@ -32,7 +32,7 @@ fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     map
 }
 
-/// A reply sent at `START` and `DATE` that took no time.
+/// A reply sent at `START` and `DATE` that arrived at once.
 fn reply(status: u16, pairs: &[(&str, &str)]) -> Reply {
     Reply {
         region: RegionId(0),
@@ -46,12 +46,11 @@ fn reply(status: u16, pairs: &[(&str, &str)]) -> Reply {
     }
 }
 
-/// What a GET with these headers may store of a 200 with those.
+/// What may be stored of a 200 with `pairs`, for a GET with `request`'s headers.
 fn stored_of(request: &[(&str, &str)], pairs: &[(&str, &str)]) -> Option<Stored> {
     storable(&Method::GET, &headers(request), &reply(200, pairs))
 }
 
-/// What is stored of a 200 with these headers.
 fn stored(pairs: &[(&str, &str)]) -> Stored {
     stored_of(&[], pairs).expect("this reply may be stored")
 }
@@ -69,7 +68,8 @@ fn entry(pairs: &[(&str, &str)]) -> Entry {
     }
 }
 
-/// What an entry of a 200 with `pairs` is worth `after` seconds to a request with these headers.
+/// The decision on an entry of a 200 with `pairs`, `after` seconds later, for a request with these
+/// headers.
 fn decided(request: &[(&str, &str)], pairs: &[(&str, &str)], after: u64) -> Decision {
     let entry = entry(pairs);
     let Hold::Unrouted(stored) = &entry.hold else { unreachable!() };

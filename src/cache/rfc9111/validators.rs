@@ -1,6 +1,5 @@
-//! Owns conditional requests: those sent to ask about a stored reply, and callers' own, answered from one.
-//!
-//! RFC 9111, 4.3.1 and 4.3.2; RFC 9110, 8.8 and 13.
+//! Conditional requests: those sent to validate a stored reply, and callers' own, answered from one
+//! (RFC 9111, 4.3.1 and 4.3.2; RFC 9110, 8.8 and 13).
 
 use http::{HeaderMap, header};
 
@@ -11,14 +10,15 @@ use crate::cache::limits;
 /// An entity tag (RFC 9110, 8.8.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntityTag<'a> {
-    /// `W/`: the same for all that matters, perhaps not byte for byte.
+    /// `W/`: equivalent content, but perhaps not byte for byte the same.
     pub weak: bool,
-    /// Between the quotes.
+    /// The text between the quotes.
     pub opaque: &'a [u8],
 }
 
 impl<'a> EntityTag<'a> {
-    /// The one of a reply's `ETag`. Without quotes it is taken as it stands: servers that forget them mean it so.
+    /// The tag in a reply's `ETag`. An unquoted one is taken as it stands: servers that forget the
+    /// quotes mean it so.
     pub fn of(headers: &'a HeaderMap) -> Option<Self> {
         Self::first(headers.get(header::ETAG)?.as_bytes())
     }
@@ -27,18 +27,18 @@ impl<'a> EntityTag<'a> {
         EntityTags { rest }.next()
     }
 
-    /// Equal byte for byte, neither weak (RFC 9110, 8.8.3.2).
+    /// Equal, and neither is weak (RFC 9110, 8.8.3.2).
     pub fn matches_strongly(self, other: Self) -> bool {
         !self.weak && !other.weak && self.opaque == other.opaque
     }
 
-    /// Equal for all that matters.
+    /// Equal, whether weak or not.
     pub fn matches_weakly(self, other: Self) -> bool {
         self.opaque == other.opaque
     }
 }
 
-/// The entity tags of a list; commas inside quotes belong to the tag.
+/// The entity tags of a list. Commas inside quotes belong to the tag.
 struct EntityTags<'a> {
     rest: &'a [u8],
 }
@@ -64,19 +64,19 @@ impl<'a> Iterator for EntityTags<'a> {
     }
 }
 
-/// Whether a reply can be asked about.
 pub fn has_validator(headers: &HeaderMap) -> bool {
     headers.contains_key(header::ETAG) || headers.contains_key(header::LAST_MODIFIED)
 }
 
-/// Takes a caller's conditions off, so that a region answers in full and the reply can be stored for everybody.
+/// Removes a caller's conditions, so that a region answers in full and the reply can be stored for
+/// everybody.
 pub fn unconditional(headers: &mut HeaderMap) {
     headers.remove(header::IF_NONE_MATCH);
     headers.remove(header::IF_MODIFIED_SINCE);
 }
 
-/// Makes `headers` ask whether the stored reply still holds (4.3.1), in place of the caller's own conditions. False
-/// when it has no validator: then the request is for the whole.
+/// Replaces the conditions in `headers` with ones that validate the stored reply (4.3.1). Returns
+/// false if the reply has no validator; the request is then unconditional.
 pub fn validate(headers: &mut HeaderMap, stored: &HeaderMap) -> bool {
     unconditional(headers);
     if let Some(tag) = stored.get(header::ETAG) {
@@ -88,11 +88,13 @@ pub fn validate(headers: &mut HeaderMap, stored: &HeaderMap) -> bool {
     has_validator(stored)
 }
 
-/// Whether a caller's own condition is met by a stored reply that may be served now: it gets a 304 (4.3.2).
+/// Whether a stored reply that may be served now meets the caller's own condition, so that the
+/// caller gets a 304 (4.3.2).
 ///
-/// Conditions are only for what would be a success without them (RFC 9110, 13.2.1). `If-None-Match` compares weakly and hides
-/// `If-Modified-Since`, which compares with `Last-Modified`, else `Date`: but not on a route, where a record may change, and the
-/// change be known, within the second that `Date` names, or between two regions' clocks.
+/// Conditions apply only to what would otherwise be a success (RFC 9110, 13.2.1). `If-None-Match`
+/// compares weakly and overrides `If-Modified-Since`, which compares with `Last-Modified`, else
+/// `Date`. On a route `Date` is not used: a record may change, and the change be known, within the
+/// second that `Date` names, or between two regions' clocks.
 pub fn not_modified(request: &HeaderMap, entry: &Entry) -> bool {
     if !entry.status.is_success() {
         return false;
@@ -111,8 +113,9 @@ pub fn not_modified(request: &HeaderMap, entry: &Entry) -> bool {
     modified.and_then(date_of).is_some_and(|modified| modified <= since)
 }
 
-/// Whether a 304 speaks of this stored reply (4.3.4): by a strong tag, else by a weak one, else by `Last-Modified`. One
-/// that names no validator speaks of the one that was sent.
+/// Whether a 304 is about this stored reply (4.3.4): judged by a strong tag, else by a weak one,
+/// else by `Last-Modified`. A 304 that names no validator is about the reply whose validators were
+/// sent.
 pub fn speaks_of(update: &HeaderMap, stored: &HeaderMap) -> bool {
     match EntityTag::of(update) {
         Some(tag) if !tag.weak => EntityTag::of(stored).is_some_and(|stored| tag.matches_strongly(stored)),

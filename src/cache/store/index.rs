@@ -1,9 +1,8 @@
-//! Owns the way from a record to the entries that show it, by the hashes of their keys, and what has departed and is still
-//! to be told.
+//! The index from records to the entries that show them, by the hashes of the entries' keys. It
+//! also notes which records and variants have departed and still have to be reported.
 //!
-//! Before it: [`super::Store`] counts an entry before it goes in, and [`super::Held::leave`] discounts it when it has
-//! gone. After it: an announcement finds what to refetch. Invariants: counts, since a key's old and new entry overlap
-//! for a moment, and keys whose hashes are the same count as one; every lock is a leaf.
+//! It counts, because a key's old and new entry overlap for a moment and keys with equal hashes
+//! count as one. Every lock is a leaf: nothing else is locked while it is held.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -18,20 +17,22 @@ use crate::protocol::holding::Shown;
 /// A key's hash, and how many stored entries under it show the record.
 type Counted = (u64, u32);
 
-/// Some of the records, by their types.
+/// A part of the records, by type.
 type Shard = Vec<OfType>;
 
-/// The keys of records of one type, by the records' hashes. Trees, because they have at most a third of their room to spare.
+/// The keys of one type's records, by the records' hashes. B-trees, because on average they leave
+/// only about a third of their room unused.
 #[derive(Debug, Default)]
 struct OfType {
-    /// Nearly all records have one key, counted once: sixteen bytes, a million times.
+    /// Nearly all records have one key, counted once. It takes sixteen bytes, and there may be a
+    /// million of them.
     one: BTreeMap<u64, u64>,
-    /// The others.
+    /// Records with several keys, or one counted more than once.
     several: BTreeMap<u64, Vec<Counted>>,
 }
 
 impl OfType {
-    /// Adds one count of `key` to a record; false when it has as many keys as it may.
+    /// Adds one count of `key` to a record; false if the record already has as many keys as it may.
     fn add(&mut self, record: u64, key: u64) -> bool {
         if let Some(several) = self.several.get_mut(&record) {
             match several.iter().position(|(known, _)| *known == key) {
@@ -54,7 +55,7 @@ impl OfType {
         true
     }
 
-    /// Takes one count of `key` off a record; true when that was its last.
+    /// Removes one count of `key` from a record; true if it was the record's last.
     fn take(&mut self, record: u64, key: u64) -> bool {
         let Some(several) = self.several.get_mut(&record) else {
             return self.one.get(&record) == Some(&key) && self.one.remove(&record).is_some();
@@ -80,26 +81,25 @@ impl OfType {
         self.one.get(&record).map_or_else(several, |key| vec![*key])
     }
 
-    /// The hashes of all records.
     fn records(&self) -> impl Iterator<Item = u64> {
         self.one.keys().chain(self.several.keys()).copied()
     }
 }
 
-/// From records to the keys of entries that show them.
+/// Maps records to the keys of the entries that show them.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// By the highest bits of the record's hash, so that neighbours lie together.
+    /// Chosen by the highest bits of the record's hash, so that neighbours lie together.
     shards: Box<[Mutex<Shard>]>,
     departed: Mutex<Departed>,
 }
 
-/// What has gone and is still to be told or tidied.
+/// What has gone and still has to be reported or cleaned up.
 #[derive(Debug, Default)]
 pub(super) struct Departed {
     /// Records that no entry shows any more.
     pub(super) records: Vec<RecordId>,
-    /// Variants whose list was evicted: nothing finds them any more.
+    /// Variants whose list was evicted, so that nothing can find them any more.
     pub(super) orphans: Vec<Key>,
 }
 
@@ -115,12 +115,13 @@ impl Index {
         lock(&self.shards[shard_of(id.hash)])
     }
 
-    /// Counts the key with this hash under each record; false, with nothing counted, when one has as many keys as it may.
+    /// Counts the key with this hash under each record. Returns false, with nothing counted, if one
+    /// of them already has as many keys as it may.
     pub(super) fn add(&self, key: u64, shows: &[Shown]) -> bool {
         for (place, id) in shows.iter().map(Shown::id).enumerate() {
             let mut shard = self.shard(id);
             let (of, types) = (place_of(id.record_type), shard.len());
-            // Types are numbered as they are configured: there is no more of them than that.
+            // Types are numbered as configured, so the list grows no longer than the configuration.
             shard.resize_with(types.max(of + 1), OfType::default);
             if !shard[of].add(id.hash, key) {
                 drop(shard);
@@ -131,7 +132,7 @@ impl Index {
         true
     }
 
-    /// Takes one count of `key` off each record.
+    /// Removes one count of `key` from each record.
     pub(super) fn remove(&self, key: u64, shows: &[Shown]) {
         for id in shows.iter().map(Shown::id) {
             let gone = self.shard(id).get_mut(place_of(id.record_type)).is_some_and(|of| of.take(id.hash, key));
@@ -151,7 +152,7 @@ impl Index {
         departed.orphans.extend(keys.iter().take(room).cloned());
     }
 
-    /// What has departed since this was last asked.
+    /// Takes what has departed since the last call.
     pub(super) fn departed(&self) -> Departed {
         std::mem::take(&mut *lock(&self.departed))
     }
@@ -168,7 +169,7 @@ impl Index {
     /// The records whose hashes lie in `slice`, with their keys' hashes, in the order of the walk.
     pub(super) fn slice(&self, slice: Slice) -> Vec<(RecordId, Vec<u64>)> {
         let (first, last) = (shard_of(slice.from), shard_of(slice.from.wrapping_add(slice.span)));
-        // The way around may begin and end in one shard, which then is looked at once.
+        // A full round may begin and end in one shard, which must then be visited once.
         let around = slice.span > u64::MAX / limits::INDEX_SHARDS as u64;
         let shards = if around {
             limits::INDEX_SHARDS
@@ -182,12 +183,12 @@ impl Index {
                 found.extend(due.map(|hash| (RecordId { record_type, hash }, of.keys(hash))));
             }
         }
-        // The same order in every run, whatever the hash seed.
+        // Keeps the order the same in every run, whatever the hash seed.
         found.sort_unstable_by_key(|(id, _): &(RecordId, _)| (id.hash.wrapping_sub(slice.from), id.record_type));
         found
     }
 
-    /// How many records of a type, or of all, some entry shows.
+    /// How many records, of one type or of all, some entry shows.
     pub(super) fn count(&self, record_type: Option<TypeId>) -> usize {
         let of_shard = |shard: &Mutex<Shard>| {
             let shard = lock(shard);
@@ -205,7 +206,7 @@ impl Index {
                 records.extend(of.records().map(|hash| RecordId { record_type: of_type, hash }));
             }
         }
-        // The same order in every run, whatever the hash seed.
+        // Keeps the order the same in every run, whatever the hash seed.
         records.sort_unstable();
         records
     }
@@ -219,7 +220,7 @@ fn types(shard: &Shard) -> impl Iterator<Item = (TypeId, &OfType)> {
     (0..).map(TypeId).zip(shard)
 }
 
-/// Hashes of records are keyed, so that nobody can aim at one shard.
+/// Record hashes are keyed, so that nobody can aim at one shard.
 const fn shard_of(hash: u64) -> usize {
     (hash >> (u64::BITS - limits::INDEX_SHARDS.trailing_zeros())) as usize
 }

@@ -1,4 +1,5 @@
-//! When unrouted URIs were last invalidated (RFC 9111, 4.4): a reply that was asked for before is neither stored nor shared.
+//! When unrouted URIs were last invalidated (RFC 9111, 4.4). A reply to an earlier request is
+//! neither stored nor shared.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,11 +7,11 @@ use crate::cache::key::KeyRef;
 use crate::cache::limits;
 use crate::model::time::Moment;
 
-/// By a URI's hash, nanoseconds since boot. Two URIs that share a place cost a stored reply, no more.
+/// Nanoseconds since boot, indexed by a URI's hash. Two URIs that share a place cost a stored
+/// reply, no more.
 pub(super) struct Invalidations(Box<[AtomicU64]>);
 
 impl Invalidations {
-    /// Nothing was invalidated.
     pub(super) fn new() -> Self {
         Self((0..limits::INVALIDATIONS).map(|_| AtomicU64::new(0)).collect())
     }

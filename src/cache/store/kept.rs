@@ -1,13 +1,15 @@
-//! Owns what is under each key, up to a capacity, and what makes room for what.
+//! Holds what is stored under each key, up to a capacity, and decides what makes room.
 //!
-//! Before it: [`super::Store`] decides what goes in and out. After it: the index hears of what left. A shard is a list of
-//! slots without gaps and a table of their places: a slot that goes is filled by the last one. A hand goes around each
-//! shard. What came lately is on probation: read until the hand came by for the second time it is established, otherwise it
-//! goes. What is established is looked at only while it has more than its share, so that a scan of however many keys turns
-//! over what is on probation and nothing else; it goes when the hand finds it unread.
+//! A shard is a list of slots without gaps, and a table of their places; when a slot is removed,
+//! the last one fills its place. A hand moves around each shard (a CLOCK). New arrivals are on
+//! probation: one that was read by the time the hand comes by for the second time becomes
+//! established, otherwise it is evicted. The hand acts on established slots only while they exceed
+//! their share, and then evicts one that has not been read. So a scan over any number of keys
+//! replaces what is on probation and nothing else.
 //!
-//! Invariants: [`Kept::change`] is atomic for its key; whatever leaves is told once ([`Held::leave`]), before the call that
-//! made it leave returns, and with no lock held; nothing is above the capacity when a call has returned.
+//! [`Kept::change`] is atomic for its key. Whatever leaves is reported once ([`Held::leave`]),
+//! before the call that removed it returns and with no lock held. When a call that adds something
+//! returns, the total is within the capacity.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -22,13 +24,11 @@ use crate::cache::limits;
 #[cfg(test)]
 mod tests;
 
-/// What becomes of what is under a key.
+/// What to do with the value under a key.
 pub(super) enum Change {
-    /// It stays.
     Keep,
-    /// This takes its place.
+    /// Replace it with this.
     Put(Held),
-    /// It goes.
     Remove,
 }
 
@@ -36,35 +36,36 @@ pub(super) enum Change {
 pub(super) struct Kept {
     shards: Box<[RwLock<Shard>]>,
     capacity: AtomicU64,
-    /// What the capacity is on its way to.
+    /// The target of a gradual change of capacity.
     pub(super) wanted: AtomicU64,
-    /// Bytes of all, and of what is established among it; changed under the lock of the shard that they are in.
+    /// Total bytes, and the established part of them. Both change only under the lock of the shard
+    /// concerned.
     weight: AtomicU64,
     established: AtomicU64,
-    /// Where the next shard is that makes room.
+    /// Picks the next shard that makes room.
     turn: AtomicUsize,
     index: Arc<Index>,
 }
 
-/// Some of the keys, by their hash.
+/// A part of the keys, by their hash.
 #[derive(Default)]
 struct Shard {
     /// Places in `slots`.
     table: HashTable<u32>,
     slots: Vec<Slot>,
-    /// Of each slot: whether it is established, and how often it was read since the hand came by.
+    /// For each slot: whether it is established, and how often it was read since the hand came by.
     states: Vec<AtomicU8>,
     hand: usize,
 }
 
-/// What is kept, which knows its key, and the key's hash.
+/// A stored value, which knows its key, and the key's hash.
 struct Slot {
     hash: u64,
     held: Held,
 }
 
 impl Slot {
-    /// What is kept is only looked at when the hashes agree.
+    /// Looks at the value only if the hashes agree.
     fn is_under(&self, key: KeyRef<'_>) -> bool {
         self.hash == key.hash() && self.held.key() == key.bytes()
     }
@@ -74,14 +75,14 @@ impl Slot {
     }
 }
 
-/// The part of a state that counts reads, and how many are told apart.
+/// The bits of a state that count reads; more reads are not told apart.
 const READS: u8 = 0b11;
-/// The hand has not yet come by.
+/// The hand has not come by yet.
 const NEW: u8 = 1 << 2;
 const ESTABLISHED: u8 = 1 << 3;
 
 impl Kept {
-    /// Nothing yet, and at most `capacity` bytes by [`Held::weight`]; `index` hears of what leaves.
+    /// Empty, with room for `capacity` bytes by [`Held::weight`]. `index` is told of what leaves.
     pub(super) fn new(capacity: u64, index: Arc<Index>) -> Self {
         Self {
             shards: (0..limits::STORE_SHARDS).map(|_| RwLock::default()).collect(),
@@ -94,7 +95,6 @@ impl Kept {
         }
     }
 
-    /// What is under `key`.
     #[inline]
     pub(super) fn get(&self, key: KeyRef<'_>) -> Option<Held> {
         let shard = read(self.shard(key.hash()));
@@ -102,14 +102,14 @@ impl Kept {
         let state = &shard.states[place];
         let before = state.load(Ordering::Relaxed);
         if before & READS < READS {
-            // Of two readers at once one may not be counted. What is read often is not written to, so that its cache line
-            // stays shared.
+            // Of two concurrent reads one may go uncounted. A slot that is read often is not
+            // written to, so that its cache line stays shared.
             state.store(before + 1, Ordering::Relaxed);
         }
         Some(shard.slots[place].held.clone())
     }
 
-    /// What is under keys with this hash. It does not count as read.
+    /// The values under keys with this hash. Does not count as a read.
     pub(super) fn under(&self, hash: u64) -> Vec<(Key, Held)> {
         let shard = read(self.shard(hash));
         let slots = shard.table.iter_hash(hash).map(|place| &shard.slots[*place as usize]);
@@ -117,14 +117,15 @@ impl Kept {
         found.map(|slot| (slot.key().to_key(), slot.held.clone())).collect()
     }
 
-    /// The keys of one shard whose content is `wanted`. It does not count as read.
+    /// The keys of one shard whose content is `wanted`. Does not count as a read.
     pub(super) fn keys(&self, shard: usize, wanted: impl Fn(KeyRef<'_>, &Held) -> bool) -> Vec<Key> {
         let shard = read(&self.shards[shard]);
         let found = shard.slots.iter().filter(|slot| wanted(slot.key(), &slot.held));
         found.map(|slot| slot.key().to_key()).collect()
     }
 
-    /// Does what `decide` says of what is under `key`, while nobody else changes it. `decide` may not come back here.
+    /// Applies `decide` to the value under `key` while nobody else can change it. `decide` must not
+    /// call back into this store.
     pub(super) fn change(&self, key: KeyRef<'_>, decide: impl FnOnce(Option<&Held>) -> Change) {
         let mut shard = write(self.shard(key.hash()));
         let place = shard.find(key);
@@ -132,7 +133,7 @@ impl Kept {
         let (gone, refused) = match decide(place.map(|place| &shard.slots[place].held)) {
             Change::Keep => return,
             Change::Remove => (place.map(|place| self.take(&mut shard, place).held), None),
-            // It would push out all the rest, and then itself.
+            // It would push out everything else, and then itself.
             Change::Put(held) if held.weight() as u64 > self.capacity() => {
                 (place.map(|place| self.take(&mut shard, place).held), Some(held))
             }
@@ -147,7 +148,6 @@ impl Kept {
         self.clear(self.capacity(), (came > 0).then_some((key.hash(), came)));
     }
 
-    /// Removes what is under `key`.
     pub(super) fn remove(&self, key: KeyRef<'_>) {
         let mut shard = write(self.shard(key.hash()));
         let gone = shard.find(key).map(|place| self.take(&mut shard, place));
@@ -155,17 +155,19 @@ impl Kept {
         self.left(key.hash(), gone.map(|slot| slot.held), false);
     }
 
-    /// Lets go of what is worth least until no more than `wanted` bytes are kept.
+    /// Evicts the least valuable until no more than `wanted` bytes are kept.
     pub(super) fn make_room(&self, wanted: u64) {
         self.clear(wanted, None);
     }
 
-    /// The same; `newcomer` (its hash and its bytes) just came, and is not what makes room for itself: nobody could have read
-    /// it yet. What is established gives way to one that needs more than all that is on probation.
+    /// Like [`Kept::make_room`]. `newcomer` (hash and bytes) has just arrived and is not evicted to
+    /// make room for itself, because nobody could have read it yet. Established slots give way if
+    /// it needs more than everything on probation.
     fn clear(&self, wanted: u64, newcomer: Option<(u64, u64)>) {
         let needed = newcomer.map_or(0, |(_, bytes)| bytes);
         let share = wanted.saturating_sub(needed.max(wanted / limits::PROBATION));
-        // Each time that the hand comes by takes a read off or lets something go, unless others read as fast.
+        // The loop ends: each time the hand comes by, it takes a read off or evicts something,
+        // unless others read just as fast.
         while self.weight() > wanted {
             let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.shards.len();
             let gone = self.come_by(&mut write(&self.shards[turn]), share, newcomer.map(|(hash, _)| hash));
@@ -175,22 +177,21 @@ impl Kept {
         }
     }
 
-    /// How many bytes may be kept.
     pub(super) fn capacity(&self) -> u64 {
         self.capacity.load(Ordering::Relaxed)
     }
 
-    /// So many bytes may be kept from now on; what is above them goes with whatever comes next.
+    /// Changes the capacity. What exceeds it is evicted by the next call that makes room.
     pub(super) fn resize(&self, capacity: u64) {
         self.capacity.store(capacity, Ordering::Relaxed);
     }
 
-    /// Bytes kept.
+    /// Total bytes kept.
     pub(super) fn weight(&self) -> u64 {
         self.weight.load(Ordering::Relaxed)
     }
 
-    /// How many are kept.
+    /// Number of slots in use.
     pub(super) fn count(&self) -> usize {
         self.shards.iter().map(|shard| read(shard).slots.len()).sum()
     }
@@ -201,7 +202,7 @@ impl Kept {
         }
     }
 
-    /// Returns what it takes the place of. That was read as often as this will be.
+    /// Returns the value it replaces. The new one inherits that one's reads.
     fn put(&self, shard: &mut Shard, place: Option<usize>, hash: u64, held: Held) -> Option<Held> {
         let weight = held.weight() as u64;
         let Some(place) = place else {
@@ -210,7 +211,8 @@ impl Kept {
             return None;
         };
         let gone = std::mem::replace(&mut shard.slots[place].held, held);
-        // In one step: nobody is to make room for both. Less than nothing wraps, and so does the sum.
+        // One addition, so that nobody makes room for both. A negative difference wraps, and so
+        // does the sum.
         let more = weight.wrapping_sub(gone.weight() as u64);
         self.weight.fetch_add(more, Ordering::Relaxed);
         if *shard.states[place].get_mut() & ESTABLISHED != 0 {
@@ -229,7 +231,8 @@ impl Kept {
         slot
     }
 
-    /// Moves the hand on by a few slots, or to the first that is to go; what is established may have its `share`.
+    /// Moves the hand by a few slots, or to the first slot to evict. Established slots may keep
+    /// `share` bytes.
     fn come_by(&self, shard: &mut Shard, share: u64, newcomer: Option<u64>) -> Option<Slot> {
         for _ in 0..limits::STORE_HAND {
             if shard.hand >= shard.slots.len() {
@@ -259,7 +262,7 @@ impl Kept {
         None
     }
 
-    /// By bits that do not choose the place in a table.
+    /// Chosen by bits that do not choose the place in a table.
     fn shard(&self, hash: u64) -> &RwLock<Shard> {
         &self.shards[(hash >> 32) as usize % limits::STORE_SHARDS]
     }
@@ -272,7 +275,7 @@ impl Shard {
     }
 
     fn push(&mut self, slot: Slot) {
-        // Doubled, a list would be a quarter empty on average.
+        // Doubling would leave a quarter of the list empty on average.
         if self.slots.len() == self.slots.capacity() {
             let more = self.slots.len() / 8 + 4;
             self.slots.reserve_exact(more);
@@ -286,7 +289,7 @@ impl Shard {
         self.table.insert_unique(hash, place, |place| slots[*place as usize].hash);
     }
 
-    /// Takes out the slot at `place`, and puts the last one there.
+    /// Removes the slot at `place` and moves the last one there.
     fn remove(&mut self, place: usize) -> (Slot, u8) {
         let hash = |shard: &Self, place: usize| shard.slots[place].hash;
         let last = self.slots.len() - 1;
@@ -302,7 +305,7 @@ impl Shard {
         removed
     }
 
-    /// Gives memory back when three quarters of it are spare: somebody else may be short of it.
+    /// Returns memory when three quarters of it are unused, because something else may need it.
     fn give_back(&mut self) {
         let Self { table, slots, states, .. } = self;
         if slots.capacity() > 4 * slots.len().max(limits::STORE_HAND) {

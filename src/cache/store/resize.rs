@@ -1,4 +1,4 @@
-//! Gives the store another capacity while it is in use.
+//! Changes the store's capacity while it is in use.
 
 use std::sync::atomic::Ordering;
 
@@ -6,8 +6,8 @@ use super::Store;
 use crate::cache::limits;
 
 impl Store {
-    /// May hold `capacity` bytes from now on: more at once; less in steps, so that nobody waits for much to go, until
-    /// another size is wanted.
+    /// Sets the capacity to `capacity` bytes. It grows at once; it shrinks in steps, so that nobody
+    /// waits for a large eviction, and stops if another size is requested meanwhile.
     pub async fn resize(&self, capacity: u64) {
         self.kept.wanted.store(capacity, Ordering::Relaxed);
         loop {

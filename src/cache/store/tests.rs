@@ -1,5 +1,3 @@
-//! What `store` promises, tried.
-
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -37,7 +35,7 @@ fn entry(sent: Moment, body: &[u8], hold: Hold) -> Arc<Entry> {
     })
 }
 
-/// An entry that shows these records, each at a version and a generation.
+/// An entry that shows these records, each with a version and a generation.
 fn routed(sent: u64, shows: &[(u64, u64, u64)]) -> Arc<Entry> {
     let shows = shows.iter().map(|(hash, version, generation)| Shown {
         record: Arc::new(Record::unheard(record(*hash))),
@@ -235,7 +233,7 @@ fn what_nobody_read_is_given_up_first() {
 fn a_record_that_is_shown_again_is_not_released() {
     let (store, released) = store(MIB);
     store.put(key("/a").as_ref(), &routed(1, &[(1, 1, 1)]));
-    // As an eviction does: the listener has run, nobody was told yet.
+    // Like an eviction: the listener has run, but nobody was told yet.
     store.kept.remove(key("/a").as_ref());
     store.put(key("/b").as_ref(), &routed(1, &[(1, 1, 1)]));
     assert!(released.lock().unwrap().is_empty());

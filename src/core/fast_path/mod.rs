@@ -1,8 +1,234 @@
-//! Plain HTTP/1.1 requests, from the bytes that were read to the bytes that are written, without hyper.
+//! Plain HTTP/1.1 requests, from the bytes that were read to the bytes that are written, without hyper: a hit then costs a
+//! read, a lookup and a write, and no table of headers is filled. Where the store has nothing, the answer is waited for here
+//! and written the same way. `listen.fast = false` switches it off. Why it is worth a path of its own:
+//! `docs/decisions/0008-hits-without-hyper.md`.
+//!
+//! What is not answered here is left in the wire, untouched, from its first byte; answers go out in order.
 
-pub mod hits;
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::HeaderMap;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::cache::entry::Hold;
+use crate::core::answer::{Outcome, respond};
+use crate::core::caller::Caller;
+use crate::core::lookup::{Found, lookup};
+use crate::core::serve::carry_out;
+use crate::core::{Current, Sidecar};
+use crate::http::connection::wire::{Pulse, Spare, Wire};
+use crate::http::connection::{FastPath, Next, Via};
+use crate::http::limits::ANSWERS_BYTES;
+
 pub mod plain;
 pub mod write;
+
+use plain::{Parsed, Plain};
+
+/// How far the answers came.
+enum Taken {
+    /// To the end of what has come.
+    Short,
+    /// So far that they are to be sent first, with this body behind them.
+    Enough(Option<Bytes>),
+    /// To a request of so many bytes that the store does not answer; what will.
+    Asked(usize, BoxFuture<'static, Outcome>),
+    /// To something else.
+    Left(Next),
+}
+
+/// One connection's plain requests.
+pub struct Hits {
+    current: Arc<Current>,
+    core: Arc<Sidecar>,
+    /// How often [`Current`] had been replaced when `core` was taken.
+    replaced: u64,
+    plain: Plain,
+    /// What the lines in `plain` ask for.
+    caller: Option<Caller>,
+}
+
+impl Hits {
+    /// None answered yet.
+    pub fn new(current: Arc<Current>) -> Self {
+        let replaced = current.replaced();
+        let core = current.load_full();
+        Self { current, core, replaced, plain: Plain::default(), caller: None }
+    }
+
+    /// Takes what the newest configuration has. Lines that were let in before it are checked again.
+    fn renew(&mut self) {
+        let replaced = self.current.replaced();
+        if self.replaced != replaced {
+            self.replaced = replaced;
+            self.core = self.current.load_full();
+            self.plain = Plain::default();
+            self.caller = None;
+        }
+    }
+}
+
+/// Each connection begins anew.
+impl Clone for Hits {
+    fn clone(&self) -> Self {
+        Self::new(self.current.clone())
+    }
+}
+
+impl FastPath for Hits {
+    async fn answer<S>(&mut self, wire: &mut Wire<S>, via: Via) -> io::Result<Next>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send,
+    {
+        loop {
+            let mut out = Spare::to_write();
+            let taken = self.take(wire, via, &mut out);
+            if !out.is_empty() {
+                after_the_others(wire.pulse()).await;
+                let body = if let Taken::Enough(Some(body)) = &taken { &body[..] } else { &[] };
+                send(wire, &out, body).await?;
+            }
+            drop(out);
+            match taken {
+                Taken::Enough(_) => {}
+                Taken::Asked(len, outcome) => {
+                    if let Some(next) = self.ask(wire, len, outcome).await? {
+                        return Ok(next);
+                    }
+                }
+                Taken::Left(next) => return Ok(next),
+                Taken::Short if wire.is_full() => return Ok(Next::All),
+                Taken::Short => {
+                    if !wire.fill().await? {
+                        return Ok(Next::Gone);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Hits {
+    /// Answers a request of `len` bytes when its outcome has come. A caller who hangs up meanwhile is noticed when the
+    /// answer is sent, as by hyper, which reads nothing before that (`half_close`).
+    async fn ask<S>(
+        &self,
+        wire: &mut Wire<S>,
+        len: usize,
+        outcome: BoxFuture<'static, Outcome>,
+    ) -> io::Result<Option<Next>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let names = &self.core.names;
+        let under_way = wire.begin();
+        let outcome = outcome.await;
+        let shown = match outcome {
+            // What may not be stored is as the region sent it, perhaps without a date: that, and a goodbye, are hyper's.
+            Outcome::Shown(shown) if !matches!(shown.entry.hold, Hold::Passing) && !under_way.lingers() => shown,
+            outcome => return Ok(Some(Next::One(len, Box::new(respond(outcome, names))))),
+        };
+        drop(under_way);
+        let mut out = Spare::to_write();
+        let body = write::put(&shown, names, &mut out);
+        wire.answered(len);
+        send(wire, &out, body.as_deref().unwrap_or_default()).await?;
+        Ok(None)
+    }
+
+    /// Appends the answers to what has come to `out`, as far as they fit.
+    fn take<S>(&mut self, wire: &mut Wire<S>, via: Via, out: &mut Vec<u8>) -> Taken {
+        while out.len() < ANSWERS_BYTES {
+            self.renew();
+            let Self { core, plain, caller, .. } = self;
+            // A goodbye is said by hyper, with an answer.
+            if wire.pulse().lingers() || !core.config.listen.fast {
+                return Taken::Left(Next::All);
+            }
+            let admits = |headers: &HeaderMap| {
+                // These lines were not seen before.
+                *caller = None;
+                core.door.admits(headers, via)
+            };
+            let (head, len) = match plain.read(wire.unread(), admits) {
+                Parsed::Plain(head, len) => (head, len),
+                Parsed::Part => return Taken::Short,
+                Parsed::Other => return Taken::Left(Next::All),
+            };
+            let caller = caller.get_or_insert_with(|| Caller::of(head.headers));
+            let shown = match lookup(core, caller, head, false) {
+                Found::Answer(shown, refresh) => {
+                    if let Some(refresh) = refresh {
+                        refresh.begin(core);
+                    }
+                    shown
+                }
+                found => {
+                    let (core, admitted) = (core.clone(), head.admitted());
+                    return Taken::Asked(len, async move { carry_out(&core, found, admitted).await }.boxed());
+                }
+            };
+            let body = write::put(&shown, &core.names, out);
+            wire.answered(len);
+            if body.is_some() {
+                return Taken::Enough(body);
+            }
+        }
+        Taken::Enough(None)
+    }
+}
+
+thread_local! {
+    /// Which connection this thread answered last, by its pulse's address.
+    static LAST: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Lets every connection whose request came at the same time be read first. Then their answers go out one right behind
+/// the other, and a caller who waits for them is woken once, not for each. A caller who is alone does not wait.
+async fn after_the_others(pulse: &Pulse) {
+    let me = std::ptr::from_ref(pulse).addr();
+    let mut waits = LAST.replace(me) != me;
+    poll_fn(|cx| {
+        if !std::mem::take(&mut waits) {
+            return Poll::Ready(());
+        }
+        // To the end of the queue of those that are ready.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await
+}
+
+/// Sends `head` and `body` whole, one behind the other.
+async fn send<S: AsyncWrite + Unpin>(wire: &mut Wire<S>, head: &[u8], body: &[u8]) -> io::Result<()> {
+    let (mut sent, all) = (0, head.len() + body.len());
+    poll_fn(|cx| {
+        while sent < all {
+            let wire = Pin::new(&mut *wire);
+            let polled = match head.get(sent..) {
+                Some(rest) if body.is_empty() => wire.poll_write(cx, rest),
+                Some(rest) if !rest.is_empty() => {
+                    wire.poll_write_vectored(cx, &[IoSlice::new(rest), IoSlice::new(body)])
+                }
+                _ => wire.poll_write(cx, &body[sent - head.len()..]),
+            };
+            match std::task::ready!(polled)? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => sent += count,
+            }
+        }
+        Poll::Ready(Ok(()))
+    })
+    .await
+}
 
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,7 @@ pub struct Plain {
 }
 
 /// What a connection's bytes begin with.
-pub enum Found<'a> {
+pub enum Parsed<'a> {
     /// A head that is not complete; nothing, perhaps.
     Part,
     /// A plain request, and how long its head is, bytes.
@@ -42,7 +42,7 @@ struct Line<'a> {
 
 impl Plain {
     /// Reads the head that `bytes` begin with. `admits` is asked once about lines that were not seen before.
-    pub fn read<'a>(&'a mut self, bytes: &'a [u8], admits: impl FnOnce(&HeaderMap) -> bool) -> Found<'a> {
+    pub fn read<'a>(&'a mut self, bytes: &'a [u8], admits: impl FnOnce(&HeaderMap) -> bool) -> Parsed<'a> {
         let Line { method, path_and_query, path_len, len } = match line(bytes) {
             Ok(line) => line,
             Err(found) => return found,
@@ -52,28 +52,28 @@ impl Plain {
         if !known && let Some(found) = self.learn(rest, admits) {
             return found;
         }
-        Found::Plain(Head { method, path_and_query, path_len, headers: &self.headers }, len + self.lines.len())
+        Parsed::Plain(Head { method, path_and_query, path_len, headers: &self.headers }, len + self.lines.len())
     }
 
     /// Remembers the lines at the beginning of `rest`, if they are a plain request's.
-    fn learn(&mut self, rest: &[u8], admits: impl FnOnce(&HeaderMap) -> bool) -> Option<Found<'static>> {
+    fn learn(&mut self, rest: &[u8], admits: impl FnOnce(&HeaderMap) -> bool) -> Option<Parsed<'static>> {
         self.lines.clear();
         self.headers.clear();
         let mut room = [httparse::EMPTY_HEADER; limits::PLAIN_HEADERS];
         let (len, parsed) = match httparse::parse_headers(rest, &mut room) {
             Ok(httparse::Status::Complete(complete)) => complete,
-            Ok(httparse::Status::Partial) => return Some(Found::Part),
-            Err(_) => return Some(Found::Other),
+            Ok(httparse::Status::Partial) => return Some(Parsed::Part),
+            Err(_) => return Some(Parsed::Other),
         };
         for line in parsed {
             let name = HeaderName::from_bytes(line.name.as_bytes());
             let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(line.value)) else {
-                return Some(Found::Other);
+                return Some(Parsed::Other);
             };
             self.headers.append(name, value);
         }
         if !is_plain(&self.headers) || !admits(&self.headers) {
-            return Some(Found::Other);
+            return Some(Parsed::Other);
         }
         self.headers.remove(&TOKEN);
         self.lines.extend_from_slice(&rest[..len]);
@@ -93,25 +93,25 @@ fn is_plain(headers: &HeaderMap) -> bool {
 }
 
 /// `GET` or `HEAD`, a path, `HTTP/1.1`, with one space between.
-fn line(bytes: &[u8]) -> Result<Line<'_>, Found<'static>> {
+fn line(bytes: &[u8]) -> Result<Line<'_>, Parsed<'static>> {
     const END: &[u8] = b" HTTP/1.1\r\n";
     let (method, from) = match bytes {
         [b'G', b'E', b'T', b' ', ..] => (&Method::GET, 4),
         [b'H', b'E', b'A', b'D', b' ', ..] => (&Method::HEAD, 5),
-        _ if b"GET ".starts_with(bytes) || b"HEAD ".starts_with(bytes) => return Err(Found::Part),
-        _ => return Err(Found::Other),
+        _ if b"GET ".starts_with(bytes) || b"HEAD ".starts_with(bytes) => return Err(Parsed::Part),
+        _ => return Err(Parsed::Other),
     };
     let rest = &bytes[from..];
     let Some(end) = rest.iter().position(|byte| !IN_TARGET[usize::from(*byte)]) else {
-        return Err(if rest.len() > REQUEST_TARGET_BYTES { Found::Other } else { Found::Part });
+        return Err(if rest.len() > REQUEST_TARGET_BYTES { Parsed::Other } else { Parsed::Part });
     };
     let (target, after) = rest.split_at(end);
     if !after.starts_with(END) {
-        return Err(if END.starts_with(after) { Found::Part } else { Found::Other });
+        return Err(if END.starts_with(after) { Parsed::Part } else { Parsed::Other });
     }
     let path_and_query = match std::str::from_utf8(target) {
         Ok(target) if target.starts_with('/') && target.len() <= REQUEST_TARGET_BYTES => target,
-        _ => return Err(Found::Other),
+        _ => return Err(Parsed::Other),
     };
     let path_len = target.iter().position(|byte| *byte == b'?').unwrap_or(end);
     Ok(Line { method, path_and_query, path_len, len: from + end + END.len() })

@@ -9,85 +9,99 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::{HeaderMap, Request, Response, StatusCode, Version};
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::hits::{AtOnce, Hits, Newest};
-use crate::cache::content::Content;
-use crate::cache::entry::{Entry, Hold};
+use super::Hits;
+use crate::cache::capacity::Memory;
+use crate::cache::key::Seed;
 use crate::cache::limits::COPIED_BODY_BYTES;
-use crate::cache::rfc9111::Stored;
-use crate::config::UnixSocket;
-use crate::core::answer::{CacheLine, Cookies, Outcome, Shown};
-use crate::core::lookup::Asking;
-use crate::http::admission::Head;
+use crate::config::{UnixSocket, read};
+use crate::core::serve::serve;
+use crate::core::{Parts, Sidecar};
+use crate::http::admission::Admitted;
+use crate::http::bodies::ByteBudget;
 use crate::http::body::Body;
 use crate::http::connection::{self, Ending, Reception, Via};
-use crate::http::limits;
+use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
+use crate::http::limits::{self, BODIES_BYTES};
 use crate::http::listener::{ListenError, accept_tcp, accept_unix, bind_tcp, bind_unix};
 use crate::model::ids::RegionId;
-use crate::model::time::{Clock, Moment, Span, Wall};
+use crate::model::time::{Clock, Wall};
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
+
+const SIZES: [usize; 4] = [COPIED_BODY_BYTES, COPIED_BODY_BYTES + 1, 3 << 20, 1];
 
 struct Door {
     addr: SocketAddr,
     reception: Reception<Hits>,
 }
 
-fn reception(permits: usize) -> Reception<Hits> {
-    let clock = Clock::simulated(Wall::from_millis(0));
-    let permits = Permits::new(permits);
-    Reception {
-        tasks: Tasks::new(),
-        clock,
-        permits,
-        ending: Ending::default(),
-        fast_path: Some(Hits::new(Arc::new(Newest::new(at_once())))),
+/// What [`ByPath`] says is stored of these before the first connection.
+const STORED: [&str; 9] = ["1", "2", "3", "last", "one", "x", "inside", "x?16777216", "x?3145728"];
+
+async fn reception(permits: usize) -> Reception<Hits> {
+    let (clock, tasks) = (Clock::simulated(Wall::from_millis(1_800_000_000_000)), Tasks::new());
+    let config = "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n\
+                  [announcements]\ntransport = \"off\"\n[cache]\nmax_bytes = \"4GiB\"\nunrouted = \"cache\"\n";
+    let parts = Parts {
+        clock: clock.clone(),
+        origin: Arc::new(ByPath(clock.clone())),
+        tasks: tasks.clone(),
+        seed: Seed::fixed(7),
+        floor_slots: 1 << 12,
+        memory: Memory::AMPLE,
+        bodies: ByteBudget::new(BODIES_BYTES),
+    };
+    let core = Sidecar::new(read::from_toml(config).unwrap(), parts).unwrap();
+    let sizes = SIZES.map(|size| format!("x?{size}"));
+    for path in STORED.into_iter().chain(sizes.iter().map(String::as_str)) {
+        let (method, path_and_query) = (Method::GET, format!("/stored/{path}"));
+        let path_len = path_and_query.find('?').unwrap_or(path_and_query.len());
+        let (headers, body) = (HeaderMap::new(), Bytes::new());
+        serve(&core, Admitted { method, path_and_query, path_len, headers, body }).await;
     }
+    let permits = Permits::new(permits);
+    let fast_path = Some(Hits::new(core.into_current()));
+    Reception { tasks, clock, permits, ending: Ending::default(), fast_path }
 }
 
-/// What a path under `/stored/` has in the store: its own name, or as many bytes as its query says.
-fn at_once() -> AtOnce {
-    let stored =
-        |head: Head<'_>, _: &mut Option<Asking>| head.path().starts_with("/stored/").then(|| shown(head, true));
-    let asked = |head: Head<'_>, _: &Option<Asking>| {
-        let takes = Duration::from_secs(u64::from(head.path().starts_with("/slow/")));
-        let shown = shown(head, !head.path().starts_with("/passing/"));
+/// A region that answers with the path, or with as many bytes as the query says: after a second under `/slow/`, and not to
+/// be stored under `/passing/`.
+struct ByPath(Clock);
+
+impl Origin for ByPath {
+    fn ask(
+        &self,
+        region: RegionId,
+        request: Arc<Outgoing>,
+        _within: Duration,
+    ) -> BoxFuture<'static, Result<Reply, Failure>> {
+        let (clock, sent, sent_wall) = (self.0.clone(), self.0.now(), self.0.wall());
         async move {
-            tokio::time::sleep(takes).await;
-            Outcome::Shown(shown)
+            let target = &request.path_and_query;
+            tokio::time::sleep(Duration::from_secs(u64::from(target.starts_with("/slow/")))).await;
+            let stored = if target.starts_with("/passing/") { "no-store" } else { "max-age=3600" };
+            let headers = HeaderMap::from_iter([(header::CACHE_CONTROL, HeaderValue::from_static(stored))]);
+            let bytes = target.split_once('?').map(|(_, bytes)| bytes.parse().unwrap());
+            let body = bytes.map_or_else(|| target.clone(), |bytes| "x".repeat(bytes)).into();
+            let (status, versions, received) = (StatusCode::OK, Vec::new(), clock.now());
+            Ok(Reply { region, status, headers, body, versions, sent, sent_wall, received })
         }
         .boxed()
-    };
-    let listen = crate::http::admission::tests::listen(|_| {});
-    let door = Arc::new(crate::http::admission::Door::new(&listen, None));
-    AtOnce { door, stored: Arc::new(stored), asked: Arc::new(asked), names: Arc::new([]) }
-}
-
-fn shown(head: Head<'_>, kept: bool) -> Shown {
-    let bytes = head.path_and_query.split_once('?').map(|(_, bytes)| bytes.parse().unwrap());
-    let body = bytes.map_or_else(|| head.path().to_owned(), |bytes| "x".repeat(bytes));
-    let entry = Entry {
-        status: StatusCode::OK,
-        content: Content::new(&HeaderMap::new(), &body.into()),
-        region: RegionId(0),
-        sent: Moment::ZERO,
-        age_at_receipt: Span::default(),
-        hold: if kept { Hold::Unrouted(Stored::default()) } else { Hold::Passing },
-    };
-    let line = CacheLine { hit: head.path().starts_with("/stored/"), ..CacheLine::default() };
-    Shown { entry: Arc::new(entry), age: None, not_modified: false, head: false, cookies: Cookies::NONE, line }
+    }
 }
 
 async fn answer(request: Request<Incoming>, _via: Via) -> Response<Body> {
     Response::new(Body::Whole(Some(Bytes::from(request.uri().path().to_owned()))))
 }
 
-fn open(permits: usize) -> Door {
-    let reception = reception(permits);
+async fn open(permits: usize) -> Door {
+    let reception = reception(permits).await;
     let listener = bind_tcp((Ipv4Addr::LOCALHOST, 0).into(), "test", "test").unwrap();
     let addr = listener.local_addr().unwrap();
     reception.tasks.spawn("accept", accept_tcp(listener, reception.clone(), answer));
@@ -113,7 +127,7 @@ const GET: &str = "GET /one HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_says_nothing_is_closed_after_the_sniffing_wait() {
-    let door = open(8);
+    let door = open(8).await;
     let mut stream = TcpStream::connect(door.addr).await.unwrap();
     let began = tokio::time::Instant::now();
     assert_eq!(stream.read(&mut [0; 8]).await.unwrap(), 0);
@@ -123,7 +137,7 @@ async fn a_connection_that_says_nothing_is_closed_after_the_sniffing_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn half_a_preface_is_silence_too() {
-    let door = open(8);
+    let door = open(8).await;
     let mut stream = TcpStream::connect(door.addr).await.unwrap();
     send(&mut stream, "PRI * HT").await;
     let began = tokio::time::Instant::now();
@@ -133,7 +147,7 @@ async fn half_a_preface_is_silence_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_head_that_drips_is_cut_off_before_an_idle_connection_is() {
-    let door = open(8);
+    let door = open(8).await;
     let mut slow = TcpStream::connect(door.addr).await.unwrap();
     send(&mut slow, GET).await;
     assert!(read_until(&mut slow, "/one").await.contains("200 OK"));
@@ -154,7 +168,7 @@ async fn a_head_that_drips_is_cut_off_before_an_idle_connection_is() {
 
 #[tokio::test(start_paused = true)]
 async fn a_caller_who_reads_slowly_is_not_taken_for_one_who_drips_a_head() {
-    let door = open(8);
+    let door = open(8).await;
     let mut stream = TcpStream::connect(door.addr).await.unwrap();
     let [large, last] = ["/stored/x?16777216", "/stored/last"].map(|path| GET.replace("/one", path));
     send(&mut stream, &(large + &last)).await;
@@ -168,7 +182,7 @@ async fn a_caller_who_reads_slowly_is_not_taken_for_one_who_drips_a_head() {
 
 #[tokio::test]
 async fn pipelined_requests_are_answered_in_order() {
-    let door = open(8);
+    let door = open(8).await;
     let mut stream = TcpStream::connect(door.addr).await.unwrap();
     let three = ["/a", "/b", "/last"].map(|path| GET.replace("/one", path)).concat();
     send(&mut stream, &three).await;
@@ -179,7 +193,7 @@ async fn pipelined_requests_are_answered_in_order() {
 
 #[tokio::test]
 async fn hits_and_misses_on_one_connection_are_answered_in_order_and_byte_for_byte() {
-    let door = open(8);
+    let door = open(8).await;
     let mut stream = TcpStream::connect(door.addr).await.unwrap();
     let paths = ["/stored/1", "/a", "/stored/2", "/stored/3", "/b", "/passing/c", "/d", "/stored/last"];
     send(&mut stream, &paths.map(|path| GET.replace("/one", path)).concat()).await;
@@ -187,14 +201,14 @@ async fn hits_and_misses_on_one_connection_are_answered_in_order_and_byte_for_by
     let places: Vec<_> = paths.iter().map(|path| text.find(&format!("\r\n\r\n{path}")).unwrap()).collect();
     assert!(places.is_sorted(), "{text}");
     assert_eq!(text.matches("nearside; hit").count(), 4, "{text}");
-    assert_eq!(text.matches("date: ").count(), 1, "hyper wrote what is not like a stored reply: {text}");
+    assert_eq!(text.matches("date: ").count(), paths.len(), "{text}");
     assert!(!text.contains("connection: close"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_was_waited_for_when_the_linger_began_or_ended_is_given_and_says_goodbye() {
     for ended in [false, true] {
-        let door = open(8);
+        let door = open(8).await;
         let mut stream = TcpStream::connect(door.addr).await.unwrap();
         send(&mut stream, &GET.replace("/one", "/slow/1")).await;
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -211,7 +225,7 @@ async fn an_answer_that_was_waited_for_when_the_linger_began_or_ended_is_given_a
 /// The caller shuts down its side, which is allowed, and the answer still comes; one that is gone is let go of.
 #[tokio::test(start_paused = true)]
 async fn a_caller_who_hangs_up_while_somebody_is_asked_holds_no_connection() {
-    let door = open(1);
+    let door = open(1).await;
     let mut half = TcpStream::connect(door.addr).await.unwrap();
     send(&mut half, &GET.replace("/one", "/slow/1")).await;
     half.shutdown().await.unwrap();
@@ -227,11 +241,11 @@ async fn a_caller_who_hangs_up_while_somebody_is_asked_holds_no_connection() {
 #[tokio::test]
 async fn answers_to_requests_that_come_together_go_out_together() {
     let log = Log::default();
+    let reception = reception(8).await;
     let mut callers = ["a", "b"].map(|name| {
         let (caller, ours) = tokio::io::duplex(65_536);
-        let reception = reception(8);
-        let tasks = reception.tasks.clone();
-        tasks.spawn("caller", connection::serve(Noted(ours, name, log.clone()), Via::Tcp, reception, answer));
+        let connection = connection::serve(Noted(ours, name, log.clone()), Via::Tcp, reception.clone(), answer);
+        reception.tasks.spawn("caller", connection);
         caller
     });
     for round in 0..2 {
@@ -250,7 +264,7 @@ async fn answers_to_requests_that_come_together_go_out_together() {
 #[tokio::test]
 async fn a_caller_who_is_alone_waits_for_nobody() {
     let (mut caller, ours) = tokio::io::duplex(65_536);
-    let mut connection = pin!(connection::serve(ours, Via::Tcp, reception(8), answer));
+    let mut connection = pin!(connection::serve(ours, Via::Tcp, reception(8).await, answer));
     for round in 0..3 {
         caller.write_all(GET.replace("/one", "/stored/x").as_bytes()).await.unwrap();
         assert!(futures_util::poll!(&mut connection).is_pending());
@@ -300,7 +314,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
 
 #[tokio::test]
 async fn a_request_that_comes_in_pieces_is_answered_like_any_other() {
-    let door = open(8);
+    let door = open(8).await;
     let mut stream = TcpStream::connect(door.addr).await.unwrap();
     for path in ["/stored/1", "/a", "/stored/2"] {
         for byte in GET.replace("/one", path).bytes() {
@@ -313,7 +327,7 @@ async fn a_request_that_comes_in_pieces_is_answered_like_any_other() {
 
 #[tokio::test]
 async fn a_body_after_hits_is_read_by_hyper_and_not_taken_for_a_request() {
-    let door = open(8);
+    let door = open(8).await;
     let mut stream = TcpStream::connect(door.addr).await.unwrap();
     let inside = GET.replace("/one", "/stored/inside");
     let post = format!("POST /post HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{inside}", inside.len());
@@ -325,20 +339,19 @@ async fn a_body_after_hits_is_read_by_hyper_and_not_taken_for_a_request() {
 
 #[tokio::test]
 async fn large_stored_bodies_arrive_whole_however_slowly_they_are_read() {
-    let door = open(8);
+    let door = open(8).await;
     let mut stream = TcpStream::connect(door.addr).await.unwrap();
-    let sizes = [COPIED_BODY_BYTES, COPIED_BODY_BYTES + 1, 3 << 20, 1];
-    let asked = sizes.map(|size| GET.replace("/one", &format!("/stored/x?{size}")));
+    let asked = SIZES.map(|size| GET.replace("/one", &format!("/stored/x?{size}")));
     send(&mut stream, &[asked.concat(), GET.replace("/one", "/last")].concat()).await;
     let text = read_until(&mut stream, "\r\n/last").await;
     let bodies: Vec<_> = text.split("\r\n\r\n").skip(1).map(|rest| rest.matches("xx").count()).collect();
-    assert_eq!(bodies[..3], [sizes[0] / 2, sizes[1] / 2, sizes[2] / 2]);
-    assert_eq!(text.matches('x').count(), sizes.iter().sum::<usize>());
+    assert_eq!(bodies[..3], [SIZES[0] / 2, SIZES[1] / 2, SIZES[2] / 2]);
+    assert_eq!(text.matches('x').count(), SIZES.iter().sum::<usize>());
 }
 
 #[tokio::test]
 async fn a_host_that_is_not_ours_is_not_answered_from_the_store() {
-    let door = open(8);
+    let door = open(8).await;
     let mut stream = TcpStream::connect(door.addr).await.unwrap();
     send(&mut stream, &GET.replace("/one", "/stored/1").replace("localhost", "evil.example")).await;
     assert!(!read_until(&mut stream, "/stored/1").await.contains("hit"), "the handler was asked");
@@ -346,7 +359,7 @@ async fn a_host_that_is_not_ours_is_not_answered_from_the_store() {
 
 #[tokio::test]
 async fn http2_with_prior_knowledge_is_spoken_on_the_same_port() {
-    let door = open(8);
+    let door = open(8).await;
     let client = reqwest::Client::builder().http2_prior_knowledge().no_proxy().build().unwrap();
     let response = client.get(format!("http://{}/two", door.addr)).send().await.unwrap();
     assert_eq!(response.version(), Version::HTTP_2);
@@ -355,7 +368,7 @@ async fn http2_with_prior_knowledge_is_spoken_on_the_same_port() {
 
 #[tokio::test]
 async fn what_is_not_http_gets_400_and_a_head_too_large_431() {
-    let door = open(8);
+    let door = open(8).await;
     let large =
         format!("GET / HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "a".repeat(limits::REQUEST_HEAD_BYTES * 3));
     let many: String = (0..limits::REQUEST_HEADERS + 1).map(|i| format!("x-{i}: 1\r\n")).collect();
@@ -378,7 +391,7 @@ async fn what_is_not_http_gets_400_and_a_head_too_large_431() {
 
 #[tokio::test]
 async fn beyond_the_bound_a_connection_waits_until_another_ends() {
-    let door = open(1);
+    let door = open(1).await;
     let mut first = TcpStream::connect(door.addr).await.unwrap();
     send(&mut first, GET).await;
     read_until(&mut first, "/one").await;
@@ -391,7 +404,7 @@ async fn beyond_the_bound_a_connection_waits_until_another_ends() {
 
 #[tokio::test]
 async fn during_the_linger_answers_say_goodbye_and_new_connections_are_still_answered() {
-    let door = open(8);
+    let door = open(8).await;
     let mut kept = TcpStream::connect(door.addr).await.unwrap();
     send(&mut kept, GET).await;
     assert!(!read_until(&mut kept, "/one").await.contains("connection: close"));
@@ -412,7 +425,7 @@ async fn during_the_linger_answers_say_goodbye_and_new_connections_are_still_ans
 
 #[tokio::test]
 async fn a_port_in_use_is_named_with_the_setting_to_change() {
-    let door = open(1);
+    let door = open(1).await;
     let error = bind_tcp(door.addr, "listen.tcp", "listen.tcp or NEARSIDE__LISTEN__TCP").unwrap_err().to_string();
     assert!(error.contains(&door.addr.to_string()) && error.contains("NEARSIDE__LISTEN__TCP"), "{error}");
 }
@@ -431,7 +444,7 @@ async fn the_unix_socket_has_its_mode_replaces_a_dead_one_and_nothing_else() {
     assert!(matches!(bind_unix(&plain, "listen.unix"), Err(ListenError::NotASocket(..))));
     assert_eq!(std::fs::read_to_string(&plain.path).unwrap(), "keep me");
 
-    let reception = reception(4);
+    let reception = reception(4).await;
     reception.tasks.spawn("accept", accept_unix(listener, Vec::new(), reception.clone(), answer));
     let mut stream = UnixStream::connect(&path).await.unwrap();
     stream.write_all(GET.as_bytes()).await.unwrap();
@@ -443,7 +456,7 @@ async fn a_peer_whose_uid_is_not_named_is_turned_away() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nearside.sock");
     let socket = UnixSocket { path: path.clone(), mode: 0o666, uids: vec![u32::MAX - 7] };
-    let reception = reception(4);
+    let reception = reception(4).await;
     let listener = bind_unix(&socket, "listen.unix").unwrap();
     reception.tasks.spawn("accept", accept_unix(listener, socket.uids.clone(), reception.clone(), answer));
     let mut stream = UnixStream::connect(&path).await.unwrap();
@@ -469,7 +482,7 @@ async fn an_http2_connection_made_during_the_linger_is_told_to_go_only_with_its_
     const HEADERS: u8 = 1;
     const PING: u8 = 6;
     const GOAWAY: u8 = 7;
-    let door = open(8);
+    let door = open(8).await;
     door.reception.ending.lingering.cancel();
     let mut stream = TcpStream::connect(door.addr).await.unwrap();
     // The preface, an empty SETTINGS and a PING, whose answer tells that both were read.

@@ -13,11 +13,11 @@ use crate::cache::entry::Entry;
 use crate::cache::key::{AcceptEncoding, Key};
 use crate::cache::rfc9111;
 use crate::config::{IdentityMode, Route};
+use crate::core::Sidecar;
 use crate::core::answer::Cookies;
 use crate::core::limits;
-use crate::core::lookup::Sidecar;
 use crate::core::race::region::Purpose;
-use crate::http::admission::Admitted;
+use crate::http::admission::{Admitted, Head};
 use crate::http::exchange::{Outgoing, Reply};
 use crate::model::ids::{Generation, RecordId};
 use crate::model::time::Moment;
@@ -92,6 +92,11 @@ impl Routing {
         &self.pinned.records
     }
 
+    /// Notes a reader of each record.
+    pub fn note_read(&self, now: Moment) {
+        self.records().iter().for_each(|(_, record)| record.note_read(now));
+    }
+
     /// Each record's state now.
     pub fn snapshots(&self) -> Vec<Snapshot> {
         self.records().iter().map(|(_, record)| record.snapshot()).collect()
@@ -100,6 +105,17 @@ impl Routing {
     /// The newest generation of the records. They are drawn from one sequence, so it moves whenever any of theirs does.
     pub fn generation(&self) -> Generation {
         self.records().iter().map(|(_, record)| record.snapshot().generation).max().unwrap_or_default()
+    }
+}
+
+impl Sidecar {
+    /// What to ask again for a stored entry; `None` when no route shows it any more.
+    pub fn routing_of(&self, entry: &Entry) -> Option<Routing> {
+        let routed = entry.hold.routed()?;
+        // Stored under a route that a reload took away.
+        self.router.place(routed.route)?;
+        let records = routed.shows.iter().map(|shown| (shown.id(), shown.record.clone())).collect();
+        Some(Routing::new(&self.freshness, routed.route, records))
     }
 }
 
@@ -207,8 +223,8 @@ pub fn cookies(reply: &Reply, route: &Route) -> Cookies {
 }
 
 /// The request that regions get for a routed path.
-pub fn routed_request(admitted: &Admitted, route: &Route) -> Outgoing {
-    let sent = rfc9111::end_to_end(&admitted.headers);
+pub fn routed_request(head: Head<'_>, route: &Route) -> Outgoing {
+    let sent = rfc9111::end_to_end(head.headers);
     let mut headers = HeaderMap::new();
     let mut copy = |name: &HeaderName| {
         for value in sent.get_all(name) {
@@ -217,21 +233,21 @@ pub fn routed_request(admitted: &Admitted, route: &Route) -> Outgoing {
     };
     goes_along(route).for_each(|name| copy(&name));
     // Without the header a region may choose a coding that the caller does not take.
-    let codings = AcceptEncoding::of(&admitted.headers).header();
+    let codings = AcceptEncoding::of(head.headers).header();
     headers.insert(header::ACCEPT_ENCODING, codings.unwrap_or(HeaderValue::from_static("identity")));
-    Outgoing { method: Method::GET, path_and_query: admitted.path_and_query.clone(), headers, body: Bytes::new() }
+    Outgoing { method: Method::GET, path_and_query: head.path_and_query.to_owned(), headers, body: Bytes::new() }
 }
 
 /// The headers of a caller that `routed_request` left out, and that may matter to a region: not those that every client sends of
 /// itself, or that caches and proxies deal with.
-pub fn dropped(admitted: &Admitted, request: &Outgoing) -> Arc<[HeaderName]> {
+pub fn dropped(headers: &HeaderMap, request: &Outgoing) -> Arc<[HeaderName]> {
     let matters = |name: &&HeaderName| {
         let text = name.as_str();
         let usual =
             ["if-", "sec-", "x-forwarded", "cf-", "x-amzn-trace", "x-b3-"].iter().any(|it| text.starts_with(it));
         !usual && !OF_NO_INTEREST.contains(&text) && !request.headers.contains_key(*name)
     };
-    let names = admitted.headers.keys().filter(matters).take(OBSERVED_NAMES);
+    let names = headers.keys().filter(matters).take(OBSERVED_NAMES);
     names.cloned().collect()
 }
 
@@ -280,7 +296,7 @@ const OF_A_PASSED_READ: [HeaderName; 8] = [
 
 /// The request that one region gets for GET or HEAD on a route when the reply cannot be held for others.
 pub fn passed_read(admitted: &Admitted, route: &Route) -> Outgoing {
-    let mut request = routed_request(admitted, route);
+    let mut request = routed_request(admitted.head(), route);
     request.method = admitted.method.clone();
     request.body = admitted.body.clone();
     for name in OF_A_PASSED_READ {
@@ -293,16 +309,22 @@ pub fn passed_read(admitted: &Admitted, route: &Route) -> Outgoing {
 
 /// The request that regions get for an unrouted path: all end-to-end headers, less the caller's own conditions,
 /// which the sidecar answers from the whole reply.
-pub fn unrouted_request(admitted: &Admitted) -> Outgoing {
-    let mut request = passed_request(admitted);
-    rfc9111::validators::unconditional(&mut request.headers);
-    request
+pub fn unrouted_request(head: Head<'_>) -> Outgoing {
+    let mut headers = passed_headers(head.headers);
+    rfc9111::validators::unconditional(&mut headers);
+    let (method, path_and_query) = (head.method.clone(), head.path_and_query.to_owned());
+    Outgoing { method, path_and_query, headers, body: Bytes::new() }
 }
 
 /// The request that one region gets when only it can answer: all end-to-end headers, the caller's conditions among them.
 pub fn passed_request(admitted: &Admitted) -> Outgoing {
-    let mut headers = rfc9111::end_to_end(&admitted.headers);
-    headers.remove(header::HOST);
+    let headers = passed_headers(&admitted.headers);
     let path_and_query = admitted.path_and_query.clone();
     Outgoing { method: admitted.method.clone(), path_and_query, headers, body: admitted.body.clone() }
+}
+
+fn passed_headers(headers: &HeaderMap) -> HeaderMap {
+    let mut headers = rfc9111::end_to_end(headers);
+    headers.remove(header::HOST);
+    headers
 }

@@ -15,12 +15,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Ask, Of};
 use crate::cache::entry::{Entry, Hold};
-use crate::cache::key::{Key, KeyRef};
+use crate::cache::key::Key;
+use crate::core::Sidecar;
 use crate::core::limits;
-use crate::core::lookup::Sidecar;
 use crate::core::race::region::Purpose;
 use crate::model::ids::{Generation, RecordId};
-use crate::model::time::Moment;
 use crate::protocol::holding::Standing;
 use crate::protocol::standing::{self, Use};
 use crate::protocol::switch::{Rule, is_on};
@@ -148,24 +147,34 @@ pub(crate) fn recheck(sidecar: &Arc<Sidecar>, ask: Ask) {
     });
 }
 
-/// A reader found `entry` provisional: its rechecks go on, should they have ended (nobody had read it, no region was
-/// LIVE) or not have begun for want of room. On the hit path, so it waits for nobody.
-pub fn recheck_found(sidecar: &Arc<Sidecar>, key: KeyRef<'_>, entry: &Entry, now: Moment) {
-    let Hold::Routed(routed) = &entry.hold else { return };
-    let young = now.since(routed.confirmed) <= limits::RECHECK_WAIT.0;
-    if young || !standing::recheck_may_settle(&sidecar.freshness.horizon(), now) {
+/// What a hit sets in motion.
+pub enum Refresh {
+    /// A provisional entry is to be rechecked.
+    Recheck(Key, Arc<Entry>),
+    /// What was served in its grace is to be fetched.
+    Fill(Box<Ask>),
+}
+
+impl Refresh {
+    /// Begins it. On the hit path, so it waits for nobody.
+    pub fn begin(self, core: &Arc<Sidecar>) {
+        match self {
+            Self::Fill(ask) => core.fills.begin(core, *ask),
+            Self::Recheck(key, entry) => recheck_found(core, key, &entry),
+        }
+    }
+}
+
+fn recheck_found(core: &Arc<Sidecar>, key: Key, entry: &Entry) {
+    if !core.fills.pending.has_room_for(&key) {
         return;
     }
-    let key = key.to_key();
-    if !sidecar.fills.pending.has_room_for(&key) {
-        return;
-    }
-    let Some(routing) = sidecar.routing_of(entry) else { return };
+    let Some(routing) = core.routing_of(entry) else { return };
     let request = entry.request(key.as_ref().target());
     let of = Of::Route(routing);
     let purpose = Purpose::Foreground;
     recheck(
-        sidecar,
+        core,
         Ask { key, request, of, previous: None, purpose, no_cache: false, alone: false, dropped: Arc::default() },
     );
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::{Ask, Fills, Of, routed};
 use crate::cache::key::Key;
-use crate::core::lookup::Sidecar;
+use crate::core::Sidecar;
 use crate::core::race::region::Purpose;
 
 /// How the refresh of one entry ended.

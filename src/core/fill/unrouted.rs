@@ -14,8 +14,8 @@ use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::KeyBuffer;
 use crate::cache::rfc9111::{self, HeadEffect, Renewal, Stored, fields};
 use crate::cache::store::Put;
+use crate::core::Sidecar;
 use crate::core::answer::Cookies;
-use crate::core::lookup::Sidecar;
 use crate::core::race::{First, Question, Race, Terms};
 use crate::http::exchange::{Failure, Outgoing, Reply};
 

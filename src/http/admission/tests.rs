@@ -11,6 +11,7 @@ pub(crate) fn listen(json: impl FnOnce(&mut Listen)) -> Listen {
         allow_cross_site: false,
         token_file: None,
         max_connections: 1,
+        fast: true,
     };
     json(&mut listen);
     listen

@@ -15,13 +15,9 @@ use super::subject::Address;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Speaks {
     /// HTTP/1.1 on this many keep-alive connections.
-    Http1 {
-        connections: usize,
-    },
+    Http1 { connections: usize },
     /// HTTP/2 with prior knowledge: one connection with this many requests in flight.
-    H2c {
-        streams: usize,
-    },
+    H2c { streams: usize },
     /// HTTP/1.1, one request at a time: ask the first region, and the next one if it is late.
     InOrder {
         /// In the order in which they are asked.

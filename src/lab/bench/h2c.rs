@@ -224,8 +224,8 @@ mod tests {
 
     use super::*;
 
-    /// Answers every request with 2 bytes and echoes its header `x-say`, for ever; `/never` gets no
-    /// answer.
+    /// Answers every request with 2 bytes and returns its header `x-say` as `x-said`, for ever;
+    /// `/never` gets no answer.
     fn server() -> Address {
         let (told, address) = std::sync::mpsc::channel();
         let serve = move || {

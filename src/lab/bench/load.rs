@@ -1,8 +1,7 @@
-//! Owns load over HTTP/1.1: connections kept alive, requests sent when they are due, every reply checked and timed.
-//!
-//! Before it: a scenario says where, what and how fast. After it: [`Counted`], which a round is made of. One thread and
-//! one epoll for all connections, as lean as the bare responder: what is measured is the server. Invariant: a request
-//! that was sent is counted once, as answered or as failed.
+//! Load over HTTP/1.1: keep-alive connections, requests sent when they are due, every reply checked
+//! and timed. One thread and one epoll serve all connections, as lean as the bare responder,
+//! because the server is what is measured. Each sent request is counted once, as answered or as
+//! failed.
 
 use std::io;
 use std::time::Duration;
@@ -20,61 +19,52 @@ use super::wire::Wire;
 use crate::lab::limits;
 use crate::model::time::{Clock, Moment};
 
-/// What is sent, and what a right answer is.
+/// What to send, and what counts as a right answer.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// Which paths.
     pub paths: Paths,
     /// Header lines after `Host`, each with its line end.
     pub headers: String,
-    /// What `Host` says.
+    /// The value of `Host`.
     pub host: String,
-    /// The body's length in a right answer; `None` when it may be any.
+    /// The body's length in a right answer; `None` accepts any.
     pub body_bytes: Option<u64>,
     /// What shows a hit.
     pub proof: Proof,
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
     /// From the first request to the last answer.
     pub took: Duration,
-    /// Right answers.
     pub answered: u64,
-    /// Of which so many carried the proof.
+    /// How many right answers carried the proof.
     pub proven: u64,
-    /// Wrong answers, broken connections, requests that were never sent or never answered.
+    /// Wrong answers, broken connections, and requests that were never sent or never answered.
     pub failures: u64,
-    /// What was wrong with the first that failed.
+    /// What was wrong with the first failure.
     pub first_failure: Option<String>,
-    /// How long right answers took.
+    /// The latencies of right answers.
     pub latencies: Latencies,
 }
 
-/// Why no load could be put.
+/// Why no load could be put on the server.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// Nobody listens.
     #[error("{address} could not be connected to: {error}; is the server up?")]
-    Connect {
-        /// Where.
-        address: Address,
-        /// What the kernel said.
-        error: io::Error,
-    },
+    Connect { address: Address, error: io::Error },
     /// The kernel refused to watch sockets.
     #[error("the connections could not be watched: {0}")]
     Watch(#[from] rustix::io::Errno),
 }
 
-/// Connections to one server.
 pub struct Load {
     address: Address,
     ask: Ask,
     epoll: OwnedFd,
     connections: Vec<Connection>,
-    /// Those that wait for a request.
+    /// Indices of the connections without a request in flight.
     idle: Vec<usize>,
     buffer: Vec<u8>,
     events: Vec<Event>,
@@ -84,14 +74,13 @@ pub struct Load {
 struct Connection {
     wire: Wire,
     reader: Reader,
-    /// The request under way, and how much of it was sent.
+    /// The request in flight; `sent` is how much of it is already sent.
     request: Vec<u8>,
     sent: usize,
     since: Option<Moment>,
 }
 
 impl Load {
-    /// Opens so many connections.
     pub fn open(address: &Address, connections: usize, ask: Ask) -> Result<Self, LoadError> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let mut load = Self {
@@ -111,7 +100,7 @@ impl Load {
         Ok(load)
     }
 
-    /// Asks for other paths from now on.
+    /// From now on, asks for other paths.
     pub fn ask_for(&mut self, paths: Paths) {
         self.ask.paths = paths;
     }
@@ -123,7 +112,7 @@ impl Load {
         Ok(wire)
     }
 
-    /// Sends until `end`, and waits for what was sent.
+    /// Sends until `end`, then waits for the outstanding replies.
     pub fn run(&mut self, pace: Pace, end: End) -> Result<Counted, LoadError> {
         let mut counted = Counted::default();
         let start = Clock::System.now();
@@ -167,13 +156,13 @@ impl Load {
         Ok(counted)
     }
 
-    /// Waits for the kernel's word, or until the next request is nearly due: a timer would wake too late, so the last
-    /// millisecond is spent asking.
+    /// Waits for the kernel, or until the next request is nearly due. A timer would wake too late,
+    /// so the last two milliseconds are spent polling.
     fn wait(&mut self, due: Option<Duration>, under_way: bool) -> Result<(), LoadError> {
         const EARLY: Duration = Duration::from_millis(2);
         let most = limits::BENCH_ANSWER_WAIT;
         let wait = match due {
-            // Nobody is idle to send it.
+            // No connection is idle to send it.
             Some(_) if under_way && self.idle.is_empty() => most,
             Some(due) => due.saturating_sub(EARLY).min(most),
             None => most,
@@ -200,7 +189,7 @@ impl Load {
         }
     }
 
-    /// Whether the connection is free again: a reply was completed, or failed.
+    /// Whether the connection completed a reply and is free for another request.
     fn take_reply(&mut self, index: usize, counted: &mut Counted) -> Result<bool, LoadError> {
         let connection = &mut self.connections[index];
         let read = match connection.wire.read(&mut self.buffer) {
@@ -216,10 +205,10 @@ impl Load {
             (Ok(Some(reply)), Some(since)) => (reply, since),
             (Err(why), Some(_)) => {
                 self.fail(index, why, counted)?;
-                // `fail` put it among the idle ones.
+                // `fail` made it idle.
                 return Ok(false);
             }
-            // A server may close a connection that idles; bytes that nobody asked for end it too.
+            // A server may close an idle connection; bytes that nobody asked for end it too.
             (_, None) => {
                 self.renew(index)?;
                 return Ok(false);
@@ -260,13 +249,13 @@ impl Load {
 }
 
 impl Ask {
-    /// Of a server on loopback, with nothing in the head that is not needed.
+    /// For a server on loopback, with nothing in the head that is not needed.
     pub fn new(paths: Paths, body_bytes: u64) -> Self {
         let (headers, host) = (String::new(), "127.0.0.1".to_owned());
         Self { paths, headers, host, body_bytes: Some(body_bytes), proof: Proof::Always }
     }
 
-    /// The next request's bytes, instead of what `out` held.
+    /// Writes the next request into `out`, replacing what it held.
     pub fn write(&mut self, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(b"GET ");
@@ -278,7 +267,7 @@ impl Ask {
 }
 
 impl Counted {
-    /// A reply that came.
+    /// Counts a reply, right or wrong.
     pub fn take(&mut self, reply: &Reply, ask: &Ask, latency: Duration) {
         let right = reply.status == 200 && ask.body_bytes.is_none_or(|bytes| bytes == reply.body_bytes);
         if right {
@@ -290,7 +279,7 @@ impl Counted {
         }
     }
 
-    /// One that did not.
+    /// Counts a request that got no usable reply.
     pub fn fail(&mut self, why: impl FnOnce() -> String) {
         self.failures += 1;
         self.first_failure.get_or_insert_with(why);

@@ -1,7 +1,7 @@
-//! The harness: load, subjects beside each other, and what came of it.
+//! The benchmark harness: it puts load on several servers and reports how they compare.
 //!
-//! `nearside bench` starts every subject on loopback, proves that it does what is asked of it, and measures all in turn:
-//! A B C, A B C, ... The way of a figure:
+//! `nearside bench` starts every subject on loopback, proves that it does what is asked of it, and
+//! measures them all in turn: A B C, A B C, ... A figure comes about like this:
 //!
 //! ```text
 //! scenario -> subjects (nearside, peers, the floor, a region) -> load -> rounds -> report: table, JSON, page
@@ -9,7 +9,7 @@
 //!                       process: pinned, its CPU time          latencies: open or closed loop
 //! ```
 
-// What is run, in which order.
+// What to run, and in which order.
 pub mod run;
 pub mod scenario;
 pub mod target;
@@ -37,7 +37,7 @@ pub mod pace;
 pub mod paths;
 pub mod wire;
 
-// What came of it.
+// Results.
 pub mod histogram;
 pub mod promises;
 pub mod report;

@@ -1,8 +1,7 @@
-//! Owns when the next request is due, for closed and open loops.
-//!
-//! Before it: a scenario names a pace and an end. After it: [`super::load`] sends what is due. Invariant: in an open
-//! loop request k is due at start + k / rate whatever happened to those before it, and its latency counts from then: a
-//! server that stalls is charged with everybody it kept waiting (no coordinated omission).
+//! When the next request is due, in closed and open loops. In an open loop, request k is due at
+//! start + k / rate no matter what happened to the requests before it, and its latency counts from
+//! then. So a server that stalls is charged for everybody it kept waiting (no coordinated
+//! omission).
 
 use std::time::Duration;
 
@@ -12,25 +11,23 @@ use crate::model::time::Moment;
 /// How requests follow each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// Each connection sends the next request when the last is answered.
+    /// Each connection sends its next request when the last one is answered.
     Closed,
-    /// So many a second, whatever is answered.
+    /// This many requests a second, whether or not they are answered.
     Open {
         /// Requests a second, above zero.
         per_second: f64,
     },
 }
 
-/// When it is over.
+/// When the run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// After this time.
     After(Duration),
-    /// After so many requests.
     Requests(u64),
 }
 
-/// What is due, and what was sent.
+/// Which requests are due, and how many were sent.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     pace: Pace,
@@ -42,7 +39,6 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// From `start` on.
     pub fn new(pace: Pace, end: End, start: Moment) -> Self {
         Self { pace, end, start, taken: 0, given_up: 0 }
     }
@@ -65,7 +61,7 @@ impl Schedule {
         sends.then_some(due)
     }
 
-    /// Whether nothing is to be sent any more.
+    /// Whether there is nothing left to send.
     pub fn over(&self, now: Moment) -> bool {
         match (self.pace, self.end) {
             (Pace::Closed, End::After(span)) => now.since(self.start) >= span,
@@ -73,7 +69,7 @@ impl Schedule {
         }
     }
 
-    /// How long until the next request is due; nothing in a closed loop.
+    /// How long until the next request is due; `None` in a closed loop.
     pub fn wait(&self, now: Moment) -> Option<Duration> {
         match self.pace {
             Pace::Closed => None,
@@ -111,7 +107,8 @@ mod tests {
         assert_eq!(schedule.take(at(0)), Some(at(0)));
         assert_eq!(schedule.take(at(0)), None);
         assert_eq!(schedule.wait(at(0)), Some(Duration::from_millis(1)));
-        // Everything stood for 50 ms: what came due meanwhile is late by as much.
+        // Everything stood still for 50 ms, so the requests that came due meanwhile are late by
+        // that much.
         let late: Vec<_> = std::iter::from_fn(|| schedule.take(at(50))).collect();
         assert_eq!(late, (1..=50).map(at).collect::<Vec<_>>());
         assert_eq!(schedule.given_up, 0);

@@ -1,7 +1,5 @@
-//! Owns which path a request asks for: always the same, drawn, or each one once.
-//!
-//! Before it: a scenario says what is hot. After it: the load generators write the path into a request. Invariant: the
-//! same seed draws the same paths in the same order.
+//! Which path a request asks for: always the same, drawn at random, or each one once. The same seed
+//! draws the same paths in the same order.
 
 use std::io::Write;
 
@@ -10,37 +8,30 @@ use fastrand::Rng;
 /// Where the paths come from.
 #[derive(Clone, Debug)]
 pub enum Paths {
-    /// Always this one.
     Fixed(String),
-    /// `/v1/contexts/KEY/VIEW`, keys drawn.
+    /// `/v1/contexts/KEY/VIEW` with drawn keys.
     Drawn {
-        /// Which keys are how hot.
+        /// How often each key is asked for.
         zipf: Zipf,
-        /// The last segment; says how large the reply is.
+        /// The last segment, which sets the size of the reply.
         view: &'static str,
-        /// The draw.
         rng: Rng,
     },
-    /// `/v1/contexts/KEY/VIEW`, each key once, upwards.
+    /// `/v1/contexts/KEY/VIEW` with each key once, in ascending order.
     Each {
-        /// The next key.
         next: u64,
-        /// The last segment.
         view: &'static str,
     },
-    /// Keys of a fill drawn evenly.
+    /// The keys of an earlier fill, drawn evenly.
     Even {
-        /// Keys from 0 to this.
+        /// Keys are drawn from 0 up to, but not including, this one.
         keys: u64,
-        /// The last segment.
         view: &'static str,
-        /// The draw.
         rng: Rng,
     },
 }
 
 impl Paths {
-    /// Writes the next path.
     pub fn write(&mut self, out: &mut Vec<u8>) {
         match self {
             Self::Fixed(path) => out.extend_from_slice(path.as_bytes()),
@@ -54,7 +45,6 @@ impl Paths {
     }
 }
 
-/// The path of one key.
 pub fn path(key: u64, view: &str) -> String {
     let mut out = Vec::new();
     write_key(&mut out, key, view);
@@ -62,19 +52,19 @@ pub fn path(key: u64, view: &str) -> String {
 }
 
 fn write_key(out: &mut Vec<u8>, key: u64, view: &str) {
-    // A Vec takes everything.
+    // Writing to a Vec cannot fail.
     let _ = write!(out, "/v1/contexts/k{key}/{view}");
 }
 
 /// Keys of which the k-th is asked for in proportion to 1/k.
 #[derive(Clone, Debug)]
 pub struct Zipf {
-    /// How likely a key up to this one is.
+    /// For each key, the probability of drawing it or a hotter one.
     cumulative: Vec<f64>,
 }
 
 impl Zipf {
-    /// Over so many keys, at least one.
+    /// Over this many keys, at least one.
     pub fn new(keys: usize) -> Self {
         let mut sum = 0.0;
         let mut cumulative: Vec<f64> = (1..=keys.max(1))
@@ -87,7 +77,7 @@ impl Zipf {
         Self { cumulative }
     }
 
-    /// A key from 0, the hottest.
+    /// Draws a key; 0 is the hottest.
     pub fn draw(&self, rng: &mut Rng) -> usize {
         let at = rng.f64();
         self.cumulative.partition_point(|up_to| *up_to < at).min(self.cumulative.len() - 1)

@@ -1,11 +1,10 @@
-//! Owns child processes: started on a core of their own, measured by the kernel's accounting, stopped.
+//! Child processes: started on a core of their own, measured by the kernel's accounting, and
+//! stopped. Nothing that was started here outlives its [`Running`].
 //!
-//! Before it: a subject knows its program and arguments. After it: CPU time and memory per request. Invariant: nothing
-//! that was started here outlives its [`Running`].
-//!
-//! CPU time is what the scheduler itself counted (`/proc/PID/task/TID/schedstat`, nanoseconds, all threads of all
-//! processes), not samples of a tick. Memory is the proportional share (`Pss`) where the kernel tells it, so that pages
-//! which a server's workers share count once; `VmRSS` where not.
+//! CPU time is what the scheduler itself counted (`/proc/PID/task/TID/schedstat`, nanoseconds, all
+//! threads of all processes), not samples taken at a tick. Memory is the proportional share (`Pss`)
+//! where the kernel tells it, so that pages shared by a server's workers count once, and `VmRSS`
+//! elsewhere.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -26,38 +25,26 @@ use crate::model::time::Clock;
 /// Why a process could not be started or looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// The program did not start.
     #[error("{program} could not be started: {error}")]
-    Start {
-        /// The program.
-        program: String,
-        /// What the kernel said.
-        error: io::Error,
-    },
-    /// No port, no file.
+    Start { program: String, error: io::Error },
+    /// There was no free port or no file.
     #[error("{what}: {error}")]
     Prepare {
         /// What was to be prepared.
         what: String,
-        /// What the kernel said.
         error: io::Error,
     },
-    /// It did not get ready in time.
     #[error("{program} was not ready after {waited:?}; its output ends: {output}")]
     Late {
-        /// The program.
         program: String,
-        /// How long it was waited for.
         waited: Duration,
         /// The end of what it wrote.
         output: String,
     },
-    /// It ended before it was ready.
     #[error("{program} ended at once with {status}; its output ends: {output}")]
     Ended {
-        /// The program.
         program: String,
-        /// How.
+        /// The exit status, as text.
         status: String,
         /// The end of what it wrote.
         output: String,
@@ -72,8 +59,8 @@ pub struct Running {
     log: PathBuf,
 }
 
-/// Starts `program`, held on `core`, with nothing of this process's environment but `PATH`. What it writes goes to
-/// `folder/NAME.log`.
+/// Starts `program` pinned to `core`, with nothing of this process's environment but `PATH`. Its
+/// output goes to `folder/NAME.log`.
 pub fn start<A: AsRef<OsStr>>(
     program: &Path,
     arguments: impl IntoIterator<Item = A>,
@@ -83,8 +70,9 @@ pub fn start<A: AsRef<OsStr>>(
     start_held(None, program, arguments, core, folder)
 }
 
-/// The same, by way of `keeper`: this executable, whose `bench hold` becomes the program and asks the kernel before to end
-/// it with the harness, however that ends. A stranger's program does not ask that by itself.
+/// The same, by way of `keeper`, which is this executable: its `bench hold` asks the kernel to end
+/// the process with the harness, however that ends, and then becomes the program. Other people's
+/// programs do not ask for that themselves.
 pub fn start_held<A: AsRef<OsStr>>(
     keeper: Option<&Path>,
     program: &Path,
@@ -109,8 +97,8 @@ pub fn start_held<A: AsRef<OsStr>>(
     Ok(Running { program: name, child, log })
 }
 
-/// Does `work` while this thread is held on `core`: what it starts inherits that. A child cannot be held from its first
-/// instruction otherwise without unsafe code.
+/// Does `work` while this thread is pinned to `core`, so that what it starts inherits the pinning.
+/// Without unsafe code there is no other way to pin a child from its first instruction.
 fn on_core<T>(core: Option<usize>, work: impl FnOnce() -> T) -> T {
     let before = sched_getaffinity(None);
     if let Some(core) = core {
@@ -118,38 +106,39 @@ fn on_core<T>(core: Option<usize>, work: impl FnOnce() -> T) -> T {
     }
     let done = work();
     if let Ok(before) = before {
-        // Was allowed a moment ago.
+        // It was allowed a moment ago.
         let _ = sched_setaffinity(None, &before);
     }
     done
 }
 
-/// Holds this thread on `core`; whether that was allowed.
+/// Pins this thread to `core`; returns whether that was allowed.
 pub fn hold(core: usize) -> bool {
     let mut set = CpuSet::new();
     set.set(core);
     sched_setaffinity(None, &set).is_ok()
 }
 
-/// The cores that this thread may use.
 pub fn cores() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
     (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
 }
 
-/// As many open files as this process may have: a thousand callers need more than the usual limit.
+/// Raises this process's limit of open files as far as it may: a thousand callers need more than
+/// the usual limit.
 pub fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
-    // With the usual limit fewer connections can be opened, which then says so.
+    // With the usual limit, fewer connections can be opened, and then that fails with an error.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// A loopback port that was free a moment ago, another each time: who is given two would find that the second is the first.
+/// A loopback port that was free a moment ago, and a different one at each call; otherwise a caller
+/// who asks for two might get the same one twice.
 pub fn free_port() -> Result<SocketAddr, ProcessError> {
     static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     let prepare = |error| ProcessError::Prepare { what: "no free port on loopback".to_owned(), error };
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-    // Held until another is found, so that the system does not give the same again.
+    // Kept open until another is found, so that the system does not give the same one again.
     let mut known = Vec::new();
     loop {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(prepare)?;
@@ -162,12 +151,12 @@ pub fn free_port() -> Result<SocketAddr, ProcessError> {
 }
 
 impl Running {
-    /// The first process's id.
+    /// The id of the first process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until `ready` says so, at most [`limits::BENCH_READY_WAIT`].
+    /// Waits until `ready` returns a value, at most [`limits::BENCH_READY_WAIT`].
     pub fn wait_until<T>(&mut self, mut ready: impl FnMut() -> Option<T>) -> Result<T, ProcessError> {
         let began = Clock::System.now();
         loop {
@@ -193,18 +182,18 @@ impl Running {
         String::from_utf8_lossy(&text[from..]).trim().to_owned()
     }
 
-    /// Itself and all its descendants.
+    /// The ids of the process and all its descendants.
     pub fn tree(&self) -> Vec<u32> {
         tree(self.pid())
     }
 
-    /// CPU time of all threads of all its processes so far. Differences count: a thread that ended in between takes
-    /// its time with it.
+    /// CPU time so far of all threads of all its processes. Use differences, and note that a thread
+    /// that ended in between takes its time with it.
     pub fn cpu(&self) -> Duration {
         self.tree().into_iter().map(cpu_of).sum()
     }
 
-    /// Resident memory of all its processes, bytes.
+    /// Resident memory of all its processes, in bytes.
     pub fn memory(&self) -> u64 {
         self.tree().into_iter().map(memory_of).sum()
     }
@@ -216,17 +205,18 @@ impl Drop for Running {
         signal(tree.first(), Signal::TERM);
         if !within(limits::BENCH_STOP_WAIT, || !matches!(self.child.try_wait(), Ok(None))) {
             tree = self.tree();
-            // What ended a moment ago is not there to be killed.
+            // It may have ended a moment ago, and then there is nothing to kill.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
-        // Children that their parent left behind. An id is not given anew within these few milliseconds.
+        // Children that their parent left behind. The system does not reuse an id within these few
+        // milliseconds.
         signal(tree.iter().skip(1), Signal::KILL);
         within(limits::BENCH_STOP_WAIT, || tree.iter().all(|pid| memory_of(*pid) == 0));
     }
 }
 
-/// Looks every few milliseconds whether `done`; `false` when it is not after `wait`.
+/// Checks every few milliseconds whether `done`; returns `false` if it is not within `wait`.
 fn within(wait: Duration, mut done: impl FnMut() -> bool) -> bool {
     let began = Clock::System.now();
     while !done() {
@@ -263,7 +253,7 @@ fn tree(root: u32) -> Vec<u32> {
     found
 }
 
-/// The fourth field of `stat`; the second is a name in brackets that may hold anything.
+/// The fourth field of `stat`; the second is a name in brackets that may contain anything.
 fn parent_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
@@ -295,7 +285,7 @@ mod tests {
     fn the_cpu_time_of_a_process_that_spins_grows_and_that_of_one_that_sleeps_does_not() {
         let folder = tempfile::tempdir().unwrap();
         let shell = |script: &str| start(Path::new("/bin/sh"), ["-c", script], None, folder.path()).unwrap();
-        // The spinning is done by a child: the tree is counted.
+        // A child does the spinning, which shows that the whole tree is counted.
         let spins = shell("(while :; do :; done) & wait");
         let sleeps = shell("exec sleep 60");
         let spent = Duration::from_millis(20);
@@ -317,7 +307,7 @@ mod tests {
         let tree = stubborn.tree();
         assert!(tree.len() > 1, "{tree:?}");
         drop(stubborn);
-        // A zombie that nobody waited for has no memory any more.
+        // A zombie that nobody waited for has no memory left.
         assert!(tree.iter().all(|pid| memory_of(*pid) == 0), "{tree:?}");
     }
 }

@@ -1,16 +1,15 @@
-//! Owns the account: every figure that was promised, and whether this run saw it reached.
-//!
-//! Before it: scenarios with their goals. After it: [`Promise`]s, which the reports show first. Invariant: every promise is
-//! in every account; one that this run cannot judge says why, and is never counted as met.
+//! The account: every promised figure, and whether this run reached it; the reports show it first.
+//! Every promise is in every account. One that this run cannot judge says why, and never counts as
+//! met.
 
 use super::result::{Promise, Report};
 
-/// A promised figure, and the goal of a scenario that judges it.
+/// A promised figure, and which goal of which scenario judges it.
 struct Figure {
     number: u8,
     text: &'static str,
     scenario: &'static str,
-    /// How the goal begins.
+    /// How the text of the goal begins.
     goal: &'static str,
 }
 
@@ -18,7 +17,7 @@ const fn figure(number: u8, text: &'static str, scenario: &'static str, goal: &'
     Figure { number, text, scenario, goal }
 }
 
-/// No scenario measures it; what does is said in its place.
+/// No scenario measures it; the goal's text says what does.
 const ELSEWHERE: &str = "";
 
 /// All of them, in the order in which they were promised.
@@ -52,7 +51,6 @@ const FIGURES: [Figure; 22] = [
     figure(7, "a region dies: p99.9 <= 2 x the quiet run's", "dying", "p99.9"),
 ];
 
-/// The account of a run.
 pub fn judged(report: &Report) -> Vec<Promise> {
     FIGURES.iter().map(|figure| figure.judged(report)).collect()
 }
@@ -67,7 +65,7 @@ impl Figure {
         let Some(scenario) = report.scenarios.iter().find(|scenario| scenario.name == self.scenario) else {
             return Promise { why: format!("{} was not asked for", self.scenario), ..promise };
         };
-        // The worst of several: a promise holds against each of those it is made against.
+        // Take the worst of several, because a promise must hold against everybody it names.
         let goals = scenario.goals.iter().filter(|goal| goal.text.starts_with(self.goal));
         let worst = goals.min_by(|one, other| {
             one.met.cmp(&other.met).then((other.seen / other.limit).total_cmp(&(one.seen / one.limit)))

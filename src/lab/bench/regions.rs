@@ -1,8 +1,8 @@
-//! Owns the service behind the measured servers: regions that answer any path, each as late as it is told to.
-//!
-//! Before it: the harness starts it as a process of its own, from the same executable. After it: what misses cost.
-//! Invariant: how late a region answers for a key is a function of seed, region and key alone ([`Delay::of`]), so that
-//! the harness can work out the exact minimum over all regions. One thread; a timer of the kernel's, to the microsecond.
+//! The service behind the measured servers: regions that answer any path, each with the delay that
+//! it is given. Misses are measured with it. The harness starts it as a process of its own, from
+//! the same executable. How late a region answers for a key depends on seed, region and key alone
+//! ([`Delay::of`]), so that the harness can work out the exact minimum over all regions. It has one
+//! thread, and a kernel timer that is precise to the microsecond.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -22,20 +22,20 @@ use crate::http::limits::REQUEST_HEAD_BYTES;
 use crate::lab::limits;
 use crate::model::time::{Clock, Moment};
 
-/// Where a region's orders go: `/bench/die/MILLISECONDS`, `/bench/live`, and `/bench/count`, which it was asked so often.
+/// The path prefix of a region's orders: `/bench/die/MILLISECONDS`, `/bench/live`, and
+/// `/bench/count`, which says how many requests the region has received.
 pub const ORDERS: &str = "/bench/";
 const TIMER: u64 = u64::MAX;
-/// Connections' numbers begin here; below are the doors.
+/// Connections are numbered from here; the numbers below are listening sockets.
 const CALLERS: u64 = 1 << 16;
 
-/// How late answers are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Delay {
-    /// At once.
     None,
-    /// Always as late: region i after so much and as much again for each region before it.
+    /// A constant delay: region i answers after (i + 1) times this duration.
     Fixed(Duration),
-    /// Heavy-tailed (Pareto, least 2 ms, shape 1.5, at most a second), drawn by seed, region and key.
+    /// Heavy-tailed (Pareto, at least 2 ms, shape 1.5, at most a second), drawn by seed, region and
+    /// key.
     Tail(u64),
 }
 
@@ -55,7 +55,7 @@ impl Delay {
         }
     }
 
-    /// As an argument: `none`, `fixed:5ms`, `tail:7`.
+    /// Parses an argument: `none`, `fixed:5ms`, `tail:7`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is no delay; write none, fixed:5ms or tail:SEED");
         match text.split_once(':') {
@@ -85,7 +85,6 @@ struct Caller {
     sent: usize,
 }
 
-/// The regions of one process.
 struct Regions {
     epoll: OwnedFd,
     timer: OwnedFd,
@@ -93,7 +92,7 @@ struct Regions {
     doors: Vec<Door>,
     callers: BTreeMap<u64, Caller>,
     next: u64,
-    /// Answers that wait for their time.
+    /// Answers that wait for their time, and deaths of regions.
     late: BinaryHeap<Reverse<(Moment, u64)>>,
     dead: Vec<bool>,
     asked: Vec<u64>,
@@ -139,10 +138,11 @@ impl Regions {
         }
     }
 
-    /// Lets in whoever knocks; a dead region lets nobody stay.
+    /// Accepts every connection, even for a dead region.
     fn open(&mut self, region: usize) -> io::Result<bool> {
         while let Some(wire) = self.doors[region].accept()? {
-            // It may be revived: who asks is heard, and answered with a closed connection.
+            // The region may be revived, so a dead one accepts too, and closes the connection when
+            // a request arrives.
             epoll::add(&self.epoll, &wire, EventData::new_u64(self.next), EventFlags::IN)?;
             let caller = Caller { wire, region, head: Vec::new(), answer: Vec::new(), sent: 0 };
             self.callers.insert(self.next, caller);
@@ -151,10 +151,10 @@ impl Regions {
         Ok(true)
     }
 
-    /// What is due is sent.
+    /// Sends what is due.
     fn ring(&mut self) -> io::Result<bool> {
         let mut expirations = [0_u8; 8];
-        // It is read only so that it falls silent.
+        // Reading only silences the timer.
         let _ = rustix::io::read(&self.timer, expirations.as_mut_slice());
         let now = Clock::System.now();
         while let Some(Reverse((due, number))) = self.late.peek().copied() {
@@ -180,7 +180,7 @@ impl Regions {
         Ok(())
     }
 
-    /// Reads and answers; whether the connection stays.
+    /// Reads and answers; returns whether the connection stays open.
     fn step(&mut self, number: u64, buffer: &mut [u8]) -> io::Result<bool> {
         let Some(caller) = self.callers.get_mut(&number) else { return Ok(true) };
         if !caller.answer.is_empty() && caller.sent > 0 {
@@ -222,7 +222,8 @@ impl Regions {
         self.answer(number, &body, delay)
     }
 
-    /// All connections of the region are closed, and whoever asks from now on gets that for an answer.
+    /// Closes all connections of the region; from now on, requests are answered by closing the
+    /// connection.
     fn die(&mut self, region: usize) {
         self.dead[region] = true;
         self.callers.retain(|_, caller| caller.region != region);
@@ -255,7 +256,7 @@ impl Regions {
         Ok(true)
     }
 
-    /// Sends what the kernel takes; the rest when it tells.
+    /// Sends what the kernel takes, and the rest when the socket is writable again.
     fn flush(&mut self, number: u64) -> io::Result<bool> {
         let Some(caller) = self.callers.get_mut(&number) else { return Ok(true) };
         let waited = caller.sent > 0;
@@ -273,7 +274,8 @@ impl Regions {
     }
 }
 
-/// What a stored reply of this length is at least: its header lines as HTTP/1.1 has them, and the body; bytes.
+/// The least that a stored reply of this length takes, in bytes: its header lines as in HTTP/1.1,
+/// and the body.
 pub fn stored_bytes(view: &str) -> usize {
     const HEADERS: [(&str, &str); 6] = [
         ("content-type", "application/json"),
@@ -286,7 +288,7 @@ pub fn stored_bytes(view: &str) -> usize {
     HEADERS.iter().map(|(name, value)| name.len() + value.len() + 4).sum::<usize>() + body_bytes(view)
 }
 
-/// What the last segment of a path says: `1k`, `100k`.
+/// The body size that the last segment of a path asks for: `1k`, `100k`.
 pub fn body_bytes(path: &str) -> usize {
     let view = path.rsplit('/').next().unwrap_or_default();
     view.strip_suffix('k').and_then(|kib| kib.parse::<usize>().ok()).unwrap_or(1).min(limits::BENCH_BODY_KIB) << 10

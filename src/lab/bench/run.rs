@@ -1,8 +1,6 @@
-//! Owns a run: which scenarios, in which order, and the rounds in which all subjects take turns.
-//!
-//! Before it: the command line says what is wanted. After it: a [`Report`]. Invariant: subjects of one scenario are
-//! measured A B C, A B C, ..., so that what the machine does meanwhile hits all alike; CPU time is read around the
-//! measured requests alone.
+//! A run: which scenarios, in which order, and the rounds in which all subjects take turns. The
+//! subjects of one scenario are measured A B C, A B C, ..., so that whatever else the machine does
+//! hits all of them alike. CPU time is read around the measured requests alone.
 
 use std::time::Duration;
 
@@ -17,18 +15,17 @@ use super::subject::{StartError, Subject};
 use super::{promises, scenario};
 use crate::model::time::Clock;
 
-/// What was wanted.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Repetitions of everything.
     pub rounds: usize,
     /// How long a round is measured.
     pub round: Duration,
-    /// How long load is put before each round counts.
+    /// How long load runs before each round counts.
     pub warm_up: Duration,
-    /// The scenarios to run; all when empty.
+    /// The scenarios to run; empty means all.
     pub only: Vec<String>,
-    /// Where draws begin.
+    /// The seed of everything that is drawn.
     pub seed: u64,
 }
 
@@ -38,36 +35,24 @@ pub enum RunError {
     /// The harness's own servers, or nearside, did not start.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// A server was there and is gone.
+    /// A server that was there is gone.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// No such scenario.
     #[error("there is no scenario {asked:?}; there are {known}")]
-    Unknown {
-        /// What was asked for.
-        asked: String,
-        /// What there is.
-        known: String,
-    },
-    /// The load generator speaks no TLS: its cost would be the client's.
+    Unknown { asked: String, known: String },
+    /// The load generator speaks no TLS, because the cost of TLS would be the client's.
     #[error("{url} cannot be measured: {why}")]
     NotHttp {
-        /// What was asked for.
         url: String,
         /// What is wrong with it, and what to do.
         why: String,
     },
-    /// A subject answers wrongly: its figures would mean nothing.
+    /// A subject answers wrongly, so its figures would mean nothing.
     #[error("{subject} answered wrongly: {why}")]
-    Wrong {
-        /// Who.
-        subject: String,
-        /// How.
-        why: String,
-    },
+    Wrong { subject: String, why: String },
 }
 
-/// Runs what was asked for.
+/// Runs the scenarios that were asked for.
 pub fn run(settings: &Settings, progress: &Progress) -> Result<Report, RunError> {
     let known = scenario::ALL;
     for asked in &settings.only {
@@ -97,17 +82,15 @@ pub fn run(settings: &Settings, progress: &Progress) -> Result<Report, RunError>
 /// What a scenario works with.
 #[derive(Debug)]
 pub struct Bench<'a> {
-    /// What was wanted.
     pub settings: &'a Settings,
     /// The machine and the harness's own servers.
     pub ground: &'a Ground,
-    /// What a person sees meanwhile.
     pub progress: &'a Progress,
-    /// Who is not there.
+    /// The peers that could not be measured, for the report.
     pub missing: &'a mut Vec<Missing>,
 }
 
-/// A subject and the load that it gets.
+/// A subject and the client that puts load on it.
 pub struct Entrant {
     subject: Subject,
     client: Client,
@@ -116,15 +99,17 @@ pub struct Entrant {
 }
 
 impl Entrant {
-    /// Opens `connections` to a subject that is to answer `ask` over HTTP/1.1, and sees that it does.
+    /// Opens `connections` to a subject that is to answer `ask` over HTTP/1.1, and checks that it
+    /// does.
     pub fn new(subject: Subject, connections: usize, ask: Ask) -> Result<Self, RunError> {
         Self::over(subject, &Speaks::Http1 { connections }, ask)
     }
 
-    /// The same, however requests travel.
+    /// The same over any protocol.
     pub fn over(subject: Subject, speaks: &Speaks, ask: Ask) -> Result<Self, RunError> {
         let mut client = Client::open(&subject.address, speaks, Ask { proof: subject.proof.clone(), ..ask })?;
-        // The first fills, the second shall be a hit; some caches store after answering.
+        // The first request fills the cache and the next ones should hit; some caches store only
+        // after they have answered.
         let first = client.run(Pace::Closed, End::Requests(64))?;
         if let Some(why) = first.first_failure {
             return Err(RunError::Wrong { subject: subject.name, why });
@@ -135,7 +120,8 @@ impl Entrant {
         Ok(Self { subject, client, row, proven: (0, 0) })
     }
 
-    /// Sees that all replies carry the proof by now; for a subject of which a mere majority would hide something.
+    /// Checks that all replies carry the proof by now, for subjects where a mere majority would
+    /// hide something.
     pub fn prove(&mut self) -> Result<(), RunError> {
         let counted = self.client.run(Pace::Closed, End::Requests(64))?;
         if counted.proven == 64 {
@@ -147,27 +133,27 @@ impl Entrant {
         Err(RunError::Wrong { subject: self.subject.name.clone(), why })
     }
 
-    /// Asks for other paths from now on.
+    /// From now on, asks for other paths.
     pub fn ask_for(&mut self, paths: Paths) {
         self.client.ask_for(paths);
     }
 
-    /// Its process's memory, bytes; 0 when it is not ours to look at.
+    /// The memory of its process in bytes; 0 if it is not ours to look at.
     pub fn memory(&self) -> u64 {
         self.subject.process.as_ref().map_or(0, super::process::Running::memory)
     }
 
-    /// Takes a round that was worked out rather than measured, or measured otherwise.
+    /// Adds a round that was calculated, or measured in another way.
     pub fn push(&mut self, round: Round) {
         self.row.rounds.push(round);
     }
 
-    /// Puts load that is not measured.
+    /// Puts load on it without measuring.
     pub fn warm(&mut self, pace: Pace, end: End) -> Result<Counted, RunError> {
         Ok(self.client.run(pace, end)?)
     }
 
-    /// One round; what was counted, besides the row that it goes into.
+    /// Measures one round for its row, and returns what was counted.
     pub fn measure(&mut self, pace: Pace, end: End) -> Result<Counted, RunError> {
         let cpu = || self.subject.process.as_ref().map(super::process::Running::cpu);
         let before = cpu();
@@ -183,7 +169,7 @@ impl Entrant {
         Ok(counted)
     }
 
-    /// What came of it so far, under another name; what comes next is another row's.
+    /// The rounds so far as a row of their own named `name`; later rounds go into another row.
     pub fn take_row(&mut self, name: String) -> Row {
         let rounds = std::mem::take(&mut self.row.rounds);
         let proof = self.proof();
@@ -191,7 +177,7 @@ impl Entrant {
         Row { subject: name, proof, rounds, ..self.row.clone() }
     }
 
-    /// What came of it; the subject is stopped.
+    /// Stops the subject and returns its row.
     pub fn into_row(self) -> Row {
         Row { proof: self.proof(), ..self.row }
     }
@@ -204,7 +190,7 @@ impl Entrant {
     }
 }
 
-/// A round of the report.
+/// Turns what was counted into a round of the report.
 pub fn round(counted: &Counted, cpu: Option<Duration>, memory: Option<u64>) -> Round {
     Round {
         took_s: counted.took.as_secs_f64(),
@@ -217,7 +203,7 @@ pub fn round(counted: &Counted, cpu: Option<Duration>, memory: Option<u64>) -> R
 }
 
 impl Bench<'_> {
-    /// Lets all entrants take turns at one pace; fills in the rows.
+    /// Lets all entrants take turns at one pace, and adds their rows to the scenario.
     pub fn rounds(&self, scenario: &mut Scenario, mut entrants: Vec<Entrant>, pace: Pace) -> Result<(), RunError> {
         let Settings { rounds, round, warm_up, .. } = *self.settings;
         let bar = self.progress.scenario(&scenario.name, rounds * entrants.len());
@@ -233,7 +219,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Names somebody who could not be measured, once.
+    /// Notes once that a peer could not be measured.
     pub fn miss(&mut self, name: &str, why: &RunError) {
         if !self.missing.iter().any(|missing| missing.name == name) {
             self.missing.push(Missing { name: name.to_owned(), why: why.to_string() });

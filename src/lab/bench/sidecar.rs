@@ -1,7 +1,5 @@
-//! Owns nearside as a subject: the same executable, as a user would run it.
-//!
-//! Before it: a [`Wish`]. After it: a [`Subject`] that is ready. Invariant: whatever a scenario does not name is at its
-//! default; nothing is switched off to look better.
+//! Nearside as a subject: the same executable, run as a user would run it. Whatever a scenario does
+//! not name stays at its default; nothing is switched off to look better.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -12,36 +10,35 @@ use super::process::{self, ProcessError, Running};
 use super::subject::{Address, Proof, StartError, Subject, Wish};
 use super::{fetch, ground};
 
-/// Its name in reports.
+/// The name in reports.
 pub const NEARSIDE: &str = "nearside";
 
-/// What a scenario sets besides the wish: lines of TOML per section.
+/// What a scenario sets besides the wish, as lines of TOML for each section.
 #[derive(Clone, Debug, Default)]
 pub struct Extra {
-    /// In `[cache]`.
+    /// For `[cache]`.
     pub cache: String,
-    /// In `[race]`.
+    /// For `[race]`.
     pub race: String,
-    /// The topics that it subscribes to over SQS, one per region; announcements are off without.
+    /// The topics that it subscribes to over SQS, one per region; `None` turns announcements off.
     pub live: Option<Announcing>,
 }
 
-/// A running sidecar, and where its admin port is.
 #[derive(Debug)]
 pub struct Started {
-    /// To be measured.
     pub subject: Subject,
-    /// `/readyz`, `/metrics`.
+    /// Serves `/readyz` and `/metrics`.
     pub admin: SocketAddr,
 }
 
-/// Starts one and waits until `/readyz` says 200, and until every region is live when it subscribes.
+/// Starts one, and waits until `/readyz` says 200 and, if it subscribes, until every region is
+/// live.
 pub fn start(program: &Path, wish: &Wish, extra: &Extra) -> Result<Started, StartError> {
     let admin = process::free_port()?;
     let address = if wish.unix { Address::Unix(wish.socket()) } else { Address::Tcp(process::free_port()?) };
     let file = wish.folder.join("nearside.toml");
     ground::write(&file, &configuration(wish, extra, &address, admin))?;
-    // `run`, but that it ends with the harness.
+    // The same as `run`, except that it ends with the harness.
     let arguments = ["bench".as_ref(), "sidecar".as_ref(), "--config".as_ref(), file.as_os_str()];
     let mut running = process::start(program, arguments, wish.core, &wish.folder)?;
     running.wait_until(|| ready(admin).then_some(()))?;
@@ -66,13 +63,13 @@ pub fn start(program: &Path, wish: &Wish, extra: &Extra) -> Result<Started, Star
     Ok(Started { subject, admin })
 }
 
-/// The regions' leases hold when a heartbeat has come through each subscription.
+/// Waits until the regions' leases hold, which takes a heartbeat through each subscription.
 fn wait_until_live(running: &mut Running, admin: SocketAddr, announcing: &Announcing) -> Result<(), ProcessError> {
     running.wait_until(|| announcing.welcomes().then_some(()))?;
     running.wait_until(|| fetch::page(admin, "/readyz").is_ok_and(|page| is_live(&page)).then_some(()))
 }
 
-/// Whether `/readyz` says fresh, and of no region why it is not.
+/// Whether `/readyz` says fresh, and gives no reason why a region is not.
 fn is_live(readyz: &str) -> bool {
     let said: serde_json::Value = serde_json::from_str(readyz).unwrap_or_default();
     said["state"] == "fresh" && said["reasons"].as_array().is_some_and(Vec::is_empty)
@@ -87,7 +84,7 @@ fn in_words(extra: &Extra) -> String {
 fn configuration(wish: &Wish, extra: &Extra, address: &Address, admin: SocketAddr) -> String {
     let mut text = "[service]\nname = \"bench\"\nversion_header = \"x-record-version\"\n".to_owned();
     for (index, upstream) in wish.upstreams.iter().enumerate() {
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = write!(text, "[[service.region]]\nname = \"region-{index}\"\nurl = \"http://{upstream}\"\n");
         if let Some(topic) = extra.live.as_ref().and_then(|announcing| announcing.topics.get(index)) {
             let _ = writeln!(text, "topic = \"{topic}\"");
@@ -113,7 +110,7 @@ fn configuration(wish: &Wish, extra: &Extra, address: &Address, admin: SocketAdd
     text
 }
 
-/// Whether the admin port says that it is ready.
+/// Whether `/readyz` on the admin port says 200.
 pub fn ready(admin: SocketAddr) -> bool {
     fetch::page(admin, "/readyz").is_ok()
 }

@@ -1,7 +1,5 @@
-//! Owns what a measured server is to the harness: where it listens, how its hits are proven, what runs.
-//!
-//! Before it: [`super::process`] starts programs. After it: the scenarios put load on it. Invariant: a subject that
-//! exists answers; whoever makes one has waited for that.
+//! What the harness knows of a measured server: where it listens, how its hits are proved, and its
+//! processes. A subject that exists answers, because whoever makes one waits for that first.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,29 +7,25 @@ use std::path::PathBuf;
 
 use super::process::{ProcessError, Running};
 
-/// A server that is measured. Started on loopback, proven, stopped when it is dropped.
+/// A server that is measured: started on loopback, proved to work, and stopped on drop.
 #[derive(Debug)]
 pub struct Subject {
-    /// Who: `nearside`, `haproxy`, `bare responder`.
+    /// Such as `nearside`, `haproxy`, `bare responder`.
     pub name: String,
-    /// Its version, as it says itself.
+    /// Its version in its own words.
     pub version: String,
     /// The settings that matter, in a few words.
     pub settings: String,
     /// What shows that a reply was a hit.
     pub proof: Proof,
-    /// Where it listens.
     pub address: Address,
-    /// Its processes, stopped on drop; `None` when it is not ours to stop or to look at.
+    /// Its processes, stopped on drop; `None` if they are not ours to stop or to look at.
     pub process: Option<Running>,
 }
 
-/// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A port.
     Tcp(SocketAddr),
-    /// A Unix socket.
     Unix(PathBuf),
 }
 
@@ -47,30 +41,28 @@ impl fmt::Display for Address {
 /// What shows that a reply came from the subject's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// A header whose value contains a text: `x-cache-status` and `HIT`. Both are compared without regard to case.
+    /// A header whose value contains a text: `x-cache-status` and `HIT`. Both are compared without
+    /// regard to case.
     Header {
-        /// Its name.
         name: String,
-        /// What is somewhere in its value.
+        /// A text somewhere in its value.
         contains: String,
     },
-    /// The same, and another text is nowhere in the value: `; hit` without `provisional`.
+    /// The same, but a second text must not occur in the value: `; hit` without `provisional`.
     HeaderWithout {
-        /// Its name.
         name: String,
-        /// What is somewhere in its value.
+        /// A text somewhere in its value.
         contains: String,
-        /// What is nowhere in it.
+        /// A text that its value must not contain.
         lacks: String,
     },
-    /// A header, whatever it says: `age`.
+    /// A header with any value: `age`.
     HeaderPresent(String),
-    /// Nothing is to be shown: it cannot do anything else.
+    /// No proof is needed, because every reply counts as one.
     Always,
 }
 
 impl Proof {
-    /// In words, for the report.
     pub fn in_words(&self) -> String {
         match self {
             Self::Header { name, contains } => format!("{name}: {contains}"),
@@ -81,27 +73,28 @@ impl Proof {
     }
 }
 
-/// What the harness wishes of a server that it starts.
+/// How the harness wants a server that it starts.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// The service that it fronts, the first region first. At least one; a peer takes the first.
+    /// The regions behind it, the first one first. There is at least one; a peer uses only the
+    /// first.
     pub upstreams: Vec<SocketAddr>,
-    /// The core that all its threads are to be held on; `None` leaves them free.
+    /// The core that all its threads are pinned to; `None` leaves them free.
     pub core: Option<usize>,
     /// A fresh folder for its configuration, logs and sockets; removed after the run.
     pub folder: PathBuf,
     /// Whether it listens on a Unix socket (`folder/listen.sock`) instead of a port.
     pub unix: bool,
-    /// Whether it speaks HTTP/2 with prior knowledge there, in place of HTTP/1.1 where it cannot do both.
+    /// Whether it speaks HTTP/2 with prior knowledge, instead of HTTP/1.1 if it cannot do both.
     pub h2c: bool,
-    /// Who starts it so that it ends with the harness ([`super::process::start_held`]); it is started as it is without.
+    /// The program that starts it so that it ends with the harness
+    /// ([`super::process::start_held`]); with `None`, it is started directly.
     pub keeper: Option<PathBuf>,
-    /// How much it may keep, bytes; a million replies of 1 KiB fit when it is 4 GiB.
+    /// How much it may keep, in bytes; in 4 GiB, a million replies of 1 KiB fit.
     pub cache_bytes: u64,
 }
 
 impl Wish {
-    /// Where the Unix socket goes.
     pub fn socket(&self) -> PathBuf {
         self.folder.join("listen.sock")
     }
@@ -110,7 +103,6 @@ impl Wish {
 /// A server that the harness knows how to start.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
-    /// Its name.
     pub name: &'static str,
     /// Whether it can listen on a Unix socket.
     pub unix: bool,
@@ -118,44 +110,29 @@ pub struct Candidate {
     pub start: fn(&Wish) -> Result<Subject, StartError>,
 }
 
-/// Why a server is not there to be measured.
+/// Why a server cannot be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// It is not on this machine.
     #[error("{program} is not on PATH; {instead}")]
     Missing {
-        /// The program that was looked for.
         program: String,
         /// How to get it.
         instead: String,
     },
-    /// It is there and does not run.
+    /// It is installed but does not run.
     #[error("{program} did not start: {why}; its output is in {log}")]
     Failed {
-        /// The program.
         program: String,
-        /// What was seen.
         why: String,
-        /// Where more is.
+        /// Where its output is.
         log: String,
     },
     /// It cannot do what is wished.
     #[error("{program} cannot be measured here: {why}")]
-    Unable {
-        /// The program.
-        program: String,
-        /// What it lacks.
-        why: String,
-    },
-    /// The harness could not start a process, or prepare for it.
+    Unable { program: String, why: String },
+    /// The harness could not start a process, or could not prepare for it.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// A configuration could not be written.
     #[error("{path} could not be written: {error}")]
-    Write {
-        /// What.
-        path: String,
-        /// Why.
-        error: std::io::Error,
-    },
+    Write { path: String, error: std::io::Error },
 }

@@ -1,7 +1,5 @@
-//! Owns the measurement of a user's own services, side by side.
-//!
-//! Before it: the command line names URLs. After it: a report with one scenario. Invariant: every answer must be a 200;
-//! CPU and memory are left out, since the servers are not ours to look at.
+//! Measures a user's own services side by side. Every answer must be a 200. CPU and memory are left
+//! out, because the servers are not ours to look at.
 
 use std::net::ToSocketAddrs;
 
@@ -21,21 +19,21 @@ use crate::model::time::Clock;
 /// What a user wants measured.
 #[derive(Clone, Debug)]
 pub struct Own {
-    /// The target first, then what it is held against.
+    /// The target first, then the services to compare it with.
     pub urls: Vec<Url>,
     /// Asked for instead of the URLs' own paths.
     pub path: Option<String>,
-    /// Kept open to each.
+    /// How many connections to keep open to each service.
     pub connections: usize,
-    /// HTTP/2 with prior knowledge: one connection, as many requests under way on it.
+    /// HTTP/2 with prior knowledge: one connection with that many requests in flight.
     pub h2c: bool,
-    /// An open loop's rate; a closed loop without it.
+    /// The rate of an open loop; a closed loop if `None`.
     pub per_second: Option<u32>,
-    /// `name: value`.
+    /// Lines of the form `name: value`.
     pub headers: Vec<String>,
 }
 
-/// Measures them in turn.
+/// Measures all of them in turn.
 pub fn run(settings: &Settings, own: &Own, progress: &Progress) -> Result<Report, RunError> {
     let began = Clock::System.now();
     let ground = ground::Ground::new()?;
@@ -62,7 +60,6 @@ pub fn run(settings: &Settings, own: &Own, progress: &Progress) -> Result<Report
 }
 
 impl Own {
-    /// How requests travel.
     fn speaks(&self) -> Speaks {
         if self.h2c {
             Speaks::H2c { streams: self.connections }

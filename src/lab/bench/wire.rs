@@ -1,7 +1,5 @@
-//! Owns one connection of the load generator and of the harness's own servers: TCP or a Unix socket, never waiting.
-//!
-//! Before it: an [`Address`]. After it: bytes, and the kernel's word when there are more. Invariant: no call waits but
-//! the connect, which on loopback is done at once.
+//! One connection of the load generator or of the harness's own servers, over TCP or a Unix socket.
+//! No call blocks except the connect, which is immediate on loopback.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,26 +8,21 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use super::subject::Address;
 
-/// A connection.
 #[derive(Debug)]
 pub enum Wire {
-    /// Over a port, without Nagle's wait.
+    /// Over TCP, with `TCP_NODELAY`.
     Tcp(TcpStream),
-    /// Over a Unix socket.
     Unix(UnixStream),
 }
 
-/// Where connections come in.
+/// A listening socket.
 #[derive(Debug)]
 pub enum Door {
-    /// A port.
     Tcp(TcpListener),
-    /// A Unix socket.
     Unix(UnixListener),
 }
 
 impl Wire {
-    /// Connects.
     pub fn open(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp(address) => Self::tcp(TcpStream::connect(address)?),
@@ -48,7 +41,7 @@ impl Wire {
         Ok(Self::Unix(stream))
     }
 
-    /// Bytes that are there; `None` when there are none yet.
+    /// Reads what is there; `None` if there is nothing yet.
     pub fn read(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
         at_once(match self {
             Self::Tcp(stream) => stream.read(into),
@@ -56,7 +49,7 @@ impl Wire {
         })
     }
 
-    /// How many bytes the kernel took.
+    /// Returns how many bytes the kernel took.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = at_once(match self {
             Self::Tcp(stream) => stream.write(bytes),
@@ -76,7 +69,6 @@ impl AsFd for Wire {
 }
 
 impl Door {
-    /// Listens.
     pub fn open(address: &Address) -> io::Result<Self> {
         let door = match address {
             Address::Tcp(address) => Self::Tcp(TcpListener::bind(address)?),
@@ -89,7 +81,7 @@ impl Door {
         Ok(door)
     }
 
-    /// The next that connected; `None` when nobody did.
+    /// The next connection; `None` if nobody is waiting.
     pub fn accept(&self) -> io::Result<Option<Wire>> {
         let accepted = match self {
             Self::Tcp(listener) => listener.accept().and_then(|(stream, _)| Wire::tcp(stream)),

@@ -1,9 +1,7 @@
-//! Owns the loopback AWS endpoint: one port that speaks SNS and SQS as the SDKs expect, and serves the certificate that
-//! verifies its envelopes.
-//!
-//! Before it: the sidecar's aws-sdk-sns and aws-sdk-sqs, with their endpoint overridden. After it: [`super::sns`] or
-//! [`super::sqs`]. Invariant: the region is the one in the call's SigV4 scope. Signatures of calls are not checked:
-//! any credentials do.
+//! The loopback AWS endpoint: one port that speaks SNS and SQS as the SDKs expect, and serves the
+//! certificate that verifies its envelopes. A sidecar's aws-sdk-sns and aws-sdk-sqs use it with
+//! their endpoint overridden. The region is the one in the call's SigV4 scope. The signatures of
+//! calls are not checked, so any credentials work.
 
 use std::sync::Arc;
 
@@ -18,14 +16,11 @@ use super::topic::Topics;
 use super::{sns, sqs};
 use crate::lab::limits;
 
-/// The endpoint.
 #[derive(Clone, Debug)]
 pub struct Aws {
-    /// Its topics.
     pub topics: Arc<Topics>,
-    /// Its queues.
     pub queues: Arc<Queues>,
-    /// Where it is: `http://127.0.0.1:8720`
+    /// Its base URL, such as `http://127.0.0.1:8720`.
     pub base: Arc<str>,
 }
 
@@ -34,7 +29,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0")
 const PEM: HeaderValue = HeaderValue::from_static("application/x-pem-file");
 
 impl Aws {
-    /// One call.
+    /// Answers one call.
     pub async fn answer(self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         if head.method == Method::GET {
@@ -61,7 +56,7 @@ impl Aws {
         }
     }
 
-    /// The certificate, and the two links in an envelope that work unsigned.
+    /// Serves the certificate, and the two links in an envelope that work unsigned.
     fn get(&self, path: &str, query: &str) -> Response<Full<Bytes>> {
         let seal = self.topics.seal();
         if path == seal.path() {
@@ -80,7 +75,8 @@ impl Aws {
     }
 }
 
-/// The region in `Authorization: AWS4-HMAC-SHA256 Credential=ID/DATE/REGION/SERVICE/aws4_request, ...`.
+/// The region in `Authorization: AWS4-HMAC-SHA256 Credential=ID/DATE/REGION/SERVICE/aws4_request,
+/// ...`.
 fn scope(headers: &HeaderMap) -> Option<&str> {
     let credential = headers.get(AUTHORIZATION)?.to_str().ok()?.split("Credential=").nth(1)?;
     credential.split(',').next()?.split('/').nth(2).filter(|region| !region.is_empty())
@@ -99,7 +95,6 @@ fn reply(status: StatusCode, kind: HeaderValue, text: String) -> Response<Full<B
     response
 }
 
-/// The region in an ARN.
 pub fn region_of(arn: &str) -> Option<&str> {
     arn.split(':').nth(3)
 }

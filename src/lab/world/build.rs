@@ -1,7 +1,6 @@
-//! Owns the making of a world: its ports, its parts, and the tasks that run them.
-//!
-//! Before it: `nearside dev` or a test says what it wants. After it: [`World`] is the handle to all of it. Invariant:
-//! a world that was built answers on every port it names; a stopped or dropped one answers nowhere.
+//! Builds a world: its ports, its parts, and the tasks that run them. [`World`] is the handle to
+//! all of it. A built world answers on every port that it names; a stopped or dropped one answers
+//! nowhere.
 
 use std::io;
 use std::net::SocketAddr;
@@ -44,37 +43,30 @@ pub const REGION_NAMES: [&str; REGIONS] = [
     "us-east-2",
     "us-west-1",
 ];
-/// The topic of each region.
+/// The name of each region's topic.
 pub const TOPIC: &str = "context-changes";
-/// The region's first port when ports are fixed; the others follow.
+/// The first region's port when ports are fixed; the other regions follow.
 pub const REGION_PORT: u16 = 8711;
 /// The AWS endpoint's port when ports are fixed.
 pub const AWS_PORT: u16 = 8720;
 /// The control endpoint's port when ports are fixed.
 pub const CONTROL_PORT: u16 = 8730;
 
-/// Which ports a world takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ports {
-    /// [`REGION_PORT`] and so on; another one, with a note, where one is taken.
+    /// [`REGION_PORT`] and so on; a taken port is replaced by a free one, with a note.
     Fixed,
-    /// Any that are free.
+    /// Any free ports.
     #[default]
     Ephemeral,
 }
 
-/// Why there is no world. The machine's fault; another try may help.
+/// Why a world could not be built. The fault is the machine's; another attempt may help.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
-    /// No loopback port.
     #[error("no loopback port for {what}: {source}")]
-    Port {
-        /// Who wanted it.
-        what: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// No HTTP client for deliveries.
+    Port { what: String, source: io::Error },
+    /// The HTTP client for deliveries could not be built.
     #[error("no HTTP client: {0}")]
     Client(#[from] reqwest::Error),
     /// More records than the catalogue holds.
@@ -82,7 +74,6 @@ pub enum WorldError {
     Records(#[from] Refused),
 }
 
-/// What a world is to be.
 #[derive(Clone, Debug)]
 pub struct Builder {
     clock: Clock,
@@ -110,7 +101,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// So many regions, 1 to 16, under [`REGION_NAMES`]; 3 otherwise.
+    /// How many regions, 1 to 16, under [`REGION_NAMES`]; the default is 3.
     #[must_use]
     pub fn regions(mut self, count: usize) -> Self {
         let first = self.regions.first().copied().unwrap_or((Latency::millis(0, 0), Duration::ZERO));
@@ -118,21 +109,21 @@ impl Builder {
         self
     }
 
-    /// Every region answers in this time.
+    /// How long every region takes to answer.
     #[must_use]
     pub fn latency(mut self, latency: Latency) -> Self {
         self.regions.iter_mut().for_each(|region| region.0 = latency);
         self
     }
 
-    /// Every region ingests this late.
+    /// How late every region ingests.
     #[must_use]
     pub fn lag(mut self, lag: Duration) -> Self {
         self.regions.iter_mut().for_each(|region| region.1 = lag);
         self
     }
 
-    /// The region at `index` (if there is one) answers and ingests so.
+    /// Latency and lag of the region at `index`, if there is one.
     #[must_use]
     pub fn region(mut self, index: usize, latency: Latency, lag: Duration) -> Self {
         if let Some(region) = self.regions.get_mut(index) {
@@ -148,14 +139,13 @@ impl Builder {
         self
     }
 
-    /// How often publishers send heartbeats: 5 s otherwise.
+    /// How often publishers send heartbeats; the default is 5 s.
     #[must_use]
     pub fn heartbeat(mut self, every: Duration) -> Self {
         self.heartbeat = every;
         self
     }
 
-    /// Replies state no versions.
     #[must_use]
     pub fn without_versions(mut self) -> Self {
         self.versions = false;
@@ -169,21 +159,18 @@ impl Builder {
         self
     }
 
-    /// Which ports.
     #[must_use]
     pub fn ports(mut self, ports: Ports) -> Self {
         self.ports = ports;
         self
     }
 
-    /// Whose time it is.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Builds it and starts it.
     pub async fn start(self) -> Result<World, WorldError> {
         let mut notes = Vec::new();
         let tasks = Tasks::new();
@@ -211,7 +198,7 @@ impl Builder {
         let listener = listen(&held, "the control endpoint")?;
         let desk = control::Desk::new(&world);
         let answering = async move {
-            // Held for as long as it is listened on.
+            // Holds the port for as long as it is listened on.
             let _held = held;
             port::serve(listener, desk.tasks.clone(), "control-connection", move |request| {
                 desk.clone().answer(request)
@@ -225,7 +212,8 @@ impl Builder {
     fn aws(&self, tasks: &Tasks, notes: &mut Vec<String>) -> Result<Aws, WorldError> {
         let held = self.port(AWS_PORT, "the AWS endpoint", notes)?;
         let base = format!("http://{}", held.address());
-        // Loopback only, so no proxy and no roots: an image without CA certificates runs it too.
+        // Deliveries go to loopback only, so no proxy and no root certificates are needed, and it
+        // works in an image without CA certificates.
         let http = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
@@ -255,7 +243,7 @@ impl Builder {
         tasks: &Tasks,
     ) -> Result<Arc<Region>, WorldError> {
         let name = REGION_NAMES[index];
-        // A world has room for its own topics.
+        // A new world has room for its own topics, so creating them cannot fail.
         let topic = aws.topics.create(name, TOPIC).unwrap_or_default();
         let process = format!("{name}/{}", super::deliver::uuid());
         let publisher = Publisher::new(process, topic, aws.topics.clone(), self.clock.clone());
@@ -294,35 +282,30 @@ fn listen(port: &Port, what: &str) -> Result<tokio::net::TcpListener, WorldError
     port.listen().map_err(|source| WorldError::Port { what: what.to_owned(), source })
 }
 
-/// A running world.
 pub struct World {
-    /// The time in it.
     pub clock: Clock,
     /// The source of truth.
     pub catalogue: Arc<Catalogue>,
     /// The regions, in the order of [`REGION_NAMES`].
     pub regions: Arc<[Arc<Region>]>,
-    /// Topics and queues.
     pub aws: Aws,
-    /// Where `nearside dev put` and `chaos` reach it.
+    /// The address of the control endpoint, for `nearside dev put` and `chaos`.
     pub control: SocketAddr,
-    /// What a person should know: ports that were taken.
+    /// What a person should know, such as ports that were taken.
     pub notes: Vec<String>,
     pub(crate) tasks: Tasks,
 }
 
 impl World {
-    /// Says what it is to be.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// The region at `index`.
     pub fn region(&self, index: usize) -> &Arc<Region> {
         &self.regions[index]
     }
 
-    /// Carries out `order` for the region of that name; false when there is none.
+    /// Carries out `order` for the named region; returns `false` if there is none.
     pub async fn obey(&self, region: &str, order: Order) -> bool {
         obey(&self.regions, &self.aws.topics, region, order).await
     }
@@ -335,12 +318,13 @@ impl World {
         Held::new(self.regions.clone())
     }
 
-    /// How the topic of the region at `index` stands.
+    /// The current state of the topic of the region at `index`.
     pub fn topic(&self, index: usize) -> Standing {
         self.aws.topics.standing(self.regions[index].publisher.topic())
     }
 
-    /// Resolves once every region has ingested and announced all that is in the catalogue now.
+    /// Resolves once every region has ingested and announced everything that is in the catalogue
+    /// now.
     pub async fn ingested(&self) {
         let end = *self.catalogue.end().borrow();
         while self.regions.iter().any(|region| region.cursor() < end) {
@@ -348,7 +332,8 @@ impl World {
         }
     }
 
-    /// When the copies of messages published at or after `since` were taken, per region; `None` where one still is not.
+    /// For each region, when the last copy of the messages published at or after `since` was taken;
+    /// `None` while one of them is still waiting.
     pub fn taken_since(&self, since: Moment) -> Vec<Option<Moment>> {
         let last = |region: &Arc<Region>| {
             let sent = self.aws.topics.sent(region.publisher.topic());
@@ -358,7 +343,7 @@ impl World {
         self.regions.iter().map(last).collect()
     }
 
-    /// Ends everything, within `deadline`.
+    /// Ends everything within `deadline`.
     pub async fn stop(self, deadline: Duration) {
         self.tasks.drain(deadline).await;
     }
@@ -370,7 +355,7 @@ impl Drop for World {
     }
 }
 
-/// Carries out `order` for the region of that name, and for its topic; false when there is none.
+/// Carries out `order` for the named region and its topic; returns `false` if there is none.
 pub(crate) async fn obey(regions: &[Arc<Region>], topics: &Topics, name: &str, order: Order) -> bool {
     let Some(region) = regions.iter().find(|region| region.name == name) else { return false };
     topics.set_faults(region.publisher.topic(), |faults| match order {

@@ -1,7 +1,6 @@
-//! Owns the source of truth: every record, its versions, and the log of changes that regions ingest.
-//!
-//! Before it: `nearside dev put`, the control endpoint or a test. After it: each region's [`super::ingest`] follows
-//! the log at its own lag. Invariant: a record's versions are 1, 2, 3, ... in the order of the log, whoever puts.
+//! The source of truth: every record, its versions, and the log of changes that regions ingest.
+//! Each region's [`super::ingest`] follows the log at its own lag. A record's versions are 1, 2, 3,
+//! ... in the order of the log, whoever writes them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,56 +12,49 @@ use tokio::sync::watch;
 use crate::lab::limits;
 use crate::model::time::{Clock, Moment, Wall};
 
-/// Why a record was not taken. The caller's fault, all of them; asking again without a change does not help.
+/// Why a record was refused. The fault is the caller's; the same request is refused again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Empty, too long, or with a character that a path segment cannot carry as it is.
+    /// Empty, too long, or with a character that a path segment cannot carry unescaped.
     #[error("a key is 1 to {} letters, digits, '-', '_' or '.'", limits::WORLD_KEY_BYTES)]
     Key,
-    /// Not JSON, or too large.
     #[error("a value is JSON of at most {} bytes", limits::WORLD_VALUE_BYTES)]
     Value,
-    /// No room for another record.
     #[error("the catalogue is full ({} records)", limits::WORLD_RECORDS)]
     Full,
 }
 
-/// A record as it stands, in the catalogue or in one region.
+/// The current state of a record, in the catalogue or in one region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Its newest version here.
+    /// The newest version known here.
     pub version: u64,
-    /// Its JSON; `None` is a tombstone.
+    /// The record's JSON; `None` is a tombstone.
     pub value: Option<Bytes>,
 }
 
-/// One change in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Its place in the log.
     pub offset: u64,
-    /// Which record.
     pub key: Arc<str>,
-    /// What it became.
     pub stored: Stored,
-    /// When, on the suspended-time clock.
+    /// When it was made, on the clock that counts suspended time.
     pub at: Moment,
-    /// When, on the wall clock.
+    /// When it was made, on the wall clock.
     pub wall: Wall,
 }
 
 /// What follows a place in the log.
 #[derive(Clone, Debug)]
 pub enum Feed {
-    /// The next change.
     Next(Arc<Change>),
-    /// Nothing yet.
     End,
-    /// The log no longer reaches back: everything as it is, and the place to go on from.
+    /// The log no longer reaches back that far: all current records, and the place in the log to
+    /// continue from.
     Reload(HashMap<Arc<str>, Stored>, u64),
 }
 
-/// The source of truth.
 #[derive(Debug)]
 pub struct Catalogue {
     clock: Clock,
@@ -79,12 +71,11 @@ struct State {
 }
 
 impl Catalogue {
-    /// An empty catalogue.
     pub fn new(clock: Clock) -> Self {
         Self { clock, state: Mutex::default(), end: watch::Sender::new(0), keep: limits::WORLD_CHANGES }
     }
 
-    /// Gives `key` a new value (JSON) and returns the version that this made.
+    /// Gives `key` a new value (JSON) and returns its new version.
     pub fn put(&self, key: &str, value: impl Into<Bytes>) -> Result<u64, Refused> {
         let value = value.into();
         if value.len() > limits::WORLD_VALUE_BYTES
@@ -100,7 +91,8 @@ impl Catalogue {
         self.change(key, None)
     }
 
-    /// Fills in `count` records, `{prefix}1`, `{prefix}2`, ..., at version 1, as if they had always been there.
+    /// Adds `count` records, `{prefix}1`, `{prefix}2`, ..., at version 1, as if they had always
+    /// been there; they are not in the log.
     pub fn seed(&self, prefix: &str, count: usize) -> Result<(), Refused> {
         for number in 1..=count {
             let key = format!("{prefix}{number}");
@@ -113,7 +105,6 @@ impl Catalogue {
         Ok(())
     }
 
-    /// The record as it stands.
     pub fn read(&self, key: &str) -> Option<Stored> {
         self.locked().records.get(key).cloned()
     }
@@ -123,12 +114,11 @@ impl Catalogue {
         self.locked().records.len()
     }
 
-    /// Whether there is no record.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Everything as it is, and where the log goes on from there.
+    /// All current records, and the place in the log to continue from.
     pub fn snapshot(&self) -> (HashMap<Arc<str>, Stored>, u64) {
         let state = self.locked();
         (state.records.clone(), state.end)
@@ -144,14 +134,16 @@ impl Catalogue {
         }
     }
 
-    /// Tells how far the log goes, as it grows.
+    /// Reports the end of the log as it grows.
     pub fn end(&self) -> watch::Receiver<u64> {
         self.end.subscribe()
     }
 
-    /// The time through which every change lies before `offset`: what a region that got so far may claim.
+    /// The time up to which all changes are before `offset`: what a region that has come this far
+    /// may claim.
     ///
-    /// A millisecond short of now at the end of the log, since a change may still come in this one.
+    /// At the end of the log it is a millisecond before now, because another change may still come
+    /// in the current millisecond.
     pub fn through(&self, offset: u64) -> Wall {
         let state = self.locked();
         let first = state.end - state.log.len() as u64;
@@ -184,12 +176,13 @@ impl Catalogue {
     }
 
     fn locked(&self) -> MutexGuard<'_, State> {
-        // Nothing in here can panic between two writes that belong together.
+        // A poisoned lock is harmless: nothing in here can panic between two writes that belong
+        // together.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The key to store under, when it is a usable one and there is room.
+/// The key to store under, if it is valid and there is room.
 fn admit(state: &State, key: &str) -> Result<Arc<str>, Refused> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if key.is_empty() || key.len() > limits::WORLD_KEY_BYTES || !key.bytes().all(plain) {

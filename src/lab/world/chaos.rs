@@ -1,39 +1,35 @@
-//! Owns what can be made to go wrong: a region's [`Mode`], its lag and latency, a topic's [`Delivery`], and the
-//! words by which a person orders them.
-//!
-//! Before it: `nearside dev chaos ...`, the story, a test. After it: [`super::region`] and [`super::topic`] obey.
-//! Invariant: an order that parses can be carried out; one that does not says what to write instead.
+//! What can be made to go wrong: a region's [`Mode`], its lag and latency, a topic's [`Delivery`],
+//! and the words with which a person orders them. [`super::region`] and [`super::topic`] carry them
+//! out. Any order that parses can be carried out; the error for one that does not says what to
+//! write instead.
 
 use std::time::Duration;
 
 use http::StatusCode;
 
-/// How a region answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// As a region should.
     #[default]
     Healthy,
-    /// Refuses connections; the ones it has are reset.
+    /// Refuses connections, and resets the ones that it has.
     Off,
-    /// Answers after this much more.
+    /// Answers this much later.
     Slow(Duration),
-    /// Answers with this status.
     Status(StatusCode),
-    /// Sends its bodies a byte a second.
+    /// Sends its bodies at a byte a second.
     Drip,
-    /// Announces the whole body, sends half, closes.
+    /// Announces the length of the whole body, sends half of it, and closes.
     Truncate,
     /// Sends bytes that are not HTTP.
     Garbage,
     /// Sends a body that never ends.
     Endless,
-    /// Takes requests and never answers.
+    /// Accepts requests and never answers.
     Silent,
 }
 
 impl Mode {
-    /// A stable word.
+    /// A stable word, for output.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
@@ -52,9 +48,8 @@ impl Mode {
 /// How long a region takes to answer: `base` plus or minus up to `jitter`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
-    /// The middle.
     pub base: Duration,
-    /// The most it strays, either way.
+    /// The largest deviation in either direction.
     pub jitter: Duration,
 }
 
@@ -64,17 +59,16 @@ impl Latency {
         Self { base: Duration::from_millis(base), jitter: Duration::from_millis(jitter) }
     }
 
-    /// One draw; `dice` lies in 0..1.
+    /// The latency for `dice`, a random number in 0..1.
     pub fn draw(self, dice: f64) -> Duration {
         let floor = self.base.saturating_sub(self.jitter);
         floor + (self.base + self.jitter - floor).mul_f64(dice)
     }
 }
 
-/// How a topic delivers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
-    /// Messages are lost without trace.
+    /// Messages are lost without a trace.
     pub mute: bool,
     /// Messages arrive this much later.
     pub delay: Duration,
@@ -85,39 +79,29 @@ pub struct Delivery {
 /// What a person ordered for a region or its topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Answer so.
     Mode(Mode),
     /// Ingest the catalogue's changes this late.
     Lag(Duration),
-    /// Answer in this time.
+    /// Answer within this time.
     Latency(Latency),
-    /// Lose messages, or no longer.
+    /// Lose messages, or stop losing them.
     Mute(bool),
     /// Deliver messages this late.
     Delay(Duration),
-    /// Deliver messages twice, or no longer.
+    /// Deliver messages twice, or stop doing so.
     Duplicate(bool),
-    /// Everything as it was at the start.
+    /// Restore everything to how it was at the start.
     Reset,
 }
 
-/// Why an order makes no sense. The caller's fault.
+/// Why an order makes no sense. The fault is the caller's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misread {
-    /// Not an order.
     #[error("unknown order {word:?}; write one of: {}", Order::USAGE)]
-    Word {
-        /// What was written.
-        word: String,
-    },
-    /// The order needs something else behind it.
+    Word { word: String },
+    /// The order needs another argument.
     #[error("{word} takes {takes}")]
-    Argument {
-        /// The order.
-        word: String,
-        /// What it takes.
-        takes: &'static str,
-    },
+    Argument { word: String, takes: &'static str },
 }
 
 const SPAN: &str = "a duration of at most 24h, for example 500ms or 5s";
@@ -127,7 +111,7 @@ impl Order {
     pub const USAGE: &'static str = "healthy, off, slow 5s, status 503, drip, truncate, garbage, endless, silent, \
         lag 3s, latency 20ms 5ms, mute on|off, delay 2s, duplicate on|off, reset";
 
-    /// Reads an order from its words: `slow 5s`, `latency 20ms 5ms`, `mute on`.
+    /// Parses the words of an order: `slow 5s`, `latency 20ms 5ms`, `mute on`.
     pub fn parse(words: &[&str]) -> Result<Self, Misread> {
         let (word, rest) = words.split_first().unwrap_or((&"", &[]));
         let argument = |takes| Misread::Argument { word: (*word).to_owned(), takes };
@@ -173,7 +157,7 @@ fn duration(text: &str) -> Option<Duration> {
 fn status(words: &[&str]) -> Option<StatusCode> {
     let [text] = words else { return None };
     let number: u16 = text.parse().ok()?;
-    // 1xx, 204 and 304 are no final replies with a body; a region that errs sends none of them.
+    // 1xx, 204 and 304 are not final replies with a body, so a failing region does not send them.
     let plain = (200..600).contains(&number) && !matches!(number, 204 | 304);
     StatusCode::from_u16(number).ok().filter(|_| plain)
 }

@@ -1,9 +1,6 @@
-//! Owns the control endpoint: by which `nearside dev put` and `nearside dev chaos`, run from a second terminal, reach a
-//! world that is up.
-//!
-//! Before it: the command line, through [`ask`]. After it: the catalogue, a region or a topic. Invariant: only
-//! loopback, and never a web page: a request with an `Origin`, or for another `Host` than a loopback address, is
-//! refused.
+//! The control endpoint, through which `nearside dev put` and `nearside dev chaos`, run in a second
+//! terminal, reach a running world. [`ask`] is its client. It serves only loopback and never a web
+//! page: a request with an `Origin`, or for a `Host` other than a loopback address, is refused.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,12 +21,13 @@ use super::region::Region;
 use crate::lab::limits;
 use crate::tasks::Tasks;
 
-/// How long a change may take until the first region has it, between two looks; and until that is delivered.
+/// How long to wait until the first region has a change, how often to check, and how long its
+/// delivery may then take.
 const INGEST_WAIT: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const DELIVERY: Duration = Duration::from_millis(150);
 
-/// What the endpoint reaches.
+/// What the endpoint can reach.
 #[derive(Clone)]
 pub(crate) struct Desk {
     catalogue: Arc<Catalogue>,
@@ -48,7 +46,7 @@ impl Desk {
         }
     }
 
-    /// One order.
+    /// Answers one order.
     pub(crate) async fn answer(self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         if !is_local(&head.headers) {
@@ -68,8 +66,8 @@ impl Desk {
         }
     }
 
-    /// Answers once a region has the change and has announced it, so that who reads next reads it; or after a while, where
-    /// all of them lag.
+    /// Answers once a region has ingested and announced the change, so that the next reader sees
+    /// it; if all regions lag, it answers after a while anyway.
     async fn written(&self, key: &str, outcome: Result<u64, Refused>) -> Response<Full<Bytes>> {
         let version = match outcome {
             Ok(version) => version,
@@ -148,7 +146,7 @@ fn span(span: Duration) -> String {
     humantime::format_duration(span).to_string()
 }
 
-/// Not from a web page, and not under a foreign name (DNS rebinding).
+/// Not from a web page, and not under another name (DNS rebinding).
 fn is_local(headers: &HeaderMap) -> bool {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
@@ -162,31 +160,31 @@ fn say(status: StatusCode, line: &str) -> Response<Full<Bytes>> {
     response
 }
 
-/// What a second terminal asks for.
+/// What a second terminal can ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// `nearside dev put KEY JSON`
     Put(String, String),
     /// `nearside dev delete KEY`
     Delete(String),
-    /// `nearside dev chaos REGION ORDER...`, the region may be `all`
+    /// `nearside dev chaos REGION ORDER...`; the region may be `all`.
     Chaos(String, Vec<String>),
     /// `nearside dev state`
     State,
 }
 
-/// Why a command came to nothing.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// The world is not up there; starting it helps.
+    /// No world answers there; starting one helps.
     #[error("no world answers on {0}: start one with `nearside dev`")]
     Absent(SocketAddr),
-    /// The command makes no sense; it says what to write instead.
+    /// The command makes no sense; the text says what to write instead.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Asks the world at `control`; what it says.
+/// Sends a command to the world at `control` and returns its answer.
 pub async fn ask(control: SocketAddr, command: &Command) -> Result<String, ControlError> {
     let absent = |_| ControlError::Absent(control);
     let (method, path, body) = match command {

@@ -1,7 +1,6 @@
-//! Owns the delivery of one message to an HTTP endpoint: SNS's headers, its patience and its retries.
-//!
-//! Before it: [`super::topic`]. After it: whoever subscribed. Invariant: every try sends the same bytes; a status from
-//! 200 to 499 ends the tries, delivered or not.
+//! Delivers one message to an HTTP endpoint, with SNS's headers, timeout and retries. Every attempt
+//! sends the same bytes. A status from 200 to 499 ends the attempts, whether or not the endpoint
+//! liked the message.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,24 +12,24 @@ use crate::lab::limits;
 /// How long after a message its duplicate follows.
 pub const BETWEEN_COPIES: Duration = Duration::from_millis(40);
 
-/// One copy of a message, ready to go.
+/// One copy of a message, ready to be sent.
 #[derive(Clone, Debug)]
 pub struct Post {
     /// `Notification` or `SubscriptionConfirmation`
     pub kind: &'static str,
-    /// The message's id, the same for every copy and try.
+    /// The message's id, the same for every copy and attempt.
     pub id: String,
-    /// What is sent.
     pub body: Arc<str>,
-    /// Without an envelope.
+    /// Whether it is sent without an envelope.
     pub raw: bool,
     /// Set when it is taken.
     pub taken: Taken,
-    /// Whose copy it is.
+    /// The subscription that this copy is for.
     pub subscription: Arc<Subscription>,
 }
 
-/// Posts until the endpoint takes it or the tries, `pause` apart, are used up; whether it was taken.
+/// Posts until the endpoint takes it or the attempts, `pause` apart, are used up; returns whether
+/// it was taken.
 pub async fn to_endpoint(http: &reqwest::Client, url: &url::Url, post: &Post, pause: Duration) -> bool {
     let (retries, _) = limits::SNS_RETRIES;
     for attempt in 0..=retries {
@@ -63,7 +62,7 @@ pub async fn to_endpoint(http: &reqwest::Client, url: &url::Url, post: &Post, pa
     false
 }
 
-/// A random name in UUID form; nothing secret hangs on it.
+/// A random name in UUID form; it need not be secret.
 pub fn uuid() -> String {
     let random = fastrand::u128(..);
     let bits = random & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
@@ -85,7 +84,8 @@ mod tests {
     use crate::lab::world::subscription::Endpoint;
     use crate::tasks::{Legs, Tasks};
 
-    /// What an endpoint that answers with `statuses`, one after another, was sent, and whether it took the message.
+    /// Delivers to an endpoint that answers with `statuses` in turn; returns whether it took the
+    /// message, and the bodies that it received.
     async fn tried(statuses: &'static [u16]) -> (bool, Vec<Bytes>) {
         let port = Port::hold(0).unwrap();
         let bodies = Arc::new(Mutex::new(Vec::new()));

@@ -1,8 +1,7 @@
-//! Owns `nearside dev`: builds the world, starts the sidecar against it, tells the story, stays up.
-//!
-//! Before it: the command line, which also says how a sidecar is started from a configuration. After it:
-//! [`super::story`] and [`super::screen`]. Invariant: the sidecar is the program that runs in production, configured by
-//! text as an operator would; only its AWS endpoint and its trust in the signer point into this world.
+//! `nearside dev`: builds the world, starts the sidecar against it, tells the story
+//! ([`super::story`], [`super::screen`]), and stays up. The caller says how to start a sidecar from
+//! a configuration. The sidecar is the program that runs in production, configured by text as an
+//! operator would; only its AWS endpoint and its trust in the signer point into this world.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -21,61 +20,59 @@ use super::story::{self, Story, StoryError};
 
 /// The sidecar's port when ports are fixed.
 pub const SIDECAR_PORT: u16 = 8700;
-/// Its admin port when ports are fixed.
+/// The sidecar's admin port when ports are fixed.
 pub const ADMIN_PORT: u16 = 8701;
-/// Records in the catalogue at first.
+/// How many records the catalogue starts with.
 pub const RECORDS: usize = 10_000;
 
-/// How `nearside dev` runs.
 #[derive(Clone, Debug)]
 pub struct DevOptions {
-    /// Which ports; taken ones are replaced, with a note.
+    /// Which ports to use; taken ones are replaced, with a note.
     pub ports: Ports,
-    /// The sidecar's port, exactly; [`SIDECAR_PORT`] or another one otherwise.
+    /// The exact port of the sidecar; otherwise it is [`SIDECAR_PORT`], or another one if that is
+    /// taken.
     pub port: Option<u16>,
     /// Ends after the story (for tests).
     pub exit_after_demo: bool,
-    /// Pause after each step, for reading.
+    /// The pause after each step, so that a person can read it.
     pub pace: Duration,
-    /// Somebody looks: colour, progress.
+    /// Whether a person is looking, who gets colour and progress.
     pub terminal: bool,
-    /// How this program is called here, for commands to paste.
+    /// How this program is called here, for commands that can be pasted.
     pub program: Cow<'static, str>,
 }
 
-/// A started sidecar.
 pub struct Sidecar {
     /// Where applications reach it.
     pub tcp: SocketAddr,
-    /// Where operators do.
+    /// Where operators reach it.
     pub admin: SocketAddr,
-    /// Stops it in order when it is awaited.
+    /// Stops it in order when awaited.
     pub stop: BoxFuture<'static, ()>,
 }
 
-/// Why `nearside dev` ended.
 #[derive(Debug, thiserror::Error)]
 pub enum DevError {
-    /// No world.
     #[error(transparent)]
     World(#[from] WorldError),
-    /// The port that was asked for is somebody else's; another one helps.
+    /// The requested port is taken; another one helps.
     #[error("port {0} is in use: write another one after --port, or leave it out")]
     Taken(u16),
-    /// No sidecar; why, as its starter says.
+    /// The sidecar did not start; the text is its starter's reason.
     #[error("the sidecar did not start: {0}")]
     Sidecar(String),
-    /// The story broke off.
+    /// The story could not go on.
     #[error(transparent)]
     Story(#[from] StoryError),
-    /// Nobody can read it.
+    /// The output cannot be written.
     #[error("cannot write: {0}")]
     Output(#[from] io::Error),
 }
 
-/// Runs it all until `stop` resolves, or the story ends and the options say so.
+/// Runs everything until `stop` resolves, or until the end of the story if the options say so.
 ///
-/// `start` starts a sidecar from configuration text. Returns what was measured; `None` when `stop` came first.
+/// `start` starts a sidecar from configuration text. Returns what was measured, or `None` if `stop`
+/// came first.
 pub async fn run<S>(
     options: DevOptions,
     out: &mut dyn Write,
@@ -107,13 +104,13 @@ where
             () = stop => Ok(None),
         }
     };
-    // In this order: the sidecar removes its queues and subscriptions from the world.
+    // In this order, because the sidecar removes its queues and subscriptions from the world.
     sidecar.stop.await;
     world.stop(Duration::from_secs(2)).await;
     outcome
 }
 
-/// The world of `nearside dev`: three regions as far away as they are from Europe.
+/// The world of `nearside dev`: three regions with the latencies that they have from Europe.
 pub fn world(ports: Ports) -> super::Builder {
     World::builder()
         .ports(ports)
@@ -157,7 +154,7 @@ async fn tell(
     Ok(story)
 }
 
-/// Asks `/readyz` until it says fresh, `within` at the longest; its last word.
+/// Asks `/readyz` until it says fresh, for at most `within`; returns its last answer.
 async fn ready(admin: SocketAddr, within: Duration) -> String {
     let url = format!("http://{admin}/readyz");
     let asking = async |last: &mut String| {
@@ -173,7 +170,7 @@ async fn ready(admin: SocketAddr, within: Duration) -> String {
         }
     };
     let mut last = "nothing".to_owned();
-    // Not fresh in time is no failure: the line says what it is.
+    // Not being fresh in time is no failure; the line shows the state.
     let _ = tokio::time::timeout(within, asking(&mut last)).await;
     last
 }
@@ -184,7 +181,6 @@ fn sidecar_config(world: &mut World, options: &DevOptions) -> String {
     let admin = free(options.ports, ADMIN_PORT, "the admin page", &mut world.notes);
     let mut text = String::from("[service]\nname = \"contexts\"\nversion_header = \"x-record-version\"\n");
     for region in world.regions.iter() {
-        // Writing to a String cannot fail.
         let _ = writeln!(
             text,
             "\n[[service.region]]\nname = \"{}\"\nurl = \"{}\"\ntopic = \"{}\"",
@@ -211,7 +207,7 @@ fn sidecar_config(world: &mut World, options: &DevOptions) -> String {
     text
 }
 
-/// `number` if nobody has it, else 0 (any), with a note.
+/// `number` if it is free, otherwise 0 (any port) with a note.
 fn free(ports: Ports, number: u16, what: &str, notes: &mut Vec<String>) -> u16 {
     match ports {
         Ports::Ephemeral => 0,

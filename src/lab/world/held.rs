@@ -1,6 +1,5 @@
-//! Owns the gate at which all regions hold their replies, so that a test decides when a race goes on.
-//!
-//! Before it: [`super::World::hold`]. After it: the held replies go. Invariant: nothing stays held once it is dropped.
+//! Holds the replies of all regions, so that a test decides when a race goes on. Nothing stays held
+//! once this is dropped.
 
 use std::sync::Arc;
 
@@ -23,7 +22,7 @@ impl Held {
         }
     }
 
-    /// Lets all replies go.
+    /// Releases all replies, by dropping `self`.
     pub fn release(self) {}
 }
 

@@ -1,8 +1,6 @@
-//! Owns the way from the catalogue to one region: each change arrives late by the region's lag, in order, and is
-//! announced once the region has it.
-//!
-//! Before it: [`super::catalogue`]. After it: [`super::region`] shows the record, [`super::publisher`] announces it.
-//! Invariant: a change is announced after it is shown, never before; a heartbeat never claims more than is announced.
+//! Carries changes from the catalogue to one region: each change arrives late by the region's lag,
+//! in order. [`super::region`] shows the change first, and only then does [`super::publisher`]
+//! announce it. A heartbeat never claims more than was announced.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,14 +20,14 @@ pub async fn follow(region: Arc<Region>, clock: Clock, beat: Duration, stopping:
     while stopping.run_until_cancelled(step(&region, &clock, &mut beats)).await.is_some() {}
 }
 
-/// Sends a heartbeat now; a region may at any time.
+/// Sends a heartbeat now, which a region may do at any time.
 pub fn heartbeat(region: &Region) {
-    // In this order: what is claimed was announced before the last number is read.
+    // In this order, so that everything claimed was announced before the last number is read.
     let through = region.catalogue.through(region.cursor());
     region.publisher.heartbeat(through);
 }
 
-/// Sees to the next change, or to a heartbeat, or waits until there is something to see to.
+/// Handles the next change or heartbeat, or waits until there is one.
 async fn step(region: &Region, clock: &Clock, beats: &mut Interval) {
     let cursor = region.cursor();
     let mut knobs = region.watch();

@@ -1,6 +1,8 @@
-//! A world to run against: catalogue, regions, topics and chaos, embedded by `nearside dev` and by the tests.
+//! A world to run against: catalogue, regions, topics and chaos. `nearside dev` and the tests embed
+//! it.
 //!
-//! One process, loopback only, all in memory: a new process is a clean world. The way of a change:
+//! It is one process, on loopback only and all in memory, so a new process is a clean world. The
+//! way of a change:
 //!
 //! ```text
 //! catalogue -> ingest (lag) -> region -> publisher -> topic -> queue or HTTP post -> the sidecar

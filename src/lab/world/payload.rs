@@ -1,7 +1,5 @@
-//! Owns how a region's body goes over the wire: whole, or broken as its [`Mode`] says.
-//!
-//! Before it: [`super::reply`] made the reply. After it: [`super::port`] sends it. Invariant: a body that drips goes on
-//! whole as soon as its region no longer drips.
+//! Sends a region's body over the wire: whole, or broken as its [`Mode`] says. A dripping body is
+//! sent whole as soon as its region stops dripping.
 
 use std::io;
 use std::time::Duration;
@@ -24,7 +22,7 @@ use crate::lab::limits;
 /// A body that may fail half-way.
 pub type Payload = UnsyncBoxBody<Bytes, io::Error>;
 
-/// `reply` as a response, its body sent as `mode` says.
+/// Turns `reply` into a response whose body is sent as `mode` says.
 pub fn send(reply: Reply, mode: Mode, knobs: watch::Receiver<Knobs>) -> Response<Payload> {
     let length = HeaderValue::from(reply.body.len());
     let payload = match mode {
@@ -42,7 +40,7 @@ pub fn send(reply: Reply, mode: Mode, knobs: watch::Receiver<Knobs>) -> Response
     response
 }
 
-/// A byte a second, for as long as the region drips.
+/// One byte a second, for as long as the region drips.
 fn drip(body: Bytes, knobs: watch::Receiver<Knobs>) -> Payload {
     let chunks = stream::unfold((body, knobs), async |(mut rest, mut knobs)| {
         if rest.is_empty() {
@@ -72,7 +70,7 @@ fn half(body: &Bytes) -> Payload {
     StreamBody::new(chunks).boxed_unsync()
 }
 
-/// 64 KiB every 10 ms, until the reader or the bound gives up.
+/// 64 KiB every 10 ms, until the reader gives up or the limit is reached.
 fn endless() -> Payload {
     const CHUNK: usize = 64 << 10;
     let chunks = stream::unfold(0, async |sent| {

@@ -1,8 +1,6 @@
-//! Owns a loopback port and what goes over its connections: listening, closing, HTTP/1.1, and breaking the wire.
-//!
-//! Before it: [`super::World`] holds a port per server. After it: a server's own function answers each request.
-//! Invariant: a held port stays ours while nobody listens on it, so a region that is switched off refuses
-//! connections instead of lending its address to somebody else.
+//! A loopback port and its connections: listening, closing, HTTP/1.1, and breaking the wire. A held
+//! port stays ours while nobody listens on it, so a region that is switched off refuses connections
+//! instead of losing its address to somebody else.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -30,7 +28,7 @@ use crate::http::limits::{HEADER_WAIT, IDLE_WAIT};
 use crate::lab::limits;
 use crate::tasks::Tasks;
 
-/// A loopback address that is ours, listened on or not.
+/// A loopback address that is ours, whether or not we listen on it.
 #[derive(Debug)]
 pub struct Port {
     address: SocketAddr,
@@ -38,19 +36,19 @@ pub struct Port {
 }
 
 impl Port {
-    /// Takes `number` on 127.0.0.1; 0 takes any that is free. An error says that somebody else has it.
+    /// Takes `number` on 127.0.0.1; 0 takes any free port. An error means that somebody else has
+    /// it.
     pub fn hold(number: u16) -> io::Result<Self> {
         let held = bound(SocketAddr::from((Ipv4Addr::LOCALHOST, number)))?;
         let address = held.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
         Ok(Self { address, _held: held })
     }
 
-    /// Where it is.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Starts to accept connections; dropping the listener refuses them again.
+    /// Starts to accept connections; once the listener is dropped, they are refused again.
     pub fn listen(&self) -> io::Result<TcpListener> {
         let socket = bound(self.address)?;
         socket.listen(1024)?;
@@ -88,12 +86,12 @@ where
     }
 }
 
-/// The next connection; `None` once `stopping`.
+/// The next connection; `None` once `stopping` is cancelled.
 pub async fn accept(listener: &TcpListener, stopping: &tokio_util::sync::CancellationToken) -> Option<TcpStream> {
     loop {
         match stopping.run_until_cancelled(listener.accept()).await? {
             Ok((stream, _)) => {
-                // Best effort: without it a reply may wait for an acknowledgement.
+                // Best effort: without it, a reply may wait for an acknowledgement.
                 let _ = stream.set_nodelay(true);
                 return Some(stream);
             }
@@ -128,7 +126,7 @@ where
     }
 }
 
-/// A handle by which a connection is broken from outside.
+/// A handle that breaks a connection from outside.
 #[derive(Clone, Debug, Default)]
 pub struct Wreck(Arc<AtomicU8>);
 
@@ -136,12 +134,12 @@ const GARBLED: u8 = 1;
 const RESET: u8 = 2;
 
 impl Wreck {
-    /// From now on what is sent is not HTTP, once; then the connection ends.
+    /// The next bytes sent will not be HTTP, and then the connection ends.
     pub fn garble(&self) {
         self.0.store(GARBLED, Ordering::Release);
     }
 
-    /// When the connection is dropped the peer sees a reset.
+    /// When the connection is dropped, the peer will see a reset.
     pub fn reset(&self) {
         self.0.store(RESET, Ordering::Release);
     }
@@ -162,7 +160,7 @@ struct Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         if self.wreck.is(RESET) {
-            // Best effort: a plain close is still the end of the connection.
+            // Best effort: a plain close ends the connection too.
             let _ = self.stream.set_zero_linger();
         }
     }

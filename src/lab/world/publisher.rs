@@ -1,7 +1,6 @@
-//! Owns how a region announces: numbered messages on its topic, and heartbeats that say how far it has ingested.
-//!
-//! Before it: [`super::ingest`] ingested a change. After it: [`super::topic`] signs and delivers. Invariant: numbers
-//! are given 1, 2, 3, ... in the order in which messages are published; a heartbeat carries the last one.
+//! How a region announces: numbered messages on its topic, and heartbeats that say how far it has
+//! ingested. Messages are numbered 1, 2, 3, ... in the order in which they are published, and a
+//! heartbeat carries the last number.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +12,7 @@ use super::seal::Signed;
 use super::topic::Topics;
 use crate::model::time::{Clock, Wall};
 
-/// A region's one announcing process.
+/// A region's only announcing process.
 #[derive(Debug)]
 pub struct Publisher {
     name: String,
@@ -23,7 +22,7 @@ pub struct Publisher {
     last: Mutex<u64>,
 }
 
-/// An announcement that is numbered and signed, and not published yet.
+/// An announcement that is numbered and signed, but not yet published.
 #[derive(Debug)]
 pub struct Ahead {
     number: u64,
@@ -31,12 +30,11 @@ pub struct Ahead {
 }
 
 impl Publisher {
-    /// A publisher on `topic`, which has said nothing yet.
+    /// A publisher on `topic` that has not announced anything yet.
     pub fn new(name: String, topic: String, topics: Arc<Topics>, clock: Clock) -> Self {
         Self { name, topic, topics, clock, last: Mutex::new(0) }
     }
 
-    /// The ARN of its topic.
     pub fn topic(&self) -> &str {
         &self.topic
     }
@@ -46,19 +44,20 @@ impl Publisher {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Announces that this region now has `key` so.
+    /// Announces what this region now has under `key`.
     pub fn record(&self, key: &str, stored: &Stored) {
         self.numbered(now_has(key, stored));
     }
 
-    /// Signs what [`record`](Self::record) would announce after `between` others that are not published yet.
+    /// Signs what [`record`](Self::record) would announce after `between` other announcements that
+    /// are not published yet.
     pub fn sign_ahead(&self, between: u64, key: &str, stored: &Stored) -> Ahead {
         let number = self.sequence() + 1 + between;
         let signed = self.topics.sign(&self.topic, None, &self.with_number(now_has(key, stored), number));
         Ahead { number, signed }
     }
 
-    /// Publishes what was signed ahead; false when its number is not the next.
+    /// Publishes what was signed ahead; returns `false` if its number is not the next one.
     pub fn publish_ahead(&self, ahead: &Ahead) -> bool {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let next = ahead.number == *last + 1;
@@ -74,7 +73,8 @@ impl Publisher {
         self.numbered(json!({ "kind": "RELOAD" }));
     }
 
-    /// A heartbeat: its last number, and the time through which everything is announced at or below it.
+    /// Sends a heartbeat with the last number and the time up to which everything is announced with
+    /// that number or a lower one.
     pub fn heartbeat(&self, through: Wall) {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let says = json!({

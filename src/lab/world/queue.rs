@@ -1,8 +1,6 @@
-//! Owns the queues: what SQS keeps for each reader until it is deleted.
-//!
-//! Before it: [`super::topic`] puts envelopes in. After it: [`super::sqs`] speaks the protocol over it. Invariant: a
-//! message that was received and not deleted comes back when its visibility timeout ends; a policy that does not name
-//! the topic lets nothing in.
+//! The queues, in which SQS keeps messages for each reader until it deletes them. A message that
+//! was received and not deleted comes back when its visibility timeout ends. A topic can send to a
+//! queue only if the queue's policy allows it. [`super::sqs`] speaks the protocol on top.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -28,7 +26,6 @@ pub struct Queues {
     queues: Mutex<BTreeMap<(String, String), Arc<Queue>>>,
 }
 
-/// One queue.
 #[derive(Debug)]
 pub struct Queue {
     /// `arn:aws:sqs:REGION:ACCOUNT:NAME`
@@ -62,25 +59,23 @@ struct Message {
 /// A message as a reader gets it.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// Names the message.
     pub id: String,
-    /// What deletes it.
+    /// The receipt handle that deletes it.
     pub receipt: String,
-    /// The envelope.
     pub body: Arc<str>,
-    /// When it came into the queue.
+    /// When it entered the queue.
     pub sent: Wall,
-    /// How often it was received, this time included.
+    /// How often it was received, including this time.
     pub count: u32,
 }
 
 impl Queues {
-    /// No queues yet.
     pub fn new(clock: Clock) -> Self {
         Self { clock, queues: Mutex::default() }
     }
 
-    /// Makes a queue, or finds the one of that name; `None` when it exists with other attributes, or there is no room.
+    /// Makes a queue, or finds the one of that name; `None` if it exists with other attributes or
+    /// there is no room.
     pub fn create(
         &self,
         region: &str,
@@ -109,12 +104,10 @@ impl Queues {
         Some(queue)
     }
 
-    /// The queue of that name.
     pub fn find(&self, region: &str, name: &str) -> Option<Arc<Queue>> {
         self.locked().get(&(region.to_owned(), name.to_owned())).cloned()
     }
 
-    /// The queue with that ARN.
     pub fn by_arn(&self, arn: &str) -> Option<Arc<Queue>> {
         let mut parts = arn.strip_prefix("arn:aws:sqs:")?.splitn(3, ':');
         let (region, _, name) = (parts.next()?, parts.next()?, parts.next()?);
@@ -128,7 +121,7 @@ impl Queues {
         queues.keys().filter(wanted).map(|(_, name)| name.clone()).collect()
     }
 
-    /// Removes a queue and what is in it; whoever polls it is told at once.
+    /// Removes a queue and its messages, and wakes those who poll it.
     pub fn delete(&self, region: &str, name: &str) -> bool {
         let removed = self.locked().remove(&(region.to_owned(), name.to_owned()));
         if let Some(queue) = &removed {
@@ -138,13 +131,14 @@ impl Queues {
     }
 
     fn locked(&self) -> MutexGuard<'_, BTreeMap<(String, String), Arc<Queue>>> {
-        // A map of pointers cannot be left half-written.
+        // A map of pointers cannot be left half-written, so a poisoned lock is harmless.
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Queue {
-    /// Takes an envelope from `topic` if the policy lets it; false when it does not, or the queue is gone.
+    /// Takes an envelope from `topic`; returns `false` if the policy forbids it or the queue is
+    /// gone.
     pub fn push(&self, topic: &str, body: Arc<str>, taken: Taken) -> bool {
         let mut inner = self.locked();
         let policy = inner.attributes.get("Policy").map_or("", String::as_str);
@@ -163,7 +157,8 @@ impl Queue {
         true
     }
 
-    /// Up to `most` messages, waiting at most `wait` for the first; `None` when the queue went meanwhile.
+    /// Up to `most` messages, waiting at most `wait` for the first; `None` if the queue is deleted
+    /// meanwhile.
     pub async fn receive(&self, most: usize, wait: Duration, hide: Option<Duration>) -> Option<Vec<Received>> {
         let hide = hide.unwrap_or_else(|| self.seconds("VisibilityTimeout", 30));
         let until = self.clock.now() + wait;
@@ -188,7 +183,7 @@ impl Queue {
         }
     }
 
-    /// Deletes by receipt; false when the receipt means nothing (deleting twice is no error).
+    /// Deletes by receipt; returns `false` for an invalid receipt (deleting twice is not an error).
     pub fn remove(&self, receipt: &str) -> bool {
         let Some(number) = number_in(receipt) else { return false };
         let mut inner = self.locked();
@@ -201,7 +196,8 @@ impl Queue {
         true
     }
 
-    /// Hides a received message for `span` from now; false when the receipt means nothing.
+    /// Hides a received message for `span` from now; returns `false` if the receipt is invalid or
+    /// the message is gone.
     pub fn hide(&self, receipt: &str, span: Duration) -> bool {
         let Some(number) = number_in(receipt) else { return false };
         let visible = self.clock.now() + span;
@@ -213,17 +209,15 @@ impl Queue {
         known
     }
 
-    /// Forgets all messages.
     pub fn purge(&self) {
         self.locked().messages.clear();
     }
 
-    /// Messages in the queue, received ones included.
+    /// Messages in the queue, including received ones.
     pub fn len(&self) -> usize {
         self.locked().messages.len()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -250,17 +244,15 @@ impl Queue {
         all
     }
 
-    /// Changes attributes.
     pub fn set_attributes(&self, attributes: BTreeMap<String, String>) {
         self.locked().attributes.extend(attributes);
     }
 
-    /// Its tags.
     pub fn tags(&self) -> BTreeMap<String, String> {
         self.locked().tags.clone()
     }
 
-    /// Adds tags; false when there would be too many.
+    /// Adds tags; returns `false` if there would be too many.
     pub fn tag(&self, tags: BTreeMap<String, String>) -> bool {
         let mut inner = self.locked();
         let mut all = inner.tags.clone();
@@ -272,12 +264,11 @@ impl Queue {
         fits
     }
 
-    /// Removes tags.
     pub fn untag(&self, names: &[String]) {
         self.locked().tags.retain(|name, _| !names.contains(name));
     }
 
-    /// Takes what is visible, and says when something hidden becomes visible next.
+    /// Takes what is visible, and says when the next hidden message becomes visible.
     fn take(&self, most: usize, hide: Duration) -> (Vec<Received>, Option<Moment>) {
         let retention = self.seconds("MessageRetentionPeriod", 345_600);
         let (now, wall) = (self.clock.now(), self.clock.wall());
@@ -307,7 +298,8 @@ impl Queue {
     }
 
     fn locked(&self) -> MutexGuard<'_, Inner> {
-        // Nothing in here can panic between two writes that belong together.
+        // A poisoned lock is harmless: nothing in here can panic between two writes that belong
+        // together.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -316,7 +308,8 @@ fn number_in(receipt: &str) -> Option<u64> {
     receipt.strip_prefix("receipt-")?.split('-').next()?.parse().ok()
 }
 
-/// Whether a queue's policy lets `topic` send: an Allow of `sqs:SendMessage` under a condition that names it.
+/// Whether a queue's policy lets `topic` send: an Allow of `sqs:SendMessage` without a condition,
+/// or under one that names the topic.
 fn admits(policy: &str, topic: &str) -> bool {
     let Ok(policy) = serde_json::from_str::<Value>(policy) else { return false };
     let among = |value: &Value, test: &dyn Fn(&str) -> bool| match value {

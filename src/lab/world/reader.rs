@@ -1,7 +1,5 @@
-//! Owns the caller in the story: an application that asks the sidecar and notes what it got and when.
-//!
-//! Before it: [`super::story`]. After it: the sidecar's listener, over loopback TCP like any caller. Invariant: a
-//! latency counts from sending the request to the last byte of the reply.
+//! The caller in the story: an application that asks the sidecar over loopback TCP and notes what
+//! it got and when. A latency counts from sending the request to the last byte of the reply.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,16 +10,15 @@ use futures_util::stream;
 use super::reply::VERSION_HEADER;
 use crate::model::time::Clock;
 
-/// What one request got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// The reply's status; `None` when there was no complete reply.
+    /// The reply's status; `None` if there was no complete reply.
     pub status: Option<u16>,
-    /// The version that it stated.
+    /// The version that the reply stated.
     pub version: Option<u64>,
-    /// `Cache-Status` (RFC 9211), empty when there was none.
+    /// `Cache-Status` (RFC 9211); empty if there was none.
     pub label: String,
-    /// From request to last byte.
+    /// From the request to the last byte.
     pub took: Duration,
 }
 
@@ -45,7 +42,6 @@ impl Seen {
     }
 }
 
-/// An application beside the sidecar.
 #[derive(Clone, Debug)]
 pub struct Reader {
     http: reqwest::Client,
@@ -54,7 +50,6 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A caller of the sidecar at `sidecar`.
     pub fn new(sidecar: SocketAddr, clock: Clock) -> Result<Self, reqwest::Error> {
         let http = reqwest::Client::builder()
             .no_proxy()
@@ -65,12 +60,10 @@ impl Reader {
         Ok(Self { http, base: format!("http://{sidecar}"), clock })
     }
 
-    /// The path of a record.
     pub fn path(key: &str) -> String {
         format!("/v1/contexts/{key}")
     }
 
-    /// Asks for one record.
     pub async fn get(&self, key: &str) -> Seen {
         let sent = self.clock.now();
         let outcome = self.http.get(format!("{}{}", self.base, Self::path(key))).send().await;
@@ -85,7 +78,8 @@ impl Reader {
         Seen { status: whole.then_some(status), version, label, took: self.clock.now() - sent }
     }
 
-    /// Asks for all of `keys`, `at_once` at a time; tells how many are done after each.
+    /// Asks for all of `keys`, `at_once` at a time; calls `done` with the number of replies after
+    /// each one.
     pub async fn get_all(&self, keys: &[String], at_once: usize, mut done: impl AsyncFnMut(usize)) -> Vec<Seen> {
         let mut asked = std::pin::pin!(stream::iter(keys).map(|key| self.get(key)).buffer_unordered(at_once));
         let mut seen = Vec::with_capacity(keys.len());
@@ -96,7 +90,8 @@ impl Reader {
         seen
     }
 
-    /// Asks for `key` every millisecond until `test` holds, or `within` has passed; the last that was seen.
+    /// Asks for `key` every millisecond until `test` holds for a reply, which it returns; `None` if
+    /// `within` passes first.
     pub async fn until(&self, key: &str, within: Duration, test: impl Fn(&Seen) -> bool) -> Option<Seen> {
         let end = self.clock.now() + within;
         loop {
@@ -115,19 +110,19 @@ impl Reader {
 /// How a set of latencies is spread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
-    /// Half are at most this.
+    /// Half of them are at most this.
     pub p50: Duration,
-    /// Of a hundred, ninety-nine are at most this.
+    /// 99 of 100 are at most this.
     pub p99: Duration,
 }
 
 impl Spread {
-    /// Of these; zero when there are none.
+    /// The spread of `seen`; zero if it is empty.
     pub fn of(seen: &[Seen]) -> Self {
         let mut took: Vec<Duration> = seen.iter().map(|one| one.took).collect();
         took.sort_unstable();
         let at = |hundredths: usize| {
-            // The nearest rank: the smallest that at least so many are not above.
+            // The nearest rank: the smallest value that at least this share does not exceed.
             let rank = (took.len() * hundredths).div_ceil(100).max(1);
             took.get(rank - 1).copied().unwrap_or_default()
         };

@@ -1,8 +1,7 @@
-//! Owns one region: a small read service over its own copy of the records, and everything that can go wrong with it.
-//!
-//! Before it: [`super::ingest`] brings the catalogue's changes, late by the region's lag. After it: the sidecar asks
-//! it like any service. Invariant: a request shows the records as the region had them when it arrived, however long
-//! the reply is held; a switch also applies to requests and connections already there.
+//! One region: a small read service over its own copy of the records, and everything that can go
+//! wrong with it. [`super::ingest`] brings the catalogue's changes, late by the region's lag. A
+//! request sees the records as they were when it arrived, however long the reply is held. A change
+//! of the knobs also applies to requests and connections that are already there.
 
 use std::collections::HashMap;
 use std::io;
@@ -26,29 +25,23 @@ use crate::lab::limits;
 use crate::model::time::{Clock, Moment};
 use crate::tasks::Tasks;
 
-/// What can be turned while the region runs.
+/// What can be changed while the region runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Knobs {
-    /// How it answers.
     pub mode: Mode,
-    /// How long it takes.
     pub latency: Latency,
-    /// How late it ingests.
     pub lag: std::time::Duration,
     /// What its replies carry.
     pub habits: Habits,
-    /// Replies are held until it is released.
+    /// Whether replies are held until they are released.
     pub held: bool,
 }
 
-/// One region of the world.
 #[derive(Debug)]
 pub struct Region {
-    /// `eu-west-1`
+    /// Such as `eu-west-1`.
     pub name: String,
-    /// What it saw.
     pub traffic: Traffic,
-    /// How it announces.
     pub publisher: Publisher,
     /// The source of truth that it follows.
     pub catalogue: Arc<Catalogue>,
@@ -65,24 +58,19 @@ pub struct Region {
     settled: watch::Sender<bool>,
 }
 
-/// What a region is made of.
 pub struct Parts {
-    /// `eu-west-1`
+    /// Such as `eu-west-1`.
     pub name: String,
-    /// Where it answers.
     pub port: Port,
-    /// How it announces.
     pub publisher: Publisher,
-    /// What it follows.
     pub catalogue: Arc<Catalogue>,
-    /// The time.
     pub clock: Clock,
-    /// How it behaves at first, and after a reset.
+    /// How it behaves at first and after a reset.
     pub knobs: Knobs,
 }
 
 impl Region {
-    /// A region with all that the catalogue has, not listening yet.
+    /// A region that has everything in the catalogue, and does not listen yet.
     pub fn new(parts: Parts) -> Self {
         let (records, cursor) = parts.catalogue.snapshot();
         Self {
@@ -104,22 +92,18 @@ impl Region {
         }
     }
 
-    /// Where it answers.
     pub fn address(&self) -> std::net::SocketAddr {
         self.port.address()
     }
 
-    /// Its base URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.address())
     }
 
-    /// How it behaves now.
     pub fn knobs(&self) -> Knobs {
         *self.knobs.borrow()
     }
 
-    /// Follows how it behaves.
     pub fn watch(&self) -> watch::Receiver<Knobs> {
         self.knobs.subscribe()
     }
@@ -134,16 +118,16 @@ impl Region {
                 self.settled.send_replace(false);
             }
         });
-        // An error means that the world is gone: then nothing listens any more.
+        // An error means that the world is gone, and then nothing listens any more.
         let _ = settled.wait_for(|settled| *settled).await;
     }
 
-    /// Answers so from now on.
+    /// From now on, answers as `mode` says.
     pub async fn set(&self, mode: Mode) {
         self.turn(|knobs| knobs.mode = mode).await;
     }
 
-    /// Carries out what concerns the region itself in `order`.
+    /// Carries out the part of `order` that concerns the region itself.
     pub async fn obey(&self, order: Order) {
         let start = self.at_start;
         self.turn(|knobs| match order {
@@ -156,7 +140,8 @@ impl Region {
         .await;
     }
 
-    /// Answers GET and HEAD of `path` so, whatever the records say; `None` ends it. False when there is no room.
+    /// Answers GET and HEAD of `path` with this reply, whatever the records say; `None` ends that.
+    /// Returns `false` if there is no room.
     pub fn script(&self, path: &str, reply: Option<Reply>) -> bool {
         let mut scripts = self.scripts.lock().unwrap_or_else(PoisonError::into_inner);
         match reply {
@@ -169,7 +154,7 @@ impl Region {
         }
     }
 
-    /// Lets held replies go.
+    /// Releases held replies.
     pub fn release(&self) {
         self.knobs.send_modify(|knobs| knobs.held = false);
     }
@@ -185,32 +170,31 @@ impl Region {
         self.records.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
-    /// How far in the catalogue's log it has ingested and announced.
+    /// How far it has ingested and announced the catalogue's log.
     pub fn cursor(&self) -> u64 {
         self.cursor.load(Ordering::Acquire)
     }
 
-    /// It has announced all before `cursor`.
+    /// Records that it has announced everything before `cursor`.
     pub fn announced(&self, cursor: u64) {
         self.cursor.store(cursor, Ordering::Release);
     }
 
-    /// Stores one record as ingested.
     pub fn ingest(&self, key: Arc<str>, stored: Stored) {
         self.records.write().unwrap_or_else(PoisonError::into_inner).insert(key, stored);
     }
 
-    /// Stores everything as ingested.
+    /// Replaces all records with those of the catalogue.
     pub fn reload(&self, records: HashMap<Arc<str>, Stored>) {
         *self.records.write().unwrap_or_else(PoisonError::into_inner) = records;
     }
 
-    /// Opens the port.
     pub fn open(&self) -> io::Result<TcpListener> {
         self.port.listen()
     }
 
-    /// Answers until the tasks stop, starting with `listener`; closes and reopens it as the switches say.
+    /// Answers until the tasks stop, starting with `listener`; closes and reopens it as the knobs
+    /// say.
     pub async fn run(self: Arc<Self>, listener: TcpListener, tasks: Tasks) {
         let permits = Arc::new(Semaphore::new(limits::WORLD_CONNECTIONS));
         let stopping = tasks.stopping();
@@ -235,7 +219,7 @@ impl Region {
                 _ = knobs.changed() => {}
                 stream = next => {
                     if let (Some(stream), Ok(permit)) = (stream, permits.clone().try_acquire_owned()) {
-                        // Counted before anything can be settled without it.
+                        // Counted here, so that no switch can be settled without this connection.
                         self.connections.fetch_add(1, Ordering::AcqRel);
                         let connection = self.clone().connection(stream, tasks.clone());
                         tasks.spawn("region-connection", async move { connection.await; drop(permit) });
@@ -246,9 +230,9 @@ impl Region {
         self.settled.send_replace(true);
     }
 
-    /// Tells whoever waits in [`Self::turn`] that the port does as it was told, once it does.
+    /// Tells whoever waits in [`Self::turn`] once the port does as it was told.
     fn settle(&self) {
-        // Held across the sending, so that a switch cannot move in between.
+        // Held while it sends, so that the knobs cannot change in between.
         let knobs = self.knobs.borrow();
         let listening = self.listening.load(Ordering::Acquire);
         let closed = !listening && self.connections.load(Ordering::Acquire) == 0;
@@ -297,7 +281,7 @@ impl Region {
         payload::send(reply, mode, knobs)
     }
 
-    /// Waits as long as the switches say, also when they move meanwhile; returns how to answer.
+    /// Waits as long as the knobs say, even if they change meanwhile; returns how to answer.
     async fn wait(&self, arrived: Moment, knobs: &mut watch::Receiver<Knobs>) -> Mode {
         let dice = fastrand::f64();
         loop {
@@ -323,7 +307,7 @@ impl Region {
         }
     }
 
-    /// What it says, as of now.
+    /// The reply as of now.
     async fn reply(&self, request: Request<Incoming>, path: &str) -> Reply {
         let (head, body) = request.into_parts();
         if head.method == Method::GET || head.method == Method::HEAD {
@@ -351,7 +335,7 @@ impl Region {
     }
 }
 
-/// Counts a request as held for as long as it is.
+/// Counts a request as held while this lives.
 struct Held<'a>(&'a watch::Sender<usize>);
 
 impl<'a> Held<'a> {

@@ -1,7 +1,6 @@
-//! Owns what a region says: from a request and the region's records to status, headers and body.
-//!
-//! Before it: [`super::region`] took the request. After it: the region sends the [`Reply`], whole or broken. Pure.
-//! Invariant: two regions that hold the same versions send the same bytes.
+//! What a region says: it turns a request and the region's records into status, headers and body,
+//! without I/O. Two regions that hold the same versions send the same bytes, unless [`Habits`]
+//! gives them ETags of their own.
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
@@ -9,25 +8,23 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::catalogue::Stored;
 
-/// The header in which replies state their records' versions, separated by commas when there are several.
+/// The header in which replies state their records' versions, separated by commas if there are
+/// several.
 pub const VERSION_HEADER: HeaderName = HeaderName::from_static("x-record-version");
 /// The record type of everything in the catalogue.
 pub const RECORD_TYPE: &str = "context";
 
-/// A complete reply, before anything is done to it.
+/// A complete reply, before [`super::payload`] may break it.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// Its status.
     pub status: StatusCode,
     /// Its headers, without those that frame the body.
     pub headers: HeaderMap,
-    /// Its body.
     pub body: Bytes,
-    /// The version it shows; the first when there are several.
+    /// The version that it shows; the first one if there are several.
     pub version: Option<u64>,
 }
 
-/// What a path asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked<'a> {
     /// `/v1/contexts/{key}` and `/v1/contexts/{key}/{view}`
@@ -36,12 +33,11 @@ pub enum Asked<'a> {
     Pair(&'a str, &'a str),
     /// `/v1/about`: names no record.
     About,
-    /// Nothing that there is.
+    /// A path that does not exist.
     Nothing,
 }
 
 impl<'a> Asked<'a> {
-    /// Reads a path.
     pub fn read(path: &'a str) -> Self {
         let mut parts = path.strip_prefix("/v1/").unwrap_or("").split('/');
         let all = (parts.next(), parts.next(), parts.next(), parts.next());
@@ -64,7 +60,7 @@ impl<'a> Asked<'a> {
 pub struct Habits {
     /// State versions in [`VERSION_HEADER`].
     pub versions: bool,
-    /// Make ETags of this region's own for the same body.
+    /// Use ETags of this region's own for the same body.
     pub own_etags: Option<u8>,
 }
 
@@ -93,7 +89,7 @@ pub fn read(asked: Asked<'_>, look: impl Fn(&str) -> Option<Stored>, headers: &H
     }
 }
 
-/// A reply that only states a problem, or that a write succeeded.
+/// A reply that only states a problem, with `no-store`.
 pub fn problem(status: StatusCode, title: &str) -> Reply {
     let body = format!(r#"{{"title":{}}}"#, quoted(title));
     let mut reply = plain(status, body.into_bytes());
@@ -101,7 +97,7 @@ pub fn problem(status: StatusCode, title: &str) -> Reply {
     reply
 }
 
-/// What a write made: the new version.
+/// The reply to a write, with the new version.
 pub fn written(version: u64) -> Reply {
     let mut reply = plain(StatusCode::OK, format!(r#"{{"version":{version}}}"#).into_bytes());
     reply.headers.insert(VERSION_HEADER, HeaderValue::from(version));
@@ -136,7 +132,7 @@ fn absent(version: Option<u64>, habits: Habits) -> Reply {
     reply
 }
 
-/// 304 when the caller already holds what `etag` stands for (RFC 9110, 13.1.2).
+/// 304 if the caller already holds what `etag` stands for (RFC 9110 section 13.1.2).
 fn unless_known(mut reply: Reply, etag: HeaderValue, headers: &HeaderMap) -> Reply {
     let weakly = |one: &str| one.trim().trim_start_matches("W/").as_bytes() == etag.as_bytes();
     let known = headers

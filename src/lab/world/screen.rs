@@ -1,7 +1,6 @@
-//! Owns how the story looks on a terminal: aligned columns, a bar for each leg of a race, colour only for people.
-//!
-//! Before it: [`super::story`] measured. After it: standard output. Invariant: no line is wider than [`WIDTH`] columns;
-//! what is printed is what was measured.
+//! How the story looks on a terminal: aligned columns, a bar for each leg of a race, and colour
+//! only for people. It prints what [`super::story`] measured. No line is wider than [`WIDTH`]
+//! columns.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -10,26 +9,25 @@ use super::build::World;
 use super::reader::{Seen, Spread};
 use super::story::{AllDown, Change, DeadRegion, Hits, Lagging, Leg, Miss, Story, Told};
 
-/// Columns.
+/// The width of a line in columns.
 pub const WIDTH: usize = 100;
 const BAR: usize = 40;
 
-/// Where the story is told.
 pub struct Screen<'a> {
     out: &'a mut dyn Write,
     colour: bool,
     step: usize,
-    /// What is left of a progress line, to be wiped.
+    /// Whether a progress line is still there and must be wiped.
     dirty: bool,
 }
 
 impl<'a> Screen<'a> {
-    /// Writes to `out`; colour and progress only when `terminal`.
+    /// Writes to `out`, with colour and progress only for a `terminal`.
     pub fn new(out: &'a mut dyn Write, terminal: bool) -> Self {
         Self { out, colour: terminal, step: 0, dirty: false }
     }
 
-    /// What runs where.
+    /// Shows what runs where.
     pub fn opening(&mut self, world: &World, sidecar: &str, admin: &str) -> io::Result<()> {
         let title = self.bold("nearside dev: a read service in three regions, and the sidecar in front of it");
         writeln!(self.out, "\n{title}\n")?;
@@ -50,14 +48,13 @@ impl<'a> Screen<'a> {
         self.out.flush()
     }
 
-    /// A line by itself.
     pub fn line(&mut self, text: &str) -> io::Result<()> {
         self.wipe()?;
         writeln!(self.out, "  {text}")?;
         self.out.flush()
     }
 
-    /// One piece of the story.
+    /// Shows one piece of the story.
     pub fn tell(&mut self, told: Told<'_>) -> io::Result<()> {
         match told {
             Told::Progress(done, of) => return self.progress(done, of),
@@ -76,9 +73,10 @@ impl<'a> Screen<'a> {
         self.out.flush()
     }
 
-    /// What to do next, by hand.
+    /// Shows what a person can try next.
     ///
-    /// `program` is how this one is called here; `control` says where the world takes orders, where that must be said.
+    /// `program` is how this program is called here. `control` says where the world takes orders,
+    /// if commands must say so.
     pub fn commands(
         &mut self,
         story: &Story,
@@ -109,7 +107,7 @@ impl<'a> Screen<'a> {
             (format!("curl -s {admin}/status"), "what operators see, without a finding"),
         ];
         for (line, expected) in lines {
-            // A command that does nothing, in every shell: pasted, it tells what comes next.
+            // `:` does nothing in any shell, so that a pasted line only announces what comes next.
             writeln!(self.out, "  : '{expected}'\n  {line}")?;
         }
         self.out.flush()
@@ -176,7 +174,7 @@ impl<'a> Screen<'a> {
         self.fact("the change seen after their return", &ms(down.recovered), "")
     }
 
-    /// A bar per leg: who answered when.
+    /// A bar for each leg, which shows who answered when.
     fn race(&mut self, legs: &[Leg], winner: Option<&str>) -> io::Result<()> {
         let longest = legs.iter().filter_map(|leg| leg.took).max().unwrap_or_default().max(Duration::from_micros(1));
         for leg in legs {
@@ -197,7 +195,7 @@ impl<'a> Screen<'a> {
         writeln!(self.out, "  {name:<16}  {url:<24}  {about}")
     }
 
-    /// Name, right-aligned value, and a remark cut to the width.
+    /// A name, a right-aligned value, and a remark cut to the width.
     fn fact(&mut self, name: &str, value: &str, remark: &str) -> io::Result<()> {
         let left = format!("  {name:<34}  {value:>16}");
         let room = WIDTH.saturating_sub(left.chars().count() + 2);
@@ -217,7 +215,7 @@ impl<'a> Screen<'a> {
     }
 
     fn progress(&mut self, done: usize, of: usize) -> io::Result<()> {
-        // A terminal's eye is not faster than a hundred steps.
+        // A hundred updates are enough for the eye.
         if !self.colour || !done.is_multiple_of((of / 100).max(1)) {
             return Ok(());
         }

@@ -1,8 +1,6 @@
-//! Owns the envelopes of this world: what SNS wraps a message in, signed with the world's own key.
-//!
-//! Before it: [`super::topic`] has a message. After it: a subscriber verifies the envelope with the certificate that
-//! [`super::aws`] serves. Invariant: everything a subscriber verifies is signed; only the UnsubscribeURL differs between
-//! the copies of a message.
+//! The envelopes of this world: what SNS wraps a message in, signed with the world's own key. A
+//! subscriber verifies them with the certificate that [`super::aws`] serves. Everything that a
+//! subscriber verifies is signed; only the UnsubscribeURL differs between the copies of a message.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,27 +15,22 @@ use crate::model::time::Wall;
 /// What goes into an envelope.
 #[derive(Clone, Copy, Debug)]
 pub struct Letter<'a> {
-    /// MessageId.
     pub id: &'a str,
-    /// TopicArn.
     pub topic: &'a str,
-    /// Subject, if there is one.
     pub subject: Option<&'a str>,
-    /// Message.
     pub message: &'a str,
-    /// Timestamp.
     pub published: Wall,
-    /// The endpoint under which certificate and confirmation are reached.
+    /// The base URL under which the certificate and the confirmation are served.
     pub base: &'a str,
 }
 
-/// Signs.
 pub struct Seal {
     signer: Signer,
     path: String,
 }
 
-/// A message that is signed and not sent yet: signing costs twenty times what sending does.
+/// A message that is signed but not yet sent, because signing costs twenty times as much as
+/// sending.
 #[derive(Debug)]
 pub struct Signed {
     pub(crate) id: String,
@@ -60,16 +53,17 @@ impl Sealed {
 }
 
 impl Seal {
-    /// A new key, certified for a day before and a year after `now`.
+    /// Makes a new key, certified from a day before `now` to a year after it.
     pub fn generate(now: Wall) -> Self {
         const DAY: Duration = Duration::from_secs(86_400);
         let before = Wall::from_millis(now.as_millis().saturating_sub(DAY.as_millis() as u64));
-        // SNS names its certificates by 32 hexadecimal digits; a new key is a new name, so no cache goes stale.
+        // SNS names its certificates with 32 hexadecimal digits. A new key gets a new name, so no
+        // cache goes stale.
         let path = format!("/SimpleNotificationService-{:032x}.pem", fastrand::u128(..));
         Self { signer: Signer::generate(before, now + DAY * 365), path }
     }
 
-    /// The certificate, PEM.
+    /// The certificate as PEM.
     pub fn certificate(&self) -> &str {
         self.signer.certificate_pem()
     }
@@ -79,13 +73,11 @@ impl Seal {
         &self.path
     }
 
-    /// Signs a notification.
     pub fn notification(&self, letter: &Letter<'_>) -> Sealed {
         let text = self.signer.sign(self.draft(Kind::Notification, letter, None));
         Sealed(serde_json::from_str(&text).expect("the signer writes JSON"))
     }
 
-    /// Signs a SubscriptionConfirmation.
     pub fn confirmation(&self, letter: &Letter<'_>, token: &str) -> String {
         let (base, topic) = (letter.base, letter.topic);
         let confirmation = Confirmation {

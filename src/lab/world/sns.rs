@@ -1,7 +1,5 @@
-//! Owns the SNS Query protocol: a form in, XML out.
-//!
-//! Before it: [`super::aws`] found out the region. After it: [`super::topic`] does it. Invariant: errors have the shape
-//! and the codes that the AWS SDKs parse.
+//! The SNS Query protocol: a form in, XML out. [`super::topic`] does the work. Errors have the
+//! shape and the codes that the AWS SDKs parse.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,13 +12,13 @@ use super::subscription::{Endpoint, Subscription};
 use super::topic::{Fault, Topics};
 use crate::lab::limits;
 
-/// A call's parameters as they came.
+/// The parameters of a call as they came.
 pub type Form = BTreeMap<String, String>;
 
-/// Status and XML.
+/// The status and the XML.
 pub type Answer = (StatusCode, String);
 
-/// Reads `Action=...&...`; parameters beyond the bound are dropped.
+/// Parses `Action=...&...`; parameters beyond the limit are dropped.
 pub fn form(text: &[u8]) -> Form {
     url::form_urlencoded::parse(text).into_owned().take(4 * limits::WORLD_TAGS).collect()
 }
@@ -132,7 +130,7 @@ fn subscribe(topics: &Arc<Topics>, region: &str, form: &Form) -> Result<String, 
     Ok(element("SubscriptionArn", arn))
 }
 
-/// An `http` URL on loopback: this world posts nowhere else.
+/// An `http` URL on loopback, because this world posts nowhere else.
 fn loopback(endpoint: &str) -> Result<url::Url, Fault> {
     let url = url::Url::parse(endpoint).map_err(|_| Fault::Invalid("Endpoint"))?;
     let local = match url.host() {
@@ -148,7 +146,7 @@ fn loopback(endpoint: &str) -> Result<url::Url, Fault> {
     }
 }
 
-/// `NAME.entry.N.key` and `.value`.
+/// The pairs of `NAME.entry.N.key` and `NAME.entry.N.value`.
 fn entries(form: &Form, name: &str) -> BTreeMap<String, String> {
     let prefix = format!("{name}.entry.");
     let keys = form.iter().filter_map(|(parameter, key)| {
@@ -163,7 +161,7 @@ fn get<'a>(form: &'a Form, name: &'static str) -> Result<&'a str, Fault> {
     form.get(name).map(String::as_str).ok_or(Fault::Invalid(name))
 }
 
-/// An ARN of this region: SNS knows none of another one's.
+/// An ARN of this region; SNS does not know those of other regions.
 fn here<'a>(form: &'a Form, name: &'static str, region: &str) -> Result<&'a str, Fault> {
     let arn = get(form, name)?;
     if arn.starts_with("arn:aws:sns:") && region_of(arn) == Some(region) {

@@ -1,8 +1,7 @@
-//! Owns the SQS JSON protocol: `x-amz-target: AmazonSQS.Action`, JSON 1.0 in and out.
-//!
-//! Before it: [`super::aws`] found out the region. After it: [`super::queue`] does it. Invariant: errors have the shape
-//! and the codes that the AWS SDKs parse, in both the JSON and the query-compatible form. MD5 sums are left out: they
-//! are optional in the protocol and nothing here could damage a body.
+//! The SQS JSON protocol: `x-amz-target: AmazonSQS.Action`, JSON 1.0 in and out. [`super::queue`]
+//! does the work. Errors have the shape and the codes that the AWS SDKs parse, in both the JSON and
+//! the query-compatible form. MD5 sums are left out, because the protocol makes them optional and
+//! nothing here could damage a body.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,28 +13,27 @@ use serde_json::{Map, Value, json};
 use super::queue::{ACCOUNT, Queue, Queues, Received};
 use crate::lab::limits;
 
-/// Why SQS would refuse a call. The caller's fault, all of them.
+/// Why SQS would refuse a call. The fault is always the caller's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// No such queue.
     #[error("The specified queue does not exist.")]
     NoQueue,
-    /// It exists with other attributes, or there is no room.
+    /// The queue exists with other attributes, or there is no room.
     #[error("A queue already exists with the same name and a different value for an attribute.")]
     Exists,
-    /// A receipt that means nothing.
+    /// An invalid receipt handle.
     #[error("The input receipt handle is invalid.")]
     Receipt,
-    /// A parameter that makes no sense.
+    /// An invalid parameter.
     #[error("Invalid value for the parameter {0}.")]
     Parameter(&'static str),
-    /// Not an action of this world.
+    /// An action that this world does not have.
     #[error("The action is not known here.")]
     Action,
 }
 
 impl Fault {
-    /// The shape's name and the code of the old Query protocol.
+    /// The shape's name, and the code of the old Query protocol.
     pub const fn codes(&self) -> (&'static str, &'static str) {
         match self {
             Self::NoQueue => ("QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"),
@@ -47,10 +45,10 @@ impl Fault {
     }
 }
 
-/// Status, JSON, and for an error the `x-amzn-query-error` header.
+/// The status, the JSON, and for an error the `x-amzn-query-error` header.
 pub type Answer = (StatusCode, String, Option<String>);
 
-/// Carries out one call in `region`; `base` is where queue URLs begin.
+/// Carries out one call in `region`; queue URLs begin with `base`.
 pub async fn call(queues: &Queues, region: &str, base: &str, action: &str, body: &[u8]) -> Answer {
     let input: Value = serde_json::from_slice(body).unwrap_or_default();
     match (Call { queues, region, base, input: &input }).act(action).await {
@@ -134,7 +132,7 @@ impl Call<'_> {
         if name.is_empty() || name.len() > 80 || !name.bytes().all(plain) {
             return Err(Fault::Parameter("QueueName"));
         }
-        // The SDKs send tags of CreateQueue as `tags`.
+        // The SDKs send the tags of CreateQueue as `tags`.
         let tags = if self.input["tags"].is_object() { self.map("tags")? } else { self.map("Tags")? };
         self.queues.create(self.region, name, self.map("Attributes")?, tags).ok_or(Fault::Exists)?;
         Ok(json!({ "QueueUrl": self.url(name) }))
@@ -184,7 +182,7 @@ impl Call<'_> {
         self.queues.find(self.region, self.name()?).ok_or(Fault::NoQueue)
     }
 
-    /// The name at the end of the queue's URL; which host it names does not matter.
+    /// The name at the end of the queue's URL; the URL's host does not matter.
     fn name(&self) -> Result<&str, Fault> {
         self.text("QueueUrl")?.rsplit('/').next().filter(|name| !name.is_empty()).ok_or(Fault::NoQueue)
     }

@@ -1,8 +1,7 @@
-//! Owns the story that `nearside dev` shows: six steps, each done to a running world and measured from outside.
-//!
-//! Before it: [`super::demo`] started world and sidecar. After it: [`super::screen`] tells what was measured, and tests
-//! assert it. Invariant: a step's result is made of what a caller, a region or a topic saw, never of what was expected;
-//! every switch that a step turned is turned back.
+//! The story that `nearside dev` shows: six steps, each done to a running world and measured from
+//! outside. [`super::screen`] shows what was measured, and tests assert it. A step's result
+//! consists of what a caller, a region or a topic saw, never of what was expected. Every step
+//! undoes the changes that it made to the regions.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -28,49 +27,45 @@ pub struct Story {
     pub lagging: Lagging,
     /// A changed key while no region answers.
     pub all_down: AllDown,
-    /// For all of it.
+    /// How long the whole story took.
     pub took: Duration,
 }
 
 /// One region's part in a race, as the region saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leg {
-    /// Who.
     pub region: String,
-    /// From the request's arrival there to its reply; `None` when it did not answer.
+    /// From the request's arrival there to its reply; `None` if it did not answer.
     pub took: Option<Duration>,
     /// The version that it showed.
     pub version: Option<u64>,
 }
 
-/// Step 1.
+/// Step 1: a miss.
 #[derive(Clone, Debug)]
 pub struct Miss {
-    /// What the caller got.
     pub seen: Seen,
-    /// Who won, as the label says.
+    /// The region that won, according to the label.
     pub winner: Option<String>,
-    /// Every region's part.
     pub legs: Vec<Leg>,
 }
 
-/// Step 2.
+/// Step 2: hits.
 #[derive(Clone, Copy, Debug)]
 pub struct Hits {
     /// Requests sent, one after another.
     pub asked: usize,
-    /// Answered from the store.
+    /// Requests answered from the store.
     pub hits: usize,
-    /// Not answered with 200.
+    /// Requests not answered with 200.
     pub failed: usize,
-    /// Their latency.
     pub spread: Spread,
 }
 
-/// Step 3.
+/// Step 3: a change.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// The version before, as the caller saw it.
+    /// The version before the change, as the caller saw it.
     pub before: Option<u64>,
     /// The version that the catalogue gave.
     pub version: u64,
@@ -80,27 +75,27 @@ pub struct Change {
     pub arrivals: Vec<(String, Option<Duration>)>,
 }
 
-/// Step 4.
+/// Step 4: a region dies.
 #[derive(Clone, Debug)]
 pub struct DeadRegion {
-    /// Who was switched off.
+    /// The region that was switched off.
     pub region: String,
     /// Cold keys asked for.
     pub asked: usize,
-    /// Of those, after how many it was switched off.
+    /// After how many of them the region was switched off.
     pub off_after: usize,
     /// Requests not answered with 200.
     pub failed: usize,
-    /// Latency before.
+    /// The latency before that.
     pub before: Spread,
-    /// Latency from then on.
+    /// The latency from then on.
     pub during: Spread,
 }
 
-/// Step 5.
+/// Step 5: a region lags.
 #[derive(Clone, Debug)]
 pub struct Lagging {
-    /// Who lagged, and was fastest.
+    /// The region that lagged and was the fastest.
     pub region: String,
     /// Changed keys asked for, half of them stored before, half cold.
     pub asked: usize,
@@ -110,14 +105,13 @@ pub struct Lagging {
     pub old_served: usize,
     /// Requests not answered with 200.
     pub failed: usize,
-    /// One of the races.
     pub legs: Vec<Leg>,
 }
 
-/// Step 6.
+/// Step 6: all regions are down.
 #[derive(Clone, Debug)]
 pub struct AllDown {
-    /// The version that was announced and that nobody can give.
+    /// The version that was announced and that no region can deliver.
     pub announced: u64,
     /// What the caller of that key got.
     pub stored: Seen,
@@ -132,48 +126,37 @@ pub struct AllDown {
 /// What happens, as it happens.
 #[derive(Clone, Copy, Debug)]
 pub enum Told<'a> {
-    /// A step begins: its title.
+    /// A step begins, with this title.
     Begin(&'static str),
-    /// So much of it is done.
+    /// How much of a step is done, and of how much.
     Progress(usize, usize),
-    /// Step 1 is done; and so on.
+    /// Step 1 is done; the others follow.
     Miss(&'a Miss),
-    /// Step 2.
     Hits(&'a Hits),
-    /// Step 3.
     Change(&'a Change),
-    /// Step 4.
     DeadRegion(&'a DeadRegion),
-    /// Step 5.
     Lagging(&'a Lagging),
-    /// Step 6.
     AllDown(&'a AllDown),
 }
 
 /// Why the story could not be told to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum StoryError {
-    /// No HTTP client.
     #[error("no HTTP client: {0}")]
     Client(#[from] reqwest::Error),
-    /// The world refused a change.
     #[error("the catalogue refused a change: {0}")]
     Refused(#[from] super::catalogue::Refused),
     /// Something did not come in time.
     #[error("waited {waited:?} for {what}")]
-    Late {
-        /// For what.
-        what: &'static str,
-        /// How long.
-        waited: Duration,
-    },
+    Late { what: &'static str, waited: Duration },
 }
 
 const PATIENCE: Duration = Duration::from_secs(8);
 /// The key of steps 1, 2, 3 and 6.
 const KEY: &str = "tenant-1";
 
-/// Does all six steps to `world` through the sidecar at `sidecar`; `tell` hears of each, and may pause.
+/// Does all six steps to `world` through the sidecar at `sidecar`; `tell` hears of each step and
+/// may pause.
 ///
 /// The world needs three regions and the records `tenant-1` ... `tenant-3000`.
 pub async fn run_story(
@@ -320,7 +303,8 @@ impl Stage<'_> {
         Ok(AllDown { announced, stored, other, cold, recovered: self.world.clock.now() - back })
     }
 
-    /// A change that is announced while nobody can give it: the change, then what three callers get.
+    /// Announces a change while no region can deliver it; returns its version and what three
+    /// callers got.
     async fn nobody_answers(&self) -> Result<(u64, Seen, Seen, Seen), StoryError> {
         let since = self.world.clock.now();
         let announced = self.world.catalogue.put(KEY, r#"{"name":"tenant-1","plan":"platinum"}"#)?;
@@ -350,7 +334,8 @@ impl Stage<'_> {
         }
     }
 
-    /// Waits until every region that does not lag has announced all, and the sidecar has applied it.
+    /// Waits until every region that does not lag has announced everything, and the sidecar has
+    /// applied it.
     async fn announced(&self, since: Moment) -> Result<(), StoryError> {
         let catalogue = *self.world.catalogue.end().borrow();
         let end = self.world.clock.now() + PATIENCE;
@@ -369,8 +354,8 @@ impl Stage<'_> {
     }
 }
 
-/// Waits until the sidecar is subscribed to every topic and sends a heartbeat on each, so that it need not wait for the
-/// next one.
+/// Waits until the sidecar has subscribed to every topic, and then sends a heartbeat on each, so
+/// that it need not wait for the next one.
 pub async fn subscribed(world: &World) -> Result<(), StoryError> {
     let end = world.clock.now() + PATIENCE;
     while (0..world.regions.len()).any(|index| world.topic(index).subscriptions == 0) {

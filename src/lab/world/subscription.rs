@@ -1,7 +1,6 @@
-//! Owns one subscription: where a topic's messages go, whether its endpoint confirmed it, and its attributes.
-//!
-//! Before it: [`super::topic`] makes it. After it: [`super::deliver`] or [`super::queue`] gets the messages. Invariant:
-//! once confirmed it stays confirmed until it is removed, however often deliveries fail.
+//! One subscription: where a topic's messages go, whether its endpoint confirmed it, and its
+//! attributes. Once confirmed, it stays confirmed until it is removed, however often deliveries
+//! fail.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -10,14 +9,10 @@ use super::deliver;
 use super::queue::ACCOUNT;
 use crate::lab::limits;
 
-/// One subscription.
 #[derive(Debug)]
 pub struct Subscription {
-    /// Names it.
     pub arn: String,
-    /// Its topic.
     pub topic: String,
-    /// Where its messages go.
     pub endpoint: Endpoint,
     token: String,
     confirmed: OnceLock<()>,
@@ -27,9 +22,8 @@ pub struct Subscription {
 /// Where a subscription's messages go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A queue, by ARN.
+    /// The ARN of a queue.
     Sqs(String),
-    /// A URL on loopback.
     Http(url::Url),
 }
 
@@ -42,7 +36,7 @@ impl Endpoint {
         }
     }
 
-    /// As it was given.
+    /// The endpoint as it was given.
     pub fn text(&self) -> &str {
         match self {
             Self::Sqs(arn) => arn,
@@ -52,7 +46,7 @@ impl Endpoint {
 }
 
 impl Subscription {
-    /// One that is still to be confirmed.
+    /// A subscription that is not confirmed yet.
     pub fn new(topic: &str, endpoint: Endpoint, attributes: BTreeMap<String, String>) -> Self {
         Self {
             arn: format!("{topic}:{}", deliver::uuid()),
@@ -64,17 +58,17 @@ impl Subscription {
         }
     }
 
-    /// What its endpoint is sent and confirms with.
+    /// The token that its endpoint is sent and must confirm with.
     pub fn token(&self) -> &str {
         &self.token
     }
 
-    /// Its endpoint has confirmed it; twice is no error.
+    /// Marks it as confirmed by its endpoint; doing so twice is not an error.
     pub fn confirm(&self) {
         let _ = self.confirmed.set(());
     }
 
-    /// Sets an attribute; false when there would be too many.
+    /// Sets an attribute; returns `false` if there would be too many.
     pub fn set_attribute(&self, name: &str, value: &str) -> bool {
         let mut set = self.set();
         let fits = set.len() < limits::WORLD_TAGS || set.contains_key(name);
@@ -84,12 +78,10 @@ impl Subscription {
         fits
     }
 
-    /// Whether its endpoint has confirmed it.
     pub fn is_confirmed(&self) -> bool {
         self.confirmed.get().is_some()
     }
 
-    /// An attribute that was set.
     pub fn attribute(&self, name: &str) -> Option<String> {
         self.set().get(name).cloned()
     }
@@ -115,7 +107,8 @@ impl Subscription {
         self.attributes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Announcements carry no message attributes, so any filter on those lets none through.
+    /// Whether its filter policy keeps everything out: announcements carry no message attributes,
+    /// so any filter does.
     pub fn filters(&self) -> bool {
         self.attribute("FilterPolicy").is_some_and(|policy| !matches!(policy.trim(), "" | "{}"))
     }

@@ -1,8 +1,6 @@
-//! Owns the topics: who is subscribed, and how a message gets from publication to each subscriber, as SNS does it.
-//!
-//! Before it: [`super::publisher`] or the Publish call. After it: [`super::queue`] for `sqs`, [`super::deliver`] for
-//! `http`. Invariant: what is signed is signed once per message; every copy, retry and duplicate carries the same id,
-//! timestamp and signature.
+//! The topics: who is subscribed, and how a message gets from its publisher to each subscriber, as
+//! in SNS: through [`super::queue`] for `sqs`, through [`super::deliver`] for `http`. Each message
+//! is signed once; every copy, retry and duplicate carries the same id, timestamp and signature.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -20,16 +18,14 @@ use crate::lab::limits;
 use crate::model::time::{Clock, Moment};
 use crate::tasks::Tasks;
 
-/// Why SNS would refuse a call. The caller's fault, all of them.
+/// Why SNS would refuse a call. The fault is always the caller's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// No such topic or subscription.
     #[error("{0} does not exist")]
     NotFound(&'static str),
-    /// A parameter that makes no sense.
+    /// An invalid parameter.
     #[error("Invalid parameter: {0}")]
     Invalid(&'static str),
-    /// No room.
     #[error("limit exceeded: {0}")]
     Limit(&'static str),
 }
@@ -60,31 +56,26 @@ struct Topic {
     lost: u64,
 }
 
-/// One message's way to one subscriber.
+/// One message on its way to one subscriber.
 #[derive(Clone, Debug)]
 pub struct Sent {
-    /// The message.
     pub id: String,
-    /// The subscription.
+    /// The ARN of the subscription.
     pub subscription: String,
-    /// When it was published.
     pub published: Moment,
     /// When its reader had applied and acknowledged it.
     pub taken: Taken,
 }
 
-/// How a topic stands, for `/state` and the story.
+/// The state of a topic, for `/state` and the story.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Messages published.
     pub published: u64,
-    /// Copies lost on purpose, refused by a queue, or beyond a bound.
+    /// Copies that were lost on purpose, refused by a queue, or beyond a limit.
     pub lost: u64,
-    /// Confirmed subscriptions.
     pub subscriptions: usize,
-    /// Copies under way: published and neither acknowledged nor lost.
+    /// Copies in flight: published, and neither acknowledged nor lost.
     pub open: usize,
-    /// How it delivers.
     pub faults: Delivery,
 }
 
@@ -95,18 +86,18 @@ impl Topics {
         Self { clock, tasks, queues, seal, base: OnceLock::new(), http, permits, state: Mutex::default() }
     }
 
-    /// The URL under which this endpoint serves its certificate; set once, before anything is published.
+    /// Sets the URL under which this endpoint serves its certificate; called once, before anything
+    /// is published.
     pub fn serve_at(&self, base: String) {
-        // A second call would be a second server for the same topics: the first stays.
+        // A second call would mean a second server for the same topics, so the first one stays.
         let _ = self.base.set(base);
     }
 
-    /// What signs.
     pub fn seal(&self) -> &Seal {
         &self.seal
     }
 
-    /// Makes the topic `name` in `region` if it is not there, and returns its ARN.
+    /// Makes the topic `name` in `region` if it does not exist, and returns its ARN.
     pub fn create(&self, region: &str, name: &str) -> Result<String, Fault> {
         let arn = format!("arn:aws:sns:{region}:{ACCOUNT}:{name}");
         let mut state = self.locked();
@@ -117,13 +108,13 @@ impl Topics {
         Ok(arn)
     }
 
-    /// The region's topics.
+    /// The ARNs of the region's topics.
     pub fn arns(&self, region: &str) -> Vec<String> {
         let state = self.locked();
         state.topics.keys().filter(|arn| region_of(arn) == Some(region)).cloned().collect()
     }
 
-    /// Subscribes `endpoint`; the same endpoint again is the same subscription.
+    /// Subscribes `endpoint`; the same endpoint again gets the same subscription.
     pub fn subscribe(
         self: &Arc<Self>,
         topic: &str,
@@ -149,14 +140,14 @@ impl Topics {
         state.subscriptions.insert(subscription.arn.clone(), subscription.clone());
         drop(state);
         match &subscription.endpoint {
-            // Queue and topic have one owner, so SNS does not ask.
+            // Queue and topic have the same owner, so SNS does not ask.
             Endpoint::Sqs(_) => subscription.confirm(),
             Endpoint::Http(_) => self.ask_to_confirm(&subscription),
         }
         Ok(subscription)
     }
 
-    /// Confirms by token; the subscription's ARN.
+    /// Confirms by token; returns the subscription's ARN.
     pub fn confirm(&self, topic: &str, token: &str) -> Result<String, Fault> {
         let state = self.locked();
         let asked = |one: &&Arc<Subscription>| one.topic == topic && one.token() == token;
@@ -165,23 +156,21 @@ impl Topics {
         Ok(subscription.arn.clone())
     }
 
-    /// Ends a subscription; one that is not there is no error.
+    /// Ends a subscription; it is no error if there is none.
     pub fn unsubscribe(&self, arn: &str) {
         self.locked().subscriptions.remove(arn);
     }
 
-    /// A subscription by ARN.
     pub fn subscription(&self, arn: &str) -> Result<Arc<Subscription>, Fault> {
         self.locked().subscriptions.get(arn).cloned().ok_or(Fault::NotFound("Subscription"))
     }
 
-    /// Sets an attribute of a subscription.
     pub fn set_attribute(&self, arn: &str, name: &str, value: &str) -> Result<(), Fault> {
         let fits = self.subscription(arn)?.set_attribute(name, value);
         fits.then_some(()).ok_or(Fault::Limit("attributes"))
     }
 
-    /// The subscriptions of `topic`, or of the whole region when there is none.
+    /// The subscriptions of `topic`, or of the whole region if it is `None`.
     pub fn subscriptions(&self, region: &str, topic: Option<&str>) -> Result<Vec<Arc<Subscription>>, Fault> {
         let state = self.locked();
         if topic.is_some_and(|topic| !state.topics.contains_key(topic)) {
@@ -193,14 +182,13 @@ impl Topics {
         Ok(state.subscriptions.values().filter(wanted).cloned().collect())
     }
 
-    /// Changes how `topic` delivers.
     pub fn set_faults(&self, topic: &str, change: impl FnOnce(&mut Delivery)) {
         if let Some(topic) = self.locked().topics.get_mut(topic) {
             change(&mut topic.faults);
         }
     }
 
-    /// How `topic` stands.
+    /// The current state of `topic`.
     pub fn standing(&self, topic: &str) -> Standing {
         let state = self.locked();
         let subscribed = |one: &&Arc<Subscription>| one.topic == topic && one.is_confirmed();
@@ -214,19 +202,19 @@ impl Topics {
         })
     }
 
-    /// The newest copies of `topic`, oldest first.
+    /// The newest copies on `topic`, oldest first.
     pub fn sent(&self, topic: &str) -> Vec<Sent> {
         self.locked().topics.get(topic).map_or_else(Vec::new, |topic| topic.sent.iter().cloned().collect())
     }
 
-    /// Publishes; for publishers of this world, whose topics exist.
+    /// Publishes for publishers of this world, whose topics exist.
     pub fn announce(self: &Arc<Self>, topic: &str, message: &str) {
         if let Err(fault) = self.publish(topic, None, message) {
             tracing::warn!(%fault, "the world could not announce");
         }
     }
 
-    /// Publishes `message` and sends it on its ways; its id.
+    /// Publishes `message` to all subscribers and returns its id.
     pub fn publish(self: &Arc<Self>, topic: &str, subject: Option<&str>, message: &str) -> Result<String, Fault> {
         if message.is_empty() || message.len() > 256 << 10 {
             return Err(Fault::Invalid("Message"));
@@ -248,7 +236,8 @@ impl Topics {
         Signed { id, message: message.to_owned(), sealed }
     }
 
-    /// Sends on its ways what was signed for `topic`; for publishers of this world, whose topics exist.
+    /// Sends what was signed for `topic` to all subscribers, for publishers of this world, whose
+    /// topics exist.
     pub fn announce_signed(self: &Arc<Self>, topic: &str, signed: &Signed) {
         match self.readers(topic) {
             Ok((faults, subscribed)) => self.deliver(topic, signed, faults, subscribed),
@@ -256,7 +245,7 @@ impl Topics {
         }
     }
 
-    /// One signature for all copies: what differs between them is not signed.
+    /// One signature serves all copies, because the parts that differ are not signed.
     fn deliver(self: &Arc<Self>, topic: &str, signed: &Signed, faults: Delivery, subscribed: Vec<Arc<Subscription>>) {
         let Signed { id, message, sealed } = signed;
         for subscription in subscribed {
@@ -314,7 +303,7 @@ impl Topics {
         }
     }
 
-    /// Brings one copy to its reader, `after` a while; at once when that is nothing and it goes to a queue.
+    /// Delivers one copy after `after`; without a delay, a copy for a queue is delivered at once.
     fn send(self: &Arc<Self>, post: Post, after: std::time::Duration) {
         if after.is_zero()
             && let Endpoint::Sqs(queue) = &post.subscription.endpoint
@@ -384,7 +373,8 @@ impl Topics {
     }
 
     fn locked(&self) -> MutexGuard<'_, State> {
-        // Nothing in here can panic between two writes that belong together.
+        // A poisoned lock is harmless: nothing in here can panic between two writes that belong
+        // together.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

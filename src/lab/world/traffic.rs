@@ -1,7 +1,6 @@
-//! Owns what a region saw: how many requests, to which paths, and when each was answered.
-//!
-//! Before it: [`super::region`] notes every request. After it: the story's picture of a race, and the tests that count
-//! legs. Invariant: it is bounded; beyond the bound paths are counted in the total only.
+//! What a region saw: how many requests, for which paths, and when each was answered. The story
+//! uses it to show a race, and tests to count legs. It is bounded; beyond the limit, paths are
+//! counted only in the total.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,18 +11,14 @@ use http::StatusCode;
 use crate::lab::limits;
 use crate::model::time::Moment;
 
-/// One request that was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
-    /// Its path.
     pub path: String,
-    /// When it arrived.
     pub arrived: Moment,
     /// When the reply began.
     pub answered: Moment,
-    /// With what.
     pub status: StatusCode,
-    /// The version that the reply showed, when it showed one.
+    /// The version that the reply showed, if any.
     pub version: Option<u64>,
 }
 
@@ -34,7 +29,6 @@ impl Answered {
     }
 }
 
-/// What one region saw.
 #[derive(Debug, Default)]
 pub struct Traffic {
     seen: Mutex<Seen>,
@@ -48,7 +42,6 @@ struct Seen {
 }
 
 impl Traffic {
-    /// A request arrived.
     pub fn arrived(&self, path: &str) {
         let mut seen = self.locked();
         seen.total += 1;
@@ -59,7 +52,6 @@ impl Traffic {
         }
     }
 
-    /// It was answered.
     pub fn answered(&self, answered: Answered) {
         let mut seen = self.locked();
         if seen.answered.len() == limits::WORLD_PATHS {
@@ -68,28 +60,26 @@ impl Traffic {
         seen.answered.push_back(answered);
     }
 
-    /// Requests that arrived.
     pub fn total(&self) -> u64 {
         self.locked().total
     }
 
-    /// Requests for `path` that arrived.
+    /// How many requests arrived for `path`.
     pub fn to(&self, path: &str) -> u64 {
         self.locked().paths.get(path).copied().unwrap_or(0)
     }
 
-    /// The newest answer for `path` that arrived at or after `since`.
+    /// The newest answer for `path` whose request arrived at or after `since`.
     pub fn last(&self, path: &str, since: Moment) -> Option<Answered> {
         self.locked().answered.iter().rev().find(|one| one.path == path && one.arrived >= since).cloned()
     }
 
-    /// Forgets all of it.
     pub fn clear(&self) {
         *self.locked() = Seen::default();
     }
 
     fn locked(&self) -> MutexGuard<'_, Seen> {
-        // Counters cannot be left half-written.
+        // Counters cannot be left half-written, so a poisoned lock is harmless.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,10 @@
-//! Owns what a body says once its content codings are taken off: the digest that stands for a version when a reply
-//! states none (FRESHNESS.md, State).
+//! The digest that stands in for a version when a reply states none (`docs/freshness.md`): a hash
+//! of the body with its content codings removed.
 //!
-//! Before it: a complete reply. After it: votes compare digests, entries keep one. The bytes themselves are never
-//! changed; they go to callers as they came. Invariant: two replies with the same decoded content have the same digest
-//! whatever their codings, and no body, however it was made, costs more than [`limits::DECODED_BODY_BYTES`] per coding
-//! and a fixed amount of memory.
+//! Votes compare digests, and entries keep one. Two replies with the same decoded content have the
+//! same digest whatever their codings. The bytes that go to callers are never changed. No body,
+//! however it was made, costs more than decoding [`limits::DECODED_BODY_BYTES`] per coding and a
+//! fixed amount of memory.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -17,11 +17,11 @@ use crate::payload::limits;
 #[cfg(test)]
 mod tests;
 
-/// What the first hashed byte says, so that undecodable bytes never pass for decoded ones.
+/// The first hashed byte, so that undecodable bytes never pass for decoded ones.
 const DECODED: u8 = 0;
 const RAW: u8 = 1;
 
-/// A content coding that can be taken off (RFC 9110, 8.4.1; RFC 7932; RFC 8878).
+/// A content coding that can be removed (RFC 9110, 8.4.1; RFC 7932; RFC 8878).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Coding {
     Gzip,
@@ -32,8 +32,9 @@ enum Coding {
 
 /// The first 128 bits of SHA-256 over the decoded content of `body`.
 ///
-/// A body that cannot be decoded (an unknown coding, damaged data, more than the limits allow) is hashed as it is, under
-/// a tag of its own and with its codings: it equals only itself. Runs for milliseconds on a body of megabytes.
+/// A body that cannot be decoded (unknown coding, damaged data, or more than the limits allow) is
+/// hashed as it is, together with its codings and under a tag of its own, so it equals only itself.
+/// Takes milliseconds for a body of megabytes.
 pub fn digest(body: &Bytes, headers: &HeaderMap) -> u128 {
     digest_within(body, headers, limits::DECODED_BODY_BYTES)
 }
@@ -46,8 +47,8 @@ fn digest_within(body: &Bytes, headers: &HeaderMap, limit: u64) -> u128 {
     }
 }
 
-/// The codings in the order in which they were applied, without `identity`; `None` when one is unknown or there are too
-/// many.
+/// The codings in the order in which they were applied, without `identity`; `None` if one is
+/// unknown or there are too many.
 fn codings(headers: &HeaderMap) -> Option<Vec<Coding>> {
     let mut codings = Vec::new();
     for line in headers.get_all(header::CONTENT_ENCODING) {
@@ -89,7 +90,8 @@ fn decoded(body: &Bytes, codings: &[Coding], limit: u64) -> io::Result<Context> 
 fn take_off<'a>(coding: Coding, mut from: Box<dyn BufRead + 'a>) -> io::Result<Box<dyn Read + 'a>> {
     Ok(match coding {
         Coding::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(from)),
-        // RFC 9110, 8.4.1.2: zlib's format; some servers send the bare one, which two bytes tell apart.
+        // RFC 9110, 8.4.1.2 means the zlib format. Some servers send bare deflate instead; two
+        // bytes tell them apart.
         Coding::Deflate if is_zlib(from.fill_buf()?) => Box::new(flate2::bufread::ZlibDecoder::new(from)),
         Coding::Deflate => Box::new(flate2::bufread::DeflateDecoder::new(from)),
         Coding::Brotli => Box::new(brotli_decompressor::Decompressor::new(from, 4096)),
@@ -106,7 +108,8 @@ fn is_zlib(head: &[u8]) -> bool {
     matches!(head, [cmf, flags, ..] if cmf & 0x0f == 8 && u16::from_be_bytes([*cmf, *flags]) % 31 == 0)
 }
 
-/// Ends in an error rather than pass more than `left` bytes on: a bomb is undecodable.
+/// Fails rather than pass on more than `left` bytes, so that a decompression bomb counts as
+/// undecodable.
 struct Bounded<R> {
     inner: R,
     left: u64,

@@ -1,5 +1,3 @@
-//! What `codec` promises, tried.
-
 use std::io::Write;
 
 use flate2::Compression;
@@ -9,7 +7,8 @@ use proptest::prelude::*;
 use super::*;
 
 const CONTENT: &[u8] = b"{\"tenant\":\"t-1\",\"plan\":\"gold\",\"plan again\":\"gold\"}";
-/// `CONTENT` by the reference encoder at quality 0 would need one: a stored (uncompressed) brotli stream is enough.
+/// An uncompressed brotli stream. Compressing `CONTENT` would need the reference encoder; this is
+/// enough.
 fn brotli_stored(content: &[u8]) -> Vec<u8> {
     // RFC 7932, 9.1 and 9.2: WBITS 16 is one 0 bit; then per meta-block ISLAST=0, MNIBBLES=4 (00), MLEN-1 in 16 bits,
     // ISUNCOMPRESSED=1, padding to a byte; at the end ISLAST=1, ISLASTEMPTY=1.
@@ -104,7 +103,8 @@ fn a_bomb_is_hashed_as_it_came_and_every_layer_is_bounded() {
     assert!(is_raw("zstd", zstd::encode_all(&zeros[..], 1).unwrap()));
     assert!(is_raw("gzip", gzip(&zeros)));
     assert!(!is_raw("gzip", gzip(&zeros[1..])), "exactly the limit is decoded");
-    // Empty gzip members by the thousand decode to nothing: only a bound on the layer between catches them.
+    // Thousands of empty gzip members decode to nothing; only a bound on the layer between catches
+    // them.
     let member = gzip(b"");
     let members = member.repeat(LIMIT as usize / member.len() + 1);
     assert!(is_raw("gzip, zstd", zstd::encode_all(&members[..], 1).unwrap()));

@@ -16,7 +16,7 @@ use super::{Intake, Receipt};
 use crate::aws::certificate::fetch::Fetcher;
 use crate::aws::envelope::Envelope;
 use crate::aws::verify::{Rejected, Verified, Verifier};
-use crate::core::lookup::Sidecar;
+use crate::core::Sidecar;
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Wall};
 use crate::telemetry::metrics::Metrics;

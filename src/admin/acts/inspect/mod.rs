@@ -11,7 +11,7 @@ use super::{Acts, Refused};
 use crate::admin::limits;
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::Key;
-use crate::core::lookup::Sidecar;
+use crate::core::Sidecar;
 use crate::model::ids::{RecordId, RegionId, RegionSet, Version};
 use crate::model::time::Moment;
 use crate::protocol::event::{Scope, Subscription};

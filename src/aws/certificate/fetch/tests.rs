@@ -1,5 +1,3 @@
-//! What `fetch` promises, tried.
-
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
@@ -39,7 +37,7 @@ fn pem() -> Bytes {
     )
 }
 
-/// Holds every fetch until it is told to go on.
+/// Holds every fetch until the gate opens.
 fn gated(gate: Arc<Notify>, fetches: Arc<AtomicUsize>, answer: Result<Bytes, Unfetched>) -> Fetcher {
     Fetcher::Given(Box::new(move |_| {
         fetches.fetch_add(1, Ordering::SeqCst);
@@ -78,7 +76,7 @@ async fn a_fetch_that_never_ends_is_given_up_and_so_are_those_that_wait_for_a_pe
     let certificates = Arc::new(Certificates::new(fetcher, Clock::simulated(NOW)));
     let mut legs = Legs::new();
     for number in 0..=limits::CERTIFICATE_FETCHES {
-        // A topic each: they share only the permits.
+        // Each fetch has a topic of its own, so they share only the permits.
         let certificates = certificates.clone();
         legs.start(async move { certificates.get(&trust(), &admitted(number)).await.err() });
     }
@@ -107,7 +105,8 @@ async fn of_one_topics_unknown_urls_one_is_fetched_at_a_time() {
     }
 }
 
-/// A host that has `admitted(0)`'s certificate, and does not answer for any other URL until `gate` opens.
+/// A host that has the certificate of `admitted(0)` and does not answer for any other URL until
+/// `gate` opens.
 fn one_good_one(gate: Arc<Notify>, fetches: Arc<AtomicUsize>) -> Fetcher {
     let served = pem();
     Fetcher::Given(Box::new(move |url| {
@@ -180,7 +179,7 @@ async fn certificates_displace_the_one_that_was_used_longest_ago() {
     assert_eq!((kept(0), kept(1), kept(limits::CERTIFICATES)), (false, true, true));
 }
 
-/// Serves one canned reply per connection by the path asked for, and counts the requests.
+/// Serves one canned reply per connection, chosen by the path requested, and records the requests.
 async fn serve(tasks: &Tasks, requests: Arc<Mutex<Vec<String>>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! Sections 3.1, 4.2 and 5: reading what was said, and which header fields are kept.
+//! Sections 3.1, 4.2 and 5: parsing what was said, and which header fields are kept.
 
 use proptest::prelude::*;
 
@@ -69,9 +69,9 @@ fn rfc9111_4_2_3_age_is_the_larger_of_stated_and_apparent_age_and_counts_from_th
     let received = START + seconds(4);
     let age = |pairs: &[(&str, &str)]| freshness::initial_age(&headers(pairs), START, received, DATE + seconds(4));
     assert_eq!(age(&[]), Duration::ZERO);
-    // corrected_age_value = 10 + the delay of 4: ten when sent.
+    // corrected_age_value = 10 + the delay of 4, so ten when sent.
     assert_eq!(age(&[("age", "10")]), seconds(10));
-    // apparent_age = 34 when received: thirty when sent.
+    // apparent_age = 34 when received, so thirty when sent.
     assert_eq!(age(&[("date", "Sun, 06 Nov 1994 08:49:07 GMT"), ("age", "10")]), seconds(30));
     assert_eq!(age(&[("date", "Sun, 06 Nov 1994 08:49:37 GMT")]), Duration::ZERO, "the delay is not counted twice");
     assert_eq!(age(&[("date", "Sun, 06 Nov 1994 10:00:00 GMT")]), Duration::ZERO, "a clock ahead of ours");

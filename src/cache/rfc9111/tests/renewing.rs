@@ -1,4 +1,4 @@
-//! Sections 3.2, 4.3.1, 4.3.4, 4.3.5 and 4.4: asking, freshening, invalidating.
+//! Sections 3.2, 4.3.1, 4.3.4, 4.3.5 and 4.4: validating, freshening, invalidating.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::*;
 
 const MINUTE: (&str, &str) = ("cache-control", "max-age=60");
 
-/// A 304 that was asked for an hour after the entry.
+/// A 304 to a request sent an hour after the entry's.
 fn not_modified_reply(pairs: &[(&str, &str)]) -> Reply {
     let sent = START + seconds(3_600);
     let body = Bytes::new();

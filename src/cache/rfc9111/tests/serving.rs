@@ -96,7 +96,8 @@ fn rfc9111_5_2_1_7_only_if_cached_is_answered_from_the_store_or_with_504() {
     assert_eq!(decided(&[("cache-control", &and("no-cache"))], &[MINUTE], 0), Decision::Unsatisfiable);
 }
 
-/// Whether an entry is served in place of `trouble`; where the reply says nothing, for 100 s when disconnected.
+/// Whether an entry is served in place of `trouble`. When disconnected, the limit is 100 s if the
+/// reply says nothing.
 fn served_on(trouble: Trouble, request: &[(&str, &str)], pairs: &[(&str, &str)], after: u64) -> bool {
     let entry = entry(pairs);
     let Hold::Unrouted(stored) = &entry.hold else { unreachable!() };
@@ -181,8 +182,8 @@ fn rfc9111_4_3_2_if_modified_since_compares_with_last_modified_else_date() {
     assert!(!gets_304(&[], &[MINUTE, modified]));
 }
 
-/// Promise 1: a change within the second of `Date`, or told by regions whose clocks differ, is no 304 to who has what was
-/// before it.
+/// Promise 1: a 304 must not hide a change made within the second of `Date`, or reported by regions
+/// whose clocks differ, from a caller who has the previous value.
 #[test]
 fn on_a_route_date_is_no_validator() {
     let since = headers(&[("if-modified-since", "Sun, 06 Nov 1994 08:49:37 GMT")]);

@@ -1,5 +1,3 @@
-//! What `kept` promises, tried.
-
 use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
@@ -17,12 +15,12 @@ fn key(number: usize) -> Key {
     KeyBuffer::new(Seed::fixed(1)).primary(&format!("/{number:08}")).to_key()
 }
 
-/// An entry that can be kept under any key.
+/// An entry without a key, which can be stored under any key.
 fn entry(body: usize) -> Arc<Entry> {
     keyed(body, &[])
 }
 
-/// One that holds its key, as routed ones do.
+/// An entry that holds its key, as routed ones do.
 fn own(number: usize, body: usize) -> Arc<Entry> {
     keyed(body, key(number).as_ref().bytes())
 }
@@ -39,12 +37,12 @@ fn keyed(body: usize, key: &[u8]) -> Arc<Entry> {
     })
 }
 
-/// What that many bytes weigh under any key.
+/// The weight of an entry with this many bytes of body, under any key.
 fn weight(body: usize) -> usize {
     Held::entry_under(key(0).as_ref(), &entry(body)).weight()
 }
 
-/// Room for so many of `entry(0)`.
+/// Room for this many of `entry(0)`.
 fn room_for(entries: usize) -> Kept {
     Kept::new((entries * weight(0)) as u64, Arc::default())
 }
@@ -54,7 +52,7 @@ fn put(kept: &Kept, number: usize, entry: &Arc<Entry>) {
     kept.change(key.as_ref(), |_| Change::Put(Held::entry_under(key.as_ref(), entry)));
 }
 
-/// As a cache is used: what is not there is put.
+/// Uses the cache as a caller does: puts what is not there.
 fn ask(kept: &Kept, number: usize, entry: &Arc<Entry>) -> bool {
     let hit = kept.get(key(number).as_ref()).is_some();
     if !hit {
@@ -128,7 +126,8 @@ fn what_was_hot_once_makes_room_for_what_is_hot_now() {
 fn popular_keys_are_hit_as_often_as_the_best_choice_would_have_it_but_for_a_tenth() {
     let (kept, held) = (room_for(1_000), entry(0));
     let mut random = fastrand::Rng::with_seed(1);
-    // One key in a hundred is asked for half of the time, evenly; the rest once in a while.
+    // One key in a hundred gets half of the requests, evenly spread; the others are asked for
+    // rarely.
     let mut draw = || if random.bool() { random.usize(..500) } else { random.usize(500..50_000) };
     let mut hits = || (0..50_000).filter(|_| ask(&kept, draw(), &held)).count();
     hits();

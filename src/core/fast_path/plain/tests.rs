@@ -6,9 +6,9 @@ const LINES: &str = "host: localhost\r\naccept: */*\r\n\r\n";
 
 fn read(plain: &mut Plain, text: &str) -> String {
     match plain.read(text.as_bytes(), |_| true) {
-        Found::Part => "part".to_owned(),
-        Found::Other => "other".to_owned(),
-        Found::Plain(head, len) => {
+        Parsed::Part => "part".to_owned(),
+        Parsed::Other => "other".to_owned(),
+        Parsed::Plain(head, len) => {
             let Head { method, path_and_query, path_len, headers } = head;
             let rest = &text[len..];
             format!("{method} {path_and_query} {path_len} with {} lines, then {rest:?}", headers.len())
@@ -83,7 +83,7 @@ fn lines_that_were_let_in_are_let_in_again_and_others_are_asked_about() {
             asked.push(headers[header::HOST].to_str().unwrap().to_owned());
             true
         });
-        let Found::Plain(head, len) = found else { panic!("{text}") };
+        let Parsed::Plain(head, len) = found else { panic!("{text}") };
         let seen = (head.path_and_query, head.headers[header::HOST].to_str().unwrap(), len);
         assert_eq!(seen, (path, host, text.len()));
     }
@@ -96,7 +96,7 @@ fn lines_that_were_refused_are_refused_again_and_those_of_before_are_forgotten()
     assert!(read(&mut plain, &format!("GET / HTTP/1.1\r\n{LINES}")).starts_with("GET"));
     let refused = "GET / HTTP/1.1\r\nhost: evil\r\n\r\n";
     for _ in 0..2 {
-        assert!(matches!(plain.read(refused.as_bytes(), |_| false), Found::Other));
+        assert!(matches!(plain.read(refused.as_bytes(), |_| false), Parsed::Other));
     }
     let mut asked = 0;
     plain.read(format!("GET / HTTP/1.1\r\n{LINES}").as_bytes(), |_| {

@@ -10,7 +10,6 @@ use super::*;
 use crate::app::{self, App, Instead};
 use crate::config::read;
 use crate::core::answer::{Outcome, Shown};
-use crate::core::lookup;
 use crate::http::admission::Admitted;
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
 use crate::model::ids::{RegionId, Version};
@@ -113,7 +112,7 @@ impl World {
         let path_len = path_and_query.len();
         let (headers, body) = (HeaderMap::new(), Bytes::new());
         let admitted = Admitted { method: Method::GET, path_and_query, path_len, headers, body };
-        match lookup::serve(self.sidecar(), admitted).await {
+        match crate::core::serve::serve(self.sidecar(), admitted).await {
             Outcome::Shown(shown) => shown,
             _ => panic!("a representation is shown"),
         }

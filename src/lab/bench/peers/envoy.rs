@@ -1,12 +1,10 @@
-//! Owns Envoy with its cache filter.
-//!
-//! Before it: [`super`] finds it and a place to listen. After it: a [`Subject`]. Invariant: one worker. Its memory cache
-//! knows no limit and calls itself unfit for production; it is what Envoy has.
+//! Envoy with its cache filter and one worker. The filter's memory cache has no limit and calls
+//! itself unfit for production, but it is what Envoy has.
 
 use super::{Front, find, shown, write};
 use crate::lab::bench::subject::{Address, Proof, StartError, Subject, Wish};
 
-/// In the report.
+/// The name in the report.
 pub const NAME: &str = "envoy";
 
 /// Starts one and waits until it answers.
@@ -14,14 +12,14 @@ pub fn start(wish: &Wish) -> Result<Subject, StartError> {
     let found = find("envoy", "--version", version)?;
     let front = Front::new(NAME, wish)?;
     let file = write(wish, "envoy.yaml", &configuration(&front))?;
-    // Hot restart shares memory between all Envoys of a machine, and refuses the second.
+    // Hot restart shares memory between all Envoys of a machine, and refuses to start the second.
     let arguments = ["-c", &shown(&file), "--concurrency", "1", "--disable-hot-restart", "--log-level", "error"];
     let running = found.run(wish, &front, arguments)?;
     let settings = "cache filter with SimpleHttpCache, concurrency 1, no access log".to_owned();
     Ok(found.subject(NAME, settings, Proof::HeaderPresent("age".to_owned()), front, running))
 }
 
-/// `envoy  version: HASH/1.40.0/Clean/RELEASE/BoringSSL`
+/// Reads the version from `envoy  version: HASH/1.40.0/Clean/RELEASE/BoringSSL`.
 fn version(text: &str) -> Option<&str> {
     text.split_once("version: ")?.1.split('/').nth(1)
 }

@@ -1,18 +1,17 @@
-//! Owns HAProxy with its `cache`.
+//! HAProxy with its `cache` and one thread. Objects of 100 KiB fit. It keeps at most 4,095 MiB, and
+//! a reply for as long as its `max-age` says, but at most an hour.
 //!
-//! Before it: [`super`] finds it and a place to listen. After it: a [`Subject`]. Invariant: one thread, and objects of
-//! 100 KiB fit. It keeps at most 4,095 MiB, and a reply for as long as its `max-age` says, at most an hour.
-//!
-//! It touches all of the memory that it is given when it starts: its resident memory says nothing about what it keeps,
-//! and gigabytes make its start take seconds. Larger buffers (`tune.bufsize`) made every hit dearer.
+//! At its start it touches all the memory that it is given, so its resident memory says nothing
+//! about what it keeps, and with gigabytes the start takes seconds. Larger buffers (`tune.bufsize`)
+//! made every hit more expensive.
 
 use super::{Front, TTL_S, after, find, mebibytes, open_files, shown, write};
 use crate::lab::bench::subject::{Proof, StartError, Subject, Wish};
 
-/// In the report.
+/// The name in the report.
 pub const NAME: &str = "haproxy";
 
-/// More is refused.
+/// HAProxy refuses more.
 const MOST_MEBIBYTES: u64 = 4095;
 
 /// Starts one and waits until it answers.
@@ -20,7 +19,7 @@ pub fn start(wish: &Wish) -> Result<Subject, StartError> {
     let found = find("haproxy", "-v", |text| after(text, "version "))?;
     let front = Front::new(NAME, wish)?;
     let file = write(wish, "haproxy.cfg", &configuration(&front, wish))?;
-    // `-db`: in the foreground.
+    // `-db` keeps it in the foreground.
     let running = found.run(wish, &front, ["-db", "-f", &shown(&file)])?;
     let settings = "cache, nbthread 1, no log".to_owned();
     let proof = Proof::Header { name: "x-cache".to_owned(), contains: "HIT".to_owned() };
@@ -30,9 +29,9 @@ pub fn start(wish: &Wish) -> Result<Subject, StartError> {
 fn configuration(front: &Front, wish: &Wish) -> String {
     let (listen, upstream) = (front.listen("unix@"), front.upstream);
     let proto = if front.h2c { " proto h2" } else { "" };
-    // An object may take half of the cache at most, and a mebibyte is enough.
+    // An object may take at most half of the cache, and a mebibyte is enough.
     let mebibytes = mebibytes(wish.cache_bytes).clamp(4, MOST_MEBIBYTES);
-    // Each takes two files on a miss.
+    // A connection takes two files on a miss.
     let connections = open_files() / 4;
     format!(
         "global

@@ -1,12 +1,12 @@
-//! Owns the peers: what users would put in Nearside's place, configured as a competent operator would.
+//! The peers: what people would use instead of Nearside, configured as a competent operator would
+//! (`benches/peers.sh` installs them). A peer is one worker that keeps replies in memory for an
+//! hour, writes no access log, never closes a connection because of its number of requests, and
+//! shows a hit by a header of its own.
 //!
-//! Before them: `benches/peers.sh` has installed them. After them: a scenario measures each beside Nearside. Invariant: a
-//! peer is one worker that keeps replies for an hour in memory, writes no access log, never closes a connection for the
-//! number of its requests, and shows a hit by a header of its own.
-//!
-//! All of them keep what the upstream lets them keep: a `Cache-Control: max-age` that outlasts the run is part of a fair
-//! comparison, since HAProxy and Envoy store nothing without one and keep nothing for longer. No `Vary`: Envoy's filter
-//! does not store such replies, and with the setting that lets it, it crashes (envoyproxy/envoy#40469).
+//! All of them keep what the upstream lets them keep. A fair comparison needs a `Cache-Control:
+//! max-age` that outlasts the run, because HAProxy and Envoy store nothing without one and keep
+//! nothing for longer. Replies have no `Vary`: Envoy's filter does not store such replies, and
+//! crashes with the setting that allows it (envoyproxy/envoy#40469).
 
 pub mod envoy;
 pub mod haproxy;
@@ -26,7 +26,7 @@ use super::process::{self, Running};
 use super::subject::{Address, Candidate, Proof, StartError, Subject, Wish};
 use crate::lab::limits;
 
-/// All of them, the nearest in kind first. nginx is there twice ([`nginx`]).
+/// All of them, the most similar to Nearside first. nginx is there twice ([`nginx`] says why).
 pub const PEERS: [Candidate; 5] = [
     Candidate { name: haproxy::NAME, unix: true, start: haproxy::start },
     Candidate { name: nginx::NAME, unix: true, start: nginx::start },
@@ -35,33 +35,34 @@ pub const PEERS: [Candidate; 5] = [
     Candidate { name: envoy::NAME, unix: true, start: envoy::start },
 ];
 
-/// Where servers are that are not on a user's PATH; the last is where `benches/peers.sh` puts Envoy.
+/// Where servers are installed that are not on a user's PATH; the last is where `benches/peers.sh`
+/// puts Envoy.
 const USUAL_PLACES: [&str; 6] =
     ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/opt/homebrew/bin", "target/peers/bin"];
 
-/// How long a peer keeps a reply, seconds.
+/// How long a peer keeps a reply, in seconds.
 const TTL_S: u64 = 3600;
 
-/// More open files than that are of no use to a measurement.
+/// A measurement has no use for more open files than this.
 const MOST_OPEN_FILES: u64 = 1 << 16;
 
-/// A peer's program on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Found {
     program: PathBuf,
     version: String,
 }
 
-/// Where a peer listens and whom it asks.
+/// Where a peer listens, and which upstream it asks.
 #[derive(Clone, Debug)]
 struct Front {
     listen: Address,
-    /// HTTP/2 with prior knowledge, and nothing else.
+    /// Speaks HTTP/2 with prior knowledge, and nothing else.
     h2c: bool,
     upstream: SocketAddr,
 }
 
-/// Looks for `program` and asks it, with `argument`, for its version; `read` takes that from what it says.
+/// Looks for `program` and asks it for its version with `argument`; `read` extracts the version
+/// from the output.
 fn find(program: &str, argument: &str, read: impl Fn(&str) -> Option<&str>) -> Result<Found, StartError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(USUAL_PLACES.iter().map(PathBuf::from));
@@ -75,7 +76,7 @@ fn find(program: &str, argument: &str, read: impl Fn(&str) -> Option<&str>) -> R
         log: format!("`{} {argument}`", found.display()),
     };
     let said = Command::new(&found).arg(argument).output().map_err(|error| failed(error.to_string()))?;
-    // Two of the four say it on stderr.
+    // Two of the four write it to stderr.
     let text = [said.stdout, said.stderr].concat();
     let text = String::from_utf8_lossy(&text);
     let version = read(&text).filter(|version| version.starts_with(|first: char| first.is_ascii_digit()));
@@ -83,7 +84,8 @@ fn find(program: &str, argument: &str, read: impl Fn(&str) -> Option<&str>) -> R
     Ok(Found { program: found, version })
 }
 
-/// The first file of that name that can be run, as an absolute path: the process will have a folder of its own.
+/// The first executable file of that name, as an absolute path, because the process runs in a
+/// folder of its own.
 fn look(program: &str, mut places: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     places.find_map(|place| {
@@ -93,13 +95,14 @@ fn look(program: &str, mut places: impl Iterator<Item = PathBuf>) -> Option<Path
     })
 }
 
-/// What stands between `mark` and the next blank, bracket or slash.
+/// The text between `mark` and the next blank, bracket or slash.
 fn after<'a>(text: &'a str, mark: &str) -> Option<&'a str> {
     text.split_once(mark)?.1.split([' ', '\n', '\r', ')', '/']).next()
 }
 
 impl Front {
-    /// As wished; the port was free a moment ago, since none of the peers tells which one it took by itself.
+    /// A front as wished. Its port was free a moment ago; the peers cannot choose one themselves,
+    /// since none of them says which one it took.
     fn new(name: &str, wish: &Wish) -> Result<Self, StartError> {
         let Some(&upstream) = wish.upstreams.first() else {
             return Err(StartError::Unable { program: name.to_owned(), why: "it was given no upstream".to_owned() });
@@ -108,7 +111,7 @@ impl Front {
         Ok(Self { listen, h2c: wish.h2c, upstream })
     }
 
-    /// Where it listens, as text, with `prefix` before a socket's path.
+    /// Where it listens, as text; a socket's path gets `prefix`.
     fn listen(&self, prefix: &str) -> String {
         match &self.listen {
             Address::Tcp(address) => address.to_string(),
@@ -146,11 +149,12 @@ impl Found {
     }
 }
 
-/// What HTTP/2 begins with, and settings that set nothing; the server's own settings are its first frame.
+/// The HTTP/2 preface and an empty SETTINGS frame; the server's first frame is its own SETTINGS.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// Whether an HTTP server is there. It is sent what all of them refuse or answer by themselves (Varnish and HAProxy pass on
-/// more than one would think): the upstream is not asked, and nothing is kept.
+/// Whether an HTTP server answers. The probe is something that each of them refuses or answers by
+/// itself (Varnish and HAProxy pass on more than one would think), so that the upstream is not
+/// asked and nothing is stored.
 fn answers(at: &Address, h2c: bool) -> bool {
     let wait = Some(limits::BENCH_READY_WAIT);
     let start = match at {
@@ -184,12 +188,12 @@ fn mebibytes(bytes: u64) -> u64 {
     (bytes >> 20).max(1)
 }
 
-/// How many files a server may open here, as far as one needs. They raise their own limit to it.
+/// How many files a server may open here, up to what it needs. Servers raise their own limit to
+/// this.
 fn open_files() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(MOST_OPEN_FILES).min(MOST_OPEN_FILES)
 }
 
-/// A path as a configuration names it.
 fn shown(path: &Path) -> String {
     path.display().to_string()
 }

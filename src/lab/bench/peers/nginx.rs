@@ -1,19 +1,18 @@
-//! Owns nginx with `proxy_cache`.
+//! nginx with `proxy_cache` and one worker. The cache's files are in the wish's folder, so they are
+//! in memory if that folder is.
 //!
-//! Before it: [`super`] finds it and a place to listen. After it: a [`Subject`]. Invariant: one worker; the cache's files
-//! are in the wish's folder, so they are in memory when that is.
-//!
-//! It is there twice, because no one setting is its best. Read and written, a hit of 1 KiB took 13.1 us and one of
-//! 100 KiB 31; with `sendfile` 16.4 and 18.8. `tcp_nopush` in addition (14.3 and 28) holds large replies back for about
-//! 40 ms. A scenario of small replies shows the first and one of large replies the second, or both.
+//! It is there twice, because no single setting is its best. With reads and writes, a hit of 1 KiB
+//! took 13.1 us and one of 100 KiB took 31; with `sendfile` 16.4 and 18.8. Adding `tcp_nopush`
+//! (14.3 and 28) holds large replies back for about 40 ms. A scenario with small replies shows the
+//! first, one with large replies the second, or both.
 
 use super::{Front, TTL_S, after, find, mebibytes, open_files, shown, write};
 use crate::lab::bench::subject::{Proof, StartError, Subject, Wish};
 
-/// In the report: set for small replies.
+/// The name in the report of the setup for small replies.
 pub const NAME: &str = "nginx";
 
-/// In the report: set for large replies.
+/// The name in the report of the setup for large replies.
 pub const SENDFILE_NAME: &str = "nginx-sendfile";
 
 /// Starts one that reads its files and writes replies in one piece.
@@ -30,7 +29,8 @@ fn start_with(name: &str, words: &str, sending: &str, wish: &Wish) -> Result<Sub
     let found = find("nginx", "-v", |text| after(text, "nginx/"))?;
     let front = Front::new(name, wish)?;
     let file = write(wish, "nginx.conf", &configuration(&front, wish, sending))?;
-    // `-e`: before it has read its configuration it would open the distribution's error log.
+    // Without `-e`, it would open the distribution's error log before it has read its
+    // configuration.
     let arguments = ["-c", &shown(&file), "-p", &shown(&wish.folder), "-e", "stderr"].map(str::to_owned);
     let running = found.run(wish, &front, arguments)?;
     let settings = format!("proxy_cache, 1 worker, {words}, open_file_cache, no access log");
@@ -38,13 +38,16 @@ fn start_with(name: &str, words: &str, sending: &str, wish: &Wish) -> Result<Sub
     Ok(found.subject(name, settings, proof, front, running))
 }
 
-/// `user root` is for root alone, who owns the wish's folder; for anyone else it is a warning in the log.
+/// `user root` only has an effect for root, who then owns the wish's folder; for anyone else it is
+/// a warning in the log.
 fn configuration(front: &Front, wish: &Wish, sending: &str) -> String {
     let (listen, upstream) = (front.listen("unix:"), front.upstream);
     let proto = if front.h2c { " http2" } else { "" };
-    // A file takes whole pages of 4 KiB: with a quarter more, a million small replies fit into 4 GiB here too.
+    // A file takes whole pages of 4 KiB. With a quarter more, a million small replies fit into 4
+    // GiB here too.
     let mebibytes = mebibytes(wish.cache_bytes + wish.cache_bytes / 4);
-    // Half of the files may be kept open, for their hits; an eighth is for connections, which cost two on a miss.
+    // Half of the files may stay open for hits; an eighth is for connections, which need two on a
+    // miss.
     let files = open_files();
     let (kept_open, connections) = (files / 2, files / 8);
     format!(

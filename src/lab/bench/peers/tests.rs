@@ -1,4 +1,4 @@
-//! Peers that run, where they are installed; what is looked for and read where they are not.
+//! Runs the peers that are installed, and tests finding and reading them where they are not.
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
@@ -11,7 +11,7 @@ use crate::lab::bench::load::Ask;
 use crate::lab::bench::pace::{End, Pace};
 use crate::lab::bench::paths::Paths;
 
-/// What a peer is wished, with names instead of places.
+/// A wish with placeholder names instead of real places.
 pub(crate) fn wish(unix: bool) -> Wish {
     Wish {
         upstreams: vec![upstream()],
@@ -24,7 +24,7 @@ pub(crate) fn wish(unix: bool) -> Wish {
     }
 }
 
-/// Where a peer listens for [`wish`].
+/// The front that fits [`wish`].
 pub(crate) fn front(unix: bool) -> Front {
     let wish = wish(unix);
     let tcp = Address::Tcp((Ipv4Addr::LOCALHOST, 7001).into());
@@ -36,7 +36,8 @@ fn upstream() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 7002).into()
 }
 
-/// What the service below says to everything, less the length. Ten years, because Envoy reckons from the `Date`.
+/// The headers of the service below, without the length. Ten years, because Envoy counts from the
+/// `Date`.
 const SENT: [&str; 4] = [
     "content-type: application/json",
     "cache-control: max-age=315360000",
@@ -44,7 +45,8 @@ const SENT: [&str; 4] = [
     "date: Sat, 21 Nov 2026 23:04:04 GMT",
 ];
 
-/// A service that answers with [`SENT`] and as many bytes as the path says (`/a/1024`), and counts.
+/// A service that answers with [`SENT`] and as many bytes as the path says (`/a/1024`), and counts
+/// its requests.
 fn service() -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let (address, asked) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
@@ -101,7 +103,8 @@ fn shows(proof: &Proof, head: &str) -> bool {
     }
 }
 
-/// Starts a peer if it is installed, on a port and on a socket, and sees a miss and two hits of each size.
+/// Starts a peer, if it is installed, on a port and on a socket, and expects a miss and two hits of
+/// each size.
 fn tried(candidate: Candidate) {
     for unix in [false, true] {
         let folder = tempfile::tempdir().unwrap();

@@ -1,12 +1,10 @@
-//! Owns Varnish.
-//!
-//! Before it: [`super`] finds it and a place to listen. After it: a [`Subject`]. Invariant: replies are in its own memory
-//! (`malloc`), never in a file. Its programs are compiled when it starts: it needs a C compiler, which its package brings.
+//! Varnish. It keeps replies in its own memory (`malloc`), never in a file. It compiles its
+//! programs when it starts, so it needs a C compiler, which its package brings along.
 
 use super::{Front, TTL_S, after, find, mebibytes, shown, write};
 use crate::lab::bench::subject::{Proof, StartError, Subject, Wish};
 
-/// In the report.
+/// The name in the report.
 pub const NAME: &str = "varnish";
 
 /// Starts one and waits until it answers.
@@ -20,7 +18,7 @@ pub fn start(wish: &Wish) -> Result<Subject, StartError> {
     Ok(found.subject(NAME, settings, proof, front, running))
 }
 
-/// `-j none`: the jail would give up the user who owns the wish's folder.
+/// `-j none`, because the jail would switch away from the user who owns the wish's folder.
 fn arguments(front: &Front, wish: &Wish, program: &str) -> Vec<String> {
     let storage = format!("malloc,{}m", mebibytes(wish.cache_bytes));
     let (listen, state) = (front.listen(""), shown(&wish.folder.join("varnish")));
@@ -31,7 +29,8 @@ fn arguments(front: &Front, wish: &Wish, program: &str) -> Vec<String> {
     fixed.into_iter().chain(parameters).map(str::to_owned).collect()
 }
 
-/// Kept for an hour whatever the reply says, as Nearside's routes do; the built-in rules for bodies and methods stay.
+/// Keeps replies for an hour whatever they say, as Nearside's routes do; the built-in rules for
+/// bodies and methods stay.
 fn program(front: &Front) -> String {
     let (host, port) = (front.upstream.ip(), front.upstream.port());
     format!(

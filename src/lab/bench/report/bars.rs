@@ -1,7 +1,6 @@
-//! Owns horizontal bars with their figures, and whiskers for the spread of rounds.
-//!
-//! Before it: a name, a median and its spread per subject. After it: part of an SVG, for the page and for the picture.
-//! Invariant: bars begin at 0 on one linear scale, and every figure is written out, so that no length has to be measured.
+//! Horizontal bars with their figures, and whiskers for the spread of rounds: part of an SVG, for
+//! the page and for the picture. Bars begin at 0 on one linear scale, and every figure is written
+//! out, so that nobody has to measure a length.
 
 use std::fmt::Write as _;
 
@@ -11,37 +10,36 @@ use super::lines::{name_width, text_width};
 use super::scale::Scale;
 use super::summary::Middle;
 
-/// One bar.
 pub(crate) struct Bar {
-    /// Of whom.
+    /// The subject.
     pub(crate) name: String,
-    /// Its ink.
+    /// The class of its ink.
     pub(crate) class: &'static str,
-    /// How long, and where the whisker ends.
+    /// The bar's length, and the ends of the whisker.
     pub(crate) value: Middle,
-    /// Behind the figure, smaller.
+    /// Stands behind the figure, in smaller letters.
     pub(crate) remark: String,
 }
 
-/// How they are laid out, in units of the view box.
+/// How the bars are laid out, in units of the view box.
 pub(crate) struct Layout {
     /// From the left end of the names to the right end of the figures.
     pub(crate) width: f64,
-    /// The size of letters that there must be room for.
+    /// The font size that there must be room for.
     pub(crate) letters: f64,
-    /// The height of a bar, and from one to the next.
+    /// The height of a bar; `step` is the distance from one bar to the next.
     pub(crate) height: f64,
     pub(crate) step: f64,
 }
 
 impl Layout {
-    /// How high all of them are.
+    /// The height of all the bars together.
     pub(crate) fn total(&self, bars: usize) -> f64 {
         self.step * bars as f64 + 8.0
     }
 }
 
-/// The bars from (`left`, `top`) on; `unit` is what a figure is in, for those who point at it.
+/// The bars from (`left`, `top`) on. `unit` is the unit of the figures, for the tooltips.
 pub(crate) fn bars(bars: &[Bar], layout: &Layout, unit: &str, left: f64, top: f64) -> String {
     let widest = |of: &dyn Fn(&Bar) -> f64| bars.iter().map(of).fold(0.0, f64::max);
     let names = widest(&|bar| name_width(&bar.name, bar.class, layout.letters)).min(layout.width * 0.4);
@@ -50,7 +48,6 @@ pub(crate) fn bars(bars: &[Bar], layout: &Layout, unit: &str, left: f64, top: f6
     let axis = left + names + 10.0;
     let scale = Scale::exact(widest(&|bar| bar.value.most), axis, left + layout.width - behind);
     let mut svg = String::new();
-    // Writing to a String cannot fail.
     let _ = writeln!(svg, "<path class=\"axis\" d=\"M{axis:.1} {top:.1}v{:.1}\"/>", layout.total(bars.len()));
     for (place, bar) in bars.iter().enumerate() {
         let y = top + 4.0 + (layout.step - layout.height) / 2.0 + layout.step * place as f64;
@@ -86,7 +83,7 @@ fn one(svg: &mut String, bar: &Bar, scale: &Scale, (axis, y): (f64, f64), layout
         let (from, cap) = (middle - layout.height * 0.22, layout.height * 0.44);
         let path =
             format!("M{least:.1} {middle:.1}H{most:.1}M{least:.1} {from:.1}v{cap:.1}M{most:.1} {from:.1}v{cap:.1}");
-        // The first keeps it apart from the bar.
+        // The halo sets the whisker apart from the bar.
         let _ = write!(svg, "<path class=\"halo\" d=\"{path}\"/><path class=\"whisker\" d=\"{path}\"/>");
     }
     let remark = match remark.as_str() {

@@ -1,9 +1,7 @@
-//! Owns how text becomes part of markup.
-//!
-//! Before it: names, versions, settings and notes, as peers and users wrote them. After it: HTML and SVG. Invariant: what
-//! comes out opens no tag, ends no attribute and begins no entity of its own.
+//! Escapes text for HTML and SVG: names, versions, settings and notes that peers and users wrote.
+//! The result opens no tag, ends no attribute and begins no entity of its own.
 
-/// `text` for an element or a quoted attribute.
+/// Escapes `text` for an element or a quoted attribute.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -13,7 +11,7 @@ pub(crate) fn escaped(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            // XML knows no other control characters.
+            // XML allows no other control characters.
             control if control.is_control() && !matches!(control, '\n' | '\t') => safe.push('\u{fffd}'),
             other => safe.push(other),
         }

@@ -1,13 +1,12 @@
-//! Owns how numbers are written: three digits that count, thousands grouped, and a unit that keeps them short.
-//!
-//! Before it: medians. After it: cells, labels of axes and of bars. Invariant: what is no number is a dash, never `NaN`.
+//! How numbers are written: three significant digits, grouped thousands, and a unit that keeps them
+//! short. Anything that is not a number becomes a dash, never `NaN`.
 
 use crate::lab::bench::result::Goal;
 
-/// What stands where there is nothing to say.
+/// Shown where there is nothing to say.
 pub(crate) const NONE: &str = "–";
 
-/// Three digits that count: `0.0123`, `1.23`, `12.3`, `123`, `12,345`.
+/// Three significant digits: `0.0123`, `1.23`, `12.3`, `123`, `12,345`.
 pub(crate) fn figure(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
@@ -20,7 +19,7 @@ pub(crate) fn figure(value: f64) -> String {
     } else if size < 0.0005 {
         "<0.001".into()
     } else {
-        // Where the third digit is, after rounding to it: 9.996 is 10.0, not 10.00.
+        // The place of the third digit, found after rounding to it: 9.996 is 10.0, not 10.00.
         let place = |size: f64| (2.0 - size.log10().floor()).max(0.0);
         let scale = 10f64.powf(place(size));
         let digits = place((size * scale).round() / scale) as usize;
@@ -28,12 +27,12 @@ pub(crate) fn figure(value: f64) -> String {
     }
 }
 
-/// How many times something: two digits behind the point, or three that count.
+/// A ratio: two digits after the point, or three significant ones.
 pub(crate) fn ratio(value: f64) -> String {
     if value.abs() < 9.995 { format!("{value:.2}") } else { figure(value) }
 }
 
-/// With a comma at thousands.
+/// With commas between thousands.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let comma = |(place, digit): (usize, char)| {
@@ -43,7 +42,7 @@ pub(crate) fn grouped(number: u64) -> String {
     digits.chars().enumerate().flat_map(comma).collect()
 }
 
-/// A time given in microseconds, in the unit that fits it: `8.23 µs`, `1.23 ms`, `1.23 s`.
+/// A time in microseconds, written in the unit that fits it: `8.23 µs`, `1.23 ms`, `1.23 s`.
 pub(crate) fn span(us: f64) -> String {
     let (value, unit) = match us {
         us if !us.is_finite() => return NONE.into(),
@@ -59,7 +58,7 @@ pub(crate) fn mebibytes(bytes: f64) -> String {
     figure(bytes / f64::from(1 << 20))
 }
 
-/// The label of a tick, as short as it goes: `0.5`, `200`, `10 k`, `1 M`.
+/// The label of a tick, as short as possible: `0.5`, `200`, `10 k`, `1 M`.
 pub(crate) fn short(value: f64) -> String {
     let (value, unit) = match value.abs() {
         size if size >= 1e9 => (value / 1e9, " G"),
@@ -67,18 +66,19 @@ pub(crate) fn short(value: f64) -> String {
         size if size >= 1e4 => (value / 1e3, " k"),
         _ => (value, ""),
     };
-    // A tick is a round number; what binary fractions add to it is nobody's business.
+    // A tick is a round number; this removes what binary fractions add to it.
     let rounded = (value * 1e6).round() / 1e6;
     format!("{}{unit}", if rounded >= 1000.0 { figure(rounded) } else { rounded.to_string() })
 }
 
-/// A share of something, in percent: `0.4 %`, `12 %`.
+/// A share in percent: `0.4 %`, `12 %`.
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent >= 9.95 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
 }
 
-/// By how much a goal was met or missed: `12 % to spare`, `missed by 0.4 %`, `3.2 x what was asked`.
+/// By how much a goal was met or missed: `12 % to spare`, `missed by 0.4 %`, `3.2 x what was
+/// asked`.
 pub(crate) fn margin(goal: &Goal) -> String {
     let Goal { seen, limit, met, .. } = *goal;
     let ratio = seen / limit;
@@ -87,7 +87,8 @@ pub(crate) fn margin(goal: &Goal) -> String {
     } else if limit == 0.0 {
         if met { "met".into() } else { format!("missed by {}", figure(seen.abs())) }
     } else if ratio >= 2.0 {
-        // Far above: well met where it was the least, badly missed where it was the most.
+        // Far above the limit: well met if the limit was a minimum, badly missed if it was a
+        // maximum.
         format!("{} x what was {}", self::ratio(ratio), if met { "asked" } else { "allowed" })
     } else {
         let by = percent((ratio - 1.0).abs());

@@ -1,15 +1,13 @@
-//! Owns which colour a subject has, everywhere in a report, and how charts are painted.
-//!
-//! Before it: the names of subjects in the order in which a report brings them up. After it: class names in SVG and HTML,
-//! and the style that gives them colours. Invariant: a subject has one ink on the whole page; ours is strong and solid,
-//! what bounds it is grey and dashed, peers are muted, and neighbours differ in lightness or dashes too.
+//! Which colour each subject has throughout a report, and how charts are painted. A subject has one
+//! ink on the whole page: ours is strong and solid, the bounds are grey and dashed, peers are
+//! muted. Neighbours also differ in lightness or in their dashes.
 
 use std::fmt::Write as _;
 
 use super::summary::is_ours;
 use crate::lab::bench::result::Report;
 
-/// A class, its colour on light and on dark ground, and its dashes.
+/// A class, its colour on a light and on a dark background, and its dashes.
 type Ink = (&'static str, &'static str, &'static str, &'static str);
 
 /// After Okabe and Ito, toned down so that ours stands out.
@@ -29,14 +27,14 @@ const OURS: [Ink; 4] = [
     ("o2", "#1b3f70", "#4a7fc4", "3 3"),
     ("o3", "#6f8fb8", "#86b0d8", "12 3 3 3"),
 ];
-/// What cannot be beaten, and what goes without anything between.
+/// What cannot be beaten, and the direct way with nothing in between.
 const BOUNDS: [Ink; 3] = [
     ("b0", "#5b6673", "#a5b1be", "6 4"),
     ("b1", "#8b97a5", "#7d8a99", "2 3"),
     ("b2", "#3c4651", "#c6cfd8", "9 3 2 3"),
 ];
 
-/// Ink for every subject of a report.
+/// An ink for every subject of a report.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inks {
     subjects: Vec<(String, &'static str)>,
@@ -44,7 +42,8 @@ pub(crate) struct Inks {
 }
 
 impl Inks {
-    /// In the order of the report; more subjects than inks share them.
+    /// Assigns inks in the order of the report; subjects beyond the last ink reuse the earlier
+    /// ones.
     pub(crate) fn of(report: &Report) -> Self {
         let mut inks = Self::default();
         for scenario in &report.scenarios {
@@ -69,13 +68,13 @@ impl Inks {
         self.subjects.push((subject.to_owned(), class));
     }
 
-    /// The class of a subject.
     pub(crate) fn class(&self, subject: &str) -> &'static str {
         self.subjects.iter().find(|(known, _)| known == subject).map_or(PEERS[0].0, |(_, class)| class)
     }
 }
 
-/// The style of every chart. No custom properties: some readers of SVG know none.
+/// The style of every chart. It uses no custom properties, because some SVG readers do not know
+/// them.
 pub(crate) fn style() -> String {
     let mut light = String::from(
         "svg text { font: 14px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #1d2733 }\n\
@@ -100,7 +99,6 @@ pub(crate) fn style() -> String {
          .halo { stroke: #0f151c } .bar.plain { fill: #4d5a68 }\n",
     );
     for (class, on_light, on_dark, dashes) in OURS.iter().chain(&BOUNDS).chain(&PEERS) {
-        // Writing to a String cannot fail.
         let _ = writeln!(light, ".bar.{class}, .dot.{class} {{ fill: {on_light} }}");
         let _ = writeln!(light, ".line.{class}, .lead.{class} {{ stroke: {on_light} }}");
         if !dashes.is_empty() {

@@ -1,30 +1,25 @@
-//! Owns the report as JSON, and the way back.
-//!
-//! Before it: a run is done, or a file of an old one was read. After it: a file, or a report to show again. Invariant:
-//! what was written reads back with every figure that is shown.
+//! The report as JSON, and back. What was written reads back with every figure that is shown.
 
 use thiserror::Error;
 
 use crate::lab::bench::result::Report;
 
-/// Why a report could not be written or read.
 #[derive(Debug, Error)]
 pub enum JsonError {
-    /// A figure that JSON has no word for.
+    /// A figure that JSON cannot express.
     #[error("the report cannot be written as JSON: {0}; this is a defect of the harness, please report it")]
     Write(serde_json::Error),
-    /// No report, or one of another version.
+    /// Not a report, or one of another version.
     #[error("this is no report of `nearside bench`: {0}; give the JSON file that a run of this version wrote")]
     Read(serde_json::Error),
 }
 
-/// The report for people and programs to read, with a line break at the end.
+/// The report as JSON for people and programs, with a line break at the end.
 pub fn written(report: &Report) -> Result<String, JsonError> {
     let text = serde_json::to_string_pretty(report).map_err(JsonError::Write)?;
     Ok(text + "\n")
 }
 
-/// The report that `text` holds.
 pub fn read(text: &str) -> Result<Report, JsonError> {
     serde_json::from_str(text).map_err(JsonError::Read)
 }

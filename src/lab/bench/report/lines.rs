@@ -1,76 +1,72 @@
-//! Owns line plots: curves in a frame, with their names where they end.
-//!
-//! Before it: points per name. After it: an SVG for the page. Invariant: a name stands beside its own curve and on no
-//! other name; what cannot be drawn (no number, or not above 0 on a logarithmic axis) is left out, never misplaced.
+//! Line plots: curves in a frame, with their names where they end. A name stands beside its own
+//! curve and overlaps no other name. What cannot be drawn (not a number, or not above 0 on a
+//! logarithmic axis) is left out, never misplaced.
 
 use std::fmt::Write as _;
 
 use super::escape::escaped;
 use super::scale::Scale;
 
-/// One curve.
 pub(crate) struct Line<'a> {
-    /// Of whom.
+    /// The subject.
     pub(crate) name: &'a str,
-    /// Its ink.
+    /// The class of its ink.
     pub(crate) class: &'static str,
-    /// Where it goes, from left to right.
+    /// From left to right.
     pub(crate) points: Vec<(f64, f64)>,
-    /// Points of it that tell something when pointed at.
+    /// Points with a tooltip.
     pub(crate) dots: Vec<(f64, f64, String)>,
 }
 
 /// How an axis is divided.
 pub(crate) enum Division {
-    /// From 0 on.
+    /// Begins at 0.
     Linear,
-    /// By powers of ten.
+    /// Marked at powers of ten.
     Logarithmic,
-    /// Logarithmic from the first to the last of these marks, and beyond the last to the last point.
+    /// Logarithmic, from the first mark to the last point, labelled at these marks.
     Marked(Vec<(f64, String)>),
 }
 
-/// One axis.
 pub(crate) struct Axis<'a> {
-    /// What, and in which unit.
+    /// What is shown, and in which unit.
     pub(crate) title: &'a str,
     pub(crate) division: Division,
-    /// How a mark is written.
+    /// How a mark's label is written.
     pub(crate) label: fn(f64) -> String,
 }
 
-/// A frame and its curves.
 pub(crate) struct Plot<'a> {
-    /// For those who cannot see it.
+    /// The description for those who cannot see it.
     pub(crate) spoken: String,
     pub(crate) x: Axis<'a>,
     pub(crate) y: Axis<'a>,
     pub(crate) lines: Vec<Line<'a>>,
 }
 
-/// The view box; letters are laid out for the size that they have on a narrow screen.
+/// The size of the view box; letters are laid out for the size that they have on a narrow screen.
 pub(crate) const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 350.0;
 pub(crate) const LETTERS: f64 = 16.0;
 const TICK_LETTERS: f64 = 14.0;
-/// The frame: left of the right end of the marks' labels, top, and bottom.
+/// The top and bottom of the frame; its left edge depends on the labels.
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 290.0;
-/// Between the names of two curves.
+/// The least distance between the names of two curves.
 const NAMES_APART: f64 = 19.0;
 
-/// About how wide `text` is.
+/// The approximate width of `text`.
 pub(crate) fn text_width(text: &str, letters: f64) -> f64 {
     text.chars().count() as f64 * letters * 0.55
 }
 
-/// About how wide the name of a subject is; ours is bold.
+/// The approximate width of a subject's name; ours is bold.
 pub(crate) fn name_width(name: &str, class: &str, letters: f64) -> f64 {
     text_width(name, if class.starts_with('o') { letters * 1.13 } else { letters })
 }
 
 impl Plot<'_> {
-    /// The SVG; `None` where there is nothing to draw.
+    /// The SVG; `None` if there is nothing to draw.
     pub(crate) fn svg(&self) -> Option<String> {
         let (x_log, y_log) = (self.x.is_log(), self.y.is_log());
         let drawable = |value: f64, log: bool| value.is_finite() && (!log || value > 0.0);
@@ -90,7 +86,7 @@ impl Plot<'_> {
         );
         self.frame(&mut svg, &x, &y, (left, right));
         let mut ends = Vec::new();
-        // Ours last, so that it lies on top.
+        // Ours comes last, so that it lies on top.
         let (ours, others): (Vec<&Line>, Vec<&Line>) =
             self.lines.iter().partition(|line| line.class.starts_with('o'));
         for line in others.into_iter().chain(ours) {
@@ -114,9 +110,8 @@ impl Plot<'_> {
         Some(svg + "</svg>\n")
     }
 
-    /// Grid, axes, marks and titles.
+    /// Draws grid, axes, marks and titles.
     fn frame(&self, svg: &mut String, x: &Scale, y: &Scale, (left, right): (f64, f64)) {
-        // Writing to a String cannot fail.
         for (mark, label) in self.y.marks(y) {
             let place = y.at(mark);
             let _ = writeln!(
@@ -188,7 +183,8 @@ fn curve(svg: &mut String, line: &Line, places: &[(f64, f64)]) {
     );
 }
 
-/// The names to the right of the frame, each as near to the end of its curve as its neighbours let it.
+/// Writes the names to the right of the frame, each as near to the end of its curve as its
+/// neighbours allow.
 fn names_at_ends(svg: &mut String, mut ends: Vec<(&Line, (f64, f64))>, right: f64) {
     ends.sort_by(|a, b| a.1.1.total_cmp(&b.1.1));
     let wanted: Vec<f64> = ends.iter().map(|(_, (_, y))| *y).collect();
@@ -214,7 +210,7 @@ fn names_at_ends(svg: &mut String, mut ends: Vec<(&Line, (f64, f64))>, right: f6
     }
 }
 
-/// No longer than there is room for.
+/// Cuts a name down to what there is room for.
 fn shortened(name: &str) -> String {
     const MOST: usize = 24;
     if name.chars().count() <= MOST { name.into() } else { name.chars().take(MOST - 1).chain(['…']).collect() }
@@ -231,7 +227,7 @@ fn apart(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
         *place = place.min(limit);
         limit = *place - NAMES_APART;
     }
-    // More names than room: from the top down, and beyond the bottom.
+    // More names than room: start at the top and run past the bottom.
     if places.first().is_some_and(|first| *first < top - NAMES_APART) {
         return (0..places.len()).map(|place| top + NAMES_APART * place as f64).collect();
     }

@@ -1,4 +1,5 @@
-//! The reports of what was measured: a table for the terminal, JSON to keep, a page and a picture to look at.
+//! The reports of a benchmark: a table for the terminal, JSON to keep, a page and a picture to look
+//! at.
 //!
 //! ```text
 //! Report -> summary: medians and ratios -> table                                         a String of 110 columns
@@ -7,7 +8,8 @@
 //!        -> json, and back
 //! ```
 //!
-//! Nothing here measures, reads a clock or touches a file: a [`Report`](super::result::Report) goes in, text comes out.
+//! Nothing here measures, reads a clock or touches a file: a [`Report`](super::result::Report) goes
+//! in, text comes out.
 
 pub mod json;
 pub mod page;

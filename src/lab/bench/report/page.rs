@@ -1,7 +1,6 @@
-//! Owns the page: one HTML file with everything that was measured, to look at and to pass on.
-//!
-//! Before it: a report. After it: a file that a browser opens from a disk. Invariant: it fetches nothing and runs nothing
-//! (its own policy forbids both), and all text that comes from outside is escaped.
+//! The page: one HTML file with everything that was measured, to look at and to pass on. A browser
+//! opens it from a disk. It fetches nothing and runs nothing (its own policy forbids both), and all
+//! text from outside is escaped.
 
 use std::fmt::Write as _;
 
@@ -17,7 +16,7 @@ mod promises;
 
 const STYLE: &str = include_str!("page/style.css");
 
-/// The file.
+/// The whole HTML file.
 pub fn page(report: &Report) -> String {
     let inks = Inks::of(report);
     let mut html = format!(
@@ -43,7 +42,7 @@ fn day(report: &Report) -> &str {
     report.began.split('T').next().unwrap_or_default()
 }
 
-/// What was measured on what, and where to find it.
+/// The machine, the versions, what is missing, and links to the scenarios.
 fn head(report: &Report) -> String {
     let machine = &report.machine;
     let cores = if machine.cores == 1 { "1 core".into() } else { format!("{} cores", machine.cores) };
@@ -65,7 +64,6 @@ fn head(report: &Report) -> String {
         escaped(&machine.kernel)
     );
     let versions = versions(report);
-    // Writing to a String cannot fail.
     if !versions.is_empty() {
         let _ = writeln!(html, "<div><dt>Versions</dt><dd>{}</dd></div>", versions.join(", "));
     }
@@ -96,14 +94,14 @@ fn versions(report: &Report) -> Vec<String> {
     versions
 }
 
-/// What was to be reached, in all scenarios.
+/// The goals of all scenarios.
 fn goals(report: &Report) -> String {
     let all = || report.scenarios.iter().flat_map(|scenario| &scenario.goals);
     let (met, count) = (all().filter(|goal| goal.met).count(), all().count());
     if count == 0 {
         return String::new();
     }
-    // Below what was promised it repeats much of it.
+    // Folded away if there are promises, because it repeats much of them.
     let (before, behind) = match report.promises.is_empty() {
         true => (format!("<section id=\"goals\">\n<h2>{met} of {count} goals met</h2>\n"), "</section>\n"),
         false => (
@@ -119,7 +117,6 @@ fn goals(report: &Report) -> String {
     for scenario in &report.scenarios {
         for goal in &scenario.goals {
             let name = escaped(&scenario.name);
-            // Writing to a String cannot fail.
             let _ = writeln!(
                 html,
                 "<tr>{}<td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td>\
@@ -151,7 +148,6 @@ fn section(scenario: &Scenario, inks: &Inks) -> String {
         escaped(&scenario.name)
     );
     let took = if scenario.took_s > 0.0 { format!(" Took {} s.", figure(scenario.took_s)) } else { String::new() };
-    // Writing to a String cannot fail.
     if !scenario.how.is_empty() {
         let _ = writeln!(html, "<p class=\"how\">{}.{took}</p>", escaped(&scenario.how));
     }
@@ -189,7 +185,7 @@ fn rows(scenario: &Scenario, inks: &Inks) -> String {
     let (cpu, rss) =
         (lines.iter().any(|line| line.cpu_us.is_some()), lines.iter().any(|line| line.rss_bytes.is_some()));
     let ratio = reference.filter(|_| lines.len() > 1 && lines.iter().any(|line| line.ratio.is_some()));
-    // One unit for all latencies, so that they compare at a glance.
+    // One unit for all latencies, so that they can be compared at a glance.
     let (unit, per) =
         if lines.iter().any(|line| line.latencies_us[0] >= 1000.0) { ("ms", 1000.0) } else { ("µs", 1.0) };
 
@@ -201,7 +197,6 @@ fn rows(scenario: &Scenario, inks: &Inks) -> String {
     }
     if let Some(reference) = &ratio {
         let (of, subject) = (reference.of, escaped(reference.subject));
-        // Writing to a String cannot fail.
         let _ = write!(html, "<th class=\"n\">{of}<small>x {subject}</small></th>");
     }
     for name in LATENCIES {
@@ -239,21 +234,20 @@ fn row(line: &Summary, inks: &Inks, (cpu, ratio, rss): (bool, bool, bool), per: 
     html + "</tr>\n"
 }
 
-/// The ink of a subject, as its curve has it.
+/// A sample of a subject's ink, drawn like its curve.
 fn swatch(class: &str) -> String {
     format!(
         "<svg class=\"swatch\" viewBox=\"0 0 22 8\" aria-hidden=\"true\"><path class=\"line {class}\" d=\"M2 4H20\"/></svg>"
     )
 }
 
-/// How each was set up, and how it was shown that it did its work.
+/// How each subject was set up, and what proved that it did its work.
 fn settings(scenario: &Scenario) -> String {
     let told = |row: &&crate::lab::bench::result::Row| !(row.settings.is_empty() && row.proof.is_empty());
     let mut html = String::new();
     for row in scenario.rows.iter().filter(told) {
         let rounds = if row.rounds.len() == 1 { "1 round".into() } else { format!("{} rounds", row.rounds.len()) };
         let requests = grouped(row.rounds.iter().map(|round| round.requests).sum());
-        // Writing to a String cannot fail.
         let _ = writeln!(
             html,
             "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td class=\"n\">{requests} in {rounds}</td></tr>",

@@ -1,7 +1,6 @@
-//! Owns the picture for the README: what a hit costs in CPU, beside what could be picked instead.
-//!
-//! Before it: a report with a scenario of hits. After it: one SVG that stands alone. Invariant: no script, no font and no
-//! other file is fetched; light and dark follow the reader's system, ground and ink together.
+//! The picture for the README: the CPU cost of a hit, for us and for the alternatives. It is one
+//! SVG that stands alone: it fetches no script, no font and no other file. Its colours follow the
+//! reader's light or dark system, background and ink together.
 
 use std::fmt::Write as _;
 
@@ -16,10 +15,9 @@ const WIDTH: f64 = 960.0;
 const MARGIN: f64 = 24.0;
 const TOP: f64 = 74.0;
 const BELOW: f64 = 44.0;
-/// The scenario to show, if it was measured.
 const SCENARIO: &str = "hit-1k";
 
-/// The SVG; `None` where no scenario has the CPU time of two subjects.
+/// The SVG; `None` if no scenario has the CPU time of two subjects.
 pub fn picture(report: &Report) -> Option<String> {
     let shows = |scenario: &&Scenario| summaries(scenario).0.iter().filter(|line| line.cpu_us.is_some()).count() >= 2;
     let named = report.scenarios.iter().filter(|scenario| scenario.name == SCENARIO).find(shows);
@@ -33,7 +31,7 @@ fn drawn(report: &Report, scenario: &Scenario) -> String {
     lines.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
     let inks = Inks::of(report);
     let bar = |line: &Summary<'_>| {
-        // Names stand at the bars: colour is for ours alone.
+        // The names stand beside the bars, so only ours needs a colour.
         let class = if is_ours(&line.row.subject) { inks.class(&line.row.subject) } else { "plain" };
         let name = line.row.subject.clone();
         line.cpu_us.map(|value| Bar { name, class, value, remark: times(line.ratio) })
@@ -55,7 +53,6 @@ fn drawn(report: &Report, scenario: &Scenario) -> String {
     let spoken: Vec<String> =
         shown.iter().map(|bar| format!("{} {} µs", bar.name, figure(bar.value.median))).collect();
     let mut svg = String::new();
-    // Writing to a String cannot fail.
     let _ = write!(
         svg,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
@@ -77,7 +74,7 @@ fn cost(line: &Summary) -> f64 {
     line.cpu_us.map_or(f64::INFINITY, |cpu| cpu.median)
 }
 
-/// How many times ours, where that says something.
+/// How many times ours it is, unless the two are equal.
 fn times(ratio: Option<f64>) -> String {
     ratio
         .filter(|ratio| (ratio - 1.0).abs() >= 0.005)

@@ -1,10 +1,9 @@
-//! Owns a plausible report for the tests of this directory: invented, and the same in every run.
-//!
-//! Before it: nothing. After it: the tests of each way to show a report. Invariant: no figure of it was ever measured.
+//! An invented report for the tests of this directory, the same in every run. None of its figures
+//! was ever measured.
 
 use crate::lab::bench::result::{Goal, Latency, Machine, Missing, Plot, Report, Round, Row, Scenario};
 
-/// Everything that a report can have.
+/// A report with everything that one can have.
 pub(crate) fn sample() -> Report {
     Report {
         began: "2026-11-21T22:49:11Z".into(),
@@ -24,7 +23,7 @@ pub(crate) fn sample() -> Report {
     }
 }
 
-/// Rounds around these medians, microseconds, with a tail that begins at one of `tail` requests.
+/// Rounds around these medians (microseconds), with a tail that begins at one in `tail` requests.
 fn rounds(seed: u64, rate: f64, cpu_us: Option<f64>, p50_us: f64, tail: f64, rss_mib: u64) -> Vec<Round> {
     let mut random = fastrand::Rng::with_seed(seed);
     let round = |_| {

@@ -1,12 +1,10 @@
-//! Owns the way from values to places on a picture, and where an axis is marked.
-//!
-//! Before it: the range of what is drawn. After it: [`super::lines`] and [`super::bars`]. Invariant: a place is between the
-//! two ends whatever the value, and marks are round numbers.
+//! Turns values into places on a picture, and chooses the marks of an axis. A place lies between
+//! the two ends whatever the value, and marks are round numbers.
 
-/// How many marks an axis bears at most.
+/// How many marks a logarithmic axis has at most.
 const MARKS: usize = 8;
 
-/// From values to places along one axis.
+/// Maps values to places along one axis.
 #[derive(Clone, Debug)]
 pub(crate) struct Scale {
     log: bool,
@@ -31,18 +29,19 @@ impl Scale {
         Self { to: most.max(f64::MIN_POSITIVE), ..Self::from_zero(most, begin, end) }
     }
 
-    /// Logarithmic, from the round number (1, 2 or 5) below `least` to that above `most`; both above 0.
+    /// Logarithmic, from a round number (1, 2 or 5) not above `least` to one not below `most`; both
+    /// are above 0.
     pub(crate) fn logarithmic(least: f64, most: f64, begin: f64, end: f64) -> Self {
         let (from, to) = (round_below(least), round_above(most));
         Self { log: true, from, to: if to > from { to } else { from * 10.0 }, begin, end }
     }
 
-    /// Logarithmic between exactly these.
+    /// Logarithmic between exactly these values.
     pub(crate) fn between(from: f64, to: f64, begin: f64, end: f64) -> Self {
         Self { log: true, from, to: to.max(from * 1.01), begin, end }
     }
 
-    /// Where `value` is.
+    /// The place of `value`.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = if self.log {
             (value / self.from).log10() / (self.to / self.from).log10()

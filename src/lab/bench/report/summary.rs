@@ -1,14 +1,12 @@
-//! Owns what a subject's rounds come to: one line of medians.
-//!
-//! Before it: a scenario as it was measured. After it: the tables, the bars and the picture. Invariant: all of them show
-//! the same figures, because they are computed here and nowhere else.
+//! The medians of a subject's rounds, in one line. The tables, the bars and the picture all show
+//! the same figures, because they are computed only here.
 
 use crate::lab::bench::result::{Promise, Round, Row, Scenario, median};
 
-/// The columns of latencies, and their names.
+/// The names of the latency columns.
 pub(crate) const LATENCIES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
 
-/// A median, and the least and the most of it.
+/// A median with its least and its greatest value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Middle {
     pub(crate) median: f64,
@@ -16,32 +14,31 @@ pub(crate) struct Middle {
     pub(crate) most: f64,
 }
 
-/// A subject in one line.
 pub(crate) struct Summary<'a> {
     pub(crate) row: &'a Row,
-    /// Requests answered a second.
+    /// Requests answered per second.
     pub(crate) rate: f64,
-    /// CPU time per request, microseconds.
+    /// CPU time per request, in microseconds.
     pub(crate) cpu_us: Option<Middle>,
-    /// In the order of [`LATENCIES`], microseconds.
+    /// In the order of [`LATENCIES`], in microseconds.
     pub(crate) latencies_us: [f64; 5],
-    /// Resident memory, bytes.
+    /// Resident memory, in bytes.
     pub(crate) rss_bytes: Option<f64>,
-    /// In all rounds together.
+    /// Of all rounds together.
     pub(crate) failures: u64,
-    /// Against the subject that is compared with; `None` where one of the two has no figure.
+    /// Relative to the subject of [`Reference`]; `None` if one of the two has no figure.
     pub(crate) ratio: Option<f64>,
 }
 
-/// What ratios are of and to.
+/// What the ratios compare.
 pub(crate) struct Reference<'a> {
-    /// Whom to: it has 1.
+    /// The subject whose ratio is 1.
     pub(crate) subject: &'a str,
-    /// Of what: `CPU`, or `p50` where nobody's CPU is known.
+    /// The compared figure: `CPU`, or `p50` if the reference has no CPU time.
     pub(crate) of: &'static str,
 }
 
-/// One line per row, and what their ratios mean; without rows there is nothing to compare with.
+/// One line per row, and what the ratios compare; without rows there is no reference.
 pub(crate) fn summaries(scenario: &Scenario) -> (Vec<Summary<'_>>, Option<Reference<'_>>) {
     let mut lines: Vec<Summary> = scenario.rows.iter().map(Summary::of).collect();
     let Some(first) = lines.iter().position(|line| is_ours(&line.row.subject)).or((!lines.is_empty()).then_some(0))
@@ -60,12 +57,11 @@ pub(crate) fn summaries(scenario: &Scenario) -> (Vec<Summary<'_>>, Option<Refere
     (lines, Some(Reference { subject, of: if by_cpu { "CPU" } else { "p50" } }))
 }
 
-/// Whether a subject is the one that a reader looks for.
+/// Whether a subject is the one that the reader came for.
 pub(crate) fn is_ours(subject: &str) -> bool {
     subject.starts_with("nearside") || subject == "target"
 }
 
-/// `met`, `missed`, or that this run cannot tell.
 pub(crate) fn verdict_in_words(promise: &Promise) -> &'static str {
     match promise.met {
         Some(true) => "met",

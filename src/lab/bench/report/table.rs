@@ -1,7 +1,5 @@
-//! Owns the report on a terminal: a table per scenario, its goals and its notes.
-//!
-//! Before it: a report. After it: lines for standard output. Invariant: plain text, no line longer than [`WIDTH`] unless
-//! a single word is.
+//! The report on a terminal: for each scenario a table, its goals and its notes. It is plain text,
+//! and no line is longer than [`WIDTH`] unless a single word is.
 
 use std::fmt::Write as _;
 
@@ -9,13 +7,12 @@ use super::figures::{NONE, figure, grouped, margin, mebibytes, ratio, span};
 use super::summary::{LATENCIES, Summary, summaries, verdict_in_words};
 use crate::lab::bench::result::{Goal, Plot, Promise, Report, Scenario};
 
-/// Columns of a terminal that a report needs.
+/// How many columns of a terminal a report needs.
 pub const WIDTH: usize = 110;
-/// What a subject's name gets at least, where numbers are long.
+/// What a subject's name gets at least, even if the numbers are long.
 const NAME: usize = 12;
 const SPREAD: &str = "spread";
 
-/// The whole report.
 pub fn table(report: &Report) -> String {
     let mut text = head(report);
     for scenario in &report.scenarios {
@@ -27,7 +24,6 @@ pub fn table(report: &Report) -> String {
     }
     let goals = || report.scenarios.iter().flat_map(|scenario| &scenario.goals);
     if goals().next().is_some() {
-        // Writing to a String cannot fail.
         let _ = writeln!(text, "\n{} of {} goals met", goals().filter(|goal| goal.met).count(), goals().count());
     }
     if !report.promises.is_empty() {
@@ -37,7 +33,7 @@ pub fn table(report: &Report) -> String {
     text
 }
 
-/// A promise, and whether it was kept in this run.
+/// One promise, and whether this run saw it kept.
 fn account(promise: &Promise) -> String {
     let Promise { number, text, scenario, seen, limit, why, .. } = promise;
     let told = match (seen, limit) {
@@ -47,7 +43,7 @@ fn account(promise: &Promise) -> String {
     wrapped(&format!("{number}. {text}: {}: {told}", verdict_in_words(promise)), "  ", "     ")
 }
 
-/// One scenario: its title, its table, its goals, its notes.
+/// One scenario: its title, table, goals and notes.
 pub fn one(scenario: &Scenario) -> String {
     let took = if scenario.took_s > 0.0 { format!(", {} s", figure(scenario.took_s)) } else { String::new() };
     let mut text = format!("{} ({}{took})\n", scenario.title, scenario.name);
@@ -80,10 +76,10 @@ fn head(report: &Report) -> String {
     wrapped(&line, "", "")
 }
 
-/// A heading, and a cell per subject.
+/// A heading, and one cell per subject.
 type Column = (String, Vec<String>);
 
-/// The columns that have anything to say.
+/// Only the columns that have something to say.
 fn columns(lines: &[Summary]) -> Vec<Column> {
     let column = |name: &str, cell: &dyn Fn(&Summary) -> String| (name.to_owned(), lines.iter().map(cell).collect());
     let or_none = |value: Option<String>| value.unwrap_or_else(|| NONE.into());
@@ -103,14 +99,14 @@ fn columns(lines: &[Summary]) -> Vec<Column> {
     columns
 }
 
-/// Names to the left, numbers to the right; a name that does not fit is cut.
+/// Aligns names to the left and numbers to the right; a name that does not fit is cut.
 fn laid_out(columns: &[Column]) -> String {
     let length = |cell: &String| cell.chars().count();
     let mut widths: Vec<usize> = columns
         .iter()
         .map(|(name, cells)| cells.iter().chain([name]).map(length).max().unwrap_or_default())
         .collect();
-    // The spread stands close to what it is of.
+    // The spread stands close to its figure.
     let gap = |column: &Column| if column.0 == SPREAD { " " } else { "  " };
     let others: usize = columns.iter().zip(&widths).skip(1).map(|(column, width)| width + gap(column).len()).sum();
     widths[0] = widths[0].min(WIDTH.saturating_sub(2 + others)).max(NAME);
@@ -118,7 +114,6 @@ fn laid_out(columns: &[Column]) -> String {
         let mut line = String::from(" ");
         for (place, (column, width)) in columns.iter().zip(&widths).enumerate() {
             let cell = cell(column);
-            // Writing to a String cannot fail.
             let _ = match place {
                 0 => write!(line, " {:<width$}", cut(&cell, *width)),
                 _ => write!(line, "{}{cell:>width$}", gap(column)),
@@ -140,7 +135,7 @@ fn cut(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A plot in words: its last points, for it is the page that draws it.
+/// A plot in words: only its last points, because the page draws it.
 fn points(plot: &Plot) -> String {
     let last = |(name, points): &(String, Vec<(f64, f64)>)| {
         points.last().map(|(x, y)| format!("{name} {} at {}", figure(*y), figure(*x)))
@@ -157,7 +152,7 @@ fn verdict(goal: &Goal) -> String {
     wrapped(&format!("{}: {}, {}", goal.text, figure(goal.seen), margin(goal)), &format!("  {mark} "), "    ")
 }
 
-/// `text` in lines of [`WIDTH`]; `first` stands before the first of them, `next` before each other.
+/// `text` in lines of [`WIDTH`]; `first` begins the first line and `next` each other line.
 fn wrapped(text: &str, first: &str, next: &str) -> String {
     let mut lines = String::new();
     let mut line = String::from(first);

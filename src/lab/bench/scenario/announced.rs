@@ -1,8 +1,7 @@
-//! Owns the scenario of announcements without a network: how many a second one core verifies and applies.
-//!
-//! Before it: [`super::super::run`]. After it: a row of messages applied and a row of signed ones taken in. Invariant: every
-//! message is of a record that was never announced before, in a sidecar that has seen none: a copy would cost less; what
-//! was taken in is what the floor says in the end.
+//! Announcements without a network: how many a second one core verifies and applies. One row is for
+//! applying messages, one for taking in signed ones. Every message is about a record that was never
+//! announced before, in a sidecar that has seen none, because a copy would cost less. The floor at
+//! the end shows what was really taken in.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use crate::aws::verify::Verified;
 use crate::cache::capacity::Memory;
 use crate::cache::key::Seed;
 use crate::config::read;
-use crate::core::lookup::{Parts, Sidecar};
+use crate::core::{Parts, Sidecar};
 use crate::http::bodies::ByteBudget;
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
 use crate::http::limits::BODIES_BYTES;
@@ -39,16 +38,16 @@ use crate::sidecar::announcements::intake::Announcements;
 use crate::sidecar::announcements::{Intake, Receipt};
 use crate::tasks::Tasks;
 
-/// Messages of a round, applied only.
+/// Messages in a round of applying only.
 const APPLIED: usize = 65_536;
-/// Messages of a round, signed: to sign one takes half a millisecond.
+/// Messages in a round of signed ones; signing one takes half a millisecond.
 const SIGNED: usize = 4_096;
 const REGION: RegionId = RegionId(0);
 const TOPIC: &str = "arn:aws:sns:eu-west-1:000000000000:contexts";
 const CERTIFICATE_URL: &str =
     "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem";
 
-/// From decoded to applied, and from the signed envelope to its receipt.
+/// Measures from decoded message to applied, and from signed envelope to receipt.
 pub fn rates(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     let mut scenario = Scenario {
         name: "announced".to_owned(),
@@ -87,12 +86,12 @@ pub fn rates(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     Ok(scenario)
 }
 
-/// A round in which one thread did nothing else.
+/// A round in which one thread did nothing else, so the time that passed is its CPU time.
 fn timed(counted: &Counted) -> crate::lab::bench::result::Round {
     round(counted, Some(counted.took), None)
 }
 
-/// The regions of a sidecar that is asked for nothing.
+/// The regions of a sidecar that gets no requests.
 struct Silent;
 
 impl Origin for Silent {
@@ -101,7 +100,6 @@ impl Origin for Silent {
     }
 }
 
-/// A sidecar whose region is LIVE.
 fn sidecar() -> Result<Arc<Sidecar>, StartError> {
     let unable = |why: String| StartError::Unable { program: NEARSIDE.to_owned(), why };
     let text = format!(
@@ -133,7 +131,7 @@ fn key(number: usize) -> String {
     format!("tenant-{number}")
 }
 
-/// The text of the message with this number, as a publisher that numbers its messages writes it.
+/// The text of message `number`, as a publisher that numbers its messages writes it.
 fn text(number: usize) -> String {
     encode_json(&Announcement {
         record_type: "context".to_owned(),
@@ -144,7 +142,8 @@ fn text(number: usize) -> String {
     })
 }
 
-/// Who signs, and one envelope more than is timed: it brings the certificate.
+/// The signer and the envelopes: one more than is timed, because the first one has the certificate
+/// fetched.
 fn signed() -> (Signer, Vec<Bytes>) {
     let (day, now) = (Duration::from_secs(24 * 3600), Clock::System.wall());
     let signer = Signer::generate(Wall::from_millis(now.as_millis() - day.as_millis() as u64), now + day);
@@ -156,7 +155,7 @@ fn signed() -> (Signer, Vec<Bytes>) {
     (signer, envelopes)
 }
 
-/// Applies `count` messages that nothing has seen.
+/// Applies `count` messages that the sidecar has never seen.
 fn apply(count: usize) -> Result<Counted, StartError> {
     let sidecar = sidecar()?;
     let freshness = sidecar.freshness.clone();
@@ -168,7 +167,7 @@ fn apply(count: usize) -> Result<Counted, StartError> {
         sidecar.clock.clone(),
         metrics,
         sidecar.observed.clone(),
-        // Nothing is held, so there is nothing to be carried out.
+        // Nothing is held back, so there are no actions to carry out.
         Box::new(drop),
     );
     let message = |number| {
@@ -183,7 +182,7 @@ fn apply(count: usize) -> Result<Counted, StartError> {
     Ok(series.ended(&sidecar, count))
 }
 
-/// Takes `envelopes` in as a transport does, each to its receipt.
+/// Takes the envelopes in as a transport does, each one until its receipt.
 fn take(certificate: &Bytes, envelopes: &[Bytes]) -> Result<Counted, StartError> {
     let sidecar = sidecar()?;
     let pem = certificate.clone();
@@ -203,7 +202,7 @@ fn take(certificate: &Bytes, envelopes: &[Bytes]) -> Result<Counted, StartError>
     }))
 }
 
-/// Messages one after the other.
+/// Times messages one after another.
 struct Series {
     began: crate::model::time::Moment,
     last: crate::model::time::Moment,
@@ -217,7 +216,7 @@ impl Series {
         Self { began, last: began, counted: Counted::default(), latencies: Latencies::default() }
     }
 
-    /// A message was dealt with, as it should be or not.
+    /// Counts a message; `right` says whether it was handled as it should be.
     fn next(&mut self, right: bool) {
         let now = Clock::System.now();
         if right {
@@ -229,7 +228,7 @@ impl Series {
         self.last = now;
     }
 
-    /// What came of it; a last message that left no trace is a failure of all.
+    /// What was counted. If the last message left no trace, all of them count as failed.
     fn ended(self, sidecar: &Sidecar, count: usize) -> Counted {
         let Self { began, last, mut counted, latencies } = self;
         let record = sidecar.keyring.record("context", &key(count - 1));

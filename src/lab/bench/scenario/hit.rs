@@ -1,7 +1,6 @@
-//! Owns the scenarios in which every request is a hit.
-//!
-//! Before it: [`super::super::run`]. After it: rows of nearside, the peers and the floor. Invariant: all send the same
-//! headers and body, and every reply is checked for its length and its proof.
+//! The scenarios in which every request is a hit, with rows for nearside, the peers and the floor.
+//! All of them send the same headers and body, and every reply is checked for its length and its
+//! proof.
 
 use fastrand::Rng;
 
@@ -21,16 +20,16 @@ use crate::lab::bench::subject::{Subject, Wish};
 
 /// Connections of the closed loops that fill a core.
 pub const CONNECTIONS: usize = 16;
-/// Requests a second of `hit-1k-rate`: what the slowest of the peers still answers on one core of an older machine.
+/// Requests a second in `hit-1k-rate`: what the slowest of the peers still answers on one core of
+/// an older machine.
 const RATE: f64 = 25_000.0;
-/// Keys of `hot-10k`.
 const HOT_KEYS: usize = 10_000;
-/// The last segment of the paths whose bodies are 1 KiB.
+/// The last segment of paths with bodies of 1 KiB.
 const SMALL: &str = "1k";
-/// nearside over TCP, beside nearside over its Unix socket.
+/// The name of nearside over TCP, measured beside nearside over its Unix socket.
 const OVER_TCP: &str = "nearside, TCP";
 
-/// What tells the hit scenarios apart.
+/// What distinguishes the hit scenarios.
 #[derive(Clone, Copy, Default)]
 struct Shape {
     name: &'static str,
@@ -38,13 +37,13 @@ struct Shape {
     view: &'static str,
     connections: usize,
     unix: bool,
-    /// HTTP/2 on one connection, so many requests under way at once; HTTP/1.1 when 0.
+    /// Requests in flight on one HTTP/2 connection; 0 means HTTP/1.1.
     streams: usize,
-    /// Keys drawn by Zipf; one key when 0.
+    /// Keys drawn by Zipf's law; 0 means one key.
     keys: usize,
-    /// A constant rate; a closed loop without.
+    /// A constant rate; a closed loop if `None`.
     per_second: Option<f64>,
-    /// nearside has a live subscription, so that its hits are fresh and not provisional.
+    /// Whether nearside has a live subscription, so that its hits are fresh and not provisional.
     live: bool,
 }
 
@@ -59,8 +58,9 @@ pub fn one_kib(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     Ok(scenario)
 }
 
-/// 1 KiB, 16 connections, at the same constant rate for everybody. A server that is asked as fast as it answers finds more
-/// requests each time it looks, the faster it is: at one rate, nobody's work is spread over more of them than another's.
+/// 1 KiB, 16 connections, at the same constant rate for everybody. In a closed loop, a faster
+/// server finds more requests each time it looks. At one rate, no server can spread its work over
+/// more requests than another.
 pub fn at_one_rate(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     let shape = Shape {
         name: "hit-1k-rate",
@@ -107,15 +107,15 @@ pub fn unix(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     Ok(scenario)
 }
 
-/// 1 KiB over HTTP/2 in plain text: one connection, as many requests under way as `hit-1k` has connections. The bare
-/// responder parses nothing and so cannot speak it.
+/// 1 KiB over HTTP/2 in plain text: one connection with as many requests in flight as `hit-1k` has
+/// connections. The bare responder parses nothing and so cannot speak it.
 pub fn h2c(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     let title = "A hit of 1 KiB over HTTP/2 in plain text";
     let shape = Shape { name: "hit-h2c", title, view: SMALL, streams: CONNECTIONS, live: true, ..Shape::default() };
     measure(bench, shape)
 }
 
-/// 10,000 keys, drawn.
+/// 10,000 keys, drawn by Zipf's law.
 pub fn hot(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     let title = "A hit of 1 KiB on one of 10,000 hot keys";
     let connections = CONNECTIONS;
@@ -154,10 +154,10 @@ fn measure(bench: &mut Bench<'_>, shape: Shape) -> Result<Scenario, RunError> {
     Ok(scenario)
 }
 
-/// All peers that are there; who is not is named in the report.
+/// Adds all peers that can be started; the report names the others.
 fn peers(bench: &mut Bench<'_>, regions: &Regions, shape: Shape, into: &mut Vec<Entrant>) -> Result<(), RunError> {
     for candidate in PEERS.iter().filter(|candidate| !shape.unix || candidate.unix) {
-        // Its setting is for large replies; small ones cost it more.
+        // This setup is for large replies; small ones cost it more.
         if candidate.name == nginx::SENDFILE_NAME && shape.view == SMALL {
             continue;
         }
@@ -172,7 +172,7 @@ fn peers(bench: &mut Bench<'_>, regions: &Regions, shape: Shape, into: &mut Vec<
     Ok(())
 }
 
-/// A subject that holds everything that it will be asked for.
+/// A subject that already holds everything that it will be asked for.
 fn entrant(subject: Subject, shape: Shape, seed: u64) -> Result<Entrant, RunError> {
     let body_bytes = regions::body_bytes(shape.view) as u64;
     let ask = Ask::new(Paths::Fixed(paths::path(1, shape.view)), body_bytes);
@@ -181,7 +181,7 @@ fn entrant(subject: Subject, shape: Shape, seed: u64) -> Result<Entrant, RunErro
         streams => Speaks::H2c { streams },
     };
     let mut entrant = Entrant::over(subject, &speaks, ask)?;
-    // Who does not show its hits now does something else than was asked of it.
+    // A subject that does not show its hits now is not doing what was asked of it.
     entrant.prove()?;
     if shape.keys > 0 {
         entrant.ask_for(Paths::Each { next: 0, view: shape.view });
@@ -210,7 +210,7 @@ fn how(shape: Shape) -> String {
     format!("HTTP/1.1, {connections} kept alive, {pace}")
 }
 
-/// CPU time per request, microseconds, in the median.
+/// The median CPU time per request, in microseconds.
 pub fn cpu(row: &Row) -> f64 {
     row.median(|round| round.cpu_us.unwrap_or(0.0))
 }

@@ -1,8 +1,7 @@
-//! Owns the scenario with live subscriptions: what they weigh, and what announcements that arrive cost the hits.
-//!
-//! Before it: [`super::super::announcer`] has a topic per region. After it: rows of an idle sidecar, of hits while nothing
-//! is announced and of hits while much is, by one process in turn. Invariant: what was announced and not applied is no
-//! saving: the goal is missed with fewer than [`APPLIED_SHARE`] of it.
+//! Live subscriptions: how much memory they take, and what arriving announcements add to the cost
+//! of hits. There are rows for an idle sidecar, and for one process that serves hits with and
+//! without announcements in turn. Announcements that were sent but not applied must not look like a
+//! saving, so the goal is missed if fewer than [`APPLIED_SHARE`] of them were applied.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,19 +21,18 @@ use crate::lab::bench::sidecar::{self, Extra};
 use crate::lab::bench::subject::StartError;
 use crate::model::time::Clock;
 
-/// Regions, each with a topic and a subscription.
+/// The number of regions, each with a topic and a subscription.
 const REGIONS: usize = 3;
-/// Announcements a second, over all regions.
+/// Announcements a second, summed over all regions.
 const RATE: u32 = 500;
 /// The share of the announcements that must have been applied for their cost to count.
 const APPLIED_SHARE: f64 = 0.95;
 const VIEW: &str = "1k";
-/// Names of the rows.
 const IDLE: &str = "nearside, idle";
 const QUIET: &str = "nearside, quiet";
 const TOLD: &str = "nearside, 500/s";
 
-/// Idle memory, and hits without and with announcements.
+/// Measures idle memory, and hits without and with announcements.
 pub fn live(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     let mut scenario = Scenario {
         name: "live".to_owned(),
@@ -54,12 +52,13 @@ pub fn live(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     let idle_mib = idle.median(|round| round.rss_bytes.unwrap_or(0) as f64) / f64::from(1 << 20);
     scenario.goals.push(Goal::at_most("idle, three live SQS subscriptions <= 24 MiB", idle_mib, 24.0));
     hits(bench, &announcer, &regions, &extra, &mut scenario)?;
-    // Last, so that the first row, which the others are compared with, is that of the quiet hits.
+    // Last, because the other rows are compared with the first one, which must be that of the quiet
+    // hits.
     scenario.rows.push(idle);
     Ok(scenario)
 }
 
-/// New processes, until they are live, asked for nothing.
+/// Starts new processes and waits until they are live, without any requests.
 fn idle(bench: &Bench<'_>, regions: &Regions, extra: &Extra) -> Result<Row, RunError> {
     let mut row = Row { subject: IDLE.to_owned(), proof: "/readyz: all live".to_owned(), ..Row::default() };
     let bar = bench.progress.scenario("live", bench.settings.rounds);
@@ -77,7 +76,7 @@ fn idle(bench: &Bench<'_>, regions: &Regions, extra: &Extra) -> Result<Row, RunE
     Ok(row)
 }
 
-/// Hits of one process, quiet and told in turn.
+/// Hits of one process, without and with announcements in turn.
 fn hits(
     bench: &Bench<'_>,
     announcer: &Announcer,
@@ -104,7 +103,8 @@ fn hits(
         bar.doing(&format!("{TOLD}, round {number}"));
         announcer.sign(signed_ahead(bench.settings.warm_up + bench.settings.round))?;
         announcer.rate(RATE)?;
-        // What is still under way when it begins is made up for by what is when it ends.
+        // Announcements in flight at the beginning of a round are balanced by those in flight at
+        // its end.
         entrant.warm(Pace::Closed, warm_up)?;
         let before = seen(announcer, started.admin)?;
         let counted = entrant.measure(Pace::Closed, End::After(bench.settings.round))?;
@@ -122,14 +122,15 @@ fn hits(
     Ok(())
 }
 
-/// Announcements that are signed before so long a round, so that the announcer only sends in it; with a second more for
-/// what comes before and after.
+/// How many announcements to sign before a round of this length, so that the announcer only has to
+/// send during it; a second more covers what comes before and after.
 fn signed_ahead(span: Duration) -> u64 {
     ((span + Duration::from_secs(1)).as_secs_f64() * f64::from(RATE)).ceil() as u64
 }
 
-/// What announcements cost in words. Sending and queueing them takes some of the harness's core, which slows a closed
-/// loop: fewer hits share the cost, so it is also given for as many hits as were answered while it was quiet.
+/// The cost of announcements, in words. Sending and queueing them takes some of the harness's core,
+/// which slows a closed loop, so that fewer hits share the cost. Therefore it is also given for as
+/// many hits as were answered in the quiet rounds.
 fn cost(quiet: &Row, told: &Row, came: &Came) -> String {
     let (quiet_us, more_us) = (hit::cpu(quiet), hit::cpu(told) - hit::cpu(quiet));
     let more_a_second_us = more_us * told.rate();
@@ -144,7 +145,7 @@ fn cost(quiet: &Row, told: &Row, came: &Came) -> String {
     )
 }
 
-/// What became of announcements; counters at a moment, or what they grew by.
+/// What became of announcements: counters at one moment, or how much they grew.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Came {
     took_s: f64,
@@ -170,16 +171,17 @@ impl Came {
         self.forged += after.forged.saturating_sub(before.forged);
     }
 
-    /// Applied, of what was published or was to be, whichever is more.
+    /// The share that was applied, of what was published or what should have been, whichever is
+    /// more.
     fn share(&self) -> f64 {
         let wanted = (self.took_s * f64::from(RATE)).max(self.published as f64);
         if wanted > 0.0 { self.applied as f64 / wanted } else { 0.0 }
     }
 }
 
-/// What the scenario is to show of rounds that were quiet and told in turn, by their CPU per hit.
+/// The goals, from the CPU per hit of quiet rounds and of rounds with announcements.
 fn goals(quiet: &[f64], told: &[f64], came: &Came) -> [Goal; 2] {
-    // Pairs, so that what the machine does meanwhile hits both alike.
+    // Compared in pairs, so that whatever else the machine does hits both alike.
     let ratio = median(quiet.iter().zip(told).map(|(quiet, told)| told / quiet.max(1e-9)));
     let share = came.share();
     let mut dearer = Goal::at_most("CPU per hit at 500 verified/s <= 1.03 x quiet", ratio, 1.03);
@@ -187,7 +189,7 @@ fn goals(quiet: &[f64], told: &[f64], came: &Came) -> [Goal; 2] {
     [dearer, Goal::at_least("of 500/s published, applied meanwhile >= 0.95", share, APPLIED_SHARE)]
 }
 
-/// The rounds of all; a proof that differs is named.
+/// The rounds of all rows in one; a proof that differs is added to the first.
 fn joined(rows: Vec<Row>) -> Row {
     let mut rows = rows.into_iter();
     let Some(mut whole) = rows.next() else { return Row::default() };
@@ -213,7 +215,7 @@ mod tests {
         let met = |came| goals(&[10.0, 20.0, 10.0], &[10.2, 20.4, 30.0], &came).map(|goal| goal.met);
         assert_eq!(met(came(1000, 1000)), [true, true]);
         assert_eq!(met(came(949, 1000)), [false, false]);
-        // Nor does it save anything to publish less than was wanted.
+        // Publishing less than was wanted saves nothing either.
         assert_eq!(met(came(900, 900)), [false, false]);
         assert_eq!(met(Came::default()), [false, false]);
     }

@@ -1,8 +1,6 @@
-//! Owns the scenario of a full cache: what an entry weighs, and what a hit costs among a million.
-//!
-//! Before it: [`super::super::run`]. After it: a row and two points per size. Invariant: memory is the growth of the
-//! process since it had served a few misses (its code and its tables are no entry's), less what the entries themselves are:
-//! key, stored headers, body.
+//! A full cache: what an entry takes in memory, and what a hit costs among a million. Memory is the
+//! growth of the process since it served its first few misses (its code and its tables belong to no
+//! entry), less the entries' own key, stored headers and body.
 
 use fastrand::Rng;
 
@@ -17,20 +15,20 @@ use crate::lab::bench::run::{Bench, Entrant, RunError};
 use crate::lab::bench::sidecar::{self, Extra, NEARSIDE};
 use crate::model::time::Clock;
 
-/// Entries at which it is looked.
+/// How many entries there are at each measurement.
 const SIZES: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
-/// Connections that fill it.
+/// Connections that fill the cache.
 const FILLERS: usize = 64;
-/// Entries that are there before memory is looked at.
+/// Entries that are stored before memory is first read.
 const FIRST: u64 = 256;
-/// Entries between two words about how far it is.
+/// Entries between two updates of the progress bar.
 const STRETCH: u64 = 20_000;
 const VIEW: &str = "1k";
-/// Of a key, beside the path: the kind, the route, whose reply it is, the codings, and the lengths of the path and of `Accept`,
-/// which the harness does not send ([`crate::cache::key`]).
+/// What a key holds besides the path: the kind, the route, whose reply it is, the codings, and the
+/// lengths of the path and of `Accept`, which the harness does not send ([`crate::cache::key`]).
 const KEY_BYTES: usize = 1 + 8 + 16 + 1 + 2 * 4;
 
-/// Memory per entry, and CPU per hit, by entries.
+/// Measures memory per entry and CPU per hit, by the number of entries.
 pub fn entries(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     let mut scenario = Scenario {
         name: "million".to_owned(),
@@ -43,7 +41,7 @@ pub fn entries(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     let regions = bench.ground.regions(1, Delay::None)?;
     let mut wish = bench.ground.wish(NEARSIDE, &regions)?;
     wish.cache_bytes = 4 << 30;
-    // Without announcements entries would be asked for again every 30 s, while it is being filled.
+    // Without announcements, entries would be revalidated every 30 s while the cache fills.
     let extra = Extra { cache: "soft_ttl = \"1h\"".to_owned(), ..Extra::default() };
     let subject = sidecar::start(&bench.ground.program, &wish, &extra)?.subject;
     let ask = Ask::new(Paths::Fixed(paths::path(0, VIEW)), regions::body_bytes(VIEW) as u64);
@@ -71,7 +69,7 @@ pub fn entries(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
         let each = grown / (size - FIRST) as f64;
         memory.push((size as f64, each));
         over.push((size as f64, each - stored));
-        // The ends are what is compared; between them it is seen how it grows.
+        // The first and the last size are compared; those between only show how the cost grows.
         let rounds =
             if SIZES.first() == Some(&size) || SIZES.last() == Some(&size) { bench.settings.rounds } else { 1 };
         for _ in 0..rounds {
@@ -89,7 +87,8 @@ pub fn entries(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     Ok(scenario)
 }
 
-/// Asks for the keys from `filled` on until there are `size`, and says how far it is; how many requests failed.
+/// Asks for the keys from `filled` up to `size`, shows the progress, and returns how many requests
+/// failed.
 fn fill(entrant: &mut Entrant, filled: u64, size: u64, bar: &Bar) -> Result<u64, RunError> {
     entrant.ask_for(Paths::Each { next: filled, view: VIEW });
     let (mut at, mut failures) = (filled, 0);

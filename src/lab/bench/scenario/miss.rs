@@ -1,8 +1,7 @@
-//! Owns the scenarios in which every request is a miss: what the race costs, and what it saves.
-//!
-//! Before it: [`super::super::run`]. After it: rows of nearside beside direct calls and beside what was worked out.
-//! Invariant: all rows of a round ask for the same keys, so the exact minimum over the regions is that of the very
-//! requests that were measured.
+//! The scenarios in which every request is a miss: what the race costs, and what it saves. Nearside
+//! is compared with direct calls and with calculated rows. All rows of a round ask for the same
+//! keys, so the exact minimum over the regions is the minimum of the very requests that were
+//! measured.
 
 use std::time::Duration;
 
@@ -22,17 +21,18 @@ const REGIONS: usize = 3;
 const DIRECT: &str = "the fastest region, directly";
 const ONE: &str = "one region, directly";
 const MINIMUM: &str = "exact minimum of three";
-/// How long a client that asks one region after the other waits for each. With the latencies of `miss-tail`, one of 90
-/// replies takes 40 ms: what most would set, since less doubles the load of whoever is asked next. One of eleven takes
-/// 10 ms: who knows the distribution and may ask so much more often gains by it.
+/// How long a client that asks one region after another waits for each. With the latencies of
+/// `miss-tail`, one reply in 90 takes 40 ms or more. Most people would set that, because a shorter
+/// wait doubles the load on the next region. One reply in eleven takes 10 ms or more; that pays for
+/// a client that knows the distribution and may ask so much more often.
 const FAILOVERS: [(&str, Duration); 2] = [
     ("sequential failover, 40 ms", Duration::from_millis(40)),
     ("sequential failover, 10 ms", Duration::from_millis(10)),
 ];
-/// The first round's first key: what warmed up is below.
+/// The first key of the first round; the warm-up used keys below it.
 const FIRST_KEY: u64 = 1_000_000;
 
-/// Regions that answer after 5, 10 and 15 ms; what the sidecar adds to the first.
+/// Regions that answer after 5, 10 and 15 ms; measures what the sidecar adds to the first one.
 pub fn fastest(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     let delay = Delay::Fixed(Duration::from_millis(5));
     let mut scenario = Scenario {
@@ -93,7 +93,7 @@ pub fn tail(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     Ok(scenario)
 }
 
-/// Asks the first region, and the next when it is late.
+/// A client that asks the first region, and the next one if it is late.
 fn failover(name: &str, wait: Duration, regions: &Regions) -> Result<Entrant, RunError> {
     let speaks = Speaks::InOrder { regions: regions.addresses.clone(), wait };
     let settings = format!("no sidecar; the next region when one has not answered within {} ms", wait.as_millis());
@@ -111,7 +111,7 @@ fn direct(name: &str, regions: &Regions) -> Result<Entrant, RunError> {
     Entrant::new(alone(name, regions), 1, ask())
 }
 
-/// Who asks the regions without anything between.
+/// A client that asks the regions with nothing in between.
 fn alone(name: &str, regions: &Regions) -> Subject {
     Subject {
         name: name.to_owned(),
@@ -127,7 +127,8 @@ fn ask() -> Ask {
     Ask::new(Paths::Each { next: 0, view: "1k" }, 1 << 10)
 }
 
-/// Every entrant asks for the same keys in a round; `then` gets the first key and how many.
+/// Has every entrant ask for the same keys in each round; `then` gets the first key and the number
+/// of keys.
 fn rounds(
     bench: &Bench<'_>,
     scenario: &mut Scenario,

@@ -1,7 +1,4 @@
-//! Owns the list of what is measured.
-//!
-//! Before it: [`super::run`] picks by name. After it: one file per kind of scenario. Invariant: a scenario starts its
-//! own subjects and leaves none behind.
+//! The list of what is measured. A scenario starts its own subjects and leaves none behind.
 
 use super::ground::FLOOR;
 use super::result::{Goal, Row, Scenario};
@@ -16,10 +13,9 @@ pub mod miss;
 pub mod start;
 pub mod trouble;
 
-/// Measures one scenario.
 pub type Measure = fn(&mut Bench<'_>) -> Result<Scenario, RunError>;
 
-/// All, in the order of the report.
+/// All scenarios, in the order of the report.
 pub const ALL: [(&str, Measure); 15] = [
     ("hit-1k", hit::one_kib),
     ("hit-1k-rate", hit::at_one_rate),
@@ -38,7 +34,7 @@ pub const ALL: [(&str, Measure); 15] = [
     ("stampede", trouble::stampede),
 ];
 
-/// How nearside compares with `other`, if both were measured.
+/// How nearside compares with `other`; `None` unless both were measured.
 fn ratio(scenario: &Scenario, what: &str, other: &str, limit: f64, figure: fn(&Row) -> f64) -> Option<Goal> {
     let (own, others) = (figure(scenario.row(NEARSIDE)?), figure(scenario.row(other)?));
     let text = format!("{what} <= {limit} x {}", if other == FLOOR { "the bare responder" } else { other });

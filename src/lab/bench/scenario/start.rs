@@ -1,7 +1,5 @@
-//! Owns the scenario of a cold start: from exec to ready, and what it weighs before anything was asked of it.
-//!
-//! Before it: [`super::super::run`]. After it: a row whose latency is the time to `/readyz`. Invariant: every round is a
-//! new process.
+//! A cold start: the time from exec to `/readyz`, which is the row's latency, and the memory of a
+//! process that has served nothing yet. Every round starts a new process.
 
 use std::time::Duration;
 
@@ -13,7 +11,7 @@ use crate::lab::bench::run::{Bench, RunError, round};
 use crate::lab::bench::sidecar::{self, Extra, NEARSIDE};
 use crate::model::time::Clock;
 
-/// Exec to ready, and the memory of an idle process.
+/// Measures exec to ready, and the memory of an idle process.
 pub fn start(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     let mut scenario = Scenario {
         name: "start".to_owned(),
@@ -46,7 +44,7 @@ pub fn start(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     Ok(scenario)
 }
 
-/// A start as a round of one request.
+/// One start as a round of one request.
 pub fn once(took: Duration) -> Counted {
     let mut latencies = Latencies::default();
     latencies.record(took);

@@ -1,7 +1,5 @@
-//! Owns the scenarios in which something goes wrong: a region dies, a thousand readers want one cold key.
-//!
-//! Before it: [`super::super::run`]. After it: rows, and what became of the regions. Invariant: the load does not wait
-//! for the trouble: it comes while requests are under way.
+//! The scenarios in which something goes wrong: a region dies, or a thousand readers want one cold
+//! key. The load does not wait for the trouble, which comes while requests are in flight.
 
 use std::time::Duration;
 
@@ -19,7 +17,7 @@ use crate::lab::bench::sidecar::{self, Extra, NEARSIDE};
 use crate::lab::bench::subject::Subject;
 
 const REGIONS: usize = 3;
-/// Requests of the whole run with a dying region, unless rounds are short.
+/// Requests in a whole run with a dying region, unless rounds are short.
 const REQUESTS: u64 = 1_000_000;
 const KEYS: usize = 10_000;
 const READERS: usize = 1000;
@@ -84,7 +82,7 @@ fn filled(bench: &Bench<'_>, regions: &Regions, name: &str) -> Result<Entrant, R
     Ok(entrant)
 }
 
-/// A thousand readers of one cold key at once.
+/// A thousand readers ask for one cold key at once.
 pub fn stampede(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     let mut scenario = Scenario {
         name: "stampede".to_owned(),

@@ -1,4 +1,4 @@
-//! The endpoint against the real aws-sdk-sns and aws-sdk-sqs.
+//! Tests the endpoint with the real aws-sdk-sns and aws-sdk-sqs.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ fn policy(topic: &str) -> String {
     )
 }
 
-/// A world whose only heartbeat has already gone, to nobody.
+/// A world whose only heartbeat has already gone out, to nobody.
 async fn quiet() -> World {
     let world = World::builder().regions(1).heartbeat(Duration::from_secs(3600)).start().await.unwrap();
     while world.topic(0).published == 0 {
@@ -51,7 +51,8 @@ async fn quiet() -> World {
     world
 }
 
-/// A queue in `region`, subscribed to its topic: URL, ARN, and the subscription's ARN.
+/// Creates a queue in `region` and subscribes it to the topic; returns the queue's URL and ARN, and
+/// the subscription's ARN.
 async fn subscribed(world: &World, region: &'static str) -> (String, String, String) {
     let (sns, sqs) = (sns(world, region), sqs(world, region));
     let url = sqs
@@ -71,7 +72,7 @@ async fn subscribed(world: &World, region: &'static str) -> (String, String, Str
     (url, arn, subscription.subscription_arn.unwrap())
 }
 
-/// What the sidecar verifies with.
+/// The verifier that a sidecar would use.
 fn verifier(world: &World) -> Verifier {
     let topic = TopicArn {
         arn: topic("eu-west-1"),

@@ -1,7 +1,9 @@
-//! The story against a stand-in sidecar: it proves the story's measuring, not the sidecar.
+//! Tests the story with a stand-in sidecar, so they check the story's measuring and not the
+//! sidecar.
 //!
-//! The stand-in races, keeps the newest, and hears announcements through the real SDKs. `careless` lets whatever
-//! answers first win, so that the story is seen to notice.
+//! The stand-in races the regions, keeps the newest version, and hears announcements through the
+//! real SDKs. `careless` lets the first answer win whatever its version, to show that the story
+//! notices.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

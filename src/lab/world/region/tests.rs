@@ -1,4 +1,4 @@
-//! Each switch over a real socket, with a client that knows nothing of them.
+//! Tests each knob over a real socket, with a client that knows nothing about it.
 
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ fn client() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap()
 }
 
-/// What a client gets that waits at most `within`: status and body length, or a word for what went wrong.
+/// What a client gets that waits at most `within`: status and body length, or a word for what went
+/// wrong.
 async fn get(client: &reqwest::Client, region: &Region, within: Duration) -> Result<(u16, usize), &'static str> {
     let response = client.get(format!("{}{PATH}", region.url())).timeout(within).send().await.map_err(word)?;
     let status = response.status().as_u16();

@@ -1,7 +1,5 @@
-//! Owns which charts a scenario has on the page.
-//!
-//! Before it: a scenario. After it: figures in HTML, each an SVG with its heading. Invariant: a chart that would show
-//! nothing is not there.
+//! Which charts a scenario has on the page, each an SVG with its heading. A chart that would show
+//! nothing is left out.
 
 use super::super::bars::{Bar, Layout, bars};
 use super::super::escape::escaped;
@@ -11,7 +9,7 @@ use super::super::lines::{Axis, Division, LETTERS, Line, Plot, WIDTH};
 use super::super::summary::summaries;
 use crate::lab::bench::result::{self, Latency, Row, Scenario, median};
 
-/// The percentiles that are marked, and how.
+/// The marked percentiles and their labels.
 const PERCENTILES: [(f64, &str); 7] = [
     (50.0, "50"),
     (90.0, "90"),
@@ -24,7 +22,7 @@ const PERCENTILES: [(f64, &str); 7] = [
 /// Points of a curve per factor of ten.
 const POINTS: f64 = 24.0;
 
-/// CPU per request, a bar each.
+/// CPU per request, one bar for each subject.
 pub(crate) fn costs(scenario: &Scenario, inks: &Inks) -> Option<String> {
     let (lines, _) = summaries(scenario);
     let shown: Vec<Bar> = lines
@@ -37,7 +35,7 @@ pub(crate) fn costs(scenario: &Scenario, inks: &Inks) -> Option<String> {
     if shown.is_empty() {
         return None;
     }
-    // As high as the curves beside them, if there are enough.
+    // As high as the curves beside them, if there are enough bars.
     let step = (330.0 / shown.len() as f64).clamp(34.0, 52.0);
     let layout = Layout { width: WIDTH, letters: LETTERS, height: step * 0.6, step };
     let spoken: Vec<String> =
@@ -51,7 +49,7 @@ pub(crate) fn costs(scenario: &Scenario, inks: &Inks) -> Option<String> {
     Some(framed("CPU per request", "microseconds of the server; whiskers: least and most of the rounds", &svg))
 }
 
-/// Latency by percentile, a curve each.
+/// Latency by percentile, one curve for each subject.
 pub(crate) fn latencies(scenario: &Scenario, inks: &Inks) -> Option<String> {
     let lines: Vec<Line> = scenario
         .rows
@@ -77,7 +75,7 @@ pub(crate) fn latencies(scenario: &Scenario, inks: &Inks) -> Option<String> {
     Some(framed("Latency by percentile", "median of the rounds; both axes are logarithmic", &plot.svg()?))
 }
 
-/// Whatever else was counted.
+/// Any other plot of a scenario.
 pub(crate) fn memory(plot: &result::Plot, inks: &Inks) -> Option<String> {
     let dot = |name: &str, (x, y): (f64, f64)| (x, y, format!("{name}: {} at {}", figure(y), figure(x)));
     let lines = plot.series.iter().map(|(name, points)| Line {
@@ -109,12 +107,12 @@ fn time(us: f64) -> String {
     }
 }
 
-/// One of how many requests is slower than this percentile: 90 is 10, 99 is 100.
+/// One request in how many is slower than this percentile: 10 for 90, 100 for 99.
 fn rarity(percentile: f64) -> f64 {
     100.0 / (100.0 - percentile).max(1e-9)
 }
 
-/// The median of the rounds' curves, (rarity, microseconds), as far as all of them go.
+/// The median of the rounds' curves as (rarity, microseconds), as far as all of them reach.
 fn curve(row: &Row) -> Vec<(f64, f64)> {
     let curves: Vec<Vec<(f64, f64)>> = row.rounds.iter().map(|round| points(&round.latency)).collect();
     let last = |curve: &Vec<(f64, f64)>| curve.last().map_or(1.0, |point| point.0);
@@ -131,7 +129,8 @@ fn curve(row: &Row) -> Vec<(f64, f64)> {
     all.filter_map(middle).collect()
 }
 
-/// A round's curve without its last point, which is at no finite place; from the named percentiles where it has none.
+/// A round's curve without its last point, whose rarity is infinite; made from the named
+/// percentiles if it has no curve.
 fn points(latency: &Latency) -> Vec<(f64, f64)> {
     let named = [(50.0, latency.p50_us), (90.0, latency.p90_us), (99.0, latency.p99_us), (99.9, latency.p999_us)];
     let curve = if latency.curve.len() < 2 { named.as_slice() } else { latency.curve.as_slice() };
@@ -139,7 +138,7 @@ fn points(latency: &Latency) -> Vec<(f64, f64)> {
     drawable.map(|(percentile, us)| (rarity(*percentile), *us)).collect()
 }
 
-/// The curve at `x`, between its points along the logarithm; `None` beyond its ends.
+/// The curve's value at `x`, interpolated along the logarithm; `None` beyond its ends.
 fn at(curve: &[(f64, f64)], x: f64) -> Option<f64> {
     let next = curve.partition_point(|point| point.0 < x * 0.999_999);
     let (x1, y1) = *curve.get(next)?;

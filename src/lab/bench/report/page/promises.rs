@@ -1,7 +1,6 @@
-//! Owns the first table of the page: what was promised, and which promises this run saw kept.
-//!
-//! Before it: a report with its account. After it: a section in HTML, empty when nothing was promised. Invariant: what this
-//! run cannot tell looks like neither.
+//! The first table of the page: what was promised, and which promises this run saw kept. It is
+//! empty if nothing was promised. A promise that this run cannot judge looks neither met nor
+//! missed.
 
 use std::fmt::Write as _;
 
@@ -10,7 +9,7 @@ use super::super::figures::figure;
 use super::super::summary::verdict_in_words;
 use crate::lab::bench::result::{Promise, Report};
 
-/// A line per promised figure, those of one promise together.
+/// One line per promised figure; the figures of one promise stand together.
 pub(crate) fn promises(report: &Report) -> String {
     if report.promises.is_empty() {
         return String::new();
@@ -45,7 +44,6 @@ fn row(promise: &Promise, first: bool) -> String {
         escaped(text),
         verdict_in_words(promise)
     );
-    // Writing to a String cannot fail.
     let _ = match (seen, limit) {
         (Some(seen), Some(limit)) => {
             let name = escaped(scenario);

@@ -1,6 +1,6 @@
 //! Owns what a request's header lines come to, whatever path they come with.
 //!
-//! Before it: a request was admitted. After it: [`super::stored`] looks up by it. A caller repeats its header lines, so a
+//! Before it: a request was admitted. After it: [`crate::core::lookup::stored`] looks up by it. A caller repeats its header lines, so a
 //! connection keeps this from one request to the next and works it out anew when the lines change
 //! ([`crate::core::fast_path::plain`]). Invariant: it depends on the lines and the configuration alone, and neither of them changes
 //! while it is kept.
@@ -20,7 +20,7 @@ use crate::http::admission::Head;
 
 /// What some header lines ask for.
 #[derive(Clone)]
-pub struct Asking {
+pub struct Caller {
     /// A GET or HEAD with these may be answered from the store.
     pub(crate) is_cached: bool,
     /// What is asked of caches.
@@ -31,7 +31,7 @@ pub struct Asking {
     tail: Option<(u16, Box<[u8]>)>,
 }
 
-impl Asking {
+impl Caller {
     /// What `headers` ask for.
     pub fn of(headers: &HeaderMap) -> Self {
         Self {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 
 use super::Sidecar;
+use crate::core::fill::Routing;
 use crate::core::router::Matched;
 use crate::http::exchange::{Failure, Streamed};
 use crate::model::ids::{RecordId, RegionId, Version};
@@ -21,9 +22,9 @@ pub(crate) struct Write {
 }
 
 impl Write {
-    /// A request with an unsafe method for a path that `matched` a route.
-    pub(crate) fn begin(sidecar: &Arc<Sidecar>, method: &Method, matched: &Matched<'_>) -> Self {
-        let records = records(sidecar, matched);
+    /// A request with an unsafe method for a path that shows these records.
+    pub(crate) fn begin(sidecar: &Arc<Sidecar>, method: &Method, routing: &Routing) -> Self {
+        let records = routing.records().iter().map(|(id, _)| *id).collect();
         Self { sidecar: sidecar.clone(), records, deletes: *method == Method::DELETE, ended: false }
     }
 

@@ -14,8 +14,8 @@ use crate::cache::rfc9111::{self, Asked, Way};
 use crate::config::IdentityMode;
 use crate::core::answer::{Attempted, Blame, CacheLine, Detail, Fwd, Outcome};
 use crate::core::fill::{BELOW_FLOOR, FLOOR_ESCAPED, ask};
+use crate::core::lookup::OnRoute;
 use crate::core::race::verdict;
-use crate::core::router::Matched;
 use crate::http::admission::Admitted;
 use crate::http::exchange::{Failure, Outgoing, Streamed};
 use crate::model::ids::{RecordId, RegionId, RegionSet, Version};
@@ -25,13 +25,17 @@ use crate::protocol::switch::{Rule, is_on};
 use crate::protocol::vote::{self, Ballot, Rank, Said};
 
 /// Passes a request to one region; `matched` is the route that its path belongs to.
-pub(crate) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: Option<&Matched<'_>>) -> Outcome {
-    let started = sidecar.clock.now();
+pub(super) async fn pass(
+    sidecar: &Arc<Sidecar>,
+    admitted: &Admitted,
+    on_route: Option<&OnRoute>,
+    started: Moment,
+) -> Outcome {
     let safe = rfc9111::way(&admitted.method, &admitted.headers) != Way::Unsafe;
-    let write = matched.filter(|_| !safe).map(|matched| Write::begin(sidecar, &admitted.method, matched));
-    let read = matched.filter(|_| matches!(admitted.method, Method::GET | Method::HEAD));
+    let write = on_route.filter(|_| !safe).map(|it| Write::begin(sidecar, &admitted.method, &it.routing));
+    let read = on_route.filter(|_| matches!(admitted.method, Method::GET | Method::HEAD));
     let passed = match read {
-        Some(matched) => match read_through(sidecar, admitted, matched, started).await {
+        Some(on_route) => match read_through(sidecar, admitted, on_route, started).await {
             Some(passed) => passed,
             None => return no_credentials(),
         },
@@ -52,7 +56,8 @@ pub(crate) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: O
             if let Some(label) = label {
                 sidecar.metrics.stale(label);
             }
-            if matched.is_some_and(|matched| matches!(matched.route.identity, IdentityMode::Sidecar(_))) {
+            let routes = &sidecar.config.service.routes;
+            if on_route.is_some_and(|it| matches!(routes[it.place].identity, IdentityMode::Sidecar(_))) {
                 // It may be the session of the sidecar's own credentials.
                 headers.remove(header::SET_COOKIE);
             }
@@ -88,13 +93,14 @@ pub(crate) async fn pass(sidecar: &Arc<Sidecar>, admitted: &Admitted, matched: O
 async fn read_through(
     sidecar: &Arc<Sidecar>,
     admitted: &Admitted,
-    matched: &Matched<'_>,
+    on_route: &OnRoute,
     started: Moment,
 ) -> Option<Result<(Streamed, Option<&'static str>), Failure>> {
-    let routing = sidecar.routing(matched, started);
+    let OnRoute { place, routing } = on_route;
+    routing.note_read(started);
     let records = routing.records();
-    let mut request = ask::passed_read(admitted, matched.route);
-    if let Some(held) = &sidecar.credentials[matched.place] {
+    let mut request = ask::passed_read(admitted, &sidecar.config.service.routes[*place]);
+    if let Some(held) = &sidecar.credentials[*place] {
         request.headers.insert(held.header.clone(), held.value()?);
     }
     if Asked::of(&admitted.headers).no_cache || records.iter().any(|(_, record)| record.snapshot().marker.is_some()) {

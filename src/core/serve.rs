@@ -1,0 +1,272 @@
+//! Carries out what a lookup found: answers it, or has the regions asked and answers what came of it.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Either, Ready, ready};
+use http::{Request, Response, StatusCode};
+use hyper::body::Incoming;
+
+use super::Sidecar;
+use super::answer::{self, CacheLine, Detail, Fwd, Outcome, Shown};
+use super::caller::Caller;
+use super::fill::{self, Ask, Failed, Filled, Got, Of, Routing, Share};
+use super::identity::Identity;
+use super::limits;
+use super::lookup::{Found, OnRoute, Plan, left, lookup};
+use super::pass;
+use super::telling::{self, passed_on, shown};
+use crate::cache::entry::{Entry, Hold};
+use crate::cache::rfc9111::{self, Asked, Trouble};
+use crate::http::admission::{Admitted, Refusal};
+use crate::http::body::Body;
+use crate::http::connection::Via;
+use crate::model::ids::Version;
+use crate::model::time::Moment;
+use crate::protocol::standing::Use;
+use crate::protocol::switch::{Rule, is_on};
+
+/// An answer: at once when it is a hit or a refusal, later when somebody must be asked. Only the latter costs a large future.
+pub type Answer = Either<Ready<Response<Body>>, BoxFuture<'static, Response<Body>>>;
+
+/// One request that hyper read, from admission to the answer.
+pub fn answer(core: &Arc<Sidecar>, request: Request<Incoming>, via: Via) -> Answer {
+    let entered = match core.door.enter(request, via) {
+        Ok(entered) => entered,
+        Err(refusal) => return Either::Left(ready(refused(core, refusal))),
+    };
+    let found = entered.head().map(|head| lookup(core, &mut Caller::of(head.headers), head, false));
+    if let Some(Found::Answer(shown, refresh)) = found {
+        if let Some(refresh) = refresh {
+            refresh.begin(core);
+        }
+        return Either::Left(ready(answer::show(shown, entered.into_headers(), &core.names)));
+    }
+    let core = core.clone();
+    let asked = async move {
+        let admitted = match entered.whole().await {
+            Ok(admitted) => admitted,
+            Err(refusal) => return refused(&core, refusal),
+        };
+        let outcome = match found {
+            Some(found) => carry_out(&core, found, admitted).await,
+            None => serve(&core, admitted).await,
+        };
+        answer::respond(outcome, &core.names)
+    };
+    Either::Right(asked.boxed())
+}
+
+fn refused(core: &Sidecar, refusal: Refusal) -> Response<Body> {
+    core.metrics.refused(refusal.word());
+    if refusal == Refusal::NoRoom {
+        core.metrics.over_budget("request-bodies");
+    }
+    answer::respond(Outcome::Refused(refusal), &core.names)
+}
+
+/// Looks `admitted` up, and carries out what that says.
+pub async fn serve(core: &Arc<Sidecar>, admitted: Admitted) -> Outcome {
+    let mut caller = Caller::of(&admitted.headers);
+    let found = lookup(core, &mut caller, admitted.head(), !admitted.body.is_empty());
+    carry_out(core, found, admitted).await
+}
+
+/// Answers what was found, or asks for it. What passes a request on has its room on the heap: most do not need it.
+pub async fn carry_out(core: &Arc<Sidecar>, found: Found, admitted: Admitted) -> Outcome {
+    match found {
+        Found::Answer(shown, refresh) => {
+            if let Some(refresh) = refresh {
+                refresh.begin(core);
+            }
+            Outcome::Shown(shown)
+        }
+        Found::Ask(plan) => ask(core, plan, &admitted).await,
+        Found::Pass(started, route) => pass::pass(core, &admitted, route.as_ref(), started).boxed().await,
+        Found::NotStored => Outcome::NotStored,
+    }
+}
+
+/// Asks the regions for what `plan` says.
+async fn ask(core: &Arc<Sidecar>, plan: Plan, admitted: &Admitted) -> Outcome {
+    let Plan { started, ask, place, fwd } = plan;
+    let (of, previous, key) = (ask.of.clone(), ask.previous.clone(), ask.key.clone());
+    let route = place.map(|place| &core.config.service.routes[place]);
+    if let (Of::Route(routing), Some(route)) = (&of, route) {
+        routing.note_read(started);
+        core.note_churn(
+            routing,
+            core.keyring.identity(&route.identity, &admitted.headers),
+            &route.path.text,
+            started,
+        );
+    }
+    let (filled, share) = core.filled(ask).await;
+    let outcome = match (filled, of) {
+        (Filled::Got(got), _) => core.shown(admitted, &got, share, fwd),
+        (Filled::Busy, _) => Outcome::Busy,
+        (Filled::TooLarge, Of::Route(routing)) => {
+            let route = place.map(|place| OnRoute { place, routing });
+            pass::pass(core, admitted, route.as_ref(), core.clock.now()).boxed().await
+        }
+        (Filled::TooLarge, Of::Path(_)) => pass::pass(core, admitted, None, core.clock.now()).boxed().await,
+        (Filled::Failed(failed), Of::Route(_)) => {
+            // Another fill may have stored something in the meantime.
+            let stored = core.store.get(key.as_ref()).or(previous);
+            core.failed(admitted, stored, &failed, share, fwd)
+        }
+        (Filled::Failed(failed), Of::Path(_)) => {
+            let trouble =
+                failed.best_error.as_ref().map_or(Trouble::Disconnected, |error| Trouble::Status(error.entry.status));
+            stale_if_error(core, admitted, previous, trouble)
+                .unwrap_or_else(|| passed_on(admitted, &failed, share, fwd))
+        }
+    };
+    if let Some(place) = place {
+        telling::count_asked(core.router.counts(place), &outcome);
+    }
+    core.count_miss(&outcome, started);
+    outcome
+}
+
+impl Sidecar {
+    /// Fills. What an announcement overtook on its way to the reader is asked for anew, a few times; then it is served
+    /// labelled, or not at all in strict mode (R1).
+    async fn filled(self: &Arc<Self>, ask: Ask) -> (Filled, Share) {
+        let mut tries = 0;
+        loop {
+            let (filled, share) = self.filled_once(ask.clone()).await;
+            let Filled::Got(got) = &filled else { return (filled, share) };
+            if got.label.is_some() || !is_below(&got.entry) {
+                return (filled, share);
+            }
+            if tries == limits::REFILLS {
+                let below_floor = Failed { best_error: None, asked: Vec::new(), below_floor: true };
+                return match self.config.freshness.strict {
+                    true => (Filled::Failed(Arc::new(below_floor)), share),
+                    false => (Filled::Got(Got { label: Some(fill::BELOW_FLOOR), ..got.clone() }), share),
+                };
+            }
+            tries += 1;
+        }
+    }
+
+    /// Fills, and again alone when the shared reply turns out to be nobody else's.
+    async fn filled_once(self: &Arc<Self>, ask: Ask) -> (Filled, Share) {
+        if ask.alone {
+            return self.fills.fill_alone(self, ask).await;
+        }
+        let again = ask.clone();
+        let (filled, share) = self.fills.fill(self, ask).await;
+        if share == Share::Joined {
+            self.metrics.fill_shared();
+            if matches!(&filled, Filled::Got(got) if !got.shareable) {
+                return self.fills.fill_alone(self, again).await;
+            }
+        }
+        (filled, share)
+    }
+
+    fn note_churn(&self, routing: &Routing, identity: Identity, path: &str, now: Moment) {
+        for (id, _) in routing.records() {
+            if self.churn.note(*id, identity, now) {
+                self.warn_of_churn(path);
+            }
+        }
+    }
+
+    /// What a fill brought.
+    fn shown(&self, admitted: &Admitted, got: &Got, share: Share, fwd: Fwd) -> Outcome {
+        let now = self.clock.now();
+        let line = CacheLine {
+            fwd: Some(fwd),
+            fwd_status: Some(got.fwd_status),
+            bound: self.bound(&got.entry, got.entry.age(now), &self.freshness.horizon(), now),
+            stored: got.stored,
+            collapsed: share == Share::Joined,
+            detail: Some(got.label.map_or(Detail::Region(got.entry.region), Detail::Word)),
+            ..CacheLine::default()
+        };
+        if let Some(label) = got.label {
+            self.metrics.stale(label);
+        }
+        let age = match got.entry.age(now).as_secs() {
+            0 => None,
+            age => Some(age),
+        };
+        let shown = shown(admitted.head(), &got.entry, age, line);
+        Outcome::Shown(Shown { cookies: share.cookies(&got.cookies), ..shown })
+    }
+
+    /// Every region failed: the stored reply, labelled, while it may be; else the best real error; else our own words.
+    fn failed(
+        &self,
+        admitted: &Admitted,
+        stored: Option<Arc<Entry>>,
+        failed: &Failed,
+        share: Share,
+        fwd: Fwd,
+    ) -> Outcome {
+        let now = self.clock.now();
+        // As it is now: an announcement may have come while regions were asked.
+        let horizon = self.freshness.horizon();
+        let below = stored.as_ref().and_then(|entry| self.found(entry, &horizon, now)) == Some(Use::Below);
+        let strict = self.config.freshness.strict && below;
+        if let Some(entry) = stored
+            && let Hold::Routed(routed) = &entry.hold
+            && !strict
+            && now.since(entry.sent) <= routed.ttl.get() + self.config.cache.stale_if_error
+        {
+            self.metrics.stale("stale-if-error");
+            let line = CacheLine {
+                hit: true,
+                ttl: self.seconds_left(&entry, &horizon, now),
+                bound: self.bound(&entry, entry.age(now), &horizon, now),
+                detail: Some(Detail::Word("stale-if-error")),
+                ..CacheLine::default()
+            };
+            return Outcome::Shown(shown(admitted.head(), &entry, Some(entry.age(now).as_secs()), line));
+        }
+        if failed.below_floor || strict {
+            return Outcome::BelowFloor(failed.asked.clone());
+        }
+        passed_on(admitted, failed, share, fwd)
+    }
+}
+
+/// R1, R6: whether something above what a routed reply shows was announced or served since it was judged. Without a
+/// version only an absence can be: its readers came before whatever moved the generation (R3).
+fn is_below(entry: &Entry) -> bool {
+    let absent = matches!(entry.status, StatusCode::NOT_FOUND | StatusCode::GONE);
+    entry.shows().iter().any(|shown| {
+        let state = shown.record.snapshot();
+        let stated = shown.version.is_credible();
+        let passed = is_on(Rule::R1) && stated && shown.version < state.floor;
+        passed || is_on(Rule::R6) && !stated && absent && state.changed && state.floor > Version::NONE
+    })
+}
+
+/// RFC 9111, 4.2.4 and RFC 5861, 4: the stored reply, labelled, if it or the request allows that now.
+fn stale_if_error(
+    core: &Sidecar,
+    admitted: &Admitted,
+    stored: Option<Arc<Entry>>,
+    trouble: Trouble,
+) -> Option<Outcome> {
+    let entry = stored?;
+    let now = core.clock.now();
+    let unless_said = core.config.cache.stale_if_error;
+    rfc9111::may_serve_on_error(
+        &Asked::of(&admitted.headers),
+        &entry,
+        entry.hold.unrouted()?,
+        trouble,
+        unless_said,
+        now,
+    )
+    .then_some(())?;
+    core.metrics.stale("stale-if-error");
+    let detail = Some(Detail::Word("stale-if-error"));
+    let line = CacheLine { hit: true, ttl: Some(left(&entry, now)), detail, ..CacheLine::default() };
+    Some(Outcome::Shown(shown(admitted.head(), &entry, Some(entry.age(now).as_secs()), line)))
+}
