@@ -1,4 +1,5 @@
-//! Who may act: a peer of the operators' socket by uid, or whoever sends the token over TCP. Closed by default.
+//! Who may act: a peer of the operators' socket, by uid, or whoever sends the token over TCP.
+//! Closed by default.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,13 +13,14 @@ use crate::http::token::{self, TokenError};
 /// How a request reached the admin side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::admin) enum Peer {
-    /// The port. `Host` was checked, which says nothing of who it is.
+    /// The port. `Host` was checked, which says nothing about who it is.
     Tcp,
-    /// The operators' socket: the uid of the process at its other end, as the kernel tells it.
+    /// The operators' socket, with the uid of the process at its other end as the kernel reports
+    /// it.
     Unix(Option<u32>),
 }
 
-/// Who acts, as logs name it.
+/// Who acts, as logs name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// A process of this user, over the socket.
@@ -36,7 +38,7 @@ impl fmt::Display for Operator {
     }
 }
 
-/// Why somebody may not act. Other settings, or another caller, help; a retry does not.
+/// Why somebody may not act. Other settings or another caller help; a retry does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     /// Neither a socket nor a token is configured.
@@ -51,13 +53,12 @@ pub enum Denied {
          content as `Authorization: Bearer TOKEN`"
     )]
     OnlyOnTheSocket,
-    /// The socket's peer is somebody else.
+    /// The socket's peer runs under another uid.
     #[error("uid {} may not use this socket; add it to admin.unix_uids", shown(*.0))]
     Uid(Option<u32>),
     /// A browser asks on behalf of a page.
     #[error("a page in a browser may not act; use nearside ctl, or any client that is no browser")]
     Browser,
-    /// No token, or another.
     #[error("the token is missing or wrong; send the content of admin.token_file as `Authorization: Bearer TOKEN`")]
     Token,
 }
@@ -66,7 +67,7 @@ fn shown(uid: Option<u32>) -> String {
     uid.map_or_else(|| "unknown".to_owned(), |uid| uid.to_string())
 }
 
-/// What is asked of whoever wants to act. Not `Debug`: it holds the token.
+/// What somebody must show in order to act. Not `Debug`: it holds the token.
 pub struct Access {
     socket: bool,
     uids: Vec<u32>,
@@ -74,10 +75,10 @@ pub struct Access {
 }
 
 impl Access {
-    /// As `[admin]` says; reads the token file.
+    /// Follows `[admin]`, and reads the token file.
     ///
     /// # Errors
-    /// When there is a token file and it cannot be used.
+    /// If there is a token file and it cannot be used.
     pub fn new(admin: &Admin) -> Result<Self, TokenError> {
         let token = token::read("admin.token_file", admin.token_file.as_deref())?;
         let uids = match &admin.unix {
@@ -87,7 +88,8 @@ impl Access {
         Ok(Self { socket: admin.unix.is_some(), uids, token: ArcSwapOption::new(token.map(Arc::new)) })
     }
 
-    /// From now on this token opens the acts on the port, and no other; whether it is another one.
+    /// From now on only this token opens the acts on the port. Returns whether it differs from the
+    /// old one.
     pub fn replace_token(&self, token: Option<Vec<u8>>) -> bool {
         let token = token.map(Arc::new);
         self.token.swap(token.clone()) != token
@@ -101,7 +103,6 @@ impl Access {
         }
     }
 
-    /// Who acts, if they may.
     pub(in crate::admin) fn admit(&self, peer: Peer, headers: &HeaderMap) -> Result<Operator, Denied> {
         self.welcomes(peer)?;
         if let Peer::Unix(Some(uid)) = peer {
@@ -120,7 +121,8 @@ impl Access {
     }
 }
 
-/// Browsers say so of themselves; a page cannot set or remove these headers. The token would stop it all the same.
+/// Browsers send these headers themselves, and a page cannot set or remove them. The token would
+/// stop it anyway.
 fn is_from_a_page(headers: &HeaderMap) -> bool {
     let fetched = headers.get("sec-fetch-site").is_some_and(|site| site.as_bytes() != b"none");
     fetched || headers.contains_key(header::ORIGIN)

@@ -10,12 +10,11 @@ use crate::core::Sidecar;
 use crate::model::ids::RegionId;
 use crate::protocol::event::{Event, Subscription};
 
-/// What became of a region's topic.
+/// The reply to both acts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Believing {
-    /// The region's configured name.
     pub region: String,
-    /// Whether its announcements are applied now, and prove anything.
+    /// Whether its announcements are applied now, and count as proof.
     pub believed: bool,
     /// Whether the act changed that.
     pub changed: bool,

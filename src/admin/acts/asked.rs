@@ -1,4 +1,4 @@
-//! Reads what an operator asks for: the act's name and its arguments, as JSON.
+//! Parses an operator's request: the act's name, and its arguments as JSON.
 
 use std::sync::Arc;
 
@@ -12,7 +12,6 @@ use super::{Acts, Refused, announcements, inspect, jobs, log, purge, refresh, re
 use crate::core::Sidecar;
 use crate::model::ids::RegionId;
 
-/// One act, understood.
 pub(super) enum Asked {
     Purge(Target),
     Refresh(Target),
@@ -75,7 +74,7 @@ impl Asked {
         })
     }
 
-    /// What it is about, for the log: no key and no path.
+    /// What it is about, for the log; no key and no path.
     pub(super) fn told(&self, sidecar: &Sidecar) -> String {
         let name = |region: &RegionId| sidecar.regions.name(*region).to_owned();
         match self {
@@ -94,7 +93,7 @@ impl Asked {
         }
     }
 
-    /// What it changes of records or entries: `inspect` shows that later.
+    /// Which records or entries it changes; `inspect` shows that later.
     pub(super) const fn changes(&self) -> Option<&Target> {
         match self {
             Self::Purge(target) | Self::Refresh(target) | Self::Reset(target) => Some(target),
@@ -127,7 +126,7 @@ fn reply(report: impl serde::Serialize) -> Result<Value, Refused> {
     serde_json::to_value(report).map_err(|error| Refused::Failed(error.to_string()))
 }
 
-/// No arguments are as good as `{}`.
+/// An empty body counts as `{}`.
 fn arguments<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
     let body = if body.trim_ascii().is_empty() { b"{}" } else { body.trim_ascii_start() };
     if !body.starts_with(b"{") {

@@ -1,4 +1,4 @@
-//! What acts began and goes on in the background, and how far it is.
+//! Jobs: work that acts started and that goes on in the background, and how far each has got.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,46 +12,43 @@ use super::{Acts, Refused};
 use crate::admin::limits;
 use crate::model::time::Moment;
 
-/// One of them, as it stands.
+/// The state of one job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSeen {
-    /// Its number.
     pub job: u64,
-    /// The act that began it.
+    /// The act that started it.
     pub act: String,
-    /// Who.
     pub by: String,
-    /// What it is about: no key and no path.
+    /// What it works on; no key and no path.
     pub about: String,
     /// `running`, `done` or `stopped`.
     pub state: String,
-    /// Entries to do.
+    /// Entries to process.
     pub entries: u64,
-    /// Those done.
     pub done: u64,
-    /// Those for which no region gave anything better: what was stored stays.
+    /// Entries for which no region gave anything better; what was stored stays.
     pub failed: u64,
-    /// Those that could not be done: of no route, or gone meanwhile.
+    /// Entries that belong to no route, or have gone in the meantime.
     pub skipped: u64,
-    /// For how long it has run, or ran, seconds.
+    /// How long it has run, or ran.
     pub seconds: u64,
 }
 
-/// All that are remembered.
+/// Every job that is remembered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobsSeen {
     /// Oldest first.
     pub jobs: Vec<JobSeen>,
 }
 
-/// The jobs that run and the last that ended.
+/// The running jobs and the last ones that ended.
 #[derive(Default)]
 pub(super) struct Jobs {
     known: Mutex<BTreeMap<u64, Arc<Job>>>,
     last: AtomicU64,
 }
 
-/// One job; it counts for itself.
+/// A job, which does its own counting.
 pub(super) struct Job {
     number: u64,
     act: &'static str,
@@ -74,7 +71,7 @@ impl Jobs {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for one more; the oldest that ended makes way.
+    /// Registers a job. The oldest one that ended is forgotten to make room.
     pub(super) fn begin(
         &self,
         act: &'static str,
@@ -144,7 +141,7 @@ impl Job {
     }
 }
 
-/// Lists jobs; stops one first when its number is given.
+/// Lists the jobs, after stopping one if its number is given.
 pub(super) fn jobs(acts: &Acts, stop: Option<u64>) -> Result<JobsSeen, Refused> {
     let known = acts.jobs.known();
     if let Some(number) = stop {

@@ -1,4 +1,5 @@
-//! The last acts that changed records or entries: what `inspect` tells of a record's recent past.
+//! Remembers the last acts on records or entries, so that `inspect` can tell a record's recent
+//! past.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +10,7 @@ use crate::admin::limits;
 use crate::model::ids::RecordId;
 use crate::model::time::Moment;
 
-/// Oldest first; the oldest make way.
+/// Oldest first; the oldest is dropped to make room.
 #[derive(Default)]
 pub(super) struct Journal {
     notes: Mutex<VecDeque<Note>>,
@@ -32,7 +33,8 @@ impl Journal {
         notes.push_back(Note { at, by, act, target });
     }
 
-    /// The acts on `id` by record, type or all, newest first: `reset by uid 1000, 12 s ago`.
+    /// The acts that covered `id` (by record, by type, or all), newest first: `reset by uid 1000,
+    /// 12 s ago`.
     pub(super) fn of(&self, id: RecordId, now: Moment) -> Vec<String> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         let ours = notes.iter().rev().filter(|note| note.target.covers(id));

@@ -1,16 +1,15 @@
-//! `log`: the filter of what is logged, shown or changed.
+//! `log`: shows or changes the log filter.
 
 use serde::{Deserialize, Serialize};
 
 use super::Refused;
 use crate::telemetry::log;
 
-/// What is logged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Logging {
     /// The filter that holds now.
     pub filter: String,
-    /// The one before, when the act changed it.
+    /// The filter before it, if the act changed it.
     pub before: Option<String>,
 }
 

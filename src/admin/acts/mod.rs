@@ -1,8 +1,8 @@
-//! What operators do: one act per request, by whoever [`access`] admits. Each is logged before it happens, with who and
-//! what, and counted by how it ended.
+//! Acts: what operators do, one per request, if [`access`] admits them. Each is logged before it
+//! happens, with who and what, and counted by how it ended.
 //!
-//! [`asked`] reads a request; the other files carry out one act each. The replies are theirs, and `nearside ctl` reads
-//! the same types.
+//! [`asked`] parses a request, and the other files carry out one act each. They also define the
+//! replies; `nearside ctl` reads the same types.
 
 use std::sync::{Arc, OnceLock};
 
@@ -36,25 +36,23 @@ pub mod region;
 pub mod reset;
 pub mod target;
 
-/// The acts there are, in the order in which help lists them.
+/// Every act, in the order in which help lists them.
 pub const NAMES: [&str; 11] = ACTS;
 
-/// Why an act was not carried out. The caller's to mend, but for the last.
+/// Why an act was not carried out. All but the last are for the caller to fix.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// There is no such act.
     #[error("no act is called {0:?}; the acts are: {acts}", acts = NAMES.join(", "))]
     UnknownAct(String),
-    /// The body is too large.
     #[error("the arguments exceed {} bytes", limits::ACT_BODY_BYTES)]
     LargeBody,
     /// The body did not arrive in time, or broke off.
     #[error("the arguments did not arrive whole within {} s", limits::ACT_BODY_WAIT.as_secs())]
     SlowBody,
-    /// The arguments say nothing that the act understands.
+    /// The arguments make no sense to the act.
     #[error("{0}")]
     Malformed(String),
-    /// Nobody would be left to ask.
+    /// No region would be left to ask.
     #[error(
         "{0} is the last region that is asked; with it drained every miss fails. Say force (--force) when that is meant"
     )]
@@ -68,32 +66,30 @@ pub enum Refused {
     /// The configuration has mistakes, or cannot be read again here.
     #[error("{0}")]
     NotReloaded(String),
-    /// Something of the kind is under way.
+    /// Enough of the kind is under way already.
     #[error("{0}")]
     Busy(String),
-    /// It was tried and did not work.
+    /// It was tried and failed.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Reads the configuration anew; resolves to what changed, or to why nothing did.
+/// Reads the configuration again; resolves to what changed, or to why nothing did.
 pub type Reload = Box<dyn Fn() -> BoxFuture<'static, Result<Value, Refused>> + Send + Sync>;
 
 /// The acts on one sidecar.
 pub struct Acts {
     sidecar: Arc<Sidecar>,
-    /// Who may act.
     pub access: Access,
     jobs: Jobs,
     journal: Journal,
-    /// Refused attempts that are logged.
+    /// Limits how many refused attempts are logged.
     denials: Ration,
     room: Semaphore,
     reload: OnceLock<Reload>,
 }
 
 impl Acts {
-    /// The acts on `sidecar`, for whom `access` admits.
     pub fn new(sidecar: Arc<Sidecar>, access: Access) -> Arc<Self> {
         Arc::new(Self {
             sidecar,
@@ -106,17 +102,17 @@ impl Acts {
         })
     }
 
-    /// The sidecar as the newest configuration has it.
+    /// The sidecar with the newest configuration.
     fn sidecar(&self) -> Arc<Sidecar> {
         self.sidecar.newest()
     }
 
-    /// Sets what `reload` does; the first one stays.
+    /// Sets what `reload` does. Only the first call counts.
     pub fn set_reload(&self, reload: Reload) {
         let _ = self.reload.set(reload);
     }
 
-    /// One request: who, what, and then the act itself, which goes on should its caller hang up.
+    /// Handles one request. The act goes on even if its caller hangs up.
     pub(super) async fn answer(
         self: &Arc<Self>,
         name: &str,
@@ -138,7 +134,7 @@ impl Acts {
         done.map_err(Problem::from)
     }
 
-    /// Turned away: counted each time, logged within a ration.
+    /// Counts every refused attempt, and logs as many as the ration allows.
     pub(super) fn denied(&self, denied: Denied) -> Problem {
         self.sidecar.metrics.act("none", "denied");
         if let Some(left_out) = self.denials.take(self.sidecar.clock.now()) {
@@ -149,7 +145,7 @@ impl Acts {
 
     async fn perform(self: &Arc<Self>, name: &'static str, asked: Asked, by: Operator) -> Result<Value, Refused> {
         let what = asked.told(&self.sidecar());
-        // Before it happens: a filter that silences this line is still told of by it.
+        // Logged before it happens, so that a filter which silences this line is still logged.
         tracing::info!(act = name, %by, what, "an operator acts");
         let own = self.clone();
         let act = async move {
@@ -166,7 +162,7 @@ impl Acts {
     }
 }
 
-/// The arguments, within their bounds of size and time.
+/// Reads the arguments, within their bounds of size and time.
 async fn read(body: Body) -> Result<axum::body::Bytes, Refused> {
     let read = axum::body::to_bytes(body, limits::ACT_BODY_BYTES);
     match tokio::time::timeout(limits::ACT_BODY_WAIT, read).await {

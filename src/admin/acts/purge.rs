@@ -1,7 +1,9 @@
-//! `purge`: removes entries. Floors stay, so that the next read asks and nothing older than was known comes back.
+//! `purge`: removes entries. Floors stay, so the next read asks the regions, and nothing older than
+//! what was known comes back.
 //!
-//! A fill that is under way asked before the purge: what it brings may be served to those who wait for it, but is not
-//! stored. For that the generations of the records move first (R3); only then entries go.
+//! A fill that is under way asked before the purge: its reply may be served to those who wait for
+//! it, but is not stored. That is why the records' generations move first (R3), and only then
+//! entries are removed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,12 +18,10 @@ use crate::core::Sidecar;
 use crate::model::ids::RecordId;
 use crate::protocol::event::{Action, Event, Order, Scope};
 
-/// What a purge did.
+/// Counts of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Purged {
-    /// Entries removed.
     pub purged: u64,
-    /// Entries still kept.
     pub left: u64,
 }
 
@@ -36,12 +36,12 @@ pub(super) async fn purge(sidecar: &Arc<Sidecar>, target: &Target) -> Purged {
         }
         Target::Paths(pattern) => by_path(sidecar, pattern).await,
     };
-    // What is refetched is only what other paths show of the same records: what was purged is gone.
+    // Refetches only what other paths show of the same records: what was purged is gone.
     sidecar.carry_out(after);
     Purged { purged, left: sidecar.store.entries() }
 }
 
-/// What was asked for before this does not count as fresh from now on.
+/// From now on, replies requested before this do not count as fresh.
 fn reload(sidecar: &Sidecar, scope: Scope) -> Vec<Action> {
     sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), Event::Ordered(Order::Reload(scope)))
 }
@@ -62,8 +62,8 @@ async fn by_scope(sidecar: &Sidecar, scope: Scope) -> u64 {
     }
 }
 
-/// All that is stored of some paths, for any caller and query. The records that they show move, those of fills under way
-/// among them.
+/// Removes everything stored for some paths, for any caller and query. The generations of the
+/// records that they show move, including records of fills under way.
 async fn by_path(sidecar: &Sidecar, pattern: &Pattern) -> (u64, Vec<Action>) {
     let mut records: BTreeSet<RecordId> = BTreeSet::new();
     if let Some(path) = pattern.exact() {
@@ -87,7 +87,7 @@ async fn by_path(sidecar: &Sidecar, pattern: &Pattern) -> (u64, Vec<Action>) {
     (remove(sidecar, |target, _| pattern.matches(target)).await, after)
 }
 
-/// Removes what is `wanted`, and counts the entries among it.
+/// Removes every key that is `wanted`; returns how many of them had an entry.
 async fn remove(sidecar: &Sidecar, wanted: impl Fn(&str, Option<&Entry>) -> bool) -> u64 {
     let mut removed = 0;
     walk(sidecar, wanted, |entry, key| {
@@ -98,7 +98,7 @@ async fn remove(sidecar: &Sidecar, wanted: impl Fn(&str, Option<&Entry>) -> bool
     removed
 }
 
-/// Goes over all that is `wanted`, part by part, and lets others run in between.
+/// Visits everything that is `wanted`, part by part, and lets other tasks run in between.
 pub(super) async fn walk(
     sidecar: &Sidecar,
     wanted: impl Fn(&str, Option<&Entry>) -> bool,

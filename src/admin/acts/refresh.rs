@@ -1,4 +1,5 @@
-//! `refresh`: asks the regions for entries again, in the background and within its budget. What is stored serves on.
+//! `refresh`: asks the regions for entries again, in the background and within its budget. What is
+//! stored is served meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,14 +22,12 @@ use crate::core::Sidecar;
 use crate::core::fill::orders::{self, Refreshed};
 use crate::protocol::event::Scope;
 
-/// What a refresh began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refreshing {
-    /// How far it is; none when there was nothing to do.
+    /// `None` if there was nothing to do.
     pub job: Option<JobSeen>,
-    /// Entries to refresh.
     pub entries: u64,
-    /// Entries of no route among what was meant: only their own callers can ask for them again.
+    /// Entries of no route among those meant: only their own callers can ask for them again.
     pub unrouted: u64,
 }
 
@@ -111,13 +110,14 @@ struct UnderWay {
 }
 
 impl UnderWay {
-    /// Begins one more, as soon as there is room for it.
+    /// Starts one more as soon as there is room for it.
     async fn add(&mut self, sidecar: &Arc<Sidecar>, key: Key, job: &Job) {
         loop {
             self.room(sidecar, job).await;
             let (own, key) = (sidecar.clone(), key.clone());
             let mut one = async move { orders::refresh(&own, &key).await }.boxed();
-            // Polled once, so that it has taken its part of the budget before the next is looked at.
+            // Polled once, so that it has taken its share of the budget before the next one is
+            // considered.
             match (&mut one).now_or_never() {
                 Some(Refreshed::NoRoom) => tokio::time::sleep(limits::REFRESH_PACE).await,
                 Some(ended) => return count(job, ended),

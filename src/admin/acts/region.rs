@@ -6,20 +6,18 @@ use super::Refused;
 use crate::core::Sidecar;
 use crate::model::ids::RegionId;
 
-/// What became of a region.
+/// The reply to both acts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asking {
-    /// Its configured name.
     pub region: String,
     /// Whether races, passes and rechecks ask it now.
     pub asked: bool,
     /// Whether the act changed that.
     pub changed: bool,
-    /// The regions that are asked now.
+    /// The regions that are still asked.
     pub left: Vec<String>,
 }
 
-/// The region of this name.
 pub(super) fn named(sidecar: &Sidecar, name: &str) -> Result<RegionId, Refused> {
     let place = sidecar.names.iter().position(|known| known == name);
     place.map(|place| RegionId(place as u8)).ok_or_else(|| {

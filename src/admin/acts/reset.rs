@@ -1,4 +1,4 @@
-//! `reset`: forgets floors. What is stored, and what is on its way, is asked for again.
+//! `reset`: forgets floors. What is stored or on its way is asked for again.
 
 use std::sync::Arc;
 
@@ -9,16 +9,15 @@ use super::target::Target;
 use crate::core::Sidecar;
 use crate::protocol::event::{Event, Order, Scope};
 
-/// What a reset did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reset {
-    /// What was reset: `record`, `type`, `all`.
+    /// `record`, `type` or `all`.
     pub target: String,
-    /// Records with an entry among what was reset.
+    /// How many of the records that were reset have an entry.
     pub records: u64,
 }
 
-/// A floor is a record's: a path has none.
+/// Only records have floors; a path has none.
 pub(super) fn only_records(target: Target) -> Result<Target, Refused> {
     match target {
         Target::Of(_) => Ok(target),

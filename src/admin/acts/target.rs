@@ -1,4 +1,4 @@
-//! What an act is about: a record, a type, everything, or the paths of a pattern.
+//! What an act is about: a record, a type, everything, or the paths that match a pattern.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,11 @@ use crate::core::Sidecar;
 use crate::model::ids::RecordId;
 use crate::protocol::event::Scope;
 
-/// How an operator writes it: exactly one of these.
+/// A target as an operator writes it: exactly one of these is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Written {
-    /// A path as callers write it, with any query; `*` at its end stands for the rest.
+    /// A path as callers write it; any query matches, and `*` at the end stands for the rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// `type:key`
@@ -20,17 +20,13 @@ pub struct Written {
     /// A record type of a route.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub record_type: Option<String>,
-    /// Everything.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
 }
 
-/// What is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// By record.
     Of(Scope),
-    /// By path.
     Paths(Pattern),
 }
 
@@ -42,7 +38,7 @@ pub struct Pattern {
 }
 
 impl Written {
-    /// Makes it mean something to this sidecar.
+    /// Resolves it with this sidecar's routes and record types.
     pub(super) fn read(&self, sidecar: &Sidecar) -> Result<Target, Refused> {
         let known = || types(sidecar).join(", ");
         match self {
@@ -68,7 +64,7 @@ impl Written {
     }
 }
 
-/// `type:key`, of a type that some route names.
+/// Parses `type:key`; some route must name the type.
 pub(super) fn record_of(sidecar: &Sidecar, text: &str) -> Result<RecordId, Refused> {
     let (record_type, key) = text
         .split_once(':')
@@ -107,13 +103,13 @@ impl Pattern {
         Ok(Self { text: text.to_owned(), prefix })
     }
 
-    /// Whether it means the path of `target`, whatever its query.
+    /// Whether it matches the path of `target`, whatever its query.
     pub(super) fn matches(&self, target: &str) -> bool {
         let path = target.split_once('?').map_or(target, |(path, _)| path);
         if self.prefix { path.starts_with(&self.text) } else { path == self.text }
     }
 
-    /// The one path that it means.
+    /// The path, if it matches only one.
     pub(super) fn exact(&self) -> Option<&str> {
         (!self.prefix).then_some(self.text.as_str())
     }
@@ -139,7 +135,8 @@ impl Target {
         }
     }
 
-    /// The same by record where it is one path of a route, so that a record's past can be told.
+    /// One target per record if this is a single path of a route, so that a record's past can be
+    /// told.
     pub(super) fn by_record(&self, sidecar: &Sidecar) -> Vec<Self> {
         let path = match self {
             Self::Paths(pattern) => pattern.exact(),
@@ -152,7 +149,7 @@ impl Target {
         }
     }
 
-    /// Whether an act on it touched this record; of paths it is not known.
+    /// Whether an act on it touched this record. For paths that is unknown, and this is false.
     pub(super) fn covers(&self, id: RecordId) -> bool {
         match self {
             Self::Of(Scope::Record(only)) => *only == id,

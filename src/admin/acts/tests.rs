@@ -1,4 +1,4 @@
-//! What acts promise, tried on a sidecar without sockets.
+//! Acts on a sidecar without sockets.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl Stage {
         self.world.asked();
     }
 
-    /// What `inspect` says of the one entry, all sentences together.
+    /// What `inspect` says about the one entry, joined into one text.
     async fn says(&self, arguments: Value) -> String {
         let seen = self.act("inspect", arguments).await;
         let lines = |of: &Value| of["says"].as_array().into_iter().flatten().cloned().collect::<Vec<_>>();

@@ -88,7 +88,7 @@ fn another(setting: &Setting, token: &str) -> String {
         Text if setting.key == "primary" => "us-east-1".to_owned(),
         Text => "Other ".to_owned(),
         RegionName => "EU-west-1".to_owned(),
-        Flag => "true".to_owned(),
+        Flag => if setting.preset == Preset::Is("true") { "false" } else { "true" }.to_owned(),
         Count(from, _) => (from + 7).to_string(),
         Kind::Duration(from, _) => humantime::format_duration(from + Duration::from_secs(1)).to_string(),
         Size(from, _) => (from + 1).to_string(),

@@ -346,7 +346,7 @@ async fn large_stored_bodies_arrive_whole_however_slowly_they_are_read() {
     let text = read_until(&mut stream, "\r\n/last").await;
     let bodies: Vec<_> = text.split("\r\n\r\n").skip(1).map(|rest| rest.matches("xx").count()).collect();
     assert_eq!(bodies[..3], [SIZES[0] / 2, SIZES[1] / 2, SIZES[2] / 2]);
-    assert_eq!(text.matches('x').count(), SIZES.iter().sum::<usize>());
+    assert_eq!(text.replace("max-age", "").matches('x').count(), SIZES.iter().sum::<usize>());
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! `inspect`: what is known of a record or a path, and why each entry counts as it does. No content, no credentials.
+//! `inspect`: what is known about a record or a path, and why each entry counts as it does. It
+//! shows no content and no credentials.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +22,13 @@ use crate::protocol::standing;
 
 mod why;
 
-/// What `inspect` found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inspected {
     /// The records that were asked about, or that the path shows.
     pub records: Vec<RecordSeen>,
-    /// How many entries there are; the first of them are shown.
+    /// How many entries there are; only the first of them are in `entries`.
     pub entries_in_all: u64,
-    /// At most as many as are shown.
+    /// At most `INSPECTED` of them.
     pub entries: Vec<EntrySeen>,
     /// Every region, and whether its announcements count.
     pub regions: Vec<RegionSeen>,
@@ -36,21 +36,19 @@ pub struct Inspected {
     pub says: Vec<String>,
 }
 
-/// A record's state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordSeen {
-    /// Its type.
     #[serde(rename = "type")]
     pub record_type: String,
     /// Its key, hashed as logs and `/status` show it.
     pub key_hash: String,
     /// The highest version announced or served; nothing below it is served as fresh.
     pub floor: Option<u64>,
-    /// Moves with every change that is heard of.
+    /// Moves with every change that we hear of.
     pub generation: u64,
-    /// Who announced the newest change.
+    /// The regions that announced the newest change.
     pub announced_by: Vec<String>,
-    /// How long ago that was, or that it was asked for anew, milliseconds.
+    /// How long ago that was, or how long ago somebody ordered to ask again, milliseconds.
     pub announced_ms_ago: Option<u64>,
     /// The newest announcement is a deletion.
     pub deleted: bool,
@@ -65,57 +63,54 @@ pub struct RecordSeen {
 /// One stored reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntrySeen {
-    /// Its path, without the query.
+    /// Without the query.
     pub path: String,
-    /// Whether it has a query.
+    /// Whether the path has a query.
     pub query: bool,
-    /// The region's status.
+    /// The HTTP status of the region's reply.
     pub status: u16,
     /// `confirmed`, `provisional`, `unverified`; `unrouted` where RFC 9111 decides.
     pub standing: String,
     /// What it is good for now: `fresh`, `unproven`, `provisional`, `doubted`, `unverified`, `expired`, `below`, `unrouted`.
     pub now: String,
-    /// The version of each record that it states.
+    /// The version that it states for each record.
     pub versions: Vec<Option<u64>>,
     /// Each record's generation when it was asked for.
     pub generations: Vec<u64>,
-    /// Who answered.
+    /// The region that answered.
     pub answered_by: String,
-    /// When it was asked for, milliseconds ago.
+    /// How long ago its request was sent, milliseconds.
     pub asked_ms_ago: u64,
-    /// The regions that it hangs on: while one of them has lost nothing since, and is LIVE, it holds.
+    /// The regions that it depends on: it holds while one of them is LIVE and has lost nothing
+    /// since.
     pub witnesses: Vec<String>,
-    /// For how many seconds it still holds as things are; negative when its time is over.
+    /// How many more seconds it holds as things are; negative once its time is over.
     pub holds_s: Option<i64>,
-    /// What it takes, bytes.
+    /// The memory that it takes.
     pub bytes: u64,
     /// Why it counts as it does.
     pub says: Vec<String>,
 }
 
-/// A region's part in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegionSeen {
-    /// Its configured name.
     pub name: String,
-    /// The state of its subscription.
     pub subscription: String,
     /// Moves when messages may have been lost.
     pub epoch: u32,
     /// An operator took it out.
     pub drained: bool,
-    /// What that means.
+    /// What that means, as a sentence.
     pub says: String,
 }
 
-/// What entries and records are looked at with.
 struct Look<'a> {
     sidecar: &'a Arc<Sidecar>,
     horizon: &'a Horizon,
     now: Moment,
 }
 
-/// A type or everything would be a list without end.
+/// For a type or for everything the list would be endless.
 pub(super) fn only_one(target: Target) -> Result<Target, Refused> {
     match target {
         Target::Of(Scope::Record(_)) | Target::Paths(_) => Ok(target),
@@ -211,7 +206,7 @@ impl Look<'_> {
         };
         let announced = state.marker.map(|marker| {
             let (what, by) = (if marker.deleted { "deletion" } else { "change" }, list(&self.names(marker.regions)));
-            // An order leaves what was announced and sets the time anew.
+            // An order keeps what was announced and sets the time anew.
             let anew = state.generation == state.unversioned;
             let ordered = state.at_floor && anew;
             let when = format!("{} s ago", self.ago(marker.at).as_secs());

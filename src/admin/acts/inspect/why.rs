@@ -1,4 +1,5 @@
-//! Why an entry counts as it does: the rules of [`crate::protocol::standing`], told in sentences.
+//! Explains why an entry counts as it does: the rules of [`crate::protocol::standing`] in
+//! sentences.
 
 use super::{Look, list, stated};
 use crate::cache::entry::Entry;
@@ -7,7 +8,7 @@ use crate::protocol::event::Subscription;
 use crate::protocol::holding::{Routed, Shown, Standing};
 use crate::protocol::standing::Use;
 
-/// What an entry is good for, in a stable word.
+/// A stable word for what an entry is good for.
 pub(super) const fn word(good_for: Use) -> &'static str {
     match good_for {
         Use::Fresh => "fresh",
@@ -80,7 +81,7 @@ impl Look<'_> {
         routed.live.iter().filter(same).collect()
     }
 
-    /// R5, R2, R15: the first of the conditions that it does not meet.
+    /// The first condition for being CONFIRMED that it does not meet (R5, R2, R15, R10).
     fn unearned(&self, entry: &Entry, routed: &Routed) -> String {
         let shown = || routed.shows.iter();
         let freshness = &self.sidecar.freshness;
@@ -103,7 +104,7 @@ impl Look<'_> {
             return format!("it was asked for within freshness.worst_lag ({lag}) of a change without a version (R5)");
         }
         let unbroken = self.unbroken(routed);
-        // A reply out of a cache came into being when it went in there.
+        // A reply from a cache was made when it went into that cache.
         let aged = entry.age_at_receipt.get();
         let made = entry.sent.before(aged);
         let long = |region: RegionId| {
@@ -128,7 +129,7 @@ impl Look<'_> {
         "its race was not over, or what regions showed did not earn it (R5)".to_owned()
     }
 
-    /// The regions whose topic an operator does not believe.
+    /// The regions whose announcements an operator paused.
     fn paused(&self) -> String {
         let regions = (0..).map(RegionId).zip(&self.horizon.regions);
         let paused = regions.filter(|(_, sight)| sight.state == Subscription::Paused).map(|(id, _)| self.name(id));
