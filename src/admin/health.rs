@@ -19,16 +19,10 @@ use crate::model::time::{Clock, Moment};
 pub enum Unhealthy {
     /// Nobody listens there, or the connection broke.
     #[error("cannot ask {address}: {cause}")]
-    Unreachable {
-        address: SocketAddr,
-        cause: std::io::Error,
-    },
+    Unreachable { address: SocketAddr, cause: std::io::Error },
     /// No status line arrived in time.
     #[error("{address} gave no answer within {within:?}")]
-    Silent {
-        address: SocketAddr,
-        within: Duration,
-    },
+    Silent { address: SocketAddr, within: Duration },
     /// It answered with a status other than 200: it is draining, or it is not Nearside.
     #[error("{address} answered: {answer}")]
     NotReady {

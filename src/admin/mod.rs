@@ -27,8 +27,7 @@ use crate::config::Listen;
 use crate::http::limits::{HEADER_WAIT, REQUEST_HEAD_BYTES, REQUEST_HEADERS};
 use crate::http::site::is_cross_site;
 use crate::tasks::Tasks;
-use crate::telemetry::exposition;
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::{Metrics, exposition};
 
 pub mod acts;
 pub mod audit;
@@ -37,13 +36,12 @@ pub mod health;
 pub mod host;
 mod index;
 pub mod limits;
-mod problem;
 pub mod readiness;
 pub mod status;
 
+use crate::admin::acts::problem::Problem;
 use acts::Acts;
 use acts::access::Peer;
-use problem::Problem;
 use readiness::State;
 use status::Status;
 

@@ -13,11 +13,11 @@ use url::Url;
 use super::audit::AuditStatus;
 use super::findings::{Check, Finding};
 use super::readiness::{Conditions, Heard, State, lapsed, proof_age, readiness};
-use crate::config::{Config, Region, Transport};
+use crate::config::{self, Config, Region, Transport};
 use crate::model::ids::{RegionId, RegionSet};
 use crate::model::time::{Moment, Wall};
 use crate::protocol::horizon::Horizon;
-use crate::telemetry::exposition::{Gauges, RegionGauges};
+use crate::telemetry::metrics::exposition::{Gauges, RegionGauges};
 use crate::telemetry::metrics::{Metrics, Totals};
 
 /// How a region's races go. The race keeps this; `app` fetches it.
@@ -103,7 +103,7 @@ pub struct Status {
     pub state: State,
     /// Why it is not `fresh`, one line each.
     pub reasons: Vec<String>,
-    /// The greatest age that an answer can have, seconds; `None` without watermarks.
+    /// The greatest age of an answer, seconds; `None` without watermarks.
     pub bound_s: Option<u64>,
     /// How announcements arrive: `sqs`, `http`, `off`.
     pub transport: &'static str,
@@ -152,11 +152,11 @@ pub struct RegionStatus {
     pub watermark: Option<String>,
     /// How long ago that is, milliseconds.
     pub watermark_age_ms: Option<u64>,
-    /// The greatest age that an answer can have for which it vouches, seconds: the watermark's age
-    /// rounded up, while the lease holds.
+    /// The greatest age of an answer that it vouches for, seconds: the watermark's age rounded up,
+    /// while the lease holds.
     pub bound_s: Option<u64>,
-    /// The least receipt minus SNS `Timestamp` of recent messages, milliseconds; negative if SNS's
-    /// clock is ahead.
+    /// The smallest delay of recent messages, receipt minus SNS `Timestamp`, milliseconds; negative
+    /// if SNS's clock is ahead.
     pub announcement_lag_ms: Option<i64>,
     pub race: RaceStatus,
 }
@@ -348,20 +348,11 @@ pub fn insecure(config: &Config) -> Vec<String> {
         lines.push(format!("admin.listen: {} is not loopback", config.admin.listen));
     }
     for region in &config.service.regions {
-        if region.url.scheme() == "http" && !is_loopback(&region.url) {
+        if region.url.scheme() == "http" && !config::is_loopback(&region.url) {
             lines.push(format!("service.region {}: {} is asked without TLS", region.name, host(&region.url)));
         }
     }
     lines
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
-        None => false,
-    }
 }
 
 fn warnings(facts: &Facts<'_>) -> Vec<String> {

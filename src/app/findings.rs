@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Topics, overview};
+use super::Topics;
 use crate::admin::findings::{self, Check, Evidence, Finding};
+use crate::admin::readiness::Heard;
 use crate::core::Sidecar;
 use crate::model::time::Moment;
 use crate::sidecar::announcements::subscription::{Status, Subscriptions};
@@ -40,7 +41,7 @@ pub(super) fn with_evidence<T>(
         config: &sidecar.config,
         notes: &notes,
         horizon: &sidecar.freshness.horizon(),
-        heard: &overview::heard(sidecar, subscriptions, now),
+        heard: &heard(sidecar, subscriptions, now),
         subscriptions,
         types: &types,
         now,
@@ -77,4 +78,17 @@ fn tell(found: &[Finding], told: &mut HashSet<(Check, String)>) {
         }
         lasts
     });
+}
+
+/// What came from the regions' topics, and how it went with their subscriptions.
+pub(super) fn heard(sidecar: &Sidecar, subscriptions: &[Status], now: Moment) -> Vec<Heard> {
+    let arrived = sidecar.freshness.arrived(now);
+    let mut heard: Vec<_> = arrived.iter().map(|it| Heard { lag_ms: it.lag_ms, ..Heard::default() }).collect();
+    for status in subscriptions {
+        let place = status.region.index();
+        let Some((heard, arrived)) = heard.get_mut(place).zip(arrived.get(place)) else { continue };
+        heard.lost = status.lost;
+        heard.unverified = status.unverified.filter(|_| arrived.unverified);
+    }
+    heard
 }

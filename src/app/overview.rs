@@ -8,7 +8,6 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::{Topics, findings};
 use crate::admin::audit::{AuditStatus, Share, Violation};
-use crate::admin::readiness::Heard;
 use crate::admin::status::{CacheCounts, Facts, RaceHealth, ReloadStatus, Status};
 use crate::core::Sidecar;
 use crate::core::race::region::RegionStatus;
@@ -17,7 +16,7 @@ use crate::model::ids::{RegionId, Version};
 use crate::model::time::{Moment, Wall};
 use crate::protocol::audit::Timeline;
 use crate::protocol::limits::AUDIT_WINDOWS;
-use crate::sidecar::announcements::subscription::{Status as SubscriptionStatus, Subscriptions};
+use crate::sidecar::announcements::subscription::Subscriptions;
 use crate::tasks::permits::Permits;
 
 /// A closure that gathers the facts as they are when it is called.
@@ -45,7 +44,7 @@ pub(super) fn source(
             started,
             draining: ending.lingering.is_cancelled(),
             races: sidecar.regions.status().into_iter().map(race_health).collect(),
-            heard: heard(&sidecar, &subscriptions, now),
+            heard: findings::heard(&sidecar, &subscriptions, now),
             cache: CacheCounts {
                 entries: sidecar.store.entries(),
                 bytes: sidecar.store.bytes(),
@@ -62,19 +61,6 @@ pub(super) fn source(
             routes: sidecar.router.counted().map(|(path, counts)| (path.to_owned(), counts.counted())).collect(),
         })
     })
-}
-
-/// What came from the regions' topics, and how it went with their subscriptions.
-pub(super) fn heard(sidecar: &Sidecar, subscriptions: &[SubscriptionStatus], now: Moment) -> Vec<Heard> {
-    let arrived = sidecar.freshness.arrived(now);
-    let mut heard: Vec<_> = arrived.iter().map(|it| Heard { lag_ms: it.lag_ms, ..Heard::default() }).collect();
-    for status in subscriptions {
-        let place = status.region.index();
-        let Some((heard, arrived)) = heard.get_mut(place).zip(arrived.get(place)) else { continue };
-        heard.lost = status.lost;
-        heard.unverified = status.unverified.filter(|_| arrived.unverified);
-    }
-    heard
 }
 
 /// What audits have found, in words and calendar time.

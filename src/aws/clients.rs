@@ -92,19 +92,11 @@ async fn load(endpoint: Option<&Url>, region: &str) -> SdkConfig {
     match endpoint {
         Some(url) => {
             let loader = loader.endpoint_url(url.as_str().trim_end_matches('/'));
-            let loader = if is_loopback(url) { loader.credentials_provider(stand_in()) } else { loader };
+            let loader =
+                if crate::config::is_loopback(url) { loader.credentials_provider(stand_in()) } else { loader };
             loader.load().await
         }
         None => loader.load().await,
-    }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
     }
 }
 

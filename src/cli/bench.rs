@@ -1,7 +1,6 @@
-//! Owns `nearside bench`: its arguments, its report, and the harness's own servers, which are hidden commands of it.
-//!
-//! Before it: the command line. After it: a table on standard output, and files where they are asked for. Invariant:
-//! the exit code is 0 when everything was measured, whatever came of the goals; they are in the report.
+//! `nearside bench`: its arguments, its report, and the harness's own servers, which are hidden
+//! commands. The report is a table on standard output, and files where they are asked for. The exit
+//! code is 0 if everything was measured, whatever became of the goals; those are in the report.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -135,13 +134,13 @@ fn header(text: &str) -> Result<String, String> {
     if whole && !text.contains(['\r', '\n']) { Ok(text.to_owned()) } else { Err("write `name: value`".to_owned()) }
 }
 
-/// A server of the harness ends with the harness, however that ended.
+/// Makes a server of the harness end with it, however the harness ends.
 fn end_with_the_harness() {
-    // Where the kernel does not know that, Ctrl-C reaches both.
+    // If the kernel does not support this, Ctrl-C still reaches both.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM));
 }
 
-/// Measures, or serves.
+/// Measures, or serves as one of the harness's servers.
 pub(super) fn bench(args: BenchArgs) -> Result<(), CommandError> {
     match args.command {
         None => measure(&args),

@@ -1,7 +1,6 @@
-//! Owns `nearside check`: the effective settings and where each came from, or every mistake.
-//!
-//! Before it: the command line. After it: a person, or a pipeline that goes by the exit code. Invariant: standard
-//! output carries a configuration that can be loaded again, or nothing.
+//! `nearside check`: the effective settings and where each came from, or every mistake. People read
+//! it, and pipelines go by the exit code. Without `--announcement`, standard output carries a
+//! configuration that can be loaded again, or nothing.
 
 use std::io::Write;
 
@@ -13,7 +12,7 @@ use super::{CheckArgs, CommandError, paint, settings, told, variables};
 use crate::cache::capacity::Memory;
 use crate::config::{effective, read};
 
-/// Reads the configuration as `nearside run` would, and tells what it came to.
+/// Reads the configuration as `nearside run` would, and reports the result.
 pub(super) fn check(args: CheckArgs) -> Result<(), CommandError> {
     let path = args.settings.config.as_deref();
     let (config, origins) = if args.without_files { settings(path) } else { told(read::load(path, variables())) }?;

@@ -1,6 +1,5 @@
-//! What each command calls: one function each, into the module that owns the work.
-//!
-//! Before it: [`super`] parsed and loaded. After it: an exit code. Invariant: nothing is decided here.
+//! One function per command, each of which calls the module that does the work. Nothing is decided
+//! here.
 
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
@@ -16,8 +15,9 @@ use crate::aws::clients::Sdk;
 use crate::config::mistake::Mistake;
 use crate::config::scope::Origins;
 use crate::config::{Config, read};
+use crate::lab::world::Ports;
+use crate::lab::world::build::control;
 use crate::lab::world::demo::{self, DevOptions};
-use crate::lab::world::{Ports, control};
 use crate::model::time::Clock;
 use crate::sidecar::announcements::heartbeat::Heartbeat;
 use crate::sidecar::announcements::janitor::{self, Place};
@@ -54,7 +54,7 @@ pub(super) fn run_world(args: DevArgs) -> Result<(), CommandError> {
     let work = async move {
         let mut out = std::io::stdout();
         let stop = async {
-            // Without signals it runs until it is killed.
+            // If signals cannot be caught, it runs until it is killed.
             let _ = process::told_to_stop().await;
         };
         demo::run(options, &mut out, start_for_the_world, stop).await
@@ -62,13 +62,13 @@ pub(super) fn run_world(args: DevArgs) -> Result<(), CommandError> {
     process::block_on(work).map_err(failed)?.map(drop).map_err(failed)
 }
 
-/// How a shell finds this program: by the path it was started with, or by its name.
+/// How a shell finds this program: by the path with which it was started, or by its name.
 fn called() -> String {
     let path = std::env::args().next().unwrap_or_default();
     if path.contains('/') { path } else { "nearside".to_owned() }
 }
 
-/// The sidecar that runs in production, from configuration text.
+/// Starts the sidecar that runs in production, from configuration text.
 async fn start_for_the_world(text: String) -> Result<demo::Sidecar, String> {
     let told = |mistakes: Vec<Mistake>| mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let config = read::from_toml(&text).map_err(told)?;

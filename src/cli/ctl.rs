@@ -168,7 +168,7 @@ impl From<TargetArgs> for Value {
 }
 
 impl Act {
-    /// The act's name, and its arguments as the sidecar takes them.
+    /// The act's name, and its arguments as the sidecar expects them.
     fn written(self) -> (&'static str, Value) {
         match self {
             Self::Purge(target) => ("purge", target.into()),
@@ -200,7 +200,7 @@ pub(super) fn inspected(reply: &Value) -> Result<String, CommandError> {
     print::told("inspect", reply)
 }
 
-/// Does it, and prints what came of it.
+/// Carries out the act, and prints the result.
 pub(super) fn ctl(args: CtlArgs) -> Result<(), CommandError> {
     let CtlArgs { act, reach } = args;
     let (json, waits) = (reach.json, matches!(act, Act::Refresh { wait: true, .. }));

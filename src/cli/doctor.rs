@@ -1,4 +1,5 @@
-//! `nearside doctor`: asks, listens, and prints a line for everything that was looked at.
+//! `nearside doctor`: asks the regions, listens to their topics, and prints a line for everything
+//! that was checked.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -51,7 +52,7 @@ pub(super) fn header(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     Ok((name, value.trim().parse().map_err(|_| instead())?))
 }
 
-/// Looks, prints, and fails when something is wrong.
+/// Examines, prints, and fails if something is wrong.
 pub(super) fn doctor(args: DoctorArgs) -> Result<(), CommandError> {
     let (config, origins) = told(read::load(args.settings.config.as_deref(), variables()))?;
     log::init(&log::for_commands()).map_err(|error| CommandError::Failed(error.to_string()))?;
@@ -87,7 +88,7 @@ pub(super) fn doctor(args: DoctorArgs) -> Result<(), CommandError> {
 }
 
 fn say(text: &str) {
-    // Nobody is left to tell when standard error is closed.
+    // If standard error is closed, nobody is left to tell.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
@@ -97,7 +98,7 @@ fn as_json(lines: &[Line]) -> std::io::Result<()> {
     writeln!(out)
 }
 
-/// Grouped by what it is about, in the order in which they come up in the configuration; what is wrong is told in full.
+/// Groups the lines by subject, in the order in which subjects first appear.
 fn write(lines: &[Line], verbose: bool) -> std::io::Result<()> {
     let stdout = std::io::stdout();
     let coloured = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

@@ -1,4 +1,5 @@
-//! `nearside explain`: what one path is to the sidecar, by its configuration; and what a running one holds for it.
+//! `nearside explain`: what a path is to the sidecar by its configuration, and what a running
+//! sidecar holds for it.
 
 use std::io::Write;
 
@@ -27,7 +28,6 @@ pub struct ExplainArgs {
     pub reach: Reach,
 }
 
-/// Prints it.
 pub(super) fn explain(args: &ExplainArgs) -> Result<(), CommandError> {
     let path_len = args.path.find('?').unwrap_or(args.path.len());
     let reach = &args.reach;
@@ -89,7 +89,7 @@ fn routed(matched: &Matched<'_>, path: &str, path_len: usize, headers: &HeaderMa
     lines
 }
 
-/// What the sidecar answers for itself.
+/// Headers that the sidecar deals with itself.
 fn is_own(name: &HeaderName) -> bool {
     matches!(*name, header::HOST | header::CONNECTION | header::CACHE_CONTROL | header::CONTENT_LENGTH)
 }
@@ -137,7 +137,8 @@ fn unrouted(config: &Config, router: &Router, path: &str) -> Vec<String> {
     lines
 }
 
-/// What a running sidecar says; that there is none, or that it is closed, is no failure of this command.
+/// What a running sidecar says. This command does not fail if there is none, or if it lets nobody
+/// in.
 fn stored(args: &ExplainArgs, path: &str) -> Vec<String> {
     match ctl::ask_for(args.reach.clone(), "inspect", &json!({ "path": path })).and_then(|it| ctl::inspected(&it)) {
         Ok(text) => text.lines().map(str::to_owned).collect(),

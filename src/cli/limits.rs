@@ -1,8 +1,8 @@
-//! The bounds of this room. What a user may tune has its default and range here.
+//! The bounds of the command line.
 
 use crate::model::size::MIB;
 
 /// Connections of the load generator.
 pub const BENCH_CONNECTIONS: usize = 4096;
-/// What `nearside ctl` reads of a reply, bytes.
+/// How much of a reply `nearside ctl` reads, bytes.
 pub const CTL_REPLY_BYTES: usize = MIB;

@@ -1,8 +1,6 @@
-//! Owns the command line: what can be asked of the program, in words for strangers, and the exit code.
-//!
-//! Before it: `main` parses. After it: one function per command calls into the module that owns the work. Invariant:
-//! 0 is success, 1 is failure at run time, 2 is a mistake in the command line or the configuration; nothing is printed
-//! but here.
+//! The command line: what can be asked of the program, in words for strangers, and the exit code. 0
+//! is success, 1 is failure at run time, 2 is a mistake in the command line or the configuration.
+//! What commands report is printed here.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -229,15 +227,16 @@ pub struct JanitorArgs {
 /// Why a command ended without success.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// The caller's fault: other arguments or settings help, a retry does not. Already told in full when empty.
+    /// The caller's mistake: other arguments or settings help, a retry does not. Empty if
+    /// everything was already told.
     #[error("{0}")]
     Usage(String),
-    /// The machine's or the network's: a retry may help.
+    /// The fault of the machine or the network: a retry may help.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Runs the command; returns when it has ended.
+/// Runs the command to its end.
 pub fn execute(cli: Cli) -> ExitCode {
     let done = match cli.command {
         Command::Run(args) => {
@@ -262,13 +261,13 @@ pub fn execute(cli: Cli) -> ExitCode {
         Err(CommandError::Failed(told)) => (1, told),
     };
     if !told.is_empty() {
-        // Nobody is left to tell when standard error is closed.
+        // If standard error is closed, nobody is left to tell.
         let _ = writeln!(std::io::stderr().lock(), "nearside: {told}");
     }
     ExitCode::from(code)
 }
 
-/// A configuration; its mistakes are told on standard error.
+/// Passes a configuration on, or prints its mistakes to standard error.
 fn told(loaded: Result<(Config, Origins), Vec<Mistake>>) -> Result<(Config, Origins), CommandError> {
     loaded.map_err(|mistakes| {
         tell(&mistakes);
@@ -283,11 +282,12 @@ fn settings(path: Option<&Path>) -> Result<(Config, Origins), CommandError> {
 
 fn tell(mistakes: &[Mistake]) {
     let stderr = std::io::stderr();
-    // Nobody is left to tell when standard error is closed.
+    // If standard error is closed, nobody is left to tell.
     let _ = paint::mistakes(&mut stderr.lock(), mistakes, paint::Styles::of(&stderr));
 }
 
-/// The environment; what is not Unicode is shown with replacement characters, which no setting accepts unnoticed.
+/// The environment. What is not Unicode gets replacement characters, which no setting accepts
+/// unnoticed.
 fn variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
@@ -309,7 +309,7 @@ fn topic(text: &str) -> Result<TopicArn, String> {
     text.parse().map_err(|wrong: Wrong| format!("{}; {}", wrong.what, wrong.instead))
 }
 
-/// A queue is tagged alive once an hour, so silence of less than two hours proves nothing.
+/// Queues are tagged as alive once an hour, so silence of less than two hours proves nothing.
 fn silence(text: &str) -> Result<Duration, String> {
     const LEAST: Duration = Duration::from_secs(2 * 3600);
     let span = humantime::parse_duration(text).map_err(|error| error.to_string())?;

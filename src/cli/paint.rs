@@ -1,7 +1,5 @@
-//! Owns how mistakes, warnings and settings look on a terminal, and that they look plain anywhere else.
-//!
-//! Before it: a command has something to tell. After it: the bytes on a stream. Invariant: escape sequences go only to
-//! a terminal whose owner has not set `NO_COLOR`.
+//! How mistakes, warnings and settings look on a terminal; anywhere else they look plain. Escape
+//! sequences go only to a terminal whose owner has not set `NO_COLOR`.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -20,7 +18,6 @@ pub(super) struct Styles {
 }
 
 impl Styles {
-    /// The styles for `stream`.
     pub(super) fn of(stream: &impl IsTerminal) -> Self {
         let plain = !stream.is_terminal() || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         if plain { Self::default() } else { Self::colours() }

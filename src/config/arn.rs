@@ -1,8 +1,6 @@
-//! Owns the reading of a topic's ARN.
-//!
-//! Before it: text from a setting, a command line or a message. After it: [`TopicArn`], whose partition and region
-//! decide which host is asked for certificates and queues. Invariant: what parses contains nothing but letters,
-//! digits, `-` and `_`, so it can be put into a host name or a queue policy as it is.
+//! Parses a topic's ARN, whose partition and region decide which host is asked for certificates and
+//! queues. The parts of an ARN that parses hold only letters, digits, `-` and `_`, so they can go
+//! into a host name or a queue policy unchanged.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +8,7 @@ use std::str::FromStr;
 use super::TopicArn;
 use super::mistake::{Wrong, quoted};
 
-/// The shape that every message names.
+/// The shape that every error message shows.
 const SHAPE: &str =
     "write arn:aws:sns:REGION:ACCOUNT:NAME, such as arn:aws:sns:eu-west-1:123456789012:context-changes";
 

@@ -1,4 +1,5 @@
-//! Reads the PEM files of a region's `tls`: for the checks, and for the connections that use them.
+//! Reads the PEM files of a region's `tls`, both for the checks and for the connections that use
+//! them.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -11,32 +12,31 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::mistake::Wrong;
 use super::settings::{self as schema, Setting};
-use super::{ClientCertificate, RegionTls, files};
+use super::{ClientCertificate, RegionTls};
 use crate::config::limits;
 use crate::model::time::Wall;
 
-/// What a region's `tls` names, read.
+/// The content of the files that a region's `tls` names.
 pub struct Certificates {
-    /// Who is trusted; `None` is whom the platform trusts.
+    /// `None` trusts whom the platform trusts.
     pub roots: Option<rustls::RootCertStore>,
-    /// What the sidecar shows: its certificate and those that it was issued by, and the key.
+    /// What the sidecar presents: its certificate with those that it was issued by, and the key.
     pub client: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
-    /// The same for the same content.
+    /// Equal for equal content.
     pub digest: [u8; 32],
     /// What deserves a warning, with the setting.
     pub warnings: Vec<(&'static Setting, String)>,
 }
 
-/// What is wrong with one of the files: the operator's to mend.
+/// What is wrong with one of the files, for the operator to fix.
 #[derive(Debug)]
 pub struct Unusable {
-    /// The setting that names it.
+    /// The setting that names the file.
     pub setting: &'static Setting,
-    /// What is wrong, and what to do.
     pub wrong: Wrong,
 }
 
-/// Reads what `tls` names; `now` is for certificates that have expired.
+/// Reads the files that `tls` names; `now` tells whether a certificate has expired.
 ///
 /// # Errors
 /// The first file that cannot be read, or does not hold what it should.
@@ -67,10 +67,11 @@ pub fn read(tls: &RegionTls, now: Wall) -> Result<Certificates, Unusable> {
     Ok(read)
 }
 
-/// A file's content, which joins `sum`.
+/// A file's content, which is also added to `sum`.
 fn bytes(setting: &'static Setting, file: &Path, sum: &mut digest::Context) -> Result<Vec<u8>, Unusable> {
     let mut bytes = Vec::new();
-    let read = files::open(file).and_then(|open| open.take(limits::PEM_BYTES + 1).read_to_end(&mut bytes));
+    let read =
+        crate::config::file::open(file).and_then(|open| open.take(limits::PEM_BYTES + 1).read_to_end(&mut bytes));
     let wrong = match read {
         Err(error) => Wrong::new(
             format!("{} cannot be read: {error}", file.display()),
@@ -109,7 +110,8 @@ fn certificates(
     }
 }
 
-/// The key in `key`, if it belongs to the first certificate of `chain`, which is in `cert`.
+/// The key in the file `key`, which must belong to the first certificate of `chain`, read from
+/// `cert`.
 fn private_key(
     key: &Path,
     cert: &Path,
@@ -139,7 +141,7 @@ fn private_key(
     }
 }
 
-/// A sentence for each certificate that does not hold at `now`.
+/// A sentence for each certificate that is not valid at `now`.
 fn out_of_date(
     setting: &'static Setting,
     file: &Path,

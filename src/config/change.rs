@@ -1,4 +1,5 @@
-//! What another reading of the configuration changes: with a reload, and only with a restart.
+//! Compares two readings of the configuration: what changes with a reload, and what only with a
+//! restart.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use super::{Admin, Announcements, Cache, Config, Freshness, Listen, Log, Region,
 #[cfg(test)]
 mod tests;
 
-/// What differs between two readings, a line each, without secrets.
+/// What differs between two readings, one line each, without secrets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// What takes effect with a reload.
@@ -18,9 +19,9 @@ pub struct Changes {
     pub restart: Vec<String>,
 }
 
-/// What holds after a reload: all that `wanted` says, but for what needs a restart.
+/// The configuration after a reload: `wanted`, except for what needs a restart.
 ///
-/// Every field is named here, so that a new one is decided about.
+/// Every field is named here, so that a new one has to be decided about.
 pub fn merged(running: &Config, wanted: &Config) -> Config {
     let mut merged = wanted.clone();
     let Config { service, listen, admin, cache, race, freshness, announcements, drain: _, log } = &mut merged;
@@ -61,7 +62,7 @@ pub fn merged(running: &Config, wanted: &Config) -> Config {
     merged
 }
 
-/// A region with where and how it is reached, as `wanted` has it.
+/// A region, with where and how it is reached taken from `wanted`.
 fn region(running: &Region, wanted: &[Region]) -> Region {
     let Region { name, url: _, topic, tls: _ } = running;
     match wanted.iter().find(|region| region.name == *name) {
@@ -72,7 +73,8 @@ fn region(running: &Region, wanted: &[Region]) -> Region {
     }
 }
 
-/// What differs between the `running` settings and those `wanted`, and where those that hold after a reload came from.
+/// The differences between the `running` settings and those `wanted`, and the origins of the
+/// settings that hold after a reload.
 pub fn compare(running: &Origins, wanted: &Origins) -> (Changes, Origins) {
     let (before, after) = (Reading::of(running), Reading::of(wanted));
     let mut changes = Changes::default();
@@ -96,7 +98,7 @@ pub fn compare(running: &Origins, wanted: &Origins) -> (Changes, Origins) {
                 if !inherited && was.is_none_or(|was| !is_same(was, known)) {
                     changes.live.push(told(name, was.copied(), known));
                 }
-                // Under the place that the region has while the process runs.
+                // Under the place that the region has in the running process.
                 let place = was.filter(|_| known.home() == Section::Region).and_then(|was| was.item);
                 holds.settings.push(Effective { item: place.or(known.item), ..(*known).clone() });
             }
@@ -114,7 +116,7 @@ pub fn compare(running: &Origins, wanted: &Origins) -> (Changes, Origins) {
     (changes, holds)
 }
 
-/// Regions and routes that came and went.
+/// Notes regions and routes that came or went.
 fn items(before: &Reading<'_>, after: &Reading<'_>, changes: &mut Changes) {
     for (one, other, what) in [(after, before, "new"), (before, after, "taken away")] {
         for ((home, _), item) in &one.items {
@@ -168,12 +170,12 @@ impl<'o> Reading<'o> {
     }
 }
 
-/// What a region or route is told apart by.
+/// Whether this setting identifies a region or route.
 fn is_name(known: &Effective) -> bool {
     known.setting == &schema::REGION_NAME || known.setting == &schema::ROUTE_PATH
 }
 
-/// Whether the two say the same, however it is written.
+/// Whether both mean the same, however it is written.
 fn is_same(one: &Effective, other: &Effective) -> bool {
     let kind = one.setting.kind;
     let both = |read: fn(&Effective, Kind) -> Option<u128>| {
@@ -191,7 +193,7 @@ fn is_same(one: &Effective, other: &Effective) -> bool {
 
 fn told(name: &str, was: Option<&Effective>, known: &Effective) -> String {
     if known.setting == &schema::CREDENTIALS_PREFIX {
-        // It is sent with a secret, and may be part of it.
+        // The prefix is sent with a secret, and may be part of it.
         return name.to_owned();
     }
     match was {

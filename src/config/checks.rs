@@ -1,8 +1,8 @@
-//! Owns the rules between settings: what each alone allows and together makes no sense, and what only deserves a
-//! warning.
+//! The rules between settings: combinations that make no sense although each value alone is
+//! allowed, and those that only deserve a warning.
 //!
-//! Before it: [`super::read`] has read every setting by itself. After it: a `Config` that code behind it need not
-//! check again. Invariant: a setting that is already mistaken is not judged twice.
+//! [`super::read`] has read every setting by itself, and code behind this need not check a `Config`
+//! again. A setting that already has a mistake is not judged twice.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ pub(super) use tls::client_certificate;
 /// How long ECS and Kubernetes wait after SIGTERM unless told otherwise.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Notes every mistake and warning that shows only when settings are looked at together.
+/// Notes every mistake and warning that shows only when settings are seen together.
 pub(super) fn check(ledger: &mut Ledger, config: &Config) {
     regions(ledger, &config.service.regions);
     topics(ledger, config);
@@ -76,7 +76,7 @@ fn regions(ledger: &mut Ledger, regions: &[Region]) {
             let what = format!("the same URL as region {}", quoted(other));
             refuse(ledger, &schema::REGION_URL, Some(at), what, "write the URL of this region alone");
         }
-        if region.url.scheme() == "http" && !is_loopback(&region.url) {
+        if region.url.scheme() == "http" && !super::is_loopback(&region.url) {
             let text = format!(
                 "region {} is asked over plain http: replies and credentials can be read on the way; write https://",
                 region.name
@@ -84,16 +84,6 @@ fn regions(ledger: &mut Ledger, regions: &[Region]) {
             warn(ledger, &schema::REGION_URL, Some(at), text);
         }
         tls::of_a_plain_region(ledger, region, at);
-    }
-}
-
-/// Whether a URL stays on this machine.
-fn is_loopback(url: &url::Url) -> bool {
-    match url.host() {
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        None => false,
     }
 }
 
@@ -327,7 +317,7 @@ fn times(ledger: &mut Ledger, config: &Config) {
     }
 }
 
-/// An address that other machines reach, without leave.
+/// Refuses an address that other machines can reach; `leave` is the setting that would allow it.
 pub(super) fn refuse_non_loopback(
     ledger: &mut Ledger,
     setting: &'static Setting,
@@ -339,7 +329,7 @@ pub(super) fn refuse_non_loopback(
     refuse(ledger, setting, None, what, &instead);
 }
 
-/// `transport = "http"` without all that it needs.
+/// Notes what `transport = "http"` lacks.
 pub(super) fn incomplete_http(ledger: &mut Ledger, no_listen: bool, no_public_url: bool) {
     let place = ledger.origins.place(&schema::ANNOUNCEMENTS_TRANSPORT, None);
     let needs = [
@@ -357,7 +347,7 @@ pub(super) fn incomplete_http(ledger: &mut Ledger, no_listen: bool, no_public_ur
     }
 }
 
-/// The place of the region asked first.
+/// The place of the region to ask first; 0 if none is named, or no region has the name.
 pub(super) fn primary(ledger: &mut Ledger, regions: &[Region], name: Option<&str>) -> usize {
     let Some(name) = name else { return 0 };
     if let Some(at) = regions.iter().position(|region| region.name == name) {

@@ -1,20 +1,17 @@
-//! Owns what `nearside check` prints: every setting that holds, as TOML, with where it came from.
-//!
-//! Before it: [`super::read::load`] returned the [`Origins`]. After it: a person reads it; the text is a configuration
-//! of its own. Invariant: reading the text again gives the same settings.
+//! What `nearside check` prints: every setting in effect, as TOML, with where it came from. The
+//! text is itself a configuration: reading it again gives the same settings.
 
 use std::io::{self, Write};
 
 use super::scope::{Effective, Origins};
 use super::settings::{Preset, Section};
 
-/// The comment's column, when the setting leaves room.
+/// The column of the comment, if the setting leaves room.
 const COLUMN: usize = 52;
 
 /// How the parts of a line are shown: plain, or in a terminal's colours.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Styles {
-    /// Section headings.
     pub heading: clap::builder::styling::Style,
     /// Where a written setting came from.
     pub written: clap::builder::styling::Style,
@@ -25,7 +22,7 @@ pub struct Styles {
 /// Writes every setting under its section.
 ///
 /// # Errors
-/// When `out` does.
+/// If writing to `out` fails.
 pub fn print(out: &mut dyn Write, origins: &Origins, styles: Styles) -> io::Result<()> {
     let mut first = true;
     for section in Section::ALL.into_iter().filter(|section| !section.is_inner()) {

@@ -1,14 +1,12 @@
-//! Owns the look at the files that a configuration names: whether they can be read before anyone depends on them.
-//!
-//! Before it: the settings are read and checked. After it: the program opens the same files. Invariant: nothing of a
-//! file's content is kept or told.
+//! Looks at the files that a configuration names, to find out whether they can be read before
+//! anyone depends on them. The program opens the same files later. Nothing of a file's content is
+//! kept or reported.
 
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::os::unix::fs::FileTypeExt as _;
+use std::io::Read as _;
 use std::path::Path;
 
 use super::certificates::{self, Unusable};
+use super::file::open;
 use super::mistake::Wrong;
 use super::scope::Ledger;
 use super::settings::{self as schema, Setting};
@@ -43,15 +41,7 @@ pub(super) fn check(ledger: &mut Ledger, config: &Config) {
     }
 }
 
-/// Opens a file. A named pipe is refused: whoever opens one waits for its writer, and may wait for ever.
-pub(super) fn open(file: &Path) -> io::Result<File> {
-    if std::fs::symlink_metadata(file)?.file_type().is_fifo() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a named pipe, not a file"));
-    }
-    File::open(file)
-}
-
-/// A file that holds a token.
+/// Checks a file that holds a token.
 fn secret(ledger: &mut Ledger, setting: &'static Setting, item: Option<usize>, file: &Path) {
     if let Err(wrong) = read_secret(file) {
         let place = ledger.origins.place(setting, item);
@@ -86,7 +76,7 @@ fn read_secret(file: &Path) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// The files of a region's `tls`.
+/// Checks the files of a region's `tls`.
 fn pem_files(ledger: &mut Ledger, at: usize, region: &Region) {
     match certificates::read(&region.tls, Clock::System.wall()) {
         Ok(read) => {
@@ -102,7 +92,7 @@ fn pem_files(ledger: &mut Ledger, at: usize, region: &Region) {
     }
 }
 
-/// A file that is made when the program runs: its directory must be there.
+/// Checks a file that is created when the program runs: its directory must exist.
 fn directory(ledger: &mut Ledger, setting: &'static Setting, file: &Path) {
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !parent.is_dir() {

@@ -1,26 +1,26 @@
-//! The bounds of this room. What a user may tune has its default and range here.
+//! The bounds of the configuration.
 
 use crate::model::size::{KIB, MIB};
 
 /// Routes of one service.
 pub const ROUTES: usize = 256;
-/// A file of certificates, bytes: a bundle of all public CAs has a quarter of this.
+/// The size of a file of certificates, bytes; a bundle of all public CAs has a quarter of this.
 pub const PEM_BYTES: u64 = MIB as u64;
 /// Records that one path may name.
 pub const RECORDS_PER_ROUTE: usize = 8;
 /// Headers that one route may forward or hash.
 pub const HEADERS_PER_ROUTE: usize = 16;
-/// A configuration file, bytes.
+/// The size of a configuration file, bytes.
 pub const CONFIG_BYTES: u64 = MIB as u64;
 /// Named segments of one path template.
 pub const NAMES_PER_PATH: usize = 8;
 /// Hosts that `listen.allowed_hosts` may name, and uids of `listen.unix_uids`.
 pub const ALLOWED_CALLERS: usize = 64;
-/// Tags that an operator may give the queues: AWS allows 50, of which Nearside sets five.
+/// Tags that an operator may give the queues; AWS allows 50, of which Nearside sets five.
 pub const QUEUE_TAGS: usize = 40;
-/// The longest path of a Unix socket, bytes: `sun_path` less its end.
+/// The longest path of a Unix socket, bytes: `sun_path` without the final NUL.
 pub const SOCKET_PATH_BYTES: usize = 107;
-/// A credentials or token file, bytes.
+/// The size of a credentials or token file, bytes.
 pub const TOKEN_BYTES: u64 = 16 * KIB as u64;
 /// Connections open at once over all listeners.
 pub const CONNECTIONS: usize = 4096;

@@ -1,30 +1,26 @@
-//! Owns what a person is told about a setting: the [`Place`] it was written in, what is wrong, what to write instead.
-//!
-//! Before it: every reader and check of this directory makes these. After it: `nearside check` and `nearside run`
-//! print them. Invariant: a mistake never shows a value that may hold a secret (a URL with a password, a token).
+//! What a person is told about a setting: the [`Place`] where it was written, what is wrong, and
+//! what to write instead. A mistake never shows a value that may hold a secret (a URL with a
+//! password, a token).
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Where a setting was written. Ordered as mistakes are listed: the file from its top, then the environment.
+/// Where a setting was written. The order is the one in which mistakes are listed: the file from
+/// its top, then the environment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// Nowhere in particular in this file.
+    /// In this file, nowhere in particular.
     File(Arc<str>),
-    /// Here in this file; line and column count from 1, the column in characters.
+    /// In this file; line and column count from 1, the column in characters.
     At {
-        /// The file as it was named.
         file: Arc<str>,
-        /// From 1.
         line: usize,
-        /// From 1.
         column: usize,
     },
     /// In the environment, in no variable in particular.
     Environment,
-    /// In this environment variable.
     Variable(Arc<str>),
-    /// Nowhere: it is what Nearside does unless told otherwise.
+    /// Nowhere: it is the default.
     Default,
 }
 
@@ -40,22 +36,19 @@ impl fmt::Display for Place {
     }
 }
 
-/// One thing that must be changed before Nearside starts. The operator's fault; a retry does not help.
+/// Something that must be changed before Nearside starts. It is for the operator to fix; a retry
+/// does not help.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error("{place}: {}{wrong}; {instead}", self.prefix())]
 pub struct Mistake {
-    /// Where it was written.
     pub place: Place,
-    /// The setting as one names it, `cache.ttl`; empty when no one setting is meant.
+    /// The setting's full name, such as `cache.ttl`; empty if no single setting is meant.
     pub setting: String,
-    /// What is wrong.
     pub wrong: String,
-    /// What to write instead.
     pub instead: String,
 }
 
 impl Mistake {
-    /// A mistake about `setting` at `place`.
     pub fn new(place: Place, setting: impl Into<String>, wrong: Wrong) -> Self {
         Self { place, setting: setting.into(), wrong: wrong.what, instead: wrong.instead }
     }
@@ -65,12 +58,12 @@ impl Mistake {
     }
 }
 
-/// Something that is allowed and probably not meant.
+/// Something that is allowed but probably not meant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Warning {
     /// Where it was written, or [`Place::Default`].
     pub place: Place,
-    /// What will happen, and what to write when it is not meant.
+    /// What will happen, and what to write if that is not meant.
     pub text: String,
 }
 
@@ -83,30 +76,28 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What is wrong with a value and what to write instead, before anyone knows where it was written.
+/// What is wrong with a value and what to write instead, before it is known where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// What is wrong.
     pub what: String,
-    /// What to write instead.
     pub instead: String,
 }
 
 impl Wrong {
-    /// What is wrong, and what to write instead.
     pub fn new(what: impl Into<String>, instead: impl Into<String>) -> Self {
         Self { what: what.into(), instead: instead.into() }
     }
 }
 
-/// The one of `known` that `written` was probably meant to be.
+/// The word of `known` that `written` was probably meant to be.
 pub fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     /// Below this two words have too little in common to be worth a guess.
     const ALIKE: f64 = 0.65;
     known
         .into_iter()
         .map(|word| {
-            // The first knows words that begin alike, the second letters that changed places.
+            // Jaro-Winkler recognises words that begin alike, Damerau-Levenshtein letters that
+            // changed places.
             let alike = strsim::jaro_winkler(written, word);
             (alike.max(strsim::normalized_damerau_levenshtein(written, word)), word)
         })
@@ -115,7 +106,7 @@ pub fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> O
         .map(|(_, word)| word)
 }
 
-/// `text` between backticks, cut to a length that fits a line, control characters shown.
+/// `text` between backticks, cut to fit a line, with control characters escaped.
 pub fn quoted(text: &str) -> String {
     const SHOWN: usize = 60;
     let shown: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();

@@ -1,14 +1,13 @@
-//! Owns the settings as the program uses them: validated, typed, complete.
-//!
-//! Before it: [`read`] turns a TOML file and `NEARSIDE__*` variables into this, collecting every mistake with its
-//! place. After it: [`crate::app`] builds the program from it. Invariant: a `Config` that exists is usable; no code
-//! behind it checks a setting again.
+//! The settings as the program uses them: validated, typed, complete. [`read`] makes them from a
+//! TOML file and `NEARSIDE__*` variables, and collects every mistake with its place. A `Config`
+//! that exists is usable; no code behind it checks a setting again.
 
 pub mod arn;
 pub mod certificates;
 pub mod change;
 mod checks;
 pub mod effective;
+mod file;
 mod files;
 pub mod limits;
 pub mod mistake;
@@ -42,13 +41,11 @@ pub struct Config {
     pub cache: Cache,
     /// How regions are asked.
     pub race: Race,
-    /// The protocol's settings.
     pub freshness: Freshness,
     /// How announcements arrive.
     pub announcements: Announcements,
     /// How the process stops.
     pub drain: Drain,
-    /// Logs.
     pub log: Log,
 }
 
@@ -72,34 +69,32 @@ pub struct Region {
     pub name: String,
     /// Scheme, host, port and perhaps a path prefix.
     pub url: Url,
-    /// The topic on which it announces; `None` when it announces nothing.
+    /// `None` if it announces nothing.
     pub topic: Option<TopicArn>,
-    /// Whom it trusts and what it shows over TLS.
+    /// Whom the sidecar trusts and what it presents over TLS.
     pub tls: RegionTls,
 }
 
 /// `tls` of a region.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegionTls {
-    /// The CA certificates that are trusted; `None` trusts the platform's.
+    /// The CA certificates to trust; `None` trusts the platform's.
     pub ca_file: Option<PathBuf>,
-    /// What the sidecar shows of itself.
+    /// What the sidecar presents.
     pub client: Option<ClientCertificate>,
 }
 
 /// `tls.client_cert` and `tls.client_key` of a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// The certificate, and those it was issued by.
+    /// The certificate and those it was issued by.
     pub cert: PathBuf,
-    /// Its private key.
     pub key: PathBuf,
 }
 
 /// A checked `arn:PARTITION:sns:REGION:ACCOUNT:NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TopicArn {
-    /// The whole ARN.
     pub arn: String,
     /// `aws`, `aws-cn`, `aws-us-gov`.
     pub partition: String,
@@ -107,7 +102,6 @@ pub struct TopicArn {
     pub region: String,
     /// Twelve digits.
     pub account: String,
-    /// The topic's name.
     pub name: String,
 }
 
@@ -122,14 +116,15 @@ pub struct Route {
     pub identity: IdentityMode,
     /// Caller headers that reach a region and join the key.
     pub forward: Vec<HeaderName>,
-    /// How long a CONFIRMED entry holds, from when its request was sent.
+    /// How long a CONFIRMED entry holds, counted from when its request was sent.
     pub ttl: Duration,
-    /// Store replies marked `no-store` all the same.
+    /// Store replies even if they are marked `no-store`.
     pub store_no_store: bool,
 }
 
 impl Route {
-    /// Whether `other` shows the same records of the same paths to the same readers: what one stored, the other may serve.
+    /// Whether `other` shows the same records of the same paths to the same readers, so that one
+    /// may serve what the other stored.
     pub fn shows_the_same(&self, other: &Self) -> bool {
         self.path == other.path
             && self.records == other.records
@@ -151,7 +146,7 @@ pub struct PathTemplate {
 /// One segment of a path template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Segment {
-    /// Must be equal, byte for byte.
+    /// Must match byte for byte.
     Literal(String),
     /// Any one non-empty segment, under this name.
     Named(String),
@@ -171,7 +166,7 @@ pub struct RecordTemplate {
 pub enum IdentityMode {
     /// Private to the values of these headers, which also go to the regions.
     Exact(Vec<HeaderName>),
-    /// Any caller may read; the sidecar speaks with credentials of its own and drops the caller's.
+    /// Any caller may read; the sidecar uses credentials of its own and drops the caller's.
     Sidecar(Credentials),
 }
 
@@ -182,7 +177,6 @@ pub struct Credentials {
     pub header: HeaderName,
     /// Prepended to the file's content: `"Bearer "`.
     pub prefix: String,
-    /// The file.
     pub file: PathBuf,
 }
 
@@ -191,17 +185,16 @@ pub struct Credentials {
 pub struct Listen {
     /// Loopback unless `allow_non_loopback`; port 0 picks one.
     pub tcp: Option<SocketAddr>,
-    /// A Unix socket.
     pub unix: Option<UnixSocket>,
     /// Hosts accepted in `Host` and `:authority` besides loopback names and addresses.
     pub allowed_hosts: Vec<String>,
     /// Refuse requests that carry `X-Forwarded-For` or `Forwarded`.
     pub refuse_forwarded: bool,
-    /// Serve requests that a browser made for a page of another site.
+    /// Serve requests that a browser makes for a page of another site.
     pub allow_cross_site: bool,
-    /// The file holding a token that callers must send in `x-nearside-token`.
+    /// The file with a token that callers must send in `x-nearside-token`.
     pub token_file: Option<PathBuf>,
-    /// Connections open at once.
+    /// Over all listeners.
     pub max_connections: usize,
     /// Plain HTTP/1.1 requests are answered before hyper reads them.
     pub fast: bool,
@@ -210,11 +203,11 @@ pub struct Listen {
 /// `listen.unix`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnixSocket {
-    /// Where it is made; a stale socket there is replaced, anything else is an error.
+    /// Where it is created; a stale socket there is replaced, anything else is an error.
     pub path: PathBuf,
     /// Permission bits, `0o600`.
     pub mode: u32,
-    /// Peers' uids that are accepted; empty accepts the process's own only.
+    /// The uids of peers that are accepted; if empty, only the process's own.
     pub uids: Vec<u32>,
 }
 
@@ -223,33 +216,33 @@ pub struct UnixSocket {
 pub struct Admin {
     /// `127.0.0.1:8701`
     pub listen: SocketAddr,
-    /// A Unix socket, where operators may act.
+    /// A Unix socket where operators may act.
     pub unix: Option<UnixSocket>,
-    /// The file holding the token with which they may act over TCP.
+    /// The file with the token that lets operators act over TCP.
     pub token_file: Option<PathBuf>,
 }
 
 /// `[cache]`
 #[derive(Clone, Debug)]
 pub struct Cache {
-    /// Default of a route's TTL: 1 h.
+    /// The default TTL of routes: 1 h.
     pub ttl: Duration,
     /// How long an absence holds: at most 30 s (R6).
     pub negative_ttl: Duration,
     /// How long an entry holds without a lease: 30 s (R9).
     pub soft_ttl: Duration,
-    /// What is kept may take, bytes; where it is not said, [`crate::cache::capacity`] does.
+    /// How much memory the cache may take, bytes; if `None`, [`crate::cache::capacity`] decides.
     pub max_bytes: Option<u64>,
-    /// What becomes of paths that no route names.
+    /// What happens to paths that no route names.
     pub unrouted: Unrouted,
     /// How long past its time a stored reply may be served, labelled, when every region fails: 24 h.
     pub stale_if_error: Duration,
 }
 
-/// What becomes of paths that no route names.
+/// What happens to paths that no route names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unrouted {
-    /// Passed to one region; nothing of them is stored.
+    /// Passed to one region, and not stored.
     Pass,
     /// Stored for all callers as RFC 9111 lets a shared cache.
     Cache,
@@ -258,7 +251,6 @@ pub enum Unrouted {
 /// `[race]`
 #[derive(Clone, Debug)]
 pub struct Race {
-    /// Who is asked.
     pub mode: RaceMode,
     /// For all legs together.
     pub deadline: Duration,
@@ -290,16 +282,17 @@ pub struct Freshness {
     pub grace: Duration,
     /// A version this far above a record's last moves the generation, not the floor (R15).
     pub max_jump: u64,
-    /// 504 rather than an answer known to be below the floor.
+    /// Answer 504 rather than with something known to be below the floor.
     pub strict: bool,
-    /// In how long each stored reply is compared with all regions once (R17): 10 min; zero switches the audit off.
+    /// Each stored reply is compared with all regions once in this time (R17): 10 min; zero
+    /// switches the audit off.
     pub audit_period: Duration,
     /// Where "this region sends heartbeats" is remembered across restarts; `None` remembers nothing.
     pub state_file: Option<PathBuf>,
 }
 
 impl Freshness {
-    /// What the protocol itself goes by.
+    /// The part that the protocol itself uses.
     pub fn protocol(&self) -> crate::protocol::Settings {
         crate::protocol::Settings {
             worst_lag: self.worst_lag,
@@ -323,34 +316,34 @@ pub enum Heartbeats {
 pub struct Announcements {
     /// How messages arrive.
     pub transport: Transport,
-    /// Overrides every AWS endpoint (also `AWS_ENDPOINT_URL`): an emulator.
+    /// Overrides every AWS endpoint, for an emulator; `AWS_ENDPOINT_URL` does the same.
     pub endpoint_url: Option<Url>,
-    /// Relaxes scheme, host and chain of the signing certificate for exactly this origin. Refused unless
-    /// `endpoint_url` is set too.
+    /// Relaxes the checks of scheme, host and chain of the signing certificate for exactly this
+    /// origin. Refused unless `endpoint_url` is set too.
     pub insecure_sns_signer: Option<Url>,
-    /// What queues of our own are made with.
+    /// What our own queues are created with.
     pub queues: Queues,
 }
 
-/// What the queues of the sqs transport are made with, besides what it needs itself.
+/// What the queues of the sqs transport are created with, besides what the transport itself needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Queues {
-    /// Tags, such as those by which costs are told apart: name and value.
+    /// Name and value of each tag, for example to tell costs apart.
     pub tags: Vec<(String, String)>,
-    /// The KMS key that encrypts them: an alias that each topic's region has, or a key's id. SQS's own key without.
+    /// The KMS key that encrypts them: an alias that each topic's region has, or a key's id. `None`
+    /// uses SQS's own key.
     pub kms_key: Option<String>,
 }
 
 /// How messages arrive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// One queue per topic, made and removed by this process.
+    /// One queue per topic, created and removed by this process.
     Sqs,
     /// SNS posts to us.
     Http {
-        /// Where we listen.
         listen: SocketAddr,
-        /// The URL that SNS reaches us by; the region's index is appended as a path segment.
+        /// The URL at which SNS reaches us; the region's index is appended as a path segment.
         public_url: Url,
     },
     /// No announcements: soft TTLs only.
@@ -362,15 +355,25 @@ pub enum Transport {
 pub struct Drain {
     /// After SIGTERM everything is still answered for this long.
     pub linger: Duration,
-    /// Then fills end and subscriptions go, within this.
+    /// Then fills must end and subscriptions be removed within this.
     pub deadline: Duration,
 }
 
 /// `[log]`
 #[derive(Clone, Debug)]
 pub struct Log {
-    /// One JSON object per line, or for people.
+    /// One JSON object per line; otherwise text for people.
     pub json: bool,
     /// An env-filter: `info`, `nearside=debug`.
     pub filter: String,
+}
+
+/// Whether a URL stays on this machine.
+pub fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        None => false,
+    }
 }

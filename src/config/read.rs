@@ -1,8 +1,8 @@
-//! Owns the way from a file and the environment to a [`Config`].
+//! From a file and the environment to a [`Config`]: each setting is read by the schema, then
+//! [`super::checks`] looks at them together.
 //!
-//! Before it: the command line names a file. After it: [`crate::app`] builds the program. Each setting is read by the
-//! schema, then [`super::checks`] looks at them together. Invariant: all mistakes are told at once, each with its
-//! place; no text, however broken, makes this panic.
+//! All mistakes are reported at once, each with its place, and no text, however broken, makes this
+//! panic.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -24,11 +24,11 @@ mod tls;
 
 pub use admin::admin_alone;
 
-/// Reads the file (none: the environment alone), lays the environment's variables over it, checks it all, the files
-/// that it names included.
+/// Reads the file (`None`: the environment alone), lays the environment's variables over it, and
+/// checks everything, including the files that it names.
 ///
 /// # Errors
-/// Every mistake there is, in the order of the file and then of the variables.
+/// Every mistake, in the order of the file and then of the variables.
 pub fn load(
     path: Option<&Path>,
     env: impl Iterator<Item = (String, String)>,
@@ -36,11 +36,11 @@ pub fn load(
     loaded(path, env, files::check)
 }
 
-/// As [`load`], without looking at the files that the settings name: for where the sidecar's secrets are not, such as
-/// a pipeline or a scheduled janitor.
+/// Like [`load`], but without looking at the files that the settings name: for places that do not
+/// have the sidecar's secrets, such as a pipeline or a scheduled janitor.
 ///
 /// # Errors
-/// Every mistake there is, in the order of the file and then of the variables.
+/// Every mistake, in the order of the file and then of the variables.
 pub fn load_without_files(
     path: Option<&Path>,
     env: impl Iterator<Item = (String, String)>,
@@ -73,15 +73,15 @@ fn loaded(
 /// Reads a text without the environment, and without looking at the files that it names.
 ///
 /// # Errors
-/// Every mistake there is, in the order of the text.
+/// Every mistake, in the order of the text.
 pub fn from_toml(text: &str) -> Result<Config, Vec<Mistake>> {
     from_toml_with_origins(text).map(|(config, _)| config)
 }
 
-/// As [`from_toml`], with where each setting came from.
+/// Like [`from_toml`], and also returns where each setting came from.
 ///
 /// # Errors
-/// Every mistake there is, in the order of the text.
+/// Every mistake, in the order of the text.
 pub fn from_toml_with_origins(text: &str) -> Result<(Config, Origins), Vec<Mistake>> {
     let (root, syntax) = tree::parse("nearside.toml", text);
     let mut ledger = Ledger::new(root.place.clone());
@@ -90,11 +90,12 @@ pub fn from_toml_with_origins(text: &str) -> Result<(Config, Origins), Vec<Mista
     finish(ledger, config, syntax)
 }
 
-/// A configuration, or all that stands in its way.
+/// The configuration, or every mistake in it.
 fn finish(ledger: Ledger, config: Config, syntax: Syntax) -> Result<(Config, Origins), Vec<Mistake>> {
     let Ledger { mut origins, mut mistakes, .. } = ledger;
     if !syntax.mistakes.is_empty() {
-        // A value that TOML could not read has been told of; so has all that may have gone missing with it.
+        // A value that TOML could not read is reported already, and so is all that may have gone
+        // missing with it.
         let told = |place: &Place| syntax.mistakes.iter().any(|told| same_line(&told.place, place));
         mistakes.retain(|mistake| !syntax.lost && !told(&mistake.place));
     }
@@ -118,9 +119,11 @@ fn file_text(path: &Path) -> Result<String, Mistake> {
     let name: std::sync::Arc<str> = path.display().to_string().into();
     let mistake = |wrong| Mistake::new(Place::File(name.clone()), "", wrong);
     let mut bytes = Vec::new();
-    files::open(path).and_then(|file| file.take(limits::CONFIG_BYTES + 1).read_to_end(&mut bytes)).map_err(
-        |error| mistake(Wrong::new(format!("cannot be read: {error}"), "name a configuration file with --config")),
-    )?;
+    crate::config::file::open(path)
+        .and_then(|file| file.take(limits::CONFIG_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|error| {
+            mistake(Wrong::new(format!("cannot be read: {error}"), "name a configuration file with --config"))
+        })?;
     if bytes.len() as u64 > limits::CONFIG_BYTES {
         let most = bytesize::ByteSize(limits::CONFIG_BYTES);
         return Err(mistake(Wrong::new(format!("larger than {most}"), "name a configuration file with --config")));
@@ -153,7 +156,7 @@ fn config(ledger: &mut Ledger, root: &Table) -> Config {
     }
 }
 
-/// Refuses what stands outside all sections.
+/// Refuses top-level keys that are not sections.
 fn check_sections(ledger: &mut Ledger, root: &Table) {
     let known = || Section::ALL.into_iter().map(Section::path).filter(|path| !path.contains('.'));
     for (key, entry) in root.entries.iter().filter(|(key, _)| !known().any(|name| name == key.as_str())) {
@@ -375,7 +378,7 @@ fn log(ledger: &mut Ledger, root: &Table) -> Log {
     }
 }
 
-/// A count whose range fits any machine.
+/// For counts whose range fits any machine.
 fn usize_of(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }

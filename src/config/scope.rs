@@ -1,8 +1,6 @@
-//! Owns the reading of one table by the schema: each setting's value or default, and the record of where it came from.
-//!
-//! Before it: the tree of what was written. After it: [`super::read`] puts sections together; [`Origins`] tells
-//! `nearside check` where each value came from. Invariant: a mistake never ends the reading; what was wrong is
-//! replaced by its default, so that the next mistake is found too.
+//! Reads one table by the schema: each setting's value or default, and a record of where it came
+//! from ([`Origins`], which `nearside check` shows). A mistake never ends the reading: a default or
+//! stand-in takes the place of what is wrong, so that the next mistake is found too.
 
 use super::mistake::{Mistake, Place, Warning, Wrong, nearest, quoted};
 use super::settings::{Kind, Preset, Section, Setting, of};
@@ -12,33 +10,31 @@ use super::value;
 /// Where every setting came from, and what is allowed but probably not meant.
 #[derive(Clone, Debug, Default)]
 pub struct Origins {
-    /// Every setting that holds, in the order of the schema within its table.
+    /// Every setting in effect, in the order of the schema within its table.
     pub settings: Vec<Effective>,
     /// In the order of their places.
     pub warnings: Vec<Warning>,
 }
 
-/// One setting that holds.
+/// A setting in effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effective {
-    /// Which.
     pub setting: &'static Setting,
-    /// The region or route it is of, by its place from 0.
+    /// The region or route that it belongs to, by its place from 0.
     pub item: Option<usize>,
     /// Its value as TOML.
     pub toml: String,
-    /// Where it was written.
     pub place: Place,
     pub(super) raw: Raw,
 }
 
 impl Effective {
-    /// Whether nobody wrote it.
     pub fn is_default(&self) -> bool {
         self.place == Place::Default
     }
 
-    /// The table under whose heading it belongs: credentials are their route's, TLS is its region's.
+    /// The table under whose heading it belongs: credentials belong to their route, TLS to its
+    /// region.
     pub fn home(&self) -> Section {
         match self.setting.section {
             Section::Credentials => Section::Route,
@@ -54,12 +50,11 @@ impl Origins {
         self.find(setting, item).map_or(Place::Default, |found| found.place.clone())
     }
 
-    /// Whether it was written at all.
     pub fn is_written(&self, setting: &Setting, item: Option<usize>) -> bool {
         self.place(setting, item) != Place::Default
     }
 
-    /// Whether it was written with another value than its default.
+    /// Whether it was written with a value other than its default.
     pub(super) fn is_changed(&self, setting: &Setting, item: Option<usize>) -> bool {
         let Preset::Is(text) = setting.preset else { return self.is_written(setting, item) };
         let default = Raw { value: Value::Untyped(text.to_owned()), place: Place::Default };
@@ -71,24 +66,23 @@ impl Origins {
     }
 }
 
-/// What the reading of a whole configuration collects.
+/// What reading a whole configuration collects.
 #[derive(Debug)]
 pub(super) struct Ledger {
     /// What is read: the file, or the environment alone.
     pub(super) root: Place,
     pub(super) origins: Origins,
     pub(super) mistakes: Vec<Mistake>,
-    /// The settings that have a mistake already: no check looks at them again.
+    /// Settings that already have a mistake: no check looks at them again.
     mistaken: Vec<(&'static str, Option<usize>)>,
 }
 
 impl Ledger {
-    /// Nothing yet, of what is written at `root`.
     pub(super) fn new(root: Place) -> Self {
         Self { root, origins: Origins::default(), mistakes: Vec::new(), mistaken: Vec::new() }
     }
 
-    /// Notes a mistake in a setting that has none yet.
+    /// Notes a mistake, unless the setting has one already.
     pub(super) fn mistake(&mut self, setting: &'static Setting, item: Option<usize>, place: Place, wrong: Wrong) {
         if !self.is_mistaken(setting, item) {
             self.mistaken.push((setting.about, item));
@@ -96,17 +90,18 @@ impl Ledger {
         }
     }
 
-    /// Whether this setting has a mistake already. Every setting has an `about` of its own.
+    /// Whether this setting has a mistake already. Settings are told apart by `about`, which is
+    /// different for each.
     pub(super) fn is_mistaken(&self, setting: &Setting, item: Option<usize>) -> bool {
         self.mistaken.iter().any(|(about, of)| *about == setting.about && *of == item)
     }
 
-    /// Notes what is allowed and probably not meant.
+    /// Notes something that is allowed but probably not meant.
     pub(super) fn warn(&mut self, place: Place, text: impl Into<String>) {
         self.origins.warnings.push(Warning { place, text: text.into() });
     }
 
-    /// The table under `key` of `parent`, its keys checked; an empty one when there is none.
+    /// The table under `key` of `parent`, with its keys checked; an empty one if there is none.
     pub(super) fn table(&mut self, parent: &Table, section: Section, key: &str) -> Scope {
         let empty = || Table::empty(parent.place.clone());
         let table = match parent.get(key) {
@@ -121,7 +116,7 @@ impl Ledger {
         self.scope(table, section, None)
     }
 
-    /// A table whose keys are checked against the schema.
+    /// Checks the keys of a table against the schema.
     pub(super) fn scope(&mut self, table: Table, section: Section, item: Option<usize>) -> Scope {
         let known = || of(section).map(|setting| setting.key).chain(section.nested().iter().copied());
         for (key, entry) in &table.entries {
@@ -183,7 +178,7 @@ impl Scope {
         }
     }
 
-    /// A setting that must be written; without it, or when it is wrong, `instead` takes its place.
+    /// A setting that must be written; if it is missing or wrong, `instead` takes its place.
     pub(super) fn required<T>(
         &self,
         ledger: &mut Ledger,
@@ -219,7 +214,7 @@ impl Scope {
     }
 }
 
-/// What holds when a setting is not written.
+/// The value of a setting that is not written.
 fn preset(ledger: &Ledger, setting: &'static Setting) -> Raw {
     let text = match setting.preset {
         Preset::Required => "",

@@ -1,8 +1,8 @@
-//! Owns the schema: every setting there is, with its section, kind, range, default and one line about it.
+//! The schema: every setting, with its section, kind, range, default and one line about it.
+//! [`super::read`], [`super::variables`] and [`super::effective`] follow it, and
+//! `docs/configuration.md` is checked against it.
 //!
-//! Before it: nothing; this is what a setting is. After it: [`super::read`] reads by it, [`super::variables`] knows
-//! the environment's names by it, [`super::effective`] prints by it, and `docs/configuration.md` is checked against
-//! it. Invariant: a setting that is not here does not exist, and every default here is accepted by its own kind.
+//! A setting that is not here does not exist, and every default here is accepted by its own kind.
 
 use std::time::Duration;
 
@@ -13,7 +13,6 @@ mod described;
 /// One table of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Section {
-    /// `[service]`
     Service,
     /// `[[service.region]]`, told apart by name.
     Region,
@@ -23,26 +22,18 @@ pub enum Section {
     Route,
     /// `credentials = { .. }` of a route.
     Credentials,
-    /// `[listen]`
     Listen,
-    /// `[admin]`
     Admin,
-    /// `[cache]`
     Cache,
-    /// `[race]`
     Race,
-    /// `[freshness]`
     Freshness,
-    /// `[announcements]`
     Announcements,
-    /// `[drain]`
     Drain,
-    /// `[log]`
     Log,
 }
 
 impl Section {
-    /// All of them, in the order in which they are documented and printed.
+    /// In the order in which they are documented and printed.
     pub const ALL: [Self; 13] = [
         Self::Service,
         Self::Region,
@@ -78,12 +69,12 @@ impl Section {
         }
     }
 
-    /// Whether it is a table inside that of one region or route.
+    /// Whether it is a table inside a region or route.
     pub const fn is_inner(self) -> bool {
         matches!(self, Self::Tls | Self::Credentials)
     }
 
-    /// The tables that stand inside this one.
+    /// The keys of the tables inside this one.
     pub const fn nested(self) -> &'static [&'static str] {
         match self {
             Self::Service => &["region", "route"],
@@ -97,9 +88,7 @@ impl Section {
 /// What a setting takes. Ranges include both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Any text.
     Text,
-    /// The name of a region.
     RegionName,
     /// `true` or `false`.
     Flag,
@@ -119,21 +108,17 @@ pub enum Kind {
     Url,
     /// The ARN of an SNS topic.
     Topic,
-    /// The path of a file.
     File,
     /// Permission bits, octal.
     Mode,
-    /// User ids.
     Uids,
-    /// The name of a header.
     Header,
-    /// Names of headers.
     Headers,
-    /// Names of hosts, without port.
+    /// Host names without a port.
     Hosts,
-    /// Tags of AWS, each `name=value`.
+    /// AWS tags, each `name=value`.
     Tags,
-    /// A key of KMS, by its alias or id.
+    /// A KMS key, by its alias or id.
     KmsKey,
     /// A path with `{named}` segments.
     Path,
@@ -143,45 +128,38 @@ pub enum Kind {
     Filter,
 }
 
-/// What holds when a setting is not written.
+/// The value of a setting that is not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
-    /// It must be written.
     Required,
-    /// This, written as in a variable; `""` is none.
+    /// This value, written as in a variable; `""` is none.
     Is(&'static str),
-    /// What this other setting says.
+    /// The value of this other setting.
     Like(&'static Setting),
 }
 
-/// When another value takes effect.
+/// When a new value takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reload {
-    /// With a reload.
     Live,
-    /// Only with a restart: it would cost the cache, the subscriptions or the listeners.
+    /// Only with a restart: applying it would cost the cache, the subscriptions or the listeners.
     Restart,
 }
 
-/// One setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// The table it stands in.
     pub section: Section,
-    /// Its key there.
     pub key: &'static str,
-    /// What it takes.
     pub kind: Kind,
-    /// What holds when it is not written.
     pub preset: Preset,
     /// What it does, in one line.
     pub about: &'static str,
-    /// When another value takes effect.
+    /// When a new value takes effect.
     pub reload: Reload,
 }
 
-/// Writes the schema as a table: a constant for each setting, and [`ALL`] of them in order. What does not say `Restart`
-/// takes effect with a reload.
+/// Writes the schema as a table: a constant for each setting, and [`ALL`] of them in order. A
+/// setting without `Restart` takes effect with a reload.
 macro_rules! settings {
     ($($name:ident = $section:ident $key:literal $kind:expr, $preset:expr, $about:literal $(, $reload:ident)?;)*) => {
         $(

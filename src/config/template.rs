@@ -1,8 +1,8 @@
-//! Owns the templates of a route: the path that it answers to and the records that such a path shows.
+//! The templates of a route: the path that it answers to, and the records that such a path shows.
+//! [`crate::core::router`] matches paths with them.
 //!
-//! Before it: `path` and `records` of `[[service.route]]`. After it: [`crate::core::router`] matches paths, and identity
-//! hashes the record keys that come out. Invariant: one path leads to one key per record, and a path that a region
-//! might read differently (dot segments, encoded or not, a broken escape) leads to none.
+//! One path leads to one key per record. A path that a region might read differently (dot segments,
+//! encoded or not, or a broken escape) leads to none.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ use super::mistake::{Wrong, nearest, quoted};
 use super::{PathTemplate, RecordTemplate, Segment};
 use crate::config::limits;
 
-/// What the named segments of a template were in one path, as written there.
+/// The values of a template's named segments in one path, as written there.
 #[derive(Clone, Copy, Debug)]
 pub struct Captures<'p> {
     template: &'p PathTemplate,
@@ -21,7 +21,7 @@ pub struct Captures<'p> {
 }
 
 impl<'p> Captures<'p> {
-    /// What `name` was, its escapes decoded; `None` when the template has no such name.
+    /// The value of `name` with its escapes decoded; `None` if the template has no such name.
     pub fn get(&self, name: &str) -> Option<Cow<'p, str>> {
         let at = self.template.names().position(|known| known == name)?;
         self.values.get(at).map(|value| decoded(value))
@@ -34,7 +34,7 @@ fn decoded(value: &str) -> Cow<'_, str> {
 }
 
 impl PathTemplate {
-    /// Reads `/v1/contexts/{key}/{view}`.
+    /// Parses `/v1/contexts/{key}/{view}`.
     ///
     /// # Errors
     /// Says what is wrong with the template and what to write instead.
@@ -76,15 +76,15 @@ impl PathTemplate {
         })
     }
 
-    /// What the named segments are in `path` (no query), or `None` when it is not such a path.
+    /// The values of the named segments in `path` (no query), or `None` if it does not match.
     ///
-    /// Literal segments are compared byte for byte; a trailing slash is an empty last segment. A path with a dot
-    /// segment or a broken escape anywhere matches nothing: see [`is_plain`].
+    /// Literal segments are compared byte for byte; a trailing slash is an empty last segment. A
+    /// path with a dot segment or a broken escape anywhere matches nothing: see [`is_plain`].
     pub fn matches<'p>(&'p self, path: &'p str) -> Option<Captures<'p>> {
         self.captures(path).filter(|_| is_plain(path))
     }
 
-    /// As [`PathTemplate::matches`], for a path that is known to be plain.
+    /// Like [`PathTemplate::matches`], for a path that is known to be plain.
     pub fn captures<'p>(&'p self, path: &'p str) -> Option<Captures<'p>> {
         let mut captures = Captures { template: self, values: [""; limits::NAMES_PER_PATH] };
         let mut free = captures.values.iter_mut();
@@ -92,18 +92,18 @@ impl PathTemplate {
         Some(captures)
     }
 
-    /// Whether [`PathTemplate::captures`] finds anything; what, is not noted.
+    /// Whether [`PathTemplate::captures`] would match, without noting the values.
     pub fn fits(&self, path: &str) -> bool {
         self.walk(path, |_| Some(())).is_some()
     }
 
-    /// Goes along `path`, which is plain, and shows what stands in each named segment.
+    /// Walks along a plain `path` and passes the value of each named segment to `named`.
     fn walk<'p>(&self, path: &'p str, mut named: impl FnMut(&'p str) -> Option<()>) -> Option<()> {
         let mut rest = path;
         for segment in &self.segments {
             rest = rest.strip_prefix('/')?;
             rest = match segment {
-                // What follows it is a slash or the end, or the next turn finds that it is neither.
+                // A slash or the end must follow; the next turn finds out if neither does.
                 Segment::Literal(literal) => rest.strip_prefix(literal.as_str())?,
                 Segment::Named(_) => {
                     let end = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
@@ -116,7 +116,8 @@ impl PathTemplate {
         rest.is_empty().then_some(())
     }
 
-    /// Whether a path of these segments, none of them empty, fits when letter case, escapes and a trailing slash do not count.
+    /// Whether a path of these segments, none of them empty, matches if letter case, escapes and a
+    /// trailing slash are ignored.
     pub fn is_like(&self, segments: &[&str]) -> bool {
         let own =
             self.segments.iter().filter(|segment| !matches!(segment, Segment::Literal(text) if text.is_empty()));
@@ -127,9 +128,10 @@ impl PathTemplate {
             })
     }
 
-    /// Whether a path of these segments may have been meant: one segment more or less, and literal ones spelt alike.
+    /// Whether a path of these segments may have been meant: at most one segment more or less, and
+    /// literal ones spelt alike.
     pub fn resembles(&self, segments: &[&str]) -> bool {
-        /// Of 1: `context` and `contexts` are 0.88 alike.
+        /// From 0 to 1: `context` and `contexts` are 0.88 alike.
         const ALIKE: f64 = 0.6;
         let mut literals = self.segments.iter().zip(segments).filter_map(|(segment, found)| match segment {
             Segment::Literal(literal) => Some((decoded(literal), *found)),
@@ -143,7 +145,7 @@ impl PathTemplate {
             && literals.all(alike)
     }
 
-    /// Whether every path of `other` is one of this template's too.
+    /// Whether this template matches every path that `other` matches.
     pub fn covers(&self, other: &Self) -> bool {
         self.segments.len() == other.segments.len()
             && self.segments.iter().zip(&other.segments).all(|pair| match pair {
@@ -153,7 +155,7 @@ impl PathTemplate {
             })
     }
 
-    /// Whether some path is both this template's and `other`'s.
+    /// Whether some path matches both this template and `other`.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.segments.len() == other.segments.len()
             && self.segments.iter().zip(&other.segments).all(|pair| match pair {
@@ -210,8 +212,9 @@ fn is_path_char(char: char) -> bool {
     char.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@%".contains(char)
 }
 
-/// Whether every reader of `path` takes it for the same one: no dot segment (RFC 3986 section 5.2.4), raw or
-/// encoded, also none that shows only when `%2F` or `%5C` is decoded, and no escape that is broken or not UTF-8.
+/// Whether everyone who reads `path` takes it for the same one. It must have no dot segment (RFC
+/// 3986 section 5.2.4), raw or encoded, nor one that shows only when `%2F` or `%5C` is decoded, and
+/// no escape that is broken or not UTF-8.
 pub fn is_plain(path: &str) -> bool {
     if !path.bytes().any(|byte| matches!(byte, b'%' | b'.' | b'\\')) {
         return true;
@@ -239,7 +242,7 @@ fn escapes_are_plain(segment: &str) -> bool {
 }
 
 impl RecordTemplate {
-    /// Reads `context:{key}`: a record type, a colon, and a key of names and text.
+    /// Parses `context:{key}`: a record type, a colon, and a key of names and text.
     ///
     /// # Errors
     /// Says what is wrong with the template and what to write instead.
@@ -260,7 +263,7 @@ impl RecordTemplate {
         Ok(Self { record_type: record_type.to_owned(), key })
     }
 
-    /// The key of this record in a matching path. Borrowed when it is one segment without escapes.
+    /// The key of this record in a matching path. Borrowed if it is one segment without escapes.
     pub fn key_of<'p>(&self, captures: &Captures<'p>) -> Cow<'p, str> {
         if let [Segment::Named(name)] = self.key.as_slice() {
             return captures.get(name).unwrap_or_default();
@@ -280,7 +283,7 @@ impl RecordTemplate {
         })
     }
 
-    /// How much of its key is the template's own text, bytes.
+    /// How many bytes of its key are the template's own text.
     pub fn literal_bytes(&self) -> usize {
         let literal = |part: &Segment| if let Segment::Literal(text) = part { text.len() } else { 0 };
         self.key.iter().map(literal).sum()
@@ -291,7 +294,7 @@ impl RecordTemplate {
         let Some(missing) = self.names().find(|name| !path.names().any(|known| known == *name)) else {
             return Ok(());
         };
-        // As other routers write names.
+        // How other routers write names.
         let elsewhere = [format!(":{missing}"), format!("<{missing}>")];
         let colon = path.text.split('/').find(|segment| elsewhere.iter().any(|name| name == segment));
         let instead = match (colon, nearest(missing, path.names())) {
@@ -313,7 +316,7 @@ impl fmt::Display for RecordTemplate {
     }
 }
 
-/// `{tenant}/{id}` into its parts.
+/// Splits `{tenant}/{id}` into its parts.
 fn key_parts(mut text: &str) -> Result<Vec<Segment>, Wrong> {
     const INSTEAD: &str = "write names between braces with text around them, such as \"context:{tenant}/{id}\"";
     let mut parts = Vec::new();

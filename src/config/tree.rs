@@ -1,7 +1,6 @@
-//! Owns the settings as they were written: a tree of raw values, each with its [`Place`].
-//!
-//! Before it: TOML text. After it: [`super::variables`] lays the environment over it and [`super::read`] reads it by
-//! the schema. Invariant: every value and key knows where it was written; building a tree never panics.
+//! The settings as they were written: a tree of raw values in which every key and value knows its
+//! [`Place`]. [`super::variables`] lays the environment over it, and [`super::read`] reads it by
+//! the schema. Building a tree never panics.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,12 +26,12 @@ pub(super) enum Value {
     /// Text of no type yet, from a variable or the schema's defaults: `true`, `5`, `a,b`.
     Untyped(String),
     /// A TOML integer: its digits and their base.
-    Integer { digits: String, base: u32 },
-    /// A TOML boolean.
+    Integer {
+        digits: String,
+        base: u32,
+    },
     Flag(bool),
-    /// A TOML array.
     List(Vec<Raw>),
-    /// A TOML table.
     Table(Table),
     /// A TOML float or date, which no setting takes; its name.
     Other(&'static str),
@@ -45,7 +44,6 @@ pub(super) struct Table {
     pub(super) place: Place,
 }
 
-/// One key of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) key_place: Place,
@@ -53,7 +51,7 @@ pub(super) struct Entry {
 }
 
 impl Raw {
-    /// What kind of value it is, for a sentence: `a string`.
+    /// The kind of value, for a sentence: `a string`.
     pub(super) fn kind(&self) -> &'static str {
         match &self.value {
             Value::Text(_) | Value::Untyped(_) => "a string",
@@ -67,7 +65,7 @@ impl Raw {
 }
 
 impl Raw {
-    /// As a TOML value; text of no type yet takes the form that a setting of `kind` is written in.
+    /// As a TOML value. Text of no type yet takes the form in which a setting of `kind` is written.
     pub(super) fn to_toml(&self, kind: Kind) -> String {
         match &self.value {
             Value::Text(text) => string(text),
@@ -111,18 +109,16 @@ fn string(text: &str) -> String {
 }
 
 impl Table {
-    /// A table without keys.
     pub(super) fn empty(place: Place) -> Self {
         Self { entries: BTreeMap::new(), place }
     }
 
-    /// The value under `key`.
     pub(super) fn get(&self, key: &str) -> Option<&Raw> {
         self.entries.get(key).map(|entry| &entry.raw)
     }
 }
 
-/// Turns a byte offset into a place.
+/// Turns byte offsets into places.
 pub(super) struct Lines<'t> {
     file: Arc<str>,
     text: &'t str,
@@ -143,16 +139,16 @@ impl<'t> Lines<'t> {
     }
 }
 
-/// What the syntax of a text got wrong.
+/// The mistakes in a text's TOML syntax.
 #[derive(Debug, Default)]
 pub(super) struct Syntax {
-    /// All of it, with its places.
     pub(super) mistakes: Vec<Mistake>,
-    /// Some mistake leaves it open which table the rest belongs to: nothing should be said about the rest.
+    /// A mistake leaves open which table the rest belongs to, so nothing should be said about the
+    /// rest.
     pub(super) lost: bool,
 }
 
-/// Reads TOML text as far as it can be read, and what its syntax got wrong.
+/// Parses TOML text as far as possible, and collects the mistakes in its syntax.
 pub(super) fn parse(file: &str, text: &str) -> (Table, Syntax) {
     let lines = Lines::new(file, text);
     let (document, errors) = DeTable::parse_recoverable(text);
@@ -167,7 +163,7 @@ pub(super) fn parse(file: &str, text: &str) -> (Table, Syntax) {
     (table, syntax)
 }
 
-/// The mistake, and whether it leaves the rest open.
+/// The mistake, and whether it leaves the rest open ([`Syntax::lost`]).
 fn syntax_mistake(lines: &Lines<'_>, error: &toml::de::Error) -> (Mistake, bool) {
     let span = error.span().unwrap_or(0..0);
     let place = lines.place(span.start);
@@ -177,7 +173,7 @@ fn syntax_mistake(lines: &Lines<'_>, error: &toml::de::Error) -> (Mistake, bool)
     let wrong = if message.starts_with("string values must be quoted") {
         match written {
             "" => Wrong::new("a key without a value", "write a value after the `=`, or remove the line"),
-            // One line for a person, whatever stands there.
+            // The message must fit on one line, however long the text is.
             _ if written.len() > 60 => {
                 Wrong::new(format!("{} needs quotes", quoted(written)), "put quotes around it")
             }

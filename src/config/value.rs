@@ -1,8 +1,7 @@
-//! Owns the reading of one value: from what was written to what the program uses.
+//! Reads one value: from what was written to what the program uses.
 //!
-//! Before it: [`super::tree`] and [`super::variables`] hold what was written. After it: [`super::read`] puts the
-//! values together. Invariant: a value that is read here lies within its setting's range; each refusal says what to
-//! write instead and repeats no URL, which may hold a password.
+//! A value that is read here lies within its setting's range. Each refusal says what to write
+//! instead, and repeats no URL, since one may hold a password.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -41,7 +40,7 @@ pub(super) fn is_none(raw: &Raw, kind: Kind) -> bool {
     }
 }
 
-/// [`Kind::Text`] and other text that needs no further reading.
+/// [`Kind::Text`] and other text that needs no further parsing.
 pub(super) fn text(raw: &Raw, _: Kind) -> Read<String> {
     let text = text_of(raw, "write it between quotes")?;
     if text.chars().any(char::is_control) {
@@ -50,7 +49,8 @@ pub(super) fn text(raw: &Raw, _: Kind) -> Read<String> {
     Ok(text.to_owned())
 }
 
-/// [`Kind::RegionName`]: a Cache-Status detail as it stands (RFC 9211 section 2.8: a token of RFC 8941) and a label.
+/// The name can stand unchanged in a `Cache-Status` detail (RFC 9211 section 2.8: a token of RFC
+/// 8941) and in a label.
 pub(super) fn region_name(raw: &Raw, _: Kind) -> Read<String> {
     let instead = "write a letter, then up to 62 letters, digits, `-`, `_` or `.`, such as \"eu-west-1\"";
     let text = text_of(raw, instead)?;
@@ -60,7 +60,6 @@ pub(super) fn region_name(raw: &Raw, _: Kind) -> Read<String> {
     if shaped { Ok(text.to_owned()) } else { Err(Wrong::new(format!("{} is not a name", quoted(text)), instead)) }
 }
 
-/// [`Kind::Flag`]
 pub(super) fn flag(raw: &Raw, _: Kind) -> Read<bool> {
     match &raw.value {
         Value::Flag(flag) => Ok(*flag),
@@ -74,7 +73,6 @@ pub(super) fn flag(raw: &Raw, _: Kind) -> Read<bool> {
     }
 }
 
-/// [`Kind::Count`]
 pub(super) fn count(raw: &Raw, kind: Kind) -> Read<u64> {
     let (from, to) = if let Kind::Count(from, to) = kind { (from, to) } else { (0, u64::MAX) };
     let instead = format!("write a number from {from} to {to}, without quotes");
@@ -90,7 +88,6 @@ pub(super) fn count(raw: &Raw, kind: Kind) -> Read<u64> {
     }
 }
 
-/// [`Kind::Duration`]
 pub(super) fn duration(raw: &Raw, kind: Kind) -> Read<Duration> {
     const INSTEAD: &str = "write a number with a unit between quotes, such as \"250ms\", \"90s\" or \"1h\"";
     let text = match &raw.value {
@@ -117,7 +114,7 @@ pub(super) fn duration(raw: &Raw, kind: Kind) -> Read<Duration> {
     }
 }
 
-/// [`Kind::Size`], bytes.
+/// In bytes.
 pub(super) fn size(raw: &Raw, kind: Kind) -> Read<u64> {
     const INSTEAD: &str = "write a number with a unit between quotes, such as \"256MiB\"";
     let (bytes, written) = match &raw.value {
@@ -139,7 +136,7 @@ pub(super) fn size(raw: &Raw, kind: Kind) -> Read<u64> {
     }
 }
 
-/// [`Kind::Word`]: its place among the words.
+/// Returns the word's place among the words.
 pub(super) fn word(raw: &Raw, kind: Kind) -> Read<usize> {
     let words = if let Kind::Word(words) = kind { words } else { &[] };
     let one_of = words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
@@ -153,7 +150,6 @@ pub(super) fn word(raw: &Raw, kind: Kind) -> Read<usize> {
     })
 }
 
-/// [`Kind::Address`]
 pub(super) fn address(raw: &Raw, _: Kind) -> Read<SocketAddr> {
     const INSTEAD: &str = "write an IP address and a port, such as \"127.0.0.1:8700\" or \"[::1]:8700\"";
     let text = text_of(raw, INSTEAD)?;
@@ -171,7 +167,7 @@ pub(super) fn address(raw: &Raw, _: Kind) -> Read<SocketAddr> {
     Err(Wrong::new(format!("{} is not an address and port", quoted(text)), instead))
 }
 
-/// [`Kind::Url`]: a base, so no query, fragment or user name.
+/// A base URL, so no query, fragment or user name.
 pub(super) fn url(raw: &Raw, _: Kind) -> Read<Url> {
     const INSTEAD: &str = "write http:// or https://, a host, and perhaps a port and a path, such as \
                            \"https://contexts.eu-west-1.example.com\"";
@@ -204,17 +200,14 @@ pub(super) fn url(raw: &Raw, _: Kind) -> Read<Url> {
     Ok(url)
 }
 
-/// [`Kind::Topic`]
 pub(super) fn topic(raw: &Raw, _: Kind) -> Read<TopicArn> {
     text_of(raw, "write the ARN of an SNS topic between quotes")?.parse()
 }
 
-/// [`Kind::File`]
 pub(super) fn file(raw: &Raw, kind: Kind) -> Read<PathBuf> {
     text(raw, kind).map(PathBuf::from)
 }
 
-/// [`Kind::Mode`]
 pub(super) fn mode(raw: &Raw, _: Kind) -> Read<u32> {
     const INSTEAD: &str = "write permission bits in octal between quotes, such as \"0600\" or \"0660\"";
     let digits = match &raw.value {
@@ -255,7 +248,6 @@ fn list<T>(raw: &Raw, at_most: usize, of: &str, item: impl Fn(&Raw) -> Read<T>) 
     items.iter().map(item).collect()
 }
 
-/// [`Kind::Uids`]
 pub(super) fn uids(raw: &Raw, _: Kind) -> Read<Vec<u32>> {
     list(raw, limits::ALLOWED_CALLERS, "user ids", |item| {
         let uid = count(item, Kind::Count(0, u64::from(u32::MAX) - 1))?;
@@ -263,7 +255,6 @@ pub(super) fn uids(raw: &Raw, _: Kind) -> Read<Vec<u32>> {
     })
 }
 
-/// [`Kind::Header`]
 pub(super) fn header(raw: &Raw, _: Kind) -> Read<HeaderName> {
     const INSTEAD: &str = "write the name of a header without its colon, such as \"authorization\"";
     let text = text_of(raw, INSTEAD)?;
@@ -276,7 +267,7 @@ pub(super) fn header(raw: &Raw, _: Kind) -> Read<HeaderName> {
     Ok(name)
 }
 
-/// Why no setting may name this header; `None` for almost all.
+/// Why no setting may name this header; `None` for almost all headers.
 fn never_forwarded(name: &HeaderName) -> Option<&'static str> {
     match name.as_str() {
         "connection"
@@ -305,7 +296,6 @@ fn never_forwarded(name: &HeaderName) -> Option<&'static str> {
     }
 }
 
-/// [`Kind::Headers`]
 pub(super) fn headers(raw: &Raw, kind: Kind) -> Read<Vec<HeaderName>> {
     let names = list(raw, limits::HEADERS_PER_ROUTE, "names of headers", |item| header(item, kind))?;
     match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
@@ -314,7 +304,7 @@ pub(super) fn headers(raw: &Raw, kind: Kind) -> Read<Vec<HeaderName>> {
     }
 }
 
-/// [`Kind::Hosts`], in lower case.
+/// In lower case.
 pub(super) fn hosts(raw: &Raw, _: Kind) -> Read<Vec<String>> {
     const INSTEAD: &str = "write a host without scheme, port or path, such as \"contexts.internal\"";
     list(raw, limits::ALLOWED_CALLERS, "hosts", |item| {
@@ -331,12 +321,10 @@ pub(super) fn hosts(raw: &Raw, _: Kind) -> Read<Vec<String>> {
     })
 }
 
-/// [`Kind::Path`]
 pub(super) fn path(raw: &Raw, _: Kind) -> Read<PathTemplate> {
     PathTemplate::parse(text_of(raw, "write a path template between quotes, such as \"/v1/contexts/{key}\"")?)
 }
 
-/// [`Kind::Records`]
 pub(super) fn records(raw: &Raw, _: Kind) -> Read<Vec<RecordTemplate>> {
     let instead = "write a list, such as [\"context:{key}\"]";
     let records = list(raw, limits::RECORDS_PER_ROUTE, "record templates", |item| {
@@ -351,7 +339,6 @@ pub(super) fn records(raw: &Raw, _: Kind) -> Read<Vec<RecordTemplate>> {
     }
 }
 
-/// [`Kind::Filter`].
 pub(super) fn filter(raw: &Raw, _: Kind) -> Read<String> {
     let text = text_of(raw, FILTER_INSTEAD)?;
     check_filter(text)?;
@@ -361,8 +348,8 @@ pub(super) fn filter(raw: &Raw, _: Kind) -> Read<String> {
 const FILTER_INSTEAD: &str = "write a level (off, error, warn, info, debug, trace) or levels by module, such as \
                               \"info,nearside::sidecar=debug\"";
 
-/// Whether it says which log lines are written. `EnvFilter` takes any word for a module, so a mistyped level would silence
-/// the log: a word by itself must be a level here.
+/// Checks a log filter. `EnvFilter` takes any word for a module, so a mistyped level would silence
+/// the log: here a word by itself must be a level.
 pub fn check_filter(text: &str) -> Result<(), Wrong> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     for part in text.split(',').filter(|_| !text.contains('[')) {

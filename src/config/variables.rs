@@ -1,10 +1,11 @@
-//! Owns the environment's part of the configuration: `NEARSIDE__*` variables laid over what the file says.
+//! The environment's part of the configuration: lays `NEARSIDE__*` variables over what the file
+//! says. [`super::read`] then reads the tree without knowing which value came from where.
 //!
-//! Before it: [`super::tree`] has read the file. After it: [`super::read`] reads the tree without knowing which value
-//! came from where. A region is meant by its name in capitals with `_` for everything else
-//! (`NEARSIDE__SERVICE__REGION__EU_WEST_1__URL`), a route by its place from 0. Where the file has no regions (or no
-//! routes) at all, variables make them; else a variable that means none of them is a mistake. Invariant: a variable
-//! that begins with `NEARSIDE__` either sets a setting or is a mistake.
+//! A region is addressed by its name in capitals with `_` for everything else
+//! (`NEARSIDE__SERVICE__REGION__EU_WEST_1__URL`), a route by its place from 0. If the file has no
+//! regions (or no routes) at all, variables create them; otherwise a variable that addresses none
+//! of them is a mistake. A variable that begins with `NEARSIDE__` either sets a setting or is a
+//! mistake.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +13,9 @@ use super::mistake::{Mistake, Place, Warning, Wrong, nearest};
 use super::settings::{ANNOUNCEMENTS_ENDPOINT_URL, REGION_URL, ROUTE_PATH, Section, Setting, of};
 use super::tree::{Entry, Raw, Table, Value};
 
-/// What our variables begin with.
 pub(super) const PREFIX: &str = "NEARSIDE__";
 
-/// The AWS SDKs' own variable, honoured where `announcements.endpoint_url` is not written.
+/// The AWS SDKs' own variable, used if `announcements.endpoint_url` is not written.
 const AWS_ENDPOINT: &str = "AWS_ENDPOINT_URL";
 
 /// `eu-west-1` as variables write it: `EU_WEST_1`.
@@ -31,10 +31,11 @@ pub(super) fn variable_name(name: &str) -> String {
     written
 }
 
-/// What some write for [`PREFIX`].
+/// A likely misspelling of [`PREFIX`].
 const STRAY_PREFIX: &str = "NEARSIDE_";
 
-/// Lays the variables over `root`; returns what is wrong with their names, and those that are probably meant for settings.
+/// Lays the variables over `root`. Returns mistakes in their names, and warnings about variables
+/// that were probably meant for settings.
 pub(super) fn overlay(root: &mut Table, env: impl Iterator<Item = (String, String)>) -> (Vec<Mistake>, Vec<Warning>) {
     let (strays, env): (Vec<_>, Vec<_>) = env
         .filter(|(name, _)| name.starts_with(STRAY_PREFIX) || name == AWS_ENDPOINT)
@@ -46,7 +47,8 @@ pub(super) fn overlay(root: &mut Table, env: impl Iterator<Item = (String, Strin
         root,
         mistakes: Vec::new(),
     };
-    // A variable that renames a region comes last, so that the others still find it by the name in the file.
+    // A variable that renames a region is applied last, so that the others still find it by the
+    // name in the file.
     let (renames, others): (Vec<_>, Vec<_>) =
         env.into_iter().partition(|(name, _)| name.contains("__REGION__") && name.ends_with("__NAME"));
     for (name, value) in others.into_iter().chain(renames) {
@@ -112,7 +114,7 @@ impl Overlay<'_> {
         }
     }
 
-    /// The region whose name is written so, made where variables make regions.
+    /// The region that the variable addresses, created if variables create regions.
     fn region(&mut self, written: &str, place: &Place) -> Option<&mut Table> {
         let makes = self.makes_regions && !written.is_empty();
         let regions = items_mut(self.root, "region", place)?;
@@ -131,7 +133,7 @@ impl Overlay<'_> {
         as_table(regions.get_mut(at)?)
     }
 
-    /// The route at this place, made where variables make routes.
+    /// The route at this place, created if variables create routes.
     fn route(&mut self, written: &str, place: &Place) -> Option<&mut Table> {
         let makes = self.makes_routes;
         let routes = items_mut(self.root, "route", place)?;
@@ -143,8 +145,7 @@ impl Overlay<'_> {
         as_table(routes.get_mut(at)?)
     }
 
-    /// The nearest variable that would set something.
-    /// A variable with too few underscores, that sets nothing.
+    /// Warns about a variable that sets nothing because it has too few underscores.
     fn stray(&self, name: &str) -> Option<Warning> {
         let meant = self.known().into_iter().find(|known| known.replace("__", "_") == *name)?;
         let text = format!("this variable sets nothing: sections and keys are joined by two underscores, {meant}");
@@ -159,7 +160,7 @@ impl Overlay<'_> {
         }
     }
 
-    /// All variables that would set something.
+    /// Every variable that would set something.
     fn known(&self) -> Vec<String> {
         let regions = items(self.root, "region").unwrap_or_default();
         let names: Vec<String> = regions.iter().filter_map(region_name).map(variable_name).collect();
@@ -181,7 +182,7 @@ impl Overlay<'_> {
     }
 }
 
-/// The setting of `section` whose key in capitals is `key`.
+/// The setting of `section` whose key is `key` in capitals.
 fn found(section: Section, key: &str) -> Option<&'static Setting> {
     of(section).find(|setting| setting.key.to_ascii_uppercase() == key)
 }
@@ -203,7 +204,7 @@ fn as_table(raw: &mut Raw) -> Option<&mut Table> {
     if let Value::Table(table) = &mut raw.value { Some(table) } else { None }
 }
 
-/// The table under `key`, made when there is none; `None` when something else is there.
+/// The table under `key`, created if missing; `None` if something else is there.
 fn inner<'t>(table: &'t mut Table, key: &str, place: &Place) -> Option<&'t mut Table> {
     if table.get(key).is_none() {
         set(table, key, Value::Table(Table::empty(place.clone())), place.clone());
@@ -228,18 +229,18 @@ fn items_mut<'t>(root: &'t mut Table, key: &str, place: &Place) -> Option<&'t mu
     }
 }
 
-/// A name for what was written without a file.
+/// An empty tree for settings that come without a file.
 pub(super) fn nowhere() -> Table {
     Table::empty(Place::Environment)
 }
 
-/// How a first region is written, for whoever has none.
+/// How to write a first region, for whoever has none.
 pub(super) fn first_region() -> String {
     let variable = REGION_URL.variable().replace("{NAME}", "EU_WEST_1");
     format!("write [[service.region]] with a name and a url, or set {variable}")
 }
 
-/// How a first route is written, for whoever has none.
+/// How to write a first route, for whoever has none.
 pub(super) fn first_route() -> String {
     format!("write [[service.route]] with a path and records, or set {}", ROUTE_PATH.variable().replace("{N}", "0"))
 }

@@ -20,8 +20,6 @@ pub const HEADER_VALUES_BYTES: usize = 4 * KIB;
 pub const HEADER_VALUE_ROOM: usize = 256;
 /// Times a reader's fill is begun anew when an announcement overtook its reply; then it is served, labelled.
 pub const REFILLS: usize = 2;
-/// Largest body whose digest is worked out where requests are served, bytes; larger ones go to a thread of their own.
-pub const INLINE_DIGEST_BYTES: usize = 32 * KIB;
 /// Keys whose last fill failed and is remembered.
 pub const REMEMBERED_ERRORS: usize = 65_536;
 /// How often memory is looked at under a cgroup's limit, and how often entries go while it is short. What comes between

@@ -9,14 +9,13 @@ use std::time::Duration;
 
 use http::Method;
 
-use super::Sidecar;
 use super::answer::{Bound, CacheLine, Detail, Fwd, Shown};
 use super::caller::Caller;
 use super::fill::background::Refresh;
 use super::fill::{self, Ask, FLOOR_ESCAPED, Of, Routing};
-use super::limits;
 use super::race::region::Purpose;
 use super::router::Matched;
+use super::{Sidecar, limits};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::{KeyBuffer, KeyRef};
 use crate::cache::rfc9111::{self, Decision};

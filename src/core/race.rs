@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use http::Method;
 
-use crate::core::limits;
 use crate::core::race::region::{Leg, Purpose, Regions};
 use crate::core::race::verdict::{Judged, Known, Label, Verdict, Winner};
 use crate::http::exchange::{Outgoing, Reply};
@@ -19,7 +18,6 @@ use crate::model::time::Moment;
 use crate::payload::digest;
 use crate::protocol::record::{Record, Snapshot};
 use crate::protocol::vote::{self, Rank, Votes};
-use crate::tasks::compute;
 
 use self::legs::Legs;
 use self::standard::Standard;
@@ -368,7 +366,7 @@ impl Race {
         let mut digests = Vec::new();
         for reply in self.replies().filter(|reply| reply.status.is_success() && self.request.method != Method::HEAD) {
             let versioned = verdict::ballot(reply, None).is_some_and(|ballot| ballot.is_versioned(records));
-            if !versioned && let Some(digest) = digest_of(reply).await {
+            if !versioned && let Some(digest) = digest::of_body(reply.body.len(), digest_of(reply)).await {
                 digests.push((reply.region, digest));
             }
         }
@@ -376,13 +374,9 @@ impl Race {
     }
 }
 
-/// A large body takes milliseconds, which nobody else should wait for.
-async fn digest_of(reply: &Arc<Reply>) -> Option<u128> {
-    if reply.body.len() <= limits::INLINE_DIGEST_BYTES {
-        return Some(digest::digest(&reply.body, &reply.headers));
-    }
+fn digest_of(reply: &Arc<Reply>) -> impl FnOnce() -> u128 + Send + use<> {
     let reply = reply.clone();
-    compute(move || digest::digest(&reply.body, &reply.headers)).await
+    move || digest::digest(&reply.body, &reply.headers)
 }
 
 impl Tally {

@@ -7,15 +7,13 @@ use futures_util::future::{BoxFuture, Either, Ready, ready};
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 
-use super::Sidecar;
 use super::answer::{self, CacheLine, Detail, Fwd, Outcome, Shown};
 use super::caller::Caller;
 use super::fill::{self, Ask, Failed, Filled, Got, Of, Routing, Share};
 use super::identity::Identity;
-use super::limits;
 use super::lookup::{Found, OnRoute, Plan, left, lookup};
-use super::pass;
 use super::telling::{self, passed_on, shown};
+use super::{Sidecar, limits, pass};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::rfc9111::{self, Asked, Trouble};
 use crate::http::admission::{Admitted, Refusal};

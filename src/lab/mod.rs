@@ -4,4 +4,5 @@
 pub mod bench;
 pub mod limits;
 pub mod signer;
+pub mod uuid;
 pub mod world;

@@ -16,6 +16,7 @@ use x509_parser::der_parser::der::parse_der;
 use x509_parser::num_bigint::BigUint;
 
 use crate::aws::envelope::{Confirmation, Envelope, Kind, SignatureVersion};
+use crate::lab::uuid;
 use crate::model::time::Wall;
 
 /// The name that SNS's certificates are issued to in most regions.
@@ -134,7 +135,7 @@ pub(crate) fn draft(
 ) -> Envelope {
     Envelope {
         kind,
-        message_id: uuid(),
+        message_id: uuid::random(),
         topic_arn: topic_arn.to_owned(),
         message: message.to_owned(),
         subject: None,
@@ -179,7 +180,7 @@ fn write(envelope: &Envelope) -> String {
         None => {
             let (origin, topic) = (origin(&envelope.certificate_url), &envelope.topic_arn);
             fields["UnsubscribeURL"] =
-                Value::from(format!("{origin}/?Action=Unsubscribe&SubscriptionArn={topic}:{}", uuid()));
+                Value::from(format!("{origin}/?Action=Unsubscribe&SubscriptionArn={topic}:{}", uuid::random()));
         }
     }
     fields.to_string()
@@ -194,13 +195,6 @@ fn timestamp(wall: Wall) -> String {
     let whole =
         crate::protocol::announcement::timestamp(Wall::from_millis(wall.as_millis() / 1000 * 1000)).to_string();
     format!("{}.{:03}Z", whole.trim_end_matches('Z'), wall.as_millis() % 1000)
-}
-
-/// A random (version 4) UUID, RFC 9562 section 5.4.
-fn uuid() -> String {
-    let bits = fastrand::u128(..) & !(0xf << 76) | 4 << 76;
-    let hex = format!("{:032x}", bits & !(0b11 << 62) | 0b10 << 62);
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
 /// RSA by the formula (RFC 8017 sections 5.2.1 and 8.2.1), only for SignatureVersion 1: real topics

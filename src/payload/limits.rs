@@ -1,7 +1,7 @@
 //! Bounds of the payload module.
 
 use crate::http::limits::REPLY_BODY_BYTES;
-use crate::model::size::MIB;
+use crate::model::size::{KIB, MIB};
 
 /// How many bytes a compressed body may decode to for its digest.
 pub const DECODED_BODY_BYTES: u64 = 64 * MIB as u64;
@@ -12,3 +12,5 @@ pub const CONTENT_CODINGS: usize = 4;
 pub const ZSTD_WINDOW_LOG: u32 = 23;
 
 const _: () = assert!(REPLY_BODY_BYTES as u64 <= DECODED_BODY_BYTES);
+/// Largest body whose digest is worked out where requests are served, bytes; larger ones go to a thread of their own.
+pub const INLINE_DIGEST_BYTES: usize = 32 * KIB;

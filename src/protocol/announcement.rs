@@ -1,9 +1,10 @@
-//! Owns the announcement's wire form: proto3 JSON or base64 Protobuf of `nearside.v1.Announcement`, both ways.
+//! The wire form of an announcement, both ways: proto3 JSON or base64 Protobuf of
+//! `nearside.v1.Announcement`. [`crate::aws::verify`] has already shown that the message is from
+//! SNS.
 //!
-//! Before it: [`crate::aws::verify`] has shown that the message is SNS's. After it: [`crate::sidecar::announcements::apply`]. What cannot be
-//! decoded is an event of its own (R14), so an error says why in fixed words and holds nothing of the content.
-//!
-//! Invariant: a decoded announcement is complete for its kind and within bounds; no code behind it checks it again.
+//! A decoded announcement is complete for its kind and within bounds, and no later code checks it
+//! again. What cannot be decoded is an event of its own (R14), so an error gives its reason in
+//! fixed words and contains nothing of the content.
 
 use base64::Engine;
 use base64::alphabet::{STANDARD, URL_SAFE};
@@ -23,59 +24,54 @@ pub mod wire {
     include!(concat!(env!("OUT_DIR"), "/nearside.v1.rs"));
 }
 
-/// A verified message that is no announcement: its publisher's fault, and a retry does not help (R14).
+/// A verified message that is not an announcement. That is its publisher's fault, and a retry does
+/// not help (R14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Undecodable {
-    /// Neither a JSON object nor base64.
     #[error("neither a JSON object nor base64")]
     NotText,
-    /// It begins like a JSON object and is none.
     #[error("not valid JSON")]
     NotJson,
-    /// JSON with a field of the wrong type or range, or given twice; which.
+    /// Holds the field's name.
     #[error("{0} of the wrong type or range, or given twice")]
     WrongType(&'static str),
-    /// Base64 that is no Protobuf message.
     #[error("not a Protobuf message")]
     NotProtobuf,
-    /// A kind that this version does not know.
     #[error("an unknown kind")]
     UnknownKind,
-    /// A record type or key is missing where the kind needs one.
+    /// A record type or key is missing that the kind needs.
     #[error("no record type or no key")]
     NoRecord,
-    /// A record type, a key or a publisher's name is too long.
     #[error("a record type, key or publisher beyond its bound")]
     TooLong,
-    /// A negative version other than -1, -2 and -3.
+    /// Negative, and not -1, -2 or -3, which stand for kinds.
     #[error("a negative version")]
     NegativeVersion,
-    /// A negative sequence.
     #[error("a negative sequence")]
     NegativeSequence,
-    /// A time that lies before 1970 or is none.
+    /// A time before 1970, or one that is not valid.
     #[error("a time before 1970")]
     Timestamp,
 }
 
-/// Versions that are read as kinds (DESIGN.md section 4).
+/// Versions that stand for a kind (`proto/nearside/v1/announcement.proto`).
 const DELETED_VERSION: i64 = -1;
 const RELOAD_VERSION: i64 = -2;
 const RESET_VERSION: i64 = -3;
 
-/// Reads the text of a verified message.
 pub fn decode(text: &str) -> Result<Announcement, Undecodable> {
     let text = text.trim();
     let wire = if text.starts_with('{') { json::read(text)? } else { protobuf(text)? };
     complete(wire)
 }
 
-/// The names in a JSON message that no announcement has, and so say nothing; none where it is no JSON object.
+/// The names in a JSON message that are not an announcement's and therefore mean nothing. Empty if
+/// the text is not a JSON object.
 pub fn unknown_names(text: &str) -> Vec<String> {
     json::unknown_names(text)
 }
 
-/// What an announcement's fields are called in JSON.
+/// The JSON names of an announcement's fields.
 pub const FIELD_NAMES: [&str; 9] = json::NAMES;
 
 /// Proto3 JSON, as publishers send it.
@@ -88,7 +84,7 @@ pub fn encode_base64(announcement: &Announcement) -> String {
     LENIENT.encode(to_wire(announcement).encode_to_vec())
 }
 
-/// Base64 with or without padding: publishers differ.
+/// Padding is optional: publishers differ.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(&STANDARD, INDIFFERENT);
 const LENIENT_URL: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, INDIFFERENT);
 const INDIFFERENT: GeneralPurposeConfig =
@@ -102,7 +98,7 @@ fn protobuf(text: &str) -> Result<wire::Announcement, Undecodable> {
     wire::Announcement::decode(bytes.as_slice()).map_err(|_| Undecodable::NotProtobuf)
 }
 
-/// A Protobuf time as ours; `None` before 1970.
+/// `None` for a time before 1970, or one that is not valid.
 pub(crate) fn wall(time: Timestamp) -> Option<Wall> {
     let time = time.try_normalize().ok()?;
     let seconds = u64::try_from(time.seconds).ok()?;
@@ -110,7 +106,6 @@ pub(crate) fn wall(time: Timestamp) -> Option<Wall> {
     seconds.checked_mul(1000)?.checked_add(millis).map(Wall::from_millis)
 }
 
-/// Ours as a Protobuf time.
 pub(crate) fn timestamp(wall: Wall) -> Timestamp {
     let millis = wall.as_millis();
     Timestamp { seconds: (millis / 1000) as i64, nanos: (millis % 1000) as i32 * 1_000_000 }
@@ -127,7 +122,7 @@ fn complete(wire: wire::Announcement) -> Result<Announcement, Undecodable> {
     let kind = kind(&wire)?;
     let named = match kind {
         Kind::Changed { .. } | Kind::Deleted { .. } => !wire.record_type.is_empty() && !wire.key.is_empty(),
-        // A key without a type could only be guessed at.
+        // With a key but no type, the record could only be guessed.
         Kind::Reload | Kind::Reset => !wire.record_type.is_empty() || wire.key.is_empty(),
         Kind::Heartbeat { .. } => true,
     };
@@ -198,7 +193,7 @@ fn to_wire(announcement: &Announcement) -> wire::Announcement {
     wire
 }
 
-/// The wire's versions are signed; ours beyond them cannot have come from there.
+/// Versions on the wire are signed, so a larger one of ours cannot have come from there.
 fn signed(version: u64) -> i64 {
     i64::try_from(version).unwrap_or(i64::MAX)
 }

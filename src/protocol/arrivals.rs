@@ -1,29 +1,27 @@
-//! What has lately come from a region's topic, whatever it proved: a subscription that brings something is kept, and
-//! operators see when the clocks disagree.
+//! What recently came from a region's topic, whatever it proved. A subscription that brings
+//! something is kept, and operators see when clocks disagree.
 
 use crate::model::time::{Moment, Wall};
 use crate::protocol::limits;
 
-/// What has lately come from a region's topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrived {
-    /// Receipt less SNS `Timestamp`, milliseconds: the least of the last half minute to minute. A message may be late; all
-    /// of them are when a clock is wrong. Negative when one was stamped later than it came.
+    /// Receipt minus SNS `Timestamp`, in milliseconds: the smallest of the last 30 to 60 s. One
+    /// message may be late; all of them are only when a clock is wrong. Negative if a message was
+    /// stamped later than it came.
     pub lag_ms: Option<i64>,
-    /// Something could not be verified, and nothing could be since (R14).
+    /// Something could not be verified, and nothing has been verified since (R14).
     pub unverified: bool,
 }
 
-/// One region's.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
     newest: Option<Moment>,
-    /// The window that is being filled, and the one before it: when each began, and its least lag.
+    /// The window being filled and the one before it: when each began, and its smallest lag.
     windows: [Option<(Moment, i64)>; 2],
 }
 
 impl Arrivals {
-    /// Something arrived.
     pub(crate) fn note(&mut self, now: Moment) {
         self.newest = Some(now);
     }
@@ -38,17 +36,17 @@ impl Arrivals {
         }
     }
 
-    /// When something last came, or boot.
+    /// When something last came, or boot if nothing did.
     pub(crate) fn newest(&self) -> Moment {
         self.newest.unwrap_or(Moment::ZERO)
     }
 
-    /// The subscription is another: what came through the last one says nothing of it.
+    /// The subscription is a new one: what came through the last one says nothing about it.
     pub(crate) fn begin(&mut self) {
         self.newest = None;
     }
 
-    /// The least lag of late.
+    /// The smallest recent lag: see [`Arrived::lag_ms`].
     pub(crate) fn lag_ms(&self, now: Moment) -> Option<i64> {
         let late = |(began, _): &&(Moment, i64)| now.since(*began) < limits::LAG_WINDOW * 2;
         self.windows.iter().flatten().filter(late).map(|(_, least)| *least).min()

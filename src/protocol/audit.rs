@@ -1,31 +1,33 @@
-//! Owns R17's judgement: whether an entry was still right when it was compared with all regions, and if it was not, how
-//! soon the announcement path told of it. Pure.
+//! R17's judgement: whether an entry was still right when it was compared with all regions and, if
+//! it was not, how soon the announcement path said so. [`crate::core::fill::audit`] walks through
+//! what is stored and asks the regions; metrics and `/status` show the result. Pure.
 //!
-//! Before it: [`crate::core::fill::audit`] walks through what is stored and asks all regions. After it: metrics and
-//! `/status` show the shares and the violations.
+//! **What is measured.** An audit that finds nothing newer counts as fresh within 1, 10 and 60 s.
+//! One that sees something newer in a region (at *first sight*) opens a suspicion, and the clock of
+//! the announcement path starts: the entry was fresh within N seconds if an announcement moved its
+//! record's generation at most N seconds after first sight. If none comes within 60 s, the entry is
+//! stale at all three scales. Nobody can know when the region itself had changed. First sight is
+//! never before that, so a share is never better than the truth by more than the time that the
+//! audit's own look took.
 //!
-//! **What is measured.** An audit that finds nothing newer counts as fresh within 1, 10 and 60 s. One that sees
-//! something newer in a region (at *first sight*) opens a suspicion, and the clock of the announcement path runs: the
-//! entry was fresh within N seconds if an announcement moved its record's generation at most N seconds after first
-//! sight. Not told of within 60 s, it is stale at all three scales. When the region itself had changed cannot be known;
-//! first sight is never before that, so that a share is never better than the truth by more than what the audit's own
-//! look took.
+//! **The audit's own repair does not flatter the measure.** What it finds raises floors
+//! ([`super::Freshness::served`]) and is stored at once, but neither moves a generation. Only
+//! announcements do, and an announcement of a version that was already served does so once. The
+//! suspicion looks at nothing else.
 //!
-//! **The measure is not flattered by the audit's own repair.** What it finds raises floors ([`super::Freshness::served`])
-//! and is stored at once, but neither moves a generation: only announcements do, and an announcement of a version that
-//! was already served does so once. The suspicion looks at nothing else.
+//! **Without versions** a difference does not say who is newer. The suspicion then waits for an
+//! announcement as above, and asks a second time once no region may lag any more (after 60 s, or
+//! `worst_lag` if that is longer). If all agree with what was held, the other region had only been
+//! behind. If all agree on something else, the change was never announced. If they still disagree,
+//! nothing is decided.
 //!
-//! **Without versions** a difference does not say who is newer. The suspicion then waits for an announcement as above,
-//! and asks a second time when no region may lag any more (60 s, or `worst_lag` where that is longer): if all agree
-//! with what was held, the other region had only been behind; if all agree on something else, the change was never
-//! announced; if they still disagree, nothing is decided.
+//! **How far it reaches.** [`Walk`] goes once around the hashes of the records in each audit
+//! period, at an even pace, so that every entry that is stored for a whole period (of the time that
+//! the process was awake) comes due in it. What is due is either asked about, or counted as skipped
+//! if the background budget does not suffice.
 //!
-//! **How far it reaches.** [`Walk`] goes once around the hashes of the records in each audit period, at an even pace, so
-//! that every entry that is stored for a whole period (of the time that the process was awake) comes due in it. What is
-//! due is asked about, or counted as skipped where the background budget does not suffice: never neither.
-//!
-//! Invariant: every audited entry ends in exactly one [`Ending`]; what is kept is bounded; no key or content is kept in
-//! a [`Timeline`].
+//! Every audited entry ends in exactly one [`Ending`]. What is kept is bounded, and a [`Timeline`]
+//! holds no key and no content.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -42,19 +44,18 @@ use crate::protocol::limits;
 pub struct Shows {
     /// 404 or 410.
     pub absent: bool,
-    /// A credible version of each record, in the route's order; empty when one is missing.
+    /// A credible version of each record, in the route's order; empty if one is missing.
     pub versions: Box<[Version]>,
-    /// Digest of the decoded content, where it was worked out.
+    /// A digest of the decoded content, if it was computed.
     pub digest: Option<u128>,
 }
 
-/// What one shows against another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Against {
     Same,
     Newer,
     Older,
-    /// Something else, and no version says which is newer.
+    /// Something different, and no version says which is newer.
     Other,
     Unknown,
 }
@@ -80,23 +81,24 @@ impl Shows {
     }
 }
 
-/// What one look at all regions says of an entry.
+/// What one look at all regions says about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// No region that could be compared shows anything newer.
     Fresh,
     /// This region shows a higher version.
     Newer(RegionId, Version),
-    /// This region shows something else; which of the two is newer is not known.
+    /// This region shows something else, and nobody knows which of the two is newer.
     Other(RegionId),
-    /// This region shows a lower version, though it has had the time to catch up: it went back, or lags beyond `worst_lag`.
+    /// This region shows a lower version, though it has had time to catch up: it went back, or lags
+    /// beyond `worst_lag`.
     Regressed(RegionId),
     /// Nothing could be compared.
     Undecided,
 }
 
-/// Compares an entry with what regions show (their replies from before an announcement left out: R8). What those in
-/// `caught_up` show should be no older than what is held.
+/// Compares an entry with what regions show, without their replies from before an announcement
+/// (R8). Regions in `caught_up` should show nothing older than what is held.
 pub fn judge(held: &Shows, seen: &[(RegionId, Shows)], caught_up: RegionSet) -> Verdict {
     let mut verdict = Verdict::Undecided;
     for (region, shows) in seen {
@@ -119,9 +121,9 @@ pub fn judge(held: &Shows, seen: &[(RegionId, Shows)], caught_up: RegionSet) -> 
 /// How the audit of one entry ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Nobody showed anything newer.
+    /// No region showed anything newer.
     Fresh,
-    /// Somebody did, and the announcement came this long after first sight.
+    /// A region did, and the announcement came this long after first sight.
     Announced(Duration),
     /// The region that differed had only been behind.
     CaughtUp,
@@ -146,13 +148,14 @@ impl Ending {
         }
     }
 
-    /// Whether the entry was fresh within `window`; `None` when nothing was decided.
+    /// Whether the entry was fresh within `window`; `None` if nothing was decided.
     pub fn within(self, window: Duration) -> Option<bool> {
         match self {
             Self::Fresh | Self::CaughtUp => Some(true),
             Self::Announced(after) => Some(after <= window),
             Self::Stale => Some(false),
-            // The entry is newer than that region, and what is right nobody knows: the record may have been restored.
+            // The entry is newer than that region, and nobody knows which is right: the record may
+            // have been restored.
             Self::Regressed | Self::Undecided => None,
         }
     }
@@ -163,49 +166,47 @@ impl Ending {
 pub struct Timeline {
     /// The entry's first record: its type, and its key as a keyed hash.
     pub record: RecordId,
-    /// Who had answered.
+    /// The region whose reply is stored.
     pub answered: RegionId,
-    /// How much the entry counted at first sight.
+    /// The entry's standing at first sight.
     pub standing: Standing,
-    /// The version of the first record that was held; `Version::NONE` without one.
+    /// The version of the first record that was held; `Version::NONE` if there was none.
     pub held: Version,
-    /// When the entry was requested.
     pub requested: Moment,
     /// When a region last confirmed it.
     pub confirmed: Moment,
-    /// Who showed something newer.
+    /// The region that showed something newer.
     pub region: RegionId,
-    /// The version it showed; `Version::NONE` without one.
+    /// The version that it showed; `Version::NONE` if there was none.
     pub version: Version,
     /// First sight: when all regions had been heard.
     pub seen: Moment,
-    /// The regions that were LIVE then: one of them at least should have told us.
+    /// The regions that were LIVE then. At least one of them should have told us.
     pub live: RegionSet,
     /// When the announcement arrived; `None` while it has not.
     pub announced: Option<Moment>,
 }
 
-/// An entry in which an audit saw something newer, or something else.
+/// An entry for which an audit saw something newer, or something else.
 #[derive(Debug)]
 pub struct Suspicion<K> {
     /// Which representation; kept only while the suspicion is open.
     pub key: K,
-    /// What was held.
     pub held: Shows,
-    /// What is told of it.
     pub timeline: Timeline,
-    /// A version says that it is older; else the second look decides.
+    /// A version says that the entry is older. Otherwise the second look decides.
     pub certain: bool,
     /// Its records, each with its generation before the regions were asked.
     pub records: Box<[(Arc<Record>, Generation)]>,
 }
 
 impl<K> Suspicion<K> {
-    /// When the announcement path moved a generation, if it has.
+    /// When an announcement moved a generation, if one has.
     fn announced(&self, now: Moment) -> Option<Moment> {
         let moved = |(record, before): &(Arc<Record>, Generation)| {
             let state = record.snapshot();
-            // Served since, the marker of an announcement may have gone: then it is now that it is seen.
+            // If something was served since, the announcement's marker may be gone. Then it counts
+            // from when it is seen, which is now.
             let at = state.marker.map_or(now, |marker| marker.at);
             (state.generation > *before).then_some(at.max(self.timeline.seen))
         };
@@ -213,28 +214,26 @@ impl<K> Suspicion<K> {
     }
 }
 
-/// What a look at the open suspicions comes to.
+/// What a look at the open suspicions found.
 #[derive(Debug)]
 pub struct Look<K> {
-    /// Those that ended.
     pub ended: Vec<Ending>,
-    /// Those that need their second look.
+    /// Those that need a second look.
     pub again: Vec<K>,
 }
 
-/// The suspicions that are open, and the violations that are remembered.
 #[derive(Debug)]
 pub struct Audits<K> {
     open: Vec<Open<K>>,
     violations: VecDeque<Timeline>,
-    /// Record types of which a change was never announced, and when that was last found.
+    /// Record types with a change that was never announced, and when that was last found.
     untold: Vec<(TypeId, Moment)>,
 }
 
 #[derive(Debug)]
 struct Open<K> {
     suspicion: Suspicion<K>,
-    /// The second look was asked for.
+    /// Whether the second look was asked for.
     asked_again: bool,
 }
 
@@ -245,7 +244,7 @@ impl<K> Default for Audits<K> {
 }
 
 impl<K: Clone + Eq> Audits<K> {
-    /// Follows a suspicion. False when there is no room; one entry has at most one, the first.
+    /// Follows a suspicion; false if there is no room. An entry has at most one, the first.
     pub fn open(&mut self, suspicion: Suspicion<K>) -> bool {
         if self.open.iter().any(|open| open.suspicion.key == suspicion.key) {
             return true;
@@ -257,8 +256,8 @@ impl<K: Clone + Eq> Audits<K> {
         room
     }
 
-    /// Time has passed: which suspicions were announced, which are past the last window. To be called at least once a
-    /// second; how late it is makes no difference to what is measured.
+    /// Time has passed: finds the suspicions that were announced and those past the last window.
+    /// Call this at least once a second; a late call makes no difference to what is measured.
     pub fn look(&mut self, now: Moment, worst_lag: Duration) -> Look<K> {
         let mut look = Look { ended: Vec::new(), again: Vec::new() };
         for open in std::mem::take(&mut self.open) {
@@ -284,8 +283,8 @@ impl<K: Clone + Eq> Audits<K> {
         look
     }
 
-    /// The second look at what is under `key`: what regions show now against what was held at first sight; nothing when
-    /// there was nothing to ask for any more.
+    /// The second look at what is under `key`: what regions show now against what was held at first
+    /// sight. `seen` is empty if there was nothing left to ask about.
     pub fn settle(&mut self, key: &K, seen: &[(RegionId, Shows)], now: Moment) -> Option<Ending> {
         let place = self.open.iter().position(|open| open.asked_again && open.suspicion.key == *key)?;
         let suspicion = self.open.swap_remove(place).suspicion;
@@ -303,21 +302,20 @@ impl<K: Clone + Eq> Audits<K> {
         Some(self.end(suspicion.timeline, ending))
     }
 
-    /// How many suspicions are open.
     pub fn open_count(&self) -> usize {
         self.open.len()
     }
 
-    /// The violations, oldest first: entries that were not fresh within the shortest window, those that are still waiting
-    /// for their announcement last.
+    /// The violations, oldest first: entries that were not fresh within the shortest window. Those
+    /// still waiting for their announcement come last.
     pub fn violations(&self, now: Moment) -> Vec<Timeline> {
         let waiting = |open: &&Open<K>| open.suspicion.certain && now.since(open.suspicion.timeline.seen) > SHORTEST;
         let waiting = self.open.iter().filter(waiting).map(|open| &open.suspicion.timeline);
         self.violations.iter().chain(waiting.take(limits::AUDIT_VIOLATIONS)).cloned().collect()
     }
 
-    /// The record types of which a violation is open: of an entry that still waits for its announcement, or of one that has
-    /// lately waited in vain (R21).
+    /// The record types with an open violation: of an entry that still waits for its announcement,
+    /// or of one that recently waited in vain (R21).
     pub fn violated(&self, now: Moment) -> Vec<TypeId> {
         let late = |open: &&Open<K>| open.suspicion.certain && now.since(open.suspicion.timeline.seen) > SHORTEST;
         let waiting = self.open.iter().filter(late).flat_map(|open| &open.suspicion.records);
@@ -347,7 +345,7 @@ impl<K: Clone + Eq> Audits<K> {
 const SHORTEST: Duration = limits::AUDIT_WINDOWS[0];
 const LONGEST: Duration = limits::AUDIT_WINDOWS[limits::AUDIT_WINDOWS.len() - 1];
 
-/// A way around all record hashes, once in each period.
+/// A walk around all record hashes, once in each period.
 #[derive(Debug)]
 pub struct Walk {
     period: Duration,
@@ -355,30 +353,28 @@ pub struct Walk {
     stepped: Moment,
 }
 
-/// The hashes that are due: from one on, as many as there are.
+/// The hashes that are due: `span` of them, beginning with `from`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// The first.
     pub from: u64,
-    /// How many; the way goes on at 0 after the highest hash.
+    /// After the highest hash they go on at 0.
     pub span: u64,
 }
 
 impl Slice {
-    /// Whether a hash lies in it.
     pub const fn contains(self, hash: u64) -> bool {
         hash.wrapping_sub(self.from) < self.span
     }
 }
 
 impl Walk {
-    /// At its beginning; `period` is not zero.
+    /// Starts at the beginning; `period` is not zero.
     pub const fn new(period: Duration, now: Moment) -> Self {
         Self { period, at: 0, stepped: now }
     }
 
-    /// Goes on to where it should be `now`: what lies in between is due. Time in which the process was paused is not
-    /// made up for: it served nothing then, and the walk goes on where it was.
+    /// Goes on to where it should be `now`; what lies in between is due. Time in which the process
+    /// was paused is not made up for: it served nothing then, and the walk goes on where it was.
     pub fn step(&mut self, now: Moment) -> Slice {
         let passed = now.since(self.stepped).min(limits::PAUSE);
         self.stepped = now;

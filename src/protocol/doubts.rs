@@ -1,12 +1,12 @@
-//! Owns what is not believed (R15): versions that jumped, floors that no region reaches.
+//! What is not believed (R15): versions that jumped, and floors that no region reaches. One set per
+//! shard, under the shard's lock, tells [`super::merge`] which versions may not raise a floor. A
+//! doubt outlives the record's cell, so that repeating the version after the entry has gone does
+//! not raise the floor either.
 //!
-//! Before it: [`super::records`], one set per shard, under the shard's lock. After it: [`super::merge`] is told which
-//! versions may not raise a floor. A doubt outlives the record's cell, so that saying the version again after the entry
-//! has gone does not raise the floor either.
-//!
-//! Invariant: there are at most as many as the set was made for. One that nobody has touched for longer than `worst_lag`
-//! makes way; where all are in use, a new one finds no room and comes up again. So a restore of more records than there is
-//! room for is worked off, part by part, and no doubt pushes another out before its time.
+//! The set is bounded. A doubt that nobody has touched for longer than `worst_lag` makes way. Where
+//! all are in use, a new one finds no room and comes up again later. So a restore of more records
+//! than there is room for is worked off part by part, and no doubt pushes another out before its
+//! time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) struct Doubts {
     known: BTreeMap<u64, Doubt>,
     room: usize,
     idle: Duration,
-    /// No doubt makes way before this: they were looked through, and all are in use.
+    /// No doubt makes way before this: all were looked at, and all are in use.
     full_until: Moment,
 }
 
@@ -28,17 +28,18 @@ pub(crate) struct Doubts {
 struct Doubt {
     /// No version from here on raises the floor; `None` while only the floor itself is watched.
     version: Option<Version>,
-    /// Who spoke for that version first; it takes another to confirm it.
+    /// The region that first spoke for that version. It takes another to confirm it.
     region: Option<RegionId>,
     /// The floor that no reachable region reached, and since when.
     unreached: Option<(Version, Moment)>,
     /// The record's answers are labelled.
     open: bool,
-    /// The highest that was announced while this was doubted: the floor, should it turn out to be so.
+    /// The highest version announced while this one was doubted. It is the floor if the doubted
+    /// version turns out to be right.
     announced: Option<Version>,
-    /// Only a reply spoke for it: when all regions agree on something else, it is over.
+    /// Only a reply spoke for it: once all regions agree on something else, it is over.
     replied: bool,
-    /// When it was last added to, or looked at because of a reply.
+    /// When it was last added to, or looked up because of a reply.
     used: Moment,
 }
 
@@ -49,7 +50,7 @@ impl Doubt {
 }
 
 impl Doubts {
-    /// None, and room for so many; one that was not used for longer than `idle` makes way.
+    /// Has room for this many doubts; one unused for longer than `idle` makes way.
     pub(crate) const fn new(room: usize, idle: Duration) -> Self {
         Self { known: BTreeMap::new(), room, idle, full_until: Moment::ZERO }
     }
@@ -64,7 +65,7 @@ impl Doubts {
         self.known.get(&hash)?.version
     }
 
-    /// Doubts `version`, which `region` spoke for; returns whether that is news.
+    /// Doubts `version`, which `region` spoke for. Returns whether that is news.
     pub(crate) fn add(&mut self, hash: u64, version: Version, region: RegionId, now: Moment, replied: bool) -> bool {
         let Some(doubt) = self.of(hash, now) else { return true };
         doubt.replied = replied && (doubt.replied || !doubt.open);
@@ -73,7 +74,8 @@ impl Doubts {
         if lower {
             doubt.version = Some(version);
             doubt.region = Some(region);
-            // Whether it is this one's kind, nobody knows: it may lie further above than versions jump.
+            // Nobody knows whether what was announced belongs with this version: it may lie further
+            // above it than versions jump.
             doubt.announced = None;
         }
         doubt.region.get_or_insert(region);
@@ -81,13 +83,15 @@ impl Doubts {
         news
     }
 
-    /// Doubts a floor that only replies stood for, and of which it is not known whose: no single region confirms it.
+    /// Doubts a floor that only replies stood for. Nobody knows whose it was, so no single region
+    /// confirms it.
     pub(crate) fn disbelieve(&mut self, hash: u64, version: Version, now: Moment) {
         let Some(doubt) = self.of(hash, now) else { return };
         *doubt = Doubt { version: Some(version), replied: true, ..Doubt::blank(now) };
     }
 
-    /// `version` was announced and not believed; what lies further than `max_jump` above the one that is doubted is nobody's.
+    /// `version` was announced and not believed. What lies further than `max_jump` above the
+    /// doubted version is nobody's.
     pub(crate) fn announced(&mut self, hash: u64, version: Version, max_jump: u64) {
         if let Some(doubt) = self.known.get_mut(&hash)
             && version.is_credible()
@@ -97,7 +101,7 @@ impl Doubts {
         }
     }
 
-    /// The floor, when a second region says that it has the doubted version: the doubt is over.
+    /// The floor, if a second region says that it has the doubted version. The doubt is then over.
     pub(crate) fn settle(&mut self, hash: u64, version: Version, region: RegionId) -> Option<Version> {
         let doubt = self.known.get(&hash)?;
         let doubted = doubt.version.filter(|doubted| version >= *doubted && doubted.is_credible())?;
@@ -107,7 +111,8 @@ impl Doubts {
         Some(announced.map_or(doubted, |announced| announced.max(doubted)))
     }
 
-    /// An announcement moved the record. An ordinary one ends the labelling; the version stays doubted.
+    /// An announcement moved the record. An ordinary one ends the labelling, but the version stays
+    /// doubted.
     pub(crate) fn close(&mut self, hash: u64, still_open: bool) {
         if let Some(doubt) = self.known.get_mut(&hash) {
             doubt.open = still_open;
@@ -124,8 +129,9 @@ impl Doubts {
         }
     }
 
-    /// All regions agree on something ordinary: a doubt that only a reply raised is no longer open; returns whether it was
-    /// such a one. What an announcement said, or a floor that was dropped, may yet turn out to be so.
+    /// All regions agree on something ordinary, so a doubt that only a reply raised is no longer
+    /// open. Returns whether it was such a doubt. What an announcement said, or a floor that was
+    /// dropped, may still turn out to be right.
     pub(crate) fn agreed(&mut self, hash: u64) -> bool {
         match self.known.get_mut(&hash) {
             Some(doubt) if doubt.replied => {
@@ -136,19 +142,18 @@ impl Doubts {
         }
     }
 
-    /// There was a reason why no region has the floor.
+    /// There was a reason why no region has the floor, so there is nothing to doubt.
     pub(crate) fn dismiss(&mut self, hash: u64) {
         self.known.remove(&hash);
     }
 
-    /// Another `worst_lag` holds from now on.
     pub(crate) fn tune(&mut self, worst_lag: Duration) {
         self.idle = worst_lag;
     }
 
-    /// No reachable region has the floor. Once that has been so for longer than `worst_lag`, the floor is doubted
-    /// (`announcer` spoke for it, if anyone is known to have) and this returns true: it must be dropped. Replies that were
-    /// `made` then say nothing of later.
+    /// No reachable region has the floor. Once that has lasted for longer than `worst_lag`, the
+    /// floor is doubted (`announcer` spoke for it, if anyone is known to have) and this returns
+    /// true: it must be dropped. Replies that were `made` then say nothing about later times.
     pub(crate) fn unreached(
         &mut self,
         hash: u64,
@@ -183,7 +188,7 @@ impl Doubts {
         self.known.clear();
     }
 
-    /// The doubt of a record, used `now`; `None` when there is no room for another.
+    /// The doubt of a record, marked as used `now`; `None` if there is no room for another.
     fn of(&mut self, hash: u64, now: Moment) -> Option<&mut Doubt> {
         if !self.known.contains_key(&hash) && !self.make_room(now) {
             return None;
@@ -237,7 +242,8 @@ mod tests {
         assert_eq!((doubts.version(3), doubts.known.len()), (Some(Version(9)), 3));
     }
 
-    /// R15: 20,000 restored records, and room for 1,000: none stays below its floor for ever.
+    /// R15: 20,000 restored records, and room for 1,000 doubts: none stays below its floor for
+    /// ever.
     #[test]
     fn floors_of_more_records_than_there_is_room_for_are_dropped_part_by_part() {
         let mut doubts = Doubts::new(1_000, IDLE);

@@ -1,7 +1,5 @@
-//! Owns what may happen to freshness ([`Event`]) and what it asks the edges to do about it ([`Action`]).
-//!
-//! Before it: [`crate::sidecar::announcements`] and the ticker make events. After it: `app` carries the actions out. Invariant:
-//! an event carries every fact that a rule needs, times included; nothing is looked up while stepping.
+//! What can happen to freshness ([`Event`]) and what it asks the edges to do about it ([`Action`]).
+//! An event carries every fact that a rule needs, times included, so that a step looks nothing up.
 
 use std::time::Duration;
 
@@ -9,20 +7,18 @@ use super::switch::{Rule, is_on};
 use crate::model::ids::{Epoch, RecordId, RegionId, TypeId, Version};
 use crate::model::time::{Moment, Wall};
 
-/// Something that happened, with its time handed to `step` beside it.
+/// Something that happened. Its time is passed to `step` beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A verified message from a region's topic.
     Message {
-        /// Whose topic carried it.
         region: RegionId,
         /// SNS `Timestamp`: when it was published.
         published: Wall,
-        /// SQS `SentTimestamp`, when it came through a queue: cross-checks `published` (R9).
+        /// SQS `SentTimestamp`, if it came through a queue: cross-checks `published` (R9).
         queued: Option<Wall>,
-        /// Who numbers it: a hash of the publisher's name, and its number.
+        /// A hash of the publisher's name, and the message's number.
         numbered: Option<(u64, u64)>,
-        /// What it says.
         says: Says,
     },
     /// A subscription is being made for this region.
@@ -35,28 +31,29 @@ pub enum Event {
     Polled(RegionId),
     /// GetSubscriptionAttributes still shows our endpoint and no filter (weak proof's second half).
     Attested(RegionId),
-    /// Something that cannot be verified came through a queue that takes messages from the region's topic only (R14).
+    /// Something that cannot be verified came through a queue that takes messages only from the
+    /// region's topic (R14).
     Unverified(RegionId),
-    /// AWS did not say whether they do: throttled, or not to be reached. Neither a proof nor a loss.
+    /// AWS was throttled or unreachable, so nobody knows whether the attributes are still right.
+    /// Neither a proof nor a loss.
     Unattested(RegionId),
-    /// An earlier process saw heartbeats from this region (`freshness.state_file`): weak proof is over.
+    /// An earlier process saw heartbeats from this region (`freshness.state_file`): weak proof no
+    /// longer counts.
     HeartbeatRemembered(RegionId),
-    /// An operator's order.
     Ordered(Order),
-    /// An operator does not believe this region's topic from now on.
+    /// From now on an operator does not trust this region's topic.
     Paused(RegionId),
-    /// An operator believes it again.
+    /// An operator trusts it again.
     Resumed(RegionId),
     /// Time passed. Sent about every second, and after a pause.
     Tick,
 }
 
-/// What an operator may order of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Ask anew, keep the floors (R18).
+    /// Ask again, keep the floors (R18).
     Reload(Scope),
-    /// Ask anew and forget the floors (R19).
+    /// Ask again and forget the floors (R19).
     Reset(Scope),
 }
 
@@ -71,17 +68,18 @@ pub enum Says {
     Reload(Scope),
     /// R19.
     Reset(Scope),
-    /// The publisher lives. The message's number is its last, not one more.
+    /// The publisher is alive. The message's number is its last, not one more.
     Heartbeat {
-        /// It comes from `nearside heartbeat` (a publisher named `path:...`): its number is the slot
-        /// `floor(unix time / 5 s)`, any copy may send it, and it proves the path only.
+        /// It comes from `nearside heartbeat` (a publisher named `path:...`). Its number is the
+        /// slot `floor(unix time / 5 s)`, any copy may send it, and it proves only the path.
         path: bool,
-        /// All it ingested through this time is announced at or below its number.
+        /// Everything it ingested through this time is announced at or below its number.
         ingested_through: Option<Wall>,
-        /// It is not missed from now on.
+        /// From now on its silence is expected.
         signing_off: bool,
     },
-    /// A record type that no route names (R14): proves the path, changes nothing.
+    /// A record type that no route names (R14): it proves the path and changes no record. R21 takes
+    /// note of it.
     Unrouted,
     /// The envelope was verified, the body could not be decoded (R14).
     Undecodable,
@@ -90,16 +88,12 @@ pub enum Says {
 /// What a RELOAD or RESET covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// One record.
     Record(RecordId),
-    /// All of a type.
     Type(TypeId),
-    /// Everything.
     All,
 }
 
 impl Scope {
-    /// Whether it names this record.
     pub fn covers(self, id: RecordId) -> bool {
         match self {
             Self::Record(only) => only == id,
@@ -109,27 +103,25 @@ impl Scope {
     }
 }
 
-/// What the edges must do, or count.
+/// What the edges must do or count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The record was read in the last minute and has changed: refetch its representations now.
     Refetch(RecordId),
-    /// Make the region's subscription anew, after this (jitter is the edge's to add).
+    /// Make the region's subscription anew after this wait, to which the edge adds jitter.
     Resubscribe(RegionId, Duration),
-    /// The region's epoch moved; why, in a stable word for logs and metrics.
+    /// The region's epoch moved; the reason is a stable word for logs and metrics.
     EpochMoved(RegionId, Epoch, &'static str),
-    /// The message was not applied: its region is paused. It is acknowledged all the same.
+    /// The message was not applied, because its region is paused. It is acknowledged all the same.
     Passed(RegionId),
-    /// The region's subscription state changed.
     StateChanged(RegionId, Subscription),
-    /// First heartbeat of a region: to be remembered across restarts.
+    /// The first heartbeat of a region, to be remembered across restarts.
     HeartbeatSeen(RegionId),
-    /// A floor that no region reaches was dropped, or a version jumped (R15), or announcements are a flood: raise the
-    /// alarm metric.
+    /// Raise the alarm metric: a floor that no region reaches was dropped or a version jumped
+    /// (R15), or announcements are a flood.
     Alarm(RegionId, &'static str),
 }
 
-/// The states of a region's subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Subscription {
     /// Not made yet.
@@ -143,7 +135,7 @@ pub enum Subscription {
     Suspect,
     /// Over 60 s of silence, or unsubscribed.
     Dead,
-    /// An operator does not believe it.
+    /// An operator does not trust it.
     Paused,
 }
 
@@ -187,19 +179,20 @@ impl Grade {
     }
 }
 
-/// A verified message, less its region and what it says.
+/// A verified message without its region and what it says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Envelope {
     /// SNS `Timestamp`.
     pub(crate) published: Wall,
     /// SQS `SentTimestamp`.
     pub(crate) queued: Option<Wall>,
-    /// Who numbers it, and its number.
+    /// A hash of the publisher's name, and the message's number.
     pub(crate) numbered: Option<(u64, u64)>,
 }
 
 impl Envelope {
-    /// R9: when it was published, on our clock: by the older of SNS's word and SQS's, never after its receipt.
+    /// R9: when it was published, on our clock: by the older of SNS's and SQS's word, and never
+    /// after its receipt.
     pub(crate) fn published_at(self, now: Moment, wall: Wall) -> Moment {
         if !is_on(Rule::R9) {
             return now;

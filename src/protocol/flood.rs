@@ -1,13 +1,10 @@
-//! Owns when announcements are a flood: more records than the floor table is made for (R2).
-//!
-//! Before it: [`super::records`] gave a record without an entry a slot. After it: the alarm metric; nothing else changes,
-//! since the table is bounded and a lost slot is never silent. Pure. Invariant: each alarm at most once in a
-//! [`limits::FLOOD_WINDOW`].
+//! Notices when announcements are a flood: more records than the floor table is made for (R2). A
+//! flood raises an alarm, each kind at most once in a [`limits::FLOOD_WINDOW`], and changes nothing
+//! else, since the table is bounded and a lost slot is never silent.
 
 use crate::model::time::Moment;
 use crate::protocol::limits;
 
-/// What was announced in the current window.
 #[derive(Debug, Default)]
 pub(crate) struct Flood {
     until: Moment,
@@ -16,8 +13,9 @@ pub(crate) struct Flood {
 }
 
 impl Flood {
-    /// A record that nobody holds came into the table at `now`, for the first time (`unheard`) or again; `lost` is
-    /// whether another had to make way. Returns why to raise the alarm, if this is when.
+    /// A record that nobody holds entered the table at `now`, for the first time (`unheard`) or
+    /// again; `lost` says whether another had to make way. Returns the alarm to raise, if it is
+    /// time for one.
     pub(crate) fn note(&mut self, unheard: bool, lost: bool, now: Moment) -> Option<&'static str> {
         if now >= self.until {
             *self = Self { until: now + limits::FLOOD_WINDOW, ..Self::default() };

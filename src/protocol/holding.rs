@@ -1,4 +1,4 @@
-//! What a routed entry hangs on: the records that it shows, and what its fill earned.
+//! What a routed entry depends on: the records it shows, and what its fill earned.
 
 use std::sync::Arc;
 
@@ -6,47 +6,48 @@ use super::record::Record;
 use crate::model::ids::{Epoch, Generation, RecordId, RegionSet, Version};
 use crate::model::time::{Moment, Span};
 
-/// A routed entry's facts (FRESHNESS.md, State).
+/// What is kept of a routed entry (docs/freshness.md, State).
 #[derive(Debug)]
 pub struct Routed {
-    /// Its route's id ([`crate::core::router`]).
+    /// The route's id in [`crate::core::router`].
     pub route: u16,
-    /// Each record it shows.
     pub shows: Shows,
-    /// Digest over the decoded content, what stands for the version when there is none; `None` when a version is stated
-    /// of every record, or while it is being worked out.
+    /// A digest of the decoded content, which stands for the version where there is none. `None` if
+    /// the reply stated a version of every record, or while the digest is being computed.
     pub digest: Option<Box<u128>>,
-    /// CONFIRMED, PROVISIONAL or UNVERIFIED when it was stored.
+    /// What it earned when it was stored.
     pub standing: Standing,
-    /// Regions that were LIVE when the request was sent, with their epoch then in `Horizon` order: an epoch per region,
-    /// shared by entries filled alike.
+    /// Every region's epoch when the request was sent, in `Horizon` order. Entries filled alike
+    /// share one list.
     pub epochs: Arc<Vec<Epoch>>,
-    /// Those of them that it hangs on ([`crate::protocol::standing::Earned`]).
+    /// The regions it depends on, all of which were LIVE when the request was sent
+    /// ([`crate::protocol::standing::Earned`]).
     pub live: RegionSet,
-    /// When it was last confirmed by a region.
+    /// When a region last confirmed it.
     pub confirmed: Moment,
-    /// Full TTL of its route (or the negative one), counted from `sent`; jitter already taken off (R16).
+    /// The full TTL of its route (or the negative one), counted from `sent`, with jitter already
+    /// taken off (R16).
     pub ttl: Span,
 }
 
 impl Routed {
-    /// The digest, where it is kept.
     pub fn digest(&self) -> Option<u128> {
         self.digest.as_deref().copied()
     }
 }
 
-/// The records that an entry shows, in the route's order. Nearly all show one, which then takes no memory of its own.
+/// The records an entry shows, in the route's order. Nearly all entries show one, which then takes
+/// no memory of its own.
 #[derive(Debug)]
 pub enum Shows {
-    /// One.
     One([Shown; 1]),
     /// None or several.
     Many(Box<[Shown]>),
 }
 
 impl Shows {
-    /// The memory it takes beside itself, bytes; a record's cell among it, as if nobody else held it.
+    /// The memory it takes beside itself, in bytes. That includes each record's cell, as if nobody
+    /// else held it.
     pub fn weight(&self) -> usize {
         let apart = match self {
             Self::One(_) => 0,
@@ -78,14 +79,14 @@ impl FromIterator<Shown> for Shows {
 pub struct Shown {
     /// The record's live state, shared.
     pub record: Arc<Record>,
-    /// The version shown; `Version::NONE` when the reply stated none.
+    /// `Version::NONE` if the reply stated none.
     pub version: Version,
     /// The record's generation when the request was sent.
     pub generation: Generation,
 }
 
 impl Shown {
-    /// Which record: what the index and the floors are asked by.
+    /// What the index and the floors are looked up by.
     pub fn id(&self) -> RecordId {
         self.record.id()
     }
@@ -94,11 +95,11 @@ impl Shown {
 /// How much an entry counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Full TTL.
+    /// For the full TTL.
     Confirmed,
-    /// Short TTL, being rechecked.
+    /// For the short TTL, while it is being rechecked.
     Provisional,
-    /// Must be asked before it counts.
+    /// Not before regions were asked about it.
     Unverified,
 }
 

@@ -1,8 +1,6 @@
-//! Owns what the read path sees of the regions: a snapshot that is replaced, never changed.
-//!
-//! Before it: `region` publishes one after each step. After it: [`super::standing`] compares an entry with
-//! it. Invariant: reading takes no lock, and every time in it is compared with *now* by the reader, so that a paused
-//! process fails safe (R9).
+//! What the read path sees of the regions: a snapshot that is replaced, never changed, so that
+//! reading takes no lock. The reader compares every time in it with *now*, so that a paused process
+//! fails safe (R9).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,33 +13,33 @@ use crate::model::time::{Moment, Wall};
 /// All regions, in the order of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Horizon {
-    /// One each.
     pub regions: Vec<Sight>,
-    /// By record type, who states no bound for it (R21); the last stands for all types beyond. Empty where all do.
+    /// By record type, which regions state no bound for it (R21). The last one stands for all
+    /// further types. Empty if every region states a bound for every type.
     pub withheld: Arc<[Withheld]>,
-    /// What was made from here on has a bound from all of them, whatever its type; `None` while some state none.
+    /// What was made from here on has a bound from every region, whatever its type. `None` while
+    /// some region states none.
     pub withheld_until: Option<Moment>,
 }
 
 /// One region as the read path sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sight {
-    /// Where its subscription stands.
     pub state: Subscription,
     /// How good the newest proof is.
     pub grade: Grade,
     /// When the newest proof was published, on our clock.
     pub proof: Moment,
-    /// The lease holds until here: proof + 15 s or + 75 s.
+    /// Until when the lease holds: proof + 15 s or + 75 s.
     pub lease_until: Moment,
     /// Moves when messages may have been lost.
     pub epoch: Epoch,
-    /// Since when the region has been LIVE with this epoch; meaningful while `state` is LIVE.
+    /// Since when the region has been LIVE with this epoch. Only meaningful while `state` is LIVE.
     pub unbroken_since: Moment,
-    /// The time through which all that it ingested is known here.
+    /// Everything the region ingested through this time is known here.
     pub watermark: Option<Wall>,
-    /// The same on our clock, fixed when its heartbeat arrived: `bound` is taken from it, so that a later step of
-    /// the wall clock cannot make an answer look younger.
+    /// The same on our clock, fixed when the heartbeat arrived. `bound` is taken from it, so that a
+    /// later step of the wall clock cannot make an answer look younger.
     pub watermark_at: Option<Moment>,
 }
 
@@ -52,21 +50,21 @@ impl Sight {
     }
 }
 
-/// Rounded up: a bound is never understated.
+/// Rounds up, so that a bound is never understated.
 pub(crate) const fn whole_seconds(span: Duration) -> u64 {
     span.as_secs() + (span.subsec_nanos() > 0) as u64
 }
 
 impl Horizon {
-    /// One of these regions, and of who states no bound for which type.
     pub(crate) fn new(regions: Vec<Sight>, withheld: Arc<[Withheld]>) -> Self {
         let latest = |until: Moment, of_one: &Withheld| of_one.until().map(|this| until.max(this));
         let withheld_until = withheld.iter().try_fold(Moment::ZERO, latest);
         Self { regions, withheld, withheld_until }
     }
 
-    /// How old, in whole seconds rounded up, what is asked of us now can at most be: now less the newest watermark
-    /// over the regions whose lease holds, and that state a bound for every type (R21); `None` without one.
+    /// How old, in whole seconds rounded up, an answer to a request made now can be at most: now
+    /// minus the newest watermark of the regions whose lease holds and that state a bound for every
+    /// type (R21). `None` without one.
     pub fn bound(&self, now: Moment) -> Option<u64> {
         let live = self.live(now);
         let withheld = self.withheld.iter().fold(RegionSet::EMPTY, |all, of_one| RegionSet(all.0 | of_one.now().0));
@@ -75,9 +73,9 @@ impl Horizon {
         watermarks.filter_map(|(_, sight)| sight.bound(now)).min()
     }
 
-    /// The regions that state no bound for these record types, of what was made then (R21).
+    /// The regions that state no bound for these record types, for what was made at `made` (R21).
     pub(crate) fn withheld(&self, types: impl Iterator<Item = TypeId>, made: Moment) -> RegionSet {
-        // Mostly none does, and a hit need not look further.
+        // Usually no region withholds one, and a hit need look no further.
         if self.withheld_until.is_some_and(|until| made >= until) {
             return RegionSet::EMPTY;
         }

@@ -1,10 +1,9 @@
-//! Owns what an announcement, a served version or an unreachable floor does to a record's state (R1, R13, R15, R18, R19).
+//! What an announcement, a served version or an unreachable floor does to a record's state (R1,
+//! R13, R15, R18, R19). Pure: a state goes in, a state comes out, and [`super::records`] stores it.
 //!
-//! Before it: [`super::records`] finds the state. After it: `records` stores what came out. Pure: a state goes in, a
-//! state comes out.
-//!
-//! Invariant: a floor only rises, by the maximum of what is credible, except in [`drop_floor`] and where it is
-//! [`Effect::Undercut`]; so any order and any number of copies of the same messages end at the same floor (R13).
+//! A floor only rises, by the maximum of what is credible, except in [`reset`], [`accept_absence`]
+//! and [`drop_floor`], and where it is [`Effect::Undercut`]. So any order and any number of copies
+//! of the same messages end at the same floor (R13).
 
 use std::time::Duration;
 
@@ -13,12 +12,11 @@ use super::switch::{Rule, is_on};
 use crate::model::ids::{Generation, RegionId, RegionSet, Version};
 use crate::model::time::Moment;
 
-/// An announcement of one record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Announced {
-    /// Whose topic carried it.
+    /// The region whose topic carried it, or that took the write.
     pub(crate) region: RegionId,
-    /// What it announces; `None` when the publisher knows no version.
+    /// `None` if the publisher knows no version.
     pub(crate) version: Option<Version>,
     /// DELETED rather than CHANGED.
     pub(crate) deleted: bool,
@@ -26,31 +24,31 @@ pub(crate) struct Announced {
     pub(crate) written: bool,
 }
 
-/// By what a state is changed.
+/// What decides how a state changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
-    /// A version further than this above the floor may not raise it (R15).
+    /// A version that is above the floor by more than this may not raise it (R15).
     pub(crate) max_jump: u64,
-    /// Regions that announce a change without a version within this of each other announce the same one (R4).
+    /// Regions that announce a change without a version within this time of each other announce the
+    /// same change (R4).
     pub(crate) worst_lag: Duration,
     /// A version from here on may not raise the floor until a second region serves it (R15).
     pub(crate) doubted: Option<Version>,
 }
 
-/// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Nothing is new.
     None,
     /// One more region announced what the marker says.
     Joined,
     /// Only the floor rose.
     Raised,
-    /// The generation moved: older fills and entries without a version are out.
+    /// The generation moved: older fills, and entries without a version, no longer count.
     Moved,
-    /// R15: the version is doubted; from an announcement the generation moved, the floor did not.
+    /// R15: the version is doubted. If it was announced, the generation moved, but not the floor.
     Jumped,
-    /// R15: the floor is doubted: it was only served, and an announcement lies further below it than versions jump.
+    /// R15: the floor is doubted: it was only served, and an announcement lies further below it
+    /// than versions jump.
     Undercut,
 }
 
@@ -63,9 +61,9 @@ impl Rules {
 
 /// R1, R2, R13, R15: an announcement arrives; `next` is a generation that nothing had before.
 ///
-/// A version at the floor that the marker already announced is not newer: its region joins the marker. A version at
-/// the floor that was only served so far moves the generation once, for the entries that state no version; so does one
-/// below a floor that nobody announced yet.
+/// A version at the floor that the marker already announced is not newer: its region joins the
+/// marker. A version at the floor that was only served so far moves the generation once, for the
+/// entries that state no version. So does one below a floor that nobody has announced yet.
 pub(crate) fn announce(
     state: &mut Snapshot,
     said: Announced,
@@ -81,8 +79,8 @@ pub(crate) fn announce(
             return Effect::None;
         }
         if version < state.floor {
-            // Served before it was announced, and surpassed. What states a version stands by it; what states none, an
-            // absence say, may be from before this change (R3).
+            // Served before it was announced, and surpassed. What states a version can be judged by
+            // it. What states none, such as an absence, may be from before this change (R3).
             state.generation = next();
             state.changed |= !said.deleted;
             if state.floor.0 - version.0 > rules.max_jump && is_on(Rule::R15) {
@@ -104,7 +102,8 @@ pub(crate) fn announce(
     }
     state.generation = next();
     if std::mem::take(&mut state.escaped) {
-        // What is stored may state a version that nobody believes: no version protects it from this change.
+        // What is stored may state a version that nobody believes, so no version protects it from
+        // this change.
         state.unversioned = state.generation;
     }
     announced_at(state, said, version, rules, now);
@@ -119,9 +118,10 @@ fn announced_at(state: &mut Snapshot, said: Announced, version: Version, rules: 
     state.changed = !said.deleted;
 }
 
-/// R20: the write that counts once this has been said: what was said, if it is a write, or else one before, unless what it
-/// stated and what is said now can be compared. Nothing shows that what is announced now is that write, and not a change from
-/// before it; so it counts until all regions have it.
+/// R20: the write that counts after this announcement: the announcement itself if it is a write,
+/// else the one before, unless both state a version and so can be compared. Nothing shows that what
+/// is announced now is that write rather than a change from before it, so the write counts until
+/// all regions have it.
 fn written(state: &Snapshot, said: Announced, claim: Claim, rules: Rules, now: Moment) -> Option<Written> {
     if said.written {
         return Some(Written { by: said.region, claim });
@@ -133,17 +133,17 @@ fn written(state: &Snapshot, said: Announced, claim: Claim, rules: Rules, now: M
     })
 }
 
-/// R20: the write before, when the marker moves to `now`; `None` when it is over by then.
+/// R20: the earlier write, when the marker moves to `now`; `None` if it is over by then.
 fn still_written(state: &Snapshot, now: Moment, worst_lag: Duration) -> Option<Written> {
     let (before, marker) = (state.as_of(now, worst_lag).written?, state.marker?);
-    // A slot's time is rounded up, so that the marker may seem to be later than now.
+    // A slot's time is rounded up, so the marker may seem to be later than now.
     let next_span = span_of(now, worst_lag) > span_of(marker.at, worst_lag);
     let claim = if next_span { Claim::UnstatedBefore } else { before.claim };
     Some(Written { claim, ..before })
 }
 
-/// R4, R6: a change without a version always moves the generation. A region that is not in the marker yet is taken
-/// to announce the same change; one that is announces the next.
+/// R4, R6: a change without a version always moves the generation. A region that is not in the
+/// marker yet is taken to announce the same change; one that is in it announces the next.
 fn change_unversioned(state: &mut Snapshot, said: Announced, rules: Rules, now: Moment, next: Generation) -> Effect {
     let same = state.marker.filter(|marker| {
         let alike = !state.at_floor && marker.deleted == said.deleted;
@@ -151,7 +151,8 @@ fn change_unversioned(state: &mut Snapshot, said: Announced, rules: Rules, now: 
     });
     let regions = same.map_or(RegionSet::EMPTY, |marker| marker.regions).with(said.region);
     state.written = written(state, said, Claim::Unstated, rules, now);
-    // Who was told that it is gone is not told that it is there by who has not heard of that (R20).
+    // A reader who was told that the record is gone must not be told that it is there by a region
+    // that has not heard of the deletion (R20).
     let gone = state.marker.is_some_and(|marker| marker.deleted) && !said.written && state.unstated_by().is_some();
     state.marker = Some(Marker { regions, at: now, deleted: said.deleted || gone });
     state.at_floor = false;
@@ -163,8 +164,9 @@ fn change_unversioned(state: &mut Snapshot, said: Announced, rules: Rules, now: 
     Effect::Moved
 }
 
-/// R18: the generation moves, the floor stays; what was announced last still is. Who announced what has been surpassed since
-/// does not speak for what is told now; neither does anybody for a write that nobody knows to have been done (no `regions`).
+/// R18: the generation moves, the floor stays, and the last announcement still stands. If it has
+/// been surpassed, its announcers do not speak for what is said now. Nor does anybody speak for a
+/// write that nobody knows to have been done (`regions` is empty).
 pub(crate) fn reload(state: &mut Snapshot, regions: RegionSet, now: Moment, next: Generation, worst_lag: Duration) {
     state.written = still_written(state, now, worst_lag);
     state.generation = next;
@@ -176,8 +178,9 @@ pub(crate) fn reload(state: &mut Snapshot, regions: RegionSet, now: Moment, next
     state.at_floor &= !regions.is_empty();
 }
 
-/// R19: versions went back, so that nothing said or served before may be compared with what comes now. The record begins
-/// anew, as of a generation that puts out what is stored. Regions that say so soon after each other speak of one restore.
+/// R19: versions went back, so nothing said or served before may be compared with what comes now.
+/// The record begins anew, in a generation that makes everything stored out of date. Regions that
+/// say so soon after each other speak of one restore.
 pub(crate) fn reset(state: &mut Snapshot, regions: RegionSet, now: Moment, next: Generation, worst_lag: Duration) {
     let blank = state.floor == Version::NONE && !state.at_floor;
     let before = state.marker.filter(|marker| blank && !marker.is_surpassed() && now.since(marker.at) <= worst_lag);
@@ -190,7 +193,7 @@ pub(crate) fn reset(state: &mut Snapshot, regions: RegionSet, now: Moment, next:
     };
 }
 
-/// R15: every configured region says the same, at or above the floor: there is nothing left to doubt.
+/// R15: every configured region says the same, at or above the floor, so nothing is left to doubt.
 pub(crate) fn agreed(state: &mut Snapshot) {
     state.escaped = false;
 }
@@ -221,18 +224,20 @@ fn raise(state: &mut Snapshot, version: Version) {
     surpass(state);
 }
 
-/// The floor is no longer the one that was announced: who announced it does not matter any more. But what was made before
-/// that is too old as ever (R8, R18), and who took a write is to be heard (R20).
+/// The floor is no longer the one that was announced, so it no longer matters who announced it. But
+/// what was made before that announcement is still too old (R8, R18), and the region that took a
+/// write must still be heard (R20).
 fn surpass(state: &mut Snapshot) {
     if std::mem::take(&mut state.at_floor) {
         state.marker = state.marker.map(|marker| Marker { regions: RegionSet::ALL, at: marker.at, deleted: false });
     }
 }
 
-/// R6, R15: every reachable region has said for longer than `worst_lag` that the record is not there, without a version:
-/// the DELETED that would have said so was lost, or the floor was nobody's. The record begins anew, and with it what is
-/// stored: a version from before would pass for fresh without a floor above it. So would an intermediary's copy from before,
-/// if no marker said when that was (R8).
+/// R6, R15: for longer than `worst_lag`, every reachable region has said that the record is not
+/// there, without a version. Either the DELETED that would have said so was lost, or the floor was
+/// nobody's. The record begins anew, and with it what is stored: without a floor above it, a
+/// version from before would pass for fresh. So would an intermediary's copy from before, if no
+/// marker said when this happened (R8).
 pub(crate) fn accept_absence(state: &mut Snapshot, now: Moment, next: Generation) {
     *state = Snapshot {
         generation: next,
@@ -242,7 +247,7 @@ pub(crate) fn accept_absence(state: &mut Snapshot, now: Moment, next: Generation
     };
 }
 
-/// R15: no reachable region has the floor; `best` is the most that one has.
+/// R15: no reachable region has the floor; `best` is the highest version that one of them has.
 pub(crate) fn drop_floor(state: &mut Snapshot, best: Version) {
     state.floor = best;
     surpass(state);
@@ -310,7 +315,7 @@ mod tests {
         assert_eq!(world.state, newer);
     }
 
-    /// R3: an entry without a version can only be told by the generation.
+    /// R3: only the generation can tell about an entry without a version.
     #[test]
     fn the_first_announcement_of_a_version_that_was_served_already_moves_the_generation_once() {
         let mut world = World::default();
@@ -547,7 +552,7 @@ mod tests {
         assert_eq!(world.state.written, None);
     }
 
-    /// R4, R18, R20: nobody is known to have what a write of unknown outcome did.
+    /// R4, R18, R20: no region is known to have what a write of unknown outcome did.
     #[test]
     fn after_a_reload_by_nobody_known_and_after_what_surpassed_an_announcement_old_announcers_do_not_speak() {
         let mut world = World::default();

@@ -1,34 +1,34 @@
-//! The protocol (FRESHNESS.md) as pure code: no I/O, no clock of its own, nothing random.
+//! The freshness protocol of `docs/freshness.md` as pure code: no I/O, no clock of its own, nothing
+//! random. [`crate::sidecar::announcements`] and a ticker feed in [`Event`]s, `app` carries out the
+//! [`Action`]s, and fills and hits read the records and the [`Horizon`]. [`Freshness`] ties the
+//! parts together. Driven from one thread, the same events at the same times always have the same
+//! effect.
 //!
-//! Before it: [`crate::sidecar::announcements`] and a ticker make [`Event`]s. After it: `app` carries the [`Action`]s out; fills and
-//! hits read records and the [`Horizon`]. [`Freshness`] ties the parts together; driven from one thread, the same
-//! events at the same times always do the same.
+//! Floors and generations are stored before the horizon that vouches for them is published, and
+//! both before `step` returns.
 //!
 //! | rule | where |
 //! | --- | --- |
-//! | R1 floor | `merge` raises it; `record` ([`record::Snapshot::upholds`]) compares; `standing::judge`, `vote` obey |
-//! | R2 marker | `merge::announce` leaves it, `table` keeps it, `records` remembers losses, `standing::earn` |
+//! | R1 floor | `merge` raises it; `record` ([`record::Snapshot::upholds`]) compares; `standing::judge` and `vote` obey |
+//! | R2 marker | `merge::announce` leaves it, `table` keeps it, `records` remembers lost slots, `standing::earn` obeys |
 //! | R3 fence | `merge` moves the generation, `standing::admits` compares |
 //! | R4 announcer first | `merge` keeps the marker, `vote` ranks |
 //! | R5 earning | `standing::earn`, over what `region` calls LIVE and unbroken |
 //! | R6 absence | `merge` ([`record::Snapshot::changed`], [`record::Marker::deleted`]), `vote` |
-//! | R7 304, R8 age | `vote`; the marker's time is `merge`'s |
+//! | R7 304, R8 age | `vote`; `merge` sets the marker's time |
 //! | R9 lease | `region` dates the proof, `standing::judge` compares with now |
 //! | R10 epoch | `region` moves it, `publisher` and `publishers` find holes, `standing::judge` compares |
 //! | R11 order | `region`: a subscription starts without proof, an entry from before LIVE earns nothing (`standing::earn`) |
-//! | R12 acknowledge | [`Freshness::step`] returns when the event is applied; the announce path acknowledges then |
+//! | R12 acknowledge | [`Freshness::step`] returns once the event is applied; only then does the announce path acknowledge |
 //! | R13 merge by maximum | `merge` |
 //! | R14 unread | `region`, `unread` |
 //! | R15 escape | `merge` and `doubts`; `standing` keeps what is doubted PROVISIONAL |
 //! | R16 hard TTL | `standing::judge` |
 //! | R17 audit | `audit` judges and measures; [`crate::core::fill::audit`] asks the regions, in the background |
 //! | R18 RELOAD, R19 RESET | `merge::reload`, `merge::reset`, `records::recall`; `recalls` for what nothing holds |
-//! | R20 own writes | [`Freshness::wrote`]; `serve::write` says when |
+//! | R20 own writes | [`Freshness::wrote`]; `core::write` says when |
 //! | R21 wiring | `wiring`; `standing::bound` |
 //! | bound | `publisher` (watermark), `publishers` (oldest of them), `standing::bound` |
-//!
-//! Invariant: floors and generations are stored before the horizon that vouches for them is published, and both
-//! before `step` returns.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -70,21 +70,23 @@ mod unread;
 pub mod vote;
 pub mod wiring;
 
-/// How far behind the published lease of a region may lag while messages pour in: safe, since a lease that is
-/// understated only ends early, and a new horizon is made ten times a second rather than per message.
+/// How far the published lease of a region may lag behind while messages pour in. This is safe,
+/// since an understated lease only ends early, and it means a new horizon ten times a second rather
+/// than for every message.
 const LEASE_GRAIN: Duration = Duration::from_millis(100);
 
-/// How much is remembered of records beside what entries and fills hold.
+/// How much is remembered of records beyond what entries and fills hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// Records without an entry.
+    /// Table slots for records without an entry.
     pub slots: usize,
-    /// Records of which something is not believed (R15).
+    /// Records that may be doubted at once (R15).
     pub doubts: usize,
 }
 
 impl Room {
-    /// So many slots, and doubts in proportion to a store of `capacity` bytes: after a restore, everything stored is doubted.
+    /// `slots`, and doubts in proportion to a store of `capacity` bytes: after a restore,
+    /// everything stored is doubted.
     pub fn new(slots: usize, capacity: u64) -> Self {
         let (least, most) = limits::DOUBTS;
         let doubts = usize::try_from(capacity / limits::DOUBTED_BYTES).unwrap_or(most);
@@ -92,28 +94,27 @@ impl Room {
     }
 }
 
-/// What an operator chooses of the protocol; `[freshness]` in the configuration.
+/// What an operator chooses: `[freshness]` in the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// By how much a region may lag behind the others.
+    /// How far a region may lag behind the others.
     pub worst_lag: Duration,
-    /// By how much a version may grow at once and be believed from one region alone (R15).
+    /// How far a version may jump and still be believed from one region alone (R15).
     pub max_jump: u64,
-    /// Weak proof is not accepted: every region sends heartbeats.
+    /// Weak proof is not accepted, because every region sends heartbeats.
     pub heartbeats_required: bool,
 }
 
-/// All state of the protocol; internally synchronised. Reading takes no lock.
+/// All state of the protocol. It is internally synchronised, and the read path takes no lock.
 #[derive(Debug)]
 pub struct Freshness {
     records: Records,
-    /// Held through a step: events are applied one after the other.
+    /// Held through a step, so that events are applied one after the other.
     regions: Mutex<Vec<Region>>,
     horizon: ArcSwap<Horizon>,
 }
 
 impl Freshness {
-    /// Nothing is subscribed and nothing is known of any record.
     pub fn new(settings: &Settings, regions: usize, room: Room, now: Moment) -> Self {
         let weak_refused = settings.heartbeats_required;
         let region = |id| Region::new(RegionId(id), weak_refused, now);
@@ -127,14 +128,16 @@ impl Freshness {
         }
     }
 
-    /// Other settings hold from now on; whether weak proof is accepted stays as it is.
+    /// Applies changed settings, except that whether weak proof is accepted stays as it was.
     pub fn tune(&self, settings: &Settings) {
         self.records.tune(settings.worst_lag, settings.max_jump);
     }
 
-    /// Applies one event that happened at `now`: when it returns, readers see all that follows from it (R12).
+    /// Applies one event that happened at `now`. When it returns, readers see everything that
+    /// follows from it (R12).
     ///
-    /// Actions are for the edges, in order. An event of a region that is not configured does nothing.
+    /// The actions are for the edges to carry out, in order. An event of a region that is not
+    /// configured does nothing.
     pub fn step(&self, now: Moment, wall: Wall, event: Event) -> Vec<Action> {
         let mut actions = Vec::new();
         let mut regions = self.regions();
@@ -184,28 +187,31 @@ impl Freshness {
         actions
     }
 
-    /// Whether a region's heartbeats prove that its subscription works: weak proof is not accepted, and not needed.
+    /// Whether heartbeats prove that the region's subscription works, so that weak proof is neither
+    /// accepted nor needed.
     pub fn speaks(&self, region: RegionId, now: Moment) -> bool {
         self.regions().get(region.index()).is_some_and(|region| region.speaks(now))
     }
 
-    /// The regions as they are now; takes no lock.
+    /// The regions as they are now. Takes no lock.
     pub fn horizon(&self) -> Guard<Arc<Horizon>> {
         self.horizon.load()
     }
 
-    /// What has lately come from each region's topic, for operators.
+    /// What recently came from each region's topic, for operators.
     pub fn arrived(&self, now: Moment) -> Vec<Arrived> {
         self.regions().iter().map(|region| region.arrived(now)).collect()
     }
 
-    /// The live cell of a record, from its table slot if it has one. Whoever lets go of the last handle calls
-    /// [`Freshness::release`]; a cell whose release came too early is found by a later [`Event::Tick`].
+    /// The live cell of a record, filled from its table slot if it has one. Whoever drops the last
+    /// handle calls [`Freshness::release`]. If that call came too early, a later [`Event::Tick`]
+    /// finds the cell.
     pub fn pin(&self, id: RecordId) -> Arc<Record> {
         self.records.pin(id)
     }
 
-    /// An entry or a fill let go of this record: unless somebody else holds its cell, it goes to the table.
+    /// An entry or a fill let go of this record. Unless somebody else holds its cell, its state
+    /// goes to the table.
     pub fn release(&self, id: RecordId) {
         self.records.release(id);
     }
@@ -215,9 +221,10 @@ impl Freshness {
         record.note_read(now);
     }
 
-    /// R1, R15: `region` answered with `version` of this record, in a reply that was asked for at `made`, or came into being
-    /// then if its `Age` says so. To be called for every
-    /// good leg of a race, not only the winner's: a doubted version is settled by a second region.
+    /// R1, R15: `region` answered with `version` of this record. `made` is when the reply was
+    /// requested, or when it was generated if its `Age` says that this was earlier. Call this for
+    /// every good leg of a race, not only for the winner's: a second region settles a doubted
+    /// version.
     pub fn served(
         &self,
         record: &Record,
@@ -229,9 +236,9 @@ impl Freshness {
         self.records.served(record, version, region, made, now)
     }
 
-    /// R20: a write of this record was passed on and not refused. `by` is the region that took it, `None` when nobody knows
-    /// whether one did. It counts like that region's announcement of the change: no reply that was asked for before serves
-    /// a reader who comes now.
+    /// R20: a write of this record was passed on and not refused. `by` is the region that took it,
+    /// `None` if nobody knows whether one did. The write counts like that region's announcement of
+    /// the change: a reader who comes now is served no reply that was requested before it.
     pub fn wrote(
         &self,
         id: RecordId,
@@ -251,15 +258,15 @@ impl Freshness {
         actions
     }
 
-    /// R15: all configured regions answered a race with the same, at or above this record's floor.
+    /// R15: all configured regions gave the same answer in a race, at or above this record's floor.
     pub fn agreed(&self, id: RecordId, record: &Record) {
         if record.snapshot().escaped {
             self.records.agreed(id, record);
         }
     }
 
-    /// R15: every region that answered a race is below this record's floor, `best` being the most that one has; the newest of
-    /// the replies was `made` then.
+    /// R15: every region that answered a race is below this record's floor. `best` is the highest
+    /// version that one of them has, and `made` is when the newest of the replies was made.
     pub fn below_floor(
         &self,
         id: RecordId,
@@ -271,28 +278,29 @@ impl Freshness {
         self.records.below_floor(id, record, best, reachable, (made, now))
     }
 
-    /// R2: whether a request sent at `sent` is too close to the loss of a slot that may have been this record's: its
-    /// reply is PROVISIONAL ([`standing::earn`]).
+    /// R2: whether a request sent at `sent` is too close to the loss of a slot that may have been
+    /// this record's. Its reply is then PROVISIONAL ([`standing::earn`]).
     pub fn slot_lost_since(&self, id: RecordId, sent: Moment) -> bool {
         self.records.may_have_missed(id, sent)
     }
 
-    /// Whether somebody here has read the record, and it was there.
+    /// Whether somebody here has read the record and it was there.
     pub fn is_read(&self, id: RecordId) -> bool {
         self.records.is_read(id)
     }
 
-    /// R21: a record was served at a higher version than what had been vouched for, and nobody had announced it.
+    /// R21: a record was served at a higher version than the one vouched for, and nobody had
+    /// announced it.
     pub fn grew(&self, growth: Growth) {
         self.records.wiring().grew(growth);
     }
 
-    /// R21: the record types of which an audit's violation is open.
+    /// R21: the record types with an open audit violation.
     pub fn violated(&self, types: &[TypeId]) {
         self.records.wiring().violated(types);
     }
 
-    /// R21: other routes hold from now on.
+    /// R21: the routes have changed.
     pub fn rewired(&self) {
         self.records.wiring().rewired();
     }
@@ -302,13 +310,13 @@ impl Freshness {
         self.records.wiring().known(now)
     }
 
-    /// Records that an entry or a fill holds, for `/status`.
+    /// How many records entries and fills hold, for `/status`.
     pub fn held_records(&self) -> usize {
         self.records.held()
     }
 
-    /// What is `late` is the copy of a RESET that came before, or was overtaken by one: it asks anew, and neither leaves nor
-    /// forgets a floor (R13, R19).
+    /// A message is `late` if it is a copy of an earlier RESET, or if a RESET overtook it. It then
+    /// has regions asked again, but neither sets nor forgets a floor (R13, R19).
     fn apply(&self, region: RegionId, says: &Says, late: bool, now: Moment, actions: &mut Vec<Action>) {
         let regions = RegionSet::EMPTY.with(region);
         if let Says::Reload(Scope::Type(all)) | Says::Reset(Scope::Type(all)) = says {
@@ -347,7 +355,7 @@ impl Freshness {
     }
 
     fn regions(&self) -> MutexGuard<'_, Vec<Region>> {
-        // A panic in a step would be a defect; what it leaves behind is still merged by maximum.
+        // A panic in a step would be a bug. What it leaves behind is still merged by maximum.
         self.regions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

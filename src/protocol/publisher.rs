@@ -1,34 +1,31 @@
-//! Owns one publisher's numbering: which of its messages have arrived, and through when all of them have (R10).
+//! One publisher's numbering: which of its messages have arrived, and through when all of them have
+//! (R10).
 //!
-//! Before it: [`super::region`] hands each numbered message over. After it: the region asks for holes that stayed open
-//! and for the watermark.
-//!
-//! Invariant: the watermark never claims a time whose announcements have not all arrived or been written off; a
-//! hole that is written off is reported exactly once, so that the region's epoch moves for it.
+//! The watermark never claims a time whose announcements have not all arrived or been written off.
+//! A hole that is written off is reported exactly once, so that the region's epoch moves for it.
 
 use std::collections::VecDeque;
 
 use crate::model::time::{Moment, Wall};
 use crate::protocol::limits;
 
-/// What one publisher of a region has said.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     /// The highest number known to exist.
     top: u64,
     /// Numbers up to `top` that have not arrived, oldest hole first.
     holes: VecDeque<Hole>,
-    /// Heartbeats that wait for a hole before their number.
+    /// Heartbeats that wait for a hole before their number to close.
     waiting: VecDeque<(u64, Through)>,
     through: Option<Through>,
-    /// The newest heartbeat by its publication, and its number.
+    /// The newest heartbeat, by its time of publication, and its number.
     beat: Option<(Wall, u64)>,
     /// When its newest message was published.
     heard: Moment,
     signed_off: bool,
 }
 
-/// All that was ingested through this time is known here.
+/// Everything ingested through this time is known here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Through {
     /// On the region's calendar.
@@ -42,7 +39,7 @@ struct Hole {
     first: u64,
     last: u64,
     since: Moment,
-    /// It lies before the first message that was heard of its publisher.
+    /// It lies before the first message heard from its publisher.
     past: bool,
 }
 
@@ -51,18 +48,19 @@ struct Hole {
 pub(crate) enum Numbers {
     /// Nothing that a few seconds may not mend.
     InOrder,
-    /// More holes than are remembered: messages must be taken for lost.
+    /// More holes than are remembered: messages must count as lost.
     TooManyHoles,
-    /// The same name counts from the start again: what it sent last before may be lost.
+    /// The same name counts from the start again: what it sent before that may be lost.
     Restarted,
     /// Too many holes in what it said before it was first heard: that past is written off.
     PastMissed,
 }
 
 impl Publisher {
-    /// One that has not been heard before, first in a message published `at` with this number. Whether what it said
-    /// earlier was published before we listened or was lost on its way to us, no number tells: all of it is one hole,
-    /// the past, which [`super::publishers`] does not leave open for long.
+    /// A publisher that has not been heard before, first in a message published `at` with this
+    /// number. No number tells whether what it said earlier was published before we listened or was
+    /// lost on its way to us. So all of it is one hole, the past, which [`super::publishers`] does
+    /// not leave open for long.
     pub(crate) fn first_heard(number: u64, heartbeat: bool, at: Moment, now: Moment) -> Self {
         let top = if heartbeat { number } else { number.saturating_sub(1) };
         let past = (top > 0).then_some(Hole { first: 1, last: top, since: now, past: true });
@@ -77,7 +75,7 @@ impl Publisher {
         }
     }
 
-    /// It was heard in a message published `at`.
+    /// A message of it arrived that was published `at`.
     pub(crate) fn heard(&mut self, at: Moment) {
         if at >= self.heard {
             self.heard = at;
@@ -90,7 +88,6 @@ impl Publisher {
         self.heard
     }
 
-    /// An announcement with this number arrived.
     pub(crate) fn announced(&mut self, number: u64, now: Moment) -> Numbers {
         if number > self.top {
             let missing = self.top + 1;
@@ -113,7 +110,7 @@ impl Publisher {
         self.bounded()
     }
 
-    /// A heartbeat arrived: `number` is the last that its publisher gave before `published`.
+    /// A heartbeat arrived; `number` is the last that its publisher gave before `published`.
     pub(crate) fn beat(&mut self, number: u64, published: Wall, through: Option<Through>, now: Moment) -> Numbers {
         let mut numbers = Numbers::InOrder;
         match self.beat {
@@ -134,7 +131,7 @@ impl Publisher {
         }
         if let Some(through) = through {
             if self.waiting.len() >= limits::WAITING_HEARTBEATS {
-                // The later ones say more; losing the first only delays the watermark.
+                // The later ones say more. Losing the first only delays the watermark.
                 self.waiting.pop_front();
             }
             self.waiting.push_back((number, through));
@@ -143,12 +140,12 @@ impl Publisher {
         numbers
     }
 
-    /// It is not missed from now on; a message published later takes that back.
+    /// From now on its silence is expected, until a message published later takes that back.
     pub(crate) fn sign_off(&mut self) {
         self.signed_off = true;
     }
 
-    /// Gives up on holes that stayed open for the hole window; returns whether there were any.
+    /// Gives up on holes that stayed open for the hole window. Returns whether there were any.
     pub(crate) fn write_off(&mut self, now: Moment) -> bool {
         let before = self.holes.len();
         self.holes.retain(|hole| now.since(hole.since) < limits::HOLE_WINDOW);
@@ -164,7 +161,7 @@ impl Publisher {
         self.holes.iter().filter(|hole| hole.past).map(|hole| hole.since).min()
     }
 
-    /// The epoch has moved: nothing is vouched for any more that its past could contradict.
+    /// The epoch has moved, so nothing that its past could contradict is vouched for any more.
     pub(crate) fn forgive_past(&mut self) {
         if self.past().is_some() {
             self.holes.retain(|hole| !hole.past);
@@ -182,13 +179,13 @@ impl Publisher {
         !self.signed_off && now.since(self.heard) <= limits::ACTIVE_PUBLISHER
     }
 
-    /// Takes the claim of a publisher back that fell silent without signing off; returns whether there was one to take.
+    /// Takes back the claim of a publisher that fell silent without signing off. Returns whether
+    /// there was one.
     pub(crate) fn withdraw(&mut self, now: Moment) -> bool {
         let silent = !self.signed_off && !self.is_active(now);
         silent && self.through.take().is_some()
     }
 
-    /// Through when all that it ingested is known here.
     pub(crate) const fn through(&self) -> Option<Through> {
         self.through
     }
@@ -219,7 +216,7 @@ impl Publisher {
         self.waiting.clear();
     }
 
-    /// Heartbeats before which nothing is missing become the watermark.
+    /// Heartbeats with nothing missing before them become the watermark.
     fn settle(&mut self) {
         let lowest = self.holes.iter().map(|hole| hole.first).min().unwrap_or(u64::MAX);
         let newest = |known: Option<Through>, said: Through| match known {
@@ -284,7 +281,8 @@ mod tests {
         assert_eq!(publisher.through(), Some(through(5)), "what is lost is answered by the epoch");
     }
 
-    /// R10: a heartbeat numbers what must have arrived by now, so the loss of the last message is seen.
+    /// R10: a heartbeat says what must have arrived by now, so the loss of the last message is
+    /// seen.
     #[test]
     fn a_heartbeat_shows_that_the_last_announcement_is_missing() {
         let mut publisher = Publisher::first_heard(5, true, at(0), at(0)).forgiven();
@@ -294,7 +292,8 @@ mod tests {
         assert_eq!(publisher.oldest_hole(), Some(at(5)));
     }
 
-    /// R10: whatever the number, the past is one interval, which copies of it may close, or split no further than any hole.
+    /// R10: whatever the number, the past is one interval. Copies of it may close it, or split it
+    /// no further than any other hole.
     #[test]
     fn what_a_publisher_said_before_it_was_first_heard_is_one_hole_and_stays_bounded() {
         let mut publisher = Publisher::first_heard(1_000_000, false, at(3), at(4));

@@ -1,17 +1,22 @@
-//! All publishers of one region: who is missed, and the region's watermark (R10).
+//! All publishers of one region: which are missed, and the region's watermark (R10).
 //!
-//! A publisher that is first heard at number n has said n - 1 things that were not heard here. Most often it is hours
-//! old, and they were said before we subscribed; but some may have been said, and lost, while entries already hung on
-//! this region's epoch. An epoch that moves answers for all of it, once it is clear that no late message will:
+//! A publisher that is first heard at number n has said n - 1 things that were not heard here.
+//! Usually it is hours old, and said them before we subscribed. But some may have been said, and
+//! lost, while entries already depended on this region's epoch. Moving the epoch answers for all of
+//! it, once it is clear that no late message will:
 //!
-//! * A region turns LIVE with the first message that proves it, and its epoch moves then. Nothing from before is vouched
-//!   for, so that the past of whoever sent that message is settled at once, and the watermark begins.
-//! * At every start the other publishers follow within a heartbeat, one by one. An epoch that moved for each would be
-//!   unrest for nothing. So a past is a hole that withholds the watermark for [`limits::PAST_WINDOW`], in which the
-//!   others are heard too, and then the epoch moves once for all of them.
-//! * A young publisher whose first messages overtook each other closes the hole itself, and nothing happens.
+//! * A region turns LIVE with the first message that proves it, and its epoch moves then. Nothing
+//!   from before is vouched for, so the past of whoever sent that message is settled at once, and
+//!   the watermark begins.
+//! * At every start the other publishers follow within a heartbeat, one by one. Moving the epoch
+//!   for each of them would be churn for nothing. So a past is a hole that withholds the watermark
+//!   for [`limits::PAST_WINDOW`], in which the others are heard too, and then the epoch moves once
+//!   for all of them.
+//! * A young publisher whose first messages overtook each other closes the hole itself, and nothing
+//!   happens.
 //!
-//! The move is quiet: the region stays LIVE, since the message that told of the past proves that messages arrive.
+//! The move is quiet: the region stays LIVE, since the message that revealed the past proves that
+//! messages arrive.
 
 use std::collections::BTreeMap;
 
@@ -20,20 +25,19 @@ use super::publisher::{Numbers, Publisher, Through};
 use crate::model::time::{Moment, Wall};
 use crate::protocol::limits;
 
-/// What was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// Messages that were sent while this publisher was being heard.
+    /// Messages sent while this publisher was already being heard.
     Messages,
     /// What publishers said before they were first heard.
     Past,
 }
 
-/// One region's, by the hash of their names.
+/// The publishers of one region, by the hash of their names.
 #[derive(Debug, Default)]
 pub(crate) struct Publishers {
     all: BTreeMap<u64, Publisher>,
-    /// One that was active was forgotten: no watermark until then.
+    /// An active publisher was forgotten: no watermark before this.
     crowded_until: Moment,
 }
 
@@ -53,7 +57,8 @@ impl Publishers {
             self.make_room(now);
             self.all.insert(name, Publisher::first_heard(number, heartbeat, at, now));
         }
-        // One that had to make way is no stranger, and would be taken for one each time it is heard.
+        // A publisher that had to make way is not new, and would pass for new each time it is
+        // heard.
         let crowded = now < self.crowded_until;
         let publisher = self.all.get_mut(&name).expect("inserted above");
         if crowded {
@@ -64,7 +69,8 @@ impl Publishers {
             return publisher.announced(number, now);
         };
         let through = ingested_through.map(|claimed| {
-            // A publisher's clock may run ahead: nothing was ingested after SNS saw the heartbeat.
+            // A publisher's clock may run ahead, but nothing was ingested after SNS saw the
+            // heartbeat.
             let claimed = claimed.min(published).min(wall);
             Through { wall: claimed, at: now.before(wall.since(claimed)).min(at) }
         });
@@ -75,7 +81,7 @@ impl Publishers {
         numbers
     }
 
-    /// Gives up on holes that stayed open for their window.
+    /// Gives up on holes that stayed open for their whole window.
     pub(crate) fn write_off(&mut self, now: Moment) -> Option<Lost> {
         let mut lost = false;
         for publisher in self.all.values_mut() {
@@ -91,12 +97,13 @@ impl Publishers {
         })
     }
 
-    /// The region's epoch has moved: whatever was said before, nothing hangs on it any more.
+    /// The region's epoch has moved, so nothing depends on what was said before any more.
     pub(crate) fn forgive_pasts(&mut self) {
         self.all.values_mut().for_each(Publisher::forgive_past);
     }
 
-    /// Takes the claims of those back that fell silent without signing off; returns whether there were any.
+    /// Takes back the claims of publishers that fell silent without signing off. Returns whether
+    /// there were any.
     pub(crate) fn withdraw(&mut self, now: Moment) -> bool {
         let mut gone = false;
         for publisher in self.all.values_mut() {
@@ -105,8 +112,8 @@ impl Publishers {
         gone
     }
 
-    /// The oldest of the active publishers', and of those that signed off and whose last messages are still missing; none
-    /// while one of them has not claimed a time.
+    /// The oldest watermark of the active publishers, and of those that signed off while their last
+    /// messages are still missing. `None` while one of them has not claimed a time.
     pub(crate) fn watermark(&self, now: Moment) -> Option<Through> {
         if now < self.crowded_until {
             return None;
@@ -127,8 +134,8 @@ impl Publishers {
         self.all.len()
     }
 
-    /// Forgets the publisher that has been silent longest. One that was still active leaves its holes unseen: the
-    /// watermark is withheld as long as it would have counted.
+    /// Forgets the publisher that has been silent longest. If it was still active, its holes are no
+    /// longer seen, so the watermark is withheld for as long as it would have counted.
     fn make_room(&mut self, now: Moment) {
         if self.all.len() < limits::PUBLISHERS_PER_REGION {
             return;

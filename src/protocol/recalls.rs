@@ -1,10 +1,10 @@
-//! Owns the RELOADs and RESETs of a whole type, or of everything (R18, R19): what they mean for a record that nothing held
-//! when they came.
+//! RELOADs and RESETs of a whole type, or of everything (R18, R19), and what they mean for a record
+//! that nothing held when they came.
 //!
-//! A record without a cell cannot be marked when such an order arrives: there are a million slots, and most records have
-//! not even one. So the order is remembered, and applied when the record is next looked at. A state belongs to a time
-//! before the order if its generation is smaller, since generations are drawn from one sequence and whoever touches a
-//! record applies the order first.
+//! A record without a cell cannot be marked when such an order arrives: there are a million slots,
+//! and most records do not even have one. So the order is remembered, and applied when the record
+//! is next looked at. A state is from before the order if its generation is smaller, since all
+//! generations are drawn from one sequence and whoever touches a record applies the order first.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,13 +19,14 @@ use crate::model::ids::{Generation, RecordId, RegionSet, TypeId};
 use crate::model::time::Moment;
 use crate::protocol::limits;
 
-/// The newest orders for each type that has had one, and for all.
+/// The newest orders for each type that has had one, and for all types.
 #[derive(Debug, Default)]
 pub(crate) struct Recalls {
     known: Mutex<Vec<(Covers, Recall)>>,
-    /// The latest RESETs, of single records too: what was asked for before one says nothing any more.
+    /// The latest RESETs, of single records too. A reply requested before one no longer says
+    /// anything.
     resets: Mutex<VecDeque<(Scope, Moment)>>,
-    /// When the newest of them came, nanoseconds since boot.
+    /// When the newest of them came, in nanoseconds since boot.
     newest_reset: AtomicU64,
 }
 
@@ -36,7 +37,6 @@ struct Covers {
     forgets: bool,
 }
 
-/// One order.
 #[derive(Clone, Copy, Debug)]
 struct Recall {
     regions: RegionSet,
@@ -47,18 +47,16 @@ struct Recall {
 /// What a RELOAD or a RESET does to a state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Order {
-    /// The floor is forgotten too: RESET.
+    /// Whether the floor is forgotten too: RESET.
     pub(crate) forgets: bool,
-    /// Who gave it; every region when an operator did.
+    /// Who gave the order; every region if an operator did.
     pub(crate) regions: RegionSet,
-    /// When it arrived.
     pub(crate) at: Moment,
     /// A generation that nothing had before.
     pub(crate) generation: Generation,
 }
 
 impl Order {
-    /// Applies it to one state.
     pub(crate) fn apply(self, state: &mut Snapshot, worst_lag: Duration) {
         match self.forgets {
             true => merge::reset(state, self.regions, self.at, self.generation, worst_lag),
@@ -66,14 +64,13 @@ impl Order {
         }
     }
 
-    /// Whether the rule behind it is carried out.
+    /// Whether its rule is switched on.
     pub(crate) fn is_on(self) -> bool {
         is_on(if self.forgets { Rule::R19 } else { Rule::R18 })
     }
 }
 
 impl Recalls {
-    /// Remembers when a RESET came.
     pub(crate) fn note_reset(&self, scope: Scope, now: Moment) {
         let mut resets = self.resets.lock().unwrap_or_else(PoisonError::into_inner);
         if resets.len() >= limits::RESETS {
@@ -83,7 +80,8 @@ impl Recalls {
         self.newest_reset.fetch_max(now.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Whether a RESET of this record came after `sent`: what was asked for then is from before the restore.
+    /// Whether a RESET of this record came after `sent`. What was requested then is from before the
+    /// restore.
     pub(crate) fn reset_since(&self, id: RecordId, sent: Moment) -> bool {
         if sent.as_nanos() > self.newest_reset.load(Ordering::Relaxed) {
             return false;
@@ -92,7 +90,8 @@ impl Recalls {
         resets.iter().any(|(scope, at)| *at >= sent && scope.covers(id))
     }
 
-    /// Remembers an order for a type or for all. At most two for each type that a route names.
+    /// Remembers an order for a type or for all types. There are at most two for each type that a
+    /// route names.
     pub(crate) fn note(&self, record_type: Option<TypeId>, order: Order, worst_lag: Duration) {
         let covers = Covers { record_type, forgets: order.forgets };
         let mut known = self.known();
@@ -104,8 +103,9 @@ impl Recalls {
         known.push((covers, Recall { regions, at: order.at, generation: order.generation }));
     }
 
-    /// Applies what was ordered since a state was last touched: `slot` as it lay in the table, or `absent` for a record that
-    /// has no slot, of which it is not known when. `now` is the latest moment that anybody told us of.
+    /// Applies what was ordered since a state was last touched. `slot` is the state as it lay in
+    /// the table; `absent` stands for a record without a slot, of which nobody knows when it was
+    /// touched. `now` is the latest moment that anybody passed in.
     pub(crate) fn apply(
         &self,
         record_type: TypeId,
@@ -121,8 +121,8 @@ impl Recalls {
             if !covered || slot.is_some() && recall.generation <= state.generation {
                 continue;
             }
-            // No region lags behind by more than `worst_lag`: after it any may speak for the record (R4), and the mark is
-            // left for replies that an intermediary made before (R8).
+            // No region lags by more than `worst_lag`. After that any of them may speak for the
+            // record (R4), and the mark remains for replies that an intermediary made before (R8).
             let old = now.since(recall.at) > worst_lag;
             let regions = if old { RegionSet::ALL } else { recall.regions };
             let generation = recall.generation.max(state.generation);
@@ -131,25 +131,26 @@ impl Recalls {
         state
     }
 
-    /// The newest generation that any order gave a record of this type: a state that says no more than that need not be kept.
+    /// The newest generation that any order gave a record of this type. A state that says no more
+    /// than that need not be kept.
     pub(crate) fn generation(&self, record_type: TypeId) -> Generation {
         let covers = |covers: &Covers| covers.record_type.is_none_or(|only| only == record_type);
         let generations = self.known().iter().filter(|(it, _)| covers(it)).map(|(_, it)| it.generation).max();
         generations.unwrap_or_default()
     }
 
-    /// Whether there was any: most processes never hear of one.
+    /// Whether there was no order at all, as in most processes.
     pub(crate) fn is_empty(&self) -> bool {
         self.known().is_empty()
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<(Covers, Recall)>> {
-        // An order is added or taken whole.
+        // An order is added or removed whole, so a panic cannot leave half of one.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a scope covers beyond one record: `Some(None)` is everything.
+/// What a scope covers beyond one record; `Some(None)` is everything.
 pub(crate) const fn covered(scope: Scope) -> Option<Option<TypeId>> {
     match scope {
         Scope::Record(_) => None,

@@ -1,14 +1,12 @@
-//! Owns one record's state: floor, generation and marker, in a cell that entries keep beside them.
+//! One record's state (floor, generation and marker) in a cell that entries keep beside them.
+//! `merge` computes the next state, and `records` alone stores it, under the lock of the record's
+//! shard. Hits and votes read it through [`Record::snapshot`], which only returns a state that was
+//! stored whole.
 //!
-//! Before it: `merge` computes the next state, `records` stores it under the lock of the record's
-//! shard. After it: hits and votes read it through [`Record::snapshot`].
-//!
-//! Why a sequence lock over atomics rather than a swapped `Arc`: a hit reads six words of one cache line and writes
-//! nothing, a change allocates nothing, and a million cells cost 64 bytes each instead of two allocations. Writers
-//! exclude one another by the shard's lock and are rare; a reader retries only while one of them is between its
-//! first and last store.
-//!
-//! Invariant: a snapshot is one that was stored whole; nothing but `records` stores.
+//! Why a sequence lock over atomics rather than a swapped `Arc`: a hit reads six words of one cache
+//! line and writes nothing, a change allocates nothing, and a million cells cost 64 bytes each
+//! instead of two allocations. Writers are rare, and the shard's lock keeps them apart. A reader
+//! retries only while a writer is between its first and its last store.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
@@ -21,7 +19,7 @@ use crate::protocol::limits;
 /// A record's state, shared by the entries that show it. Read without a lock.
 #[derive(Debug)]
 pub struct Record {
-    /// Which record: [`Record::id`].
+    /// The hash of [`Record::id`].
     hash: u64,
     record_type: TypeId,
     /// Even when whole, odd while being written.
@@ -32,10 +30,10 @@ pub struct Record {
     generation: AtomicU64,
     unversioned: AtomicU64,
     marked_at: AtomicU64,
-    /// Seconds since boot of the latest read, and [`PRESENT`]; not part of the snapshot.
+    /// Seconds since boot of the latest read, and the flag [`PRESENT`]. Not part of the snapshot.
     read_at: AtomicU32,
-    /// R2: what was sent before this, seconds since boot rounded up, may have missed an announcement whose slot was lost;
-    /// zero if none was.
+    /// R2: a request sent before this (seconds since boot, rounded up) may have missed an
+    /// announcement whose slot was lost. Zero if none was lost.
     lost_until: u32,
 }
 
@@ -50,24 +48,27 @@ pub struct Snapshot {
     pub generation: Generation,
     /// The newest announcement, if one is remembered.
     pub marker: Option<Marker>,
-    /// The newest generation that something without a credible version moved (a change without one, RELOAD, a jump):
-    /// what belongs to an older one is below, whatever version it states.
+    /// The newest generation moved by something without a credible version (a change without one, a
+    /// RELOAD, a jump). What belongs to an older one is below, whatever version it states.
     pub unversioned: Generation,
-    /// The marker announced exactly the floor; further regions that announce it join the marker (R13).
+    /// The marker announced exactly the floor. Further regions that announce it join the marker
+    /// (R13).
     pub at_floor: bool,
-    /// A CHANGED stands behind the floor: an absence without a version is below it (R6).
+    /// A CHANGED stands behind the floor, so an absence without a version is below it (R6).
     pub changed: bool,
-    /// The newest write that passed through this sidecar, as long as it matters who took it (R20): see [`Self::as_of`].
+    /// The newest write through this sidecar, for as long as it matters which region took it (R20):
+    /// see [`Self::as_of`].
     pub written: Option<Written>,
-    /// R15: a version jumped, or the floor was dropped because no region reached it. Nothing is CONFIRMED and
-    /// answers are labelled until it is settled.
+    /// R15: a version jumped, or the floor was dropped because no region reached it. Until that is
+    /// settled, nothing is CONFIRMED and answers are labelled.
     pub escaped: bool,
 }
 
-/// Who announced what last.
+/// The newest announcement: what it was, when, and by whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marker {
-    /// The regions that announced this change; the first one moved the generation. All, when a newer one was served since.
+    /// The regions that announced this change; the first of them moved the generation. All of them,
+    /// if something newer was served since.
     pub regions: RegionSet,
     /// When the announcement that moved the generation arrived (R8).
     pub at: Moment,
@@ -75,12 +76,11 @@ pub struct Marker {
     pub deleted: bool,
 }
 
-/// A write of the record through this sidecar (R20): who reads now may be who wrote it.
+/// A write of the record through this sidecar (R20). Whoever reads now may be the one who wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The region that took it.
     pub by: RegionId,
-    /// How far the floor speaks for it.
     pub claim: Claim,
 }
 
@@ -91,24 +91,24 @@ pub enum Claim {
     Stated,
     /// It stated none, and the marker is of the same span of `worst_lag`.
     Unstated,
-    /// The same, and the marker is of the next span: it is over with that.
+    /// It stated none, and the marker is of the next span, with which the write is over.
     UnstatedBefore,
 }
 
-/// Time is cut into spans of `worst_lag`: two bits that tell this span from the one before are enough to end what was written
-/// in time, however often the record is announced.
+/// Time is cut into spans of `worst_lag`. Two bits that tell this span from the one before are
+/// enough to end a write in time, however often the record is announced.
 pub(crate) fn span_of(at: Moment, worst_lag: Duration) -> u128 {
     at.since(Moment::ZERO).as_nanos() / worst_lag.as_nanos().max(1)
 }
 
 impl Marker {
-    /// Nobody announced what is the newest now: only the time counts.
+    /// Whether nobody announced what is newest now, so that only the marker's time counts.
     pub fn is_surpassed(&self) -> bool {
         self.regions == RegionSet::ALL
     }
 }
 
-/// A region showed it.
+/// A region showed the record.
 const PRESENT: u32 = 1 << 31;
 
 const MARKED: u32 = 1 << 16;
@@ -143,11 +143,11 @@ impl Written {
 }
 
 impl Snapshot {
-    /// Whether something that shows this record at `version` and was asked for in `generation` is neither below the
-    /// floor (R1) nor older than an announcement (R3).
+    /// Whether something that shows this record at `version`, and was requested in `generation`, is
+    /// neither below the floor (R1) nor older than an announcement (R3).
     ///
-    /// With a credible version: at or above the floor, and no announcement without a version came since. Without
-    /// one: no announcement at all came since.
+    /// With a credible version: it is at or above the floor, and no announcement without a version
+    /// came since. Without one: no announcement at all came since.
     pub fn upholds(&self, version: Version, generation: Generation) -> bool {
         if version.is_credible() && is_on(Rule::R1) {
             version.0 >= self.floor.0 && generation.0 >= self.unversioned.0
@@ -156,26 +156,30 @@ impl Snapshot {
         }
     }
 
-    /// The same to a race that began when the state was `begun`. Who announced since then may have answered from before
-    /// that, and all who wait for this race came before it (R3): the announcers are those of then (R4).
+    /// The state as it counts in a race that began when it was `begun`. A region that announced
+    /// since then may have answered from before its change, and everybody who waits for this race
+    /// came before the announcement (R3). So the announcers are those of the beginning (R4).
     pub const fn announced_by(self, begun: &Self) -> Self {
         Self { marker: begun.marker, at_floor: begun.at_floor, written: begun.written, ..self }
     }
 
-    /// R5: whether the floor speaks for the newest announcement, to a request sent at `sent`. A change without a credible
-    /// version leaves the floor where it was: only `worst_lag` later does every region show what was announced.
+    /// R5: whether the floor speaks for the newest announcement, to a request sent at `sent`. A
+    /// change without a credible version leaves the floor where it was. Only `worst_lag` later does
+    /// every region show what was announced.
     pub fn floor_speaks(&self, sent: Moment, worst_lag: Duration) -> bool {
         let stated = self.generation > self.unversioned && self.unstated_by().is_none();
         stated || self.marker.is_none_or(|marker| marker.at + worst_lag <= sent)
     }
 
-    /// R20: the region that took a write which states no version: nobody else is known to have it.
+    /// R20: the region that took a write which states no version. No other region is known to have
+    /// it.
     pub fn unstated_by(&self) -> Option<RegionId> {
         self.written.filter(|written| written.claim != Claim::Stated).map(|written| written.by)
     }
 
-    /// The same to who asks at `now`: with the own write only while it counts. By `worst_lag` after the newest announcement all
-    /// regions have what was written before; and at the end of the span after its own it is over, whatever is announced.
+    /// The state as it counts for somebody who asks at `now`: with the own write only while that
+    /// counts. `worst_lag` after the newest announcement, all regions have what was written before.
+    /// And a write is over at the end of the span after its own, whatever is announced.
     pub fn as_of(self, now: Moment, worst_lag: Duration) -> Self {
         let counts = |written: &Written| {
             let Some(marker) = self.marker else { return false };
@@ -185,13 +189,14 @@ impl Snapshot {
         Self { written: self.written.filter(counts), ..self }
     }
 
-    /// Whether an absent record's default would say less than this.
+    /// Whether this says more than an absent record's default would.
     pub(crate) const fn is_worth_keeping(&self) -> bool {
         self.floor.0 > 0 || self.marker.is_some()
     }
 
-    /// The same with a marker no later than `latest`, a moment at or after the announcement. A slot keeps the time rounded
-    /// up, and what is asked for within that millisecond must not pass for asked before the announcement (R4, R8).
+    /// The same state with a marker no later than `latest`, a moment at or after the announcement.
+    /// A slot rounds the time up, and a request within that millisecond must not look as if it came
+    /// before the announcement (R4, R8).
     pub(crate) fn marked_by(self, latest: Moment) -> Self {
         let marker = self.marker.map(|marker| Marker { at: marker.at.min(latest), ..marker });
         Self { marker, ..self }
@@ -228,7 +233,7 @@ impl Record {
         record
     }
 
-    /// The cell of a record that nobody has spoken of.
+    /// The cell of a record of which nothing is known.
     pub(crate) fn unheard(id: RecordId) -> Self {
         Self {
             hash: id.hash,
@@ -244,7 +249,6 @@ impl Record {
         }
     }
 
-    /// Which record it is.
     pub const fn id(&self) -> RecordId {
         RecordId { record_type: self.record_type, hash: self.hash }
     }
@@ -267,12 +271,13 @@ impl Record {
                 }
             }
             tries += 1;
-            // A writer that lost its core in the middle needs ours to go on.
+            // A writer that lost its core halfway needs ours to go on.
             if tries.is_multiple_of(64) { std::thread::yield_now() } else { std::hint::spin_loop() }
         }
     }
 
-    /// Replaces the state. The caller holds the lock of the record's shard: one writer at a time.
+    /// Replaces the state. The caller holds the lock of the record's shard, so there is one writer
+    /// at a time.
     pub(crate) fn store(&self, state: Snapshot) {
         let before = self.sequence.load(Ordering::Relaxed);
         self.sequence.store(before.wrapping_add(1), Ordering::Relaxed);
@@ -295,14 +300,14 @@ impl Record {
         }
     }
 
-    /// R21: a region showed it; an absence could be anybody's.
+    /// R21: a region showed the record. An absence would show nothing: it could be of any key.
     pub fn note_present(&self) {
         if self.read_at.load(Ordering::Relaxed) & PRESENT == 0 {
             self.read_at.fetch_or(PRESENT, Ordering::Relaxed);
         }
     }
 
-    /// Whether a region showed it since this cell began.
+    /// Whether a region has shown the record since this cell was made.
     pub(crate) fn was_present(&self) -> bool {
         self.read_at.load(Ordering::Relaxed) & PRESENT != 0
     }
@@ -314,14 +319,14 @@ impl Record {
         read_at != 0 && u64::from(seconds(now).saturating_sub(read_at)) <= lately
     }
 
-    /// R2: the cell began from nothing while an evicted slot might have been this record's, and a request sent at
-    /// `sent` is too early to be sure of a region that lags.
+    /// R2: whether a request sent at `sent` is too early to be sure of a lagging region, because
+    /// the cell began from nothing while an evicted slot might have been this record's.
     pub(crate) fn may_have_missed(&self, sent: Moment) -> bool {
         sent < Moment::ZERO + Duration::from_secs(self.lost_until.into())
     }
 }
 
-/// Whole seconds since boot; zero is kept for "never".
+/// Whole seconds since boot. Zero is kept for "never".
 fn seconds(now: Moment) -> u32 {
     u32::try_from(now.since(Moment::ZERO).as_secs()).unwrap_or(u32::MAX).max(1)
 }
@@ -381,7 +386,7 @@ mod tests {
         });
     }
 
-    /// R2. Rounded the other way, what was sent in the last second would count as sure.
+    /// R2. Rounded the other way, what was sent in the last second would count as safe.
     #[test]
     fn what_was_sent_before_a_slot_was_lost_may_have_missed_it_for_up_to_a_second_longer() {
         let after = |millis| Moment::ZERO + Duration::from_millis(millis);

@@ -1,12 +1,11 @@
-//! Owns all records: cells beside entries, slots for the rest, doubts (R1, R2, R13, R15, R18, R19).
+//! All records: cells beside entries, slots for the rest, and doubts (R1, R2, R13, R15, R18, R19).
+//! A record's state is in exactly one place: in a cell while anything holds it (an entry, a fill),
+//! else in a slot of the table, else nowhere. [`super::merge`] says what announcements and served
+//! versions do to it.
 //!
-//! Before it: announcements and served versions, through [`super::Freshness`]. After it: [`super::merge`] says what
-//! they do to a state. A record's state lies in exactly one place: in a cell while anything holds it (an entry, a
-//! fill), else in a slot of the table, else nowhere.
-//!
-//! Invariant: every change of a record happens under the lock of its shard, and so do the moves between slot and
-//! cell: no floor is lost on the way. A slot that is lost leaves its shard's `lost_at` and generation behind (R2).
-//! Reading a cell takes no lock.
+//! Every change of a record happens under the lock of its shard, and so do the moves between slot
+//! and cell, so no floor is lost on the way. A slot that is lost leaves its time and its generation
+//! in the shard (`lost_until` and `lost`, R2). Reading a cell takes no lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,12 +29,13 @@ mod shard;
 
 use self::shard::{Kept, Shard, hash_of};
 
-/// The state of every record that anybody has spoken of and that is still remembered.
+/// The state of every record that was ever mentioned and is still remembered.
 #[derive(Debug)]
 pub(crate) struct Records {
     shards: Box<[Mutex<Shard>]>,
     generations: AtomicU64,
-    /// The latest moment anybody told us of, in nanoseconds: [`Records::release`] is told none.
+    /// The latest moment that anybody passed in, in nanoseconds: [`Records::release`] is passed
+    /// none.
     latest: AtomicU64,
     sweeps: AtomicU64,
     flood: Mutex<Flood>,
@@ -45,7 +45,6 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Nothing is known of any record.
     pub(crate) fn new(room: Room, worst_lag: Duration, max_jump: u64, now: Moment) -> Self {
         let (slots, doubts) = (room.slots / limits::RECORD_SHARDS, room.doubts.div_ceil(limits::RECORD_SHARDS));
         let shard = || Shard::new(slots, doubts, worst_lag);
@@ -61,13 +60,13 @@ impl Records {
         }
     }
 
-    /// Other settings hold from now on.
     pub(crate) fn tune(&self, worst_lag: Duration, max_jump: u64) {
         let more = self.tuning.set(worst_lag, max_jump);
         self.shards.iter().for_each(|shard| lock(shard).tune(worst_lag, more));
     }
 
-    /// The live cell of a record: from its slot if it has one, as the shard's last loss if not.
+    /// The live cell of a record: made from its slot if it has one, else from what the shard's last
+    /// loss left.
     pub(crate) fn pin(&self, id: RecordId) -> Arc<Record> {
         let mut shard = self.shard(id);
         if let Some(record) = shard.cell(id.hash) {
@@ -91,7 +90,8 @@ impl Records {
         }
     }
 
-    /// Folds the cells of one shard that nobody holds: those whose release came while a reader still held the entry.
+    /// Folds the cells of one shard that nobody holds: they were released while a reader still held
+    /// the entry.
     pub(crate) fn sweep(&self, now: Moment) {
         self.note(now);
         let turn = self.sweeps.fetch_add(1, Ordering::Relaxed) as usize % self.shards.len();
@@ -104,7 +104,7 @@ impl Records {
         }
     }
 
-    /// Whether somebody here has read the record, and it was there.
+    /// Whether somebody here has read the record and it was there.
     pub(crate) fn is_read(&self, id: RecordId) -> bool {
         self.shard(id).cell(id.hash).is_some_and(|record| record.was_present())
     }
@@ -149,8 +149,8 @@ impl Records {
         }
     }
 
-    /// R18, R19: a RELOAD (or RESET, where `forgets`) by `regions`. Cells are marked now; what has none is marked when it
-    /// is next looked at.
+    /// R18, R19: a RELOAD (or a RESET, if it `forgets`) by `regions`. Cells are marked now; a
+    /// record without one is marked when it is next looked at.
     pub(crate) fn recall(
         &self,
         scope: Scope,
@@ -171,7 +171,8 @@ impl Records {
             let Scope::Record(id) = scope else { return };
             let mut shard = self.shard(id);
             if regions != RegionSet::ALL {
-                // A RELOAD by hand may name the record rightly where the publisher does not: it shows no wiring that works.
+                // A RELOAD by hand may name the record correctly where the publisher does not, so
+                // it does not show that the wiring works.
                 regions.iter().for_each(|region| self.wiring.heard(id.record_type, region, true));
             }
             let mut state = self.state(&shard, id, now);
@@ -185,7 +186,7 @@ impl Records {
             }
             return;
         };
-        // First what has no cell: a cell that is made meanwhile has the order already.
+        // First the records without a cell: a cell made meanwhile has the order already.
         self.recalls.note(covered, order, self.tuning.worst_lag());
         let mut refetches = Vec::new();
         for shard in &self.shards {
@@ -207,8 +208,8 @@ impl Records {
         actions.extend(refetches.into_iter().map(Action::Refetch));
     }
 
-    /// R1, R15: `region` answered with `version`, in a reply of `made`. What was made before a RESET is from before the
-    /// restore (R19).
+    /// R1, R15: `region` answered with `version`, in a reply made at `made`. One made before a
+    /// RESET is from before the restore (R19).
     pub(crate) fn served(
         &self,
         record: &Record,
@@ -243,9 +244,10 @@ impl Records {
         actions
     }
 
-    /// R21: which of the versions that were served before anybody announced them nobody has announced by now. A region that
-    /// vouched for what was stored announces what it serves at once; others may be ahead of it by `worst_lag`. What a loss
-    /// explains that was noticed since does not count.
+    /// R21: finds the versions that were served before anybody announced them and that nobody has
+    /// announced by now. A region that vouched for what was stored announces what it serves at
+    /// once; others may be ahead of it by `worst_lag`. If a loss noticed since explains it, it does
+    /// not count.
     pub(crate) fn look_at_growths(&self, horizon: &Horizon, now: Moment) {
         let others = self.tuning.worst_lag().max(limits::GROWTH_WAIT);
         let wait = |growth: &Growth| if growth.is_its_vouchers() { limits::GROWTH_WAIT } else { others };
@@ -258,12 +260,11 @@ impl Records {
         }
     }
 
-    /// R21: who states no bound for which type.
+    /// R21: which regions state no bound for which type.
     pub(crate) fn withheld(&self, now: Moment) -> Arc<[Withheld]> {
         self.wiring.withheld(now, self.tuning.worst_lag())
     }
 
-    /// R21: how what is announced and what is read meet.
     pub(crate) fn wiring(&self) -> &Wiring {
         &self.wiring
     }
@@ -278,10 +279,11 @@ impl Records {
         }
     }
 
-    /// R15: every reachable region answered below the floor, `best` at most, [`Version::NONE`] for an absence without a
-    /// version, in replies of which the newest was `made` then. When it stays so for longer than `worst_lag`, the floor is
-    /// dropped to that; an absence is accepted, and the record begins anew (R6). What an intermediary keeps repeating is one
-    /// word of its region, however often it is heard.
+    /// R15: every reachable region answered below the floor. `best` is the highest version among
+    /// them, [`Version::NONE`] for an absence without a version, and `made` is when the newest of
+    /// the replies was made. If this lasts longer than `worst_lag`, the floor is dropped to `best`;
+    /// an absence is accepted, and the record begins anew (R6). What an intermediary keeps
+    /// repeating counts as its region's word once, however often it is heard.
     pub(crate) fn below_floor(
         &self,
         id: RecordId,
@@ -324,12 +326,12 @@ impl Records {
         }
     }
 
-    /// Records held by entries or fills.
+    /// How many records entries and fills hold.
     pub(crate) fn held(&self) -> usize {
         self.shards.iter().map(|shard| lock(shard).cells.len()).sum()
     }
 
-    /// What is known of a record, wherever it lies.
+    /// What is known of a record, wherever it is kept.
     fn state(&self, shard: &Shard, id: RecordId, now: Moment) -> Snapshot {
         if let Some(record) = shard.cell(id.hash) {
             return record.snapshot();
@@ -339,7 +341,8 @@ impl Records {
         Snapshot { escaped: shard.doubts.is_open(id.hash), ..state }
     }
 
-    /// Takes a record's cell away; its state goes to the table, unless a blank slot says as much.
+    /// Takes a record's cell away. Its state goes to the table, unless an empty slot would say as
+    /// much.
     fn fold(&self, shard: &mut Shard, id: RecordId, now: Moment) {
         let Ok(found) = shard.cells.find_entry(id.hash, |record| hash_of(record) == id.hash) else { return };
         let state = found.remove().0.snapshot();
@@ -352,7 +355,7 @@ impl Records {
         if state.is_worth_keeping() {
             shard.keep(id.hash, state, now, self.tuning.worst_lag());
         } else {
-            // Nothing was announced of it; a fill that comes later must not find an older generation.
+            // Nothing was announced of it, but a later fill must not find an older generation.
             shard.lost = shard.lost.max(state.generation);
         }
     }
@@ -377,18 +380,19 @@ impl Records {
         self.latest.fetch_max(now.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Bits 32 and up choose the shard; the low ones choose the bucket in its table.
+    /// Bits 32 and up choose the shard, the low ones the bucket in its table.
     fn shard(&self, id: RecordId) -> MutexGuard<'_, Shard> {
         lock(&self.shards[(id.hash >> 32) as usize & (limits::RECORD_SHARDS - 1)])
     }
 }
 
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    // Every change is computed before it is stored, so that a panic cannot leave a state half-written.
+    // Every change is computed before it is stored, so a panic cannot leave a state half-written.
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Only the shard's own handle is left. Exact under the shard's lock: new ones are made under it.
+/// Whether only the shard's own handle is left. Exact under the shard's lock, since new handles are
+/// made under it.
 fn is_unheld(record: &Arc<Record>) -> bool {
     Arc::strong_count(record) == 1
 }

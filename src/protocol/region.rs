@@ -1,11 +1,10 @@
-//! Owns what is known of one region's topic: subscription state, proof and its grade, lease, epoch, publishers
-//! (R9, R10, R14, and the three grades of proof).
+//! What is known of one region's topic: subscription state, proof and its grade, lease, epoch and
+//! publishers (R9, R10, R14, and the three grades of proof). [`Region::sight`] is what the read
+//! path sees of it.
 //!
-//! Before it: [`super::Freshness::step`] hands over events with the time beside them. After it: [`Region::sight`] is
-//! what the read path sees; [`Action`]s are what the edges do.
-//!
-//! Invariants: a region is LIVE only while it is subscribed and a proof's lease holds; whatever may have lost a message
-//! moves the epoch before anything else is decided, and so does turning LIVE again; a proof dates from publication.
+//! A region is LIVE only while it is subscribed and a proof's lease holds. Whatever may have lost a
+//! message moves the epoch before anything else is decided, and so does turning LIVE again. A proof
+//! dates from its publication.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,7 +22,6 @@ use crate::protocol::limits;
 
 mod paused;
 
-/// One region's topic, as far as it is known here.
 #[derive(Debug)]
 pub(crate) struct Region {
     id: RegionId,
@@ -32,29 +30,30 @@ pub(crate) struct Region {
     unbroken_since: Moment,
     /// When the subscription was confirmed, while there is one.
     subscribed: Option<Moment>,
-    /// The newest publication that arrived.
+    /// When the newest message that arrived was published.
     strong: Option<Moment>,
     polled: Option<Moment>,
     attested: Option<Moment>,
     arrivals: Arrivals,
-    /// The last look at the attributes could not be had: that weak proof is missing says nothing of the subscription.
+    /// The last look at the attributes failed, so missing weak proof says nothing about the
+    /// subscription.
     unanswered: bool,
-    /// Strong proof is to be had here (or nothing else is accepted): no weak proof any more.
+    /// Weak proof no longer counts: strong proof can be had here, or nothing else is accepted.
     weak_refused: bool,
     heartbeat_seen: bool,
-    /// An operator does not believe this topic: it is subscribed to, and nothing it brings counts.
+    /// An operator does not trust this topic: it stays subscribed, and nothing it brings counts.
     paused: bool,
     publishers: Publishers,
     undecodable: Unread,
     unverified: Unread,
-    /// Something arrived that could not be verified, and nothing that could be since (R14).
+    /// Something arrived that could not be verified, and nothing has been verified since (R14).
     weak_withheld: bool,
     /// The last RESETs: when each was published, and what it covered.
     resets: VecDeque<(Wall, Scope)>,
-    /// Subscriptions that died one after the other without turning LIVE.
+    /// Subscriptions that died in a row without turning LIVE.
     deaths: u32,
     stepped: Moment,
-    /// Since when the process has been awake: silence before it is its own.
+    /// Since when the process has been awake. Silence before that is its own, not the region's.
     awake_since: Moment,
 }
 
@@ -66,7 +65,7 @@ struct Proof {
 }
 
 impl Region {
-    /// PENDING; `weak_refused` when heartbeats are required or were seen by an earlier process.
+    /// Starts as PENDING, with `weak_refused` where heartbeats are required.
     pub(crate) fn new(id: RegionId, weak_refused: bool, now: Moment) -> Self {
         Self {
             id,
@@ -99,7 +98,8 @@ impl Region {
         self.heartbeat_seen = true;
     }
 
-    /// Time has passed since the last step: windows that ended, holes that stayed open, a lease that ran out.
+    /// Catches up with the time since the last step: windows that ended, holes that stayed open, a
+    /// lease that ran out.
     pub(crate) fn elapse(&mut self, now: Moment, actions: &mut Vec<Action>) {
         if now.since(self.stepped) > limits::PAUSE {
             self.awake_since = now;
@@ -117,36 +117,38 @@ impl Region {
             None => {}
         }
         if self.publishers.withdraw(now) && self.state == Subscription::Live {
-            // It held the watermark back until now: what it ingested last may never have been announced, and the
-            // watermark that goes on without it vouches only for entries from now on.
+            // It held the watermark back until now. What it ingested last may never have been
+            // announced, and the watermark that goes on without it vouches only for entries from
+            // now on.
             self.move_epoch("publisher-gone", now, actions);
         }
         let lease_until = self.proof(now).map_or(Moment::ZERO, |proof| proof.lease_until);
         if self.state == Subscription::Live && now > lease_until {
             self.suspect("silence", now, actions);
         }
-        // What proves nothing may still arrive (unverifiable, or by a clock that is wrong): another subscription would
-        // bring no more than this one, and lose what waits in its queue.
+        // What proves nothing may still arrive (unverifiable, or stamped by a wrong clock). A new
+        // subscription would bring no more than this one, and would lose what waits in this one's
+        // queue.
         let quiet_since = self.awake_since.max(self.arrivals.newest());
         let dead = match self.state {
             Subscription::Suspect => now > lease_until.max(quiet_since) + limits::SUSPECT_FOR,
             Subscription::Probing => self.subscribed.is_some_and(|at| now > at.max(quiet_since) + self.patience()),
             _ => false,
         };
-        // Where AWS throttles, a new subscription would be more calls of the same kind.
+        // Where AWS throttles, a new subscription would only mean more calls of the same kind.
         let unknown = self.unanswered && !self.weak_refused;
         if dead && !unknown {
             self.die(actions);
         }
     }
 
-    /// A subscription is being made: whatever there was before proves nothing of it.
+    /// A subscription is being made. What there was before proves nothing about it.
     pub(crate) fn subscribing(&mut self, now: Moment, actions: &mut Vec<Action>) {
         self.unsubscribe("resubscribed", now, actions);
         self.turn(Subscription::Pending, actions);
     }
 
-    /// Subscribed and confirmed (R11: a proof comes next).
+    /// Subscribed and confirmed. A proof must come next (R11).
     pub(crate) fn subscribed(&mut self, now: Moment, actions: &mut Vec<Action>) {
         self.unsubscribe("resubscribed", now, actions);
         self.subscribed = Some(now);
@@ -163,26 +165,26 @@ impl Region {
         self.die(actions);
     }
 
-    /// Weak proof's first half.
+    /// The first half of weak proof: a long poll succeeded.
     pub(crate) fn polled(&mut self, now: Moment, actions: &mut Vec<Action>) {
         self.polled = Some(now);
         self.prove(now, actions);
     }
 
-    /// Weak proof's second half could not be had.
+    /// The second half of weak proof could not be had: AWS did not answer.
     pub(crate) fn unattested(&mut self) {
         self.unanswered = true;
     }
 
-    /// Weak proof's second half.
+    /// The second half of weak proof: a look at the attributes succeeded.
     pub(crate) fn attested(&mut self, now: Moment, actions: &mut Vec<Action>) {
         self.unanswered = false;
         self.attested = Some(now);
         self.prove(now, actions);
     }
 
-    /// R14: what nobody but the topic can have sent, and what it says is unknown. Weak proof claims that nothing
-    /// arrives unseen, so it is over until something can be verified again.
+    /// R14: only the topic can have sent this, and nobody knows what it says. Weak proof claims
+    /// that nothing arrives unseen, so it is over until something can be verified again.
     pub(crate) fn unverified(&mut self, now: Moment, actions: &mut Vec<Action>) {
         self.arrivals.note(now);
         if self.paused || !is_on(Rule::R14) {
@@ -197,7 +199,7 @@ impl Region {
         }
     }
 
-    /// A verified message; what it says of records has been applied.
+    /// A verified message, whose effect on records has already been applied.
     pub(crate) fn heard(
         &mut self,
         envelope: Envelope,
@@ -240,8 +242,9 @@ impl Region {
         self.prove(now, actions);
     }
 
-    /// R13: whether a RESET is no copy of one that came before. A copy that forgot the floors once more would let a region
-    /// that lags win. What was published before all that are remembered counts as a copy.
+    /// R13: whether a RESET is new, and not a copy of an earlier one. A copy that forgot the floors
+    /// once more would let a lagging region win. Once the list is full, anything published before
+    /// all that it remembers counts as a copy.
     pub(crate) fn is_new_reset(&mut self, published: Wall, scope: Scope) -> bool {
         let full = self.resets.len() >= limits::RESETS;
         let oldest = self.resets.front().map(|(published, _)| *published);
@@ -257,25 +260,25 @@ impl Region {
         true
     }
 
-    /// R13, R19: whether what this topic carries was published before a RESET of the same record, which came first.
+    /// R13, R19: whether this topic published this before a RESET of the same record that arrived
+    /// first.
     pub(crate) fn was_reset_after(&self, published: Wall, id: RecordId) -> bool {
         self.resets.iter().any(|(reset, scope)| published < *reset && scope.covers(id))
     }
 
-    /// As operators see it.
     pub(crate) fn arrived(&self, now: Moment) -> Arrived {
         Arrived { lag_ms: self.arrivals.lag_ms(now), unverified: self.weak_withheld }
     }
 
-    /// LIVE by heartbeats.
+    /// Whether the region is LIVE by heartbeats.
     pub(crate) fn speaks(&self, now: Moment) -> bool {
         self.weak_refused && self.state == Subscription::Live && self.is_proven(now)
     }
 
-    /// As the read path sees it.
     pub(crate) fn sight(&self, now: Moment) -> Sight {
         let proof = self.proof(now);
-        // Until each publisher has had its turn to be heard, some may have ingested what is not known here (R10).
+        // Until each publisher has had its turn to be heard, one of them may have ingested what is
+        // not known here (R10).
         let strangers = self.subscribed.is_none_or(|at| now < at + limits::ACQUAINTANCE);
         let unread = self.undecodable.is_owed() || self.unverified.is_owed();
         let watermark = self.publishers.watermark(now).filter(|_| !strangers && !unread);
@@ -304,8 +307,9 @@ impl Region {
         }
     }
 
-    /// Both of its halves, from 60 s after the subscription was made. A poll says that what is in the queue is known here,
-    /// and soon no more; the attributes say that the topic still sends to it, which only somebody's hand changes.
+    /// Weak proof takes both halves, and begins 60 s after the subscription was made. A poll says
+    /// that what is in the queue is known here, which soon goes out of date. The attributes say
+    /// that the topic still sends to the queue, which stays true until somebody changes it.
     fn weak(&self, now: Moment) -> Option<Proof> {
         let begins = self.subscribed? + limits::WEAK_PROOF_AFTER;
         let (polled, attested) = (self.polled?, self.attested?);
@@ -314,7 +318,7 @@ impl Region {
         is_accepted.then_some(Proof { grade: Grade::Weak, at: polled, lease_until })
     }
 
-    /// R9: a proof's lease holds.
+    /// R9: whether a proof's lease holds.
     fn is_proven(&self, now: Moment) -> bool {
         self.proof(now).is_some_and(|proof| now <= proof.lease_until)
     }
@@ -327,7 +331,7 @@ impl Region {
         }
     }
 
-    /// Messages may have been lost: a LIVE region stops being so until it is next heard.
+    /// Messages may have been lost: a LIVE region is no longer LIVE until it is next heard.
     fn suspect(&mut self, why: &'static str, now: Moment, actions: &mut Vec<Action>) {
         self.move_epoch(why, now, actions);
         if self.state == Subscription::Live {
@@ -346,7 +350,7 @@ impl Region {
         self.unanswered = false;
     }
 
-    /// Asks for a new subscription, each time later while none turns LIVE.
+    /// Asks for a new subscription, after a longer wait each time while none turns LIVE.
     fn die(&mut self, actions: &mut Vec<Action>) {
         self.turn(Subscription::Dead, actions);
         let (first, longest) = limits::RESUBSCRIBE_WAIT;
@@ -355,7 +359,7 @@ impl Region {
         actions.push(Action::Resubscribe(self.id, wait));
     }
 
-    /// How long a subscription may stay without proof.
+    /// How long a subscription may go without proof.
     fn patience(&self) -> Duration {
         if self.weak_refused { limits::PROBING_WAIT } else { limits::WEAK_PROOF_AFTER + limits::WEAK_LEASE }
     }
@@ -378,7 +382,7 @@ impl Region {
     }
 }
 
-/// R9: how long a proof of `at` holds.
+/// R9: until when a proof from `at` holds.
 fn lease_until(at: Moment, length: Duration) -> Moment {
     if is_on(Rule::R9) { at + length } else { Moment::from_nanos(u64::MAX) }
 }

@@ -1,12 +1,9 @@
-//! Owns how much a reply or an entry counts: may it be stored (R3), what does it earn (R5), may it be served now
-//! (R1, R9, R10, R16), how old can it be (`bound`). Pure.
+//! How much a reply or an entry counts: may it be stored (R3), what does it earn (R5), may it be
+//! served now (R1, R9, R10, R16), how old can it be (`bound`). Pure. [`judge`] is the hit path: it
+//! compares numbers, allocates nothing and takes no lock.
 //!
-//! Before it: [`Sent`] is captured before a fill sends, [`Votes`] come from its race. After it: [`crate::core::lookup`]
-//! turns a [`Use`] into hit, revalidation or fill. [`judge`] is the hit path: it compares numbers, allocates nothing
-//! and takes no lock.
-//!
-//! Invariant: an entry is [`Use::Fresh`] for its full TTL only while some region that was LIVE when its request was
-//! sent has lost nothing since and still proves that it speaks.
+//! An entry is [`Use::Fresh`] for its full TTL only while some region that was LIVE when its
+//! request was sent has lost nothing since and still proves that it speaks.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,39 +16,37 @@ use crate::model::ids::{Epoch, RegionId, RegionSet, Version};
 use crate::model::time::Moment;
 use crate::protocol::holding::{Routed, Shown, Standing};
 
-/// What was known before a request was sent (R3): captured first, then the legs start.
+/// What was known before a request was sent (R3). It is captured first; then the legs start.
 #[derive(Clone, Debug)]
 pub struct Sent {
-    /// When, before the first leg.
+    /// When it was captured, before the first leg.
     pub at: Moment,
-    /// The regions then.
     pub horizon: Arc<Horizon>,
-    /// Each record of the route then, in the route's order.
+    /// The state of each of the route's records, in the route's order.
     pub fence: Vec<Snapshot>,
 }
 
-/// When what regions said came into being, as far as `Age` tells: never after the request was sent.
+/// When the regions' replies were made, as far as `Age` tells: never after the request was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// The reply that is to be stored.
+    /// Of the reply that is to be stored.
     pub reply: Moment,
-    /// The oldest of all that agree.
+    /// Of the oldest reply among those that agree.
     pub oldest: Moment,
 }
 
-/// What a stored reply earned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Earned {
-    /// How much it counts.
     pub standing: Standing,
-    /// The regions that it hangs on: those that vouch for a CONFIRMED one, for any other those that were LIVE.
+    /// The regions it depends on: for a CONFIRMED reply those that vouch for it, for any other
+    /// those that were LIVE.
     pub witnesses: RegionSet,
 }
 
-/// What a race found, as far as R5 asks.
+/// What R5 asks about a race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Votes {
-    /// Every configured region answered, all the same, at or above the floor.
+    /// Every configured region gave the same answer, at or above the floor.
     pub all_agree: bool,
     /// The reply states a version for each record, at or above its floor.
     pub versions_at_floor: bool,
@@ -62,13 +57,14 @@ pub struct Votes {
 pub enum Use {
     /// Serve it.
     Fresh,
-    /// Serve it, labelled: it was fresh, and nobody's lease shows that it still is (R9).
+    /// Serve it, labelled: it was fresh, and no lease shows that it still is (R9).
     Unproven,
     /// Serve it within its short TTL; it is being rechecked.
     Provisional,
-    /// The same, and a record's floor was dropped or its version jumped (R15): labelled as doubtful.
+    /// The same, but a record's floor was dropped or its version jumped (R15): label it as
+    /// doubtful.
     Doubted,
-    /// Messages may have been lost since its request: ask before serving it (R10).
+    /// Messages may have been lost since its request: ask about it before serving it (R10).
     Unverified,
     /// Its TTL (R16), its soft TTL (R9) or its short one is over.
     Expired,
@@ -84,11 +80,11 @@ impl Sent {
 
     /// Every region's epoch when the request was sent, for [`Routed::epochs`].
     ///
-    /// Epochs seldom move, so that nearly all entries share one list.
+    /// Epochs seldom move, so nearly all entries share one list.
     pub fn epochs(&self) -> Arc<Vec<Epoch>> {
         static LAST: Mutex<Option<Arc<Vec<Epoch>>>> = Mutex::new(None);
         let epochs = || self.horizon.regions.iter().map(|sight| sight.epoch);
-        // Replaced whole: a panic elsewhere cannot leave half of one.
+        // Replaced whole, so a panic elsewhere cannot leave half of one.
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
             Some(last) if last.iter().copied().eq(epochs()) => last.clone(),
@@ -97,8 +93,8 @@ impl Sent {
     }
 }
 
-/// R1, R3: whether a reply may be stored: no record that it shows (in the fence's order) moved past it while it was
-/// on its way.
+/// R1, R3: whether a reply may be stored, that is, no record it shows (in the fence's order) moved
+/// past it while it was on its way.
 pub fn admits(sent: &Sent, shows: &[(&Record, Version)]) -> bool {
     debug_assert_eq!(sent.fence.len(), shows.len(), "a version for each record of the route");
     if !is_on(Rule::R3) {
@@ -111,14 +107,16 @@ pub fn admits(sent: &Sent, shows: &[(&Record, Version)]) -> bool {
             .all(|((record, version), fence)| record.snapshot().upholds(*version, fence.generation))
 }
 
-/// R5, R2, R15: what a stored reply earns. `doubtful` is whether an announcement of any of its records may have been missed
-/// ([`super::Freshness::slot_lost_since`]), or any of them is `escaped` ([`Snapshot::escaped`]).
+/// R5, R2, R15: what a stored reply earns. `doubtful` says that an announcement of one of its
+/// records may have been missed ([`super::Freshness::slot_lost_since`]), or that one of them is
+/// `escaped` ([`Snapshot::escaped`]).
 ///
-/// CONFIRMED takes a region that has been LIVE, its epoch unbroken, since before the reply came into being, and either
-/// the agreement of all, or versions at or above the floor while that region had been unbroken for `worst_lag` before:
-/// what another region may lag behind with, this one has told us of. A reply out of an intermediary's cache came into
-/// being when it went in there (`Age`), not when it was asked for; and where all agree, the oldest of them counts: its
-/// region's change may have been announced before anybody here listened.
+/// CONFIRMED takes a region that has been LIVE, its epoch unbroken, since before the reply was
+/// made. It also takes either the agreement of all regions, or versions at or above the floor while
+/// that region had been unbroken for `worst_lag` before the reply was made: whatever another region
+/// may still lack, this one has told us of. A reply from an intermediary's cache was made when it
+/// went in there (`Age`), not when it was requested. And where all agree, the oldest of the replies
+/// counts: its region's change may have been announced before anybody here listened.
 pub fn earn(sent: &Sent, made: Made, now: &Horizon, votes: &Votes, doubtful: bool, worst_lag: Duration) -> Earned {
     let live = sent.live();
     let vouches = |region: &RegionId| {
@@ -136,13 +134,13 @@ pub fn earn(sent: &Sent, made: Made, now: &Horizon, votes: &Votes, doubtful: boo
     Earned { standing: Standing::Confirmed, witnesses }
 }
 
-/// Whether a recheck could settle anything: with no LIVE region nothing can become CONFIRMED (R5), and the soft TTL
-/// alone asks again.
+/// Whether a recheck could settle anything. With no LIVE region nothing can become CONFIRMED (R5),
+/// and regions are asked again only because the soft TTL ends.
 pub fn recheck_may_settle(horizon: &Horizon, now: Moment) -> bool {
     !horizon.live(now).is_empty()
 }
 
-/// What `entry`, whose request was sent at `sent`, is good for at `now`: the hit path.
+/// What `entry`, whose request was sent at `sent`, is good for at `now`. This is the hit path.
 pub fn judge(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_ttl: Duration) -> Use {
     let mut escaped = false;
     for shown in &*entry.shows {
@@ -152,7 +150,7 @@ pub fn judge(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_
         }
         escaped |= state.escaped;
     }
-    // R16: from when it was sent, never from when it arrived.
+    // R16: counted from when it was sent, never from when it arrived.
     if is_on(Rule::R16) && now.since(sent) >= entry.ttl.get() {
         return Use::Expired;
     }
@@ -177,8 +175,8 @@ pub fn judge(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_
     }
 }
 
-/// Whole seconds, rounded down, for which `entry` still holds as things are: its TTL (R16) while a region vouches for it,
-/// else the soft TTL (R9); negative once that is over.
+/// For how many whole seconds, rounded down, `entry` still holds as things are: its TTL (R16) while
+/// a region vouches for it, else the soft TTL (R9). Negative once that is over.
 pub fn seconds_left(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_ttl: Duration) -> i64 {
     let left = |ttl: Duration, since: Moment| ttl.as_secs() as i64 - whole_seconds(now.since(since)) as i64;
     let vouched = entry.standing == Standing::Confirmed && matches!(best_witness(entry, horizon, now), Witness::Live);
@@ -186,19 +184,21 @@ pub fn seconds_left(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment
     if vouched { hard } else { hard.min(left(soft_ttl, entry.confirmed)) }
 }
 
-/// Promise 2: how old, in whole seconds rounded up, the answer can at most be; `None` when nothing proves it, or when
-/// something newer is known. `age` is the entry's at `now` ([`crate::cache::entry::Entry::age`]).
+/// Promise 2: how old, in whole seconds rounded up, the answer can be at most. `None` if nothing
+/// proves it, or if something newer is known. `age` is the entry's age at `now`
+/// ([`crate::cache::entry::Entry::age`]).
 ///
-/// Only watermarks give one, of regions that were LIVE when the request was sent and whose epoch has stayed unbroken
-/// since: one that lost something in between cannot vouch for what it says it ingested. A lease that has run out takes
-/// nothing away from what was proven before: the watermark stands still, and the bound grows with the clock. Nor of regions
-/// whose announcements may miss what is read here (R21).
+/// Only watermarks give a bound, and only those of regions that were LIVE when the request was sent
+/// and whose epoch has stayed unbroken since: a region that lost something in between cannot vouch
+/// for what it says it ingested. Nor can one whose announcements may miss what is read here (R21).
+/// A lease that has run out takes nothing away from what was proven before: the watermark stands
+/// still, and the bound grows with the clock.
 ///
-/// * CONFIRMED: now less the newest such watermark. All that its region had ingested by then is known here, and the entry
-///   is not below any of it.
-/// * PROVISIONAL: the entry's age and `worst_lag`. The region that answered lacked, when it did, at most what others had
-///   ingested in the `worst_lag` before: that is R5's own assumption, and the bound is no better than it. What was
-///   announced since is known, or the entry would be below it.
+/// * CONFIRMED: now minus the newest such watermark. Everything its region had ingested by then is
+///   known here, and the entry is not below any of it.
+/// * PROVISIONAL: the entry's age plus `worst_lag`. When the region answered, it lacked at most
+///   what others had ingested in the `worst_lag` before. That is R5's own assumption, and the bound
+///   is no better than it. What was announced since is known, or the entry would be below it.
 pub fn bound(entry: &Routed, age: Duration, horizon: &Horizon, now: Moment, worst_lag: Duration) -> Option<u64> {
     let doubted = |shown: &Shown| {
         let state = shown.record.snapshot();
@@ -218,7 +218,8 @@ pub fn bound(entry: &Routed, age: Duration, horizon: &Horizon, now: Moment, wors
     }
 }
 
-/// The regions that lost nothing since the request, as far as they know: what was announced since is known.
+/// The regions that, as far as they know, lost nothing since the request: what was announced since
+/// is known.
 pub fn vouching(entry: &Routed, horizon: &Horizon) -> RegionSet {
     unbroken(entry, horizon).map(|(region, _)| region).collect()
 }
@@ -229,7 +230,7 @@ enum Witness {
     Live,
     /// It lost nothing that we know of, but its lease has run out.
     Silent,
-    /// All may have lost something.
+    /// All of them may have lost something.
     None,
 }
 
@@ -244,7 +245,7 @@ fn best_witness(entry: &Routed, horizon: &Horizon, now: Moment) -> Witness {
     best
 }
 
-/// The regions, LIVE when the request was sent, whose epoch has not moved since (R10).
+/// The regions that were LIVE when the request was sent and whose epoch has not moved since (R10).
 fn unbroken<'a>(entry: &'a Routed, horizon: &'a Horizon) -> impl Iterator<Item = (RegionId, &'a Sight)> {
     let epochs = (0u8..).map(RegionId).zip(horizon.regions.iter().zip(entry.epochs.iter()));
     epochs
@@ -252,7 +253,7 @@ fn unbroken<'a>(entry: &'a Routed, horizon: &'a Horizon) -> impl Iterator<Item =
         .map(|(region, (sight, _))| (region, sight))
 }
 
-/// R9: a comparison with now, so that a process that was paused finds its lease over.
+/// R9: compares with now, so that a process that was paused finds its lease over.
 fn leads(sight: &Sight, now: Moment) -> bool {
     sight.state == Subscription::Live && now <= sight.lease_until
 }

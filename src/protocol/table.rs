@@ -1,21 +1,19 @@
-//! Owns the fixed table in which records without an entry leave their state (FRESHNESS.md, State; R2).
+//! The fixed table in which records without an entry leave their state (docs/freshness.md, State;
+//! R2): one per shard, under the shard's lock. A slot is four words: key, floor, generation and
+//! marker. The words are one zeroed allocation that the system backs page by page as slots are
+//! first used, so an idle process pays nothing.
 //!
-//! Before and after it: [`super::records`], one table per shard, under the shard's lock. A slot is four words: key,
-//! floor, generation, and marker. The words are one zeroed allocation that the system backs page by page when a slot
-//! is first used, so an idle process pays nothing.
-//!
-//! Invariant: a key is in at most one slot; when a bucket is full the oldest makes way and is handed back, so that
-//! the loss is never silent.
+//! A key is in at most one slot. When a bucket is full, the oldest slot makes way and is handed
+//! back, so that the loss is never silent.
 
 use super::record::{Marker, Snapshot};
 use crate::model::ids::{Generation, Version};
 use crate::model::time::Moment;
 
-/// Slots that a key may lie in: 128 bytes, two cache lines.
+/// Slots in which a key may lie: 128 bytes, two cache lines.
 const BUCKET: usize = 4;
 const WORDS: usize = 4;
 
-/// A shard's part of the table.
 #[derive(Debug)]
 pub(crate) struct Table {
     /// Empty until the first slot is used.
@@ -24,18 +22,17 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Room for `slots` records, a power of two.
+    /// `slots` is the number of records it has room for, a power of two.
     pub(crate) const fn new(slots: usize) -> Self {
         Self { words: Vec::new(), slots }
     }
 
-    /// The state kept under `key`.
     pub(crate) fn find(&self, key: u64) -> Option<Snapshot> {
         let slot = self.bucket(key).find(|slot| self.words.get(slot * WORDS) == Some(&tag(key)))?;
         Some(unpack(&self.words[slot * WORDS..][..WORDS]))
     }
 
-    /// The same, freeing its slot.
+    /// Like [`Table::find`], but frees the slot.
     pub(crate) fn take(&mut self, key: u64) -> Option<Snapshot> {
         let found = self.find(key)?;
         for slot in self.bucket(key) {
@@ -46,8 +43,8 @@ impl Table {
         Some(found)
     }
 
-    /// Keeps `state` under `key`; returns what had to make way, if anything had. `now` stands in for the time of the
-    /// announcement where there was none.
+    /// Keeps `state` under `key`. Returns what had to make way, if anything. `now` stands in for
+    /// the time of the announcement where there was none.
     pub(crate) fn put(&mut self, key: u64, state: Snapshot, now: Moment) -> Option<Snapshot> {
         if self.words.is_empty() {
             self.words = vec![0; self.slots * WORDS];
@@ -89,13 +86,13 @@ fn pack(key: u64, state: Snapshot, now: Moment) -> [u64; WORDS] {
     let at = state.marker.map_or(now, |marker| marker.at);
     // Rounded up: a reply from before the announcement must not look younger than it (R8).
     let millis = at.as_nanos().div_ceil(1_000_000) & TIME;
-    // The regions, four flags, and who took what write; `escaped` is the doubt's to remember.
+    // The regions, four flags, and who took which write. The doubt remembers `escaped`.
     let bits = u64::from(Snapshot { escaped: false, ..state }.to_bits());
     [tag(key), state.floor.0, state.generation.0, bits << TIME_BITS | millis]
 }
 
-/// `unversioned` is not kept: nothing that was stored or sent under an older generation is left once a record has
-/// gone to the table, so its generation says as much.
+/// `unversioned` is not kept. Once a record has gone to the table, nothing that was stored or sent
+/// under an older generation is left, so its generation says as much.
 fn unpack(words: &[u64]) -> Snapshot {
     let at = Moment::from_nanos((words[3] & TIME) * 1_000_000);
     let generation = Generation(words[2]);

@@ -1,5 +1,3 @@
-//! What `freshness` promises, tried.
-
 use super::event::{Scope, Subscription};
 use super::*;
 use crate::model::ids::{Generation, TypeId};
@@ -57,7 +55,7 @@ fn an_announcement_moves_the_record_and_proves_its_region_in_one_step() {
     assert_eq!(freshness.horizon().regions[0].proof, at(5));
 }
 
-/// R13: it merges whatever the state of its region's subscription.
+/// R13: it merges whatever the state of its region's subscription is.
 #[test]
 fn an_announcement_counts_even_when_its_region_is_not_subscribed() {
     let freshness = world();
@@ -66,7 +64,7 @@ fn an_announcement_counts_even_when_its_region_is_not_subscribed() {
     assert_eq!(freshness.horizon().regions[1].state, Subscription::Pending);
 }
 
-/// R9, R10: no tick is needed for the lease to be over, and the next step moves the epoch whatever it is about.
+/// R9, R10: a lease is over without a tick, and the next step moves the epoch whatever it is about.
 #[test]
 fn a_lease_ends_without_a_tick_and_any_step_then_moves_the_epoch() {
     let freshness = world();
@@ -126,7 +124,7 @@ fn an_event_of_a_region_that_is_not_configured_does_nothing() {
     assert_eq!(freshness.pin(id(7)).snapshot().floor, Version::NONE);
 }
 
-/// What the simulator relies on.
+/// The simulator relies on this.
 #[test]
 fn the_same_events_at_the_same_times_do_the_same() {
     let run = || {

@@ -1,12 +1,11 @@
-//! The settings of the records that a reload may change while the process runs.
+//! The record settings that a reload may change while the process runs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// See `[freshness]` in the configuration.
 #[derive(Debug)]
 pub(crate) struct Tuning {
-    /// Nanoseconds.
+    /// In nanoseconds.
     worst_lag: AtomicU64,
     max_jump: AtomicU64,
 }
@@ -16,7 +15,7 @@ impl Tuning {
         Self { worst_lag: AtomicU64::new(nanos(worst_lag)), max_jump: AtomicU64::new(max_jump) }
     }
 
-    /// Other values hold from now on; by how much `worst_lag` is longer.
+    /// Puts other values in force. Returns by how much `worst_lag` grew.
     pub(crate) fn set(&self, worst_lag: Duration, max_jump: u64) -> Duration {
         self.max_jump.store(max_jump, Ordering::Relaxed);
         let before = self.worst_lag.swap(nanos(worst_lag), Ordering::Relaxed);
@@ -32,7 +31,7 @@ impl Tuning {
     }
 }
 
-/// Settings are an hour at most.
+/// Settings are an hour at most, so this never saturates.
 fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,9 +1,9 @@
-//! R14: how often messages that say something unknown move a region's epoch.
+//! R14: how often messages that say something unknown may move a region's epoch.
 
 use crate::model::time::Moment;
 use crate::protocol::limits;
 
-/// The first of a window moves the epoch at once, the rest together at its end.
+/// The first message of a window moves the epoch at once, the rest move it together at its end.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
     window_until: Option<Moment>,
@@ -11,7 +11,7 @@ pub(crate) struct Unread {
 }
 
 impl Unread {
-    /// One arrived; whether the epoch moves for it now.
+    /// A message arrived. Returns whether the epoch moves for it now.
     pub(crate) fn arrived(&mut self, now: Moment) -> bool {
         self.pending = self.window_until.is_some_and(|until| now < until);
         if !self.pending {
@@ -20,12 +20,13 @@ impl Unread {
         !self.pending
     }
 
-    /// Whether something arrived for which the epoch has yet to move: until then nothing says how old an answer is.
+    /// Whether something arrived for which the epoch has yet to move. Until it does, nothing says
+    /// how old an answer is.
     pub(crate) const fn is_owed(&self) -> bool {
         self.pending
     }
 
-    /// The window is over; whether the epoch moves for what arrived within it.
+    /// Returns whether the window is over and the epoch moves for what arrived within it.
     pub(crate) fn due(&mut self, now: Moment) -> bool {
         let due = self.pending && self.window_until.is_none_or(|until| now >= until);
         if due {

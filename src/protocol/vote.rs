@@ -1,9 +1,9 @@
-//! Owns what a region's reply counts for against what was announced and served: R1, R4, R6, R7 and R8.
+//! What a region's reply is worth against what was announced and served: R1, R4, R6, R7, R8 and
+//! R20. [`crate::core::race`] turns each complete reply into a [`Ballot`], and [`super::standing`]
+//! derives an entry's standing from the [`Votes`].
 //!
-//! Before it: [`crate::core::race`] turns each complete reply into a [`Ballot`]. After it: the race serves, waits or
-//! asks on, and [`super::standing`] earns an entry's standing from the [`Votes`]. Invariant: pure; everything is judged
-//! against [`Snapshot`]s taken at judging time, so an announcement in mid-race counts, and a ballot's rank never rises
-//! because of one.
+//! Pure. Everything is judged against [`Snapshot`]s taken at that moment, so an announcement during
+//! a race counts, and it never raises a ballot's rank.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -17,15 +17,14 @@ use crate::model::time::Moment;
 /// cast no ballot.
 #[derive(Clone, Debug)]
 pub struct Ballot<'a> {
-    /// Who answered.
     pub region: RegionId,
-    /// Whether the records are there.
     pub said: Said,
-    /// The version of each of the route's records, in the route's order; of another length when it states none.
+    /// The version of each of the route's records, in the route's order; of another length if the
+    /// reply states none.
     pub versions: &'a [Version],
     /// When it was asked.
     pub sent: Moment,
-    /// When the reply came into being, as far as its `Age` tells; `None` without one.
+    /// When the reply was made, as far as its `Age` tells; `None` without one.
     pub generated: Option<Moment>,
 }
 
@@ -38,12 +37,13 @@ pub enum Said {
     Absent,
 }
 
-/// What a ballot is worth now; a later one of these beats an earlier one.
+/// What a ballot is worth now. A later one of these beats an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
-    /// Below the floor, or from before the newest announcement: only to be served when nothing else is, labelled.
+    /// Below the floor, or from before the newest announcement. Served only when nothing else is,
+    /// and then labelled.
     Below,
-    /// May be served once every reachable region was heard: another may outrank it.
+    /// May be served once every reachable region was heard, since another may outrank it.
     Waits,
     /// May be served at once.
     Now,
@@ -63,7 +63,8 @@ pub struct Votes {
 }
 
 impl Ballot<'_> {
-    /// The version it states of the record at `place`, if it states one that a source of truth may have given (R15).
+    /// The version it states of the record at `place`, if it states one that a source of truth may
+    /// have given (R15).
     fn version(&self, place: usize, records: usize) -> Option<Version> {
         if self.versions.len() != records {
             return None;
@@ -82,14 +83,16 @@ impl Ballot<'_> {
     }
 }
 
-/// When a reply came into being by its `Age` (R8): whole seconds, so up to a second earlier than it says. `Age: 0` is
-/// what intermediaries put on replies that they just fetched, and is taken at its word.
+/// When a reply was made according to its `Age` (R8). That counts whole seconds, so the reply may
+/// be up to a second older than it says. `Age: 0` is what intermediaries put on replies that they
+/// have just fetched, and is taken at its word.
 pub fn generated(received: Moment, age: Duration) -> Moment {
     let slack = if age.is_zero() { Duration::ZERO } else { Duration::from_secs(1) };
     received.before(age + slack)
 }
 
-/// What `ballot` is worth against its records as they are now: the worst over them (R1, R4, R6, R7, R8).
+/// What `ballot` is worth against its records as they are now: its worst rank over them (R1, R4,
+/// R6, R7, R8, R20).
 pub fn rank(ballot: &Ballot<'_>, records: &[Snapshot]) -> Rank {
     let ranks = records.iter().enumerate().map(|(place, record)| {
         let version = ballot.version(place, records.len());
@@ -99,7 +102,8 @@ pub fn rank(ballot: &Ballot<'_>, records: &[Snapshot]) -> Rank {
         let rank = match (ballot.said, version) {
             (Said::Absent, version) => r6_absence(ballot, version, record),
             (Said::Present, Some(version)) => r4_announced_without_a_version(ballot, version, record),
-            // Versions of the others and none of this one: the reply shows that this one is not there.
+            // It states versions of the others and none of this one, which shows that this one is
+            // not there.
             (Said::Present, None) if ballot.states_any(records.len()) => r6_absence(ballot, None, record),
             (Said::Present, None) => r4_announcer_first(ballot, record),
         };
@@ -113,8 +117,9 @@ fn r1_below_the_floor(version: Option<Version>, record: &Snapshot) -> bool {
     is_on(Rule::R1) && version.is_some_and(|version| version < record.floor)
 }
 
-/// R8: asked for after the record's newest announcement, and yet an intermediary made this reply before it. Holds with
-/// a version too: an announcement need not have stated one, and then the floor does not speak for it.
+/// R8: requested after the record's newest announcement, and yet an intermediary made this reply
+/// before it. That holds with a version too: an announcement need not have stated one, and then the
+/// floor does not speak for it.
 fn r8_before_the_marker(ballot: &Ballot<'_>, record: &Snapshot) -> bool {
     match (ballot.generated, record.marker) {
         _ if !is_on(Rule::R8) => false,
@@ -123,11 +128,13 @@ fn r8_before_the_marker(ballot: &Ballot<'_>, record: &Snapshot) -> bool {
     }
 }
 
-/// R4: without versions, the region that announced outranks the others, for whom every reachable region must be heard.
+/// R4: without versions, the region that announced outranks the others. Before one of theirs is
+/// served, every reachable region must be heard.
 ///
-/// A ballot that was asked for before the marker is not touched by it: the announcer itself may have answered from
-/// before its change, and all readers of such a fill came before the announcement (R3 keeps it from being stored).
-/// A record that has a floor without such a marker is one whose versions others state, so they are heard first.
+/// The marker does not affect a ballot that was requested before it: the announcer itself may have
+/// answered from before its change, and all readers of such a fill came before the announcement (R3
+/// keeps it from being stored). If a record has a floor but no such marker, other regions state its
+/// versions, so they are heard first.
 fn r4_announcer_first(ballot: &Ballot<'_>, record: &Snapshot) -> Rank {
     if !is_on(Rule::R4) {
         return Rank::Now;
@@ -140,9 +147,9 @@ fn r4_announcer_first(ballot: &Ballot<'_>, record: &Snapshot) -> Rank {
     }
 }
 
-/// R6 for a 404 or 410: a tombstone at or above the floor (R1 was asked before) and the word of the announcer of the
-/// newest DELETED count at once; without a version it is below any floor that a CHANGED set; else it takes every
-/// reachable region.
+/// R6 for a 404 or 410. A tombstone at or above the floor counts at once (R1 was asked before), and
+/// so does the word of the region that announced the newest DELETED. Without a version, an absence
+/// is below any floor that a CHANGED set; else it takes every reachable region.
 fn r6_absence(ballot: &Ballot<'_>, version: Option<Version>, record: &Snapshot) -> Rank {
     if !is_on(Rule::R6) {
         return Rank::Now;
@@ -155,9 +162,10 @@ fn r6_absence(ballot: &Ballot<'_>, version: Option<Version>, record: &Snapshot) 
     }
 }
 
-/// R4, R6 for a 200 with a version at or above the floor. A CHANGED or DELETED without a version leaves the floor where
-/// it was, so a region that has not ingested it still shows exactly that version (or any, when none was known): the
-/// announcer is heard first. A version above the floor is news in itself.
+/// R4, R6 for a 200 with a version at or above the floor. A CHANGED or DELETED without a version
+/// leaves the floor where it was, so a region that has not ingested it still shows exactly that
+/// version (or any, if none was known): the announcer is heard first. A version above the floor is
+/// news in itself.
 fn r4_announced_without_a_version(ballot: &Ballot<'_>, version: Version, record: &Snapshot) -> Rank {
     let news = record.floor > Version::NONE && version > record.floor;
     match record.marker.filter(|marker| marker.at <= ballot.sent) {
@@ -168,21 +176,22 @@ fn r4_announced_without_a_version(ballot: &Ballot<'_>, version: Version, record:
     }
 }
 
-/// R20: a write that states no version was taken by another region, and this reply may be from before it, whatever it states.
+/// R20: another region took a write that states no version, and this reply may be from before it,
+/// whatever it states.
 fn r20_taken_elsewhere(ballot: &Ballot<'_>, record: &Snapshot) -> bool {
     let asked_since = record.marker.is_some_and(|marker| marker.at <= ballot.sent);
     asked_since && record.unstated_by().is_some_and(|by| by != ballot.region)
 }
 
-/// R7: a 304 is a vote for what the validators that were sent stood for, `known`, unless it states versions itself. R1
-/// then compares them with the floor as for any other ballot.
+/// R7: a 304 is a vote for what the validators that were sent stood for (`known`), unless it states
+/// versions itself. R1 then compares them with the floor, as with any other ballot.
 pub fn r7_stands_for<'a>(stated: &'a [Version], known: &'a [Version]) -> &'a [Version] {
     if stated.is_empty() || !is_on(Rule::R7) { known } else { stated }
 }
 
-/// Of ballots in order of arrival, the one to keep: best rank, then the absence that was written (R20), then highest versions,
-/// then there rather than absent (R6), then of who announced a version (R4), took a write (R20), announced at all (R4), then
-/// the first.
+/// Which of the ballots, in order of arrival, to keep: the best rank, then the absence that was
+/// written (R20), then the highest versions, then presence over absence (R6), then the region that
+/// announced a version (R4), that took a write (R20), that announced at all (R4), then the first.
 pub fn best(ballots: &[Ballot<'_>], records: &[Snapshot]) -> Option<usize> {
     let worth = |ballot: &Ballot<'_>| {
         let versions: u128 = (0..records.len())
@@ -192,7 +201,7 @@ pub fn best(ballots: &[Ballot<'_>], records: &[Snapshot]) -> Option<usize> {
         let announced = |record: &Snapshot| {
             record.marker.is_some_and(|marker| marker.at <= ballot.sent && marker.regions.contains(ballot.region))
         };
-        // With its version: then at least it is known which change it was.
+        // It announced with its version: then at least it is known which change that was.
         let stated = |record: &Snapshot| record.at_floor && announced(record);
         let taken = |record: &Snapshot| record.unstated_by() == Some(ballot.region);
         let gone = |record: &Snapshot| taken(record) && record.marker.is_some_and(|marker| marker.deleted);
@@ -209,8 +218,8 @@ pub fn best(ballots: &[Ballot<'_>], records: &[Snapshot]) -> Option<usize> {
     (0..ballots.len()).max_by_key(|place| (worth(&ballots[*place]), Reverse(*place)))
 }
 
-/// Adds the ballots of `configured` regions up. `digest` gives the digest of a ballot's decoded content by its place;
-/// it is only asked for where versions are missing.
+/// Adds up the ballots of `configured` regions. `digest` gives the digest of a ballot's decoded
+/// content by its place, and is only called where versions are missing.
 pub fn count(
     ballots: &[Ballot<'_>],
     records: &[Snapshot],
@@ -225,7 +234,8 @@ pub fn count(
     Votes { reachable, at_or_above, agreed, unanimous }
 }
 
-/// Whether all ballots say the same: absent, or the same versions, or the same content where one states none.
+/// Whether all ballots say the same: absence, or the same versions, or the same content where one
+/// of them states no versions.
 fn agree(ballots: &[Ballot<'_>], records: usize, mut digest: impl FnMut(usize) -> Option<u128>) -> bool {
     let Some((first, others)) = ballots.split_first() else { return false };
     if others.iter().any(|ballot| ballot.said != first.said) {

@@ -1,16 +1,15 @@
 //! Whether what regions announce reaches what is read here (R21).
 //!
-//! A watermark says that all that a region ingested was announced; it cannot say that an announcement named the record as the
-//! route does. Where the type has a typo, or the key another form, changes pass by, and a bound would be false. So a region that
-//! announces under types that no route names, or records of this type, states no bound for the type until a record that it
-//! named was one that is read here. And none does for [`limits::WIRING_DOUBT`] after a version took the place of one that was
-//! vouched for and nobody announced it, and while an audit's violation is open.
+//! A watermark says that everything a region ingested was announced. It cannot say that an
+//! announcement named the record as the route does. If the type has a typo, or the key another
+//! form, changes pass by, and a bound would be false. So a region that announces under types that
+//! no route names, or announces records of this type, states no bound for the type until a record
+//! that it named was one that is read here. And no region states one for [`limits::WIRING_DOUBT`]
+//! after a version that nobody announced replaced one that was vouched for, nor while an audit's
+//! violation is open.
 //!
-//! What was made before that was over, and `worst_lag` after it, may lack what passed by until then: no region that was
-//! concerned vouches for it.
-//!
-//! Before it: [`super::records`] notes what is announced, read and served. After it: [`super::Horizon`] carries
-//! [`Wiring::withheld`], which [`super::standing::bound`] obeys.
+//! What was made before that was over, and for `worst_lag` after it, may lack what passed by until
+//! then, so no region concerned vouches for it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +22,6 @@ use crate::model::ids::{Epoch, Generation, RecordId, RegionId, RegionSet, TypeId
 use crate::model::time::Moment;
 use crate::protocol::limits;
 
-/// What is known of all record types.
 #[derive(Debug, Default)]
 pub(crate) struct Wiring {
     state: Mutex<State>,
@@ -34,9 +32,9 @@ pub(crate) struct Wiring {
 struct State {
     /// When each region last announced something under a type that no route names.
     unrouted: [Option<Moment>; limits::REGIONS],
-    /// By [`TypeId`], as far as anything is known; and what was last withheld of each.
+    /// By [`TypeId`], as far as anything is known, with what was last withheld of each.
     types: Vec<(Wired, Withheld)>,
-    /// The same of all others.
+    /// What was last withheld of all other types.
     others: Withheld,
     growths: VecDeque<Growth>,
 }
@@ -44,21 +42,21 @@ struct State {
 /// What is known of one record type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wired {
-    /// Who announced anything of it.
+    /// The regions that announced anything of it.
     pub heard: RegionSet,
-    /// Who announced records of it by name.
+    /// The regions that announced records of it by name.
     pub named: RegionSet,
-    /// Who named one that was read here.
+    /// The regions that named a record that was read here.
     pub met: RegionSet,
     /// Records that were served at a higher version than before, and whose change was announced.
     pub told: u64,
-    /// The same, and nobody announced it.
+    /// The same, but nobody announced the change.
     pub untold: u64,
     /// When the last of these was noticed.
     pub untold_at: Option<Moment>,
     /// An audit found a change that nobody announced.
     pub violated: bool,
-    /// Records that grew a while ago and may still be told of.
+    /// Records that grew a while ago and may still be announced.
     pub pending: u64,
 }
 
@@ -66,20 +64,20 @@ pub struct Wired {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Withheld {
     now: RegionSet,
-    /// They state none for what was made before this.
+    /// Regions that state none for what was made before this time.
     then: (RegionSet, Moment),
 }
 
-/// A record was served at a higher version than what had been vouched for, and nobody had announced it.
+/// A record was served at a higher version than the one vouched for, and nobody had announced it.
 #[derive(Clone, Debug)]
 pub struct Growth {
-    /// Which record.
     pub id: RecordId,
-    /// Who served it.
+    /// The region that served it.
     pub region: RegionId,
-    /// The record's generation when it was asked for: an announcement moves it.
+    /// The record's generation when it was requested. An announcement moves it.
     pub generation: Generation,
-    /// The regions that vouched for what was stored before, and the epochs of all when it was asked for.
+    /// The regions that vouched for what was stored before, and the epochs of all regions when it
+    /// was requested.
     pub vouched: (RegionSet, Box<[Epoch]>),
     /// When it was served.
     pub at: Moment,
@@ -91,7 +89,8 @@ impl Growth {
         self.vouched.0.contains(self.region)
     }
 
-    /// Whether one of those that vouched has noticed no loss since: it should have told of it.
+    /// Whether a region that vouched has noticed no loss since, so that it should have announced
+    /// the change.
     pub(crate) fn is_vouched_against(&self, horizon: &Horizon) -> bool {
         let (regions, epochs) = &self.vouched;
         let unbroken = |id: &RegionId| {
@@ -103,7 +102,7 @@ impl Growth {
 }
 
 impl Wiring {
-    /// `region` announced all records of this type, or one by name.
+    /// `region` announced all records of this type, or one of them by name.
     pub(crate) fn heard(&self, record_type: TypeId, region: RegionId, by_name: bool) {
         self.note(|state| {
             let wired = state.of(record_type);
@@ -116,7 +115,7 @@ impl Wiring {
         });
     }
 
-    /// A record of this type that these regions announced is read here.
+    /// These regions announced a record of this type that is read here.
     pub(crate) fn met(&self, record_type: TypeId, regions: RegionSet) {
         self.note(|state| {
             let wired = state.of(record_type);
@@ -126,8 +125,8 @@ impl Wiring {
         });
     }
 
-    /// `region` announced something under a type that no route names. Where it has not done so lately, what it announced before
-    /// says nothing of what it announces now.
+    /// `region` announced something under a type that no route names. If it has not done so
+    /// recently, what it announced before says nothing about what it announces now.
     pub(crate) fn unrouted(&self, region: RegionId, now: Moment) {
         self.note(|state| {
             let Some(last) = state.unrouted.get_mut(region.index()) else { return false };
@@ -139,7 +138,8 @@ impl Wiring {
         });
     }
 
-    /// Routes have changed: what met before need not meet now, and what was under no route's type may be.
+    /// The routes have changed. What met before need not meet now, and what no route's type covered
+    /// may be covered.
     pub(crate) fn rewired(&self) {
         self.note(|state| {
             state.unrouted = Default::default();
@@ -148,7 +148,7 @@ impl Wiring {
         });
     }
 
-    /// The types of which an audit's violation is open; of all others none is.
+    /// The types with an open audit violation. No other type has one.
     pub(crate) fn violated(&self, types: &[TypeId]) {
         self.note(|state| {
             let mut changed = false;
@@ -163,7 +163,8 @@ impl Wiring {
         });
     }
 
-    /// Follows a growth until an announcement tells of it. One for each record, and no more than there is room for.
+    /// Follows a growth until an announcement explains it: one for each record, and no more than
+    /// there is room for.
     pub(crate) fn grew(&self, growth: Growth) {
         let mut state = self.state();
         if state.growths.len() < limits::GROWTHS && state.growths.iter().all(|open| open.id != growth.id) {
@@ -172,7 +173,8 @@ impl Wiring {
         }
     }
 
-    /// The growths that nobody need wait for any more, as `waits` says of the region that served each.
+    /// Takes the growths for which nobody need wait any more; `waits` says whether somebody still
+    /// must.
     pub(crate) fn due(&self, waits: impl Fn(&Growth) -> bool) -> Vec<Growth> {
         let mut state = self.state();
         let all = std::mem::take(&mut state.growths);
@@ -181,7 +183,7 @@ impl Wiring {
         due.into()
     }
 
-    /// A growth ended: an announcement told of it, or none did.
+    /// A growth ended: an announcement explained it (`told`), or none did.
     pub(crate) fn settled(&self, record_type: TypeId, told: bool, now: Moment) {
         self.note(|state| {
             let wired = state.of(record_type);
@@ -207,12 +209,13 @@ impl Wiring {
         types
     }
 
-    /// Something has changed since the last call.
+    /// Whether something has changed since the last call.
     pub(crate) fn take_change(&self) -> bool {
         self.changed.swap(false, Ordering::AcqRel)
     }
 
-    /// By type, who states no bound for it; the last is of those of which nothing is known. Empty where all do.
+    /// By type, which regions state no bound for it. The last one stands for all types of which
+    /// nothing is known. Empty if every region states a bound for every type.
     pub(crate) fn withheld(&self, now: Moment, worst_lag: Duration) -> Arc<[Withheld]> {
         if !is_on(Rule::R21) {
             return Arc::default();
@@ -234,13 +237,13 @@ impl Wiring {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // What a panic elsewhere leaves behind are sets that only grow.
+        // A panic elsewhere leaves behind only sets that grow.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Who has lately announced something under a type that no route names.
+    /// The regions that recently announced something under a type that no route names.
     fn unrouted(&self, now: Moment) -> RegionSet {
         let lately = |last: &Option<Moment>| last.is_some_and(|last| now.since(last) < limits::WIRING_DOUBT);
         (0u8..).map(RegionId).zip(&self.unrouted).filter(|(_, last)| lately(last)).map(|(id, _)| id).collect()
@@ -256,7 +259,8 @@ impl State {
 }
 
 impl Withheld {
-    /// Who withholds it now; those who no longer do, still do for what was made before `until`.
+    /// The regions in `now` withhold it now. Those that no longer do still do for what was made
+    /// before `until`.
     fn turn(&mut self, now: RegionSet, until: Moment) {
         let ended = RegionSet(self.now.0 & !now.0);
         if !ended.is_empty() {
@@ -265,25 +269,27 @@ impl Withheld {
         self.now = now;
     }
 
-    /// What was made from here on has a bound from every region; `None` while some state none.
+    /// What was made from here on has a bound from every region. `None` while some region states
+    /// none.
     pub(crate) fn until(self) -> Option<Moment> {
         self.now.is_empty().then_some(self.then.1)
     }
 
-    /// Who states no bound for what was made then.
+    /// The regions that state no bound for what was made at `made`.
     pub(crate) fn of(self, made: Moment) -> RegionSet {
         let (then, until) = self.then;
         if made < until { RegionSet(self.now.0 | then.0) } else { self.now }
     }
 
-    /// Who states none for what is asked for now.
+    /// The regions that state none for what is requested now.
     pub(crate) const fn now(self) -> RegionSet {
         self.now
     }
 }
 
 impl Wired {
-    /// Who states no bound for this type; `unrouted` announce under types that no route names.
+    /// The regions that state no bound for this type; those in `unrouted` announce under types that
+    /// no route names.
     fn withheld(&self, unrouted: RegionSet, now: Moment) -> RegionSet {
         if self.is_doubted(now) {
             return RegionSet::ALL;
@@ -291,7 +297,7 @@ impl Wired {
         RegionSet((unrouted.0 | self.named.0) & !self.met.0)
     }
 
-    /// Something of it changed, and nobody announced it.
+    /// Whether something of it changed and nobody announced it.
     pub fn is_doubted(&self, now: Moment) -> bool {
         self.violated || self.untold_at.is_some_and(|at| now.since(at) < limits::WIRING_DOUBT)
     }
@@ -315,7 +321,7 @@ mod tests {
         RegionSet::EMPTY.with(region)
     }
 
-    /// Who withholds `record_type` of what was made a moment ago.
+    /// The regions that withhold a bound of `record_type` for what was made a moment ago.
     fn withheld(wiring: &Wiring, record_type: TypeId, now: Moment) -> RegionSet {
         let all = wiring.withheld(now, WORST_LAG);
         let place = usize::from(record_type.0).min(all.len().saturating_sub(1));

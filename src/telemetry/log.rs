@@ -27,10 +27,7 @@ pub enum LogError {
     )]
     Filter(#[from] tracing_subscriber::filter::ParseError),
     #[error("{what}: {instead}")]
-    Level {
-        what: String,
-        instead: String,
-    },
+    Level { what: String, instead: String },
     /// Another subscriber receives this process's lines.
     #[error("this process's log was set up by another program: its filter cannot be changed here")]
     NotOurs,

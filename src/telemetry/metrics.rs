@@ -4,18 +4,20 @@
 //! or a token. Recording takes no lock and allocates nothing; [`Metrics::hit`] is two atomic
 //! additions.
 
+pub mod exposition;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::counts::{Grid, Latency};
-use super::exposition::{self, Gauges};
 use super::words::{
     ACT_OUTCOMES, ALARMS, AUDITED, BUDGETS, COUNTED_ACTS, EPOCHS, GOT, LABELS, LEGS, OUTCOMES, REFUSALS, RELOADS,
     WITHIN,
 };
 use crate::model::ids::RegionId;
 use crate::protocol::limits::{AUDIT_WINDOWS, REGIONS};
+use exposition::Gauges;
 
 /// Upper bounds of the hit histogram, in nanoseconds: 2 us to 10 ms.
 const HIT_BOUNDS: &[u64] =

@@ -1,7 +1,6 @@
 //! What operators see: logs and metrics.
 
 pub(crate) mod counts;
-pub mod exposition;
 pub mod limits;
 pub mod log;
 pub mod metrics;

@@ -300,8 +300,8 @@ async fn the_janitor_shows_and_then_removes_what_a_killed_sidecar_left_and_spare
 /// The rules and the dashboard in `deploy/` name metrics that exist, and are of the form that their readers take.
 #[test]
 fn the_rules_and_the_dashboard_name_metrics_that_exist() {
-    use nearside::telemetry::exposition::Gauges;
     use nearside::telemetry::metrics::Metrics;
+    use nearside::telemetry::metrics::exposition::Gauges;
 
     let page = Metrics::default().render(&Gauges { bound: Some(1), ..Gauges::default() });
     let name = |line: &str| Some(line.strip_prefix("# TYPE ")?.split_once(' ')?.0.to_owned());

@@ -16,7 +16,7 @@ use self::access::{Access, Denied, Operator, Peer};
 use self::asked::Asked;
 use self::jobs::Jobs;
 use self::journal::Journal;
-use super::problem::Problem;
+use crate::admin::acts::problem::Problem;
 use crate::admin::limits;
 use crate::core::Sidecar;
 use crate::telemetry::log::LogError;
@@ -177,5 +177,6 @@ fn is_too_large(error: &axum::Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<http_body_util::LengthLimitError>())
 }
 
+pub mod problem;
 #[cfg(test)]
 mod tests;

@@ -31,7 +31,7 @@ fn unrouted(evidence: &Evidence<'_>, name: &str, seen: &UnroutedType) -> Option<
     let unheard = |wired: &Wired| RegionSet(announced.0 & !wired.heard.0);
     let silent = evidence.types.iter().filter(|(_, wired)| !unheard(wired).is_empty());
     let alike = |candidate: &str| strsim::jaro_winkler(&name.to_lowercase(), &candidate.to_lowercase());
-    // A type that is announced and read there is not meant by a second name.
+    // A type whose announcements already match what is read there is not meant by another name too.
     let unmet = |(_, wired): &&(String, Wired)| announced.0 & !wired.met.0 != 0;
     let closest =
         evidence.types.iter().filter(unmet).max_by(|(left, _), (right, _)| alike(left).total_cmp(&alike(right)));

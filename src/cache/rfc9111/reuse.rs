@@ -19,9 +19,7 @@ pub enum Decision {
         ttl: Duration,
     },
     /// Serve it labelled as stale: the caller accepts one this old (`max-stale`).
-    Stale {
-        age: Duration,
-    },
+    Stale { age: Duration },
     /// Validate first ([`super::validators::validate`]).
     Revalidate,
     /// The caller wants an answer from the store only, and this one is not good enough: 504

@@ -10,10 +10,10 @@ use crate::core::router::Router;
 use crate::protocol::announcement::message::{Announcement, Kind, PATH_PUBLISHER};
 use crate::protocol::announcement::{FIELD_NAMES, decode, unknown_names};
 
-/// Prints it.
+/// Prints what the message would do.
 ///
 /// # Errors
-/// When it is no announcement, or does nothing.
+/// If it is not an announcement, or does nothing.
 pub(super) fn explain(config: &Config, file: &Path, path: Option<&str>) -> Result<(), CommandError> {
     let unreadable = |error: std::io::Error| CommandError::Usage(format!("{}: {error}", file.display()));
     let text = std::fs::read_to_string(file).map_err(unreadable)?;
@@ -37,12 +37,12 @@ pub(super) fn explain(config: &Config, file: &Path, path: Option<&str>) -> Resul
     }
 }
 
-/// A terminal obeys control characters, and others wrote these names.
+/// A terminal obeys control characters, and strangers wrote these names.
 fn printable(text: &str) -> String {
     text.replace(|char: char| char.is_control(), "\u{fffd}")
 }
 
-/// A line for each name that says nothing.
+/// A line for each field name that is unknown.
 fn unknown(text: &str) -> Vec<String> {
     let line = |name: String| match nearest(&name, FIELD_NAMES) {
         Some(meant) => format!("{} is no field of an announcement: did you mean `{meant}`?", quoted(&name)),
@@ -51,7 +51,7 @@ fn unknown(text: &str) -> Vec<String> {
     unknown_names(text).into_iter().map(line).collect()
 }
 
-/// What a message says and does; why it does nothing, if so.
+/// What a message says and does, or why it does nothing.
 #[derive(Debug, Default)]
 struct Said {
     lines: Vec<String>,
@@ -120,7 +120,7 @@ fn missing(kind: &Kind, numbered: bool, ingested_at: bool) -> Vec<String> {
     lines
 }
 
-/// Why it changes nothing, where no route names its type.
+/// Why it changes nothing, if no route names its type.
 fn unrouted(config: &Config, record_type: &str) -> Option<String> {
     let known: Vec<_> = config
         .service

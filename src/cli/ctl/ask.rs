@@ -1,4 +1,4 @@
-//! Finds the sidecar and asks it: one request over its socket or its port.
+//! Finds the sidecar, and asks it for an act over its socket or its port.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,7 +21,6 @@ use crate::config::{Admin, read};
 use crate::core::answer::CACHE_STATUS;
 use crate::http::token;
 
-/// Where a sidecar is asked.
 #[derive(Debug)]
 enum Place {
     Socket(PathBuf),
@@ -37,7 +36,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// How to ask one sidecar.
+/// How to reach one sidecar.
 pub(super) struct Asking {
     place: Place,
     token: Option<Vec<u8>>,
@@ -45,7 +44,7 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    /// What the arguments say goes first, then the configuration they name, then the environment.
+    /// The arguments come first, then the configuration that they name, or else the environment.
     pub(super) fn of(reach: Reach) -> Result<Self, CommandError> {
         let known = match &reach.config {
             Some(file) => settings(Some(file))?.0.admin,
@@ -70,7 +69,7 @@ impl Asking {
         Ok(Self { place, token, within: reach.timeout })
     }
 
-    /// Asks for one act; its reply.
+    /// Asks for one act, and returns the reply.
     pub(super) fn act(&self, name: &str, arguments: &Value) -> Result<Value, CommandError> {
         let asked = async { tokio::time::timeout(self.within, self.ask(name, arguments)).await };
         let asked = process::block_on(asked).map_err(|error| CommandError::Failed(error.to_string()))?;
@@ -127,7 +126,7 @@ impl Asking {
             let body = Limited::new(reply.into_body(), limits::CTL_REPLY_BYTES).collect().await;
             Ok((status, body.map_err(|error| self.broken(&*error))?.to_bytes()))
         };
-        // The connection is driven until the answer is there, and ends with it.
+        // Drives the connection until the answer is there, and no longer.
         tokio::select! {
             asked = asked => asked,
             Err(error) = connection => Err(self.broken(&error)),
@@ -138,7 +137,8 @@ impl Asking {
         CommandError::Failed(format!("{} broke the connection off: {error}; is it a Nearside?", self.place))
     }
 
-    /// The side that applications ask would pass an act on to a region, and the token with it.
+    /// Checks that this is the admin side: the applications' port would pass an act on to a region,
+    /// and the token with it.
     async fn look_whom_it_is(
         &self,
         sender: &mut http1::SendRequest<Full<Bytes>>,
@@ -161,7 +161,7 @@ impl Asking {
         sender.ready().await.map_err(|error| self.broken(&error))
     }
 
-    /// A reply, or the problem document that came in its place.
+    /// The reply, or an error made of the problem document that came in its place.
     fn understood(&self, status: StatusCode, body: &[u8]) -> Result<Value, CommandError> {
         let document: Option<Value> = serde_json::from_slice(body).ok();
         if status.is_success() {
@@ -172,7 +172,8 @@ impl Asking {
             Some(detail) => detail.to_owned(),
             None => format!("{} answered {status}; is it a Nearside of this version?", self.place),
         };
-        // What the caller, or the configuration, must change is a mistake; all else may go away.
+        // A client error is a mistake in the arguments or the configuration; anything else may go
+        // away.
         Err(if status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT {
             CommandError::Usage(told)
         } else {

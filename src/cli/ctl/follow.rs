@@ -10,10 +10,9 @@ use crate::admin::acts::jobs::JobsSeen;
 use crate::admin::acts::refresh::Refreshing;
 use crate::cli::CommandError;
 
-/// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Prints how far it is, and at last what came of it.
+/// Prints the progress, and finally the result.
 pub(super) fn refresh(asking: &Asking, begun: Value, as_json: bool) -> Result<(), CommandError> {
     let Ok(Refreshing { job: Some(job), .. }) = serde_json::from_value(begun.clone()) else {
         return print::reply("refresh", &begun, as_json);

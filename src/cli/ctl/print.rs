@@ -1,4 +1,4 @@
-//! Prints replies: in sentences for people, or as they came.
+//! Prints replies: in sentences for people, or as JSON.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -46,7 +46,7 @@ fn read<T: DeserializeOwned>(reply: &Value) -> Result<T, CommandError> {
     })
 }
 
-/// `12345` as people read it: `12,345`.
+/// `12345` as `12,345`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> = digits

@@ -1,4 +1,5 @@
-//! Certificates and keys as people write them: what is wrong with a file is told with what to do.
+//! Certificates and keys as people write them: each error says what is wrong with a file and what
+//! to do.
 
 use std::path::PathBuf;
 

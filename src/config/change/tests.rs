@@ -1,4 +1,4 @@
-//! What a reload takes up, and what it says needs a restart.
+//! What a reload applies, and what it says needs a restart.
 
 use super::*;
 use crate::config::read::from_toml_with_origins;

@@ -1,4 +1,4 @@
-//! The rules of `[admin]`: its socket, and what has no effect without it.
+//! Rules of `[admin]`: its socket, and settings that have no effect without it.
 
 use super::super::scope::Ledger;
 use super::super::{Config, settings as schema};

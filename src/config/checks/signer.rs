@@ -1,4 +1,4 @@
-//! What of `[announcements]` makes no sense together: whose signatures are believed, and settings without effect.
+//! Rules of `[announcements]`: whose signatures are believed, and settings that have no effect.
 
 use super::super::settings as schema;
 use super::{Ledger, refuse, warn};

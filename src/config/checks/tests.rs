@@ -1,4 +1,5 @@
-//! One test per rule: the configuration that breaks it, the setting that is told, and the nearest one that is allowed.
+//! One test per rule: the configuration that breaks it, the setting that is reported, and the
+//! nearest configuration that is allowed.
 
 use crate::config::limits;
 use crate::config::mistake::{Mistake, Place, Warning};

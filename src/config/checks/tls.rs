@@ -1,4 +1,4 @@
-//! What of a region's `tls` makes no sense with what else is written.
+//! Rules between a region's `tls` and what else is written.
 
 use super::super::settings as schema;
 use super::{Ledger, refuse};
@@ -16,7 +16,7 @@ pub(in crate::config) fn client_certificate(ledger: &mut Ledger, item: Option<us
     }
 }
 
-/// A region over plain http shows and checks no certificate.
+/// A region over plain http neither presents nor checks a certificate.
 pub(super) fn of_a_plain_region(ledger: &mut Ledger, region: &Region, at: usize) {
     if region.url.scheme() != "http" || region.tls == RegionTls::default() {
         return;

@@ -6,7 +6,7 @@ use super::super::settings::{self as schema, Section};
 use super::super::tree::Table;
 use super::super::{Admin, UnixSocket, checks, value, variables};
 
-/// What the environment alone says of the admin side: for a command that is given no file.
+/// What the environment alone says about the admin side, for a command that is given no file.
 ///
 /// # Errors
 /// Every mistake in the variables of this section.
@@ -29,7 +29,8 @@ pub(super) fn read(ledger: &mut Ledger, root: &Table) -> Admin {
     admin
 }
 
-/// The settings, and whether the address may be one that other machines reach. Who connects need not be told of that.
+/// The settings, and whether other machines may reach the address. Only a sidecar checks the
+/// latter; a client does not need it.
 fn settings(ledger: &mut Ledger, root: &Table) -> (Admin, bool) {
     let scope = ledger.table(root, Section::Admin, Section::Admin.path());
     let listen = scope.given(ledger, &schema::ADMIN_LISTEN, value::address);

@@ -1,5 +1,3 @@
-//! What `read` promises, tried.
-
 use std::time::Duration;
 
 use proptest::prelude::*;

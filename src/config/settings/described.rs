@@ -9,7 +9,7 @@ use super::{ALL, Section, Setting};
 use crate::config::limits;
 
 impl Setting {
-    /// As one names it in a sentence: `cache.ttl`.
+    /// Its full name: `cache.ttl`.
     pub fn path(&self) -> String {
         format!("{}.{}", self.section.path(), self.key)
     }
@@ -19,7 +19,7 @@ impl Setting {
         ALL.iter().position(|known| known == self).unwrap_or(ALL.len())
     }
 
-    /// The variable that sets it; regions by `{NAME}`, routes by `{N}`.
+    /// The environment variable that sets it, with `{NAME}` for a region and `{N}` for a route.
     pub fn variable(&self) -> String {
         let key = self.key.to_ascii_uppercase();
         match self.section {
@@ -36,7 +36,7 @@ impl Setting {
         matches!(self.preset, Is(text) if text.is_empty()) || matches!(self.kind, AddressOrNone)
     }
 
-    /// What it takes, in words: `duration, 1s to 30days`.
+    /// What it takes, in words: `a duration, 1s to 30days`.
     pub fn takes(&self) -> String {
         let time = humantime::format_duration;
         match self.kind {

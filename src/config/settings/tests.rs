@@ -1,5 +1,3 @@
-//! What `settings` promises, tried.
-
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 

@@ -1,5 +1,3 @@
-//! What `template` promises, tried.
-
 use super::*;
 
 fn path(text: &str) -> PathTemplate {

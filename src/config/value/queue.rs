@@ -1,4 +1,4 @@
-//! What queues are made with, as AWS takes it.
+//! The values that queues are created with, in the form that AWS accepts.
 
 use super::super::mistake::{Wrong, quoted};
 use super::super::settings::Kind;
@@ -6,7 +6,8 @@ use super::super::tree::Raw;
 use super::{Read, list, text_of};
 use crate::config::limits;
 
-/// [`Kind::Tags`] (SQS developer guide, "Amazon SQS cost allocation tags"; the names that Nearside sets itself are taken).
+/// See the SQS developer guide, "Amazon SQS cost allocation tags". The names that Nearside sets
+/// itself are taken.
 pub(in crate::config) fn tags(raw: &Raw, _: Kind) -> Read<Vec<(String, String)>> {
     const INSTEAD: &str = "write `name=value`, such as \"team=contexts\"";
     const TAKEN: [&str; 5] = ["nearside", "alive", "service", "topic", "host"];
@@ -27,7 +28,7 @@ pub(in crate::config) fn tags(raw: &Raw, _: Kind) -> Read<Vec<(String, String)>>
     })
 }
 
-/// [`Kind::KmsKey`]: no ARN, since each topic's region has keys of its own.
+/// Not an ARN, since each topic's region has its own keys.
 pub(in crate::config) fn kms_key(raw: &Raw, _: Kind) -> Read<String> {
     const INSTEAD: &str = "write an alias that every topic's region has, such as \"alias/queues\", or a key's id";
     let text = text_of(raw, INSTEAD)?;

@@ -1,5 +1,3 @@
-//! What `value` promises, tried.
-
 use super::*;
 use crate::config::mistake::Place;
 

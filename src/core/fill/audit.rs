@@ -18,19 +18,18 @@ use super::routed::{self, Asked};
 use super::{Ask, Of, Routing, background};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::Key;
-use crate::core::Sidecar;
-use crate::core::limits;
 use crate::core::race::region::{Leg, Purpose};
 use crate::core::race::verdict::{self, Verdict as Worth};
+use crate::core::{Sidecar, limits};
 use crate::model::ids::{Generation, RegionId, RegionSet, Version};
 use crate::model::time::Moment;
+use crate::payload::digest;
 use crate::protocol::audit::{self, Audits, Ending, Shows, Suspicion, Timeline, Verdict, Walk};
 use crate::protocol::event::Action;
 use crate::protocol::holding::Routed;
 use crate::protocol::limits::AUDIT_WINDOWS;
 use crate::protocol::standing::{self, Use};
 use crate::protocol::switch::{self, Rule};
-use crate::tasks::compute;
 
 /// What audits have found, and how many may be under way.
 #[derive(Debug)]
@@ -261,21 +260,15 @@ async fn judge(
     let versions = credible(routed.shows.iter().map(|shown| shown.version), routed.shows.len());
     let compared = versions.is_empty() || seen.iter().any(|(_, shows)| shows.versions.is_empty());
     let digest = match routed.digest() {
-        None if compared => digest_of(entry).await,
+        None if compared => {
+            let entry = entry.clone();
+            digest::of_body(entry.content.body_len(), move || digest::digest(&entry.body(), &entry.headers())).await
+        }
         known => known,
     };
     let held = Shows { absent: routed::is_absent(entry.status), versions, digest };
     let verdict = audit::judge(&held, seen, caught_up);
     (held, verdict)
-}
-
-/// A large body takes milliseconds, which nobody else should wait for.
-async fn digest_of(entry: &Arc<Entry>) -> Option<u128> {
-    if entry.content.body_len() <= limits::INLINE_DIGEST_BYTES {
-        return Some(crate::payload::digest::digest(&entry.body(), &entry.headers()));
-    }
-    let entry = entry.clone();
-    compute(move || crate::payload::digest::digest(&entry.body(), &entry.headers())).await
 }
 
 fn suspicion(

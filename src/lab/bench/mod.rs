@@ -11,7 +11,6 @@
 
 // What to run, and in which order.
 pub mod run;
-pub mod scenario;
 pub mod target;
 
 pub mod progress;

@@ -89,8 +89,8 @@ impl Figure {
 #[cfg(test)]
 mod tests {
     use super::super::result::{Goal, Missing, Scenario};
-    use super::super::scenario;
     use super::*;
+    use crate::lab::bench::run::scenario;
 
     fn report(name: &str, goals: Vec<Goal>) -> Report {
         let scenario = Scenario { name: name.to_owned(), goals, ..Scenario::default() };

@@ -2,6 +2,8 @@
 //! subjects of one scenario are measured A B C, A B C, ..., so that whatever else the machine does
 //! hits all of them alike. CPU time is read around the measured requests alone.
 
+pub mod scenario;
+
 use std::time::Duration;
 
 use super::client::{Client, Speaks};
@@ -10,9 +12,9 @@ use super::load::{Ask, Counted, LoadError};
 use super::pace::{End, Pace};
 use super::paths::Paths;
 use super::progress::Progress;
+use super::promises;
 use super::result::{Missing, Report, Round, Row, Scenario};
 use super::subject::{StartError, Subject};
-use super::{promises, scenario};
 use crate::model::time::Clock;
 
 #[derive(Clone, Debug)]

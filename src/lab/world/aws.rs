@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 
 use super::queue::Queues;
-use super::topic::Topics;
+use super::topic::{Topics, region_of};
 use super::{sns, sqs};
 use crate::lab::limits;
 
@@ -90,13 +90,9 @@ fn reply(status: StatusCode, kind: HeaderValue, text: String) -> Response<Full<B
     let mut response = Response::new(Full::from(text));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, kind);
-    let id = HeaderValue::try_from(super::deliver::uuid()).expect("hex and hyphens are valid in a header");
+    let id = HeaderValue::try_from(crate::lab::uuid::random()).expect("hex and hyphens are valid in a header");
     response.headers_mut().insert("x-amzn-requestid", id);
     response
-}
-
-pub fn region_of(arn: &str) -> Option<&str> {
-    arn.split(':').nth(3)
 }
 
 #[cfg(test)]

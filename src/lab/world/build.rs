@@ -2,6 +2,8 @@
 //! all of it. A built world answers on every port that it names; a stopped or dropped one answers
 //! nowhere.
 
+pub mod control;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,15 +13,16 @@ use super::aws::Aws;
 use super::catalogue::{Catalogue, Refused};
 use super::chaos::{Latency, Mode, Order};
 use super::held::Held;
+use super::ingest;
 use super::port::{self, Port};
 use super::publisher::Publisher;
 use super::queue::Queues;
-use super::region::{Knobs, Parts, Region};
+use super::region::{Parts, Region};
 use super::reply::Habits;
 use super::seal::Seal;
 use super::topic::{Standing, Topics};
-use super::{control, ingest};
 use crate::lab::limits;
+use crate::lab::world::knobs::Knobs;
 use crate::model::time::{Clock, Moment};
 use crate::protocol::limits::REGIONS;
 use crate::tasks::Tasks;
@@ -245,7 +248,7 @@ impl Builder {
         let name = REGION_NAMES[index];
         // A new world has room for its own topics, so creating them cannot fail.
         let topic = aws.topics.create(name, TOPIC).unwrap_or_default();
-        let process = format!("{name}/{}", super::deliver::uuid());
+        let process = format!("{name}/{}", crate::lab::uuid::random());
         let publisher = Publisher::new(process, topic, aws.topics.clone(), self.clock.clone());
         let listener = listen(&port, name)?;
         let parts = Parts {

@@ -62,14 +62,6 @@ pub async fn to_endpoint(http: &reqwest::Client, url: &url::Url, post: &Post, pa
     false
 }
 
-/// A random name in UUID form; it need not be secret.
-pub fn uuid() -> String {
-    let random = fastrand::u128(..);
-    let bits = random & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);
-    let hex = format!("{bits:032x}");
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -105,7 +97,7 @@ mod tests {
         let subscription = Subscription::new("arn:aws:sns:r:0:t", Endpoint::Http(url.clone()), BTreeMap::new());
         let post = Post {
             kind: "Notification",
-            id: uuid(),
+            id: crate::lab::uuid::random(),
             body: "envelope".into(),
             raw: false,
             taken: Taken::default(),

@@ -15,11 +15,11 @@
 pub mod aws;
 pub mod catalogue;
 pub mod chaos;
-pub mod control;
 pub mod deliver;
 pub mod demo;
 pub mod held;
 pub mod ingest;
+pub mod knobs;
 pub mod payload;
 pub mod port;
 pub mod publisher;
@@ -36,7 +36,7 @@ pub mod subscription;
 pub mod topic;
 pub mod traffic;
 
-mod build;
+pub mod build;
 
 pub use held::Held;
 

@@ -15,9 +15,9 @@ use hyper::body::Frame;
 use tokio::sync::watch;
 
 use super::chaos::Mode;
-use super::region::Knobs;
 use super::reply::Reply;
 use crate::lab::limits;
+use crate::lab::world::knobs::Knobs;
 
 /// A body that may fail half-way.
 pub type Payload = UnsyncBoxBody<Bytes, io::Error>;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::catalogue::Stored;
 use super::reply::RECORD_TYPE;
-use super::seal::Signed;
+use super::seal::{Signed, stamp};
 use super::topic::Topics;
 use crate::model::time::{Clock, Wall};
 
@@ -101,9 +101,4 @@ impl Publisher {
 fn now_has(key: &str, stored: &Stored) -> Value {
     let kind = if stored.value.is_some() { "CHANGED" } else { "DELETED" };
     json!({ "recordType": RECORD_TYPE, "key": key, "version": stored.version.to_string(), "kind": kind })
-}
-
-/// RFC 3339 with milliseconds, as SNS and proto3 JSON write it.
-pub fn stamp(wall: Wall) -> String {
-    humantime::format_rfc3339_millis(wall.to_system_time()).to_string()
 }

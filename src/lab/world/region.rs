@@ -15,27 +15,16 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
 use super::catalogue::{Catalogue, Refused, Stored};
-use super::chaos::{Latency, Mode, Order};
+use super::chaos::{Mode, Order};
+use super::knobs::Knobs;
 use super::payload::{self, Payload};
 use super::port::{self, Port, Wreck};
 use super::publisher::Publisher;
-use super::reply::{self, Asked, Habits, Reply};
+use super::reply::{self, Asked, Reply};
 use super::traffic::{Answered, Traffic};
 use crate::lab::limits;
 use crate::model::time::{Clock, Moment};
 use crate::tasks::Tasks;
-
-/// What can be changed while the region runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Knobs {
-    pub mode: Mode,
-    pub latency: Latency,
-    pub lag: std::time::Duration,
-    /// What its replies carry.
-    pub habits: Habits,
-    /// Whether replies are held until they are released.
-    pub held: bool,
-}
 
 #[derive(Debug)]
 pub struct Region {

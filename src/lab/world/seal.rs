@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::publisher::stamp;
 use crate::aws::envelope::{Confirmation, Envelope, Kind, SignatureVersion};
 use crate::lab::signer::Signer;
 use crate::model::time::Wall;
@@ -108,4 +107,9 @@ impl fmt::Debug for Seal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seal").field("path", &self.path).finish_non_exhaustive()
     }
+}
+
+/// RFC 3339 with milliseconds, as SNS and proto3 JSON write it.
+pub fn stamp(wall: Wall) -> String {
+    humantime::format_rfc3339_millis(wall.to_system_time()).to_string()
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
-use super::aws::region_of;
 use super::subscription::{Endpoint, Subscription};
 use super::topic::{Fault, Topics};
 use crate::lab::limits;
+use crate::lab::world::topic::region_of;
 
 /// The parameters of a call as they came.
 pub type Form = BTreeMap<String, String>;
@@ -30,7 +30,7 @@ pub fn call(topics: &Arc<Topics>, region: &str, form: &Form) -> Answer {
         Ok(result) => {
             let result =
                 if result.is_empty() { result } else { format!("<{action}Result>{result}</{action}Result>") };
-            let request = super::deliver::uuid();
+            let request = crate::lab::uuid::random();
             let xml = format!(
                 "<{action}Response xmlns=\"http://sns.amazonaws.com/doc/2010-03-31/\">{result}<ResponseMetadata>\
                  <RequestId>{request}</RequestId></ResponseMetadata></{action}Response>"
@@ -51,7 +51,7 @@ pub fn call(topics: &Arc<Topics>, region: &str, form: &Form) -> Answer {
 
 /// An error as the Query protocol writes it.
 pub fn error(status: StatusCode, code: &str, message: &str) -> Answer {
-    let (message, request) = (escaped(message), super::deliver::uuid());
+    let (message, request) = (escaped(message), crate::lab::uuid::random());
     let xml = format!(
         "<ErrorResponse xmlns=\"http://sns.amazonaws.com/doc/2010-03-31/\"><Error><Type>Sender</Type>\
          <Code>{code}</Code><Message>{message}</Message></Error><RequestId>{request}</RequestId></ErrorResponse>"

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::deliver;
 use super::queue::ACCOUNT;
 use crate::lab::limits;
 
@@ -49,7 +48,7 @@ impl Subscription {
     /// A subscription that is not confirmed yet.
     pub fn new(topic: &str, endpoint: Endpoint, attributes: BTreeMap<String, String>) -> Self {
         Self {
-            arn: format!("{topic}:{}", deliver::uuid()),
+            arn: format!("{topic}:{}", crate::lab::uuid::random()),
             topic: topic.to_owned(),
             endpoint,
             token: format!("{:032x}{:032x}", fastrand::u128(..), fastrand::u128(..)),

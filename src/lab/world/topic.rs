@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::Semaphore;
 
-use super::aws::region_of;
 use super::chaos::Delivery;
 use super::deliver::{self, Post};
 use super::queue::{ACCOUNT, Queues, Taken};
@@ -221,7 +220,7 @@ impl Topics {
         }
         let (faults, subscribed) = self.readers(topic)?;
         if subscribed.is_empty() {
-            return Ok(deliver::uuid());
+            return Ok(crate::lab::uuid::random());
         }
         let signed = self.sign(topic, subject, message);
         self.deliver(topic, &signed, faults, subscribed);
@@ -230,7 +229,7 @@ impl Topics {
 
     /// Signs `message` as published on `topic` now.
     pub fn sign(&self, topic: &str, subject: Option<&str>, message: &str) -> Signed {
-        let id = deliver::uuid();
+        let id = crate::lab::uuid::random();
         let letter = Letter { id: &id, topic, subject, message, published: self.clock.wall(), base: self.base() };
         let sealed = self.seal.notification(&letter);
         Signed { id, message: message.to_owned(), sealed }
@@ -342,7 +341,7 @@ impl Topics {
     }
 
     fn ask_to_confirm(self: &Arc<Self>, subscription: &Arc<Subscription>) {
-        let id = deliver::uuid();
+        let id = crate::lab::uuid::random();
         let message = format!(
             "You have chosen to subscribe to the topic {}.\nTo confirm the subscription, visit the SubscribeURL \
              included in this message.",
@@ -383,4 +382,9 @@ impl fmt::Debug for Topics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Topics").finish_non_exhaustive()
     }
+}
+
+/// The region that an ARN names.
+pub fn region_of(arn: &str) -> Option<&str> {
+    arn.split(':').nth(3)
 }

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use http::{HeaderMap, header};
 
 use crate::payload::limits;
+use crate::tasks::compute;
 
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,12 @@ enum Coding {
 /// Takes milliseconds for a body of megabytes.
 pub fn digest(body: &Bytes, headers: &HeaderMap) -> u128 {
     digest_within(body, headers, limits::DECODED_BODY_BYTES)
+}
+
+/// The digest of a body of `len` bytes, by `work`. A large one takes milliseconds, which nobody else should wait for: it goes
+/// to a thread of its own. `None` when that panicked.
+pub async fn of_body(len: usize, work: impl FnOnce() -> u128 + Send + 'static) -> Option<u128> {
+    if len <= limits::INLINE_DIGEST_BYTES { Some(work()) } else { compute(work).await }
 }
 
 fn digest_within(body: &Bytes, headers: &HeaderMap, limit: u64) -> u128 {

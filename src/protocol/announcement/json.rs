@@ -1,8 +1,7 @@
-//! Owns proto3 JSON of `nearside.v1.Announcement`: what `pbjson` would generate, for one flat message.
-//!
-//! Before and after it: [`super`]. Names in lowerCamel or as in the .proto file; 64-bit integers as strings or as
-//! numbers; enums by name or number; null is the default; unknown fields are ignored (the Protobuf guide, "ProtoJSON
-//! format").
+//! Proto3 JSON of `nearside.v1.Announcement`: what `pbjson` would generate, for one flat message.
+//! Names are in lowerCamel or as in the .proto file, 64-bit integers are strings or numbers, enums
+//! are names or numbers, null is the default, and unknown fields are ignored (the Protobuf guide,
+//! "ProtoJSON format").
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -55,11 +54,11 @@ struct Written<'a> {
     signing_off: bool,
 }
 
-/// What [`Read`] reads, as it is written.
+/// The names of [`Read`]'s fields, as they are written.
 pub(crate) const NAMES: [&str; 9] =
     ["recordType", "key", "version", "kind", "publisher", "sequence", "ingestedAt", "ingestedThrough", "signingOff"];
 
-/// The .proto file's names for those that differ.
+/// The names in the .proto file, where they differ.
 const ALIASES: [&str; 4] = ["record_type", "ingested_at", "ingested_through", "signing_off"];
 
 /// Reads one JSON object. serde's own message may quote the content, so only its class and the field's name are kept.
@@ -86,10 +85,11 @@ pub(crate) fn read(text: &str) -> Result<wire::Announcement, Undecodable> {
     })
 }
 
-/// The fields of a message as they are written. A value in memory may take many times its text, so none is made.
+/// The fields of a message, still as text. A parsed value may take many times the memory of its
+/// text, so none is made.
 type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
-/// The first field that cannot be read by itself.
+/// The first field that cannot be read on its own.
 fn wrong_one(text: &str) -> &'static str {
     let all: Fields<'_> = serde_json::from_str(text).unwrap_or_default();
     let is_wrong = |name: &&str| {
@@ -132,7 +132,7 @@ impl<'de> Deserialize<'de> for Int64 {
 
 struct Int64Visitor;
 
-/// Up to here a double holds every integer.
+/// A double holds every integer up to here.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Visitor<'_> for Int64Visitor {

@@ -1,5 +1,3 @@
-//! What `decode` promises, tried.
-
 use proptest::prelude::*;
 
 use super::*;
@@ -134,7 +132,7 @@ fn base64_protobuf_is_read_with_and_without_padding_and_in_both_alphabets() {
     }
 }
 
-/// Milliseconds of the year 9999's end: RFC 3339 has four digits for the year.
+/// The end of the year 9999 in milliseconds: RFC 3339 has four digits for the year.
 const LAST: u64 = 253_402_300_799_999;
 
 fn announcements() -> impl Strategy<Value = Announcement> {

@@ -1,5 +1,3 @@
-//! What `audit` promises, tried.
-
 use super::*;
 use crate::cache::key::{Key, KeyBuffer, Seed};
 use crate::model::ids::TypeId;

@@ -14,27 +14,25 @@ use crate::model::time::Moment;
 
 #[derive(Debug)]
 pub(crate) struct Shard {
-    /// By the records' hashes, which are keyed already.
+    /// Hashed by the records' own hashes, which are keyed already.
     pub(crate) cells: HashTable<Arc<Record>>,
     pub(crate) table: Table,
     pub(crate) doubts: Doubts,
-    /// R2: what was sent before this may have missed an announcement whose slot was lost.
+    /// R2: a request sent before this may have missed an announcement whose slot was lost.
     pub(crate) lost_until: Moment,
-    /// What an absent record's generation reads as.
+    /// The generation that a record without a cell or slot counts as having.
     pub(crate) lost: Generation,
 }
 
-/// Where a state went.
 pub(crate) enum Kept {
     Cell,
-    /// `lost` is whether another record's slot had to make way.
+    /// Whether another record's slot had to make way.
     Slot {
         lost: bool,
     },
 }
 
 impl Shard {
-    /// Nothing is known, and there is room for so many slots and doubts.
     pub(crate) fn new(slots: usize, doubts: usize, worst_lag: Duration) -> Self {
         Self {
             cells: HashTable::new(),
@@ -53,7 +51,7 @@ impl Shard {
         Snapshot { generation: self.lost, unversioned: self.lost, ..Snapshot::default() }
     }
 
-    /// Another `worst_lag` holds from now on, `more` longer than before.
+    /// Another `worst_lag` applies from now on, longer by `more`.
     pub(crate) fn tune(&mut self, worst_lag: Duration, more: Duration) {
         self.doubts.tune(worst_lag);
         if self.lost_until != Moment::ZERO {
@@ -62,7 +60,7 @@ impl Shard {
         }
     }
 
-    /// Stores a record's state where it belongs.
+    /// Stores a record's state in its cell, or else in a slot.
     pub(crate) fn keep(&mut self, hash: u64, state: Snapshot, now: Moment, worst_lag: Duration) -> Kept {
         if let Some(record) = self.cell(hash) {
             record.store(state);

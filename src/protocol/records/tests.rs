@@ -1,5 +1,3 @@
-//! What `records` promises, tried.
-
 use proptest::prelude::*;
 
 use super::*;
@@ -236,10 +234,10 @@ fn a_jump_that_a_second_region_serves_was_right() {
     assert_eq!(floor(&records, 7), 2_000_001);
 }
 
-/// R15: nothing is known of whose it was, so that regions count anew, and one is not enough.
+/// R15: nobody knows whose version it was, so regions count anew, and one is not enough.
 #[test]
 fn a_version_that_was_only_served_is_undercut_and_one_region_does_not_bring_it_back() {
-    // What is announced next may come so near that the version would be no jump any more.
+    // What is announced next may come so near that the version would no longer be a jump.
     for (escaped, next) in [(1 << 61, 7), (1_500_000, 900_000)] {
         let records = records(1 << 12);
         let record = records.pin(id(7));

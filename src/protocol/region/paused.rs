@@ -1,9 +1,9 @@
-//! A topic that an operator does not believe: subscribed to, its messages passed over, never LIVE.
+//! A topic that an operator does not trust: it stays subscribed, its messages are passed over, and
+//! it is never LIVE.
 
 use super::{Action, Moment, Publishers, Region, Subscription};
 
 impl Region {
-    /// Whether an operator does not believe this topic.
     pub(in crate::protocol) const fn is_paused(&self) -> bool {
         self.paused
     }
@@ -19,7 +19,8 @@ impl Region {
         self.move_epoch("paused", now, actions);
     }
 
-    /// It counts again, from the next proof on: what was passed over meanwhile is lost, as after a new subscription (R11).
+    /// The topic counts again, from its next proof on. What was passed over meanwhile is lost, as
+    /// after a new subscription (R11).
     pub(in crate::protocol) fn resume(&mut self, now: Moment, actions: &mut Vec<Action>) {
         if !self.paused {
             return;
@@ -32,7 +33,7 @@ impl Region {
         self.turn(state, actions);
     }
 
-    /// Numbers that go by while nobody counts them are no holes: publishers are heard anew.
+    /// Numbers that go by while nobody counts them are not holes: publishers are heard anew.
     fn forget_proof(&mut self) {
         self.strong = None;
         self.polled = None;

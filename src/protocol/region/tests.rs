@@ -1,5 +1,3 @@
-//! What `region` promises, tried.
-
 use super::*;
 
 mod numbers;
@@ -256,7 +254,8 @@ fn undecodable_messages_move_the_epoch_at_a_bounded_rate_the_last_at_the_end_of_
     assert_eq!(world.moves(), ["undecodable"]);
 }
 
-/// R14, promise 2: what was missed for a change may not be vouched for by another publisher's heartbeats meanwhile.
+/// R14, promise 2: meanwhile, another publisher's heartbeats may not vouch for what was missed of a
+/// change.
 #[test]
 fn no_watermark_speaks_while_a_move_of_the_epoch_is_owed() {
     let owed: [fn(&mut World); 2] = [|world| world.message(Says::Undecodable), World::unverified];

@@ -1,5 +1,3 @@
-//! What `standing` promises, tried.
-
 use super::super::event::Grade;
 use super::*;
 use crate::model::ids::{Generation, RecordId, TypeId};
@@ -216,7 +214,7 @@ fn without_any_live_region_an_entry_has_the_soft_ttl() {
     assert!(recheck_may_settle(&horizon([live(0, 129)]), at(129)));
 }
 
-/// R15.
+/// Its bound at `now`, when it was requested at 100 and the worst lag is 60 s.
 #[test]
 fn what_was_confirmed_before_a_floor_was_dropped_is_doubted_after() {
     let escaped = entry(Snapshot { escaped: true, ..state(4, 1) });
@@ -258,7 +256,7 @@ fn a_region_that_is_merely_silent_still_proves_what_it_proved() {
     assert_eq!(bound_of(&entry, &horizon([suspect, suspect]), at(200)), None, "noticed: all may have lost something");
 }
 
-/// Promise 2: R5's own assumption is all that stands behind it.
+/// Promise 2: only R5's own assumption stands behind it.
 #[test]
 fn a_provisional_answer_is_as_old_as_its_request_and_the_worst_lag_at_most() {
     let provisional = Routed { standing: Standing::Provisional, ..entry(state(5, 1)) };

@@ -1,7 +1,8 @@
-//! What is served when a rule is switched off, over a whole sidecar in virtual time: each time something else, and worse.
+//! What is served when a rule is switched off, over a whole sidecar in virtual time: each time
+//! something else, and worse.
 //!
-//! Each scenario is the smallest of the profile that the table in [`super`] names for its rule. R17 is not here: it
-//! serves nothing.
+//! Each scenario is the smallest of the profile that the table in [`super`] names for its rule. R17
+//! is not here, since it serves nothing.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -332,7 +333,7 @@ async fn r19_off_a_restore_is_below_the_floor_after_its_reset_too() {
             world.get(X).await;
             tokio::time::sleep(SECOND).await;
             world.set_all(1, shows(4));
-            // Its copy in the store is gone as well.
+            // The stored copy is gone as well.
             world.hear(A, Says::Reload(Scope::All));
             world.hear(A, Says::Reset(Scope::All));
             let answer = world.get(X).await;

@@ -1,5 +1,3 @@
-//! What `vote` promises, tried.
-
 use super::*;
 use crate::protocol::record::Marker;
 

@@ -1,6 +1,6 @@
 //! Owns the way from a delivered envelope to its receipt: verify, decode, apply, in that order.
 //!
-//! Before it: [`crate::aws::sqs`] or [`super::http`] holds an envelope. After it: the transport acts on the receipt.
+//! Before it: [`crate::aws::sqs`] or [`crate::sidecar::announcements::subscription::endpoint`] holds an envelope. After it: the transport acts on the receipt.
 //! Invariant: what is rejected is counted here, once, under a word that says why, and logged within a ration; only what
 //! a later delivery may mend is left to come again.
 

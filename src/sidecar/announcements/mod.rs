@@ -16,15 +16,10 @@ use crate::model::time::Wall;
 use crate::protocol::switch::{Rule, is_on};
 
 pub mod apply;
-mod attest;
-mod backoff;
 pub mod heartbeat;
-pub mod http;
 pub mod intake;
 pub mod janitor;
 mod key_form;
-mod lifecycle;
-mod poll;
 pub mod subscription;
 
 /// Where a transport hands an envelope: verify, decode, apply.

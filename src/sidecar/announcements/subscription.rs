@@ -1,9 +1,15 @@
 //! Owns the subscriptions of all regions: starts them, says where they stand, removes them at the end.
 //!
-//! Before it: `app`, with the configuration and the edges. After it: one [`super::lifecycle`] per region that has a
-//! topic, and with the http transport the [`super::http`] endpoint that they share. Invariant: starting never waits
+//! Before it: `app`, with the configuration and the edges. After it: one [`crate::sidecar::announcements::subscription::lifecycle`] per region that has a
+//! topic, and with the http transport the [`crate::sidecar::announcements::subscription::endpoint`] endpoint that they share. Invariant: starting never waits
 //! for AWS (an unreachable region means waiting and trying again), and after [`Subscriptions::shutdown`] nothing is
 //! left in AWS that its answer does not name.
+
+pub mod attest;
+pub mod backoff;
+pub mod endpoint;
+pub mod lifecycle;
+pub mod poll;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,8 +22,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::Intake;
-use super::http::{self, Door};
-use super::lifecycle::{Lifecycle, Way};
 use crate::aws::clients::{Failure, Sdk};
 use crate::aws::limits::VISIBILITY;
 use crate::aws::verify::Rejected;
@@ -25,9 +29,11 @@ use crate::config::{Config, Transport};
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Moment};
 use crate::protocol::event::Event;
+use crate::sidecar::announcements::subscription::lifecycle::{Lifecycle, Way};
 use crate::sidecar::limits;
 use crate::tasks::Tasks;
 use crate::telemetry::metrics::Metrics;
+use endpoint::Door;
 
 /// What the announcement path touches of the rest of the process.
 #[derive(Clone)]
@@ -221,7 +227,7 @@ impl Subscriptions {
                 Transport::Http { public_url, .. } => {
                     let (knock, notices) = mpsc::channel(limits::NOTICES);
                     doors.push(Door { region, topic: topic.clone(), notices: knock });
-                    Way::Posted { endpoint: http::endpoint(public_url, region), notices }
+                    Way::Posted { endpoint: endpoint::endpoint(public_url, region), notices }
                 }
             };
             let status = Status::new(region, &configured.name, &topic.arn, edges.clock.now());
@@ -242,7 +248,7 @@ impl Subscriptions {
         }
         // First: without it nothing may be left in AWS.
         if let Transport::Http { listen, .. } = &config.announcements.transport {
-            let opened = http::open(*listen, doors, edges, stopping);
+            let opened = endpoint::open(*listen, doors, edges, stopping);
             subscriptions.listening = Some(opened.map_err(|source| CannotListen { listen: *listen, source })?);
         }
         for (region, status, ask, life) in lives {

@@ -10,7 +10,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use nearside::lab::world::aws::Aws;
 use nearside::lab::world::port::{self, Port};
-use nearside::lab::world::publisher::stamp;
+use nearside::lab::world::seal::stamp;
 use nearside::model::time::{Clock, Wall};
 use nearside::tasks::Tasks;
 use serde_json::{Value, json};

@@ -332,7 +332,7 @@ async fn after_a_lost_subscription_an_entry_is_asked_about_when_it_is_read() {
 
 #[tokio::test(start_paused = true)]
 async fn large_bodies_without_versions_are_compared_too() {
-    let large = vec![b'x'; 4 * limits::INLINE_DIGEST_BYTES];
+    let large = vec![b'x'; 4 * crate::payload::limits::INLINE_DIGEST_BYTES];
     let mut other = large.clone();
     other[77] = b'y';
     let world =

@@ -237,7 +237,7 @@ async fn a_scripted_path_answers_so_and_the_control_endpoint_obeys_only_this_mac
     assert!(region.script(PATH, None));
     assert_eq!(get(&client, region, 5 * SECOND).await.unwrap().0, 200);
 
-    use crate::lab::world::control::{Command, ControlError, ask};
+    use crate::lab::world::build::control::{Command, ControlError, ask};
     let chaos = |words: &str| Command::Chaos("eu-west-1".to_owned(), words.split(' ').map(str::to_owned).collect());
     assert_eq!(ask(world.control, &chaos("slow 5s")).await.unwrap(), "eu-west-1: slow 5s");
     assert_eq!(region.knobs().mode, Mode::Slow(5 * SECOND));

@@ -116,8 +116,9 @@ fn a_regions_watermark_is_the_oldest_of_its_active_publishers() {
     assert_eq!(world.sight().watermark, Some(world.wall_at(59)), "3 has been silent for a minute");
 }
 
-/// Promise 2: a publisher that dies holds the watermark back until the epoch moves. What it announced last may be lost
-/// without a trace, so that nothing from before may be vouched for by the others alone.
+/// Promise 2: a publisher that dies holds the watermark back until the epoch moves. What it
+/// announced last may be lost without a trace, so the others alone may not vouch for anything from
+/// before.
 #[test]
 fn a_publisher_that_falls_silent_moves_the_epoch_before_the_watermark_goes_on_without_it() {
     let mut world = World::live();

@@ -14,13 +14,13 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, 
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::counts::{Grid, Latency};
-use super::metrics::Cells;
-use super::words::ACT_OUTCOMES;
 use crate::protocol::event::{Grade, Subscription};
 use crate::protocol::limits::AUDIT_WINDOWS;
+use crate::telemetry::counts::{Grid, Latency};
+use crate::telemetry::metrics::Cells;
+use crate::telemetry::words::ACT_OUTCOMES;
 
-/// The media type of what [`super::metrics::Metrics::render`] returns.
+/// The media type of what [`crate::telemetry::metrics::Metrics::render`] returns.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 const NO_REGION: &str = "none";
@@ -535,7 +535,7 @@ mod tests {
         };
         let mut exist: Vec<String> = lines(&page).into_iter().filter_map(of_type).collect();
         let documented =
-            include_str!("../../docs/metrics.md").lines().filter_map(|line| line.strip_prefix("| `nearside_"));
+            include_str!("../../../docs/metrics.md").lines().filter_map(|line| line.strip_prefix("| `nearside_"));
         let mut documented: Vec<String> =
             documented.filter_map(|rest| Some(format!("nearside_{}", rest.split_once('`')?.0))).collect();
         exist.sort();

@@ -1,6 +1,6 @@
 //! Owns one region's subscription from Subscribe to its removal, as one long-lived task.
 //!
-//! Before it: [`super::subscription`] starts it. Around it: events go to freshness, which answers a dead subscription
+//! Before it: [`crate::sidecar::announcements::subscription`] starts it. Around it: events go to freshness, which answers a dead subscription
 //! with `Action::Resubscribe`. The order is R11's: subscribe, say so, let proofs arrive. Invariant: at most one
 //! subscription is in use; what it replaces is removed after the new one works, and nothing that was made is
 //! forgotten: it is removed, or named when the task ends.
@@ -12,15 +12,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::attest::{self, Look};
 use super::backoff::{Backoff, jittered, shortened};
-use super::http::Notice;
+use super::endpoint::Notice;
 use super::poll;
-use super::subscription::{Edges, Left, Pace, Stage, Status, Trouble};
 use crate::aws::clients::{self, Clients, Failure, Fault};
 use crate::aws::sqs::{self, Queue};
 use crate::config::{Queues, TopicArn};
 use crate::model::ids::RegionId;
 use crate::model::time::Wall;
 use crate::protocol::event::Event;
+use crate::sidecar::announcements::subscription::{Edges, Left, Pace, Stage, Status, Trouble};
 use crate::sidecar::limits;
 
 /// How messages reach this region's lifecycle.

@@ -1,9 +1,9 @@
 //! The list of what is measured. A scenario starts its own subjects and leaves none behind.
 
-use super::ground::FLOOR;
-use super::result::{Goal, Row, Scenario};
-use super::run::{Bench, RunError};
-use super::sidecar::NEARSIDE;
+use crate::lab::bench::ground::FLOOR;
+use crate::lab::bench::result::{Goal, Row, Scenario};
+use crate::lab::bench::run::{Bench, RunError};
+use crate::lab::bench::sidecar::NEARSIDE;
 
 pub mod announced;
 pub mod hit;

@@ -13,12 +13,12 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use serde_json::json;
 
-use super::aws::Aws;
-use super::build::{World, obey};
-use super::catalogue::{Catalogue, Refused};
-use super::chaos::Order;
-use super::region::Region;
 use crate::lab::limits;
+use crate::lab::world::aws::Aws;
+use crate::lab::world::build::{World, obey};
+use crate::lab::world::catalogue::{Catalogue, Refused};
+use crate::lab::world::chaos::Order;
+use crate::lab::world::region::Region;
 use crate::tasks::Tasks;
 
 /// How long to wait until the first region has a change, how often to check, and how long its

@@ -4,13 +4,13 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use super::acts::Refused;
-use super::acts::access::Denied;
+use crate::admin::acts::Refused;
+use crate::admin::acts::access::Denied;
 use crate::http::admission::Refusal;
 
 /// Why nothing was done, and what to do about it.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     status: StatusCode,
     word: &'static str,
     detail: String,
@@ -22,7 +22,7 @@ impl Problem {
     }
 
     /// The same refusal as on the applications' port.
-    pub(super) fn cross_site() -> Self {
+    pub(crate) fn cross_site() -> Self {
         let refusal = Refusal::CrossSite;
         Self::new(StatusCode::FORBIDDEN, refusal.word(), refusal.to_string())
     }

@@ -1,7 +1,7 @@
 //! Owns the http transport: the endpoint that SNS posts to.
 //!
 //! Before it: [`super::lifecycle`] subscribes `public_url` plus the region's place. After it: every envelope goes to
-//! [`super::Intake`]; what concerns the subscription itself goes back to the lifecycle as a [`Notice`]. SNS takes any
+//! [`crate::sidecar::announcements::Intake`]; what concerns the subscription itself goes back to the lifecycle as a [`Notice`]. SNS takes any
 //! status from 200 to 499 for delivered and drops the message, so: 200 only once it is applied, 503 when it could not
 //! be, 4xx only for what must not come again. SubscribeURL is never fetched: a verified token is confirmed through the
 //! SDK. Invariant: whoever posts here, connections, the bytes of all bodies together and the time for each are bounded.
@@ -21,8 +21,6 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::Receipt;
-use super::subscription::Edges;
 use crate::aws::clients;
 use crate::cache::limits::{ENDPOINT_CONNECTIONS, ENVELOPE_BYTES, ENVELOPES_BYTES, SMALL_ENVELOPE_BYTES};
 use crate::config::TopicArn;
@@ -30,6 +28,8 @@ use crate::http::bodies::{self, ByteBudget, NotRead};
 use crate::http::limits::HEADER_WAIT;
 use crate::model::ids::RegionId;
 use crate::model::time::Wall;
+use crate::sidecar::announcements::Receipt;
+use crate::sidecar::announcements::subscription::Edges;
 use crate::sidecar::limits;
 
 /// What the endpoint tells a region's lifecycle.

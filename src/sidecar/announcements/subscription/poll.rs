@@ -1,6 +1,6 @@
 //! Owns the reading of a queue: when it is polled, and when what was done with is deleted.
 //!
-//! Before it: [`super::lifecycle`] has a queue that is subscribed. After it: every message goes to [`super::Intake`], and
+//! Before it: [`super::lifecycle`] has a queue that is subscribed. After it: every message goes to [`crate::sidecar::announcements::Intake`], and
 //! only what it acknowledges or refuses is deleted (R12); what it could not apply comes again after the queue's
 //! visibility timeout. Nothing is deleted at the end: the queue itself goes, or its messages come again and change
 //! nothing (R13).
@@ -19,15 +19,15 @@ use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
 
-use super::Receipt;
 use super::backoff::Backoff;
-use super::subscription::{Edges, Status, Trouble};
 use crate::aws::clients::{Clients, Failure};
 use crate::aws::limits::POLL_WAIT;
 use crate::aws::sqs::Queue;
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Moment, Wall};
 use crate::protocol::event::Event;
+use crate::sidecar::announcements::Receipt;
+use crate::sidecar::announcements::subscription::{Edges, Status, Trouble};
 use crate::sidecar::limits;
 
 /// What SQS takes at most, of messages and of deletions.
