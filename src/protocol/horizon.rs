@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::event::{Grade, Subscription};
-use super::wiring::Withheld;
 use crate::model::ids::{Epoch, RegionId, RegionSet, TypeId};
 use crate::model::time::{Moment, Wall};
 
@@ -41,6 +40,14 @@ pub struct Sight {
     /// The same on our clock, fixed when the heartbeat arrived. `bound` is taken from it, so that a
     /// later step of the wall clock cannot make an answer look younger.
     pub watermark_at: Option<Moment>,
+}
+
+/// The regions that state no bound for a type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Withheld {
+    now: RegionSet,
+    /// Regions that state none for what was made before this time.
+    then: (RegionSet, Moment),
 }
 
 impl Sight {
@@ -88,5 +95,34 @@ impl Horizon {
     pub fn live(&self, now: Moment) -> RegionSet {
         let live = |sight: &Sight| sight.state == Subscription::Live && now <= sight.lease_until;
         (0u8..).zip(&self.regions).filter(|(_, sight)| live(sight)).map(|(id, _)| RegionId(id)).collect()
+    }
+}
+
+impl Withheld {
+    /// The regions in `now` withhold it now. Those that no longer do still do for what was made
+    /// before `until`.
+    pub(crate) fn turn(&mut self, now: RegionSet, until: Moment) {
+        let ended = RegionSet(self.now.0 & !now.0);
+        if !ended.is_empty() {
+            self.then = (RegionSet(self.then.0.0 | ended.0), until);
+        }
+        self.now = now;
+    }
+
+    /// What was made from here on has a bound from every region. `None` while some region states
+    /// none.
+    pub(crate) fn until(self) -> Option<Moment> {
+        self.now.is_empty().then_some(self.then.1)
+    }
+
+    /// The regions that state no bound for what was made at `made`.
+    pub(crate) fn of(self, made: Moment) -> RegionSet {
+        let (then, until) = self.then;
+        if made < until { RegionSet(self.now.0 | then.0) } else { self.now }
+    }
+
+    /// The regions that state none for what is requested now.
+    pub(crate) const fn now(self) -> RegionSet {
+        self.now
     }
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::horizon::Horizon;
+use super::horizon::{Horizon, Withheld};
 use super::switch::{Rule, is_on};
 use crate::model::ids::{Epoch, Generation, RecordId, RegionId, RegionSet, TypeId};
 use crate::model::time::Moment;
@@ -58,14 +58,6 @@ pub struct Wired {
     pub violated: bool,
     /// Records that grew a while ago and may still be announced.
     pub pending: u64,
-}
-
-/// The regions that state no bound for a type.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Withheld {
-    now: RegionSet,
-    /// Regions that state none for what was made before this time.
-    then: (RegionSet, Moment),
 }
 
 /// A record was served at a higher version than the one vouched for, and nobody had announced it.
@@ -255,35 +247,6 @@ impl State {
             self.types.resize(place + 1, (Wired::default(), self.others));
         }
         &mut self.types[place].0
-    }
-}
-
-impl Withheld {
-    /// The regions in `now` withhold it now. Those that no longer do still do for what was made
-    /// before `until`.
-    fn turn(&mut self, now: RegionSet, until: Moment) {
-        let ended = RegionSet(self.now.0 & !now.0);
-        if !ended.is_empty() {
-            self.then = (RegionSet(self.then.0.0 | ended.0), until);
-        }
-        self.now = now;
-    }
-
-    /// What was made from here on has a bound from every region. `None` while some region states
-    /// none.
-    pub(crate) fn until(self) -> Option<Moment> {
-        self.now.is_empty().then_some(self.then.1)
-    }
-
-    /// The regions that state no bound for what was made at `made`.
-    pub(crate) fn of(self, made: Moment) -> RegionSet {
-        let (then, until) = self.then;
-        if made < until { RegionSet(self.now.0 | then.0) } else { self.now }
-    }
-
-    /// The regions that state none for what is requested now.
-    pub(crate) const fn now(self) -> RegionSet {
-        self.now
     }
 }
 
