@@ -24,7 +24,7 @@ use nearside::core::caller::Caller;
 use nearside::core::fast_path::hits::{AtOnce, Newest};
 use nearside::http::admission::{Admitted, Door, Entered, Head, TOKEN};
 use nearside::http::body::Body;
-use nearside::http::connection::{Ending, Reception, Via};
+use nearside::http::connection::{Ending, Context, Via};
 use nearside::http::limits::{REQUEST_BODY_BYTES, REQUEST_HEADERS, REQUEST_TARGET_BYTES};
 use nearside::http::listener;
 use nearside::model::ids::RegionId;
@@ -76,7 +76,7 @@ fn connect(door: &Arc<Door>, seen: Arc<Seen>, piece: usize, at_once: Option<AtOn
     let door = door.clone();
     runtime().block_on(async move {
         let tasks = Tasks::new();
-        let reception = Reception {
+        let reception = Context {
             tasks: tasks.clone(),
             clock: Clock::simulated(Wall::from_millis(0)),
             permits: Permits::new(1),

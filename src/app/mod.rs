@@ -29,7 +29,7 @@ use crate::core::fill::audit;
 use crate::core::{Beyond, Current, Parts, Sidecar, SidecarError, serve};
 use crate::http::bodies::ByteBudget;
 use crate::http::client::attempt::HttpOrigin;
-use crate::http::connection::{Ending, Reception, Via};
+use crate::http::connection::{Ending, Context, Via};
 use crate::http::exchange::Origin;
 use crate::http::listener::{self, ListenError};
 use crate::model::time::Clock;
@@ -206,7 +206,7 @@ fn open(
     let connections = Permits::new(sidecar.config.listen.max_connections);
     let last_reload = Arc::new(ArcSwapOption::empty());
     let remarks = Arc::new(ArcSwap::from_pointee(remarks_of(source.as_ref().map(|source| &source.origins))));
-    let reception = Reception {
+    let reception = Context {
         tasks: tasks.clone(),
         clock: sidecar.clock.clone(),
         permits: connections.clone(),

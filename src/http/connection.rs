@@ -52,7 +52,7 @@ pub struct Ending {
 
 /// What every connection shares.
 #[derive(Clone)]
-pub struct Reception<P> {
+pub struct Context<P> {
     /// Spawns connections.
     pub tasks: Tasks,
     /// For idle and header waits.
@@ -84,7 +84,7 @@ pub enum Next {
     All,
 }
 
-impl<P> Reception<P> {
+impl<P> Context<P> {
     pub(super) async fn permit(&self) -> Option<tokio::sync::OwnedSemaphorePermit> {
         tokio::select! {
             permit = self.permits.take() => permit.ok(),
@@ -95,7 +95,7 @@ impl<P> Reception<P> {
 
 /// Serves one connection to its end, whatever carries its bytes: `handler` answers each of its requests, but for those
 /// that [`Reception::fast_path`] does.
-pub async fn serve<S, P, H, F>(stream: S, via: Via, reception: Reception<P>, handler: H)
+pub async fn serve<S, P, H, F>(stream: S, via: Via, reception: Context<P>, handler: H)
 where
     P: FastPath,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

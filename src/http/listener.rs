@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 use crate::config::UnixSocket;
 use crate::http::body::Body;
-use crate::http::connection::{self, FastPath, Reception, Via};
+use crate::http::connection::{self, FastPath, Context, Via};
 
 /// Why a listener could not be set up: the operator's to mend; a retry helps once the cause is gone.
 #[derive(Debug, thiserror::Error)]
@@ -106,7 +106,7 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 /// Accepts TCP connections until the linger ends.
-pub async fn accept_tcp<P, H, F>(listener: TcpListener, reception: Reception<P>, handler: H)
+pub async fn accept_tcp<P, H, F>(listener: TcpListener, reception: Context<P>, handler: H)
 where
     P: FastPath,
     H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,
@@ -134,7 +134,7 @@ where
 }
 
 /// Accepts Unix connections of the peers that may, until the linger ends.
-pub async fn accept_unix<P, H, F>(listener: UnixListener, uids: Vec<u32>, reception: Reception<P>, handler: H)
+pub async fn accept_unix<P, H, F>(listener: UnixListener, uids: Vec<u32>, reception: Context<P>, handler: H)
 where
     P: FastPath,
     H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,

@@ -25,7 +25,7 @@ use crate::core::{Parts, Sidecar};
 use crate::http::admission::Admitted;
 use crate::http::bodies::ByteBudget;
 use crate::http::body::Body;
-use crate::http::connection::{self, Ending, Reception, Via};
+use crate::http::connection::{self, Ending, Context, Via};
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
 use crate::http::limits::{self, BODIES_BYTES};
 use crate::http::listener::{ListenError, accept_tcp, accept_unix, bind_tcp, bind_unix};
@@ -38,13 +38,13 @@ const SIZES: [usize; 4] = [COPIED_BODY_BYTES, COPIED_BODY_BYTES + 1, 3 << 20, 1]
 
 struct Door {
     addr: SocketAddr,
-    reception: Reception<Hits>,
+    reception: Context<Hits>,
 }
 
 /// What [`ByPath`] says is stored of these before the first connection.
 const STORED: [&str; 9] = ["1", "2", "3", "last", "one", "x", "inside", "x?16777216", "x?3145728"];
 
-async fn reception(permits: usize) -> Reception<Hits> {
+async fn reception(permits: usize) -> Context<Hits> {
     let (clock, tasks) = (Clock::simulated(Wall::from_millis(1_800_000_000_000)), Tasks::new());
     let config = "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n\
                   [announcements]\ntransport = \"off\"\n[cache]\nmax_bytes = \"4GiB\"\nunrouted = \"cache\"\n";
@@ -67,7 +67,7 @@ async fn reception(permits: usize) -> Reception<Hits> {
     }
     let permits = Permits::new(permits);
     let fast_path = Some(Hits::new(core.into_current()));
-    Reception { tasks, clock, permits, ending: Ending::default(), fast_path }
+    Context { tasks, clock, permits, ending: Ending::default(), fast_path }
 }
 
 /// A region that answers with the path, or with as many bytes as the query says: after a second under `/slow/`, and not to
