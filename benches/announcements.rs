@@ -16,16 +16,16 @@ use nearside::aws::certificate::fetch::Fetcher;
 use nearside::aws::envelope::SignatureVersion;
 use nearside::aws::remembered::Remembered;
 use nearside::aws::verify::Verified;
-use nearside::core::Sidecar;
+use nearside::core::Core;
 use nearside::lab::signer::Signer;
 use nearside::model::ids::{RegionId, Version};
 use nearside::model::time::{Clock, Wall};
 use nearside::protocol::announcement::encode_json;
-use nearside::protocol::announcement::message::{Announcement, Kind, Numbered};
+use nearside::protocol::announcement::message::{Announcement, AnnouncementKind, Numbered};
 use nearside::protocol::event::{Event, Says};
 use nearside::protocol::record::Record;
 use nearside::sidecar::announcements::apply::{Applied, Applier};
-use nearside::sidecar::announcements::intake::Announcements;
+use nearside::sidecar::announcements::intake::VerifyingIntake;
 use nearside::sidecar::announcements::{Intake, Receipt};
 
 mod live_sidecar;
@@ -68,7 +68,7 @@ impl Keys {
 
 /// A sidecar whose region is LIVE; of the hot keys somebody holds the records, and nobody read them lately.
 struct World {
-    sidecar: Arc<Sidecar>,
+    sidecar: Arc<Core>,
     _held: Vec<Arc<Record>>,
 }
 
@@ -96,7 +96,7 @@ impl World {
     }
 }
 
-fn record(sidecar: &Sidecar, key: &str) -> Option<nearside::model::ids::RecordId> {
+fn record(sidecar: &Core, key: &str) -> Option<nearside::model::ids::RecordId> {
     sidecar.keyring.record("context", key)
 }
 
@@ -105,7 +105,7 @@ fn text(keys: Keys, number: usize) -> String {
     encode_json(&Announcement {
         record_type: "context".to_owned(),
         key: keys.key(number),
-        kind: Kind::Changed { version: Some(1 + number as u64) },
+        kind: AnnouncementKind::Changed { version: Some(1 + number as u64) },
         numbered: Some(Numbered { publisher: "ingest-7f9c4d".to_owned(), sequence: 1 + number as u64 }),
         ingested_at: Some(Clock::System.wall()),
     })
@@ -151,7 +151,7 @@ fn apply(keys: Keys, count: usize) -> Duration {
 fn take(keys: Keys, envelopes: &[Bytes]) -> Duration {
     let world = World::new(keys);
     let pem = Bytes::from(SIGNER.certificate_pem().to_owned());
-    let intake = Announcements::new(&world.sidecar, Fetcher::given(move |_| Ok(pem.clone())));
+    let intake = VerifyingIntake::new(&world.sidecar, Fetcher::given(move |_| Ok(pem.clone())));
     let mut took = Duration::ZERO;
     // The first brings the certificate: it is not timed, and nothing waits after it.
     let (first, rest) = envelopes.split_first().expect("there are messages");
@@ -169,7 +169,7 @@ fn take(keys: Keys, envelopes: &[Bytes]) -> Duration {
 }
 
 /// That it was done: the last message's version is its record's floor.
-fn check(sidecar: &Sidecar, keys: Keys, count: usize) {
+fn check(sidecar: &Core, keys: Keys, count: usize) {
     let id = record(sidecar, &keys.key(count - 1)).expect("the type is a route's");
     assert_eq!(sidecar.freshness.pin(id).snapshot().floor, Version(count as u64));
 }

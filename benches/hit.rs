@@ -14,7 +14,7 @@ use criterion::{Criterion, criterion_group};
 use futures_util::future::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use nearside::cache::key::{KeyBuffer, Representation};
-use nearside::core::Sidecar;
+use nearside::core::Core;
 use nearside::core::answer::{Shown, respond, show};
 use nearside::core::caller::Caller;
 use nearside::core::fast_path::plain::{Parsed, Plain};
@@ -46,7 +46,7 @@ fn admitted(headers: &HeaderMap) -> Admitted {
 }
 
 /// What is stored and fresh.
-fn found(sidecar: &Arc<Sidecar>, head: Head<'_>, caller: &mut Caller) -> Shown {
+fn found(sidecar: &Arc<Core>, head: Head<'_>, caller: &mut Caller) -> Shown {
     match lookup(sidecar, caller, head, false) {
         Found::Answer(shown, None) => shown,
         _ => unreachable!("it is stored and fresh"),
@@ -54,7 +54,7 @@ fn found(sidecar: &Arc<Sidecar>, head: Head<'_>, caller: &mut Caller) -> Shown {
 }
 
 /// A hit as HTTP/2 has it: decided without waiting, answered in the memory of the request's headers.
-fn stored(sidecar: &Arc<Sidecar>, request: Admitted) -> Response<Body> {
+fn stored(sidecar: &Arc<Core>, request: Admitted) -> Response<Body> {
     let head = request.head();
     let shown = found(sidecar, head, &mut Caller::of(head.headers));
     show(shown, request.headers, &sidecar.names)
@@ -79,7 +79,7 @@ struct Connection {
 }
 
 impl Connection {
-    fn hit(&mut self, sidecar: &Arc<Sidecar>, bytes: &[u8]) {
+    fn hit(&mut self, sidecar: &Arc<Core>, bytes: &[u8]) {
         let Parsed::Plain(head, _) = self.plain.read(bytes, |_| true) else { unreachable!("it is plain") };
         let caller = self.caller.get_or_insert_with(|| Caller::of(head.headers));
         let shown = found(sidecar, head, caller);

@@ -30,8 +30,8 @@ use cap::Cap;
 use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use nearside::cache::entry::Entry;
-use nearside::cache::key::{Key, KeyBuffer, Representation, Seed};
-use nearside::core::Sidecar;
+use nearside::cache::key::{HashKey, Key, KeyBuffer, Representation};
+use nearside::core::Core;
 use nearside::core::answer::respond;
 use nearside::http::admission::Admitted;
 use nearside::http::exchange::{Failure, Origin, Outgoing, Reply};
@@ -125,7 +125,7 @@ fn admitted(number: usize) -> Admitted {
 }
 
 /// A sidecar with room for all of it.
-fn sidecar() -> Arc<Sidecar> {
+fn sidecar() -> Arc<Core> {
     let origin = Ready { clock: Clock::System, buffer: Mutex::default() };
     live_sidecar::over(config(1, "[cache]\nmax_bytes = \"8GiB\"\n"), Arc::new(origin))
 }
@@ -139,7 +139,7 @@ fn resident() -> u64 {
 }
 
 /// What one entry holds: key, header lines, body.
-fn held(sidecar: &Sidecar, number: usize) -> u64 {
+fn held(sidecar: &Core, number: usize) -> u64 {
     let admitted = admitted(number);
     let matched = sidecar.router.find(&admitted.path_and_query).expect("it is routed");
     let identity = sidecar.keyring.identity(&matched.route.identity, &admitted.headers).0;
@@ -212,7 +212,7 @@ async fn measure(entries: usize, hits: Option<usize>) -> Measured {
 
 /// What one of `entries` takes of each part, bytes by count, beyond what it holds.
 fn parts(entries: usize) -> [(&'static str, f64); 2] {
-    let mut buffer = KeyBuffer::new(Seed::fixed(7));
+    let mut buffer = KeyBuffer::new(HashKey::fixed(7));
     let mut key = |number: usize| buffer.primary(&target(number)).to_key();
     let counted = |make: &mut dyn FnMut() -> Box<dyn Any>| {
         let before = COUNTED.allocated();
@@ -236,7 +236,7 @@ fn parts(entries: usize) -> [(&'static str, f64); 2] {
 }
 
 /// A request made, served from the store, its response dropped.
-fn hit(sidecar: &Arc<Sidecar>, number: usize) {
+fn hit(sidecar: &Arc<Core>, number: usize) {
     let outcome =
         nearside::core::serve::serve(sidecar, admitted(number)).now_or_never().expect("a hit waits for nothing");
     black_box(respond(outcome, &sidecar.names));

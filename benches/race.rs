@@ -9,13 +9,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use criterion::{Criterion, criterion_group};
 use http::{HeaderValue, Method, StatusCode, header};
-use nearside::core::Sidecar;
+use nearside::core::Core;
 use nearside::core::answer::respond;
 use nearside::http::admission::Admitted;
 use nearside::model::ids::{RegionId, Version};
 use nearside::model::time::Moment;
 use nearside::protocol::record::Snapshot;
-use nearside::protocol::vote::{self, Ballot, Said};
+use nearside::protocol::vote::{self, Ballot, Presence};
 
 mod live_sidecar;
 use live_sidecar::{config, speak};
@@ -33,7 +33,7 @@ fn admitted(number: u64) -> Admitted {
 }
 
 /// One miss to its end.
-async fn miss(sidecar: &Arc<Sidecar>, number: u64) {
+async fn miss(sidecar: &Arc<Core>, number: u64) {
     let response = respond(nearside::core::serve::serve(sidecar, admitted(number)).await, &sidecar.names);
     assert_eq!(response.status(), StatusCode::OK);
     while sidecar.tasks.running().contains_key("fill") {
@@ -60,7 +60,7 @@ const SENT: Moment = Moment::from_nanos(1_000_000_000_000);
 fn three(versions: &[[Version; 1]; 3]) -> [Ballot<'_>; 3] {
     [0, 1, 2].map(|place| Ballot {
         region: RegionId(place as u8),
-        said: Said::Present,
+        said: Presence::Present,
         versions: &versions[place],
         sent: SENT,
         generated: None,

@@ -4,7 +4,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use nearside::aws::envelope::{Envelope, Kind};
+use nearside::aws::envelope::{Envelope, EnvelopeKind};
 use nearside::cache::limits::ENVELOPE_BYTES;
 use nearside::protocol::announcement::message::{self, Announcement};
 use nearside::protocol::announcement::{decode, encode_base64, encode_json};
@@ -15,7 +15,7 @@ use serde_json::json;
 pub(crate) fn envelope(data: &[u8]) {
     let Ok(envelope) = Envelope::parse(data) else { return };
     assert!(data.len() <= ENVELOPE_BYTES);
-    assert_eq!(envelope.confirmation.is_some(), envelope.kind != Kind::Notification);
+    assert_eq!(envelope.confirmation.is_some(), envelope.kind != EnvelopeKind::Notification);
     let again = Envelope::parse(written(&envelope).as_bytes());
     assert!(again.as_ref() == Ok(&envelope), "{again:?}");
     assert_eq!(read_back(&envelope.string_to_sign()), signed_fields(&envelope));
@@ -85,14 +85,14 @@ fn complete(announcement: &Announcement) {
     assert!(announcement.record_type.len() <= RECORD_TYPE_BYTES);
     assert!(announcement.key.len() <= RECORD_KEY_BYTES);
     let (typed, keyed) = (!announcement.record_type.is_empty(), !announcement.key.is_empty());
-    let heartbeat = matches!(announcement.kind, message::Kind::Heartbeat { .. });
+    let heartbeat = matches!(announcement.kind, message::AnnouncementKind::Heartbeat { .. });
     match announcement.kind {
-        message::Kind::Changed { version } | message::Kind::Deleted { version } => {
+        message::AnnouncementKind::Changed { version } | message::AnnouncementKind::Deleted { version } => {
             assert!(typed && keyed);
             assert!(version.is_none_or(|version| (1..=i64::MAX as u64).contains(&version)), "{version:?}");
         }
-        message::Kind::Reload | message::Kind::Reset => assert!(typed || !keyed),
-        message::Kind::Heartbeat { .. } => {}
+        message::AnnouncementKind::Reload | message::AnnouncementKind::Reset => assert!(typed || !keyed),
+        message::AnnouncementKind::Heartbeat { .. } => {}
     }
     if let Some(numbered) = &announcement.numbered {
         assert!(!numbered.publisher.is_empty() && numbered.publisher.len() <= PUBLISHER_BYTES);

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use nearside::cache::key::{AcceptEncoding, KeyBuffer, Representation, Seed};
-use nearside::cache::rfc9111::directives::{Asked, Said};
+use nearside::cache::key::{AcceptEncoding, HashKey, KeyBuffer, Representation};
+use nearside::cache::rfc9111::directives::{RequestDirectives, ResponseDirectives};
 use nearside::cache::rfc9111::fields::{kept, updated, whole};
 use nearside::cache::rfc9111::freshness::{initial_age, lifetime};
 use nearside::cache::rfc9111::storing::{nominated, same_selection, storable};
@@ -67,7 +67,7 @@ pub(crate) fn key(data: &[u8]) {
     };
     let same_accept = lines(&one, &header::ACCEPT) == lines(&two, &header::ACCEPT)
         && AcceptEncoding::of(&one.headers) == AcceptEncoding::of(&two.headers);
-    let mut buffer = KeyBuffer::new(Seed::fixed(7));
+    let mut buffer = KeyBuffer::new(HashKey::fixed(7));
     let mut keys = |path, head: &Head<'_>| {
         let headers = &head.headers;
         let parts = Representation { route: 1, path_and_query: path, headers, forward: &names, identity: 5 };
@@ -96,7 +96,7 @@ pub(crate) fn key(data: &[u8]) {
 pub(crate) fn policy(data: &[u8]) {
     let (request, reply) = two_heads(data);
     let status = StatusCode::from_bytes(reply.line.get(..3).unwrap_or_default()).unwrap_or(StatusCode::OK);
-    let (asked, said) = (Asked::of(&request.headers), Said::of(&reply.headers));
+    let (asked, said) = (RequestDirectives::of(&request.headers), ResponseDirectives::of(&reply.headers));
     let received = Wall::from_millis(1_795_237_200_000);
     let (sent_at, received_at) = (Moment::from_nanos(1 << 40), Moment::from_nanos(1 << 41));
     initial_age(&reply.headers, sent_at, received_at, received);

@@ -10,10 +10,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use nearside::aws::certificate::fetch::Fetcher;
-use nearside::aws::certificate::{Admitted, Certificate, Trust};
+use nearside::aws::certificate::{AdmittedUrl, Certificate, Trust};
 use nearside::aws::envelope::{Envelope, SignatureVersion};
 use nearside::aws::verify::{Verified, Verifier};
-use nearside::config::{Region, TopicArn};
+use nearside::config::{RegionConfig, TopicArn};
 use nearside::model::ids::RegionId;
 use nearside::model::time::{Clock, Wall};
 use url::Url;
@@ -48,7 +48,7 @@ pub(crate) fn url(data: &[u8]) {
     let Some(topic) = topic(arn) else { return };
     assert_eq!(topic.to_string(), arn);
     let insecure = Url::parse(INSECURE).expect("an origin");
-    let Ok(Admitted { url: admitted, relaxed }) = Trust::new(&topic, Some(&insecure)).admit(url) else { return };
+    let Ok(AdmittedUrl { url: admitted, relaxed }) = Trust::new(&topic, Some(&insecure)).admit(url) else { return };
     assert_eq!(admitted.as_str(), url, "fetched as it was compared");
     let clean = admitted.query().is_none() && admitted.fragment().is_none() && admitted.password().is_none();
     assert!(clean && admitted.username().is_empty());
@@ -101,9 +101,9 @@ fn modulus() -> Vec<u8> {
 pub(crate) fn signature(data: &[u8]) {
     static SIGNED: LazyLock<Vec<String>> =
         LazyLock::new(|| GENUINE.iter().map(|raw| Envelope::parse(raw).expect("a seed").string_to_sign()).collect());
-    static REGIONS: LazyLock<Vec<Region>> = LazyLock::new(|| {
+    static REGIONS: LazyLock<Vec<RegionConfig>> = LazyLock::new(|| {
         let url = Url::parse("http://127.0.0.1:1").expect("a URL");
-        vec![Region { name: "eu-west-1".to_owned(), url, topic: topic(TOPIC), tls: Default::default() }]
+        vec![RegionConfig { name: "eu-west-1".to_owned(), url, topic: topic(TOPIC), tls: Default::default() }]
     });
     let runtime = crate::requests::runtime();
     let verified = runtime.block_on(async {

@@ -17,14 +17,14 @@ use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri, Ve
 use hyper::body::Incoming;
 use nearside::cache::content::Content;
 use nearside::cache::entry::{Entry, Hold};
-use nearside::cache::rfc9111::{Stored, end_to_end};
+use nearside::cache::rfc9111::{StoredFacts, end_to_end};
 use nearside::config::Listen;
 use nearside::core::answer::{CacheLine, Cookies, Outcome, Shown};
 use nearside::core::caller::Caller;
 use nearside::core::fast_path::hits::{AtOnce, Newest};
-use nearside::http::admission::{Admitted, Door, Entered, Head, TOKEN};
+use nearside::http::admission::{Admission, Admitted, Entered, Head, TOKEN};
 use nearside::http::body::Body;
-use nearside::http::connection::{Ending, Context, Via};
+use nearside::http::connection::{Context, Shutdown, Via};
 use nearside::http::limits::{REQUEST_BODY_BYTES, REQUEST_HEADERS, REQUEST_TARGET_BYTES};
 use nearside::http::listener;
 use nearside::model::ids::RegionId;
@@ -60,7 +60,7 @@ pub(crate) fn request(data: &[u8]) {
         token_file: None,
         max_connections: 1,
     };
-    let door = Arc::new(Door::new(&listen, guarded.then(|| SECRET.as_bytes().to_vec())));
+    let door = Arc::new(Admission::new(&listen, guarded.then(|| SECRET.as_bytes().to_vec())));
     let raw = Bytes::copy_from_slice(raw);
     let piece = 1 << (first >> 4);
     let seen = |log: Log| Arc::new(Seen { raw: raw.clone(), via, guarded, strict: listen.refuse_forwarded, log });
@@ -72,7 +72,7 @@ pub(crate) fn request(data: &[u8]) {
 }
 
 /// A connection from its first byte to its last.
-fn connect(door: &Arc<Door>, seen: Arc<Seen>, piece: usize, at_once: Option<AtOnce>) {
+fn connect(door: &Arc<Admission>, seen: Arc<Seen>, piece: usize, at_once: Option<AtOnce>) {
     let door = door.clone();
     runtime().block_on(async move {
         let tasks = Tasks::new();
@@ -80,7 +80,7 @@ fn connect(door: &Arc<Door>, seen: Arc<Seen>, piece: usize, at_once: Option<AtOn
             tasks: tasks.clone(),
             clock: Clock::simulated(Wall::from_millis(0)),
             permits: Permits::new(1),
-            ending: Ending::default(),
+            ending: Shutdown::default(),
             at_once: at_once.map(|at_once| Arc::new(Newest::new(at_once))),
         };
         let (raw, via) = (seen.raw.clone(), seen.via);
@@ -102,20 +102,20 @@ fn note(log: &Log, method: &Method, target: &str, headers: &HeaderMap) {
 
 /// A store that has what has an even number of bytes to its name; somebody is asked for the rest, and half of what comes
 /// of that is like a stored reply, half is for hyper to write.
-fn at_once(door: &Arc<Door>, log: Log) -> AtOnce {
+fn at_once(door: &Arc<Admission>, log: Log) -> AtOnce {
     let noted = log.clone();
     let stored = move |head: Head<'_>, _: &mut Option<Asking>| {
         let is_stored = head.path_and_query.len() % 2 == 0;
         is_stored.then(|| {
             note(&log, head.method, head.path_and_query, head.headers);
-            shown(head, Hold::Passing)
+            shown(head, Hold::Uncacheable)
         })
     };
     let asked = move |head: Head<'_>, _: &Option<Asking>| {
         let admitted = head.admitted();
         note(&noted, &admitted.method, &admitted.path_and_query, &admitted.headers);
         let kept = head.path_and_query.len() % 4 == 1;
-        let shown = shown(head, if kept { Hold::Unrouted(Stored::default()) } else { Hold::Passing });
+        let shown = shown(head, if kept { Hold::Unrouted(StoredFacts::default()) } else { Hold::Uncacheable });
         async move {
             tokio::task::yield_now().await;
             Outcome::Shown(shown)
@@ -148,7 +148,7 @@ struct Seen {
     log: Log,
 }
 
-async fn answer(door: Arc<Door>, seen: Arc<Seen>, request: Request<Incoming>) -> Response<Body> {
+async fn answer(door: Arc<Admission>, seen: Arc<Seen>, request: Request<Incoming>) -> Response<Body> {
     let (uri, headers, version) = (request.uri().clone(), request.headers().clone(), request.version());
     let entered = door.enter(request, seen.via);
     // What a hit is looked up by, before the body has come.

@@ -1,6 +1,6 @@
 //! Targets of what an operator writes: route templates and the configuration, and the paths that meet them.
 
-use nearside::config::mistake::{Mistake, Place};
+use nearside::config::mistake::{ConfigError, Place};
 use nearside::config::read::from_toml_with_origins;
 use nearside::config::template::is_plain;
 use nearside::config::{Config, PathTemplate, RecordTemplate, Segment, effective};
@@ -78,12 +78,12 @@ pub(crate) fn config(data: &[u8]) {
 
 fn printed(origins: &nearside::config::scope::Origins) -> String {
     let mut out = Vec::new();
-    effective::print(&mut out, origins, effective::Styles::default()).expect("a vector takes everything");
+    effective::print(&mut out, origins, effective::TomlStyles::default()).expect("a vector takes everything");
     String::from_utf8(out).expect("settings are text")
 }
 
 /// At least one mistake, in order, each once, each on one line with a place in this text, and what to write instead.
-fn told(text: &str, mistakes: &[Mistake]) {
+fn told(text: &str, mistakes: &[ConfigError]) {
     assert!(!mistakes.is_empty());
     assert!(mistakes.is_sorted() && mistakes.windows(2).all(|two| two[0] != two[1]));
     for mistake in mistakes {

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nearside::cache::capacity::Memory;
-use nearside::cache::key::Seed;
+use nearside::cache::key::HashKey;
 use nearside::config::{Config, read};
-use nearside::core::{Parts, Sidecar};
+use nearside::core::{Core, Parts};
 use nearside::http::bodies::ByteBudget;
 use nearside::http::exchange::{Failure, Origin, Outgoing, Reply};
 use nearside::http::limits::BODIES_BYTES;
@@ -87,23 +87,23 @@ impl Origin for Ready {
 }
 
 /// A sidecar of these settings, LIVE.
-pub(crate) fn sidecar(config: Config) -> Arc<Sidecar> {
+pub(crate) fn sidecar(config: Config) -> Arc<Core> {
     over(config, Arc::new(Ready::new()))
 }
 
 /// The same over other regions.
-pub(crate) fn over(config: Config, origin: Arc<dyn Origin>) -> Arc<Sidecar> {
+pub(crate) fn over(config: Config, origin: Arc<dyn Origin>) -> Arc<Core> {
     let clock = Clock::System;
-    let (seed, floor_slots, memory) = (Seed::fixed(7), FLOOR_SLOTS, Memory::AMPLE);
+    let (seed, floor_slots, memory) = (HashKey::fixed(7), FLOOR_SLOTS, Memory::AMPLE);
     let bodies = ByteBudget::new(BODIES_BYTES);
     let parts = Parts { clock, origin, tasks: Tasks::new(), seed, floor_slots, memory, bodies };
-    let sidecar = Sidecar::new(config, parts).expect("there are no credentials to read");
+    let sidecar = Core::new(config, parts).expect("there are no credentials to read");
     go_live(&sidecar);
     sidecar
 }
 
 /// Makes every region LIVE.
-pub(crate) fn go_live(sidecar: &Sidecar) {
+pub(crate) fn go_live(sidecar: &Core) {
     for region in regions(sidecar) {
         for event in [Event::Subscribing(region), Event::Subscribed(region)] {
             sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), event);
@@ -113,7 +113,7 @@ pub(crate) fn go_live(sidecar: &Sidecar) {
 }
 
 /// Renews every region's lease: any message does.
-pub(crate) fn speak(sidecar: &Sidecar) {
+pub(crate) fn speak(sidecar: &Core) {
     for region in regions(sidecar) {
         let published = sidecar.clock.wall();
         let message = Event::Message { region, published, queued: None, numbered: None, says: Says::Unrouted };
@@ -121,6 +121,6 @@ pub(crate) fn speak(sidecar: &Sidecar) {
     }
 }
 
-fn regions(sidecar: &Sidecar) -> impl Iterator<Item = RegionId> {
+fn regions(sidecar: &Core) -> impl Iterator<Item = RegionId> {
     (0..).map(RegionId).take(sidecar.config.service.regions.len())
 }

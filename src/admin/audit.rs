@@ -20,7 +20,7 @@ pub struct AuditStatus {
     /// Entries for which something newer was seen whose announcement has not arrived yet.
     pub open: usize,
     /// The share that was fresh, for each time window.
-    pub fresh: Vec<Share>,
+    pub fresh: Vec<FreshShare>,
     /// Entries whose change was not announced within a second of being first seen. The oldest are
     /// dropped to make room.
     pub violations: Vec<Violation>,
@@ -28,7 +28,7 @@ pub struct AuditStatus {
 
 /// How many audited entries were fresh within a time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Share {
+pub struct FreshShare {
     pub within_s: u64,
     /// 0 to 1; none before the first audit.
     pub share: Option<f64>,
@@ -36,7 +36,7 @@ pub struct Share {
     pub of: u64,
 }
 
-impl Share {
+impl FreshShare {
     /// The counts are of fresh and of stale entries.
     pub fn of(window: Duration, (fresh, stale): (u64, u64)) -> Self {
         let of = fresh + stale;
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn a_share_is_of_what_was_decided_and_of_nothing_before() {
         let window = Duration::from_secs(10);
-        assert_eq!(Share::of(window, (0, 0)), Share { within_s: 10, share: None, of: 0 });
-        assert_eq!(Share::of(window, (3, 1)), Share { within_s: 10, share: Some(0.75), of: 4 });
+        assert_eq!(FreshShare::of(window, (0, 0)), FreshShare { within_s: 10, share: None, of: 0 });
+        assert_eq!(FreshShare::of(window, (3, 1)), FreshShare { within_s: 10, share: Some(0.75), of: 4 });
     }
 }

@@ -12,7 +12,7 @@ use crate::model::ids::{RegionId, RegionSet};
 use crate::model::time::Moment;
 use crate::protocol::horizon::Horizon;
 use crate::protocol::wiring::Wired;
-use crate::sidecar::announcements::subscription::Status as SubscriptionStatus;
+use crate::sidecar::announcements::subscription::SubscriptionStatus;
 use crate::telemetry::observed::Notes;
 
 mod records;

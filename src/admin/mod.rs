@@ -42,7 +42,7 @@ pub mod status;
 use crate::admin::acts::problem::Problem;
 use acts::Acts;
 use acts::access::Peer;
-use readiness::State;
+use readiness::ReadyState;
 use status::Status;
 
 /// What the pages are made from and operators act through.
@@ -236,14 +236,14 @@ async fn index_page(Shared(pages): Shared<Pages>) -> Html<String> {
 /// 200 while the sidecar answers, however fresh its answers are; 503 only while it drains.
 async fn ready(Shared(pages): Shared<Pages>) -> (StatusCode, Json<Ready>) {
     let status = (pages.status)();
-    let code = if status.state == State::Draining { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    let code = if status.state == ReadyState::Draining { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
     (code, Json(Ready { state: status.state, reasons: status.reasons }))
 }
 
 /// The body of `/readyz`, with the state first.
 #[derive(serde::Serialize)]
 struct Ready {
-    state: State,
+    state: ReadyState,
     reasons: Vec<String>,
 }
 

@@ -11,13 +11,13 @@ use crate::admin::limits;
 use crate::aws::verify::Rejected;
 use crate::model::ids::{Epoch, RegionId, RegionSet};
 use crate::model::time::Moment;
-use crate::protocol::event::Subscription;
+use crate::protocol::event::SubscriptionState;
 use crate::protocol::horizon::{Horizon, Sight};
 
 /// How far the sidecar's freshness can be relied on. Only [`State::Draining`] is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum ReadyState {
     /// Started recently; no region's lease holds yet.
     Warming,
     /// A region's lease holds: replies are kept for their full TTL and kept up to date.
@@ -30,7 +30,7 @@ pub enum State {
     Draining,
 }
 
-impl State {
+impl ReadyState {
     /// A stable word for `/readyz` and metrics.
     pub const fn word(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ pub enum Reason {
     NoAnnouncements,
     /// A region that announces has no lease; with the state of its subscription and the age of its
     /// newest proof.
-    NoLease(RegionId, Subscription, Option<Duration>),
+    NoLease(RegionId, SubscriptionState, Option<Duration>),
     /// An operator paused the region's announcements.
     Paused(RegionId),
     /// An operator took the region out.
@@ -79,7 +79,7 @@ pub struct Heard {
 /// The verdict of `/readyz`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    pub state: State,
+    pub state: ReadyState,
     /// Everything that is wrong. With `fresh` and `doubtful` it does not matter yet, since one
     /// lease is enough.
     pub reasons: Vec<Reason>,
@@ -111,7 +111,7 @@ pub fn readiness(horizon: &Horizon, now: Moment, conditions: &Conditions<'_>) ->
     let mut reasons: Vec<_> = announcing()
         .filter(|(id, _)| !live.contains(*id))
         .map(|(id, sight)| match sight.state {
-            Subscription::Paused => Reason::Paused(id),
+            SubscriptionState::Paused => Reason::Paused(id),
             state => Reason::NoLease(id, lapsed(state), proof_age(sight, now)),
         })
         .chain(conditions.drained.iter().map(Reason::Drained))
@@ -131,24 +131,24 @@ pub fn readiness(horizon: &Horizon, now: Moment, conditions: &Conditions<'_>) ->
     let untried = |sight: &Sight| sight.proof == Moment::ZERO && sight.epoch == Epoch::default();
     let starting = || conditions.up < limits::WARMING && announcing().all(|(_, sight)| untried(sight));
     let state = if conditions.draining {
-        State::Draining
+        ReadyState::Draining
     } else if conditions.all_fail || conditions.topics.is_empty() {
-        State::Degraded
+        ReadyState::Degraded
     } else if !live.is_empty() {
-        if conditions.doubted { State::Doubtful } else { State::Fresh }
+        if conditions.doubted { ReadyState::Doubtful } else { ReadyState::Fresh }
     } else if starting() {
-        State::Warming
+        ReadyState::Warming
     } else {
-        State::Degraded
+        ReadyState::Degraded
     };
     Readiness { state, reasons }
 }
 
 /// A region still called LIVE whose lease has run out since the last step counts as SUSPECT (R9:
 /// leases are compared on reading).
-pub(super) const fn lapsed(state: Subscription) -> Subscription {
+pub(super) const fn lapsed(state: SubscriptionState) -> SubscriptionState {
     match state {
-        Subscription::Live => Subscription::Suspect,
+        SubscriptionState::Live => SubscriptionState::Suspect,
         other => other,
     }
 }
@@ -268,7 +268,7 @@ mod tests {
 
     fn live(lease_left: Duration) -> Sight {
         Sight {
-            state: Subscription::Live,
+            state: SubscriptionState::Live,
             grade: Grade::Path,
             proof: NOW.before(SECOND),
             lease_until: NOW + lease_left,
@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    fn silent(state: Subscription, proof: Moment) -> Sight {
+    fn silent(state: SubscriptionState, proof: Moment) -> Sight {
         Sight { state, proof, lease_until: NOW.before(SECOND), ..Sight::default() }
     }
 
@@ -302,62 +302,68 @@ mod tests {
 
     #[test]
     fn one_live_region_makes_it_fresh_and_the_others_are_named() {
-        let dead = silent(Subscription::Dead, NOW.before(90 * SECOND));
+        let dead = silent(SubscriptionState::Dead, NOW.before(90 * SECOND));
         let verdict = verdict(&[live(SECOND), dead], |_| {});
-        assert_eq!(verdict.state, State::Fresh);
+        assert_eq!(verdict.state, ReadyState::Fresh);
         let names = ["eu".to_owned(), "us".to_owned()];
         assert_eq!(verdict.lines(&names), ["us: subscription dead, newest proof 90 s ago"]);
     }
 
     #[test]
     fn before_the_first_proof_it_is_warming_for_a_while_and_then_degraded() {
-        let pending = silent(Subscription::Pending, Moment::ZERO);
-        assert_eq!(verdict(&[pending, pending], |_| {}).state, State::Warming);
+        let pending = silent(SubscriptionState::Pending, Moment::ZERO);
+        assert_eq!(verdict(&[pending, pending], |_| {}).state, ReadyState::Warming);
         let late = verdict(&[pending, pending], |conditions| conditions.up = limits::WARMING);
-        assert_eq!((late.state, late.reasons.len()), (State::Degraded, 2));
+        assert_eq!((late.state, late.reasons.len()), (ReadyState::Degraded, 2));
     }
 
     #[test]
     fn losing_the_only_lease_degrades_it_even_just_after_the_start() {
-        let suspect = silent(Subscription::Suspect, NOW.before(20 * SECOND));
-        assert_eq!(verdict(&[suspect], |_| {}).state, State::Degraded);
+        let suspect = silent(SubscriptionState::Suspect, NOW.before(20 * SECOND));
+        assert_eq!(verdict(&[suspect], |_| {}).state, ReadyState::Degraded);
     }
 
     #[test]
     fn losing_every_subscription_just_after_the_start_is_no_warming() {
-        let lost = Sight { epoch: Epoch(1), ..silent(Subscription::Dead, Moment::ZERO) };
-        let pending = silent(Subscription::Pending, Moment::ZERO);
-        assert_eq!(verdict(&[lost, pending], |_| {}).state, State::Degraded);
+        let lost = Sight { epoch: Epoch(1), ..silent(SubscriptionState::Dead, Moment::ZERO) };
+        let pending = silent(SubscriptionState::Pending, Moment::ZERO);
+        assert_eq!(verdict(&[lost, pending], |_| {}).state, ReadyState::Degraded);
     }
 
     #[test]
     fn a_lease_that_ran_out_in_a_pause_counts_as_lost_before_any_tick() {
         let paused = Sight { lease_until: NOW.before(Duration::from_nanos(1)), ..live(SECOND) };
         let verdict = verdict(&[paused], |_| {});
-        assert_eq!(verdict.state, State::Degraded);
-        assert_eq!(verdict.reasons, [Reason::NoLease(RegionId(0), Subscription::Suspect, Some(SECOND))]);
+        assert_eq!(verdict.state, ReadyState::Degraded);
+        assert_eq!(verdict.reasons, [Reason::NoLease(RegionId(0), SubscriptionState::Suspect, Some(SECOND))]);
     }
 
     #[test]
     fn without_announcements_it_is_degraded_and_says_so() {
         let verdict = verdict(&[live(SECOND)], |conditions| conditions.topics = RegionSet::EMPTY);
-        assert_eq!((verdict.state, verdict.reasons.as_slice()), (State::Degraded, &[Reason::NoAnnouncements][..]));
+        assert_eq!(
+            (verdict.state, verdict.reasons.as_slice()),
+            (ReadyState::Degraded, &[Reason::NoAnnouncements][..])
+        );
     }
 
     #[test]
     fn regions_that_all_fail_degrade_it_however_fresh_the_proof() {
         let verdict = verdict(&[live(SECOND)], |conditions| conditions.all_fail = true);
-        assert_eq!((verdict.state, verdict.reasons.as_slice()), (State::Degraded, &[Reason::AllRegionsFail][..]));
+        assert_eq!(
+            (verdict.state, verdict.reasons.as_slice()),
+            (ReadyState::Degraded, &[Reason::AllRegionsFail][..])
+        );
     }
 
     #[test]
     fn what_arrives_and_proves_nothing_is_a_reason_that_says_what_to_look_at() {
-        let suspect = silent(Subscription::Suspect, NOW.before(20 * SECOND));
+        let suspect = silent(SubscriptionState::Suspect, NOW.before(20 * SECOND));
         let (names, unfetched) = (["eu".to_owned()], Rejected::Unfetched(Unfetched::Status(503)));
         let told = |heard: Heard| {
             let conditions = Conditions { heard: &[heard], ..quiet() };
             let verdict = readiness(&Horizon { regions: vec![suspect], ..Horizon::default() }, NOW, &conditions);
-            assert_eq!(verdict.state, State::Degraded);
+            assert_eq!(verdict.state, ReadyState::Degraded);
             verdict.lines(&names).split_off(1).join("\n")
         };
         assert_eq!(told(Heard::default()), "");
@@ -380,6 +386,6 @@ mod tests {
             conditions.draining = true;
             conditions.all_fail = true;
         });
-        assert_eq!(verdict.state, State::Draining);
+        assert_eq!(verdict.state, ReadyState::Draining);
     }
 }

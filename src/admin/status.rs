@@ -12,8 +12,8 @@ use url::Url;
 
 use super::audit::AuditStatus;
 use super::findings::{Check, Finding};
-use super::readiness::{Conditions, Heard, State, lapsed, proof_age, readiness};
-use crate::config::{self, Config, Region, Transport};
+use super::readiness::{Conditions, Heard, ReadyState, lapsed, proof_age, readiness};
+use crate::config::{self, Config, RegionConfig, Transport};
 use crate::model::ids::{RegionId, RegionSet};
 use crate::model::time::{Moment, Wall};
 use crate::protocol::horizon::Horizon;
@@ -100,7 +100,7 @@ pub struct Status {
     /// Seconds since the process started.
     pub uptime_s: u64,
     /// `warming`, `fresh`, `doubtful`, `degraded`, `draining`.
-    pub state: State,
+    pub state: ReadyState,
     /// Why it is not `fresh`, one line each.
     pub reasons: Vec<String>,
     /// The greatest age of an answer, seconds; `None` without watermarks.
@@ -197,7 +197,7 @@ impl Status {
         };
         let readiness = readiness(facts.horizon, facts.now, &conditions);
         let (mut reasons, mut warnings) = (readiness.lines(&names), warnings(facts));
-        if matches!(readiness.state, State::Fresh | State::Doubtful) {
+        if matches!(readiness.state, ReadyState::Fresh | ReadyState::Doubtful) {
             // What operators did stays among the reasons: somebody has to undo it.
             let lines = |operators: bool| {
                 let reasons = readiness.reasons.iter().filter(move |it| it.is_an_operators() == operators);
@@ -275,7 +275,7 @@ impl RegionStatus {
     }
 }
 
-fn region(facts: &Facts<'_>, id: RegionId, configured: &Region) -> RegionStatus {
+fn region(facts: &Facts<'_>, id: RegionId, configured: &RegionConfig) -> RegionStatus {
     let sight = facts.horizon.regions.get(id.index()).copied().unwrap_or_default();
     let race = facts.races.get(id.index()).copied().unwrap_or_default();
     let live = facts.horizon.live(facts.now).contains(id);
@@ -309,7 +309,7 @@ fn topics(config: &Config) -> RegionSet {
     if config.announcements.transport == Transport::Off {
         return RegionSet::EMPTY;
     }
-    let with_topic = |(_, region): &(RegionId, &Region)| region.topic.is_some();
+    let with_topic = |(_, region): &(RegionId, &RegionConfig)| region.topic.is_some();
     (0u8..).map(RegionId).zip(&config.service.regions).filter(with_topic).map(|(id, _)| id).collect()
 }
 

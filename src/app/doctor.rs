@@ -8,16 +8,16 @@ use http::{HeaderMap, Method};
 
 use super::{Instead, StartError, Topics, build, findings, process, subscribe};
 use crate::admin::findings::Evidence;
-use crate::admin::findings::report::{Line, report};
+use crate::admin::findings::report::{ReportLine, report};
 use crate::cache::capacity::Memory;
 use crate::config::{Config, Transport};
-use crate::core::{Sidecar, serve};
+use crate::core::{Core, serve};
 use crate::http::admission::Admitted;
 use crate::sidecar::announcements::subscription::Subscriptions;
 
 /// What is to be looked at.
 #[derive(Clone, Debug, Default)]
-pub struct Order {
+pub struct DoctorOrder {
     /// Paths that are asked for while it listens.
     pub paths: Vec<String>,
     /// With these headers, as a caller would send them.
@@ -33,7 +33,7 @@ const ASK_EVERY: Duration = Duration::from_millis(900);
 ///
 /// # Errors
 /// As a start does.
-pub async fn examine(config: Config, order: Order, instead: Instead) -> Result<Vec<Line>, StartError> {
+pub async fn examine(config: Config, order: DoctorOrder, instead: Instead) -> Result<Vec<ReportLine>, StartError> {
     // SNS posts to one endpoint, a running sidecar's: a doctor who subscribed it and let go of it would take its topic away.
     let subscribes = !is_posted_to(&config);
     let (sidecar, _) = build(config, &instead, Memory::of_the_machine())?;
@@ -64,7 +64,7 @@ pub async fn examine(config: Config, order: Order, instead: Instead) -> Result<V
     started.map(|()| lines)
 }
 
-async fn look(sidecar: &Arc<Sidecar>, order: &Order) {
+async fn look(sidecar: &Arc<Core>, order: &DoctorOrder) {
     let asks = async {
         loop {
             for path in &order.paths {
@@ -77,7 +77,7 @@ async fn look(sidecar: &Arc<Sidecar>, order: &Order) {
 }
 
 /// As a caller who wants to know from the regions themselves.
-async fn ask(sidecar: &Arc<Sidecar>, path: &str, headers: &HeaderMap) {
+async fn ask(sidecar: &Arc<Core>, path: &str, headers: &HeaderMap) {
     let mut headers = headers.clone();
     headers.insert(http::header::CACHE_CONTROL, http::HeaderValue::from_static("no-cache"));
     let path_len = path.find('?').unwrap_or(path.len());

@@ -7,22 +7,22 @@ use std::time::Duration;
 use super::Topics;
 use crate::admin::findings::{self, Check, Evidence, Finding};
 use crate::admin::readiness::Heard;
-use crate::core::Sidecar;
+use crate::core::Core;
 use crate::model::time::Moment;
-use crate::sidecar::announcements::subscription::{Status, Subscriptions};
+use crate::sidecar::announcements::subscription::{SubscriptionStatus, Subscriptions};
 
 /// Between two looks.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// What does not fit now.
-pub(super) fn of(sidecar: &Sidecar, subscriptions: &[Status], now: Moment) -> Vec<Finding> {
+pub(super) fn of(sidecar: &Core, subscriptions: &[SubscriptionStatus], now: Moment) -> Vec<Finding> {
     with_evidence(sidecar, subscriptions, now, findings::findings)
 }
 
 /// Gathers what findings are made from, for `judge`.
 pub(super) fn with_evidence<T>(
-    sidecar: &Sidecar,
-    subscriptions: &[Status],
+    sidecar: &Core,
+    subscriptions: &[SubscriptionStatus],
     now: Moment,
     judge: impl FnOnce(&Evidence<'_>) -> T,
 ) -> T {
@@ -49,7 +49,7 @@ pub(super) fn with_evidence<T>(
 }
 
 /// Logs what is found, once each, and that it is over, until the process stops.
-pub(super) fn start(sidecar: &Arc<Sidecar>, topics: &Topics) {
+pub(super) fn start(sidecar: &Arc<Core>, topics: &Topics) {
     let topics = topics.clone();
     let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
     let looks = async move {
@@ -81,7 +81,7 @@ fn tell(found: &[Finding], told: &mut HashSet<(Check, String)>) {
 }
 
 /// What came from the regions' topics, and how it went with their subscriptions.
-pub(super) fn heard(sidecar: &Sidecar, subscriptions: &[Status], now: Moment) -> Vec<Heard> {
+pub(super) fn heard(sidecar: &Core, subscriptions: &[SubscriptionStatus], now: Moment) -> Vec<Heard> {
     let arrived = sidecar.freshness.arrived(now);
     let mut heard: Vec<_> = arrived.iter().map(|it| Heard { lag_ms: it.lag_ms, ..Heard::default() }).collect();
     for status in subscriptions {

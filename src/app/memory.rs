@@ -8,13 +8,13 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use crate::config::limits::TOKEN_BYTES;
-use crate::core::Sidecar;
+use crate::core::Core;
 use crate::model::ids::RegionId;
 use crate::protocol::event::Event;
 use crate::protocol::limits::REGIONS;
 
 /// Tells freshness what an earlier process saw.
-pub(super) fn recall(sidecar: &Sidecar) {
+pub(super) fn recall(sidecar: &Core) {
     let Some(file) = &sidecar.config.freshness.state_file else { return };
     let remembered = read(file);
     for (region, configured) in (0u8..).map(RegionId).zip(&sidecar.config.service.regions) {

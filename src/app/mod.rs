@@ -21,20 +21,20 @@ use crate::admin::{self, Pages};
 use crate::aws::certificate::fetch::Fetcher;
 use crate::aws::clients::Sdk;
 use crate::cache::capacity::Memory;
-use crate::cache::key::Seed;
+use crate::cache::key::HashKey;
 use crate::config::scope::Origins;
 use crate::config::{Config, Transport};
 use crate::core::fast_path::Hits;
 use crate::core::fill::audit;
-use crate::core::{Beyond, Current, Parts, Sidecar, SidecarError, serve};
+use crate::core::{Beyond, Core, CoreError, Current, Parts, serve};
 use crate::http::bodies::ByteBudget;
 use crate::http::client::attempt::HttpOrigin;
-use crate::http::connection::{Ending, Context, Via};
+use crate::http::connection::{ConnectionContext, Shutdown, Via};
 use crate::http::exchange::Origin;
 use crate::http::listener::{self, ListenError};
 use crate::model::time::Clock;
 use crate::protocol::event::{Action, Event};
-use crate::sidecar::announcements::intake::Announcements;
+use crate::sidecar::announcements::intake::VerifyingIntake;
 use crate::sidecar::announcements::subscription::{self, CannotListen, Pace, Subscriptions};
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
@@ -62,13 +62,13 @@ pub enum StartError {
     Announcements(#[from] CannotListen),
     /// A route's credentials, or the port's token.
     #[error(transparent)]
-    Sidecar(#[from] SidecarError),
+    Sidecar(#[from] CoreError),
     /// The operators' token.
     #[error(transparent)]
     AdminToken(#[from] crate::http::token::TokenError),
     /// The client that speaks to regions.
     #[error("the HTTP client for the regions could not be built: {0}")]
-    Client(#[from] crate::http::client::attempt::Unusable),
+    Client(#[from] crate::http::client::attempt::UnusableClient),
     /// The client that fetches signing certificates.
     #[error("the HTTP client for signing certificates could not be built: {0}")]
     Fetcher(reqwest::Error),
@@ -96,14 +96,14 @@ pub struct App {
     /// Where operators reach it.
     pub admin: SocketAddr,
     /// What its requests share.
-    pub sidecar: Arc<Sidecar>,
+    pub sidecar: Arc<Core>,
     /// What operators do to it.
     pub acts: Arc<Acts>,
     /// Reads its configuration anew.
     pub reloader: Arc<Reloader>,
     topics: Topics,
     current: Arc<Current>,
-    ending: Ending,
+    shutdown: Shutdown,
 }
 
 /// The regions' subscriptions, once there are any.
@@ -170,7 +170,7 @@ fn build(
     config: Config,
     instead: &Instead,
     memory: Memory,
-) -> Result<(Arc<Sidecar>, Option<Arc<HttpOrigin>>), StartError> {
+) -> Result<(Arc<Core>, Option<Arc<HttpOrigin>>), StartError> {
     let bodies = ByteBudget::new(memory.bodies());
     let (clock, tasks) = (instead.clock.clone(), Tasks::new());
     let (origin, http) = match &instead.origin {
@@ -181,9 +181,9 @@ fn build(
             (origin.clone() as Arc<dyn Origin>, Some(origin))
         }
     };
-    let (seed, floor_slots) = (Seed::random(), memory.floor_slots());
+    let (seed, floor_slots) = (HashKey::random(), memory.floor_slots());
     let parts = Parts { clock, origin, tasks, seed, floor_slots, memory, bodies };
-    Ok((Sidecar::new(config, parts)?, http))
+    Ok((Core::new(config, parts)?, http))
 }
 
 /// Keeps connections to those regions for which nobody does yet.
@@ -196,21 +196,21 @@ fn keep_warm(origin: &Arc<HttpOrigin>, tasks: &Tasks) {
 fn open(
     sockets: Sockets,
     access: Access,
-    sidecar: Arc<Sidecar>,
+    sidecar: Arc<Core>,
     http: Option<Arc<HttpOrigin>>,
     source: Option<Source>,
 ) -> App {
-    let (ending, topics) = (Ending::default(), Topics::default());
+    let (shutdown, topics) = (Shutdown::default(), Topics::default());
     let tasks = &sidecar.tasks;
     let current = sidecar.clone().into_current();
     let connections = Permits::new(sidecar.config.listen.max_connections);
     let last_reload = Arc::new(ArcSwapOption::empty());
     let remarks = Arc::new(ArcSwap::from_pointee(remarks_of(source.as_ref().map(|source| &source.origins))));
-    let reception = Context {
+    let context = ConnectionContext {
         tasks: tasks.clone(),
         clock: sidecar.clock.clone(),
         permits: connections.clone(),
-        ending: ending.clone(),
+        shutdown: shutdown.clone(),
         fast_path: Some(Hits::new(current.clone())),
     };
     let newest = current.clone();
@@ -220,15 +220,15 @@ fn open(
     let tcp = sockets.tcp.as_ref().and_then(addr);
     let admin = addr(&sockets.admin).unwrap_or(sidecar.config.admin.listen);
     if let Some(listener) = sockets.tcp {
-        tasks.spawn("accept", listener::accept_tcp(listener, reception.clone(), handler.clone()));
+        tasks.spawn("accept", listener::accept_tcp(listener, context.clone(), handler.clone()));
     }
     let unix = sidecar.config.listen.unix.as_ref();
     if let (Some(listener), Some(socket)) = (sockets.unix, unix) {
-        tasks.spawn("accept", listener::accept_unix(listener, socket.uids.clone(), reception.clone(), handler));
+        tasks.spawn("accept", listener::accept_unix(listener, socket.uids.clone(), context.clone(), handler));
     }
     let unix = unix.map(|socket| socket.path.clone());
     let pages = Pages {
-        status: overview::source(&sidecar, &topics, &ending, &connections, &last_reload, &remarks),
+        status: overview::source(&sidecar, &topics, &shutdown, &connections, &last_reload, &remarks),
         metrics: sidecar.metrics.clone(),
         admits: Arc::new(ArcSwap::from_pointee(admin::Admits::of(&sidecar.config.listen))),
         acts: Acts::new(sidecar.clone(), access),
@@ -238,10 +238,10 @@ fn open(
         tasks.spawn("admin", admin::serve(admin::Listener::Unix(operators), pages.clone(), tasks.clone()));
     }
     tasks.spawn("admin", admin::serve(admin::Listener::Tcp(sockets.admin), pages, tasks.clone()));
-    let reloader = Reloader::new(reload::Parts {
+    let reloader = Reloader::new(reload::ReloaderParts {
         current: current.clone(),
         connections,
-        ending: ending.clone(),
+        shutdown: shutdown.clone(),
         last: last_reload,
         remarks,
         http,
@@ -250,7 +250,7 @@ fn open(
         admits,
     });
     acts.set_reload(reload::act(&reloader));
-    App { tcp, unix, admin, sidecar, acts, reloader, topics, current, ending }
+    App { tcp, unix, admin, sidecar, acts, reloader, topics, current, shutdown }
 }
 
 /// What is allowed in the settings and probably not meant, a line each.
@@ -259,7 +259,7 @@ fn remarks_of(origins: Option<&Origins>) -> Vec<String> {
 }
 
 /// Begins to listen to the regions' topics, and to keep time.
-fn subscribe(sidecar: &Arc<Sidecar>, topics: &Topics, pace: Pace) -> Result<(), StartError> {
+fn subscribe(sidecar: &Arc<Core>, topics: &Topics, pace: Pace) -> Result<(), StartError> {
     let config = &sidecar.config;
     memory::recall(sidecar);
     if let Some(signer) = &config.announcements.insecure_sns_signer {
@@ -280,7 +280,7 @@ fn subscribe(sidecar: &Arc<Sidecar>, topics: &Topics, pace: Pace) -> Result<(), 
             let sidecar = sidecar.clone();
             Arc::new(move |region| sidecar.freshness.speaks(region, sidecar.clock.now()))
         },
-        intake: Arc::new(Announcements::new(sidecar, fetcher)),
+        intake: Arc::new(VerifyingIntake::new(sidecar, fetcher)),
         metrics: sidecar.metrics.clone(),
         sdk: Sdk::new(config.announcements.endpoint_url.clone()),
     };
@@ -328,10 +328,10 @@ impl App {
     /// Lingers, closes, unsubscribes and drains (DESIGN.md, section 2): after it nothing runs.
     pub async fn stop(self) -> Stopped {
         let drain = self.current.load().config.drain;
-        self.ending.lingering.cancel();
+        self.shutdown.lingering.cancel();
         tracing::info!(linger = ?drain.linger, "stopping: everything is still answered until the linger ends");
         tokio::time::sleep(drain.linger).await;
-        self.ending.closing.cancel();
+        self.shutdown.closing.cancel();
         let unsubscribed = async {
             match self.topics.get() {
                 Some(subscriptions) => subscriptions.shutdown(drain.deadline).await.len(),

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::{Topics, findings};
-use crate::admin::audit::{AuditStatus, Share, Violation};
+use crate::admin::audit::{AuditStatus, FreshShare, Violation};
 use crate::admin::status::{CacheCounts, Facts, RaceHealth, ReloadStatus, Status};
-use crate::core::Sidecar;
-use crate::core::race::region::RegionStatus;
-use crate::http::connection::Ending;
+use crate::core::Core;
+use crate::core::race::region::RaceStatus;
+use crate::http::connection::Shutdown;
 use crate::model::ids::{RegionId, Version};
 use crate::model::time::{Moment, Wall};
 use crate::protocol::audit::Timeline;
@@ -21,14 +21,14 @@ use crate::tasks::permits::Permits;
 
 /// A closure that gathers the facts as they are when it is called.
 pub(super) fn source(
-    sidecar: &Arc<Sidecar>,
+    sidecar: &Arc<Core>,
     topics: &Topics,
-    ending: &Ending,
+    shutdown: &Shutdown,
     connections: &Permits,
     reload: &Arc<ArcSwapOption<ReloadStatus>>,
     remarks: &Arc<ArcSwap<Vec<String>>>,
 ) -> Arc<dyn Fn() -> Status + Send + Sync> {
-    let (sidecar, ending, connections) = (sidecar.clone(), ending.clone(), connections.clone());
+    let (sidecar, shutdown, connections) = (sidecar.clone(), shutdown.clone(), connections.clone());
     let (topics, reload, remarks) = (topics.clone(), reload.clone(), remarks.clone());
     let started = sidecar.clock.now();
     Arc::new(move || {
@@ -42,7 +42,7 @@ pub(super) fn source(
             now,
             wall: sidecar.clock.wall(),
             started,
-            draining: ending.lingering.is_cancelled(),
+            draining: shutdown.lingering.is_cancelled(),
             races: sidecar.regions.status().into_iter().map(race_health).collect(),
             heard: findings::heard(&sidecar, &subscriptions, now),
             cache: CacheCounts {
@@ -64,7 +64,7 @@ pub(super) fn source(
 }
 
 /// What audits have found, in words and calendar time.
-fn audit(sidecar: &Sidecar, now: Moment) -> AuditStatus {
+fn audit(sidecar: &Core, now: Moment) -> AuditStatus {
     let wall = sidecar.clock.wall();
     let told = |at: Moment| {
         let back = u64::try_from(now.since(at).as_millis()).unwrap_or(u64::MAX);
@@ -93,12 +93,12 @@ fn audit(sidecar: &Sidecar, now: Moment) -> AuditStatus {
         period_s: sidecar.config.freshness.audit_period.as_secs_f64(),
         entries: sidecar.metrics.audits().collect(),
         open: sidecar.audits.open(),
-        fresh: fresh.map(|(place, window)| Share::of(*window, sidecar.metrics.audits_within(place))).collect(),
+        fresh: fresh.map(|(place, window)| FreshShare::of(*window, sidecar.metrics.audits_within(place))).collect(),
         violations: sidecar.audits.violations(now).into_iter().map(violation).collect(),
     }
 }
 
-fn race_health(region: RegionStatus) -> RaceHealth {
+fn race_health(region: RaceStatus) -> RaceHealth {
     RaceHealth {
         running: region.in_flight,
         p95: region.p95,

@@ -9,16 +9,16 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::FutureExt;
 
 use crate::admin::Admits;
-use crate::admin::acts::{Acts, Refused, Reload};
+use crate::admin::acts::{ActRefused, Acts, ReloadFn};
 use crate::admin::status::ReloadStatus;
 use crate::app::limits;
-use crate::config::mistake::{Mistake, Place, Wrong};
+use crate::config::mistake::{ConfigError, ConfigProblem, Place};
 use crate::config::scope::Origins;
 use crate::config::{Config, Transport, change};
 use crate::core::fill::audit;
-use crate::core::{Current, Sidecar};
+use crate::core::{Core, Current};
 use crate::http::client::attempt::HttpOrigin;
-use crate::http::connection::Ending;
+use crate::http::connection::Shutdown;
 use crate::http::exchange::Origin;
 use crate::http::token;
 use crate::tasks::permits::Permits;
@@ -28,7 +28,7 @@ use crate::telemetry::log;
 pub type Read = Box<dyn Fn() -> Found + Send + Sync>;
 
 /// The configuration, or all its mistakes.
-type Found = Result<(Config, Origins), Vec<Mistake>>;
+type Found = Result<(Config, Origins), Vec<ConfigError>>;
 
 /// Where the configuration is read from, and where that of the running process came from.
 pub struct Source {
@@ -54,7 +54,7 @@ pub struct Reloaded {
 pub enum ReloadError {
     /// The operator's to mend, all at once.
     #[error("nothing was changed: {}", told(.0))]
-    Mistakes(Vec<Mistake>),
+    Mistakes(Vec<ConfigError>),
     /// A defect.
     #[error("the reload broke: a defect, of which the log says more; what held before goes on")]
     Broke,
@@ -73,7 +73,7 @@ pub enum ReloadError {
     NoSource,
 }
 
-fn told(mistakes: &[Mistake]) -> String {
+fn told(mistakes: &[ConfigError]) -> String {
     mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
@@ -81,7 +81,7 @@ fn told(mistakes: &[Mistake]) -> String {
 pub struct Reloader {
     current: Arc<Current>,
     connections: Permits,
-    ending: Ending,
+    shutdown: Shutdown,
     last: Arc<ArcSwapOption<ReloadStatus>>,
     remarks: Arc<ArcSwap<Vec<String>>>,
     acts: Arc<Acts>,
@@ -100,10 +100,10 @@ struct State {
 }
 
 /// The parts of a [`Reloader`] that `app` makes.
-pub(super) struct Parts {
+pub(super) struct ReloaderParts {
     pub(super) current: Arc<Current>,
     pub(super) connections: Permits,
-    pub(super) ending: Ending,
+    pub(super) shutdown: Shutdown,
     pub(super) last: Arc<ArcSwapOption<ReloadStatus>>,
     pub(super) remarks: Arc<ArcSwap<Vec<String>>>,
     pub(super) http: Option<Arc<HttpOrigin>>,
@@ -113,12 +113,12 @@ pub(super) struct Parts {
 }
 
 impl Reloader {
-    pub(super) fn new(parts: Parts) -> Arc<Self> {
-        let Parts { current, connections, ending, last, remarks, http, source, acts, admits } = parts;
+    pub(super) fn new(parts: ReloaderParts) -> Arc<Self> {
+        let ReloaderParts { current, connections, shutdown, last, remarks, http, source, acts, admits } = parts;
         let (read, origins) = source.map(|source| (source.read, source.origins)).unzip();
         let state = Mutex::new(State { origins: origins.unwrap_or_default(), http });
         let turn = Mutex::new(());
-        Arc::new(Self { current, connections, ending, last, remarks, acts, admits, read, turn, state })
+        Arc::new(Self { current, connections, shutdown, last, remarks, acts, admits, read, turn, state })
     }
 
     /// Reads everything anew and takes up what can change; waits for one that is under way. A file on a mount that stalls
@@ -154,7 +154,7 @@ impl Reloader {
             Err(TryLockError::Poisoned(left)) => left.into_inner(),
             Err(TryLockError::WouldBlock) => return false,
         };
-        if self.ending.lingering.is_cancelled() {
+        if self.shutdown.lingering.is_cancelled() {
             return true;
         }
         let (running, origins) = (self.current.load_full(), state.origins.clone());
@@ -167,7 +167,7 @@ impl Reloader {
 
     fn take_up(&self, state: &mut State, read: Option<Found>) -> Result<Reloaded, ReloadError> {
         let read = read.ok_or(ReloadError::NoSource)?;
-        if self.ending.lingering.is_cancelled() {
+        if self.shutdown.lingering.is_cancelled() {
             return Err(ReloadError::Stopping);
         }
         let (wanted, origins) = read.map_err(ReloadError::Mistakes)?;
@@ -183,7 +183,7 @@ impl Reloader {
     }
 
     /// Builds all that is new, which may fail, and then puts it in place, which cannot.
-    fn apply(&self, state: &mut State, wanted: Config, origins: Origins) -> Result<Reloaded, Vec<Mistake>> {
+    fn apply(&self, state: &mut State, wanted: Config, origins: Origins) -> Result<Reloaded, Vec<ConfigError>> {
         let running = self.current.load_full();
         let config = change::merged(&running.config, &wanted);
         let (changes, holds) = change::compare(&state.origins, &origins);
@@ -215,7 +215,7 @@ impl Reloader {
         Ok(reloaded)
     }
 
-    fn put_in_place(&self, running: &Arc<Sidecar>, sidecar: &Arc<Sidecar>) {
+    fn put_in_place(&self, running: &Arc<Core>, sidecar: &Arc<Core>) {
         let (before, config, tasks) = (&running.config, &sidecar.config, &sidecar.tasks);
         sidecar.freshness.tune(&config.freshness.protocol());
         self.current.replace(sidecar.clone());
@@ -269,7 +269,7 @@ impl Reloader {
 }
 
 /// A reload as operators ask for it.
-pub(super) fn act(reloader: &Arc<Reloader>) -> Reload {
+pub(super) fn act(reloader: &Arc<Reloader>) -> ReloadFn {
     let reloader = Arc::downgrade(reloader);
     Box::new(move || {
         let reloader = reloader.upgrade();
@@ -278,18 +278,18 @@ pub(super) fn act(reloader: &Arc<Reloader>) -> Reload {
                 Some(reloader) => reloader.reload().await,
                 None => Err(ReloadError::Stopping),
             };
-            let reloaded = done.map_err(|error| Refused::NotReloaded(error.to_string()))?;
-            serde_json::to_value(reloaded).map_err(|error| Refused::Failed(error.to_string()))
+            let reloaded = done.map_err(|error| ActRefused::NotReloaded(error.to_string()))?;
+            serde_json::to_value(reloaded).map_err(|error| ActRefused::Failed(error.to_string()))
         }
         .boxed()
     })
 }
 
 /// What changed although every setting may be as it was: the files that they name were written anew.
-fn other_content(running: &Sidecar, sidecar: &Sidecar, http: Option<(&HttpOrigin, &HttpOrigin)>) -> Vec<String> {
+fn other_content(running: &Core, sidecar: &Core, http: Option<(&HttpOrigin, &HttpOrigin)>) -> Vec<String> {
     let mut changed = Vec::new();
     let same_file = running.config.listen.token_file == sidecar.config.listen.token_file;
-    if same_file && !running.door.asks_for_the_same_token(&sidecar.door) {
+    if same_file && !running.admission.asks_for_the_same_token(&sidecar.admission) {
         changed.push("listen.token_file: another token".to_owned());
     }
     for (route, held) in sidecar.config.service.routes.iter().zip(&sidecar.credentials) {
@@ -301,7 +301,7 @@ fn other_content(running: &Sidecar, sidecar: &Sidecar, http: Option<(&HttpOrigin
             changed.push(format!("service.route[{}].credentials.file: another value", route.path.text));
         }
     }
-    let regions = |sidecar: &Sidecar, place: usize| sidecar.config.service.regions[place].clone();
+    let regions = |sidecar: &Core, place: usize| sidecar.config.service.regions[place].clone();
     for place in http.map(|(before, http)| http.differ(before)).unwrap_or_default() {
         let (before, region) = (regions(running, place), regions(sidecar, place));
         if (before.url, before.tls) == (region.url, region.tls) {
@@ -312,7 +312,7 @@ fn other_content(running: &Sidecar, sidecar: &Sidecar, http: Option<(&HttpOrigin
 }
 
 /// A file that was as it should be when it was checked, and is not any more; or what only a restart helps with.
-fn unusable(error: impl std::fmt::Display) -> Vec<Mistake> {
-    let wrong = Wrong::new(error.to_string(), "mend it and reload again");
-    vec![Mistake::new(Place::Environment, "", wrong)]
+fn unusable(error: impl std::fmt::Display) -> Vec<ConfigError> {
+    let wrong = ConfigProblem::new(error.to_string(), "mend it and reload again");
+    vec![ConfigError::new(Place::Environment, "", wrong)]
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cache::capacity;
-use crate::core::Sidecar;
+use crate::core::Core;
 use crate::core::limits::MEMORY_TICK;
 use crate::model::time::Watch;
 use crate::protocol::event::Event;
@@ -13,7 +13,7 @@ use crate::protocol::switch::{Rule, is_on};
 const TICK: Duration = Duration::from_secs(1);
 
 /// Begins to tick, until the sidecar's tasks are told to stop.
-pub(super) fn start(sidecar: &Arc<Sidecar>) {
+pub(super) fn start(sidecar: &Arc<Core>) {
     let (ticking, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
     let mut watch = Watch::new(sidecar.clock.clone());
     sidecar.tasks.spawn("ticker", async move {
@@ -31,7 +31,7 @@ pub(super) fn start(sidecar: &Arc<Sidecar>) {
 }
 
 /// Looks at what the process holds, so often that no burst of misses between two looks can end it.
-fn mind_memory(sidecar: Arc<Sidecar>) {
+fn mind_memory(sidecar: Arc<Core>) {
     let (tasks, stopping) = (sidecar.tasks.clone(), sidecar.tasks.stopping());
     tasks.spawn("memory", async move {
         let looks = async {
@@ -44,7 +44,7 @@ fn mind_memory(sidecar: Arc<Sidecar>) {
     });
 }
 
-fn tick(sidecar: &Arc<Sidecar>, watch: &mut Watch) {
+fn tick(sidecar: &Arc<Core>, watch: &mut Watch) {
     // First: what is decided next is decided at the right time.
     if let Some(span) = is_on(Rule::R9).then(|| watch.look()).flatten() {
         tracing::warn!(

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use super::reload::Reloader;
 use crate::config::Config;
-use crate::core::Sidecar;
+use crate::core::Core;
 use crate::core::limits::WATCH_EVERY;
 
 /// When each file was last written, and how long it is: `None` while it is not there.
@@ -15,7 +15,7 @@ type Stamps = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
 
 /// Watches until the process stops. What a changed file holds wrongly is told once, and what held before stays in use: files
 /// may be replaced one after the other, and be there for a moment without each other.
-pub(super) fn start(sidecar: &Arc<Sidecar>, reloader: &Arc<Reloader>) {
+pub(super) fn start(sidecar: &Arc<Core>, reloader: &Arc<Reloader>) {
     let (own, reloader, stopping) = (sidecar.clone(), reloader.clone(), sidecar.tasks.stopping());
     let mut seen = stamps(&own.config);
     let looks = async move {

@@ -34,7 +34,7 @@ const KEY_BITS: usize = 2048;
 /// A `SigningCertURL` that SNS would not write for the configured topic. The message is forged or
 /// belongs to another topic; a retry does not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum RefusedUrl {
     /// Another scheme or host, a port, userinfo, or no URL at all.
     #[error("the certificate's URL is not at the topic's SNS host")]
     Host,
@@ -86,7 +86,7 @@ pub struct Trust {
 
 /// A URL that may be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Admitted {
+pub struct AdmittedUrl {
     pub url: Url,
     /// The URL is at the insecure origin, so its certificate needs no particular subject.
     pub relaxed: bool,
@@ -122,20 +122,20 @@ impl Trust {
     /// Decides whether a certificate may be fetched from `text`. The text is compared, not parsed:
     /// a parser forgives backslashes, tabs, capitals and default ports, and look-alike URLs hide in
     /// exactly those.
-    pub fn admit(&self, text: &str) -> Result<Admitted, Refused> {
+    pub fn admit(&self, text: &str) -> Result<AdmittedUrl, RefusedUrl> {
         if let Some(path) = text.strip_prefix(&self.prefix) {
             let right = file_digits(path).is_some_and(|digits| digits.len() == 32);
-            return if right { admitted(text, false) } else { Err(Refused::Path) };
+            return if right { admitted(text, false) } else { Err(RefusedUrl::Path) };
         }
         if let Some(path) = self.insecure.as_ref().and_then(|prefix| text.strip_prefix(prefix)) {
-            return if relaxed_path(path) { admitted(text, true) } else { Err(Refused::Path) };
+            return if relaxed_path(path) { admitted(text, true) } else { Err(RefusedUrl::Path) };
         }
-        Err(Refused::Host)
+        Err(RefusedUrl::Host)
     }
 }
 
-fn admitted(text: &str, relaxed: bool) -> Result<Admitted, Refused> {
-    Url::parse(text).map(|url| Admitted { url, relaxed }).map_err(|_| Refused::Path)
+fn admitted(text: &str, relaxed: bool) -> Result<AdmittedUrl, RefusedUrl> {
+    Url::parse(text).map(|url| AdmittedUrl { url, relaxed }).map_err(|_| RefusedUrl::Path)
 }
 
 /// The hex digits in `SimpleNotificationService-<hex>.pem`.
@@ -168,7 +168,7 @@ impl Certificate {
     ///
     /// Several PEM blocks form a chain, with the signing certificate first. Every link must then
     /// hold, although nothing above the last certificate is known: TLS to the host is the root.
-    pub fn inspect(pem: &[u8], trust: &Trust, admitted: &Admitted, now: Wall) -> Result<Self, Unfit> {
+    pub fn inspect(pem: &[u8], trust: &Trust, admitted: &AdmittedUrl, now: Wall) -> Result<Self, Unfit> {
         let blocks: Vec<Pem> = Pem::iter_from_buffer(pem)
             .take(limits::CERTIFICATE_CHAIN + 1)
             .collect::<Result<_, _>>()

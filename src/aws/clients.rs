@@ -115,16 +115,16 @@ impl fmt::Debug for Sdk {
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{call}: {fault}")]
-pub struct Failure {
+pub struct CallFailure {
     /// The API call, by its AWS name.
     pub call: &'static str,
-    pub fault: Fault,
+    pub fault: CallFault,
 }
 
 /// The cause of a failed call. A retry helps with all but `Denied` and `Gone`, and with those once
 /// somebody has acted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum CallFault {
     #[error("it does not exist")]
     Gone,
     /// Too many calls per second in this account and region.
@@ -147,7 +147,7 @@ pub enum Fault {
     Unconfirmed,
 }
 
-impl Fault {
+impl CallFault {
     /// What an operator can do about the fault.
     pub const fn advice(&self) -> &'static str {
         match self {
@@ -173,10 +173,10 @@ impl Fault {
     }
 }
 
-impl Failure {
+impl CallFailure {
     /// Whether AWS could not be asked, or is refusing to answer for now.
     pub(crate) fn is_passing(&self) -> bool {
-        matches!(self.fault, Fault::Throttled | Fault::Unreachable(_))
+        matches!(self.fault, CallFault::Throttled | CallFault::Unreachable(_))
     }
 
     /// Interprets the error of a failed `call`.
@@ -185,25 +185,25 @@ impl Failure {
         error: &SdkError<E, R>,
     ) -> Self {
         let fault = match error {
-            SdkError::TimeoutError(_) => Fault::Unreachable("no answer in time"),
-            SdkError::ConstructionFailure(_) => Fault::Credentials("none found".to_owned()),
-            SdkError::DispatchFailure(failure) if failure.is_timeout() => Fault::Unreachable("no answer in time"),
-            SdkError::DispatchFailure(failure) if failure.is_io() => Fault::Unreachable("connection failed"),
+            SdkError::TimeoutError(_) => CallFault::Unreachable("no answer in time"),
+            SdkError::ConstructionFailure(_) => CallFault::Credentials("none found".to_owned()),
+            SdkError::DispatchFailure(failure) if failure.is_timeout() => CallFault::Unreachable("no answer in time"),
+            SdkError::DispatchFailure(failure) if failure.is_io() => CallFault::Unreachable("connection failed"),
             SdkError::DispatchFailure(failure) if failure.as_connector_error().is_some_and(of_credentials) => {
-                Fault::Credentials("none found".to_owned())
+                CallFault::Credentials("none found".to_owned())
             }
-            SdkError::DispatchFailure(_) => Fault::Unreachable("the request could not be sent"),
-            SdkError::ResponseError(_) => Fault::Unreachable("what answered does not speak AWS's protocol"),
+            SdkError::DispatchFailure(_) => CallFault::Unreachable("the request could not be sent"),
+            SdkError::ResponseError(_) => CallFault::Unreachable("what answered does not speak AWS's protocol"),
             SdkError::ServiceError(answer) => of_code(answer.err().code().unwrap_or("unknown"), || {
                 answer.err().message().unwrap_or("no reason given").to_owned()
             }),
-            _ => Fault::Unreachable("unknown"),
+            _ => CallFault::Unreachable("unknown"),
         };
         Self { call, fault }
     }
 
     pub fn is_gone(&self) -> bool {
-        self.fault == Fault::Gone
+        self.fault == CallFault::Gone
     }
 }
 
@@ -221,10 +221,10 @@ fn of_credentials(failure: &ConnectorError) -> bool {
 }
 
 /// SNS speaks the query protocol and SQS speaks JSON, so the same fault has several codes.
-fn of_code(code: &str, message: impl FnOnce() -> String) -> Fault {
+fn of_code(code: &str, message: impl FnOnce() -> String) -> CallFault {
     match code.rsplit(['#', '.']).next().unwrap_or(code) {
         "NotFound" | "NotFoundException" | "ResourceNotFoundException" | "QueueDoesNotExist" | "NonExistentQueue" => {
-            Fault::Gone
+            CallFault::Gone
         }
         "Throttling"
         | "ThrottlingException"
@@ -233,9 +233,9 @@ fn of_code(code: &str, message: impl FnOnce() -> String) -> Fault {
         | "RequestThrottled"
         | "TooManyRequestsException"
         | "RequestLimitExceeded"
-        | "OverLimit" => Fault::Throttled,
+        | "OverLimit" => CallFault::Throttled,
         "AuthorizationError" | "AuthorizationErrorException" | "AccessDenied" | "AccessDeniedException" => {
-            Fault::Denied(message())
+            CallFault::Denied(message())
         }
         "InvalidClientTokenId"
         | "UnrecognizedClientException"
@@ -246,8 +246,8 @@ fn of_code(code: &str, message: impl FnOnce() -> String) -> Fault {
         | "InvalidSecurityException"
         | "MissingAuthenticationToken"
         | "IncompleteSignature"
-        | "OptInRequired" => Fault::Credentials(code.to_owned()),
-        _ => Fault::Refused(code.to_owned()),
+        | "OptInRequired" => CallFault::Credentials(code.to_owned()),
+        _ => CallFault::Refused(code.to_owned()),
     }
 }
 
@@ -261,7 +261,7 @@ pub async fn subscribe(
     topic: &TopicArn,
     protocol: &str,
     endpoint: &str,
-) -> Result<String, Failure> {
+) -> Result<String, CallFailure> {
     let answer = sns
         .subscribe()
         .topic_arn(&topic.arn)
@@ -271,8 +271,8 @@ pub async fn subscribe(
         .return_subscription_arn(true)
         .send()
         .await
-        .map_err(|error| Failure::of("Subscribe", &error))?;
-    let missing = || Failure { call: "Subscribe", fault: Fault::Refused("no subscription ARN".to_owned()) };
+        .map_err(|error| CallFailure::of("Subscribe", &error))?;
+    let missing = || CallFailure { call: "Subscribe", fault: CallFault::Refused("no subscription ARN".to_owned()) };
     answer.subscription_arn.ok_or_else(missing)
 }
 
@@ -281,7 +281,7 @@ pub async fn subscribe(
 ///
 /// # Errors
 /// Any [`Failure`].
-pub async fn confirm(sns: &aws_sdk_sns::Client, topic: &TopicArn, token: &str) -> Result<String, Failure> {
+pub async fn confirm(sns: &aws_sdk_sns::Client, topic: &TopicArn, token: &str) -> Result<String, CallFailure> {
     let answer = sns
         .confirm_subscription()
         .topic_arn(&topic.arn)
@@ -289,8 +289,9 @@ pub async fn confirm(sns: &aws_sdk_sns::Client, topic: &TopicArn, token: &str) -
         .authenticate_on_unsubscribe("true")
         .send()
         .await
-        .map_err(|error| Failure::of("ConfirmSubscription", &error))?;
-    let missing = || Failure { call: "ConfirmSubscription", fault: Fault::Refused("no subscription ARN".to_owned()) };
+        .map_err(|error| CallFailure::of("ConfirmSubscription", &error))?;
+    let missing =
+        || CallFailure { call: "ConfirmSubscription", fault: CallFault::Refused("no subscription ARN".to_owned()) };
     answer.subscription_arn.ok_or_else(missing)
 }
 
@@ -298,10 +299,10 @@ pub async fn confirm(sns: &aws_sdk_sns::Client, topic: &TopicArn, token: &str) -
 ///
 /// # Errors
 /// Any [`Failure`] but `Gone`.
-pub async fn unsubscribe(sns: &aws_sdk_sns::Client, subscription: &str) -> Result<(), Failure> {
+pub async fn unsubscribe(sns: &aws_sdk_sns::Client, subscription: &str) -> Result<(), CallFailure> {
     match sns.unsubscribe().subscription_arn(subscription).send().await {
         Ok(_) => Ok(()),
-        Err(error) => match Failure::of("Unsubscribe", &error) {
+        Err(error) => match CallFailure::of("Unsubscribe", &error) {
             failure if failure.is_gone() => Ok(()),
             failure => Err(failure),
         },
@@ -315,13 +316,13 @@ pub(crate) mod tests {
     #[test]
     fn the_codes_of_both_protocols_mean_the_same_fault() {
         let fault = |code| of_code(code, || "why".to_owned());
-        assert_eq!(fault("AWS.SimpleQueueService.NonExistentQueue"), Fault::Gone);
-        assert_eq!(fault("com.amazonaws.sqs#QueueDoesNotExist"), Fault::Gone);
-        assert_eq!(fault("NotFound"), Fault::Gone);
-        assert_eq!(fault("Throttling"), Fault::Throttled);
-        assert_eq!(fault("AuthorizationError"), Fault::Denied("why".to_owned()));
-        assert_eq!(fault("ExpiredToken"), Fault::Credentials("ExpiredToken".to_owned()));
-        assert_eq!(fault("InvalidParameter"), Fault::Refused("InvalidParameter".to_owned()));
+        assert_eq!(fault("AWS.SimpleQueueService.NonExistentQueue"), CallFault::Gone);
+        assert_eq!(fault("com.amazonaws.sqs#QueueDoesNotExist"), CallFault::Gone);
+        assert_eq!(fault("NotFound"), CallFault::Gone);
+        assert_eq!(fault("Throttling"), CallFault::Throttled);
+        assert_eq!(fault("AuthorizationError"), CallFault::Denied("why".to_owned()));
+        assert_eq!(fault("ExpiredToken"), CallFault::Credentials("ExpiredToken".to_owned()));
+        assert_eq!(fault("InvalidParameter"), CallFault::Refused("InvalidParameter".to_owned()));
     }
 
     #[test]
@@ -336,7 +337,7 @@ pub(crate) mod tests {
     async fn an_endpoint_where_nothing_listens_is_unreachable_and_says_what_to_check() {
         let clients = nowhere().clients("eu-west-1").await;
         let failure = unsubscribe(&clients.sns, "arn:aws:sns:eu-west-1:000000000000:t:1").await.unwrap_err();
-        assert_eq!(failure.fault, Fault::Unreachable("connection failed"));
+        assert_eq!(failure.fault, CallFault::Unreachable("connection failed"));
         assert!(failure.fault.advice().contains("endpoint_url"));
     }
 

@@ -17,7 +17,7 @@ use crate::cache::limits::ENVELOPE_BYTES;
 use crate::model::time::Wall;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EnvelopeKind {
     Notification,
     /// Somebody subscribed this endpoint.
     SubscriptionConfirmation,
@@ -25,7 +25,7 @@ pub enum Kind {
     UnsubscribeConfirmation,
 }
 
-impl Kind {
+impl EnvelopeKind {
     /// The value of `Type`.
     pub const fn word(self) -> &'static str {
         match self {
@@ -89,7 +89,7 @@ pub enum Malformed {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Envelope {
     /// From `Type`.
-    pub kind: Kind,
+    pub kind: EnvelopeKind,
     /// The same on every retry.
     pub message_id: String,
     pub topic_arn: String,
@@ -146,7 +146,7 @@ impl Envelope {
             return Err(Malformed::Oversized);
         }
         let fields: Fields = serde_json::from_slice(raw).map_err(|_| Malformed::NotJson)?;
-        let kind = Kind::from_word(&needed("Type", fields.kind)?).ok_or(Malformed::UnknownType)?;
+        let kind = EnvelopeKind::from_word(&needed("Type", fields.kind)?).ok_or(Malformed::UnknownType)?;
         let signature_version = match needed("SignatureVersion", fields.signature_version)?.as_str() {
             "1" => SignatureVersion::One,
             "2" => SignatureVersion::Two,
@@ -163,11 +163,13 @@ impl Envelope {
             published: published(&timestamp).ok_or(Malformed::Timestamp)?,
             timestamp,
             confirmation: match kind {
-                Kind::Notification => None,
-                Kind::SubscriptionConfirmation | Kind::UnsubscribeConfirmation => Some(Confirmation {
-                    token: line("Token", fields.token)?,
-                    subscribe_url: line("SubscribeURL", fields.subscribe_url)?,
-                }),
+                EnvelopeKind::Notification => None,
+                EnvelopeKind::SubscriptionConfirmation | EnvelopeKind::UnsubscribeConfirmation => {
+                    Some(Confirmation {
+                        token: line("Token", fields.token)?,
+                        subscribe_url: line("SubscribeURL", fields.subscribe_url)?,
+                    })
+                }
             },
             signature_version,
             signature: STANDARD.decode(signature).map_err(|_| Malformed::Signature)?,

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use aws_sdk_sqs::types::QueueAttributeName;
 
-use crate::aws::clients::{Failure, Fault};
+use crate::aws::clients::{CallFailure, CallFault};
 use crate::aws::limits;
-use crate::config::{Queues, TopicArn};
+use crate::config::{QueuesConfig, TopicArn};
 use crate::model::time::Wall;
 
 /// How the names of all our queues begin.
@@ -37,17 +37,17 @@ pub(crate) fn draw_name(service: &str) -> String {
 }
 
 /// What a queue is created with.
-pub(crate) struct Order<'a> {
+pub(crate) struct QueueOrder<'a> {
     pub(crate) name: &'a str,
     pub(crate) topic: &'a TopicArn,
     pub(crate) service: &'a str,
-    pub(crate) queues: &'a Queues,
+    pub(crate) queues: &'a QueuesConfig,
     pub(crate) visibility: Duration,
     pub(crate) now: Wall,
 }
 
 /// Creates a queue with its policy and tags. Calling it again with the same name is harmless.
-pub(crate) async fn create(sqs: &aws_sdk_sqs::Client, order: Order<'_>) -> Result<Queue, Failure> {
+pub(crate) async fn create(sqs: &aws_sdk_sqs::Client, order: QueueOrder<'_>) -> Result<Queue, CallFailure> {
     let made = sqs
         .create_queue()
         .queue_name(order.name)
@@ -55,8 +55,9 @@ pub(crate) async fn create(sqs: &aws_sdk_sqs::Client, order: Order<'_>) -> Resul
         .set_tags(Some(tags(order.topic, order.service, order.queues, order.now)))
         .send()
         .await
-        .map_err(|error| Failure::of("CreateQueue", &error))?;
-    let missing = |what: &str| Failure { call: "CreateQueue", fault: Fault::Refused(format!("no queue {what}")) };
+        .map_err(|error| CallFailure::of("CreateQueue", &error))?;
+    let missing =
+        |what: &str| CallFailure { call: "CreateQueue", fault: CallFault::Refused(format!("no queue {what}")) };
     let url = made.queue_url.ok_or_else(|| missing("URL"))?;
     let mut stated = stated(sqs, &url, &[QueueAttributeName::QueueArn, QueueAttributeName::Policy]).await?;
     let states_policy = stated.contains_key(&QueueAttributeName::Policy);
@@ -69,13 +70,13 @@ pub(crate) async fn stated(
     sqs: &aws_sdk_sqs::Client,
     url: &str,
     names: &[QueueAttributeName],
-) -> Result<HashMap<QueueAttributeName, String>, Failure> {
+) -> Result<HashMap<QueueAttributeName, String>, CallFailure> {
     let asked = sqs.get_queue_attributes().queue_url(url).set_attribute_names(Some(names.to_vec())).send();
-    let answer = asked.await.map_err(|error| Failure::of("GetQueueAttributes", &error))?;
+    let answer = asked.await.map_err(|error| CallFailure::of("GetQueueAttributes", &error))?;
     Ok(answer.attributes.unwrap_or_default())
 }
 
-fn attributes(topic: &TopicArn, visibility: Duration, queues: &Queues) -> HashMap<QueueAttributeName, String> {
+fn attributes(topic: &TopicArn, visibility: Duration, queues: &QueuesConfig) -> HashMap<QueueAttributeName, String> {
     // In a queue's own policy `*` can only mean this queue. Its ARN is not known before it exists.
     let policy = serde_json::json!({
         "Version": "2012-10-17",
@@ -98,7 +99,7 @@ fn attributes(topic: &TopicArn, visibility: Duration, queues: &Queues) -> HashMa
     attributes
 }
 
-fn tags(topic: &TopicArn, service: &str, queues: &Queues, now: Wall) -> HashMap<String, String> {
+fn tags(topic: &TopicArn, service: &str, queues: &QueuesConfig, now: Wall) -> HashMap<String, String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || " _.:/=+-@".contains(c);
     let value = |text: &str| text.chars().map(|c| if allowed(c) { c } else { '-' }).take(256).collect::<String>();
     let mut tags: HashMap<_, _> = queues.tags.iter().cloned().collect();
@@ -120,16 +121,16 @@ fn seconds(now: Wall) -> String {
 }
 
 /// Updates the tag that says this queue's process is alive.
-pub(crate) async fn tag_alive(sqs: &aws_sdk_sqs::Client, queue: &Queue, now: Wall) -> Result<(), Failure> {
+pub(crate) async fn tag_alive(sqs: &aws_sdk_sqs::Client, queue: &Queue, now: Wall) -> Result<(), CallFailure> {
     let tagged = sqs.tag_queue().queue_url(&queue.url).tags(ALIVE, seconds(now)).send().await;
-    tagged.map(drop).map_err(|error| Failure::of("TagQueue", &error))
+    tagged.map(drop).map_err(|error| CallFailure::of("TagQueue", &error))
 }
 
 /// Deletes the queue at `url`; succeeds if it does not exist.
-pub(crate) async fn delete(sqs: &aws_sdk_sqs::Client, url: &str) -> Result<(), Failure> {
+pub(crate) async fn delete(sqs: &aws_sdk_sqs::Client, url: &str) -> Result<(), CallFailure> {
     match sqs.delete_queue().queue_url(url).send().await {
         Ok(_) => Ok(()),
-        Err(error) => match Failure::of("DeleteQueue", &error) {
+        Err(error) => match CallFailure::of("DeleteQueue", &error) {
             failure if failure.is_gone() => Ok(()),
             failure => Err(failure),
         },
@@ -142,11 +143,11 @@ pub(crate) async fn find(
     sqs: &aws_sdk_sqs::Client,
     name: &str,
     owner: Option<&str>,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<String>, CallFailure> {
     let asked = sqs.get_queue_url().queue_name(name).set_queue_owner_aws_account_id(owner.map(str::to_owned));
     match asked.send().await {
         Ok(answer) => Ok(answer.queue_url),
-        Err(error) => match Failure::of("GetQueueUrl", &error) {
+        Err(error) => match CallFailure::of("GetQueueUrl", &error) {
             failure if failure.is_gone() => Ok(None),
             failure => Err(failure),
         },
@@ -170,7 +171,7 @@ mod tests {
     #[test]
     fn a_queue_takes_messages_from_its_one_topic_only() {
         let policy: serde_json::Value = serde_json::from_str(
-            &attributes(&topic(), limits::VISIBILITY, &Queues::default())[&QueueAttributeName::Policy],
+            &attributes(&topic(), limits::VISIBILITY, &QueuesConfig::default())[&QueueAttributeName::Policy],
         )
         .unwrap();
         let statements = policy["Statement"].as_array().unwrap();
@@ -190,7 +191,8 @@ mod tests {
 
     #[test]
     fn tags_say_whose_queue_it_is_and_when_its_process_lived() {
-        let queues = Queues { tags: vec![("team".to_owned(), "contexts".to_owned())], ..Queues::default() };
+        let queues =
+            QueuesConfig { tags: vec![("team".to_owned(), "contexts".to_owned())], ..QueuesConfig::default() };
         let tags = tags(&topic(), "contexts!", &queues, Wall::from_millis(1_795_240_036_425));
         assert_eq!(tags["team"], "contexts");
         assert_eq!(tags[OURS], "1");

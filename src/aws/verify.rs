@@ -11,11 +11,11 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use url::Url;
 
-use super::certificate::fetch::{Certificates, Fetcher, Unfetched, Without};
-use super::certificate::{Admitted, Certificate, Refused, Trust, Unfit};
-use super::envelope::{Envelope, Kind, Malformed};
+use super::certificate::fetch::{CertificateCache, Fetcher, Unfetched, Without};
+use super::certificate::{AdmittedUrl, Certificate, RefusedUrl, Trust, Unfit};
+use super::envelope::{Envelope, EnvelopeKind, Malformed};
 use super::remembered::Remembered;
-use crate::config::{Region, TopicArn};
+use crate::config::{RegionConfig, TopicArn};
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Wall};
 
@@ -58,7 +58,7 @@ pub enum Rejected {
     Topic,
     /// The certificate would come from a place where SNS does not serve this topic's certificates.
     #[error(transparent)]
-    CertificateUrl(#[from] Refused),
+    CertificateUrl(#[from] RefusedUrl),
     /// The certificate is not SNS's, or is out of date.
     #[error(transparent)]
     Certificate(Unfit),
@@ -97,8 +97,8 @@ impl Rejected {
             Self::Malformed(Malformed::UnknownSignatureVersion) => "unknown-signature-version",
             Self::Malformed(_) => "malformed",
             Self::Topic => "wrong-topic",
-            Self::CertificateUrl(Refused::Host) => "wrong-host",
-            Self::CertificateUrl(Refused::Path) => "wrong-path",
+            Self::CertificateUrl(RefusedUrl::Host) => "wrong-host",
+            Self::CertificateUrl(RefusedUrl::Path) => "wrong-path",
             Self::Certificate(Unfit::Expired) => "expired",
             Self::Certificate(Unfit::NotYetValid) => "not-yet-valid",
             Self::Certificate(_) => "bad-certificate",
@@ -122,11 +122,11 @@ struct Trusted {
     trust: Trust,
     /// The URL admitted last. SNS changes its certificate about once a year, and parsing a URL is
     /// expensive.
-    latest: ArcSwapOption<Admitted>,
+    latest: ArcSwapOption<AdmittedUrl>,
 }
 
 impl Trusted {
-    fn admit(&self, url: &str) -> Result<Arc<Admitted>, Refused> {
+    fn admit(&self, url: &str) -> Result<Arc<AdmittedUrl>, RefusedUrl> {
         if let Some(latest) = self.latest.load_full().filter(|latest| latest.url.as_str() == url) {
             return Ok(latest);
         }
@@ -139,14 +139,14 @@ impl Trusted {
 /// Verifies messages for all regions of the process.
 pub struct Verifier {
     topics: Vec<Option<Trusted>>,
-    certificates: Certificates,
+    certificates: CertificateCache,
     remembered: Arc<Remembered>,
 }
 
 impl Verifier {
     /// Trusts the topics of `regions`, in configuration order. `insecure_signer` relaxes where a
     /// certificate may come from, for exactly that origin.
-    pub fn new(regions: &[Region], insecure_signer: Option<&Url>, clock: Clock, fetcher: Fetcher) -> Self {
+    pub fn new(regions: &[RegionConfig], insecure_signer: Option<&Url>, clock: Clock, fetcher: Fetcher) -> Self {
         let trusted = |topic: &TopicArn| Trusted {
             topic: topic.clone(),
             trust: Trust::new(topic, insecure_signer),
@@ -154,7 +154,7 @@ impl Verifier {
         };
         Self {
             topics: regions.iter().map(|region| region.topic.as_ref().map(trusted)).collect(),
-            certificates: Certificates::new(fetcher, clock),
+            certificates: CertificateCache::new(fetcher, clock),
             remembered: Arc::new(Remembered::new()),
         }
     }
@@ -172,15 +172,15 @@ impl Verifier {
         if envelope.topic_arn != trusted.topic.arn {
             return Err(Rejected::Topic);
         }
-        if envelope.kind == Kind::Notification && self.remembered.contains(region, &envelope.message_id) {
+        if envelope.kind == EnvelopeKind::Notification && self.remembered.contains(region, &envelope.message_id) {
             return Ok(Verified::Copy);
         }
         self.signature(trusted, &envelope).await?;
         Ok(match (envelope.kind, envelope.confirmation) {
-            (Kind::SubscriptionConfirmation, Some(confirmation)) => {
+            (EnvelopeKind::SubscriptionConfirmation, Some(confirmation)) => {
                 Verified::Confirmation { token: confirmation.token, topic: trusted.topic.clone() }
             }
-            (Kind::UnsubscribeConfirmation, _) => Verified::Unsubscribed { published: envelope.published },
+            (EnvelopeKind::UnsubscribeConfirmation, _) => Verified::Unsubscribed { published: envelope.published },
             _ => Verified::Notification {
                 message: envelope.message,
                 published: envelope.published,

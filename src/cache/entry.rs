@@ -15,7 +15,7 @@ use crate::cache::rfc9111::freshness::initial_age;
 use crate::http::exchange::{Outgoing, Reply};
 use crate::model::ids::RegionId;
 use crate::model::time::{Moment, Span};
-use crate::protocol::holding::{Routed, Shown};
+use crate::protocol::holding::{Routed, ShownRecord};
 
 pub struct Entry {
     /// As the region sent it.
@@ -51,7 +51,7 @@ impl fmt::Debug for Entry {
 impl Entry {
     /// A reply that is passed on and never stored.
     pub fn passing(reply: &Reply) -> Self {
-        Self::of(reply, Content::new(&reply.headers, &reply.body), Hold::Passing)
+        Self::of(reply, Content::new(&reply.headers, &reply.body), Hold::Uncacheable)
     }
 
     /// An entry for `reply`, whose headers and body `content` already holds.
@@ -114,16 +114,16 @@ impl Entry {
         let hold = match &self.hold {
             Hold::Routed(routed) => routed.shows.weight() + routed.digest.as_ref().map_or(0, |_| size_of::<u128>()),
             Hold::Unrouted(stored) => size_of_val(&*stored.vary),
-            Hold::Passing => 0,
+            Hold::Uncacheable => 0,
         };
         size_of::<Self>() + self.content.weight() + hold
     }
 
     /// The records that the entry shows; empty if it is unrouted.
-    pub fn shows(&self) -> &[Shown] {
+    pub fn shows(&self) -> &[ShownRecord] {
         match &self.hold {
             Hold::Routed(routed) => &routed.shows,
-            Hold::Unrouted(_) | Hold::Passing => &[],
+            Hold::Unrouted(_) | Hold::Uncacheable => &[],
         }
     }
 
@@ -154,17 +154,17 @@ pub enum Hold {
     /// Announcements.
     Routed(Routed),
     /// RFC 9111.
-    Unrouted(crate::cache::rfc9111::Stored),
+    Unrouted(crate::cache::rfc9111::StoredFacts),
     /// Nothing: the reply is passed on and never stored.
-    Passing,
+    Uncacheable,
 }
 
 impl Hold {
     /// The RFC 9111 facts of an unrouted entry.
-    pub const fn unrouted(&self) -> Option<&crate::cache::rfc9111::Stored> {
+    pub const fn unrouted(&self) -> Option<&crate::cache::rfc9111::StoredFacts> {
         match self {
             Self::Unrouted(stored) => Some(stored),
-            Self::Routed(_) | Self::Passing => None,
+            Self::Routed(_) | Self::Uncacheable => None,
         }
     }
 
@@ -172,7 +172,7 @@ impl Hold {
     pub const fn routed(&self) -> Option<&Routed> {
         match self {
             Self::Routed(routed) => Some(routed),
-            Self::Unrouted(_) | Self::Passing => None,
+            Self::Unrouted(_) | Self::Uncacheable => None,
         }
     }
 }

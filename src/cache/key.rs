@@ -21,9 +21,9 @@ mod tests;
 
 /// The secret under which this process hashes keys, so that no caller can choose keys that collide.
 #[derive(Clone, Copy)]
-pub struct Seed(u64, u64);
+pub struct HashKey(u64, u64);
 
-impl Seed {
+impl HashKey {
     /// Drawn from the standard library's source of randomness.
     pub fn random() -> Self {
         let random = RandomState::new();
@@ -36,7 +36,7 @@ impl Seed {
     }
 }
 
-impl fmt::Debug for Seed {
+impl fmt::Debug for HashKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Seed(..)")
     }
@@ -147,7 +147,7 @@ enum Kind {
 /// Builds keys. Its memory is reused for the next key on its thread.
 #[derive(Debug)]
 pub struct KeyBuffer {
-    seed: Seed,
+    seed: HashKey,
     bytes: Vec<u8>,
 }
 
@@ -167,7 +167,7 @@ impl Drop for KeyBuffer {
 
 impl KeyBuffer {
     /// An empty buffer, in the memory of this thread's last one.
-    pub fn new(seed: Seed) -> Self {
+    pub fn new(seed: HashKey) -> Self {
         Self { seed, bytes: SPARE.try_with(Cell::take).unwrap_or_default() }
     }
 

@@ -34,16 +34,16 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderName, Method, header};
 
 pub use crate::http::fields::end_to_end;
-pub use directives::Asked;
+pub use directives::RequestDirectives;
 pub use invalidation::invalidates;
 pub use renewal::{HeadEffect, Renewal, after_head, refreshed};
-pub use reuse::{Decision, Trouble, decide, may_serve_on_error};
+pub use reuse::{Decision, OriginTrouble, decide, may_serve_on_error};
 pub use storing::storable;
 pub use validators::not_modified;
 
 /// RFC 9111 facts about an unrouted entry, computed once when it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredFacts {
     /// How long the entry is fresh (4.2.1), compared with [`super::entry::Entry::age`]. Zero if the
     /// reply did not say.
     pub lifetime: Duration,
@@ -60,7 +60,7 @@ pub struct Stored {
 
 /// How an unrouted request is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Handling {
     /// May be answered from the store, and its reply may be stored.
     Cached,
     /// Safe, but only a region can answer it: a range, or a condition that only the origin may evaluate (4.3.2).
@@ -70,14 +70,14 @@ pub enum Way {
 }
 
 /// Decides how to handle a request of `method` with `headers`.
-pub fn way(method: &Method, headers: &HeaderMap) -> Way {
+pub fn way(method: &Method, headers: &HeaderMap) -> Handling {
     const ORIGIN_ONLY: [HeaderName; 4] =
         [header::RANGE, header::IF_RANGE, header::IF_MATCH, header::IF_UNMODIFIED_SINCE];
     match *method {
-        Method::GET | Method::HEAD if ORIGIN_ONLY.iter().any(|name| headers.contains_key(name)) => Way::Passed,
-        Method::GET | Method::HEAD => Way::Cached,
-        _ if is_safe(method) => Way::Passed,
-        _ => Way::Unsafe,
+        Method::GET | Method::HEAD if ORIGIN_ONLY.iter().any(|name| headers.contains_key(name)) => Handling::Passed,
+        Method::GET | Method::HEAD => Handling::Cached,
+        _ if is_safe(method) => Handling::Passed,
+        _ => Handling::Unsafe,
     }
 }
 

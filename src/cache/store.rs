@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderName};
 
 use self::index::{Departed, Index};
 use self::invalidations::Invalidations;
-use self::kept::{Change, Kept};
+use self::kept::{Change, SegmentedClock};
 use super::content::request_lines::{RequestLines, Requests};
 use super::entry::{Entry, Hold};
 use super::key::{Key, KeyBuffer, KeyRef};
@@ -167,7 +167,7 @@ pub enum Put {
 
 /// The store. Shared by reference between all threads.
 pub struct Store {
-    kept: Kept,
+    kept: SegmentedClock,
     index: Arc<Index>,
     released: Box<dyn Fn(RecordId) + Send + Sync>,
     requests: Requests,
@@ -188,7 +188,7 @@ impl Store {
     /// each record that lost its last entry, by the call that caused it, with no lock held.
     pub fn new(capacity: u64, released: impl Fn(RecordId) + Send + Sync + 'static) -> Self {
         let index = Arc::new(Index::default());
-        let kept = Kept::new(capacity, Arc::clone(&index));
+        let kept = SegmentedClock::new(capacity, Arc::clone(&index));
         let invalidated = Invalidations::new();
         Self { kept, index, released: Box::new(released), requests: Requests::default(), invalidated }
     }
@@ -241,7 +241,7 @@ impl Store {
     ) -> Put {
         let names: &[HeaderName] = match &entry.hold {
             Hold::Unrouted(stored) => &stored.vary,
-            Hold::Routed(_) | Hold::Passing => &[],
+            Hold::Routed(_) | Hold::Uncacheable => &[],
         };
         let primary = buffer.primary(path_and_query).to_key();
         let allowed = || entry.sent > self.invalidated.latest(primary.as_ref());

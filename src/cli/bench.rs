@@ -19,7 +19,7 @@ use crate::config::read;
 use crate::lab::bench::progress::Progress;
 use crate::lab::bench::regions::{self, Delay};
 use crate::lab::bench::report::{json, page, picture, table};
-use crate::lab::bench::run::{self, RunError, Settings};
+use crate::lab::bench::run::{self, BenchError, BenchSettings};
 use crate::lab::bench::subject::Address;
 use crate::lab::bench::target::{self, Own};
 use crate::lab::bench::{announcer, floor};
@@ -178,7 +178,7 @@ pub(super) fn bench(args: BenchArgs) -> Result<(), CommandError> {
 
 fn measure(args: &BenchArgs) -> Result<(), CommandError> {
     let round = Duration::from_secs_f64(args.seconds);
-    let settings = Settings {
+    let settings = BenchSettings {
         rounds: usize::from(args.rounds),
         round,
         warm_up: (round / 4).min(Duration::from_secs(1)),
@@ -201,7 +201,7 @@ fn measure(args: &BenchArgs) -> Result<(), CommandError> {
         }
     };
     let report = measured.map_err(|error| match error {
-        RunError::Unknown { .. } | RunError::NotHttp { .. } => CommandError::Usage(error.to_string()),
+        BenchError::Unknown { .. } | BenchError::NotHttp { .. } => CommandError::Usage(error.to_string()),
         error => failed(error),
     })?;
     if let Some(path) = &args.json {

@@ -12,7 +12,7 @@ use crate::admin::health;
 use crate::app::reload::Source;
 use crate::app::{self, process};
 use crate::aws::clients::Sdk;
-use crate::config::mistake::Mistake;
+use crate::config::mistake::ConfigError;
 use crate::config::scope::Origins;
 use crate::config::{Config, read};
 use crate::lab::world::Ports;
@@ -20,7 +20,7 @@ use crate::lab::world::build::control;
 use crate::lab::world::demo::{self, DevOptions};
 use crate::model::time::Clock;
 use crate::sidecar::announcements::heartbeat::Heartbeat;
-use crate::sidecar::announcements::janitor::{self, Place};
+use crate::sidecar::announcements::janitor::{self, JanitorTarget};
 use crate::tasks::Tasks;
 use crate::telemetry::log;
 
@@ -32,7 +32,7 @@ fn failed(error: impl std::fmt::Display) -> CommandError {
 pub(super) fn run_sidecar(
     config: Config,
     origins: Origins,
-    read: impl Fn() -> Result<(Config, Origins), Vec<Mistake>> + Send + Sync + 'static,
+    read: impl Fn() -> Result<(Config, Origins), Vec<ConfigError>> + Send + Sync + 'static,
 ) -> Result<(), CommandError> {
     log::init(&config.log).map_err(failed)?;
     for warning in &origins.warnings {
@@ -69,22 +69,22 @@ fn called() -> String {
 }
 
 /// Starts the sidecar that runs in production, from configuration text.
-async fn start_for_the_world(text: String) -> Result<demo::Sidecar, String> {
-    let told = |mistakes: Vec<Mistake>| mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+async fn start_for_the_world(text: String) -> Result<demo::DemoSidecar, String> {
+    let told = |mistakes: Vec<ConfigError>| mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let config = read::from_toml(&text).map_err(told)?;
     log::init(&config.log).map_err(|error| error.to_string())?;
     let app = app::start(config).await.map_err(|error| error.to_string())?;
     let tcp = app.tcp.ok_or("the world's sidecar listens on TCP")?;
-    Ok(demo::Sidecar { tcp, admin: app.admin, stop: async move { drop(app.stop().await) }.boxed() })
+    Ok(demo::DemoSidecar { tcp, admin: app.admin, stop: async move { drop(app.stop().await) }.boxed() })
 }
 
 /// `nearside dev put|delete|chaos|state`
 pub(super) fn order_world(command: DevCommand) -> Result<(), CommandError> {
     let (control, order) = match command {
-        DevCommand::Put { key, value, control } => (control, control::Command::Put(key, value)),
-        DevCommand::Delete { key, control } => (control, control::Command::Delete(key)),
-        DevCommand::Chaos { region, order, control } => (control, control::Command::Chaos(region, order)),
-        DevCommand::State { control } => (control, control::Command::State),
+        DevCommand::Put { key, value, control } => (control, control::ControlCommand::Put(key, value)),
+        DevCommand::Delete { key, control } => (control, control::ControlCommand::Delete(key)),
+        DevCommand::Chaos { region, order, control } => (control, control::ControlCommand::Chaos(region, order)),
+        DevCommand::State { control } => (control, control::ControlCommand::State),
     };
     let told = process::block_on(async move { control::ask(control.control, &order).await });
     let told = told.map_err(failed)?.map_err(failed)?;
@@ -122,7 +122,7 @@ pub(super) fn remove_abandoned(config: Config, older_than: Duration, dry_run: bo
     log::init(&log::for_commands()).map_err(failed)?;
     let report = process::block_on(async move {
         let topics = config.service.regions.iter().filter_map(|region| region.topic.as_ref());
-        let places = Place::of_topics(topics);
+        let places = JanitorTarget::of_topics(topics);
         let sdk = Sdk::new(config.announcements.endpoint_url.clone());
         janitor::sweep(&sdk, &places, Clock::System.wall(), older_than, dry_run).await
     })

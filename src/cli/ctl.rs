@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::CommandError;
-use crate::admin::acts::target::Written;
+use crate::admin::acts::target::WrittenTarget;
 
 mod ask;
 mod follow;
@@ -163,7 +163,7 @@ pub enum AnnouncementsAct {
 impl From<TargetArgs> for Value {
     fn from(target: TargetArgs) -> Self {
         let TargetArgs { path, record, record_type, all } = target;
-        json!(Written { path, record, record_type, all })
+        json!(WrittenTarget { path, record, record_type, all })
     }
 }
 
@@ -192,7 +192,7 @@ impl Act {
 
 /// Asks a running sidecar for one act.
 pub(super) fn ask_for(reach: Reach, name: &str, arguments: &Value) -> Result<Value, CommandError> {
-    ask::Asking::of(reach)?.act(name, arguments)
+    ask::CtlClient::of(reach)?.act(name, arguments)
 }
 
 /// The reply to `inspect`, in sentences.
@@ -205,7 +205,7 @@ pub(super) fn ctl(args: CtlArgs) -> Result<(), CommandError> {
     let CtlArgs { act, reach } = args;
     let (json, waits) = (reach.json, matches!(act, Act::Refresh { wait: true, .. }));
     let (name, arguments) = act.written();
-    let asking = ask::Asking::of(reach)?;
+    let asking = ask::CtlClient::of(reach)?;
     let reply = asking.act(name, &arguments)?;
     if waits && name == "refresh" {
         return follow::refresh(&asking, reply, json);

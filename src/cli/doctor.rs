@@ -9,8 +9,8 @@ use clap::builder::styling::{AnsiColor, Style};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{CommandError, ConfigArgs, told, variables};
-use crate::admin::findings::report::{Line, State};
-use crate::app::doctor::{self, Order};
+use crate::admin::findings::report::{LineState, ReportLine};
+use crate::app::doctor::{self, DoctorOrder};
 use crate::app::{Instead, process};
 use crate::config::read;
 use crate::telemetry::log;
@@ -75,13 +75,13 @@ pub(super) fn doctor(args: DoctorArgs) -> Result<(), CommandError> {
             "change the record of --path now, twice if you can: only then it shows whether announcements name what is read",
         );
     }
-    let order = Order { paths: args.path, headers, listen };
+    let order = DoctorOrder { paths: args.path, headers, listen };
     let looked = process::block_on(async move { doctor::examine(config, order, Instead::default()).await });
     let looked = looked.map_err(|error| CommandError::Failed(error.to_string()))?;
     let lines = looked.map_err(|error| CommandError::Failed(error.to_string()))?;
     let written = if args.json { as_json(&lines) } else { write(&lines, args.verbose) };
     written.map_err(|error| CommandError::Failed(error.to_string()))?;
-    match lines.iter().filter(|line| line.state == State::Wrong).count() {
+    match lines.iter().filter(|line| line.state == LineState::Wrong).count() {
         0 => Ok(()),
         _ => Err(CommandError::Failed(String::new())),
     }
@@ -92,14 +92,14 @@ fn say(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-fn as_json(lines: &[Line]) -> std::io::Result<()> {
+fn as_json(lines: &[ReportLine]) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     serde_json::to_writer_pretty(&mut out, lines)?;
     writeln!(out)
 }
 
 /// Groups the lines by subject, in the order in which subjects first appear.
-fn write(lines: &[Line], verbose: bool) -> std::io::Result<()> {
+fn write(lines: &[ReportLine], verbose: bool) -> std::io::Result<()> {
     let stdout = std::io::stdout();
     let coloured = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let style = |colour: AnsiColor| if coloured { colour.on_default().bold() } else { Style::new() };
@@ -112,29 +112,29 @@ fn write(lines: &[Line], verbose: bool) -> std::io::Result<()> {
     }
     for subject in subjects {
         let of_it = lines.iter().filter(|line| line.subject == subject);
-        let shown: Vec<_> = of_it.filter(|line| verbose || line.state != State::Unseen).collect();
+        let shown: Vec<_> = of_it.filter(|line| verbose || line.state != LineState::Unseen).collect();
         if shown.is_empty() {
             continue;
         }
         writeln!(out, "{subject}")?;
         for line in shown {
             let (mark, style) = match line.state {
-                State::Well => ("ok   ", style(AnsiColor::Green)),
-                State::Wrong => ("WRONG", style(AnsiColor::Red)),
-                State::Unseen => ("?    ", style(AnsiColor::Yellow)),
+                LineState::Well => ("ok   ", style(AnsiColor::Green)),
+                LineState::Wrong => ("WRONG", style(AnsiColor::Red)),
+                LineState::Unseen => ("?    ", style(AnsiColor::Yellow)),
             };
-            let what = if line.state == State::Well { line.title } else { line.check };
+            let what = if line.state == LineState::Well { line.title } else { line.check };
             writeln!(out, "  {style}{mark}{style:#} {what}: {}", line.saw)?;
             if !line.advice.is_empty() {
                 writeln!(out, "        -> {}", line.advice)?;
             }
         }
     }
-    let count = |state: State| lines.iter().filter(|line| line.state == state).count();
-    let unseen = match count(State::Unseen) {
+    let count = |state: LineState| lines.iter().filter(|line| line.state == state).count();
+    let unseen = match count(LineState::Unseen) {
         0 => String::new(),
         some if verbose => format!(", {some} not seen"),
         some => format!(", {some} not seen (--verbose says how to see them)"),
     };
-    writeln!(out, "{} well, {} wrong{unseen}", count(State::Well), count(State::Wrong))
+    writeln!(out, "{} well, {} wrong{unseen}", count(LineState::Well), count(LineState::Wrong))
 }

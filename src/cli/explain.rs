@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::ctl::{self, Reach};
 use super::{CommandError, doctor, settings};
-use crate::config::{Config, IdentityMode, Region, Route, Unrouted};
+use crate::config::{Config, IdentityMode, RegionConfig, Route, Unrouted};
 use crate::core::fill::ask;
 use crate::core::router::{Matched, Router};
 use crate::http::admission::Head;
@@ -46,7 +46,7 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), CommandError> {
     let mut lines = match &matched {
         Some(matched) => {
             let mut lines = routed(matched, &args.path, path_len, &headers);
-            let asked = |region: &Region| format!("{}{}", region.url.as_str().trim_end_matches('/'), args.path);
+            let asked = |region: &RegionConfig| format!("{}{}", region.url.as_str().trim_end_matches('/'), args.path);
             let asked: Vec<_> = config.service.regions.iter().map(asked).collect();
             lines.insert(1, format!("asked at  {}", asked.join("\n          ")));
             lines

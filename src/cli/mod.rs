@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use url::Url;
 
-use crate::config::mistake::{Mistake, Wrong};
+use crate::config::mistake::{ConfigError, ConfigProblem};
 use crate::config::scope::Origins;
 use crate::config::{Config, TopicArn, read};
 
@@ -268,7 +268,7 @@ pub fn execute(cli: Cli) -> ExitCode {
 }
 
 /// Passes a configuration on, or prints its mistakes to standard error.
-fn told(loaded: Result<(Config, Origins), Vec<Mistake>>) -> Result<(Config, Origins), CommandError> {
+fn told(loaded: Result<(Config, Origins), Vec<ConfigError>>) -> Result<(Config, Origins), CommandError> {
     loaded.map_err(|mistakes| {
         tell(&mistakes);
         CommandError::Usage(String::new())
@@ -280,7 +280,7 @@ fn settings(path: Option<&Path>) -> Result<(Config, Origins), CommandError> {
     told(read::load_without_files(path, variables()))
 }
 
-fn tell(mistakes: &[Mistake]) {
+fn tell(mistakes: &[ConfigError]) {
     let stderr = std::io::stderr();
     // If standard error is closed, nobody is left to tell.
     let _ = paint::mistakes(&mut stderr.lock(), mistakes, paint::Styles::of(&stderr));
@@ -298,7 +298,7 @@ fn health(args: HealthArgs) -> Result<(), CommandError> {
         (Some(address), _) => address,
         (None, Some(path)) => settings(Some(&path))?.0.admin.listen,
         (None, None) => {
-            let told = |mistakes: Vec<Mistake>| CommandError::Usage(mistakes[0].to_string());
+            let told = |mistakes: Vec<ConfigError>| CommandError::Usage(mistakes[0].to_string());
             read::admin_alone(variables()).map_err(told)?.listen
         }
     };
@@ -306,7 +306,7 @@ fn health(args: HealthArgs) -> Result<(), CommandError> {
 }
 
 fn topic(text: &str) -> Result<TopicArn, String> {
-    text.parse().map_err(|wrong: Wrong| format!("{}; {}", wrong.what, wrong.instead))
+    text.parse().map_err(|wrong: ConfigProblem| format!("{}; {}", wrong.what, wrong.instead))
 }
 
 /// Queues are tagged as alive once an hour, so silence of less than two hours proves nothing.

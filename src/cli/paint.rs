@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use clap::builder::styling::{AnsiColor, Style};
 
 use crate::config::effective;
-use crate::config::mistake::{Mistake, Place, Warning};
+use crate::config::mistake::{ConfigError, Place, Warning};
 
 /// The styles of one stream; all plain unless it is a terminal.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,7 +14,7 @@ pub(super) struct Styles {
     place: Style,
     wrong: Style,
     warning: Style,
-    pub(super) settings: effective::Styles,
+    pub(super) settings: effective::TomlStyles,
 }
 
 impl Styles {
@@ -28,7 +28,7 @@ impl Styles {
             place: Style::new().bold(),
             wrong: AnsiColor::Red.on_default().bold(),
             warning: AnsiColor::Yellow.on_default().bold(),
-            settings: effective::Styles {
+            settings: effective::TomlStyles {
                 heading: Style::new().bold(),
                 written: AnsiColor::Green.on_default(),
                 default: Style::new().dimmed(),
@@ -38,7 +38,7 @@ impl Styles {
 }
 
 /// Every mistake on a line of its own, then how many there are.
-pub(super) fn mistakes(out: &mut dyn Write, mistakes: &[Mistake], styles: Styles) -> io::Result<()> {
+pub(super) fn mistakes(out: &mut dyn Write, mistakes: &[ConfigError], styles: Styles) -> io::Result<()> {
     let Styles { place, wrong, .. } = styles;
     for mistake in mistakes {
         let setting = if mistake.setting.is_empty() { String::new() } else { format!("{}: ", mistake.setting) };
@@ -66,11 +66,12 @@ pub(super) fn warnings(out: &mut dyn Write, warnings: &[Warning], styles: Styles
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::mistake::Wrong;
+    use crate::config::mistake::ConfigProblem;
 
     #[test]
     fn a_pipe_gets_no_escape_sequence_and_a_terminal_does() {
-        let mistake = Mistake::new(Place::Variable("NEARSIDE__X".into()), "", Wrong::new("wrong", "right"));
+        let mistake =
+            ConfigError::new(Place::Variable("NEARSIDE__X".into()), "", ConfigProblem::new("wrong", "right"));
         let show = |styles| {
             let mut out = Vec::new();
             mistakes(&mut out, std::slice::from_ref(&mistake), styles).unwrap();

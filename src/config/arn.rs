@@ -6,40 +6,43 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::TopicArn;
-use super::mistake::{Wrong, quoted};
+use super::mistake::{ConfigProblem, quoted};
 
 /// The shape that every error message shows.
 const SHAPE: &str =
     "write arn:aws:sns:REGION:ACCOUNT:NAME, such as arn:aws:sns:eu-west-1:123456789012:context-changes";
 
 impl FromStr for TopicArn {
-    type Err = Wrong;
+    type Err = ConfigProblem;
 
-    fn from_str(text: &str) -> Result<Self, Wrong> {
+    fn from_str(text: &str) -> Result<Self, ConfigProblem> {
         let parts: Vec<&str> = text.split(':').collect();
         let [scheme, partition, service, region, account, name] = parts.as_slice() else {
-            return Err(Wrong::new(format!("{} is not the ARN of an SNS topic", quoted(text)), SHAPE));
+            return Err(ConfigProblem::new(format!("{} is not the ARN of an SNS topic", quoted(text)), SHAPE));
         };
         if *scheme != "arn" || *service != "sns" {
-            return Err(Wrong::new(format!("{} is not the ARN of an SNS topic", quoted(text)), SHAPE));
+            return Err(ConfigProblem::new(format!("{} is not the ARN of an SNS topic", quoted(text)), SHAPE));
         }
         if !partition_has(partition, region) {
             let what = format!("{} is not a region of the partition {}", quoted(region), quoted(partition));
             let instead = "write a partition of aws, aws-cn or aws-us-gov and a region of it, such as eu-west-1";
-            return Err(Wrong::new(what, instead));
+            return Err(ConfigProblem::new(what, instead));
         }
         if account.len() != 12 || !account.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(Wrong::new(format!("{} is not an account", quoted(account)), "write its twelve digits"));
+            return Err(ConfigProblem::new(
+                format!("{} is not an account", quoted(account)),
+                "write its twelve digits",
+            ));
         }
         if name.ends_with(".fifo") {
-            return Err(Wrong::new(
+            return Err(ConfigProblem::new(
                 "a FIFO topic",
                 "announce on a standard topic: order comes from versions, not from the topic",
             ));
         }
         if name.is_empty() || name.len() > 256 || !name.bytes().all(is_name_byte) {
             let instead = "write 1 to 256 letters, digits, `-` and `_`";
-            return Err(Wrong::new(format!("{} is not the name of a topic", quoted(name)), instead));
+            return Err(ConfigProblem::new(format!("{} is not the name of a topic", quoted(name)), instead));
         }
         Ok(Self {
             arn: text.to_owned(),

@@ -10,7 +10,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::mistake::Wrong;
+use super::mistake::ConfigProblem;
 use super::settings::{self as schema, Setting};
 use super::{ClientCertificate, RegionTls};
 use crate::config::limits;
@@ -30,17 +30,17 @@ pub struct Certificates {
 
 /// What is wrong with one of the files, for the operator to fix.
 #[derive(Debug)]
-pub struct Unusable {
+pub struct UnusableFile {
     /// The setting that names the file.
     pub setting: &'static Setting,
-    pub wrong: Wrong,
+    pub wrong: ConfigProblem,
 }
 
 /// Reads the files that `tls` names; `now` tells whether a certificate has expired.
 ///
 /// # Errors
 /// The first file that cannot be read, or does not hold what it should.
-pub fn read(tls: &RegionTls, now: Wall) -> Result<Certificates, Unusable> {
+pub fn read(tls: &RegionTls, now: Wall) -> Result<Certificates, UnusableFile> {
     let mut read = Certificates { roots: None, client: None, digest: [0; 32], warnings: Vec::new() };
     let mut sum = digest::Context::new(&digest::SHA256);
     if let Some(file) = &tls.ca_file {
@@ -50,7 +50,10 @@ pub fn read(tls: &RegionTls, now: Wall) -> Result<Certificates, Unusable> {
         for certificate in &certificates {
             roots.add(certificate.clone()).map_err(|error| {
                 let what = format!("{} holds a certificate that cannot be trusted as a CA: {error}", file.display());
-                Unusable { setting, wrong: Wrong::new(what, "write the CA's own certificates into it, in PEM") }
+                UnusableFile {
+                    setting,
+                    wrong: ConfigProblem::new(what, "write the CA's own certificates into it, in PEM"),
+                }
             })?;
         }
         read.roots = Some(roots);
@@ -68,18 +71,18 @@ pub fn read(tls: &RegionTls, now: Wall) -> Result<Certificates, Unusable> {
 }
 
 /// A file's content, which is also added to `sum`.
-fn bytes(setting: &'static Setting, file: &Path, sum: &mut digest::Context) -> Result<Vec<u8>, Unusable> {
+fn bytes(setting: &'static Setting, file: &Path, sum: &mut digest::Context) -> Result<Vec<u8>, UnusableFile> {
     let mut bytes = Vec::new();
     let read =
         crate::config::file::open(file).and_then(|open| open.take(limits::PEM_BYTES + 1).read_to_end(&mut bytes));
     let wrong = match read {
-        Err(error) => Wrong::new(
+        Err(error) => ConfigProblem::new(
             format!("{} cannot be read: {error}", file.display()),
             "create it, or correct the path and its permissions",
         ),
         Ok(_) if bytes.len() as u64 > limits::PEM_BYTES => {
             let most = bytesize::ByteSize(limits::PEM_BYTES);
-            Wrong::new(format!("{} is larger than {most}", file.display()), "name a PEM file")
+            ConfigProblem::new(format!("{} is larger than {most}", file.display()), "name a PEM file")
         }
         Ok(_) => {
             sum.update(&(bytes.len() as u64).to_le_bytes());
@@ -87,17 +90,17 @@ fn bytes(setting: &'static Setting, file: &Path, sum: &mut digest::Context) -> R
             return Ok(bytes);
         }
     };
-    Err(Unusable { setting, wrong })
+    Err(UnusableFile { setting, wrong })
 }
 
 fn certificates(
     setting: &'static Setting,
     file: &Path,
     bytes: &[u8],
-) -> Result<Vec<CertificateDer<'static>>, Unusable> {
+) -> Result<Vec<CertificateDer<'static>>, UnusableFile> {
     let wrong = |what: String| {
         let instead = "write certificates into it, in PEM (-----BEGIN CERTIFICATE-----)";
-        Unusable { setting, wrong: Wrong::new(what, instead) }
+        UnusableFile { setting, wrong: ConfigProblem::new(what, instead) }
     };
     let found: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(bytes).collect();
     let found = found.map_err(|error| wrong(format!("{} is not PEM: {error}", file.display())))?;
@@ -117,9 +120,9 @@ fn private_key(
     cert: &Path,
     chain: Vec<CertificateDer<'static>>,
     sum: &mut digest::Context,
-) -> Result<PrivateKeyDer<'static>, Unusable> {
+) -> Result<PrivateKeyDer<'static>, UnusableFile> {
     let setting = &schema::TLS_CLIENT_KEY;
-    let wrong = |what: String, instead: &str| Unusable { setting, wrong: Wrong::new(what, instead) };
+    let wrong = |what: String, instead: &str| UnusableFile { setting, wrong: ConfigProblem::new(what, instead) };
     let found = PrivateKeyDer::from_pem_slice(&bytes(setting, key, sum)?).map_err(|error| {
         let what = match error {
             pem::Error::NoItemsFound => format!("{} holds no private key", key.display()),

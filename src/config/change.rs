@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::scope::{Effective, Origins};
-use super::settings::{self as schema, Kind, Reload, Section};
-use super::{Admin, Announcements, Cache, Config, Freshness, Listen, Log, Region, Service, value};
+use super::settings::{self as schema, Reload, Section, SettingKind};
+use super::{Admin, AnnouncementsConfig, Cache, Config, FreshnessConfig, Listen, Log, RegionConfig, Service, value};
 
 #[cfg(test)]
 mod tests;
@@ -48,11 +48,11 @@ pub fn merged(running: &Config, wanted: &Config) -> Config {
     *admin_listen = running.admin.listen;
     admin_unix.clone_from(&running.admin.unix);
     let Cache { ttl: _, negative_ttl: _, soft_ttl: _, max_bytes: _, stale_if_error: _, unrouted: _ } = cache;
-    let Freshness { heartbeats, worst_lag: _, grace: _, max_jump: _, strict: _, audit_period: _, state_file } =
+    let FreshnessConfig { heartbeats, worst_lag: _, grace: _, max_jump: _, strict: _, audit_period: _, state_file } =
         freshness;
     *heartbeats = running.freshness.heartbeats;
     state_file.clone_from(&running.freshness.state_file);
-    let Announcements { transport, endpoint_url, insecure_sns_signer, queues } = announcements;
+    let AnnouncementsConfig { transport, endpoint_url, insecure_sns_signer, queues } = announcements;
     transport.clone_from(&running.announcements.transport);
     endpoint_url.clone_from(&running.announcements.endpoint_url);
     insecure_sns_signer.clone_from(&running.announcements.insecure_sns_signer);
@@ -63,11 +63,11 @@ pub fn merged(running: &Config, wanted: &Config) -> Config {
 }
 
 /// A region, with where and how it is reached taken from `wanted`.
-fn region(running: &Region, wanted: &[Region]) -> Region {
-    let Region { name, url: _, topic, tls: _ } = running;
+fn region(running: &RegionConfig, wanted: &[RegionConfig]) -> RegionConfig {
+    let RegionConfig { name, url: _, topic, tls: _ } = running;
     match wanted.iter().find(|region| region.name == *name) {
-        Some(Region { url, tls, .. }) => {
-            Region { name: name.clone(), url: url.clone(), topic: topic.clone(), tls: tls.clone() }
+        Some(RegionConfig { url, tls, .. }) => {
+            RegionConfig { name: name.clone(), url: url.clone(), topic: topic.clone(), tls: tls.clone() }
         }
         None => running.clone(),
     }
@@ -178,15 +178,17 @@ fn is_name(known: &Effective) -> bool {
 /// Whether both mean the same, however it is written.
 fn is_same(one: &Effective, other: &Effective) -> bool {
     let kind = one.setting.kind;
-    let both = |read: fn(&Effective, Kind) -> Option<u128>| {
+    let both = |read: fn(&Effective, SettingKind) -> Option<u128>| {
         read(one, kind).zip(read(other, kind)).is_some_and(|(one, other)| one == other)
     };
     one.toml == other.toml
         || match kind {
-            Kind::Duration(..) => both(|it, kind| value::duration(&it.raw, kind).ok().map(|span| span.as_nanos())),
-            Kind::Size(..) => both(|it, kind| value::size(&it.raw, kind).ok().map(u128::from)),
-            Kind::Count(..) => both(|it, kind| value::count(&it.raw, kind).ok().map(u128::from)),
-            Kind::Mode => both(|it, kind| value::mode(&it.raw, kind).ok().map(u128::from)),
+            SettingKind::Duration(..) => {
+                both(|it, kind| value::duration(&it.raw, kind).ok().map(|span| span.as_nanos()))
+            }
+            SettingKind::Size(..) => both(|it, kind| value::size(&it.raw, kind).ok().map(u128::from)),
+            SettingKind::Count(..) => both(|it, kind| value::count(&it.raw, kind).ok().map(u128::from)),
+            SettingKind::Mode => both(|it, kind| value::mode(&it.raw, kind).ok().map(u128::from)),
             _ => false,
         }
 }

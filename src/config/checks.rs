@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::mistake::{Mistake, Wrong, nearest, quoted};
-use super::scope::Ledger;
+use super::mistake::{ConfigError, ConfigProblem, nearest, quoted};
+use super::scope::Collector;
 use super::settings::{self as schema, Setting};
 use super::variables::{first_region, first_route, variable_name};
-use super::{Config, IdentityMode, Region, Route, Transport};
+use super::{Config, IdentityMode, RegionConfig, Route, Transport};
 use crate::config::limits;
 use crate::protocol::limits::REGIONS;
 
@@ -26,7 +26,7 @@ pub(super) use tls::client_certificate;
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Notes every mistake and warning that shows only when settings are seen together.
-pub(super) fn check(ledger: &mut Ledger, config: &Config) {
+pub(super) fn check(ledger: &mut Collector, config: &Config) {
     regions(ledger, &config.service.regions);
     topics(ledger, config);
     routes(ledger, &config.service.routes);
@@ -40,27 +40,27 @@ pub(super) fn check(ledger: &mut Ledger, config: &Config) {
 }
 
 /// Notes a mistake where the setting was written.
-fn refuse(ledger: &mut Ledger, setting: &'static Setting, item: Option<usize>, what: String, instead: &str) {
+fn refuse(ledger: &mut Collector, setting: &'static Setting, item: Option<usize>, what: String, instead: &str) {
     let place = ledger.origins.place(setting, item);
-    ledger.mistake(setting, item, place, Wrong::new(what, instead));
+    ledger.mistake(setting, item, place, ConfigProblem::new(what, instead));
 }
 
-fn warn(ledger: &mut Ledger, setting: &'static Setting, item: Option<usize>, text: String) {
+fn warn(ledger: &mut Collector, setting: &'static Setting, item: Option<usize>, text: String) {
     let place = ledger.origins.place(setting, item);
     ledger.warn(place, text);
 }
 
-fn regions(ledger: &mut Ledger, regions: &[Region]) {
+fn regions(ledger: &mut Collector, regions: &[RegionConfig]) {
     if regions.is_empty() {
         let place = ledger.root.clone();
-        let wrong = Wrong::new("no region to ask", first_region());
-        ledger.mistakes.push(Mistake::new(place, "service.region", wrong));
+        let wrong = ConfigProblem::new("no region to ask", first_region());
+        ledger.mistakes.push(ConfigError::new(place, "service.region", wrong));
     }
     if regions.len() > REGIONS {
         let what = format!("{} regions", regions.len());
         let place = ledger.origins.place(&schema::REGION_NAME, Some(REGIONS));
-        let wrong = Wrong::new(what, format!("write at most {}", REGIONS));
-        ledger.mistakes.push(Mistake::new(place, "service.region", wrong));
+        let wrong = ConfigProblem::new(what, format!("write at most {}", REGIONS));
+        ledger.mistakes.push(ConfigError::new(place, "service.region", wrong));
     }
     let mut names: BTreeMap<String, &str> = BTreeMap::new();
     let mut urls: BTreeMap<&str, &str> = BTreeMap::new();
@@ -87,7 +87,7 @@ fn regions(ledger: &mut Ledger, regions: &[Region]) {
     }
 }
 
-fn topics(ledger: &mut Ledger, config: &Config) {
+fn topics(ledger: &mut Collector, config: &Config) {
     let regions = &config.service.regions;
     let mut owners: BTreeMap<&str, &str> = BTreeMap::new();
     for (at, region) in regions.iter().enumerate() {
@@ -129,7 +129,7 @@ fn topics(ledger: &mut Ledger, config: &Config) {
     }
 }
 
-fn routes(ledger: &mut Ledger, routes: &[Route]) {
+fn routes(ledger: &mut Collector, routes: &[Route]) {
     if routes.is_empty() {
         let place = ledger.root.clone();
         ledger.warn(
@@ -142,8 +142,9 @@ fn routes(ledger: &mut Ledger, routes: &[Route]) {
     }
     if routes.len() > limits::ROUTES {
         let place = ledger.origins.place(&schema::ROUTE_PATH, Some(limits::ROUTES));
-        let wrong = Wrong::new(format!("{} routes", routes.len()), format!("write at most {}", limits::ROUTES));
-        ledger.mistakes.push(Mistake::new(place, "service.route", wrong));
+        let wrong =
+            ConfigProblem::new(format!("{} routes", routes.len()), format!("write at most {}", limits::ROUTES));
+        ledger.mistakes.push(ConfigError::new(place, "service.route", wrong));
     }
     for (at, route) in routes.iter().enumerate().take(limits::ROUTES) {
         if ledger.is_mistaken(&schema::ROUTE_PATH, Some(at)) {
@@ -177,7 +178,7 @@ fn routes(ledger: &mut Ledger, routes: &[Route]) {
     }
 }
 
-fn route_headers(ledger: &mut Ledger, route: &Route, at: usize) {
+fn route_headers(ledger: &mut Collector, route: &Route, at: usize) {
     let sent: Vec<_> = match &route.identity {
         IdentityMode::Exact(headers) => headers.iter().collect(),
         IdentityMode::Sidecar(credentials) => vec![&credentials.header],
@@ -212,7 +213,7 @@ fn route_headers(ledger: &mut Ledger, route: &Route, at: usize) {
     }
 }
 
-fn listeners(ledger: &mut Ledger, config: &Config) {
+fn listeners(ledger: &mut Collector, config: &Config) {
     let listen = &config.listen;
     let nowhere = listen.tcp.is_none() && listen.unix.is_none();
     if nowhere && !ledger.is_mistaken(&schema::LISTEN_UNIX, None) {
@@ -271,7 +272,7 @@ fn clash(one: SocketAddr, other: SocketAddr) -> bool {
     one.port() != 0 && one.port() == other.port() && (any || one.ip() == other.ip())
 }
 
-fn times(ledger: &mut Ledger, config: &Config) {
+fn times(ledger: &mut Collector, config: &Config) {
     let time = humantime::format_duration;
     let (cache, race, drain) = (&config.cache, &config.race, &config.drain);
     if cache.soft_ttl > cache.ttl && ledger.origins.is_written(&schema::CACHE_SOFT_TTL, None) {
@@ -319,7 +320,7 @@ fn times(ledger: &mut Ledger, config: &Config) {
 
 /// Refuses an address that other machines can reach; `leave` is the setting that would allow it.
 pub(super) fn refuse_non_loopback(
-    ledger: &mut Ledger,
+    ledger: &mut Collector,
     setting: &'static Setting,
     leave: &'static Setting,
     address: SocketAddr,
@@ -330,7 +331,7 @@ pub(super) fn refuse_non_loopback(
 }
 
 /// Notes what `transport = "http"` lacks.
-pub(super) fn incomplete_http(ledger: &mut Ledger, no_listen: bool, no_public_url: bool) {
+pub(super) fn incomplete_http(ledger: &mut Collector, no_listen: bool, no_public_url: bool) {
     let place = ledger.origins.place(&schema::ANNOUNCEMENTS_TRANSPORT, None);
     let needs = [
         (no_listen, &schema::ANNOUNCEMENTS_HTTP_LISTEN, "0.0.0.0:8702"),
@@ -338,7 +339,7 @@ pub(super) fn incomplete_http(ledger: &mut Ledger, no_listen: bool, no_public_ur
     ];
     for (missing, setting, example) in needs {
         if missing {
-            let wrong = Wrong::new(
+            let wrong = ConfigProblem::new(
                 "missing, and transport = \"http\" needs it",
                 format!("write {} = \"{example}\"", setting.key),
             );
@@ -348,7 +349,7 @@ pub(super) fn incomplete_http(ledger: &mut Ledger, no_listen: bool, no_public_ur
 }
 
 /// The place of the region to ask first; 0 if none is named, or no region has the name.
-pub(super) fn primary(ledger: &mut Ledger, regions: &[Region], name: Option<&str>) -> usize {
+pub(super) fn primary(ledger: &mut Collector, regions: &[RegionConfig], name: Option<&str>) -> usize {
     let Some(name) = name else { return 0 };
     if let Some(at) = regions.iter().position(|region| region.name == name) {
         return at;

@@ -4,14 +4,14 @@
 use std::io::{self, Write};
 
 use super::scope::{Effective, Origins};
-use super::settings::{Preset, Section};
+use super::settings::{PresetValue, Section};
 
 /// The column of the comment, if the setting leaves room.
 const COLUMN: usize = 52;
 
 /// How the parts of a line are shown: plain, or in a terminal's colours.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Styles {
+pub struct TomlStyles {
     pub heading: clap::builder::styling::Style,
     /// Where a written setting came from.
     pub written: clap::builder::styling::Style,
@@ -23,7 +23,7 @@ pub struct Styles {
 ///
 /// # Errors
 /// If writing to `out` fails.
-pub fn print(out: &mut dyn Write, origins: &Origins, styles: Styles) -> io::Result<()> {
+pub fn print(out: &mut dyn Write, origins: &Origins, styles: TomlStyles) -> io::Result<()> {
     let mut first = true;
     for section in Section::ALL.into_iter().filter(|section| !section.is_inner()) {
         let settings: Vec<&Effective> = origins.settings.iter().filter(|known| known.home() == section).collect();
@@ -45,7 +45,7 @@ pub fn print(out: &mut dyn Write, origins: &Origins, styles: Styles) -> io::Resu
     Ok(())
 }
 
-fn line(out: &mut dyn Write, known: &Effective, styles: Styles) -> io::Result<()> {
+fn line(out: &mut dyn Write, known: &Effective, styles: TomlStyles) -> io::Result<()> {
     let setting = known.setting;
     let inner = match setting.section {
         Section::Credentials => "credentials.",
@@ -54,7 +54,7 @@ fn line(out: &mut dyn Write, known: &Effective, styles: Styles) -> io::Result<()
     };
     let text = format!("{inner}{} = {}", setting.key, known.toml);
     let place = match (known.is_default(), setting.preset) {
-        (true, Preset::Like(other)) => format!("default: {}", other.path()),
+        (true, PresetValue::Like(other)) => format!("default: {}", other.path()),
         _ => known.place.to_string(),
     };
     let style = if known.is_default() { styles.default } else { styles.written };

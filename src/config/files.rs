@@ -5,17 +5,17 @@
 use std::io::Read as _;
 use std::path::Path;
 
-use super::certificates::{self, Unusable};
+use super::certificates::{self, UnusableFile};
 use super::file::open;
-use super::mistake::Wrong;
-use super::scope::Ledger;
+use super::mistake::ConfigProblem;
+use super::scope::Collector;
 use super::settings::{self as schema, Setting};
-use super::{Config, IdentityMode, Region};
+use super::{Config, IdentityMode, RegionConfig};
 use crate::config::limits;
 use crate::model::time::Clock;
 
 /// Notes every file that is missing, unreadable, empty or too large, and every directory that is missing.
-pub(super) fn check(ledger: &mut Ledger, config: &Config) {
+pub(super) fn check(ledger: &mut Collector, config: &Config) {
     for (at, route) in config.service.routes.iter().enumerate() {
         if let IdentityMode::Sidecar(credentials) = &route.identity {
             secret(ledger, &schema::CREDENTIALS_FILE, Some(at), &credentials.file);
@@ -42,42 +42,42 @@ pub(super) fn check(ledger: &mut Ledger, config: &Config) {
 }
 
 /// Checks a file that holds a token.
-fn secret(ledger: &mut Ledger, setting: &'static Setting, item: Option<usize>, file: &Path) {
+fn secret(ledger: &mut Collector, setting: &'static Setting, item: Option<usize>, file: &Path) {
     if let Err(wrong) = read_secret(file) {
         let place = ledger.origins.place(setting, item);
         ledger.mistake(setting, item, place, wrong);
     }
 }
 
-fn read_secret(file: &Path) -> Result<(), Wrong> {
+fn read_secret(file: &Path) -> Result<(), ConfigProblem> {
     let shown = file.display();
     let mut content = Vec::new();
     open(file).and_then(|open| open.take(limits::TOKEN_BYTES + 1).read_to_end(&mut content)).map_err(|error| {
-        Wrong::new(
+        ConfigProblem::new(
             format!("the token file {shown} cannot be read: {error}"),
             "create it, or correct the path and its permissions",
         )
     })?;
     if content.len() as u64 > limits::TOKEN_BYTES {
         let most = bytesize::ByteSize(limits::TOKEN_BYTES);
-        return Err(Wrong::new(
+        return Err(ConfigProblem::new(
             format!("the token file {shown} is larger than {most}"),
             "name a file with the token",
         ));
     }
     let token = content.trim_ascii();
     if token.is_empty() {
-        return Err(Wrong::new(format!("the token file {shown} is empty"), "write the token into it"));
+        return Err(ConfigProblem::new(format!("the token file {shown} is empty"), "write the token into it"));
     }
     if http::HeaderValue::from_bytes(token).is_err() {
         let what = format!("the token file {shown} holds what no header can carry");
-        return Err(Wrong::new(what, "write the token on one line, without control characters"));
+        return Err(ConfigProblem::new(what, "write the token on one line, without control characters"));
     }
     Ok(())
 }
 
 /// Checks the files of a region's `tls`.
-fn pem_files(ledger: &mut Ledger, at: usize, region: &Region) {
+fn pem_files(ledger: &mut Collector, at: usize, region: &RegionConfig) {
     match certificates::read(&region.tls, Clock::System.wall()) {
         Ok(read) => {
             for (setting, text) in read.warnings {
@@ -85,7 +85,7 @@ fn pem_files(ledger: &mut Ledger, at: usize, region: &Region) {
                 ledger.warn(place, format!("region {}: {text}", region.name));
             }
         }
-        Err(Unusable { setting, wrong }) => {
+        Err(UnusableFile { setting, wrong }) => {
             let place = ledger.origins.place(setting, Some(at));
             ledger.mistake(setting, Some(at), place, wrong);
         }
@@ -93,10 +93,10 @@ fn pem_files(ledger: &mut Ledger, at: usize, region: &Region) {
 }
 
 /// Checks a file that is created when the program runs: its directory must exist.
-fn directory(ledger: &mut Ledger, setting: &'static Setting, file: &Path) {
+fn directory(ledger: &mut Collector, setting: &'static Setting, file: &Path) {
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !parent.is_dir() {
-        let wrong = Wrong::new(
+        let wrong = ConfigProblem::new(
             format!("the directory {} does not exist", parent.display()),
             "create it, or name a file in one that exists",
         );

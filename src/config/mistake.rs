@@ -40,7 +40,7 @@ impl fmt::Display for Place {
 /// does not help.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error("{place}: {}{wrong}; {instead}", self.prefix())]
-pub struct Mistake {
+pub struct ConfigError {
     pub place: Place,
     /// The setting's full name, such as `cache.ttl`; empty if no single setting is meant.
     pub setting: String,
@@ -48,8 +48,8 @@ pub struct Mistake {
     pub instead: String,
 }
 
-impl Mistake {
-    pub fn new(place: Place, setting: impl Into<String>, wrong: Wrong) -> Self {
+impl ConfigError {
+    pub fn new(place: Place, setting: impl Into<String>, wrong: ConfigProblem) -> Self {
         Self { place, setting: setting.into(), wrong: wrong.what, instead: wrong.instead }
     }
 
@@ -78,12 +78,12 @@ impl fmt::Display for Warning {
 
 /// What is wrong with a value and what to write instead, before it is known where it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct ConfigProblem {
     pub what: String,
     pub instead: String,
 }
 
-impl Wrong {
+impl ConfigProblem {
     pub fn new(what: impl Into<String>, instead: impl Into<String>) -> Self {
         Self { what: what.into(), instead: instead.into() }
     }
@@ -121,7 +121,8 @@ mod tests {
     #[test]
     fn a_mistake_reads_place_setting_wrong_instead() {
         let place = Place::At { file: "nearside.toml".into(), line: 12, column: 5 };
-        let mistake = Mistake::new(place, "cache.ttl", Wrong::new("`1x` is not a duration", "write \"1h\""));
+        let mistake =
+            ConfigError::new(place, "cache.ttl", ConfigProblem::new("`1x` is not a duration", "write \"1h\""));
         assert_eq!(mistake.to_string(), "nearside.toml:12:5: cache.ttl: `1x` is not a duration; write \"1h\"");
     }
 

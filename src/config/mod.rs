@@ -40,10 +40,10 @@ pub struct Config {
     /// What is kept, and for how long.
     pub cache: Cache,
     /// How regions are asked.
-    pub race: Race,
-    pub freshness: Freshness,
+    pub race: RaceConfig,
+    pub freshness: FreshnessConfig,
     /// How announcements arrive.
-    pub announcements: Announcements,
+    pub announcements: AnnouncementsConfig,
     /// How the process stops.
     pub drain: Drain,
     pub log: Log,
@@ -55,7 +55,7 @@ pub struct Service {
     /// For logs and metrics.
     pub name: String,
     /// 1 to 16 regions, in the order of the file; the first is the primary unless `race.primary` names another.
-    pub regions: Vec<Region>,
+    pub regions: Vec<RegionConfig>,
     /// Routed paths, matched in the order of the file.
     pub routes: Vec<Route>,
     /// The header in which replies state their records' versions (`x-record-version`).
@@ -64,7 +64,7 @@ pub struct Service {
 
 /// `[[service.region]]`
 #[derive(Clone, Debug)]
-pub struct Region {
+pub struct RegionConfig {
     /// For labels, `Cache-Status` details and logs.
     pub name: String,
     /// Scheme, host, port and perhaps a path prefix.
@@ -250,7 +250,7 @@ pub enum Unrouted {
 
 /// `[race]`
 #[derive(Clone, Debug)]
-pub struct Race {
+pub struct RaceConfig {
     pub mode: RaceMode,
     /// For all legs together.
     pub deadline: Duration,
@@ -273,7 +273,7 @@ pub enum RaceMode {
 
 /// `[freshness]`
 #[derive(Clone, Debug)]
-pub struct Freshness {
+pub struct FreshnessConfig {
     /// Whether the weak grade of proof is accepted.
     pub heartbeats: Heartbeats,
     /// How far a region's ingest may lag behind another's (R2, R5, R15): 60 s.
@@ -291,7 +291,7 @@ pub struct Freshness {
     pub state_file: Option<PathBuf>,
 }
 
-impl Freshness {
+impl FreshnessConfig {
     /// The part that the protocol itself uses.
     pub fn protocol(&self) -> crate::protocol::Settings {
         crate::protocol::Settings {
@@ -313,7 +313,7 @@ pub enum Heartbeats {
 
 /// `[announcements]`
 #[derive(Clone, Debug)]
-pub struct Announcements {
+pub struct AnnouncementsConfig {
     /// How messages arrive.
     pub transport: Transport,
     /// Overrides every AWS endpoint, for an emulator; `AWS_ENDPOINT_URL` does the same.
@@ -322,12 +322,12 @@ pub struct Announcements {
     /// origin. Refused unless `endpoint_url` is set too.
     pub insecure_sns_signer: Option<Url>,
     /// What our own queues are created with.
-    pub queues: Queues,
+    pub queues: QueuesConfig,
 }
 
 /// What the queues of the sqs transport are created with, besides what the transport itself needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Queues {
+pub struct QueuesConfig {
     /// Name and value of each tag, for example to tell costs apart.
     pub tags: Vec<(String, String)>,
     /// The KMS key that encrypts them: an alias that each topic's region has, or a key's id. `None`

@@ -9,13 +9,14 @@ use std::path::Path;
 
 use url::Url;
 
-use super::mistake::{Mistake, Place, Wrong, nearest, quoted};
-use super::scope::{Ledger, Origins, Scope};
+use super::mistake::{ConfigError, ConfigProblem, Place, nearest, quoted};
+use super::scope::{Collector, Origins, SettingScope};
 use super::settings::{self as schema, Section};
-use super::tree::{self, Raw, Syntax, Table, Value};
+use super::tree::{self, Raw, Syntax, TomlTable, Value};
 use super::{
-    Announcements, Cache, Config, Credentials, Drain, Freshness, Heartbeats, IdentityMode, Listen, Log, PathTemplate,
-    Queues, Race, RaceMode, Region, Route, Service, Transport, UnixSocket, Unrouted, checks, files, value, variables,
+    AnnouncementsConfig, Cache, Config, Credentials, Drain, FreshnessConfig, Heartbeats, IdentityMode, Listen, Log,
+    PathTemplate, QueuesConfig, RaceConfig, RaceMode, RegionConfig, Route, Service, Transport, UnixSocket, Unrouted,
+    checks, files, value, variables,
 };
 use crate::config::limits;
 
@@ -32,7 +33,7 @@ pub use admin::admin_alone;
 pub fn load(
     path: Option<&Path>,
     env: impl Iterator<Item = (String, String)>,
-) -> Result<(Config, Origins), Vec<Mistake>> {
+) -> Result<(Config, Origins), Vec<ConfigError>> {
     loaded(path, env, files::check)
 }
 
@@ -44,15 +45,15 @@ pub fn load(
 pub fn load_without_files(
     path: Option<&Path>,
     env: impl Iterator<Item = (String, String)>,
-) -> Result<(Config, Origins), Vec<Mistake>> {
+) -> Result<(Config, Origins), Vec<ConfigError>> {
     loaded(path, env, |_, _| {})
 }
 
 fn loaded(
     path: Option<&Path>,
     env: impl Iterator<Item = (String, String)>,
-    look_at_files: fn(&mut Ledger, &Config),
-) -> Result<(Config, Origins), Vec<Mistake>> {
+    look_at_files: fn(&mut Collector, &Config),
+) -> Result<(Config, Origins), Vec<ConfigError>> {
     let (mut root, syntax) = match path {
         Some(path) => {
             let text = file_text(path).map_err(|mistake| vec![mistake])?;
@@ -61,7 +62,7 @@ fn loaded(
         None => (variables::nowhere(), Syntax::default()),
     };
     let (mistakes, warnings) = variables::overlay(&mut root, env);
-    let mut ledger = Ledger::new(root.place.clone());
+    let mut ledger = Collector::new(root.place.clone());
     ledger.mistakes = mistakes;
     ledger.origins.warnings = warnings;
     let config = config(&mut ledger, &root);
@@ -74,7 +75,7 @@ fn loaded(
 ///
 /// # Errors
 /// Every mistake, in the order of the text.
-pub fn from_toml(text: &str) -> Result<Config, Vec<Mistake>> {
+pub fn from_toml(text: &str) -> Result<Config, Vec<ConfigError>> {
     from_toml_with_origins(text).map(|(config, _)| config)
 }
 
@@ -82,17 +83,17 @@ pub fn from_toml(text: &str) -> Result<Config, Vec<Mistake>> {
 ///
 /// # Errors
 /// Every mistake, in the order of the text.
-pub fn from_toml_with_origins(text: &str) -> Result<(Config, Origins), Vec<Mistake>> {
+pub fn from_toml_with_origins(text: &str) -> Result<(Config, Origins), Vec<ConfigError>> {
     let (root, syntax) = tree::parse("nearside.toml", text);
-    let mut ledger = Ledger::new(root.place.clone());
+    let mut ledger = Collector::new(root.place.clone());
     let config = config(&mut ledger, &root);
     checks::check(&mut ledger, &config);
     finish(ledger, config, syntax)
 }
 
 /// The configuration, or every mistake in it.
-fn finish(ledger: Ledger, config: Config, syntax: Syntax) -> Result<(Config, Origins), Vec<Mistake>> {
-    let Ledger { mut origins, mut mistakes, .. } = ledger;
+fn finish(ledger: Collector, config: Config, syntax: Syntax) -> Result<(Config, Origins), Vec<ConfigError>> {
+    let Collector { mut origins, mut mistakes, .. } = ledger;
     if !syntax.mistakes.is_empty() {
         // A value that TOML could not read is reported already, and so is all that may have gone
         // missing with it.
@@ -115,18 +116,21 @@ fn same_line(told: &Place, place: &Place) -> bool {
 }
 
 /// The text of the file, within [`limits::CONFIG_BYTES`].
-fn file_text(path: &Path) -> Result<String, Mistake> {
+fn file_text(path: &Path) -> Result<String, ConfigError> {
     let name: std::sync::Arc<str> = path.display().to_string().into();
-    let mistake = |wrong| Mistake::new(Place::File(name.clone()), "", wrong);
+    let mistake = |wrong| ConfigError::new(Place::File(name.clone()), "", wrong);
     let mut bytes = Vec::new();
     crate::config::file::open(path)
         .and_then(|file| file.take(limits::CONFIG_BYTES + 1).read_to_end(&mut bytes))
         .map_err(|error| {
-            mistake(Wrong::new(format!("cannot be read: {error}"), "name a configuration file with --config"))
+            mistake(ConfigProblem::new(format!("cannot be read: {error}"), "name a configuration file with --config"))
         })?;
     if bytes.len() as u64 > limits::CONFIG_BYTES {
         let most = bytesize::ByteSize(limits::CONFIG_BYTES);
-        return Err(mistake(Wrong::new(format!("larger than {most}"), "name a configuration file with --config")));
+        return Err(mistake(ConfigProblem::new(
+            format!("larger than {most}"),
+            "name a configuration file with --config",
+        )));
     }
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
@@ -134,11 +138,11 @@ fn file_text(path: &Path) -> Result<String, Mistake> {
         let last = valid.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
         let column = String::from_utf8_lossy(last).chars().count() + 1;
         let place = Place::At { file: name.clone(), line, column };
-        Mistake::new(place, "", Wrong::new("not UTF-8", "save the file as UTF-8"))
+        ConfigError::new(place, "", ConfigProblem::new("not UTF-8", "save the file as UTF-8"))
     })
 }
 
-fn config(ledger: &mut Ledger, root: &Table) -> Config {
+fn config(ledger: &mut Collector, root: &TomlTable) -> Config {
     check_sections(ledger, root);
     let cache = cache(ledger, root);
     let service = service(ledger, root);
@@ -157,7 +161,7 @@ fn config(ledger: &mut Ledger, root: &Table) -> Config {
 }
 
 /// Refuses top-level keys that are not sections.
-fn check_sections(ledger: &mut Ledger, root: &Table) {
+fn check_sections(ledger: &mut Collector, root: &TomlTable) {
     let known = || Section::ALL.into_iter().map(Section::path).filter(|path| !path.contains('.'));
     for (key, entry) in root.entries.iter().filter(|(key, _)| !known().any(|name| name == key.as_str())) {
         let home = schema::ALL.iter().find(|setting| setting.key == key);
@@ -170,12 +174,12 @@ fn check_sections(ledger: &mut Ledger, root: &Table) {
             (_, None, Some(setting)) => format!("did you mean {}?", setting.path()),
             (_, None, None) => format!("known sections: {}", known().collect::<Vec<_>>().join(", ")),
         };
-        let wrong = Wrong::new(format!("no section is called {}", quoted(key)), instead);
-        ledger.mistakes.push(Mistake::new(entry.key_place.clone(), "", wrong));
+        let wrong = ConfigProblem::new(format!("no section is called {}", quoted(key)), instead);
+        ledger.mistakes.push(ConfigError::new(entry.key_place.clone(), "", wrong));
     }
 }
 
-fn service(ledger: &mut Ledger, root: &Table) -> Service {
+fn service(ledger: &mut Collector, root: &TomlTable) -> Service {
     let scope = ledger.table(root, Section::Service, "service");
     let name = scope.given(ledger, &schema::SERVICE_NAME, value::text);
     let version_header = scope.given(ledger, &schema::VERSION_HEADER, value::header);
@@ -190,12 +194,12 @@ fn service(ledger: &mut Ledger, root: &Table) -> Service {
 }
 
 /// The tables of `[[service.KEY]]`.
-fn items(ledger: &mut Ledger, service: &Table, section: Section, key: &str) -> Vec<Scope> {
+fn items(ledger: &mut Collector, service: &TomlTable, section: Section, key: &str) -> Vec<SettingScope> {
     let Some(raw) = service.get(key) else { return Vec::new() };
     let instead = format!("write [[{}]]", section.path());
     let mut refuse = |raw: &Raw| {
-        let wrong = Wrong::new(format!("{} where a list of tables belongs", raw.kind()), instead.clone());
-        ledger.mistakes.push(Mistake::new(raw.place.clone(), section.path(), wrong));
+        let wrong = ConfigProblem::new(format!("{} where a list of tables belongs", raw.kind()), instead.clone());
+        ledger.mistakes.push(ConfigError::new(raw.place.clone(), section.path(), wrong));
     };
     let Value::List(list) = &raw.value else {
         refuse(raw);
@@ -211,9 +215,9 @@ fn items(ledger: &mut Ledger, service: &Table, section: Section, key: &str) -> V
     tables.into_iter().enumerate().map(|(at, table)| ledger.scope(table, section, Some(at))).collect()
 }
 
-fn region(ledger: &mut Ledger, scope: &Scope, at: usize) -> Region {
+fn region(ledger: &mut Collector, scope: &SettingScope, at: usize) -> RegionConfig {
     let stand_in = || Url::parse(&format!("http://127.0.0.1:1/{at}")).expect("a URL of our own");
-    Region {
+    RegionConfig {
         name: scope.required(ledger, &schema::REGION_NAME, value::region_name, || format!("region-{at}")),
         url: scope.required(ledger, &schema::REGION_URL, value::url, stand_in),
         topic: scope.optional(ledger, &schema::REGION_TOPIC, value::topic),
@@ -221,7 +225,7 @@ fn region(ledger: &mut Ledger, scope: &Scope, at: usize) -> Region {
     }
 }
 
-fn route(ledger: &mut Ledger, scope: &Scope, at: usize) -> Route {
+fn route(ledger: &mut Collector, scope: &SettingScope, at: usize) -> Route {
     let stand_in = || PathTemplate { text: format!("/-/{at}"), segments: Vec::new() };
     let path = scope.required(ledger, &schema::ROUTE_PATH, value::path, stand_in);
     let records = scope.required(ledger, &schema::ROUTE_RECORDS, value::records, Vec::new);
@@ -237,9 +241,9 @@ fn route(ledger: &mut Ledger, scope: &Scope, at: usize) -> Route {
     }
 }
 
-fn exact_identity(ledger: &mut Ledger, scope: &Scope) -> IdentityMode {
+fn exact_identity(ledger: &mut Collector, scope: &SettingScope) -> IdentityMode {
     if let Some(raw) = scope.table.get("credentials") {
-        let wrong = Wrong::new(
+        let wrong = ConfigProblem::new(
             "credentials on a route whose callers send their own",
             "write identity = \"sidecar\", or remove the credentials",
         );
@@ -248,10 +252,10 @@ fn exact_identity(ledger: &mut Ledger, scope: &Scope) -> IdentityMode {
     IdentityMode::Exact(scope.given(ledger, &schema::ROUTE_IDENTITY_HEADERS, value::headers))
 }
 
-fn sidecar_identity(ledger: &mut Ledger, scope: &Scope) -> IdentityMode {
+fn sidecar_identity(ledger: &mut Collector, scope: &SettingScope) -> IdentityMode {
     let headers = &schema::ROUTE_IDENTITY_HEADERS;
     if let Some(raw) = scope.table.get(headers.key) {
-        let wrong = Wrong::new(
+        let wrong = ConfigProblem::new(
             "identity headers on a route that asks with the sidecar's credentials",
             "remove them, or write identity = \"exact\"",
         );
@@ -261,12 +265,12 @@ fn sidecar_identity(ledger: &mut Ledger, scope: &Scope) -> IdentityMode {
         Some(Raw { value: Value::Table(table), .. }) => table.clone(),
         other => {
             let place = other.map_or(&scope.table.place, |raw| &raw.place);
-            let wrong = Wrong::new(
+            let wrong = ConfigProblem::new(
                 "identity = \"sidecar\" without credentials",
                 "write credentials = { file = \"/run/secrets/token\", prefix = \"Bearer \" }",
             );
             ledger.mistake(&schema::CREDENTIALS_FILE, scope.item, place.clone(), wrong);
-            Table::empty(place.clone())
+            TomlTable::empty(place.clone())
         }
     };
     let inner = ledger.scope(table, Section::Credentials, scope.item);
@@ -277,7 +281,7 @@ fn sidecar_identity(ledger: &mut Ledger, scope: &Scope) -> IdentityMode {
     })
 }
 
-fn listen(ledger: &mut Ledger, root: &Table) -> Listen {
+fn listen(ledger: &mut Collector, root: &TomlTable) -> Listen {
     let scope = ledger.table(root, Section::Listen, "listen");
     let tcp = scope.optional(ledger, &schema::LISTEN_TCP, value::address);
     let path = scope.optional(ledger, &schema::LISTEN_UNIX, value::file);
@@ -299,7 +303,7 @@ fn listen(ledger: &mut Ledger, root: &Table) -> Listen {
     }
 }
 
-fn cache(ledger: &mut Ledger, root: &Table) -> Cache {
+fn cache(ledger: &mut Collector, root: &TomlTable) -> Cache {
     let scope = ledger.table(root, Section::Cache, "cache");
     let cached = scope.given(ledger, &schema::CACHE_UNROUTED, value::word) == 1;
     Cache {
@@ -312,7 +316,7 @@ fn cache(ledger: &mut Ledger, root: &Table) -> Cache {
     }
 }
 
-fn race(ledger: &mut Ledger, root: &Table, regions: &[Region]) -> Race {
+fn race(ledger: &mut Collector, root: &TomlTable, regions: &[RegionConfig]) -> RaceConfig {
     let scope = ledger.table(root, Section::Race, "race");
     let mode = match scope.given(ledger, &schema::RACE_MODE, value::word) {
         1 => RaceMode::Pair,
@@ -322,13 +326,13 @@ fn race(ledger: &mut Ledger, root: &Table, regions: &[Region]) -> Race {
     let deadline = scope.given(ledger, &schema::RACE_DEADLINE, value::duration);
     let primary = scope.optional(ledger, &schema::RACE_PRIMARY, value::text);
     let permits = usize_of(scope.given(ledger, &schema::RACE_PERMITS, value::count));
-    Race { mode, deadline, primary: checks::primary(ledger, regions, primary.as_deref()), permits }
+    RaceConfig { mode, deadline, primary: checks::primary(ledger, regions, primary.as_deref()), permits }
 }
 
-fn freshness(ledger: &mut Ledger, root: &Table) -> Freshness {
+fn freshness(ledger: &mut Collector, root: &TomlTable) -> FreshnessConfig {
     let scope = ledger.table(root, Section::Freshness, "freshness");
     let required = scope.given(ledger, &schema::FRESHNESS_HEARTBEATS, value::word) == 1;
-    Freshness {
+    FreshnessConfig {
         heartbeats: if required { Heartbeats::Required } else { Heartbeats::Auto },
         worst_lag: scope.given(ledger, &schema::FRESHNESS_WORST_LAG, value::duration),
         grace: scope.given(ledger, &schema::FRESHNESS_GRACE, value::duration),
@@ -339,7 +343,7 @@ fn freshness(ledger: &mut Ledger, root: &Table) -> Freshness {
     }
 }
 
-fn announcements(ledger: &mut Ledger, root: &Table) -> Announcements {
+fn announcements(ledger: &mut Collector, root: &TomlTable) -> AnnouncementsConfig {
     let scope = ledger.table(root, Section::Announcements, "announcements");
     let word = scope.given(ledger, &schema::ANNOUNCEMENTS_TRANSPORT, value::word);
     let endpoint_url = scope.optional(ledger, &schema::ANNOUNCEMENTS_ENDPOINT_URL, value::url);
@@ -355,14 +359,14 @@ fn announcements(ledger: &mut Ledger, root: &Table) -> Announcements {
         (2, ..) => Transport::Off,
         _ => Transport::Sqs,
     };
-    let queues = Queues {
+    let queues = QueuesConfig {
         tags: scope.given(ledger, &schema::ANNOUNCEMENTS_QUEUE_TAGS, value::tags),
         kms_key: scope.optional(ledger, &schema::ANNOUNCEMENTS_QUEUE_KMS_KEY, value::kms_key),
     };
-    Announcements { transport, endpoint_url, insecure_sns_signer: signer, queues }
+    AnnouncementsConfig { transport, endpoint_url, insecure_sns_signer: signer, queues }
 }
 
-fn drain(ledger: &mut Ledger, root: &Table) -> Drain {
+fn drain(ledger: &mut Collector, root: &TomlTable) -> Drain {
     let scope = ledger.table(root, Section::Drain, "drain");
     Drain {
         linger: scope.given(ledger, &schema::DRAIN_LINGER, value::duration),
@@ -370,7 +374,7 @@ fn drain(ledger: &mut Ledger, root: &Table) -> Drain {
     }
 }
 
-fn log(ledger: &mut Ledger, root: &Table) -> Log {
+fn log(ledger: &mut Collector, root: &TomlTable) -> Log {
     let scope = ledger.table(root, Section::Log, "log");
     Log {
         json: scope.given(ledger, &schema::LOG_FORMAT, value::word) == 1,

@@ -2,9 +2,9 @@
 //! from ([`Origins`], which `nearside check` shows). A mistake never ends the reading: a default or
 //! stand-in takes the place of what is wrong, so that the next mistake is found too.
 
-use super::mistake::{Mistake, Place, Warning, Wrong, nearest, quoted};
-use super::settings::{Kind, Preset, Section, Setting, of};
-use super::tree::{Raw, Table, Value};
+use super::mistake::{ConfigError, ConfigProblem, Place, Warning, nearest, quoted};
+use super::settings::{PresetValue, Section, Setting, SettingKind, of};
+use super::tree::{Raw, TomlTable, Value};
 use super::value;
 
 /// Where every setting came from, and what is allowed but probably not meant.
@@ -56,7 +56,7 @@ impl Origins {
 
     /// Whether it was written with a value other than its default.
     pub(super) fn is_changed(&self, setting: &Setting, item: Option<usize>) -> bool {
-        let Preset::Is(text) = setting.preset else { return self.is_written(setting, item) };
+        let PresetValue::Is(text) = setting.preset else { return self.is_written(setting, item) };
         let default = Raw { value: Value::Untyped(text.to_owned()), place: Place::Default };
         self.find(setting, item).is_some_and(|known| known.toml != default.to_toml(setting.kind))
     }
@@ -68,25 +68,31 @@ impl Origins {
 
 /// What reading a whole configuration collects.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct Collector {
     /// What is read: the file, or the environment alone.
     pub(super) root: Place,
     pub(super) origins: Origins,
-    pub(super) mistakes: Vec<Mistake>,
+    pub(super) mistakes: Vec<ConfigError>,
     /// Settings that already have a mistake: no check looks at them again.
     mistaken: Vec<(&'static str, Option<usize>)>,
 }
 
-impl Ledger {
+impl Collector {
     pub(super) fn new(root: Place) -> Self {
         Self { root, origins: Origins::default(), mistakes: Vec::new(), mistaken: Vec::new() }
     }
 
     /// Notes a mistake, unless the setting has one already.
-    pub(super) fn mistake(&mut self, setting: &'static Setting, item: Option<usize>, place: Place, wrong: Wrong) {
+    pub(super) fn mistake(
+        &mut self,
+        setting: &'static Setting,
+        item: Option<usize>,
+        place: Place,
+        wrong: ConfigProblem,
+    ) {
         if !self.is_mistaken(setting, item) {
             self.mistaken.push((setting.about, item));
-            self.mistakes.push(Mistake::new(place, setting.path(), wrong));
+            self.mistakes.push(ConfigError::new(place, setting.path(), wrong));
         }
     }
 
@@ -102,14 +108,15 @@ impl Ledger {
     }
 
     /// The table under `key` of `parent`, with its keys checked; an empty one if there is none.
-    pub(super) fn table(&mut self, parent: &Table, section: Section, key: &str) -> Scope {
-        let empty = || Table::empty(parent.place.clone());
+    pub(super) fn table(&mut self, parent: &TomlTable, section: Section, key: &str) -> SettingScope {
+        let empty = || TomlTable::empty(parent.place.clone());
         let table = match parent.get(key) {
             None => empty(),
             Some(Raw { value: Value::Table(table), .. }) => table.clone(),
             Some(raw) => {
-                let wrong = Wrong::new(format!("{} where a table belongs", raw.kind()), format!("write [{key}]"));
-                self.mistakes.push(Mistake::new(raw.place.clone(), section.path(), wrong));
+                let wrong =
+                    ConfigProblem::new(format!("{} where a table belongs", raw.kind()), format!("write [{key}]"));
+                self.mistakes.push(ConfigError::new(raw.place.clone(), section.path(), wrong));
                 empty()
             }
         };
@@ -117,7 +124,7 @@ impl Ledger {
     }
 
     /// Checks the keys of a table against the schema.
-    pub(super) fn scope(&mut self, table: Table, section: Section, item: Option<usize>) -> Scope {
+    pub(super) fn scope(&mut self, table: TomlTable, section: Section, item: Option<usize>) -> SettingScope {
         let known = || of(section).map(|setting| setting.key).chain(section.nested().iter().copied());
         for (key, entry) in &table.entries {
             if known().any(|name| name == key) {
@@ -127,26 +134,26 @@ impl Ledger {
                 Some(name) => format!("did you mean {name}?"),
                 None => format!("known here: {}", known().collect::<Vec<_>>().join(", ")),
             };
-            let wrong = Wrong::new(format!("no setting is called {}", quoted(key)), instead);
-            self.mistakes.push(Mistake::new(entry.key_place.clone(), section.path(), wrong));
+            let wrong = ConfigProblem::new(format!("no setting is called {}", quoted(key)), instead);
+            self.mistakes.push(ConfigError::new(entry.key_place.clone(), section.path(), wrong));
         }
-        Scope { table, item }
+        SettingScope { table, item }
     }
 }
 
 /// One table being read.
 #[derive(Debug)]
-pub(super) struct Scope {
-    pub(super) table: Table,
+pub(super) struct SettingScope {
+    pub(super) table: TomlTable,
     pub(super) item: Option<usize>,
 }
 
 /// How a value is read: one of [`value`]'s functions.
-type Reading<T> = fn(&Raw, Kind) -> Result<T, Wrong>;
+type Reading<T> = fn(&Raw, SettingKind) -> Result<T, ConfigProblem>;
 
-impl Scope {
+impl SettingScope {
     /// A setting that has a default, its own or another setting's.
-    pub(super) fn given<T>(&self, ledger: &mut Ledger, setting: &'static Setting, read: Reading<T>) -> T {
+    pub(super) fn given<T>(&self, ledger: &mut Collector, setting: &'static Setting, read: Reading<T>) -> T {
         if let Some(raw) = self.table.get(setting.key) {
             match read(raw, setting.kind) {
                 Ok(value) => {
@@ -162,7 +169,12 @@ impl Scope {
     }
 
     /// A setting that may be none.
-    pub(super) fn optional<T>(&self, ledger: &mut Ledger, setting: &'static Setting, read: Reading<T>) -> Option<T> {
+    pub(super) fn optional<T>(
+        &self,
+        ledger: &mut Collector,
+        setting: &'static Setting,
+        read: Reading<T>,
+    ) -> Option<T> {
         let default = preset(ledger, setting);
         let raw = self.table.get(setting.key).unwrap_or(&default);
         let value = if value::is_none(raw, setting.kind) { Ok(None) } else { read(raw, setting.kind).map(Some) };
@@ -181,13 +193,13 @@ impl Scope {
     /// A setting that must be written; if it is missing or wrong, `instead` takes its place.
     pub(super) fn required<T>(
         &self,
-        ledger: &mut Ledger,
+        ledger: &mut Collector,
         setting: &'static Setting,
         read: Reading<T>,
         instead: impl FnOnce() -> T,
     ) -> T {
         let Some(raw) = self.table.get(setting.key) else {
-            let wrong = Wrong::new("missing", format!("write `{} = ..`: {}", setting.key, setting.takes()));
+            let wrong = ConfigProblem::new("missing", format!("write `{} = ..`: {}", setting.key, setting.takes()));
             ledger.mistake(setting, self.item, self.table.place.clone(), wrong);
             return instead();
         };
@@ -203,7 +215,7 @@ impl Scope {
         }
     }
 
-    fn record(&self, ledger: &mut Ledger, setting: &'static Setting, raw: &Raw) {
+    fn record(&self, ledger: &mut Collector, setting: &'static Setting, raw: &Raw) {
         ledger.origins.settings.push(Effective {
             setting,
             item: self.item,
@@ -215,11 +227,11 @@ impl Scope {
 }
 
 /// The value of a setting that is not written.
-fn preset(ledger: &Ledger, setting: &'static Setting) -> Raw {
+fn preset(ledger: &Collector, setting: &'static Setting) -> Raw {
     let text = match setting.preset {
-        Preset::Required => "",
-        Preset::Is(text) => text,
-        Preset::Like(other) => match ledger.origins.find(other, None) {
+        PresetValue::Required => "",
+        PresetValue::Is(text) => text,
+        PresetValue::Like(other) => match ledger.origins.find(other, None) {
             Some(found) => return Raw { place: Place::Default, ..found.raw.clone() },
             None => return preset(ledger, other),
         },

@@ -87,7 +87,7 @@ impl Section {
 
 /// What a setting takes. Ranges include both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SettingKind {
     Text,
     RegionName,
     /// `true` or `false`.
@@ -130,7 +130,7 @@ pub enum Kind {
 
 /// The value of a setting that is not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Preset {
+pub enum PresetValue {
     Required,
     /// This value, written as in a variable; `""` is none.
     Is(&'static str),
@@ -150,8 +150,8 @@ pub enum Reload {
 pub struct Setting {
     pub section: Section,
     pub key: &'static str,
-    pub kind: Kind,
-    pub preset: Preset,
+    pub kind: SettingKind,
+    pub preset: PresetValue,
     /// What it does, in one line.
     pub about: &'static str,
     /// When a new value takes effect.
@@ -187,18 +187,18 @@ macro_rules! reload {
     };
 }
 
-use Kind::{
+use PresetValue::{Is, Like, Required};
+use SettingKind::{
     Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Mode, Path, Records,
     RegionName, Size, Tags, Text, Topic, Uids, Url, Word,
 };
-use Preset::{Is, Like, Required};
 
-const fn millis(from: u64, to: u64) -> Kind {
-    Kind::Duration(Duration::from_millis(from), Duration::from_millis(to))
+const fn millis(from: u64, to: u64) -> SettingKind {
+    SettingKind::Duration(Duration::from_millis(from), Duration::from_millis(to))
 }
 
-const fn seconds(from: u64, to: u64) -> Kind {
-    Kind::Duration(Duration::from_secs(from), Duration::from_secs(to))
+const fn seconds(from: u64, to: u64) -> SettingKind {
+    SettingKind::Duration(Duration::from_secs(from), Duration::from_secs(to))
 }
 
 const MIB: u64 = 1 << 20;

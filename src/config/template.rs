@@ -9,7 +9,7 @@ use std::fmt;
 
 use percent_encoding::percent_decode_str;
 
-use super::mistake::{Wrong, nearest, quoted};
+use super::mistake::{ConfigProblem, nearest, quoted};
 use super::{PathTemplate, RecordTemplate, Segment};
 use crate::config::limits;
 
@@ -38,23 +38,26 @@ impl PathTemplate {
     ///
     /// # Errors
     /// Says what is wrong with the template and what to write instead.
-    pub fn parse(text: &str) -> Result<Self, Wrong> {
+    pub fn parse(text: &str) -> Result<Self, ConfigProblem> {
         let Some(rest) = text.strip_prefix('/') else {
             let instead = "begin with a `/`, such as \"/v1/contexts/{key}\"";
-            return Err(Wrong::new(format!("{} is not a path", quoted(text)), instead));
+            return Err(ConfigProblem::new(format!("{} is not a path", quoted(text)), instead));
         };
         let count = rest.split('/').count();
         let mut segments = Vec::with_capacity(count);
         for (at, written) in rest.split('/').enumerate() {
             if written.is_empty() && at + 1 < count {
-                return Err(Wrong::new(format!("{} has an empty segment", quoted(text)), "write one `/`, not two"));
+                return Err(ConfigProblem::new(
+                    format!("{} has an empty segment", quoted(text)),
+                    "write one `/`, not two",
+                ));
             }
             let segment = segment(written)?;
             if let Segment::Named(name) = &segment
                 && segments.contains(&segment)
             {
                 let what = format!("`{{{name}}}` stands there twice");
-                return Err(Wrong::new(what, "give each segment a name of its own"));
+                return Err(ConfigProblem::new(what, "give each segment a name of its own"));
             }
             segments.push(segment);
         }
@@ -63,7 +66,7 @@ impl PathTemplate {
             0..=limits::NAMES_PER_PATH => Ok(template),
             names => {
                 let most = limits::NAMES_PER_PATH;
-                Err(Wrong::new(format!("{names} named segments"), format!("name at most {most}")))
+                Err(ConfigProblem::new(format!("{names} named segments"), format!("name at most {most}")))
             }
         }
     }
@@ -175,36 +178,36 @@ impl fmt::Display for PathTemplate {
 }
 
 /// One segment of a path template: `{name}` or literal text, never both.
-fn segment(written: &str) -> Result<Segment, Wrong> {
+fn segment(written: &str) -> Result<Segment, ConfigProblem> {
     if let Some(name) = written.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
         return named(name);
     }
     if written.contains(['{', '}']) {
         let instead = "let a name be the whole segment, such as \"/v1/contexts/{key}\"";
-        return Err(Wrong::new(format!("{} mixes a name and text", quoted(written)), instead));
+        return Err(ConfigProblem::new(format!("{} mixes a name and text", quoted(written)), instead));
     }
     if let Some(stray) = written.chars().find(|char| !is_path_char(*char)) {
         let instead = match stray {
             '?' | '#' => "leave the query out: it is part of every key by itself",
             _ => "write it percent-encoded, as it stands in a request",
         };
-        return Err(Wrong::new(format!("{} in a path", quoted(&stray.to_string())), instead));
+        return Err(ConfigProblem::new(format!("{} in a path", quoted(&stray.to_string())), instead));
     }
     if !escapes_are_plain(written) || is_dots(written) {
         let what = format!("{} matches no path", quoted(written));
-        return Err(Wrong::new(what, "write a segment without dot segments and broken escapes"));
+        return Err(ConfigProblem::new(what, "write a segment without dot segments and broken escapes"));
     }
     Ok(Segment::Literal(written.to_owned()))
 }
 
-fn named(name: &str) -> Result<Segment, Wrong> {
+fn named(name: &str) -> Result<Segment, ConfigProblem> {
     let shaped = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && name.len() <= 64
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if shaped {
         return Ok(Segment::Named(name.to_owned()));
     }
-    Err(Wrong::new(format!("{} is not a name", quoted(name)), "write letters, digits and `_`, such as {key}"))
+    Err(ConfigProblem::new(format!("{} is not a name", quoted(name)), "write letters, digits and `_`, such as {key}"))
 }
 
 /// RFC 3986 section 3.3: what a segment may hold unescaped, and the `%` of an escape.
@@ -246,19 +249,19 @@ impl RecordTemplate {
     ///
     /// # Errors
     /// Says what is wrong with the template and what to write instead.
-    pub fn parse(text: &str) -> Result<Self, Wrong> {
+    pub fn parse(text: &str) -> Result<Self, ConfigProblem> {
         const INSTEAD: &str = "write a record type, a colon and a key, such as \"context:{key}\"";
         let Some((record_type, key)) = text.split_once(':') else {
-            return Err(Wrong::new(format!("{} has no record type", quoted(text)), INSTEAD));
+            return Err(ConfigProblem::new(format!("{} has no record type", quoted(text)), INSTEAD));
         };
         let shaped = (1..=128).contains(&record_type.len())
             && record_type.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
         if !shaped {
-            return Err(Wrong::new(format!("{} is not a record type", quoted(record_type)), INSTEAD));
+            return Err(ConfigProblem::new(format!("{} is not a record type", quoted(record_type)), INSTEAD));
         }
         let key = key_parts(key)?;
         if key.is_empty() {
-            return Err(Wrong::new(format!("{} has no key", quoted(text)), INSTEAD));
+            return Err(ConfigProblem::new(format!("{} has no key", quoted(text)), INSTEAD));
         }
         Ok(Self { record_type: record_type.to_owned(), key })
     }
@@ -290,7 +293,7 @@ impl RecordTemplate {
     }
 
     /// Checks that `path` has every name of the key.
-    pub(super) fn check_against(&self, path: &PathTemplate) -> Result<(), Wrong> {
+    pub(super) fn check_against(&self, path: &PathTemplate) -> Result<(), ConfigProblem> {
         let Some(missing) = self.names().find(|name| !path.names().any(|known| known == *name)) else {
             return Ok(());
         };
@@ -302,7 +305,7 @@ impl RecordTemplate {
             (None, Some(known)) => format!("did you mean `{{{known}}}`?"),
             (None, None) => "use a name that stands in the path".to_owned(),
         };
-        Err(Wrong::new(format!("`{{{missing}}}` does not stand in the path {}", quoted(&path.text)), instead))
+        Err(ConfigProblem::new(format!("`{{{missing}}}` does not stand in the path {}", quoted(&path.text)), instead))
     }
 }
 
@@ -317,14 +320,14 @@ impl fmt::Display for RecordTemplate {
 }
 
 /// Splits `{tenant}/{id}` into its parts.
-fn key_parts(mut text: &str) -> Result<Vec<Segment>, Wrong> {
+fn key_parts(mut text: &str) -> Result<Vec<Segment>, ConfigProblem> {
     const INSTEAD: &str = "write names between braces with text around them, such as \"context:{tenant}/{id}\"";
     let mut parts = Vec::new();
     while !text.is_empty() {
         let (part, rest) = match text.strip_prefix('{') {
             Some(inner) => {
                 let (name, rest) =
-                    inner.split_once('}').ok_or_else(|| Wrong::new("a brace without its end", INSTEAD))?;
+                    inner.split_once('}').ok_or_else(|| ConfigProblem::new("a brace without its end", INSTEAD))?;
                 (named(name)?, rest)
             }
             None => {
@@ -338,7 +341,7 @@ fn key_parts(mut text: &str) -> Result<Vec<Segment>, Wrong> {
         };
         if bad {
             let what = "a key with a stray `}` or `,`, a name twice, or two names without text between them";
-            return Err(Wrong::new(what, INSTEAD));
+            return Err(ConfigProblem::new(what, INSTEAD));
         }
         parts.push(part);
         text = rest;

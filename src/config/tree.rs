@@ -8,8 +8,8 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::mistake::{Mistake, Place, Wrong, quoted};
-use super::settings::Kind;
+use super::mistake::{ConfigError, ConfigProblem, Place, quoted};
+use super::settings::SettingKind;
 
 /// A value and where it was written.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,20 +32,20 @@ pub(super) enum Value {
     },
     Flag(bool),
     List(Vec<Raw>),
-    Table(Table),
+    Table(TomlTable),
     /// A TOML float or date, which no setting takes; its name.
     Other(&'static str),
 }
 
 /// The keys of one table in the order of their names.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Table {
-    pub(super) entries: BTreeMap<String, Entry>,
+pub(super) struct TomlTable {
+    pub(super) entries: BTreeMap<String, TomlEntry>,
     pub(super) place: Place,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct TomlEntry {
     pub(super) key_place: Place,
     pub(super) raw: Raw,
 }
@@ -66,7 +66,7 @@ impl Raw {
 
 impl Raw {
     /// As a TOML value. Text of no type yet takes the form in which a setting of `kind` is written.
-    pub(super) fn to_toml(&self, kind: Kind) -> String {
+    pub(super) fn to_toml(&self, kind: SettingKind) -> String {
         match &self.value {
             Value::Text(text) => string(text),
             Value::Integer { digits, base: 8 } => format!("0o{digits}"),
@@ -78,14 +78,18 @@ impl Raw {
                 format!("[{}]", items.iter().map(|item| item.to_toml(kind)).collect::<Vec<_>>().join(", "))
             }
             Value::Untyped(text) => match kind {
-                Kind::Flag | Kind::Count(..) => text.clone(),
-                Kind::Headers | Kind::Hosts | Kind::Records | Kind::Tags | Kind::Uids => {
+                SettingKind::Flag | SettingKind::Count(..) => text.clone(),
+                SettingKind::Headers
+                | SettingKind::Hosts
+                | SettingKind::Records
+                | SettingKind::Tags
+                | SettingKind::Uids => {
                     let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
-                    let plain = kind == Kind::Uids;
+                    let plain = kind == SettingKind::Uids;
                     let items = words.map(|word| if plain { word.to_owned() } else { string(word) });
                     format!("[{}]", items.collect::<Vec<_>>().join(", "))
                 }
-                Kind::AddressOrNone if text == "false" => text.clone(),
+                SettingKind::AddressOrNone if text == "false" => text.clone(),
                 _ => string(text),
             },
             Value::Table(_) | Value::Other(_) => "{}".to_owned(),
@@ -108,7 +112,7 @@ fn string(text: &str) -> String {
     written
 }
 
-impl Table {
+impl TomlTable {
     pub(super) fn empty(place: Place) -> Self {
         Self { entries: BTreeMap::new(), place }
     }
@@ -119,13 +123,13 @@ impl Table {
 }
 
 /// Turns byte offsets into places.
-pub(super) struct Lines<'t> {
+pub(super) struct LineStarts<'t> {
     file: Arc<str>,
     text: &'t str,
     starts: Vec<usize>,
 }
 
-impl<'t> Lines<'t> {
+impl<'t> LineStarts<'t> {
     fn new(file: &str, text: &'t str) -> Self {
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         Self { file: file.into(), text, starts: std::iter::once(0).chain(breaks).collect() }
@@ -142,15 +146,15 @@ impl<'t> Lines<'t> {
 /// The mistakes in a text's TOML syntax.
 #[derive(Debug, Default)]
 pub(super) struct Syntax {
-    pub(super) mistakes: Vec<Mistake>,
+    pub(super) mistakes: Vec<ConfigError>,
     /// A mistake leaves open which table the rest belongs to, so nothing should be said about the
     /// rest.
     pub(super) lost: bool,
 }
 
 /// Parses TOML text as far as possible, and collects the mistakes in its syntax.
-pub(super) fn parse(file: &str, text: &str) -> (Table, Syntax) {
-    let lines = Lines::new(file, text);
+pub(super) fn parse(file: &str, text: &str) -> (TomlTable, Syntax) {
+    let lines = LineStarts::new(file, text);
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut syntax = Syntax::default();
     for error in &errors {
@@ -164,7 +168,7 @@ pub(super) fn parse(file: &str, text: &str) -> (Table, Syntax) {
 }
 
 /// The mistake, and whether it leaves the rest open ([`Syntax::lost`]).
-fn syntax_mistake(lines: &Lines<'_>, error: &toml::de::Error) -> (Mistake, bool) {
+fn syntax_mistake(lines: &LineStarts<'_>, error: &toml::de::Error) -> (ConfigError, bool) {
     let span = error.span().unwrap_or(0..0);
     let place = lines.place(span.start);
     let written = lines.text.get(span).unwrap_or_default().trim();
@@ -172,34 +176,36 @@ fn syntax_mistake(lines: &Lines<'_>, error: &toml::de::Error) -> (Mistake, bool)
     let mut lost = false;
     let wrong = if message.starts_with("string values must be quoted") {
         match written {
-            "" => Wrong::new("a key without a value", "write a value after the `=`, or remove the line"),
+            "" => ConfigProblem::new("a key without a value", "write a value after the `=`, or remove the line"),
             // The message must fit on one line, however long the text is.
             _ if written.len() > 60 => {
-                Wrong::new(format!("{} needs quotes", quoted(written)), "put quotes around it")
+                ConfigProblem::new(format!("{} needs quotes", quoted(written)), "put quotes around it")
             }
-            _ => Wrong::new(format!("{} needs quotes", quoted(written)), format!("write {}", string(written))),
+            _ => {
+                ConfigProblem::new(format!("{} needs quotes", quoted(written)), format!("write {}", string(written)))
+            }
         }
     } else if message.starts_with("duplicate key") {
-        Wrong::new(format!("{} is written twice", quoted(written)), "keep one of the two")
+        ConfigProblem::new(format!("{} is written twice", quoted(written)), "keep one of the two")
     } else if message.starts_with("invalid float") || message.starts_with("invalid integer") {
         let what = format!("not TOML: {message}");
-        Wrong::new(what, "put quotes around anything that is not a plain number, true or false")
+        ConfigProblem::new(what, "put quotes around anything that is not a plain number, true or false")
     } else {
         lost = true;
-        Wrong::new(format!("not TOML: {message}"), "correct the syntax here")
+        ConfigProblem::new(format!("not TOML: {message}"), "correct the syntax here")
     };
-    (Mistake::new(place, "", wrong), lost)
+    (ConfigError::new(place, "", wrong), lost)
 }
 
-fn table(lines: &Lines<'_>, from: &DeTable<'_>, offset: usize) -> Table {
+fn table(lines: &LineStarts<'_>, from: &DeTable<'_>, offset: usize) -> TomlTable {
     let entries = from.iter().map(|(key, value)| {
-        let entry = Entry { key_place: lines.place(key.span().start), raw: raw(lines, value) };
+        let entry = TomlEntry { key_place: lines.place(key.span().start), raw: raw(lines, value) };
         (key.get_ref().to_string(), entry)
     });
-    Table { entries: entries.collect(), place: lines.place(offset) }
+    TomlTable { entries: entries.collect(), place: lines.place(offset) }
 }
 
-fn raw(lines: &Lines<'_>, from: &Spanned<DeValue<'_>>) -> Raw {
+fn raw(lines: &LineStarts<'_>, from: &Spanned<DeValue<'_>>) -> Raw {
     let at = from.span().start;
     let value = match from.get_ref() {
         DeValue::String(text) => Value::Text(text.to_string()),

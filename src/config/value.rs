@@ -11,8 +11,8 @@ use std::time::Duration;
 use http::HeaderName;
 use url::Url;
 
-use super::mistake::{Wrong, nearest, quoted};
-use super::settings::Kind;
+use super::mistake::{ConfigProblem, nearest, quoted};
+use super::settings::SettingKind;
 use super::tree::{Raw, Value};
 use super::{PathTemplate, RecordTemplate, TopicArn};
 use crate::config::limits;
@@ -20,102 +20,108 @@ use crate::config::limits;
 mod queue;
 pub(super) use queue::{kms_key, tags};
 
-type Read<T> = Result<T, Wrong>;
+type Read<T> = Result<T, ConfigProblem>;
 
 /// The text of a string or a variable.
 fn text_of<'r>(raw: &'r Raw, instead: &str) -> Read<&'r str> {
     match &raw.value {
         Value::Text(text) | Value::Untyped(text) => Ok(text),
-        _ => Err(Wrong::new(format!("{} where text belongs", raw.kind()), instead)),
+        _ => Err(ConfigProblem::new(format!("{} where text belongs", raw.kind()), instead)),
     }
 }
 
 /// Whether it says "none": `""` or, for an address, `false`.
-pub(super) fn is_none(raw: &Raw, kind: Kind) -> bool {
+pub(super) fn is_none(raw: &Raw, kind: SettingKind) -> bool {
     match &raw.value {
         Value::Text(text) | Value::Untyped(text) if text.is_empty() => true,
-        Value::Untyped(text) => kind == Kind::AddressOrNone && text == "false",
-        Value::Flag(flag) => kind == Kind::AddressOrNone && !flag,
+        Value::Untyped(text) => kind == SettingKind::AddressOrNone && text == "false",
+        Value::Flag(flag) => kind == SettingKind::AddressOrNone && !flag,
         _ => false,
     }
 }
 
 /// [`Kind::Text`] and other text that needs no further parsing.
-pub(super) fn text(raw: &Raw, _: Kind) -> Read<String> {
+pub(super) fn text(raw: &Raw, _: SettingKind) -> Read<String> {
     let text = text_of(raw, "write it between quotes")?;
     if text.chars().any(char::is_control) {
-        return Err(Wrong::new("text with a control character", "write printable text"));
+        return Err(ConfigProblem::new("text with a control character", "write printable text"));
     }
     Ok(text.to_owned())
 }
 
 /// The name can stand unchanged in a `Cache-Status` detail (RFC 9211 section 2.8: a token of RFC
 /// 8941) and in a label.
-pub(super) fn region_name(raw: &Raw, _: Kind) -> Read<String> {
+pub(super) fn region_name(raw: &Raw, _: SettingKind) -> Read<String> {
     let instead = "write a letter, then up to 62 letters, digits, `-`, `_` or `.`, such as \"eu-west-1\"";
     let text = text_of(raw, instead)?;
     let shaped = text.starts_with(|first: char| first.is_ascii_alphabetic())
         && text.len() <= 63
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
-    if shaped { Ok(text.to_owned()) } else { Err(Wrong::new(format!("{} is not a name", quoted(text)), instead)) }
+    if shaped {
+        Ok(text.to_owned())
+    } else {
+        Err(ConfigProblem::new(format!("{} is not a name", quoted(text)), instead))
+    }
 }
 
-pub(super) fn flag(raw: &Raw, _: Kind) -> Read<bool> {
+pub(super) fn flag(raw: &Raw, _: SettingKind) -> Read<bool> {
     match &raw.value {
         Value::Flag(flag) => Ok(*flag),
         Value::Untyped(text) if text == "true" => Ok(true),
         Value::Untyped(text) if text == "false" => Ok(false),
         Value::Text(text) if text == "true" || text == "false" => {
-            Err(Wrong::new(format!("\"{text}\" in quotes"), format!("write {text} without quotes")))
+            Err(ConfigProblem::new(format!("\"{text}\" in quotes"), format!("write {text} without quotes")))
         }
-        Value::Untyped(text) => Err(Wrong::new(format!("{} is neither true nor false", quoted(text)), "write one")),
-        _ => Err(Wrong::new(format!("{} where true or false belongs", raw.kind()), "write true or false")),
+        Value::Untyped(text) => {
+            Err(ConfigProblem::new(format!("{} is neither true nor false", quoted(text)), "write one"))
+        }
+        _ => Err(ConfigProblem::new(format!("{} where true or false belongs", raw.kind()), "write true or false")),
     }
 }
 
-pub(super) fn count(raw: &Raw, kind: Kind) -> Read<u64> {
-    let (from, to) = if let Kind::Count(from, to) = kind { (from, to) } else { (0, u64::MAX) };
+pub(super) fn count(raw: &Raw, kind: SettingKind) -> Read<u64> {
+    let (from, to) = if let SettingKind::Count(from, to) = kind { (from, to) } else { (0, u64::MAX) };
     let instead = format!("write a number from {from} to {to}, without quotes");
     let number = match &raw.value {
         Value::Integer { digits, base } => u64::from_str_radix(digits, *base).ok(),
         Value::Untyped(text) => text.replace('_', "").parse().ok(),
-        _ => return Err(Wrong::new(format!("{} where a number belongs", raw.kind()), instead)),
+        _ => return Err(ConfigProblem::new(format!("{} where a number belongs", raw.kind()), instead)),
     };
     match number {
         Some(number) if (from..=to).contains(&number) => Ok(number),
-        Some(number) => Err(Wrong::new(format!("{number} is out of range"), instead)),
-        None => Err(Wrong::new("not a whole number within 64 bits", instead)),
+        Some(number) => Err(ConfigProblem::new(format!("{number} is out of range"), instead)),
+        None => Err(ConfigProblem::new("not a whole number within 64 bits", instead)),
     }
 }
 
-pub(super) fn duration(raw: &Raw, kind: Kind) -> Read<Duration> {
+pub(super) fn duration(raw: &Raw, kind: SettingKind) -> Read<Duration> {
     const INSTEAD: &str = "write a number with a unit between quotes, such as \"250ms\", \"90s\" or \"1h\"";
     let text = match &raw.value {
         Value::Integer { digits, base: 10 } => {
             let what = format!("{} has no unit", quoted(digits));
-            return Err(Wrong::new(what, format!("write \"{digits}s\" when seconds are meant")));
+            return Err(ConfigProblem::new(what, format!("write \"{digits}s\" when seconds are meant")));
         }
         Value::Untyped(text) if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && text != "0" => {
             let what = format!("{} has no unit", quoted(text));
-            return Err(Wrong::new(what, format!("write {text}s when seconds are meant")));
+            return Err(ConfigProblem::new(what, format!("write {text}s when seconds are meant")));
         }
         _ => text_of(raw, INSTEAD)?,
     };
     let Ok(span) = humantime::parse_duration(text) else {
-        return Err(Wrong::new(format!("{} is not a duration", quoted(text)), INSTEAD));
+        return Err(ConfigProblem::new(format!("{} is not a duration", quoted(text)), INSTEAD));
     };
     match kind {
-        Kind::Duration(from, to) if !(from..=to).contains(&span) => {
+        SettingKind::Duration(from, to) if !(from..=to).contains(&span) => {
             let time = humantime::format_duration;
             let instead = format!("write {} to {}", time(from), time(to));
-            Err(Wrong::new(format!("{} is out of range", quoted(text)), instead))
+            Err(ConfigProblem::new(format!("{} is out of range", quoted(text)), instead))
         }
         _ => Ok(span),
     }
 }
 
 /// In bytes.
-pub(super) fn size(raw: &Raw, kind: Kind) -> Read<u64> {
+pub(super) fn size(raw: &Raw, kind: SettingKind) -> Read<u64> {
     const INSTEAD: &str = "write a number with a unit between quotes, such as \"256MiB\"";
     let (bytes, written) = match &raw.value {
         Value::Integer { digits, base } => (u64::from_str_radix(digits, *base).ok(), digits.as_str()),
@@ -125,20 +131,20 @@ pub(super) fn size(raw: &Raw, kind: Kind) -> Read<u64> {
         }
     };
     let Some(bytes) = bytes else {
-        return Err(Wrong::new(format!("{} is not a size", quoted(written)), INSTEAD));
+        return Err(ConfigProblem::new(format!("{} is not a size", quoted(written)), INSTEAD));
     };
     match kind {
-        Kind::Size(from, to) if !(from..=to).contains(&bytes) => {
+        SettingKind::Size(from, to) if !(from..=to).contains(&bytes) => {
             let instead = format!("write {} to {}", bytesize::ByteSize(from), bytesize::ByteSize(to));
-            Err(Wrong::new(format!("{} is out of range", quoted(written)), instead))
+            Err(ConfigProblem::new(format!("{} is out of range", quoted(written)), instead))
         }
         _ => Ok(bytes),
     }
 }
 
 /// Returns the word's place among the words.
-pub(super) fn word(raw: &Raw, kind: Kind) -> Read<usize> {
-    let words = if let Kind::Word(words) = kind { words } else { &[] };
+pub(super) fn word(raw: &Raw, kind: SettingKind) -> Read<usize> {
+    let words = if let SettingKind::Word(words) = kind { words } else { &[] };
     let one_of = words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
     let text = text_of(raw, &format!("write one of {one_of}"))?;
     words.iter().position(|word| *word == text).ok_or_else(|| {
@@ -146,11 +152,11 @@ pub(super) fn word(raw: &Raw, kind: Kind) -> Read<usize> {
             Some(word) => format!("did you mean \"{word}\"? It is one of {one_of}"),
             None => format!("write one of {one_of}"),
         };
-        Wrong::new(format!("{} is not known here", quoted(text)), instead)
+        ConfigProblem::new(format!("{} is not known here", quoted(text)), instead)
     })
 }
 
-pub(super) fn address(raw: &Raw, _: Kind) -> Read<SocketAddr> {
+pub(super) fn address(raw: &Raw, _: SettingKind) -> Read<SocketAddr> {
     const INSTEAD: &str = "write an IP address and a port, such as \"127.0.0.1:8700\" or \"[::1]:8700\"";
     let text = text_of(raw, INSTEAD)?;
     if let Ok(address) = text.parse() {
@@ -164,63 +170,63 @@ pub(super) fn address(raw: &Raw, _: Kind) -> Read<SocketAddr> {
         _ if text.parse::<IpAddr>().is_ok() => "write the port too".to_owned(),
         _ => INSTEAD.to_owned(),
     };
-    Err(Wrong::new(format!("{} is not an address and port", quoted(text)), instead))
+    Err(ConfigProblem::new(format!("{} is not an address and port", quoted(text)), instead))
 }
 
 /// A base URL, so no query, fragment or user name.
-pub(super) fn url(raw: &Raw, _: Kind) -> Read<Url> {
+pub(super) fn url(raw: &Raw, _: SettingKind) -> Read<Url> {
     const INSTEAD: &str = "write http:// or https://, a host, and perhaps a port and a path, such as \
                            \"https://contexts.eu-west-1.example.com\"";
     let text = text_of(raw, INSTEAD)?;
     if text.contains(char::is_whitespace) {
-        return Err(Wrong::new("a URL with a space", "remove it, or write it as %20"));
+        return Err(ConfigProblem::new("a URL with a space", "remove it, or write it as %20"));
     }
-    let url = Url::parse(text).map_err(|error| Wrong::new(format!("not a URL: {error}"), INSTEAD))?;
+    let url = Url::parse(text).map_err(|error| ConfigProblem::new(format!("not a URL: {error}"), INSTEAD))?;
     if url.port() == Some(0) {
-        return Err(Wrong::new(
+        return Err(ConfigProblem::new(
             "port 0, where nobody can listen",
             "write the port, or leave it out for the scheme's own",
         ));
     }
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(Wrong::new("neither an http nor an https URL", INSTEAD));
+        return Err(ConfigProblem::new("neither an http nor an https URL", INSTEAD));
     }
     if !url.username().is_empty()
         || url.password().is_some()
         || text.split('/').nth(2).is_some_and(|s| s.contains('@'))
     {
-        return Err(Wrong::new(
+        return Err(ConfigProblem::new(
             "a URL with a user name or password",
             "remove it, and let a route's `credentials` name the file that holds it",
         ));
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(Wrong::new("a URL with a query or fragment", "remove all from the `?` or `#` on"));
+        return Err(ConfigProblem::new("a URL with a query or fragment", "remove all from the `?` or `#` on"));
     }
     Ok(url)
 }
 
-pub(super) fn topic(raw: &Raw, _: Kind) -> Read<TopicArn> {
+pub(super) fn topic(raw: &Raw, _: SettingKind) -> Read<TopicArn> {
     text_of(raw, "write the ARN of an SNS topic between quotes")?.parse()
 }
 
-pub(super) fn file(raw: &Raw, kind: Kind) -> Read<PathBuf> {
+pub(super) fn file(raw: &Raw, kind: SettingKind) -> Read<PathBuf> {
     text(raw, kind).map(PathBuf::from)
 }
 
-pub(super) fn mode(raw: &Raw, _: Kind) -> Read<u32> {
+pub(super) fn mode(raw: &Raw, _: SettingKind) -> Read<u32> {
     const INSTEAD: &str = "write permission bits in octal between quotes, such as \"0600\" or \"0660\"";
     let digits = match &raw.value {
         Value::Integer { digits, base: 8 } => digits.as_str(),
         Value::Integer { digits, .. } => {
-            return Err(Wrong::new(format!("{} is not octal", quoted(digits)), INSTEAD));
+            return Err(ConfigProblem::new(format!("{} is not octal", quoted(digits)), INSTEAD));
         }
         _ => text_of(raw, INSTEAD)?,
     };
     let bare = digits.strip_prefix("0o").unwrap_or(digits);
     match u32::from_str_radix(bare, 8) {
         Ok(bits) if bits <= 0o777 && !bare.starts_with('+') => Ok(bits),
-        _ => Err(Wrong::new(format!("{} is not permission bits", quoted(digits)), INSTEAD)),
+        _ => Err(ConfigProblem::new(format!("{} is not permission bits", quoted(digits)), INSTEAD)),
     }
 }
 
@@ -238,31 +244,31 @@ fn list<T>(raw: &Raw, at_most: usize, of: &str, item: impl Fn(&Raw) -> Read<T>) 
         }
         _ => {
             let instead = format!("write {of} between square brackets, such as [\"..\", \"..\"]");
-            return Err(Wrong::new(format!("{} where a list belongs", raw.kind()), instead));
+            return Err(ConfigProblem::new(format!("{} where a list belongs", raw.kind()), instead));
         }
     };
     if items.len() > at_most {
         let what = format!("{} where at most {at_most} are taken", items.len());
-        return Err(Wrong::new(what, "remove some"));
+        return Err(ConfigProblem::new(what, "remove some"));
     }
     items.iter().map(item).collect()
 }
 
-pub(super) fn uids(raw: &Raw, _: Kind) -> Read<Vec<u32>> {
+pub(super) fn uids(raw: &Raw, _: SettingKind) -> Read<Vec<u32>> {
     list(raw, limits::ALLOWED_CALLERS, "user ids", |item| {
-        let uid = count(item, Kind::Count(0, u64::from(u32::MAX) - 1))?;
-        u32::try_from(uid).map_err(|_| Wrong::new("not a user id", "write a number"))
+        let uid = count(item, SettingKind::Count(0, u64::from(u32::MAX) - 1))?;
+        u32::try_from(uid).map_err(|_| ConfigProblem::new("not a user id", "write a number"))
     })
 }
 
-pub(super) fn header(raw: &Raw, _: Kind) -> Read<HeaderName> {
+pub(super) fn header(raw: &Raw, _: SettingKind) -> Read<HeaderName> {
     const INSTEAD: &str = "write the name of a header without its colon, such as \"authorization\"";
     let text = text_of(raw, INSTEAD)?;
     let Ok(name) = HeaderName::from_str(text) else {
-        return Err(Wrong::new(format!("{} is not the name of a header", quoted(text)), INSTEAD));
+        return Err(ConfigProblem::new(format!("{} is not the name of a header", quoted(text)), INSTEAD));
     };
     if let Some(why) = never_forwarded(&name) {
-        return Err(Wrong::new(format!("`{name}` {why}"), "name another header"));
+        return Err(ConfigProblem::new(format!("`{name}` {why}"), "name another header"));
     }
     Ok(name)
 }
@@ -296,16 +302,16 @@ fn never_forwarded(name: &HeaderName) -> Option<&'static str> {
     }
 }
 
-pub(super) fn headers(raw: &Raw, kind: Kind) -> Read<Vec<HeaderName>> {
+pub(super) fn headers(raw: &Raw, kind: SettingKind) -> Read<Vec<HeaderName>> {
     let names = list(raw, limits::HEADERS_PER_ROUTE, "names of headers", |item| header(item, kind))?;
     match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
-        Some((_, name)) => Err(Wrong::new(format!("`{name}` is listed twice"), "keep one of the two")),
+        Some((_, name)) => Err(ConfigProblem::new(format!("`{name}` is listed twice"), "keep one of the two")),
         None => Ok(names),
     }
 }
 
 /// In lower case.
-pub(super) fn hosts(raw: &Raw, _: Kind) -> Read<Vec<String>> {
+pub(super) fn hosts(raw: &Raw, _: SettingKind) -> Read<Vec<String>> {
     const INSTEAD: &str = "write a host without scheme, port or path, such as \"contexts.internal\"";
     list(raw, limits::ALLOWED_CALLERS, "hosts", |item| {
         let text = text_of(item, INSTEAD)?;
@@ -316,30 +322,33 @@ pub(super) fn hosts(raw: &Raw, _: Kind) -> Read<Vec<String>> {
         if named || address {
             Ok(text.to_ascii_lowercase())
         } else {
-            Err(Wrong::new(format!("{} is not a host", quoted(text)), INSTEAD))
+            Err(ConfigProblem::new(format!("{} is not a host", quoted(text)), INSTEAD))
         }
     })
 }
 
-pub(super) fn path(raw: &Raw, _: Kind) -> Read<PathTemplate> {
+pub(super) fn path(raw: &Raw, _: SettingKind) -> Read<PathTemplate> {
     PathTemplate::parse(text_of(raw, "write a path template between quotes, such as \"/v1/contexts/{key}\"")?)
 }
 
-pub(super) fn records(raw: &Raw, _: Kind) -> Read<Vec<RecordTemplate>> {
+pub(super) fn records(raw: &Raw, _: SettingKind) -> Read<Vec<RecordTemplate>> {
     let instead = "write a list, such as [\"context:{key}\"]";
     let records = list(raw, limits::RECORDS_PER_ROUTE, "record templates", |item| {
         RecordTemplate::parse(text_of(item, instead)?)
     })?;
     if records.is_empty() {
-        return Err(Wrong::new("an empty list", "name the record that the path shows, such as [\"context:{key}\"]"));
+        return Err(ConfigProblem::new(
+            "an empty list",
+            "name the record that the path shows, such as [\"context:{key}\"]",
+        ));
     }
     match records.iter().enumerate().find(|(at, record)| records[..*at].contains(record)) {
-        Some((_, record)) => Err(Wrong::new(format!("`{record}` is listed twice"), "keep one of the two")),
+        Some((_, record)) => Err(ConfigProblem::new(format!("`{record}` is listed twice"), "keep one of the two")),
         None => Ok(records),
     }
 }
 
-pub(super) fn filter(raw: &Raw, _: Kind) -> Read<String> {
+pub(super) fn filter(raw: &Raw, _: SettingKind) -> Read<String> {
     let text = text_of(raw, FILTER_INSTEAD)?;
     check_filter(text)?;
     Ok(text.to_owned())
@@ -350,7 +359,7 @@ const FILTER_INSTEAD: &str = "write a level (off, error, warn, info, debug, trac
 
 /// Checks a log filter. `EnvFilter` takes any word for a module, so a mistyped level would silence
 /// the log: here a word by itself must be a level.
-pub fn check_filter(text: &str) -> Result<(), Wrong> {
+pub fn check_filter(text: &str) -> Result<(), ConfigProblem> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     for part in text.split(',').filter(|_| !text.contains('[')) {
         let level = part.rsplit('=').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -359,12 +368,12 @@ pub fn check_filter(text: &str) -> Result<(), Wrong> {
                 Some(known) => format!("did you mean \"{known}\"?"),
                 None => FILTER_INSTEAD.to_owned(),
             };
-            return Err(Wrong::new(format!("{} is not a level", quoted(&level)), instead));
+            return Err(ConfigProblem::new(format!("{} is not a level", quoted(&level)), instead));
         }
     }
     match tracing_subscriber::EnvFilter::builder().parse(text) {
         Ok(_) => Ok(()),
-        Err(_) => Err(Wrong::new(format!("{} is not a filter", quoted(text)), FILTER_INSTEAD)),
+        Err(_) => Err(ConfigProblem::new(format!("{} is not a filter", quoted(text)), FILTER_INSTEAD)),
     }
 }
 

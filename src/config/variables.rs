@@ -9,9 +9,9 @@
 
 use std::collections::BTreeMap;
 
-use super::mistake::{Mistake, Place, Warning, Wrong, nearest};
+use super::mistake::{ConfigError, ConfigProblem, Place, Warning, nearest};
 use super::settings::{ANNOUNCEMENTS_ENDPOINT_URL, REGION_URL, ROUTE_PATH, Section, Setting, of};
-use super::tree::{Entry, Raw, Table, Value};
+use super::tree::{Raw, TomlEntry, TomlTable, Value};
 
 pub(super) const PREFIX: &str = "NEARSIDE__";
 
@@ -36,7 +36,10 @@ const STRAY_PREFIX: &str = "NEARSIDE_";
 
 /// Lays the variables over `root`. Returns mistakes in their names, and warnings about variables
 /// that were probably meant for settings.
-pub(super) fn overlay(root: &mut Table, env: impl Iterator<Item = (String, String)>) -> (Vec<Mistake>, Vec<Warning>) {
+pub(super) fn overlay(
+    root: &mut TomlTable,
+    env: impl Iterator<Item = (String, String)>,
+) -> (Vec<ConfigError>, Vec<Warning>) {
     let (strays, env): (Vec<_>, Vec<_>) = env
         .filter(|(name, _)| name.starts_with(STRAY_PREFIX) || name == AWS_ENDPOINT)
         .partition(|(name, _)| !name.starts_with(PREFIX) && name != AWS_ENDPOINT);
@@ -62,10 +65,10 @@ pub(super) fn overlay(root: &mut Table, env: impl Iterator<Item = (String, Strin
 }
 
 struct Overlay<'t> {
-    root: &'t mut Table,
+    root: &'t mut TomlTable,
     makes_regions: bool,
     makes_routes: bool,
-    mistakes: Vec<Mistake>,
+    mistakes: Vec<ConfigError>,
 }
 
 impl Overlay<'_> {
@@ -98,7 +101,11 @@ impl Overlay<'_> {
             Some((table, setting)) => set(table, setting.key, Value::Untyped(value), place),
             None => {
                 let instead = self.suggest(name);
-                self.mistakes.push(Mistake::new(place, "", Wrong::new("a variable that sets nothing", instead)));
+                self.mistakes.push(ConfigError::new(
+                    place,
+                    "",
+                    ConfigProblem::new("a variable that sets nothing", instead),
+                ));
             }
         }
     }
@@ -115,14 +122,14 @@ impl Overlay<'_> {
     }
 
     /// The region that the variable addresses, created if variables create regions.
-    fn region(&mut self, written: &str, place: &Place) -> Option<&mut Table> {
+    fn region(&mut self, written: &str, place: &Place) -> Option<&mut TomlTable> {
         let makes = self.makes_regions && !written.is_empty();
         let regions = items_mut(self.root, "region", place)?;
         let meant = |raw: &Raw| region_name(raw).is_some_and(|name| variable_name(name) == written);
         let at = match regions.iter().position(meant) {
             Some(at) => at,
             None if makes => {
-                let mut table = Table::empty(place.clone());
+                let mut table = TomlTable::empty(place.clone());
                 let name = written.to_ascii_lowercase().replace('_', "-");
                 set(&mut table, "name", Value::Untyped(name), place.clone());
                 regions.push(Raw { value: Value::Table(table), place: place.clone() });
@@ -134,12 +141,12 @@ impl Overlay<'_> {
     }
 
     /// The route at this place, created if variables create routes.
-    fn route(&mut self, written: &str, place: &Place) -> Option<&mut Table> {
+    fn route(&mut self, written: &str, place: &Place) -> Option<&mut TomlTable> {
         let makes = self.makes_routes;
         let routes = items_mut(self.root, "route", place)?;
         let at: usize = written.parse().ok().filter(|at: &usize| at.to_string() == written)?;
         if makes && at == routes.len() {
-            let table = Table::empty(place.clone());
+            let table = TomlTable::empty(place.clone());
             routes.push(Raw { value: Value::Table(table), place: place.clone() });
         }
         as_table(routes.get_mut(at)?)
@@ -187,9 +194,9 @@ fn found(section: Section, key: &str) -> Option<&'static Setting> {
     of(section).find(|setting| setting.key.to_ascii_uppercase() == key)
 }
 
-fn set(table: &mut Table, key: &str, value: Value, place: Place) {
+fn set(table: &mut TomlTable, key: &str, value: Value, place: Place) {
     let raw = Raw { value, place: place.clone() };
-    table.entries.insert(key.to_owned(), Entry { key_place: place, raw });
+    table.entries.insert(key.to_owned(), TomlEntry { key_place: place, raw });
 }
 
 fn region_name(raw: &Raw) -> Option<&str> {
@@ -200,25 +207,25 @@ fn region_name(raw: &Raw) -> Option<&str> {
     }
 }
 
-fn as_table(raw: &mut Raw) -> Option<&mut Table> {
+fn as_table(raw: &mut Raw) -> Option<&mut TomlTable> {
     if let Value::Table(table) = &mut raw.value { Some(table) } else { None }
 }
 
 /// The table under `key`, created if missing; `None` if something else is there.
-fn inner<'t>(table: &'t mut Table, key: &str, place: &Place) -> Option<&'t mut Table> {
+fn inner<'t>(table: &'t mut TomlTable, key: &str, place: &Place) -> Option<&'t mut TomlTable> {
     if table.get(key).is_none() {
-        set(table, key, Value::Table(Table::empty(place.clone())), place.clone());
+        set(table, key, Value::Table(TomlTable::empty(place.clone())), place.clone());
     }
     as_table(&mut table.entries.get_mut(key)?.raw)
 }
 
 /// The tables of `[[service.KEY]]`.
-fn items<'t>(root: &'t Table, key: &str) -> Option<&'t [Raw]> {
+fn items<'t>(root: &'t TomlTable, key: &str) -> Option<&'t [Raw]> {
     let Value::Table(service) = &root.get(Section::Service.path())?.value else { return None };
     if let Value::List(items) = &service.get(key)?.value { Some(items) } else { None }
 }
 
-fn items_mut<'t>(root: &'t mut Table, key: &str, place: &Place) -> Option<&'t mut Vec<Raw>> {
+fn items_mut<'t>(root: &'t mut TomlTable, key: &str, place: &Place) -> Option<&'t mut Vec<Raw>> {
     let service = inner(root, Section::Service.path(), place)?;
     if service.get(key).is_none() {
         set(service, key, Value::List(Vec::new()), place.clone());
@@ -230,8 +237,8 @@ fn items_mut<'t>(root: &'t mut Table, key: &str, place: &Place) -> Option<&'t mu
 }
 
 /// An empty tree for settings that come without a file.
-pub(super) fn nowhere() -> Table {
-    Table::empty(Place::Environment)
+pub(super) fn nowhere() -> TomlTable {
+    TomlTable::empty(Place::Environment)
 }
 
 /// How to write a first region, for whoever has none.

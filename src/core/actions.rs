@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use crate::core::Sidecar;
+use crate::core::Core;
 use crate::core::fill::background;
 use crate::protocol::event::Action;
 
-impl Sidecar {
+impl Core {
     /// Carries `actions` out, in order.
     pub fn carry_out(self: &Arc<Self>, actions: Vec<Action>) {
         for action in actions {

@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 
 use crate::cache::entry::Entry;
 use crate::http::admission::Refusal;
-use crate::http::body::{Body, Unread};
+use crate::http::body::{Body, BodyUnread};
 use crate::http::exchange::Failure;
 use crate::http::fields::belongs_in_not_modified;
 
@@ -129,7 +129,7 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
             }
             if refusal == Refusal::NoRoom {
                 response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-                response.extensions_mut().insert(Unread);
+                response.extensions_mut().insert(BodyUnread);
             }
             response
         }

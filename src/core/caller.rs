@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method, header};
 
-use super::Sidecar;
+use super::Core;
 use crate::cache::entry::Entry;
 use crate::cache::key::{KeyBuffer, KeyRef, Representation};
-use crate::cache::rfc9111::{self, Asked, Way};
+use crate::cache::rfc9111::{self, Handling, RequestDirectives};
 use crate::config::Route;
 use crate::core::answer::{CacheLine, Cookies, Shown};
 use crate::core::router::Matched;
@@ -24,7 +24,7 @@ pub struct Caller {
     /// A GET or HEAD with these may be answered from the store.
     pub(crate) is_cached: bool,
     /// What is asked of caches.
-    pub(crate) wish: Asked,
+    pub(crate) wish: RequestDirectives,
     /// The caller has a copy already, and says which.
     pub(crate) is_conditional: bool,
     /// The last route's id, and what these lines add to the keys of its representations.
@@ -35,8 +35,8 @@ impl Caller {
     /// What `headers` ask for.
     pub fn of(headers: &HeaderMap) -> Self {
         Self {
-            is_cached: rfc9111::way(&Method::GET, headers) == Way::Cached,
-            wish: Asked::of(headers),
+            is_cached: rfc9111::way(&Method::GET, headers) == Handling::Cached,
+            wish: RequestDirectives::of(headers),
             is_conditional: headers.contains_key(header::IF_NONE_MATCH)
                 || headers.contains_key(header::IF_MODIFIED_SINCE),
             tail: None,
@@ -46,7 +46,7 @@ impl Caller {
     /// The key of what `head` names, for its sender.
     pub(crate) fn key<'b>(
         &mut self,
-        sidecar: &Sidecar,
+        core: &Core,
         buffer: &'b mut KeyBuffer,
         head: Head<'_>,
         matched: &Matched<'_>,
@@ -54,7 +54,7 @@ impl Caller {
         let Head { path_and_query, headers, .. } = head;
         if self.tail.as_ref().is_none_or(|(route, _)| *route != matched.id) {
             let Route { forward, identity, .. } = matched.route;
-            let identity = sidecar.keyring.identity(identity, headers).0;
+            let identity = core.keyring.identity(identity, headers).0;
             let parts = Representation { route: matched.id, path_and_query, headers, forward, identity };
             self.tail = Some((matched.id, buffer.tail(parts).into()));
         }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cache::key::Key;
 use crate::cache::limits::{FILLS, REMEMBERED_ERROR_BYTES};
-use crate::core::Sidecar;
+use crate::core::Core;
 use crate::core::race::region::Purpose;
 use crate::model::ids::Generation;
 use crate::model::time::Moment;
@@ -34,7 +34,7 @@ mod routed;
 mod unrouted;
 
 pub use ask::{Ask, Of, Routing};
-pub use outcome::{BELOW_FLOOR, BestError, FLOOR_ESCAPED, Failed, Filled, Got, Share};
+pub use outcome::{BELOW_FLOOR, BestError, FLOOR_ESCAPED, Failed, Filled, Got, Role};
 
 use outcome::best_error;
 
@@ -42,7 +42,7 @@ use outcome::best_error;
 const OVERDUE: u32 = 2;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Flight {
+struct FillKey {
     key: Key,
     generation: Generation,
     /// Regions are asked past any cache before them.
@@ -51,27 +51,27 @@ struct Flight {
     reading: u64,
 }
 
-impl Flight {
-    fn of(sidecar: &Sidecar, ask: &Ask) -> Self {
+impl FillKey {
+    fn of(core: &Core, ask: &Ask) -> Self {
         let end_to_end = if is_on(Rule::R3) { ask.is_end_to_end() } else { ask.no_cache };
-        Self { key: ask.key.clone(), generation: ask.generation(), end_to_end, reading: sidecar.reading }
+        Self { key: ask.key.clone(), generation: ask.generation(), end_to_end, reading: core.reading }
     }
 }
 
 /// What landed, and on whose behalf it was asked.
 #[derive(Clone)]
-struct Landed {
+struct FillResult {
     filled: Filled,
     purpose: Purpose,
 }
 
 /// Set once, by the fill's pilot, whatever becomes of it.
-type Landing = Arc<SetOnce<Landed>>;
-type Shard = HashMap<Flight, Flying>;
+type ResultCell = Arc<SetOnce<FillResult>>;
+type Shard = HashMap<FillKey, InFlight>;
 
 /// A fill under way, as those who join it see it.
-struct Flying {
-    landing: Landing,
+struct InFlight {
+    landing: ResultCell,
     /// Its place among all arrivals of readers and beginnings of fills.
     began: u64,
     /// When it is over at the latest, unless the process stood still: then what it brings is too old for who comes now.
@@ -81,12 +81,12 @@ struct Flying {
 }
 
 /// What a reader finds when he comes to be served by a fill.
-enum Boarding {
+enum Join {
     /// His fill is under way.
-    Aboard(Landing, Share),
+    Follow(ResultCell, Role),
     /// One is under way that began before he came, and he asked for a later one: he waits for it and comes again. All who
     /// wait so share the next.
-    Next(Landing),
+    Next(ResultCell),
     /// The bound on fills is reached.
     Full,
 }
@@ -126,7 +126,7 @@ impl Fills {
 }
 
 impl Fills {
-    fn shard(&self, flight: &Flight) -> MutexGuard<'_, Shard> {
+    fn shard(&self, flight: &FillKey) -> MutexGuard<'_, Shard> {
         // Both fills of a key and a generation lie in one shard.
         let shard = self.hasher.hash_one((&flight.key, flight.generation)) as usize % self.shards.len();
         // A flight is inserted or removed whole: a panic elsewhere cannot leave half of one.
@@ -144,107 +144,107 @@ impl Fills {
     }
 
     #[cfg(test)]
-    pub(crate) fn boarding(&self) -> usize {
+    pub(crate) fn in_flight(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
     }
 
     /// Joins the fill that `ask` wants, or begins it; resolves when there is something to serve, or nothing can be.
     ///
     /// A failure of the last seconds is answered from memory, so that a storm of misses is not a storm of races.
-    pub async fn fill(&self, sidecar: &Arc<Sidecar>, ask: Ask) -> (Filled, Share) {
-        if let Some(failed) = self.errors.of(&ask.key, ask.generation(), sidecar.clock.now()) {
-            return (failed, Share::Remembered);
+    pub async fn fill(&self, core: &Arc<Core>, ask: Ask) -> (Filled, Role) {
+        if let Some(failed) = self.errors.of(&ask.key, ask.generation(), core.clock.now()) {
+            return (failed, Role::Remembered);
         }
         let arrived = self.arrivals.fetch_add(1, Ordering::Relaxed);
         loop {
-            let (landing, share) = match self.board(sidecar, ask.clone(), arrived) {
-                Boarding::Aboard(landing, share) => (landing, share),
-                Boarding::Next(before) => {
+            let (landing, share) = match self.join(core, ask.clone(), arrived) {
+                Join::Follow(landing, share) => (landing, share),
+                Join::Next(before) => {
                     before.wait().await;
                     continue;
                 }
-                Boarding::Full => return (Filled::Busy, Share::Began),
+                Join::Full => return (Filled::Busy, Role::Leader),
             };
-            let Landed { filled, purpose } = landing.wait().await.clone();
+            let FillResult { filled, purpose } = landing.wait().await.clone();
             // A background fill may have asked fewer regions than a reader is entitled to.
             let settled = matches!(&filled, Filled::Got(got) if got.label.is_none());
             let kept_short = purpose == Purpose::Background && ask.purpose == Purpose::Foreground;
-            if settled || share == Share::Began || !kept_short {
+            if settled || share == Role::Leader || !kept_short {
                 return (filled, share);
             }
         }
     }
 
     /// A fill of one reader's own, shared with nobody: what a shared one brought was another's.
-    pub async fn fill_alone(&self, sidecar: &Arc<Sidecar>, ask: Ask) -> (Filled, Share) {
-        if let Some(failed) = self.errors.of(&ask.key, ask.generation(), sidecar.clock.now()) {
-            return (failed, Share::Remembered);
+    pub async fn fill_alone(&self, core: &Arc<Core>, ask: Ask) -> (Filled, Role) {
+        if let Some(failed) = self.errors.of(&ask.key, ask.generation(), core.clock.now()) {
+            return (failed, Role::Remembered);
         }
-        let Some((pilot, landing)) = self.take_off(sidecar, &ask, None) else {
-            return (Filled::Busy, Share::Began);
+        let Some((pilot, landing)) = self.lead(core, &ask, None) else {
+            return (Filled::Busy, Role::Leader);
         };
         // A task like any other fill: the reader gets its reply when there is one, not when the slowest leg has ended.
-        sidecar.tasks.spawn("fill", run(pilot, ask).boxed());
-        (landing.wait().await.filled.clone(), Share::Began)
+        core.tasks.spawn("fill", run(pilot, ask).boxed());
+        (landing.wait().await.filled.clone(), Role::Leader)
     }
 
     /// Begins the fill that `ask` wants, unless it is under way, and waits for nothing.
-    pub fn begin(&self, sidecar: &Arc<Sidecar>, ask: Ask) {
-        if self.errors.of(&ask.key, ask.generation(), sidecar.clock.now()).is_none() {
-            self.board(sidecar, ask, self.arrivals.load(Ordering::Relaxed));
+    pub fn begin(&self, core: &Arc<Core>, ask: Ask) {
+        if self.errors.of(&ask.key, ask.generation(), core.clock.now()).is_none() {
+            self.join(core, ask, self.arrivals.load(Ordering::Relaxed));
         }
     }
 
     /// Joins or begins for a reader who `arrived` then, without waiting.
-    fn board(&self, sidecar: &Arc<Sidecar>, ask: Ask, arrived: u64) -> Boarding {
-        let flight = Flight::of(sidecar, &ask);
+    fn join(&self, core: &Arc<Core>, ask: Ask, arrived: u64) -> Join {
+        let flight = FillKey::of(core, &ask);
         let mut shard = self.shard(&flight);
         // What is asked end to end is as good for who did not ask for that.
-        let better = Flight { end_to_end: true, ..flight.clone() };
+        let better = FillKey { end_to_end: true, ..flight.clone() };
         if let Some(flying) = shard.get(&flight).or_else(|| shard.get(&better)) {
             if let (Purpose::Foreground, Some(wanted)) = (ask.purpose, &flying.wanted) {
                 wanted.cancel();
             }
             let insists = ask.no_cache && ask.purpose == Purpose::Foreground;
-            let overdue = sidecar.clock.now() > flying.until;
+            let overdue = core.clock.now() > flying.until;
             return match insists && flying.began < arrived || overdue {
-                true => Boarding::Next(flying.landing.clone()),
-                false => Boarding::Aboard(flying.landing.clone(), Share::Joined),
+                true => Join::Next(flying.landing.clone()),
+                false => Join::Follow(flying.landing.clone(), Role::Follower),
             };
         }
         let wanted = (ask.purpose == Purpose::Background).then(CancellationToken::new);
-        let Some((pilot, landing)) = self.take_off(sidecar, &ask, Some(wanted.clone())) else {
-            return Boarding::Full;
+        let Some((pilot, landing)) = self.lead(core, &ask, Some(wanted.clone())) else {
+            return Join::Full;
         };
         let began = self.arrivals.fetch_add(1, Ordering::Relaxed);
-        let until = sidecar.clock.now() + OVERDUE * sidecar.regions.deadline();
-        shard.insert(flight, Flying { landing: landing.clone(), began, until, wanted });
+        let until = core.clock.now() + OVERDUE * core.regions.deadline();
+        shard.insert(flight, InFlight { landing: landing.clone(), began, until, wanted });
         drop(shard);
         // On the heap before it is handed around: it is large.
-        sidecar.tasks.spawn("fill", run(pilot, ask).boxed());
-        Boarding::Aboard(landing, Share::Began)
+        core.tasks.spawn("fill", run(pilot, ask).boxed());
+        Join::Follow(landing, Role::Leader)
     }
 
     /// `shared` is `None` for a fill that nobody else joins.
-    fn take_off(
+    fn lead(
         &self,
-        sidecar: &Arc<Sidecar>,
+        core: &Arc<Core>,
         ask: &Ask,
         shared: Option<Option<CancellationToken>>,
-    ) -> Option<(Pilot, Landing)> {
+    ) -> Option<(Leader, ResultCell)> {
         if self.under_way.fetch_add(1, Ordering::Relaxed) >= FILLS {
             self.under_way.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        let landing = Landing::default();
-        let pilot = Pilot {
-            sidecar: sidecar.clone(),
-            flight: Flight::of(sidecar, ask),
+        let landing = ResultCell::default();
+        let pilot = Leader {
+            core: core.clone(),
+            flight: FillKey::of(core, ask),
             landing: landing.clone(),
             purpose: ask.purpose,
             shared: shared.is_some(),
             wanted: shared.flatten(),
-            aboard: true,
+            counted: true,
             turn: None,
         };
         Some((pilot, landing))
@@ -252,26 +252,26 @@ impl Fills {
 }
 
 /// Leads one fill: hands its result to the readers, and clears the way for the next whatever happens.
-pub(crate) struct Pilot {
-    sidecar: Arc<Sidecar>,
-    flight: Flight,
-    landing: Landing,
+pub(crate) struct Leader {
+    core: Arc<Core>,
+    flight: FillKey,
+    landing: ResultCell,
     purpose: Purpose,
     shared: bool,
     wanted: Option<CancellationToken>,
-    aboard: bool,
+    counted: bool,
     /// Held until the race is decided.
     turn: Option<OwnedSemaphorePermit>,
 }
 
-impl Pilot {
+impl Leader {
     /// Waits until a race may begin, as long as one may take; false when it may not.
     async fn take_turn(&mut self) -> bool {
-        let turns = self.sidecar.fills.turns.clone();
+        let turns = self.core.fills.turns.clone();
         self.turn = match turns.clone().try_acquire_owned() {
             Ok(turn) => Some(turn),
             Err(_) => {
-                let within = self.sidecar.regions.deadline();
+                let within = self.core.regions.deadline();
                 tokio::time::timeout(within, turns.acquire_owned()).await.ok().and_then(Result::ok)
             }
         };
@@ -295,49 +295,49 @@ impl Pilot {
 
     /// Gives all readers the result. Who comes from now on finds the store, or begins anew; unless it is a failure with
     /// a reader waiting, which is remembered. That no region has what was announced is not: it may have in a moment.
-    fn land(&mut self, filled: Filled) {
-        let fills = &self.sidecar.fills;
+    fn finish(&mut self, filled: Filled) {
+        let fills = &self.core.fills;
         match &filled {
             Filled::Got(_) => fills.errors.forget(&self.flight.key),
             Filled::Failed(failed) if failed.below_floor => {}
-            _ if self.purpose == Purpose::Background || !self.sidecar.is_newest() => {}
-            failed => fills.errors.note(&self.flight.key, self.flight.generation, failed, self.sidecar.clock.now()),
+            _ if self.purpose == Purpose::Background || !self.core.is_newest() => {}
+            failed => fills.errors.note(&self.flight.key, self.flight.generation, failed, self.core.clock.now()),
         }
         self.clear();
         let purpose = self.purpose;
         // Nobody else sets it, and a pilot lands once.
-        let _ = self.landing.set(Landed { filled, purpose });
+        let _ = self.landing.set(FillResult { filled, purpose });
     }
 
     fn fail(&mut self, failed: Failed) {
-        self.land(Filled::Failed(Arc::new(failed)));
+        self.finish(Filled::Failed(Arc::new(failed)));
     }
 
     fn clear(&mut self) {
         self.turn = None;
-        if std::mem::take(&mut self.aboard) {
+        if std::mem::take(&mut self.counted) {
             if self.shared {
-                self.sidecar.fills.shard(&self.flight).remove(&self.flight);
+                self.core.fills.shard(&self.flight).remove(&self.flight);
             }
-            self.sidecar.fills.under_way.fetch_sub(1, Ordering::Relaxed);
+            self.core.fills.under_way.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-impl Drop for Pilot {
+impl Drop for Leader {
     /// Of a fill that broke, its readers hear as well.
     fn drop(&mut self) {
         self.clear();
         if !self.landing.initialized() {
-            let _ = self.landing.set(Landed { filled: Filled::broken(), purpose: self.purpose });
+            let _ = self.landing.set(FillResult { filled: Filled::broken(), purpose: self.purpose });
         }
     }
 }
 
-async fn run(mut pilot: Pilot, ask: Ask) {
+async fn run(mut pilot: Leader, ask: Ask) {
     if !pilot.take_turn().await {
-        pilot.sidecar.metrics.over_budget("races");
-        return pilot.land(Filled::Busy);
+        pilot.core.metrics.over_budget("races");
+        return pilot.finish(Filled::Busy);
     }
     match ask.of.clone() {
         Of::Route(routing) => routed::run(pilot, ask, routing).await,

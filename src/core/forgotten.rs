@@ -1,9 +1,9 @@
 //! Lets go of what was stored under routes that a reload took away or changed: nobody can ask for it any more.
 
-use super::Sidecar;
+use super::Core;
 use crate::core::limits;
 
-impl Sidecar {
+impl Core {
     /// Removes such entries, a few records at a time, so that others run in between.
     pub async fn forget_unrouted(&self) {
         let mut removed: u64 = 0;

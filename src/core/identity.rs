@@ -38,7 +38,7 @@ impl Identity {
 ///
 /// A type keeps its id for as long as the process runs, also when no route names it any more: what its announcements say
 /// is remembered, so that it may come back.
-pub struct Keyring {
+pub struct KeyedHashes {
     records: (u64, u64),
     callers: (u64, u64),
     types: ArcSwap<HashMap<String, Known>>,
@@ -57,7 +57,7 @@ struct Known {
 #[error("more than {} record types since the start", limits::RECORD_TYPES)]
 pub struct TooManyTypes;
 
-impl Keyring {
+impl KeyedHashes {
     /// Draws new keys for the record types of `service`'s routes.
     pub fn new(service: &Service) -> Self {
         let mut types = HashMap::new();
@@ -155,7 +155,7 @@ pub enum CredentialsError {
 
 /// The credentials of one `sidecar` route, read again when the file changes.
 #[derive(Clone)]
-pub struct Held {
+pub struct HeldCredentials {
     /// The header they go in.
     pub header: HeaderName,
     value: Arc<ArcSwapOption<HeaderValue>>,
@@ -165,7 +165,7 @@ pub struct Held {
 /// When a file was last written and how long it is: what changes with its content.
 type Stamp = (std::time::SystemTime, u64);
 
-impl Held {
+impl HeldCredentials {
     /// Reads the file once; the error is for `run` to report, and the sidecar does not start with it.
     pub fn read(credentials: &Credentials) -> Result<Self, CredentialsError> {
         // Before the content, so that a write in between is seen as a change later.

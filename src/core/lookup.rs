@@ -15,7 +15,7 @@ use super::fill::background::Refresh;
 use super::fill::{self, Ask, FLOOR_ESCAPED, Of, Routing};
 use super::race::region::Purpose;
 use super::router::Matched;
-use super::{Sidecar, limits};
+use super::{Core, limits};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::{KeyBuffer, KeyRef};
 use crate::cache::rfc9111::{self, Decision};
@@ -60,7 +60,7 @@ pub struct OnRoute {
 }
 
 /// Looks up what `head` names for `caller`, whose lines it has. With a body behind its head, a request is passed on.
-pub fn lookup(core: &Arc<Sidecar>, caller: &mut Caller, head: Head<'_>, has_body: bool) -> Found {
+pub fn lookup(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, has_body: bool) -> Found {
     let now = core.clock.now();
     let matched = core.router.find(head.path());
     if !caller.is_cached || has_body || !matches!(*head.method, Method::GET | Method::HEAD) {
@@ -74,7 +74,7 @@ pub fn lookup(core: &Arc<Sidecar>, caller: &mut Caller, head: Head<'_>, has_body
 }
 
 /// A routed path: announcements keep it fresh.
-fn routed(core: &Arc<Sidecar>, caller: &mut Caller, head: Head<'_>, matched: &Matched<'_>, now: Moment) -> Found {
+fn routed(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, matched: &Matched<'_>, now: Moment) -> Found {
     let mut buffer = KeyBuffer::new(core.seed);
     let key = caller.key(core, &mut buffer, head, matched);
     let stored = core.store.get(key);
@@ -109,7 +109,7 @@ fn routed(core: &Arc<Sidecar>, caller: &mut Caller, head: Head<'_>, matched: &Ma
 }
 
 /// A path that no route names: a shared HTTP cache by RFC 9111, nothing more.
-fn unrouted(core: &Arc<Sidecar>, caller: &Caller, head: Head<'_>, now: Moment) -> Found {
+fn unrouted(core: &Arc<Core>, caller: &Caller, head: Head<'_>, now: Moment) -> Found {
     if core.config.cache.unrouted == Unrouted::Cache {
         let mut buffer = KeyBuffer::new(core.seed);
         let stored = core.store.select(&mut buffer, head.path_and_query, head.headers);
@@ -150,7 +150,7 @@ fn unrouted(core: &Arc<Sidecar>, caller: &Caller, head: Head<'_>, now: Moment) -
     Found::Pass(now, None)
 }
 
-impl Sidecar {
+impl Core {
     /// The live cells of the records that a path shows.
     fn on_route(&self, matched: &Matched<'_>) -> OnRoute {
         let records = matched.records().filter_map(|(record_type, key)| {
@@ -238,7 +238,7 @@ impl Sidecar {
         let grace = config.grace;
         let may_be = !grace.is_zero() && !config.strict;
         let Some(routed) = entry.hold.routed().filter(|_| may_be) else { return false };
-        let moved_just_now = |shown: &holding::Shown| {
+        let moved_just_now = |shown: &holding::ShownRecord| {
             let state = shown.record.snapshot();
             let recent = state.marker.is_some_and(|marker| now.since(marker.at) <= grace);
             recent || state.upholds(shown.version, shown.generation)
@@ -284,13 +284,7 @@ impl Sidecar {
 }
 
 /// A stored reply, if RFC 9111 lets it be served without asking.
-fn unrouted_hit(
-    sidecar: &Sidecar,
-    head: Head<'_>,
-    caller: &Caller,
-    entry: &Arc<Entry>,
-    now: Moment,
-) -> Option<Shown> {
+fn unrouted_hit(core: &Core, head: Head<'_>, caller: &Caller, entry: &Arc<Entry>, now: Moment) -> Option<Shown> {
     let (age, ttl, detail) = match rfc9111::decide(&caller.wish, entry, entry.hold.unrouted()?, now) {
         Decision::Fresh { age, ttl } => (age, ttl.as_secs() as i64, None),
         Decision::Stale { age } => (age, left(entry, now), Some(Detail::Word("max-stale"))),
@@ -298,7 +292,7 @@ fn unrouted_hit(
     };
     let line = CacheLine { hit: true, ttl: Some(ttl), detail, ..CacheLine::default() };
     let shown = caller.shown(head, entry, Some(age.as_secs()), line);
-    sidecar.metrics.hit(sidecar.clock.now() - now);
+    core.metrics.hit(core.clock.now() - now);
     Some(shown)
 }
 

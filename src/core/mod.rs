@@ -14,15 +14,15 @@ use std::sync::{Arc, OnceLock, Weak};
 use arc_swap::{ArcSwap, Guard};
 
 use crate::cache::capacity::{Memory, Pressure};
-use crate::cache::key::Seed;
+use crate::cache::key::HashKey;
 use crate::cache::store::Store;
 use crate::config::{Config, IdentityMode, Route};
 use crate::core::fill::Fills;
 use crate::core::fill::audit::Auditor;
-use crate::core::identity::{Churn, CredentialsError, Held, Keyring, TooManyTypes};
+use crate::core::identity::{Churn, CredentialsError, HeldCredentials, KeyedHashes, TooManyTypes};
 use crate::core::race::region::Regions;
 use crate::core::router::Router;
-use crate::http::admission::Door;
+use crate::http::admission::Admission;
 use crate::http::bodies::ByteBudget;
 use crate::http::exchange::Origin;
 use crate::http::token::{self, TokenError};
@@ -32,7 +32,7 @@ use crate::protocol::{Freshness, Room};
 use crate::tasks::Tasks;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::observed::Observed;
-use crate::telemetry::ration::Ration;
+use crate::telemetry::ration::RateLimiter;
 
 mod actions;
 pub mod answer;
@@ -54,29 +54,29 @@ mod write;
 
 /// The core as the newest configuration has it; `app` keeps it.
 pub struct Current {
-    newest: ArcSwap<Sidecar>,
+    newest: ArcSwap<Core>,
     /// How often it was replaced: all that a plain request looks at.
     replaced: AtomicU64,
 }
 
 impl Current {
     /// The first.
-    pub fn new(first: Arc<Sidecar>) -> Self {
+    pub fn new(first: Arc<Core>) -> Self {
         Self { newest: ArcSwap::new(first), replaced: AtomicU64::new(0) }
     }
 
     /// The newest, for as long as a request takes.
-    pub fn load(&self) -> Guard<Arc<Sidecar>> {
+    pub fn load(&self) -> Guard<Arc<Core>> {
         self.newest.load()
     }
 
     /// The newest, to keep.
-    pub fn load_full(&self) -> Arc<Sidecar> {
+    pub fn load_full(&self) -> Arc<Core> {
         self.newest.load_full()
     }
 
     /// Every request that is read from now on is answered by this.
-    pub fn replace(&self, core: Arc<Sidecar>) {
+    pub fn replace(&self, core: Arc<Core>) {
         self.newest.store(core);
         self.replaced.fetch_add(1, Ordering::Release);
     }
@@ -91,21 +91,21 @@ impl Current {
 pub type Beyond = Box<dyn Fn(Action) + Send + Sync>;
 
 /// What every request shares.
-pub struct Sidecar {
+pub struct Core {
     /// The settings.
     pub config: Config,
     /// How often they had been read anew.
     pub reading: u64,
     /// Who is let in.
-    pub door: Arc<Door>,
+    pub admission: Arc<Admission>,
     /// Which path is which route's.
     pub router: Router,
     /// The process's hash keys.
-    pub keyring: Arc<Keyring>,
+    pub keyring: Arc<KeyedHashes>,
     /// The hash key of representations.
-    pub seed: Seed,
+    pub seed: HashKey,
     /// Per route, the sidecar's own credentials.
-    pub credentials: Vec<Option<Held>>,
+    pub credentials: Vec<Option<HeldCredentials>>,
     /// What is kept.
     pub store: Arc<Store>,
     /// What the process may use.
@@ -129,7 +129,7 @@ pub struct Sidecar {
     /// What shows when two sources are compared.
     pub observed: Arc<Observed>,
     /// How many alarms are logged: every publisher can raise them.
-    pub alarm_lines: Arc<Ration>,
+    pub alarm_lines: Arc<RateLimiter>,
     /// Where fills run.
     pub tasks: Tasks,
     /// The regions' names.
@@ -143,7 +143,7 @@ pub struct Sidecar {
 
 /// Why a sidecar could not be made: the operator's to mend.
 #[derive(Debug, thiserror::Error)]
-pub enum SidecarError {
+pub enum CoreError {
     /// A route's credentials.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
@@ -160,19 +160,19 @@ pub enum SidecarError {
 
 /// What is read of files that hold secrets.
 struct Guarded {
-    credentials: Vec<Option<Held>>,
-    door: Arc<Door>,
+    credentials: Vec<Option<HeldCredentials>>,
+    door: Arc<Admission>,
 }
 
 impl Guarded {
-    fn read(config: &Config, bodies: &Arc<ByteBudget>) -> Result<Self, SidecarError> {
+    fn read(config: &Config, bodies: &Arc<ByteBudget>) -> Result<Self, CoreError> {
         let held = |route: &Route| match &route.identity {
             IdentityMode::Exact(_) => Ok(None),
-            IdentityMode::Sidecar(credentials) => Held::read(credentials).map(Some),
+            IdentityMode::Sidecar(credentials) => HeldCredentials::read(credentials).map(Some),
         };
         let credentials = config.service.routes.iter().map(held).collect::<Result<_, _>>()?;
         let token = token::read("listen.token_file", config.listen.token_file.as_deref())?;
-        Ok(Self { credentials, door: Arc::new(Door::new(&config.listen, token).holding(bodies.clone())) })
+        Ok(Self { credentials, door: Arc::new(Admission::new(&config.listen, token).holding(bodies.clone())) })
     }
 }
 
@@ -185,7 +185,7 @@ pub struct Parts {
     /// Where what it starts runs.
     pub tasks: Tasks,
     /// The hash key of representations: random, but for a simulation.
-    pub seed: Seed,
+    pub seed: HashKey,
     /// Records without an entry that are remembered: [`crate::protocol::limits::FLOOR_SLOTS`], but for a simulation.
     pub floor_slots: usize,
     /// What the process may use: this machine's, but for a simulation.
@@ -194,7 +194,7 @@ pub struct Parts {
     pub bodies: Arc<ByteBudget>,
 }
 
-impl Sidecar {
+impl Core {
     /// Gives up what can be spared when the process holds `resident` bytes: background work first, then entries. To be
     /// called every [`limits::MEMORY_TICK`].
     pub fn mind_memory(&self, resident: u64) {
@@ -221,7 +221,7 @@ impl Sidecar {
     ///
     /// # Errors
     /// When the credentials of a route, or the port's token, cannot be read.
-    pub fn new(config: Config, parts: Parts) -> Result<Arc<Self>, SidecarError> {
+    pub fn new(config: Config, parts: Parts) -> Result<Arc<Self>, CoreError> {
         let Parts { clock, origin, tasks, seed, floor_slots, memory, bodies } = parts;
         let names: Vec<String> = config.service.regions.iter().map(|region| region.name.clone()).collect();
         let metrics = Arc::new(Metrics::new(&names));
@@ -232,11 +232,11 @@ impl Sidecar {
         let released = freshness.clone();
         let store = Arc::new(Store::new(capacity, move |record| released.release(record)));
         let Guarded { credentials, door } = Guarded::read(&config, &bodies)?;
-        let sidecar = Arc::new(Self {
+        let core = Arc::new(Self {
             reading: 0,
-            door,
+            admission: door,
             router: Router::new(&config.service),
-            keyring: Arc::new(Keyring::new(&config.service)),
+            keyring: Arc::new(KeyedHashes::new(&config.service)),
             seed,
             credentials,
             store,
@@ -251,15 +251,15 @@ impl Sidecar {
             clock,
             metrics,
             observed: Arc::new(Observed::new(names.len())),
-            alarm_lines: Arc::new(Ration::new()),
+            alarm_lines: Arc::new(RateLimiter::new()),
             tasks,
             names,
             beyond: Arc::default(),
             current: Arc::default(),
             config,
         });
-        sidecar.watch_credentials();
-        Ok(sidecar)
+        core.watch_credentials();
+        Ok(core)
     }
 
     /// The same with other settings, its files read again: it shares what is kept, who is asked and what is known with
@@ -268,15 +268,15 @@ impl Sidecar {
     /// # Errors
     /// When the credentials of a route, or the port's token, cannot be read, or only a restart helps. Then nothing has
     /// changed.
-    pub fn renewed(&self, config: Config, origin: Arc<dyn Origin>) -> Result<Arc<Self>, SidecarError> {
+    pub fn renewed(&self, config: Config, origin: Arc<dyn Origin>) -> Result<Arc<Self>, CoreError> {
         let Guarded { credentials, door } = Guarded::read(&config, &self.bodies)?;
-        let router = self.router.renewed(&config.service).ok_or(SidecarError::Routes)?;
+        let router = self.router.renewed(&config.service).ok_or(CoreError::Routes)?;
         self.keyring.learn(&config.service, self.clock.now())?;
         let regions = self.regions.renewed(&config.race, origin);
         Ok(Arc::new(Self {
             config,
             reading: self.reading + 1,
-            door,
+            admission: door,
             router,
             keyring: self.keyring.clone(),
             seed: self.seed,

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
-use super::Sidecar;
+use super::Core;
 use super::write::{self, Write};
 use crate::cache::key::KeyBuffer;
-use crate::cache::rfc9111::{self, Asked, Way};
+use crate::cache::rfc9111::{self, Handling, RequestDirectives};
 use crate::config::IdentityMode;
 use crate::core::answer::{Attempted, Blame, CacheLine, Detail, Fwd, Outcome};
 use crate::core::fill::{BELOW_FLOOR, FLOOR_ESCAPED, ask};
@@ -22,28 +22,28 @@ use crate::model::ids::{RecordId, RegionId, RegionSet, Version};
 use crate::model::time::Moment;
 use crate::protocol::record::{Record, Snapshot};
 use crate::protocol::switch::{Rule, is_on};
-use crate::protocol::vote::{self, Ballot, Rank, Said};
+use crate::protocol::vote::{self, Ballot, Presence, Rank};
 
 /// Passes a request to one region; `matched` is the route that its path belongs to.
 pub(super) async fn pass(
-    sidecar: &Arc<Sidecar>,
+    core: &Arc<Core>,
     admitted: &Admitted,
     on_route: Option<&OnRoute>,
     started: Moment,
 ) -> Outcome {
-    let safe = rfc9111::way(&admitted.method, &admitted.headers) != Way::Unsafe;
-    let write = on_route.filter(|_| !safe).map(|it| Write::begin(sidecar, &admitted.method, &it.routing));
+    let safe = rfc9111::way(&admitted.method, &admitted.headers) != Handling::Unsafe;
+    let write = on_route.filter(|_| !safe).map(|it| Write::begin(core, &admitted.method, &it.routing));
     let read = on_route.filter(|_| matches!(admitted.method, Method::GET | Method::HEAD));
     let passed = match read {
-        Some(on_route) => match read_through(sidecar, admitted, on_route, started).await {
+        Some(on_route) => match read_through(core, admitted, on_route, started).await {
             Some(passed) => passed,
             None => return no_credentials(),
         },
-        None => sidecar.regions.pass(ask::passed_request(admitted), RegionSet::EMPTY).await.map(|head| (head, None)),
+        None => core.regions.pass(ask::passed_request(admitted), RegionSet::EMPTY).await.map(|head| (head, None)),
     };
     let outcome = match passed {
-        Ok((Streamed { region, .. }, Some(BELOW_FLOOR))) if sidecar.config.freshness.strict => {
-            let region = sidecar.names[region.index()].clone();
+        Ok((Streamed { region, .. }, Some(BELOW_FLOOR))) if core.config.freshness.strict => {
+            let region = core.names[region.index()].clone();
             Outcome::BelowFloor(vec![Attempted { region, outcome: "too-old".into(), blame: Blame::Unusable }])
         }
         Ok((head, label)) => {
@@ -52,11 +52,11 @@ pub(super) async fn pass(
                 write.answered(&head);
             }
             let Streamed { region, status, mut headers, body, .. } = head;
-            invalidate(sidecar, admitted, region, Some(status), &headers);
+            invalidate(core, admitted, region, Some(status), &headers);
             if let Some(label) = label {
-                sidecar.metrics.stale(label);
+                core.metrics.stale(label);
             }
-            let routes = &sidecar.config.service.routes;
+            let routes = &core.config.service.routes;
             if on_route.is_some_and(|it| matches!(routes[it.place].identity, IdentityMode::Sidecar(_))) {
                 // It may be the session of the sidecar's own credentials.
                 headers.remove(header::SET_COOKIE);
@@ -75,14 +75,14 @@ pub(super) async fn pass(
             }
             // Nobody knows whether the region did what was asked, unless it never heard of it.
             if !matches!(failure, Failure::Connect | Failure::Saturated | Failure::Drained) {
-                invalidate(sidecar, admitted, RegionId(0), None, &HeaderMap::new());
+                invalidate(core, admitted, RegionId(0), None, &HeaderMap::new());
             }
             let region = if matches!(failure, Failure::Drained) { "all" } else { "one" };
             let (region, outcome) = (region.to_owned(), failure.word().to_owned());
             Outcome::NoneAnswered(vec![Attempted { region, outcome, blame: Blame::of(&failure) }])
         }
     };
-    sidecar.count_miss(&outcome, started);
+    core.count_miss(&outcome, started);
     outcome
 }
 
@@ -91,7 +91,7 @@ pub(super) async fn pass(
 ///
 /// Only reads are made in the sidecar's name: whoever reaches the listener may read, not write.
 async fn read_through(
-    sidecar: &Arc<Sidecar>,
+    core: &Arc<Core>,
     admitted: &Admitted,
     on_route: &OnRoute,
     started: Moment,
@@ -99,26 +99,28 @@ async fn read_through(
     let OnRoute { place, routing } = on_route;
     routing.note_read(started);
     let records = routing.records();
-    let mut request = ask::passed_read(admitted, &sidecar.config.service.routes[*place]);
-    if let Some(held) = &sidecar.credentials[*place] {
+    let mut request = ask::passed_read(admitted, &core.config.service.routes[*place]);
+    if let Some(held) = &core.credentials[*place] {
         request.headers.insert(held.header.clone(), held.value()?);
     }
-    if Asked::of(&admitted.headers).no_cache || records.iter().any(|(_, record)| record.snapshot().marker.is_some()) {
+    if RequestDirectives::of(&admitted.headers).no_cache
+        || records.iter().any(|(_, record)| record.snapshot().marker.is_some())
+    {
         // R8.
         request.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
-    Some(at_the_floor(sidecar, request, records, started).await)
+    Some(at_the_floor(core, request, records, started).await)
 }
 
 /// Asks one region after the other until one may speak for the records at once, within one race's deadline; else passes on
 /// the best that was heard. With it comes what must be said of it.
 async fn at_the_floor(
-    sidecar: &Arc<Sidecar>,
+    core: &Arc<Core>,
     request: Outgoing,
     records: &[(RecordId, Arc<Record>)],
     started: Moment,
 ) -> Result<(Streamed, Option<&'static str>), Failure> {
-    let worst_lag = sidecar.config.freshness.worst_lag;
+    let worst_lag = core.config.freshness.worst_lag;
     let begun: Vec<Snapshot> =
         records.iter().map(|(_, record)| record.snapshot().as_of(started, worst_lag)).collect();
     // What is announced from now on, this reader came before: he is owed what had been announced when he came (R4, R8).
@@ -126,20 +128,20 @@ async fn at_the_floor(
     let mut waiting: Vec<Heard> = Vec::new();
     let mut announcers_first = true;
     // A region that fails in its turn gives way to one that was heard: so many turns, and no more.
-    for _ in 0..sidecar.names.len() {
+    for _ in 0..core.names.len() {
         let heard: RegionSet = waiting.iter().map(|it| it.head.region).collect();
-        let sent = sidecar.clock.now();
+        let sent = core.clock.now();
         let avoid = if announcers_first { heard_or_behind(heard, states()) } else { heard };
-        let head = match sidecar.regions.pass(request.clone(), avoid).await {
+        let head = match core.regions.pass(request.clone(), avoid).await {
             Ok(head) => head,
             Err(failure) if waiting.is_empty() => return Err(failure),
             Err(_) => break,
         };
         // Those who come first did not answer.
         announcers_first &= !avoid.contains(head.region);
-        let now = sidecar.clock.now();
+        let now = core.clock.now();
         let heard = Heard { sent, generated: verdict::age(&head.headers).map(|age| vote::generated(now, age)), head };
-        note_versions(sidecar, &heard, records, now);
+        note_versions(core, &heard, records, now);
         let now_states: Vec<_> = states().collect();
         if rank(&heard, &now_states) == Rank::Now {
             return Ok((heard.head, doubt(&now_states)));
@@ -147,7 +149,7 @@ async fn at_the_floor(
         if !waiting.iter().any(|it| it.head.region == heard.head.region) {
             waiting.push(heard);
         }
-        if now.since(started) >= sidecar.regions.deadline() {
+        if now.since(started) >= core.regions.deadline() {
             break;
         }
     }
@@ -166,13 +168,13 @@ fn doubt(records: &[Snapshot]) -> Option<&'static str> {
 }
 
 /// R1: what is passed on was served. A tombstone's version counts as any other (R6).
-fn note_versions(sidecar: &Arc<Sidecar>, heard: &Heard, records: &[(RecordId, Arc<Record>)], now: Moment) {
+fn note_versions(core: &Arc<Core>, heard: &Heard, records: &[(RecordId, Arc<Record>)], now: Moment) {
     let Heard { head, sent, generated } = heard;
     let says = said(head.status).is_some() && head.versions.len() == records.len();
     let stated = records.iter().zip(&head.versions).filter(|(_, version)| says && **version != Version::NONE);
     let made = generated.map_or(*sent, |generated| generated.min(*sent));
     for ((_, record), version) in stated {
-        sidecar.carry_out(sidecar.freshness.served(record, *version, head.region, made, now));
+        core.carry_out(core.freshness.served(record, *version, head.region, made, now));
     }
 }
 
@@ -205,13 +207,13 @@ fn heard_or_behind(heard: RegionSet, records: impl Iterator<Item = Snapshot>) ->
 }
 
 /// What a status says of the records; `None` when it says nothing.
-fn said(status: StatusCode) -> Option<Said> {
+fn said(status: StatusCode) -> Option<Presence> {
     match status {
-        StatusCode::NOT_FOUND | StatusCode::GONE => Some(Said::Absent),
+        StatusCode::NOT_FOUND | StatusCode::GONE => Some(Presence::Absent),
         StatusCode::NOT_MODIFIED | StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => {
-            Some(Said::Present)
+            Some(Presence::Present)
         }
-        status => status.is_success().then_some(Said::Present),
+        status => status.is_success().then_some(Presence::Present),
     }
 }
 
@@ -220,8 +222,8 @@ fn rank(heard: &Heard, records: &[Snapshot]) -> Rank {
     let Some(ballot) = heard.ballot() else { return Rank::Now };
     let rank = vote::rank(&ballot, records);
     // A part that states no version, of a record that nobody has announced: asking more regions would tell no more.
-    let unannounced =
-        ballot.said == Said::Present && records.iter().all(|record| record.marker.is_none_or(|it| it.is_surpassed()));
+    let unannounced = ballot.said == Presence::Present
+        && records.iter().all(|record| record.marker.is_none_or(|it| it.is_surpassed()));
     if rank == Rank::Waits && unannounced { Rank::Now } else { rank }
 }
 
@@ -233,23 +235,23 @@ fn no_credentials() -> Outcome {
 /// RFC 9111, 4.4: the target, and what Location and Content-Location name on the same origin; nothing after a safe
 /// request.
 fn invalidate(
-    sidecar: &Arc<Sidecar>,
+    core: &Arc<Core>,
     admitted: &Admitted,
     region: RegionId,
     outcome: Option<StatusCode>,
     reply: &HeaderMap,
 ) {
     let host = admitted.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let regions = &sidecar.config.service.regions;
+    let regions = &core.config.service.regions;
     let others =
         regions.iter().enumerate().filter(|(place, _)| *place != region.index()).map(|(_, other)| &other.url);
     let bases: Vec<_> = [&regions[region.index()].url].into_iter().chain(others).collect();
     let target = &admitted.path_and_query;
-    let mut buffer = KeyBuffer::new(sidecar.seed);
+    let mut buffer = KeyBuffer::new(core.seed);
     for target in rfc9111::invalidates(&admitted.method, outcome, target, host, &bases, reply) {
-        sidecar.store.invalidate(&mut buffer, &target, sidecar.clock.now());
+        core.store.invalidate(&mut buffer, &target, core.clock.now());
         if target != admitted.path_and_query {
-            write::touched(sidecar, &target, region, outcome);
+            write::touched(core, &target, region, outcome);
         }
     }
 }

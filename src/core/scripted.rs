@@ -15,11 +15,11 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::cache::capacity::Memory;
-use crate::cache::key::Seed;
+use crate::cache::key::HashKey;
 use crate::config::read;
 use crate::core::answer::{CACHE_STATUS, respond};
 use crate::core::serve::serve;
-use crate::core::{Parts, Sidecar};
+use crate::core::{Core, Parts};
 use crate::http::admission::Admitted;
 use crate::http::bodies::ByteBudget;
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
@@ -185,7 +185,7 @@ impl Answer {
 
 /// A sidecar and its regions.
 pub(crate) struct World {
-    pub(crate) sidecar: Arc<Sidecar>,
+    pub(crate) sidecar: Arc<Core>,
     pub(crate) script: Arc<Script>,
 }
 
@@ -215,8 +215,9 @@ impl World {
         let config = read::from_toml(&(text + settings)).unwrap();
         let (tasks, floor_slots) = (Tasks::new(), crate::protocol::limits::FLOOR_SLOTS);
         let (memory, bodies) = (Memory::AMPLE, ByteBudget::new(crate::http::limits::BODIES_BYTES));
-        let parts = Parts { clock, origin: script.clone(), tasks, seed: Seed::fixed(7), floor_slots, memory, bodies };
-        Self { sidecar: Sidecar::new(config, parts).unwrap(), script }
+        let parts =
+            Parts { clock, origin: script.clone(), tasks, seed: HashKey::fixed(7), floor_slots, memory, bodies };
+        Self { sidecar: Core::new(config, parts).unwrap(), script }
     }
 
     pub(crate) fn set(&self, region: RegionId, after: u64, act: impl Into<Act>) {
@@ -324,15 +325,15 @@ impl World {
     pub(crate) async fn stop(self) {
         assert_eq!(self.sidecar.tasks.drain(60 * SECOND).await, Vec::<&str>::new());
         assert_eq!(self.sidecar.fills.under_way(), 0);
-        assert_eq!(self.sidecar.fills.boarding(), 0);
+        assert_eq!(self.sidecar.fills.in_flight(), 0);
     }
 }
 
-async fn get_from(sidecar: Arc<Sidecar>, path_and_query: String, headers: HeaderMap) -> Answer {
+async fn get_from(sidecar: Arc<Core>, path_and_query: String, headers: HeaderMap) -> Answer {
     send_from(sidecar, Method::GET, path_and_query, headers).await
 }
 
-async fn send_from(sidecar: Arc<Sidecar>, method: Method, path_and_query: String, headers: HeaderMap) -> Answer {
+async fn send_from(sidecar: Arc<Core>, method: Method, path_and_query: String, headers: HeaderMap) -> Answer {
     let path_len = path_and_query.find('?').unwrap_or(path_and_query.len());
     let admitted = Admitted { method, path_and_query, path_len, headers, body: Bytes::new() };
     let outcome = serve(&sidecar, admitted).await;

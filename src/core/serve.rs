@@ -9,13 +9,13 @@ use hyper::body::Incoming;
 
 use super::answer::{self, CacheLine, Detail, Fwd, Outcome, Shown};
 use super::caller::Caller;
-use super::fill::{self, Ask, Failed, Filled, Got, Of, Routing, Share};
+use super::fill::{self, Ask, Failed, Filled, Got, Of, Role, Routing};
 use super::identity::Identity;
 use super::lookup::{Found, OnRoute, Plan, left, lookup};
 use super::telling::{self, passed_on, shown};
-use super::{Sidecar, limits, pass};
+use super::{Core, limits, pass};
 use crate::cache::entry::{Entry, Hold};
-use crate::cache::rfc9111::{self, Asked, Trouble};
+use crate::cache::rfc9111::{self, OriginTrouble, RequestDirectives};
 use crate::http::admission::{Admitted, Refusal};
 use crate::http::body::Body;
 use crate::http::connection::Via;
@@ -25,11 +25,11 @@ use crate::protocol::standing::Use;
 use crate::protocol::switch::{Rule, is_on};
 
 /// An answer: at once when it is a hit or a refusal, later when somebody must be asked. Only the latter costs a large future.
-pub type Answer = Either<Ready<Response<Body>>, BoxFuture<'static, Response<Body>>>;
+pub type AnswerFuture = Either<Ready<Response<Body>>, BoxFuture<'static, Response<Body>>>;
 
 /// One request that hyper read, from admission to the answer.
-pub fn answer(core: &Arc<Sidecar>, request: Request<Incoming>, via: Via) -> Answer {
-    let entered = match core.door.enter(request, via) {
+pub fn answer(core: &Arc<Core>, request: Request<Incoming>, via: Via) -> AnswerFuture {
+    let entered = match core.admission.enter(request, via) {
         Ok(entered) => entered,
         Err(refusal) => return Either::Left(ready(refused(core, refusal))),
     };
@@ -55,7 +55,7 @@ pub fn answer(core: &Arc<Sidecar>, request: Request<Incoming>, via: Via) -> Answ
     Either::Right(asked.boxed())
 }
 
-fn refused(core: &Sidecar, refusal: Refusal) -> Response<Body> {
+fn refused(core: &Core, refusal: Refusal) -> Response<Body> {
     core.metrics.refused(refusal.word());
     if refusal == Refusal::NoRoom {
         core.metrics.over_budget("request-bodies");
@@ -64,14 +64,14 @@ fn refused(core: &Sidecar, refusal: Refusal) -> Response<Body> {
 }
 
 /// Looks `admitted` up, and carries out what that says.
-pub async fn serve(core: &Arc<Sidecar>, admitted: Admitted) -> Outcome {
+pub async fn serve(core: &Arc<Core>, admitted: Admitted) -> Outcome {
     let mut caller = Caller::of(&admitted.headers);
     let found = lookup(core, &mut caller, admitted.head(), !admitted.body.is_empty());
     carry_out(core, found, admitted).await
 }
 
 /// Answers what was found, or asks for it. What passes a request on has its room on the heap: most do not need it.
-pub async fn carry_out(core: &Arc<Sidecar>, found: Found, admitted: Admitted) -> Outcome {
+pub async fn carry_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Outcome {
     match found {
         Found::Answer(shown, refresh) => {
             if let Some(refresh) = refresh {
@@ -86,7 +86,7 @@ pub async fn carry_out(core: &Arc<Sidecar>, found: Found, admitted: Admitted) ->
 }
 
 /// Asks the regions for what `plan` says.
-async fn ask(core: &Arc<Sidecar>, plan: Plan, admitted: &Admitted) -> Outcome {
+async fn ask(core: &Arc<Core>, plan: Plan, admitted: &Admitted) -> Outcome {
     let Plan { started, ask, place, fwd } = plan;
     let (of, previous, key) = (ask.of.clone(), ask.previous.clone(), ask.key.clone());
     let route = place.map(|place| &core.config.service.routes[place]);
@@ -114,8 +114,10 @@ async fn ask(core: &Arc<Sidecar>, plan: Plan, admitted: &Admitted) -> Outcome {
             core.failed(admitted, stored, &failed, share, fwd)
         }
         (Filled::Failed(failed), Of::Path(_)) => {
-            let trouble =
-                failed.best_error.as_ref().map_or(Trouble::Disconnected, |error| Trouble::Status(error.entry.status));
+            let trouble = failed
+                .best_error
+                .as_ref()
+                .map_or(OriginTrouble::Disconnected, |error| OriginTrouble::Status(error.entry.status));
             stale_if_error(core, admitted, previous, trouble)
                 .unwrap_or_else(|| passed_on(admitted, &failed, share, fwd))
         }
@@ -127,10 +129,10 @@ async fn ask(core: &Arc<Sidecar>, plan: Plan, admitted: &Admitted) -> Outcome {
     outcome
 }
 
-impl Sidecar {
+impl Core {
     /// Fills. What an announcement overtook on its way to the reader is asked for anew, a few times; then it is served
     /// labelled, or not at all in strict mode (R1).
-    async fn filled(self: &Arc<Self>, ask: Ask) -> (Filled, Share) {
+    async fn filled(self: &Arc<Self>, ask: Ask) -> (Filled, Role) {
         let mut tries = 0;
         loop {
             let (filled, share) = self.filled_once(ask.clone()).await;
@@ -150,13 +152,13 @@ impl Sidecar {
     }
 
     /// Fills, and again alone when the shared reply turns out to be nobody else's.
-    async fn filled_once(self: &Arc<Self>, ask: Ask) -> (Filled, Share) {
+    async fn filled_once(self: &Arc<Self>, ask: Ask) -> (Filled, Role) {
         if ask.alone {
             return self.fills.fill_alone(self, ask).await;
         }
         let again = ask.clone();
         let (filled, share) = self.fills.fill(self, ask).await;
-        if share == Share::Joined {
+        if share == Role::Follower {
             self.metrics.fill_shared();
             if matches!(&filled, Filled::Got(got) if !got.shareable) {
                 return self.fills.fill_alone(self, again).await;
@@ -174,14 +176,14 @@ impl Sidecar {
     }
 
     /// What a fill brought.
-    fn shown(&self, admitted: &Admitted, got: &Got, share: Share, fwd: Fwd) -> Outcome {
+    fn shown(&self, admitted: &Admitted, got: &Got, share: Role, fwd: Fwd) -> Outcome {
         let now = self.clock.now();
         let line = CacheLine {
             fwd: Some(fwd),
             fwd_status: Some(got.fwd_status),
             bound: self.bound(&got.entry, got.entry.age(now), &self.freshness.horizon(), now),
             stored: got.stored,
-            collapsed: share == Share::Joined,
+            collapsed: share == Role::Follower,
             detail: Some(got.label.map_or(Detail::Region(got.entry.region), Detail::Word)),
             ..CacheLine::default()
         };
@@ -202,7 +204,7 @@ impl Sidecar {
         admitted: &Admitted,
         stored: Option<Arc<Entry>>,
         failed: &Failed,
-        share: Share,
+        share: Role,
         fwd: Fwd,
     ) -> Outcome {
         let now = self.clock.now();
@@ -246,16 +248,16 @@ fn is_below(entry: &Entry) -> bool {
 
 /// RFC 9111, 4.2.4 and RFC 5861, 4: the stored reply, labelled, if it or the request allows that now.
 fn stale_if_error(
-    core: &Sidecar,
+    core: &Core,
     admitted: &Admitted,
     stored: Option<Arc<Entry>>,
-    trouble: Trouble,
+    trouble: OriginTrouble,
 ) -> Option<Outcome> {
     let entry = stored?;
     let now = core.clock.now();
     let unless_said = core.config.cache.stale_if_error;
     rfc9111::may_serve_on_error(
-        &Asked::of(&admitted.headers),
+        &RequestDirectives::of(&admitted.headers),
         &entry,
         entry.hold.unrouted()?,
         trouble,

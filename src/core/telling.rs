@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use http::Method;
 
-use super::Sidecar;
+use super::Core;
 use crate::cache::entry::Entry;
 use crate::cache::rfc9111;
 use crate::core::answer::{Attempted, Blame, CacheLine, Cookies, Detail, Fwd, Outcome, Shown};
-use crate::core::fill::{BestError, Failed, Share};
+use crate::core::fill::{BestError, Failed, Role};
 use crate::core::race::region::Leg;
 use crate::http::admission::{Admitted, Head};
 use crate::model::time::Moment;
 use crate::telemetry::counts::RouteCounts;
 
-impl Sidecar {
+impl Core {
     /// What became of each region in a race that gave nothing.
     pub fn attempted(&self, legs: &[Leg]) -> Vec<Attempted> {
         legs.iter()
@@ -73,7 +73,7 @@ pub(crate) fn shown(head: Head<'_>, entry: &Arc<Entry>, age: Option<u64>, line: 
 }
 
 /// The best real error, if there is one.
-pub(crate) fn passed_on(admitted: &Admitted, failed: &Failed, share: Share, fwd: Fwd) -> Outcome {
+pub(crate) fn passed_on(admitted: &Admitted, failed: &Failed, share: Role, fwd: Fwd) -> Outcome {
     let Some(BestError { entry, cookies }) = &failed.best_error else {
         return Outcome::NoneAnswered(failed.asked.clone());
     };

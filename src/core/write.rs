@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 
-use super::Sidecar;
+use super::Core;
 use crate::core::fill::Routing;
 use crate::core::router::Matched;
 use crate::http::exchange::{Failure, Streamed};
@@ -15,7 +15,7 @@ use crate::model::ids::{RecordId, RegionId, Version};
 
 /// A write under way. Dropped without an outcome, it may have been done.
 pub(crate) struct Write {
-    sidecar: Arc<Sidecar>,
+    core: Arc<Core>,
     records: Vec<RecordId>,
     deletes: bool,
     ended: bool,
@@ -23,9 +23,9 @@ pub(crate) struct Write {
 
 impl Write {
     /// A request with an unsafe method for a path that shows these records.
-    pub(crate) fn begin(sidecar: &Arc<Sidecar>, method: &Method, routing: &Routing) -> Self {
+    pub(crate) fn begin(core: &Arc<Core>, method: &Method, routing: &Routing) -> Self {
         let records = routing.records().iter().map(|(id, _)| *id).collect();
-        Self { sidecar: sidecar.clone(), records, deletes: *method == Method::DELETE, ended: false }
+        Self { core: core.clone(), records, deletes: *method == Method::DELETE, ended: false }
     }
 
     /// A region answered. 4xx refuses; any other status may mean that it was done, a 5xx too.
@@ -39,7 +39,7 @@ impl Write {
             head.versions.get(place).copied().filter(|version| all && *version != Version::NONE)
         };
         for (place, id) in self.records.iter().enumerate() {
-            note(&self.sidecar, *id, Some(head.region), stated(place), self.deletes);
+            note(&self.core, *id, Some(head.region), stated(place), self.deletes);
         }
     }
 
@@ -53,23 +53,23 @@ impl Write {
 impl Drop for Write {
     fn drop(&mut self) {
         if !self.ended {
-            self.records.iter().for_each(|id| note(&self.sidecar, *id, None, None, self.deletes));
+            self.records.iter().for_each(|id| note(&self.core, *id, None, None, self.deletes));
         }
     }
 }
 
 /// A successful write names another path that it changed (`Location`, `Content-Location`).
-pub(crate) fn touched(sidecar: &Arc<Sidecar>, target: &str, region: RegionId, outcome: Option<StatusCode>) {
+pub(crate) fn touched(core: &Arc<Core>, target: &str, region: RegionId, outcome: Option<StatusCode>) {
     let path = target.split('?').next().unwrap_or(target);
-    let Some(matched) = sidecar.router.find(path) else { return };
+    let Some(matched) = core.router.find(path) else { return };
     let by = outcome.map(|_| region);
-    records(sidecar, &matched).into_iter().for_each(|id| note(sidecar, id, by, None, false));
+    records(core, &matched).into_iter().for_each(|id| note(core, id, by, None, false));
 }
 
-fn note(sidecar: &Arc<Sidecar>, id: RecordId, by: Option<RegionId>, version: Option<Version>, deletes: bool) {
-    sidecar.carry_out(sidecar.freshness.wrote(id, by, version, deletes, sidecar.clock.now()));
+fn note(core: &Arc<Core>, id: RecordId, by: Option<RegionId>, version: Option<Version>, deletes: bool) {
+    core.carry_out(core.freshness.wrote(id, by, version, deletes, core.clock.now()));
 }
 
-fn records(sidecar: &Sidecar, matched: &Matched<'_>) -> Vec<RecordId> {
-    matched.records().filter_map(|(record_type, key)| sidecar.keyring.record(record_type, &key)).collect()
+fn records(core: &Core, matched: &Matched<'_>) -> Vec<RecordId> {
+    matched.records().filter_map(|(record_type, key)| core.keyring.record(record_type, &key)).collect()
 }

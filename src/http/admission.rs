@@ -195,7 +195,7 @@ impl Refusal {
 
 /// What the door checks.
 #[derive(Clone, Debug)]
-pub struct Door {
+pub struct Admission {
     allowed_hosts: Vec<String>,
     refuse_forwarded: bool,
     allow_cross_site: bool,
@@ -203,7 +203,7 @@ pub struct Door {
     bodies: Arc<ByteBudget>,
 }
 
-impl Door {
+impl Admission {
     /// The checks that `listen` asks for; `token` is the token file's trimmed content.
     pub fn new(listen: &Listen, token: Option<Vec<u8>>) -> Self {
         let allowed_hosts = listen.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect();

@@ -64,4 +64,4 @@ impl http_body::Body for Body {
 
 /// Marks an answer to a request whose body was not read: over HTTP/1.1 the connection cannot go on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Unread;
+pub(crate) struct BodyUnread;

@@ -20,12 +20,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use crate::http::body::{Body, Unread};
+use crate::http::body::{Body, BodyUnread};
 use crate::http::limits;
 use crate::model::time::Clock;
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
-use crate::tasks::seldom::Seldom;
+use crate::tasks::seldom::WakeGated;
 
 mod http1;
 pub mod wire;
@@ -43,7 +43,7 @@ pub enum Via {
 
 /// The two moments of a shutdown that connections watch.
 #[derive(Clone, Default)]
-pub struct Ending {
+pub struct Shutdown {
     /// SIGTERM came: go on answering, and say goodbye with each answer.
     pub lingering: CancellationToken,
     /// The linger is over: accept nothing, finish what is under way.
@@ -52,7 +52,7 @@ pub struct Ending {
 
 /// What every connection shares.
 #[derive(Clone)]
-pub struct Context<P> {
+pub struct ConnectionContext<P> {
     /// Spawns connections.
     pub tasks: Tasks,
     /// For idle and header waits.
@@ -60,7 +60,7 @@ pub struct Context<P> {
     /// Connections open at once over all listeners.
     pub permits: Permits,
     /// When to stop.
-    pub ending: Ending,
+    pub shutdown: Shutdown,
     /// What answers before the handler is asked; `None` where hyper reads every request.
     pub fast_path: Option<P>,
 }
@@ -84,18 +84,18 @@ pub enum Next {
     All,
 }
 
-impl<P> Context<P> {
+impl<P> ConnectionContext<P> {
     pub(super) async fn permit(&self) -> Option<tokio::sync::OwnedSemaphorePermit> {
         tokio::select! {
             permit = self.permits.take() => permit.ok(),
-            () = self.ending.closing.cancelled() => None,
+            () = self.shutdown.closing.cancelled() => None,
         }
     }
 }
 
 /// Serves one connection to its end, whatever carries its bytes: `handler` answers each of its requests, but for those
 /// that [`Reception::fast_path`] does.
-pub async fn serve<S, P, H, F>(stream: S, via: Via, reception: Context<P>, handler: H)
+pub async fn serve<S, P, H, F>(stream: S, via: Via, context: ConnectionContext<P>, handler: H)
 where
     P: FastPath,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -106,17 +106,17 @@ where
     let sniffed = tokio::time::timeout(limits::SNIFF_WAIT, Wire::sniff(stream, pulse.clone()));
     let sniffed = tokio::select! {
         sniffed = sniffed => sniffed,
-        () = reception.ending.closing.cancelled() => return,
+        () = context.shutdown.closing.cancelled() => return,
     };
     let Ok(Ok((protocol, wire))) = sniffed else { return };
     let answering = Answering { handler, via, pulse: pulse.clone(), ready: Ready::default() };
     let ended = match protocol {
         Protocol::Http1 => {
-            let driven = http1::serve(wire, reception.fast_path.clone(), answering);
-            patient(driven, &pulse, &reception.ending, &reception.clock, protocol).await
+            let driven = http1::serve(wire, context.fast_path.clone(), answering);
+            patient(driven, &pulse, &context.shutdown, &context.clock, protocol).await
         }
         Protocol::Http2 => {
-            let mut http = http2::Builder::new(reception.tasks.clone());
+            let mut http = http2::Builder::new(context.tasks.clone());
             http.timer(TokioTimer::new())
                 .max_concurrent_streams(limits::STREAMS_PER_CONNECTION)
                 .max_header_list_size(limits::REQUEST_HEAD_BYTES as u32)
@@ -132,7 +132,7 @@ where
                 }
                 connection.as_mut().poll(cx)
             });
-            patient(driven, &pulse, &reception.ending, &reception.clock, protocol).await
+            patient(driven, &pulse, &context.shutdown, &context.clock, protocol).await
         }
     };
     if let Err(error) = ended {
@@ -145,18 +145,18 @@ where
 async fn patient(
     connection: impl Future<Output = hyper::Result<()>>,
     pulse: &Pulse,
-    ending: &Ending,
+    shutdown: &Shutdown,
     clock: &Clock,
     protocol: Protocol,
 ) -> hyper::Result<()> {
     let mut connection = pin!(connection);
     let watch = pin!(async {
         tokio::select! {
-            never = pulse.told(ending) => match never {},
-            () = pulse.impatience(protocol, clock) => {}
+            never = pulse.told(shutdown) => match never {},
+            () = pulse.idle_timeout(protocol, clock) => {}
         }
     });
-    let mut watch = Seldom::new(watch);
+    let mut watch = WakeGated::new(watch);
     poll_fn(|cx| {
         if Pin::new(&mut watch).poll(cx).is_ready() {
             tracing::debug!("a connection that kept us waiting was closed");
@@ -211,7 +211,7 @@ where
         let answered = async move {
             let mut response = answer.await;
             let unread = matches!(response.status(), StatusCode::REQUEST_TIMEOUT | StatusCode::PAYLOAD_TOO_LARGE)
-                || response.extensions_mut().remove::<Unread>().is_some();
+                || response.extensions_mut().remove::<BodyUnread>().is_some();
             if old && (under_way.lingers() || chunked || unread) {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }

@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 use crate::config::UnixSocket;
 use crate::http::body::Body;
-use crate::http::connection::{self, FastPath, Context, Via};
+use crate::http::connection::{self, ConnectionContext, FastPath, Via};
 
 /// Why a listener could not be set up: the operator's to mend; a retry helps once the cause is gone.
 #[derive(Debug, thiserror::Error)]
@@ -106,24 +106,24 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 /// Accepts TCP connections until the linger ends.
-pub async fn accept_tcp<P, H, F>(listener: TcpListener, reception: Context<P>, handler: H)
+pub async fn accept_tcp<P, H, F>(listener: TcpListener, context: ConnectionContext<P>, handler: H)
 where
     P: FastPath,
     H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
-    while let Some(permit) = reception.permit().await {
+    while let Some(permit) = context.permit().await {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = reception.ending.closing.cancelled() => return,
+            () = context.shutdown.closing.cancelled() => return,
         };
         match accepted {
             Ok((stream, _)) => {
                 // Without it a small answer may wait for the caller's ACK; failing to set it costs time only.
                 let _ = stream.set_nodelay(true);
                 let handler = handler.clone();
-                let connection = connection::serve(stream, Via::Tcp, reception.clone(), handler);
-                reception.tasks.spawn("connection", async move {
+                let connection = connection::serve(stream, Via::Tcp, context.clone(), handler);
+                context.tasks.spawn("connection", async move {
                     connection.await;
                     drop(permit);
                 });
@@ -134,17 +134,17 @@ where
 }
 
 /// Accepts Unix connections of the peers that may, until the linger ends.
-pub async fn accept_unix<P, H, F>(listener: UnixListener, uids: Vec<u32>, reception: Context<P>, handler: H)
+pub async fn accept_unix<P, H, F>(listener: UnixListener, uids: Vec<u32>, context: ConnectionContext<P>, handler: H)
 where
     P: FastPath,
     H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     let own = rustix::process::geteuid().as_raw();
-    while let Some(permit) = reception.permit().await {
+    while let Some(permit) = context.permit().await {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = reception.ending.closing.cancelled() => return,
+            () = context.shutdown.closing.cancelled() => return,
         };
         match accepted {
             Ok((stream, _)) => {
@@ -155,8 +155,8 @@ where
                     continue;
                 }
                 let handler = handler.clone();
-                let connection = connection::serve(stream, Via::Unix, reception.clone(), handler);
-                reception.tasks.spawn("connection", async move {
+                let connection = connection::serve(stream, Via::Unix, context.clone(), handler);
+                context.tasks.spawn("connection", async move {
                     connection.await;
                     drop(permit);
                 });

@@ -15,7 +15,7 @@ use url::Url;
 use x509_parser::der_parser::der::parse_der;
 use x509_parser::num_bigint::BigUint;
 
-use crate::aws::envelope::{Confirmation, Envelope, Kind, SignatureVersion};
+use crate::aws::envelope::{Confirmation, Envelope, EnvelopeKind, SignatureVersion};
 use crate::lab::uuid;
 use crate::model::time::Wall;
 
@@ -62,7 +62,7 @@ impl Signer {
         certificate_url: &str,
         version: SignatureVersion,
     ) -> String {
-        self.sign(draft(Kind::Notification, topic_arn, message, timestamp, certificate_url, version))
+        self.sign(draft(EnvelopeKind::Notification, topic_arn, message, timestamp, certificate_url, version))
     }
 
     /// What an endpoint gets when it is subscribed.
@@ -75,7 +75,7 @@ impl Signer {
         version: SignatureVersion,
     ) -> String {
         let message = "You have chosen to subscribe to a topic. Confirm with the token.";
-        let kind = Kind::SubscriptionConfirmation;
+        let kind = EnvelopeKind::SubscriptionConfirmation;
         let draft = draft(kind, topic_arn, message, timestamp, certificate_url, version);
         self.sign(with_token(draft, token))
     }
@@ -90,7 +90,7 @@ impl Signer {
         version: SignatureVersion,
     ) -> String {
         let message = "You have chosen to deactivate a subscription. Confirm it again with the token.";
-        let kind = Kind::UnsubscribeConfirmation;
+        let kind = EnvelopeKind::UnsubscribeConfirmation;
         let draft = draft(kind, topic_arn, message, timestamp, certificate_url, version);
         self.sign(with_token(draft, token))
     }
@@ -126,7 +126,7 @@ pub(crate) fn params(common_name: &str, not_before: Wall, not_after: Wall) -> Ce
 
 /// An envelope that lacks only its signature.
 pub(crate) fn draft(
-    kind: Kind,
+    kind: EnvelopeKind,
     topic_arn: &str,
     message: &str,
     published: Wall,

@@ -13,7 +13,7 @@ use prost::Message;
 use prost_types::Timestamp;
 
 use crate::model::time::Wall;
-use crate::protocol::announcement::message::{Announcement, Kind, Numbered};
+use crate::protocol::announcement::message::{Announcement, AnnouncementKind, Numbered};
 use crate::protocol::limits;
 
 mod json;
@@ -121,39 +121,41 @@ fn complete(wire: wire::Announcement) -> Result<Announcement, Undecodable> {
     let ingested_at = time(wire.ingested_at)?;
     let kind = kind(&wire)?;
     let named = match kind {
-        Kind::Changed { .. } | Kind::Deleted { .. } => !wire.record_type.is_empty() && !wire.key.is_empty(),
+        AnnouncementKind::Changed { .. } | AnnouncementKind::Deleted { .. } => {
+            !wire.record_type.is_empty() && !wire.key.is_empty()
+        }
         // With a key but no type, the record could only be guessed.
-        Kind::Reload | Kind::Reset => !wire.record_type.is_empty() || wire.key.is_empty(),
-        Kind::Heartbeat { .. } => true,
+        AnnouncementKind::Reload | AnnouncementKind::Reset => !wire.record_type.is_empty() || wire.key.is_empty(),
+        AnnouncementKind::Heartbeat { .. } => true,
     };
     if !named {
         return Err(Undecodable::NoRecord);
     }
     let sequence = u64::try_from(wire.sequence).map_err(|_| Undecodable::NegativeSequence)?;
     // A heartbeat may say "I have announced nothing yet"; an announcement's own number is at least 1.
-    let counts = sequence > 0 || matches!(kind, Kind::Heartbeat { .. });
+    let counts = sequence > 0 || matches!(kind, AnnouncementKind::Heartbeat { .. });
     let numbered = (!wire.publisher.is_empty() && counts).then_some(Numbered { publisher: wire.publisher, sequence });
     Ok(Announcement { record_type: wire.record_type, key: wire.key, kind, numbered, ingested_at })
 }
 
-fn kind(wire: &wire::Announcement) -> Result<Kind, Undecodable> {
+fn kind(wire: &wire::Announcement) -> Result<AnnouncementKind, Undecodable> {
     let said = wire::Kind::try_from(wire.kind).map_err(|_| Undecodable::UnknownKind)?;
     if said == wire::Kind::Heartbeat {
         let ingested_through = time(wire.ingested_through)?;
-        return Ok(Kind::Heartbeat { ingested_through, signing_off: wire.signing_off });
+        return Ok(AnnouncementKind::Heartbeat { ingested_through, signing_off: wire.signing_off });
     }
     let version = match wire.version {
-        DELETED_VERSION => return Ok(Kind::Deleted { version: None }),
-        RELOAD_VERSION => return Ok(Kind::Reload),
-        RESET_VERSION => return Ok(Kind::Reset),
+        DELETED_VERSION => return Ok(AnnouncementKind::Deleted { version: None }),
+        RELOAD_VERSION => return Ok(AnnouncementKind::Reload),
+        RESET_VERSION => return Ok(AnnouncementKind::Reset),
         0 => None,
         version => Some(u64::try_from(version).map_err(|_| Undecodable::NegativeVersion)?),
     };
     Ok(match said {
-        wire::Kind::Deleted => Kind::Deleted { version },
-        wire::Kind::Reload => Kind::Reload,
-        wire::Kind::Reset => Kind::Reset,
-        _ => Kind::Changed { version },
+        wire::Kind::Deleted => AnnouncementKind::Deleted { version },
+        wire::Kind::Reload => AnnouncementKind::Reload,
+        wire::Kind::Reset => AnnouncementKind::Reset,
+        _ => AnnouncementKind::Changed { version },
     })
 }
 
@@ -173,17 +175,17 @@ fn to_wire(announcement: &Announcement) -> wire::Announcement {
         wire.sequence = i64::try_from(numbered.sequence).unwrap_or(i64::MAX);
     }
     let kind = match announcement.kind {
-        Kind::Changed { version } => {
+        AnnouncementKind::Changed { version } => {
             wire.version = version.map_or(0, signed);
             wire::Kind::Changed
         }
-        Kind::Deleted { version } => {
+        AnnouncementKind::Deleted { version } => {
             wire.version = version.map_or(0, signed);
             wire::Kind::Deleted
         }
-        Kind::Reload => wire::Kind::Reload,
-        Kind::Reset => wire::Kind::Reset,
-        Kind::Heartbeat { ingested_through, signing_off } => {
+        AnnouncementKind::Reload => wire::Kind::Reload,
+        AnnouncementKind::Reset => wire::Kind::Reset,
+        AnnouncementKind::Heartbeat { ingested_through, signing_off } => {
             wire.ingested_through = ingested_through.map(timestamp);
             wire.signing_off = signing_off;
             wire::Kind::Heartbeat

@@ -41,7 +41,7 @@ use crate::protocol::limits;
 
 /// What an entry or a reply shows of its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shows {
+pub struct Observation {
     /// 404 or 410.
     pub absent: bool,
     /// A credible version of each record, in the route's order; empty if one is missing.
@@ -60,7 +60,7 @@ enum Against {
     Unknown,
 }
 
-impl Shows {
+impl Observation {
     /// How this compares with `held`.
     fn against(&self, held: &Self) -> Against {
         if !self.versions.is_empty() && self.versions.len() == held.versions.len() {
@@ -83,7 +83,7 @@ impl Shows {
 
 /// What one look at all regions says about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AuditVerdict {
     /// No region that could be compared shows anything newer.
     Fresh,
     /// This region shows a higher version.
@@ -99,19 +99,21 @@ pub enum Verdict {
 
 /// Compares an entry with what regions show, without their replies from before an announcement
 /// (R8). Regions in `caught_up` should show nothing older than what is held.
-pub fn judge(held: &Shows, seen: &[(RegionId, Shows)], caught_up: RegionSet) -> Verdict {
-    let mut verdict = Verdict::Undecided;
+pub fn judge(held: &Observation, seen: &[(RegionId, Observation)], caught_up: RegionSet) -> AuditVerdict {
+    let mut verdict = AuditVerdict::Undecided;
     for (region, shows) in seen {
         verdict = match (shows.against(held), verdict) {
             (Against::Newer, _) => {
                 let raised = shows.versions.iter().zip(&held.versions).find(|(new, old)| new > old);
-                return Verdict::Newer(*region, raised.map_or(Version::NONE, |(new, _)| *new));
+                return AuditVerdict::Newer(*region, raised.map_or(Version::NONE, |(new, _)| *new));
             }
-            (Against::Other, Verdict::Undecided | Verdict::Fresh | Verdict::Regressed(_)) => Verdict::Other(*region),
-            (Against::Older, Verdict::Undecided | Verdict::Fresh) if caught_up.contains(*region) => {
-                Verdict::Regressed(*region)
+            (Against::Other, AuditVerdict::Undecided | AuditVerdict::Fresh | AuditVerdict::Regressed(_)) => {
+                AuditVerdict::Other(*region)
             }
-            (Against::Same | Against::Older, Verdict::Undecided) => Verdict::Fresh,
+            (Against::Older, AuditVerdict::Undecided | AuditVerdict::Fresh) if caught_up.contains(*region) => {
+                AuditVerdict::Regressed(*region)
+            }
+            (Against::Same | Against::Older, AuditVerdict::Undecided) => AuditVerdict::Fresh,
             (_, verdict) => verdict,
         };
     }
@@ -120,7 +122,7 @@ pub fn judge(held: &Shows, seen: &[(RegionId, Shows)], caught_up: RegionSet) -> 
 
 /// How the audit of one entry ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum AuditEnding {
     /// No region showed anything newer.
     Fresh,
     /// A region did, and the announcement came this long after first sight.
@@ -135,7 +137,7 @@ pub enum Ending {
     Undecided,
 }
 
-impl Ending {
+impl AuditEnding {
     /// A stable word for metrics and `/status`.
     pub const fn word(self) -> &'static str {
         match self {
@@ -192,7 +194,7 @@ pub struct Timeline {
 pub struct Suspicion<K> {
     /// Which representation; kept only while the suspicion is open.
     pub key: K,
-    pub held: Shows,
+    pub held: Observation,
     pub timeline: Timeline,
     /// A version says that the entry is older. Otherwise the second look decides.
     pub certain: bool,
@@ -216,8 +218,8 @@ impl<K> Suspicion<K> {
 
 /// What a look at the open suspicions found.
 #[derive(Debug)]
-pub struct Look<K> {
-    pub ended: Vec<Ending>,
+pub struct SuspicionLook<K> {
+    pub ended: Vec<AuditEnding>,
     /// Those that need a second look.
     pub again: Vec<K>,
 }
@@ -258,20 +260,20 @@ impl<K: Clone + Eq> Audits<K> {
 
     /// Time has passed: finds the suspicions that were announced and those past the last window.
     /// Call this at least once a second; a late call makes no difference to what is measured.
-    pub fn look(&mut self, now: Moment, worst_lag: Duration) -> Look<K> {
-        let mut look = Look { ended: Vec::new(), again: Vec::new() };
+    pub fn look(&mut self, now: Moment, worst_lag: Duration) -> SuspicionLook<K> {
+        let mut look = SuspicionLook { ended: Vec::new(), again: Vec::new() };
         for open in std::mem::take(&mut self.open) {
             let Open { mut suspicion, mut asked_again } = open;
             let seen = suspicion.timeline.seen;
             let waited = now.since(seen);
             if let Some(at) = suspicion.announced(now) {
                 suspicion.timeline.announced = Some(at);
-                look.ended.push(self.end(suspicion.timeline, Ending::Announced(at.since(seen))));
+                look.ended.push(self.end(suspicion.timeline, AuditEnding::Announced(at.since(seen))));
                 continue;
             }
             if suspicion.certain && waited > LONGEST {
                 self.note_untold(&suspicion, now);
-                look.ended.push(self.end(suspicion.timeline, Ending::Stale));
+                look.ended.push(self.end(suspicion.timeline, AuditEnding::Stale));
                 continue;
             }
             if !suspicion.certain && !asked_again && waited > LONGEST.max(worst_lag) {
@@ -285,7 +287,7 @@ impl<K: Clone + Eq> Audits<K> {
 
     /// The second look at what is under `key`: what regions show now against what was held at first
     /// sight. `seen` is empty if there was nothing left to ask about.
-    pub fn settle(&mut self, key: &K, seen: &[(RegionId, Shows)], now: Moment) -> Option<Ending> {
+    pub fn settle(&mut self, key: &K, seen: &[(RegionId, Observation)], now: Moment) -> Option<AuditEnding> {
         let place = self.open.iter().position(|open| open.asked_again && open.suspicion.key == *key)?;
         let suspicion = self.open.swap_remove(place).suspicion;
         let shown: Vec<_> = seen.iter().map(|(_, shows)| shows.against(&suspicion.held)).collect();
@@ -295,9 +297,9 @@ impl<K: Clone + Eq> Audits<K> {
             self.note_untold(&suspicion, now);
         }
         let ending = match (other, same) {
-            (true, false) => Ending::Stale,
-            (false, true) => Ending::CaughtUp,
-            _ => Ending::Undecided,
+            (true, false) => AuditEnding::Stale,
+            (false, true) => AuditEnding::CaughtUp,
+            _ => AuditEnding::Undecided,
         };
         Some(self.end(suspicion.timeline, ending))
     }
@@ -331,7 +333,7 @@ impl<K: Clone + Eq> Audits<K> {
         }
     }
 
-    fn end(&mut self, timeline: Timeline, ending: Ending) -> Ending {
+    fn end(&mut self, timeline: Timeline, ending: AuditEnding) -> AuditEnding {
         if ending.within(SHORTEST) == Some(false) {
             if self.violations.len() >= limits::AUDIT_VIOLATIONS {
                 self.violations.pop_front();

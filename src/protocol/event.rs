@@ -40,7 +40,7 @@ pub enum Event {
     /// An earlier process saw heartbeats from this region (`freshness.state_file`): weak proof no
     /// longer counts.
     HeartbeatRemembered(RegionId),
-    Ordered(Order),
+    Ordered(OperatorOrder),
     /// From now on an operator does not trust this region's topic.
     Paused(RegionId),
     /// An operator trusts it again.
@@ -50,7 +50,7 @@ pub enum Event {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum OperatorOrder {
     /// Ask again, keep the floors (R18).
     Reload(Scope),
     /// Ask again and forget the floors (R19).
@@ -114,7 +114,7 @@ pub enum Action {
     EpochMoved(RegionId, Epoch, &'static str),
     /// The message was not applied, because its region is paused. It is acknowledged all the same.
     Passed(RegionId),
-    StateChanged(RegionId, Subscription),
+    StateChanged(RegionId, SubscriptionState),
     /// The first heartbeat of a region, to be remembered across restarts.
     HeartbeatSeen(RegionId),
     /// Raise the alarm metric: a floor that no region reaches was dropped or a version jumped
@@ -123,7 +123,7 @@ pub enum Action {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Subscription {
+pub enum SubscriptionState {
     /// Not made yet.
     #[default]
     Pending,
@@ -139,7 +139,7 @@ pub enum Subscription {
     Paused,
 }
 
-impl Subscription {
+impl SubscriptionState {
     /// A stable word for metrics and `/status`.
     pub const fn word(self) -> &'static str {
         match self {
@@ -181,7 +181,7 @@ impl Grade {
 
 /// A verified message without its region and what it says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Envelope {
+pub(crate) struct MessageEnvelope {
     /// SNS `Timestamp`.
     pub(crate) published: Wall,
     /// SQS `SentTimestamp`.
@@ -190,7 +190,7 @@ pub(crate) struct Envelope {
     pub(crate) numbered: Option<(u64, u64)>,
 }
 
-impl Envelope {
+impl MessageEnvelope {
     /// R9: when it was published, on our clock: by the older of SNS's and SQS's word, and never
     /// after its receipt.
     pub(crate) fn published_at(self, now: Moment, wall: Wall) -> Moment {

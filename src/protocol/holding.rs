@@ -11,7 +11,7 @@ use crate::model::time::{Moment, Span};
 pub struct Routed {
     /// The route's id in [`crate::core::router`].
     pub route: u16,
-    pub shows: Shows,
+    pub shows: ShownRecords,
     /// A digest of the decoded content, which stands for the version where there is none. `None` if
     /// the reply stated a version of every record, or while the digest is being computed.
     pub digest: Option<Box<u128>>,
@@ -39,13 +39,13 @@ impl Routed {
 /// The records an entry shows, in the route's order. Nearly all entries show one, which then takes
 /// no memory of its own.
 #[derive(Debug)]
-pub enum Shows {
-    One([Shown; 1]),
+pub enum ShownRecords {
+    One([ShownRecord; 1]),
     /// None or several.
-    Many(Box<[Shown]>),
+    Many(Box<[ShownRecord]>),
 }
 
-impl Shows {
+impl ShownRecords {
     /// The memory it takes beside itself, in bytes. That includes each record's cell, as if nobody
     /// else held it.
     pub fn weight(&self) -> usize {
@@ -57,9 +57,9 @@ impl Shows {
     }
 }
 
-impl std::ops::Deref for Shows {
-    type Target = [Shown];
-    fn deref(&self) -> &[Shown] {
+impl std::ops::Deref for ShownRecords {
+    type Target = [ShownRecord];
+    fn deref(&self) -> &[ShownRecord] {
         match self {
             Self::One(shown) => shown,
             Self::Many(shows) => shows,
@@ -67,16 +67,16 @@ impl std::ops::Deref for Shows {
     }
 }
 
-impl FromIterator<Shown> for Shows {
-    fn from_iter<I: IntoIterator<Item = Shown>>(shows: I) -> Self {
-        let shows: Vec<Shown> = shows.into_iter().collect();
-        shows.try_into().map_or_else(|shows: Vec<Shown>| Self::Many(shows.into()), Self::One)
+impl FromIterator<ShownRecord> for ShownRecords {
+    fn from_iter<I: IntoIterator<Item = ShownRecord>>(shows: I) -> Self {
+        let shows: Vec<ShownRecord> = shows.into_iter().collect();
+        shows.try_into().map_or_else(|shows: Vec<ShownRecord>| Self::Many(shows.into()), Self::One)
     }
 }
 
 /// One record as an entry shows it.
 #[derive(Debug)]
-pub struct Shown {
+pub struct ShownRecord {
     /// The record's live state, shared.
     pub record: Arc<Record>,
     /// `Version::NONE` if the reply stated none.
@@ -85,7 +85,7 @@ pub struct Shown {
     pub generation: Generation,
 }
 
-impl Shown {
+impl ShownRecord {
     /// What the index and the floors are looked up by.
     pub fn id(&self) -> RecordId {
         self.record.id()

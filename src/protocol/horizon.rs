@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::event::{Grade, Subscription};
+use super::event::{Grade, SubscriptionState};
 use crate::model::ids::{Epoch, RegionId, RegionSet, TypeId};
 use crate::model::time::{Moment, Wall};
 
@@ -24,7 +24,7 @@ pub struct Horizon {
 /// One region as the read path sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sight {
-    pub state: Subscription,
+    pub state: SubscriptionState,
     /// How good the newest proof is.
     pub grade: Grade,
     /// When the newest proof was published, on our clock.
@@ -93,7 +93,7 @@ impl Horizon {
 
     /// The regions whose lease holds at `now`.
     pub fn live(&self, now: Moment) -> RegionSet {
-        let live = |sight: &Sight| sight.state == Subscription::Live && now <= sight.lease_until;
+        let live = |sight: &Sight| sight.state == SubscriptionState::Live && now <= sight.lease_until;
         (0u8..).zip(&self.regions).filter(|(_, sight)| live(sight)).map(|(id, _)| RegionId(id)).collect()
     }
 }

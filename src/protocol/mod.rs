@@ -36,12 +36,12 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, Guard};
 
 use self::arrivals::Arrived;
-use self::event::{Action, Envelope, Event, Order, Says, Scope};
+use self::event::{Action, Event, MessageEnvelope, OperatorOrder, Says, Scope};
 use self::horizon::Horizon;
 use self::merge::Announced;
 use self::record::Record;
 use self::records::Records;
-use self::region::Region;
+use self::region::RegionState;
 use self::switch::{Rule, is_on};
 use self::wiring::{Growth, Wired};
 use crate::model::ids::{RecordId, RegionId, RegionSet, TypeId, Version};
@@ -110,15 +110,15 @@ pub struct Settings {
 pub struct Freshness {
     records: Records,
     /// Held through a step, so that events are applied one after the other.
-    regions: Mutex<Vec<Region>>,
+    regions: Mutex<Vec<RegionState>>,
     horizon: ArcSwap<Horizon>,
 }
 
 impl Freshness {
     pub fn new(settings: &Settings, regions: usize, room: Room, now: Moment) -> Self {
         let weak_refused = settings.heartbeats_required;
-        let region = |id| Region::new(RegionId(id), weak_refused, now);
-        let regions: Vec<Region> = (0..regions as u8).map(region).collect();
+        let region = |id| RegionState::new(RegionId(id), weak_refused, now);
+        let regions: Vec<RegionState> = (0..regions as u8).map(region).collect();
         let sights = regions.iter().map(|region| region.sight(now)).collect();
         let horizon = Horizon { regions: sights, ..Horizon::default() };
         Self {
@@ -146,7 +146,7 @@ impl Freshness {
         }
         let at = |id: RegionId| id.index();
         match &event {
-            Event::Message { region, .. } if regions.get(at(*region)).is_some_and(Region::is_paused) => {
+            Event::Message { region, .. } if regions.get(at(*region)).is_some_and(RegionState::is_paused) => {
                 actions.push(Action::Passed(*region));
             }
             Event::Message { region, published, queued, numbered, says } => {
@@ -157,14 +157,14 @@ impl Freshness {
                         _ => false,
                     };
                     self.apply(*region, says, late, now, &mut actions);
-                    let envelope = Envelope { published: *published, queued: *queued, numbered: *numbered };
+                    let envelope = MessageEnvelope { published: *published, queued: *queued, numbered: *numbered };
                     state.heard(envelope, says, now, wall, &mut actions);
                 }
             }
             Event::Ordered(order) => {
                 let (scope, forgets) = match *order {
-                    Order::Reload(scope) => (scope, false),
-                    Order::Reset(scope) => (scope, true),
+                    OperatorOrder::Reload(scope) => (scope, false),
+                    OperatorOrder::Reset(scope) => (scope, true),
                 };
                 self.records.recall(scope, forgets, RegionSet::ALL, now, &mut actions);
             }
@@ -180,8 +180,8 @@ impl Freshness {
             Event::Unverified(id) => with(&mut regions, *id, |region| region.unverified(now, &mut actions)),
             Event::Paused(id) => with(&mut regions, *id, |region| region.pause(now, &mut actions)),
             Event::Resumed(id) => with(&mut regions, *id, |region| region.resume(now, &mut actions)),
-            Event::Unattested(id) => with(&mut regions, *id, Region::unattested),
-            Event::HeartbeatRemembered(id) => with(&mut regions, *id, Region::remember_heartbeats),
+            Event::Unattested(id) => with(&mut regions, *id, RegionState::unattested),
+            Event::HeartbeatRemembered(id) => with(&mut regions, *id, RegionState::remember_heartbeats),
         }
         self.publish(&regions, now, matches!(event, Event::Message { .. }));
         actions
@@ -338,9 +338,9 @@ impl Freshness {
         }
     }
 
-    fn publish(&self, regions: &[Region], now: Moment, coarsely: bool) {
+    fn publish(&self, regions: &[RegionState], now: Moment, coarsely: bool) {
         let shown = self.horizon.load();
-        let changed = |(region, shown): (&Region, &horizon::Sight)| {
+        let changed = |(region, shown): (&RegionState, &horizon::Sight)| {
             let sight = region.sight(now);
             let advanced = sight.proof.since(shown.proof) >= LEASE_GRAIN;
             let same_lease = horizon::Sight { proof: shown.proof, lease_until: shown.lease_until, ..sight };
@@ -354,13 +354,13 @@ impl Freshness {
         }
     }
 
-    fn regions(&self) -> MutexGuard<'_, Vec<Region>> {
+    fn regions(&self) -> MutexGuard<'_, Vec<RegionState>> {
         // A panic in a step would be a bug. What it leaves behind is still merged by maximum.
         self.regions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn with(regions: &mut [Region], id: RegionId, change: impl FnOnce(&mut Region)) {
+fn with(regions: &mut [RegionState], id: RegionId, change: impl FnOnce(&mut RegionState)) {
     if let Some(region) = regions.get_mut(id.index()) {
         change(region);
     }

@@ -22,7 +22,7 @@ use crate::protocol::limits;
 /// The newest orders for each type that has had one, and for all types.
 #[derive(Debug, Default)]
 pub(crate) struct Recalls {
-    known: Mutex<Vec<(Covers, Recall)>>,
+    known: Mutex<Vec<(Covers, Remembered)>>,
     /// The latest RESETs, of single records too. A reply requested before one no longer says
     /// anything.
     resets: Mutex<VecDeque<(Scope, Moment)>>,
@@ -38,7 +38,7 @@ struct Covers {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Recall {
+struct Remembered {
     regions: RegionSet,
     at: Moment,
     generation: Generation,
@@ -46,7 +46,7 @@ struct Recall {
 
 /// What a RELOAD or a RESET does to a state.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Order {
+pub(crate) struct Recall {
     /// Whether the floor is forgotten too: RESET.
     pub(crate) forgets: bool,
     /// Who gave the order; every region if an operator did.
@@ -56,7 +56,7 @@ pub(crate) struct Order {
     pub(crate) generation: Generation,
 }
 
-impl Order {
+impl Recall {
     pub(crate) fn apply(self, state: &mut Snapshot, worst_lag: Duration) {
         match self.forgets {
             true => merge::reset(state, self.regions, self.at, self.generation, worst_lag),
@@ -92,7 +92,7 @@ impl Recalls {
 
     /// Remembers an order for a type or for all types. There are at most two for each type that a
     /// route names.
-    pub(crate) fn note(&self, record_type: Option<TypeId>, order: Order, worst_lag: Duration) {
+    pub(crate) fn note(&self, record_type: Option<TypeId>, order: Recall, worst_lag: Duration) {
         let covers = Covers { record_type, forgets: order.forgets };
         let mut known = self.known();
         let place = known.iter().position(|(known, _)| *known == covers);
@@ -100,7 +100,7 @@ impl Recalls {
         let before = place.map(|place| known.remove(place).1);
         let joined = before.filter(|before| order.at.since(before.at) <= worst_lag);
         let regions = joined.map_or(order.regions, |before| RegionSet(before.regions.0 | order.regions.0));
-        known.push((covers, Recall { regions, at: order.at, generation: order.generation }));
+        known.push((covers, Remembered { regions, at: order.at, generation: order.generation }));
     }
 
     /// Applies what was ordered since a state was last touched. `slot` is the state as it lay in
@@ -126,7 +126,7 @@ impl Recalls {
             let old = now.since(recall.at) > worst_lag;
             let regions = if old { RegionSet::ALL } else { recall.regions };
             let generation = recall.generation.max(state.generation);
-            Order { forgets: covers.forgets, regions, at: recall.at, generation }.apply(&mut state, worst_lag);
+            Recall { forgets: covers.forgets, regions, at: recall.at, generation }.apply(&mut state, worst_lag);
         }
         state
     }
@@ -144,7 +144,7 @@ impl Recalls {
         self.known().is_empty()
     }
 
-    fn known(&self) -> MutexGuard<'_, Vec<(Covers, Recall)>> {
+    fn known(&self) -> MutexGuard<'_, Vec<(Covers, Remembered)>> {
         // An order is added or removed whole, so a panic cannot leave half of one.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

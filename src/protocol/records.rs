@@ -16,7 +16,7 @@ use super::event::{Action, Scope};
 use super::flood::Flood;
 use super::horizon::{Horizon, Withheld};
 use super::merge::{self, Announced, Effect, Rules};
-use super::recalls::{self, Order, Recalls};
+use super::recalls::{self, Recall, Recalls};
 use super::record::{Record, Snapshot};
 use super::switch::{Rule, is_on};
 use super::tuning::Tuning;
@@ -160,7 +160,7 @@ impl Records {
         actions: &mut Vec<Action>,
     ) {
         self.note(now);
-        let order = Order { forgets, regions, at: now, generation: self.next_generation() };
+        let order = Recall { forgets, regions, at: now, generation: self.next_generation() };
         if !order.is_on() {
             return;
         }

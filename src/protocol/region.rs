@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::arrivals::{Arrivals, Arrived};
-use super::event::{Action, Envelope, Grade, Says, Scope, Subscription};
+use super::event::{Action, Grade, MessageEnvelope, Says, Scope, SubscriptionState};
 use super::horizon::Sight;
 use super::publisher::Numbers;
 use super::publishers::{Lost, Publishers};
@@ -23,9 +23,9 @@ use crate::protocol::limits;
 mod paused;
 
 #[derive(Debug)]
-pub(crate) struct Region {
+pub(crate) struct RegionState {
     id: RegionId,
-    state: Subscription,
+    state: SubscriptionState,
     epoch: Epoch,
     unbroken_since: Moment,
     /// When the subscription was confirmed, while there is one.
@@ -64,12 +64,12 @@ struct Proof {
     lease_until: Moment,
 }
 
-impl Region {
+impl RegionState {
     /// Starts as PENDING, with `weak_refused` where heartbeats are required.
     pub(crate) fn new(id: RegionId, weak_refused: bool, now: Moment) -> Self {
         Self {
             id,
-            state: Subscription::Pending,
+            state: SubscriptionState::Pending,
             epoch: Epoch::default(),
             unbroken_since: Moment::ZERO,
             subscribed: None,
@@ -116,14 +116,14 @@ impl Region {
             Some(Lost::Past) => self.move_epoch("first-heard", now, actions),
             None => {}
         }
-        if self.publishers.withdraw(now) && self.state == Subscription::Live {
+        if self.publishers.withdraw(now) && self.state == SubscriptionState::Live {
             // It held the watermark back until now. What it ingested last may never have been
             // announced, and the watermark that goes on without it vouches only for entries from
             // now on.
             self.move_epoch("publisher-gone", now, actions);
         }
         let lease_until = self.proof(now).map_or(Moment::ZERO, |proof| proof.lease_until);
-        if self.state == Subscription::Live && now > lease_until {
+        if self.state == SubscriptionState::Live && now > lease_until {
             self.suspect("silence", now, actions);
         }
         // What proves nothing may still arrive (unverifiable, or stamped by a wrong clock). A new
@@ -131,8 +131,10 @@ impl Region {
         // queue.
         let quiet_since = self.awake_since.max(self.arrivals.newest());
         let dead = match self.state {
-            Subscription::Suspect => now > lease_until.max(quiet_since) + limits::SUSPECT_FOR,
-            Subscription::Probing => self.subscribed.is_some_and(|at| now > at.max(quiet_since) + self.patience()),
+            SubscriptionState::Suspect => now > lease_until.max(quiet_since) + limits::SUSPECT_FOR,
+            SubscriptionState::Probing => {
+                self.subscribed.is_some_and(|at| now > at.max(quiet_since) + self.patience())
+            }
             _ => false,
         };
         // Where AWS throttles, a new subscription would only mean more calls of the same kind.
@@ -145,14 +147,14 @@ impl Region {
     /// A subscription is being made. What there was before proves nothing about it.
     pub(crate) fn subscribing(&mut self, now: Moment, actions: &mut Vec<Action>) {
         self.unsubscribe("resubscribed", now, actions);
-        self.turn(Subscription::Pending, actions);
+        self.turn(SubscriptionState::Pending, actions);
     }
 
     /// Subscribed and confirmed. A proof must come next (R11).
     pub(crate) fn subscribed(&mut self, now: Moment, actions: &mut Vec<Action>) {
         self.unsubscribe("resubscribed", now, actions);
         self.subscribed = Some(now);
-        self.turn(Subscription::Probing, actions);
+        self.turn(SubscriptionState::Probing, actions);
         if !is_on(Rule::R11) {
             self.strong = Some(now);
             self.prove(now, actions);
@@ -194,15 +196,15 @@ impl Region {
         if self.unverified.arrived(now) {
             self.move_epoch("unverified", now, actions);
         }
-        if self.state == Subscription::Live && !self.is_proven(now) {
-            self.turn(Subscription::Suspect, actions);
+        if self.state == SubscriptionState::Live && !self.is_proven(now) {
+            self.turn(SubscriptionState::Suspect, actions);
         }
     }
 
     /// A verified message, whose effect on records has already been applied.
     pub(crate) fn heard(
         &mut self,
-        envelope: Envelope,
+        envelope: MessageEnvelope,
         says: &Says,
         now: Moment,
         wall: Wall,
@@ -272,7 +274,7 @@ impl Region {
 
     /// Whether the region is LIVE by heartbeats.
     pub(crate) fn speaks(&self, now: Moment) -> bool {
-        self.weak_refused && self.state == Subscription::Live && self.is_proven(now)
+        self.weak_refused && self.state == SubscriptionState::Live && self.is_proven(now)
     }
 
     pub(crate) fn sight(&self, now: Moment) -> Sight {
@@ -324,9 +326,9 @@ impl Region {
     }
 
     fn prove(&mut self, now: Moment, actions: &mut Vec<Action>) {
-        if self.subscribed.is_some() && self.is_proven(now) && self.state != Subscription::Live {
+        if self.subscribed.is_some() && self.is_proven(now) && self.state != SubscriptionState::Live {
             self.deaths = 0;
-            self.turn(Subscription::Live, actions);
+            self.turn(SubscriptionState::Live, actions);
             self.move_epoch("live", now, actions);
         }
     }
@@ -334,8 +336,8 @@ impl Region {
     /// Messages may have been lost: a LIVE region is no longer LIVE until it is next heard.
     fn suspect(&mut self, why: &'static str, now: Moment, actions: &mut Vec<Action>) {
         self.move_epoch(why, now, actions);
-        if self.state == Subscription::Live {
-            self.turn(Subscription::Suspect, actions);
+        if self.state == SubscriptionState::Live {
+            self.turn(SubscriptionState::Suspect, actions);
         }
     }
 
@@ -352,7 +354,7 @@ impl Region {
 
     /// Asks for a new subscription, after a longer wait each time while none turns LIVE.
     fn die(&mut self, actions: &mut Vec<Action>) {
-        self.turn(Subscription::Dead, actions);
+        self.turn(SubscriptionState::Dead, actions);
         let (first, longest) = limits::RESUBSCRIBE_WAIT;
         let wait = first.saturating_mul(1 << self.deaths.min(16)).min(longest);
         self.deaths = self.deaths.saturating_add(1);
@@ -364,7 +366,7 @@ impl Region {
         if self.weak_refused { limits::PROBING_WAIT } else { limits::WEAK_PROOF_AFTER + limits::WEAK_LEASE }
     }
 
-    fn turn(&mut self, state: Subscription, actions: &mut Vec<Action>) {
+    fn turn(&mut self, state: SubscriptionState, actions: &mut Vec<Action>) {
         if self.state != state && !self.paused {
             self.state = state;
             actions.push(Action::StateChanged(self.id, state));

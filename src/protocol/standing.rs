@@ -8,13 +8,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::event::Subscription;
+use super::event::SubscriptionState;
 use super::horizon::{Horizon, Sight, whole_seconds};
 use super::record::{Record, Snapshot};
 use super::switch::{Rule, is_on};
 use crate::model::ids::{Epoch, RegionId, RegionSet, Version};
 use crate::model::time::Moment;
-use crate::protocol::holding::{Routed, Shown, Standing};
+use crate::protocol::holding::{Routed, ShownRecord, Standing};
 
 /// What was known before a request was sent (R3). It is captured first; then the legs start.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ pub struct Earned {
 
 /// What R5 asks about a race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Votes {
+pub struct RaceVotes {
     /// Every configured region gave the same answer, at or above the floor.
     pub all_agree: bool,
     /// The reply states a version for each record, at or above its floor.
@@ -117,7 +117,14 @@ pub fn admits(sent: &Sent, shows: &[(&Record, Version)]) -> bool {
 /// may still lack, this one has told us of. A reply from an intermediary's cache was made when it
 /// went in there (`Age`), not when it was requested. And where all agree, the oldest of the replies
 /// counts: its region's change may have been announced before anybody here listened.
-pub fn earn(sent: &Sent, made: Made, now: &Horizon, votes: &Votes, doubtful: bool, worst_lag: Duration) -> Earned {
+pub fn earn(
+    sent: &Sent,
+    made: Made,
+    now: &Horizon,
+    votes: &RaceVotes,
+    doubtful: bool,
+    worst_lag: Duration,
+) -> Earned {
     let live = sent.live();
     let vouches = |region: &RegionId| {
         let (then, since) = (&sent.horizon.regions[region.index()], now.regions.get(region.index()));
@@ -200,7 +207,7 @@ pub fn seconds_left(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment
 ///   what others had ingested in the `worst_lag` before. That is R5's own assumption, and the bound
 ///   is no better than it. What was announced since is known, or the entry would be below it.
 pub fn bound(entry: &Routed, age: Duration, horizon: &Horizon, now: Moment, worst_lag: Duration) -> Option<u64> {
-    let doubted = |shown: &Shown| {
+    let doubted = |shown: &ShownRecord| {
         let state = shown.record.snapshot();
         state.escaped || !state.upholds(shown.version, shown.generation)
     };
@@ -255,7 +262,7 @@ fn unbroken<'a>(entry: &'a Routed, horizon: &'a Horizon) -> impl Iterator<Item =
 
 /// R9: compares with now, so that a process that was paused finds its lease over.
 fn leads(sight: &Sight, now: Moment) -> bool {
-    sight.state == Subscription::Live && now <= sight.lease_until
+    sight.state == SubscriptionState::Live && now <= sight.lease_until
 }
 
 #[cfg(test)]

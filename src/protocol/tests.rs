@@ -1,4 +1,4 @@
-use super::event::{Scope, Subscription};
+use super::event::{Scope, SubscriptionState};
 use super::*;
 use crate::model::ids::{Generation, TypeId};
 use crate::protocol::limits;
@@ -61,7 +61,7 @@ fn an_announcement_counts_even_when_its_region_is_not_subscribed() {
     let freshness = world();
     hear(&freshness, 1, B, Says::Deleted(id(7), Some(Version(5))));
     assert_eq!(freshness.pin(id(7)).snapshot().floor, Version(5));
-    assert_eq!(freshness.horizon().regions[1].state, Subscription::Pending);
+    assert_eq!(freshness.horizon().regions[1].state, SubscriptionState::Pending);
 }
 
 /// R9, R10: a lease is over without a tick, and the next step moves the epoch whatever it is about.
@@ -145,7 +145,7 @@ fn the_same_events_at_the_same_times_do_the_same() {
 #[test]
 fn a_required_heartbeat_is_waited_for() {
     let strict = Settings { heartbeats_required: true, ..settings() };
-    for (settings, expected) in [(settings(), Subscription::Live), (strict, Subscription::Probing)] {
+    for (settings, expected) in [(settings(), SubscriptionState::Live), (strict, SubscriptionState::Probing)] {
         let freshness = Freshness::new(&settings, 1, Room::new(SLOTS, 0), at(0));
         step(&freshness, 0, Event::Subscribed(A));
         (1..=60).for_each(|second| drop(step(&freshness, second, Event::Tick)));

@@ -18,7 +18,7 @@ use crate::model::time::Moment;
 #[derive(Clone, Debug)]
 pub struct Ballot<'a> {
     pub region: RegionId,
-    pub said: Said,
+    pub said: Presence,
     /// The version of each of the route's records, in the route's order; of another length if the
     /// reply states none.
     pub versions: &'a [Version],
@@ -30,7 +30,7 @@ pub struct Ballot<'a> {
 
 /// Whether a reply shows the records or says that they are not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum Presence {
     /// A 200-class reply, or a 304 for one.
     Present,
     /// 404 or 410.
@@ -100,12 +100,12 @@ pub fn rank(ballot: &Ballot<'_>, records: &[Snapshot]) -> Rank {
             return Rank::Below;
         }
         let rank = match (ballot.said, version) {
-            (Said::Absent, version) => r6_absence(ballot, version, record),
-            (Said::Present, Some(version)) => r4_announced_without_a_version(ballot, version, record),
+            (Presence::Absent, version) => r6_absence(ballot, version, record),
+            (Presence::Present, Some(version)) => r4_announced_without_a_version(ballot, version, record),
             // It states versions of the others and none of this one, which shows that this one is
             // not there.
-            (Said::Present, None) if ballot.states_any(records.len()) => r6_absence(ballot, None, record),
-            (Said::Present, None) => r4_announcer_first(ballot, record),
+            (Presence::Present, None) if ballot.states_any(records.len()) => r6_absence(ballot, None, record),
+            (Presence::Present, None) => r4_announcer_first(ballot, record),
         };
         if r20_taken_elsewhere(ballot, record) { rank.min(Rank::Waits) } else { rank }
     });
@@ -207,9 +207,9 @@ pub fn best(ballots: &[Ballot<'_>], records: &[Snapshot]) -> Option<usize> {
         let gone = |record: &Snapshot| taken(record) && record.marker.is_some_and(|marker| marker.deleted);
         (
             rank(ballot, records),
-            ballot.said == Said::Absent && records.iter().any(gone),
+            ballot.said == Presence::Absent && records.iter().any(gone),
             versions,
-            is_on(Rule::R6) && ballot.said == Said::Present,
+            is_on(Rule::R6) && ballot.said == Presence::Present,
             is_on(Rule::R4) && records.iter().any(stated),
             records.iter().any(taken),
             is_on(Rule::R4) && records.iter().any(announced),
@@ -241,7 +241,7 @@ fn agree(ballots: &[Ballot<'_>], records: usize, mut digest: impl FnMut(usize) -
     if others.iter().any(|ballot| ballot.said != first.said) {
         return false;
     }
-    if first.said == Said::Absent {
+    if first.said == Presence::Absent {
         return true;
     }
     if ballots.iter().all(|ballot| ballot.is_versioned(records)) {

@@ -114,7 +114,7 @@ impl Tasks {
 /// Runs a computation that takes milliseconds on a thread that serves no requests. The caller waits
 /// for it; if the caller stops waiting, it still runs to its end. At most [`limits::COMPUTATIONS`]
 /// run at once. `None` means it panicked.
-pub async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+pub async fn on_blocking_pool<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     static ROOM: Semaphore = Semaphore::const_new(limits::COMPUTATIONS);
     let room = ROOM.acquire().await.ok()?;
     let held = move || {
@@ -139,11 +139,11 @@ where
 ///
 /// Unlike with [`Tasks::spawn`], dropping the set aborts what is still running.
 #[derive(Default)]
-pub struct Legs<T: 'static> {
+pub struct TaskGroup<T: 'static> {
     set: JoinSet<T>,
 }
 
-impl<T: Send + 'static> Legs<T> {
+impl<T: Send + 'static> TaskGroup<T> {
     pub fn new() -> Self {
         Self { set: JoinSet::new() }
     }

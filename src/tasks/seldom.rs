@@ -35,7 +35,7 @@ impl Wake for Bell {
 }
 
 /// A future that is polled only after it was woken. It must not be polled again once it was ready.
-pub(crate) struct Seldom<F> {
+pub(crate) struct WakeGated<F> {
     future: F,
     bell: Arc<Bell>,
     waker: Waker,
@@ -43,7 +43,7 @@ pub(crate) struct Seldom<F> {
     task: Waker,
 }
 
-impl<F: Future + Unpin> Seldom<F> {
+impl<F: Future + Unpin> WakeGated<F> {
     /// Starts with the bell rung, so that the first poll looks at the future.
     pub(crate) fn new(future: F) -> Self {
         let task = Waker::noop();
@@ -52,7 +52,7 @@ impl<F: Future + Unpin> Seldom<F> {
     }
 }
 
-impl<F: Future + Unpin> Future for Seldom<F> {
+impl<F: Future + Unpin> Future for WakeGated<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -74,7 +74,7 @@ impl<F: Future + Unpin> Future for Seldom<F> {
 /// woken.
 pub(crate) async fn unless<F: Future>(end: impl Future<Output = ()>, future: F) -> Option<F::Output> {
     let (mut future, end) = (pin!(future), pin!(end));
-    let mut end = Seldom::new(end);
+    let mut end = WakeGated::new(end);
     std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(output) => Poll::Ready(Some(output)),
         Poll::Pending => Pin::new(&mut end).poll(cx).map(|()| None),
@@ -124,14 +124,14 @@ mod tests {
                 tokio::time::sleep(std::time::Duration::from_secs(1)).await;
             }
         };
-        let waited = tokio::time::timeout(std::time::Duration::from_secs(60), Seldom::new(Box::pin(thrice)));
+        let waited = tokio::time::timeout(std::time::Duration::from_secs(60), WakeGated::new(Box::pin(thrice)));
         assert_eq!(waited.await, Ok(()));
     }
 
     #[tokio::test]
     async fn a_future_that_moves_to_another_task_wakes_that_one() {
         let (end, ended) = oneshot::channel::<()>();
-        let mut seldom = Seldom::new(ended);
+        let mut seldom = WakeGated::new(ended);
         assert!(futures_util::poll!(&mut seldom).is_pending());
         let mut tasks = tokio::task::JoinSet::new();
         tasks.spawn(seldom);

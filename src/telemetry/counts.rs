@@ -106,7 +106,7 @@ impl Grid {
 
 /// A histogram of durations over fixed bounds.
 #[derive(Debug)]
-pub(crate) struct Latency {
+pub(crate) struct LatencyHistogram {
     bounds: &'static [u64],
     buckets: Box<[AtomicU64]>,
     sum_ns: AtomicU64,
@@ -122,7 +122,7 @@ pub(crate) struct Reading {
     pub(crate) buckets: Vec<(f64, u64)>,
 }
 
-impl Latency {
+impl LatencyHistogram {
     /// `bounds` are upper bounds in nanoseconds, ascending.
     pub(crate) fn new(bounds: &'static [u64]) -> Self {
         let buckets = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_duration_falls_into_the_first_bucket_that_holds_it() {
-        let latency = Latency::new(&[1_000, 1_000_000]);
+        let latency = LatencyHistogram::new(&[1_000, 1_000_000]);
         latency.observe(Duration::from_nanos(1_000));
         latency.observe(Duration::from_nanos(1_001));
         latency.observe(Duration::from_secs(2));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::counts::{Grid, Latency};
+use super::counts::{Grid, LatencyHistogram};
 use super::words::{
     ACT_OUTCOMES, ALARMS, AUDITED, BUDGETS, COUNTED_ACTS, EPOCHS, GOT, LABELS, LEGS, OUTCOMES, REFUSALS, RELOADS,
     WITHIN,
@@ -52,19 +52,19 @@ pub struct Metrics {
 pub(super) struct Cells {
     pub(super) regions: Box<[String]>,
     /// Its count is the number of hits.
-    pub(super) hits: Latency,
+    pub(super) hits: LatencyHistogram,
     pub(super) misses: Grid,
-    pub(super) miss_latency: Latency,
+    pub(super) miss_latency: LatencyHistogram,
     pub(super) stale: Grid,
     pub(super) refused: Grid,
     /// One row per [`ACT_OUTCOMES`].
     pub(super) acts: Grid,
     pub(super) fills_shared: AtomicU64,
     pub(super) legs: Grid,
-    pub(super) leg_latency: Box<[Latency]>,
+    pub(super) leg_latency: Box<[LatencyHistogram]>,
     pub(super) losers: Box<[AtomicU64]>,
     pub(super) announcements: Grid,
-    pub(super) propagation: Box<[Latency]>,
+    pub(super) propagation: Box<[LatencyHistogram]>,
     pub(super) epochs: Grid,
     pub(super) alarms: Grid,
     pub(super) churn: AtomicU64,
@@ -88,12 +88,12 @@ impl Metrics {
     /// Metrics for these regions, in configuration order, all at zero.
     pub fn new(region_names: &[String]) -> Self {
         let regions = region_names.len();
-        let per_region = || (0..regions).map(|_| Latency::new(NETWORK_BOUNDS)).collect();
+        let per_region = || (0..regions).map(|_| LatencyHistogram::new(NETWORK_BOUNDS)).collect();
         let cells = Cells {
             regions: region_names.into(),
-            hits: Latency::new(HIT_BOUNDS),
+            hits: LatencyHistogram::new(HIT_BOUNDS),
             misses: Grid::new(regions + 1, GOT),
-            miss_latency: Latency::new(NETWORK_BOUNDS),
+            miss_latency: LatencyHistogram::new(NETWORK_BOUNDS),
             stale: Grid::new(1, LABELS),
             refused: Grid::new(1, REFUSALS),
             acts: Grid::new(ACT_OUTCOMES.len(), &COUNTED_ACTS),

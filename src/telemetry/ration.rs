@@ -11,7 +11,7 @@ use crate::telemetry::limits;
 
 /// The ration of one kind of line.
 #[derive(Debug, Default)]
-pub struct Ration {
+pub struct RateLimiter {
     state: Mutex<State>,
 }
 
@@ -22,7 +22,7 @@ struct State {
     left_out: u64,
 }
 
-impl Ration {
+impl RateLimiter {
     pub fn new() -> Self {
         Self::default()
     }
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_line_that_others_can_provoke_is_logged_a_few_times_a_minute_and_then_counted() {
-        let (ration, start) = (Ration::new(), Moment::ZERO + Duration::from_secs(1_000));
+        let (ration, start) = (RateLimiter::new(), Moment::ZERO + Duration::from_secs(1_000));
         let (lines, window) = limits::RATIONED_LINES;
         let logged = |from: Moment| {
             let times = (0..10_000).map(|place| from + Duration::from_micros(place));

@@ -17,9 +17,9 @@ use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_sns::config::{Credentials, SharedCredentialsProvider};
 use http::Request;
 use hyper::body::Incoming;
-use nearside::lab::world::catalogue::Stored;
+use nearside::lab::world::catalogue::StoredRecord;
 use nearside::lab::world::port::{self, Port};
-use nearside::lab::world::reply::{self, Asked, Habits, RECORD_TYPE};
+use nearside::lab::world::reply::{self, Habits, RECORD_TYPE, ScriptedRequest};
 use nearside::lab::world::seal::stamp;
 use nearside::model::time::{Clock, Moment, Wall};
 use nearside::tasks::Tasks;
@@ -117,10 +117,10 @@ fn show(records: &Records, key: &str, version: u64) {
 async fn answer(request: Request<Incoming>, records: Records) -> http::Response<http_body_util::Full<bytes::Bytes>> {
     let look = |key: &str| {
         let version = *records.read().unwrap_or_else(PoisonError::into_inner).get(key)?;
-        Some(Stored { version, value: Some(format!("{{\"n\":{version}}}").into()) })
+        Some(StoredRecord { version, value: Some(format!("{{\"n\":{version}}}").into()) })
     };
     let habits = Habits { versions: true, own_etags: None };
-    let reply = reply::read(Asked::read(request.uri().path()), look, request.headers(), habits);
+    let reply = reply::read(ScriptedRequest::read(request.uri().path()), look, request.headers(), habits);
     let mut response = http::Response::new(http_body_util::Full::new(reply.body));
     *response.status_mut() = reply.status;
     *response.headers_mut() = reply.headers;

@@ -11,12 +11,12 @@ use http::HeaderMap;
 use nearside::app::{self, App, Instead};
 use nearside::config::{TopicArn, read};
 use nearside::lab::world::World;
-use nearside::lab::world::catalogue::Stored;
+use nearside::lab::world::catalogue::StoredRecord;
 use nearside::lab::world::port::Port;
 use nearside::model::ids::RegionId;
 use nearside::model::time::Clock;
 use nearside::protocol::horizon::Sight;
-use nearside::sidecar::announcements::subscription::{Pace, Stage, Status};
+use nearside::sidecar::announcements::subscription::{Pace, Stage, SubscriptionStatus};
 use serde_json::Value;
 use url::Url;
 
@@ -124,7 +124,7 @@ impl Announced {
     pub(crate) fn put(&self, key: &str, version: u64) {
         for region in self.world.regions.iter() {
             let value = Some(format!("{{\"n\":{version}}}").into());
-            region.ingest(key.into(), Stored { version, value });
+            region.ingest(key.into(), StoredRecord { version, value });
         }
     }
 
@@ -187,7 +187,7 @@ impl Announced {
         self.app.sidecar.freshness.horizon().regions[region]
     }
 
-    pub(crate) fn status(&self, region: usize) -> Status {
+    pub(crate) fn status(&self, region: usize) -> SubscriptionStatus {
         let all = self.app.subscriptions().unwrap().status();
         all.into_iter().find(|status| status.region.index() == region).unwrap()
     }

@@ -19,8 +19,8 @@ use nearside::model::ids::RegionId;
 use nearside::model::time::{Clock, Wall};
 use nearside::protocol::event::Event;
 use nearside::sidecar::announcements::heartbeat::{self, Heartbeat};
-use nearside::sidecar::announcements::janitor::{self, Fate, Place, What};
-use nearside::sidecar::announcements::subscription::{Edges, Pace, Stage, Status, Subscriptions};
+use nearside::sidecar::announcements::janitor::{self, Fate, JanitorTarget, What};
+use nearside::sidecar::announcements::subscription::{Edges, Pace, Stage, SubscriptionStatus, Subscriptions};
 use nearside::sidecar::announcements::{Intake, Receipt};
 use nearside::tasks::Tasks;
 use nearside::telemetry::metrics::Metrics;
@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    fn status(&self, region: u8) -> Status {
+    fn status(&self, region: u8) -> SubscriptionStatus {
         self.subscriptions.status().into_iter().find(|status| status.region == RegionId(region)).unwrap()
     }
 
@@ -197,7 +197,7 @@ impl World {
 }
 
 fn config(service: &str, topics: &[TopicArn], transport: Transport) -> Config {
-    let region = |topic: &TopicArn| config::Region {
+    let region = |topic: &TopicArn| config::RegionConfig {
         name: topic.region.clone(),
         url: Url::parse("http://127.0.0.1:1").unwrap(),
         topic: Some(topic.clone()),
@@ -230,8 +230,8 @@ fn config(service: &str, topics: &[TopicArn], transport: Transport) -> Config {
             unrouted: nearside::config::Unrouted::Pass,
             stale_if_error: second,
         },
-        race: config::Race { mode: config::RaceMode::All, deadline: second, primary: 0, permits: 1 },
-        freshness: config::Freshness {
+        race: config::RaceConfig { mode: config::RaceMode::All, deadline: second, primary: 0, permits: 1 },
+        freshness: config::FreshnessConfig {
             heartbeats: config::Heartbeats::Auto,
             worst_lag: second,
             grace: Duration::ZERO,
@@ -240,11 +240,11 @@ fn config(service: &str, topics: &[TopicArn], transport: Transport) -> Config {
             audit_period: Duration::from_secs(600),
             state_file: None,
         },
-        announcements: config::Announcements {
+        announcements: config::AnnouncementsConfig {
             transport,
             endpoint_url: Some(Emulator::shared().url()),
             insecure_sns_signer: Some(Emulator::shared().url()),
-            queues: config::Queues::default(),
+            queues: config::QueuesConfig::default(),
         },
         drain: config::Drain { linger: Duration::ZERO, deadline: second },
         log: config::Log { json: false, filter: "info".to_owned() },
@@ -434,8 +434,8 @@ async fn the_janitor_removes_what_a_dead_sidecar_left_and_shows_it_first() {
     }
     assert_eq!(world.subscriptions_of(0).await.len(), 3);
 
-    let places = Place::of_topics([topic]);
-    let of_ours = |report: &janitor::Report, fate: Fate| {
+    let places = JanitorTarget::of_topics([topic]);
+    let of_ours = |report: &janitor::JanitorReport, fate: Fate| {
         let ours = |name: &str| name.contains(":janitor:") || name == dead;
         let mut found: Vec<What> = Vec::new();
         found.extend(report.findings.iter().filter(|one| one.fate == fate && ours(&one.name)).map(|one| one.what));

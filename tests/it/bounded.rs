@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use nearside::cache::limits::{ENDPOINT_CONNECTIONS, ENVELOPE_BYTES, ENVELOPES_BYTES, LEAST_CONTAINER};
 use nearside::http::limits::{BODIES_BYTES, REQUEST_BODY_BYTES};
-use nearside::lab::bench::load::{Ask, Load};
-use nearside::lab::bench::pace::{End, Pace};
+use nearside::lab::bench::load::{BenchRequest, Load};
+use nearside::lab::bench::pace::{End, LoadPace};
 use nearside::lab::bench::paths::Paths;
 use nearside::lab::bench::subject::Address;
 use nearside::lab::world::World;
@@ -226,8 +226,8 @@ async fn in_a_container_of_64_mib_random_misses_end_nothing_and_all_are_answered
     let address = Address::Tcp(program.tcp);
     let loading = tokio::task::spawn_blocking(move || {
         let paths = Paths::Even { keys: u64::MAX, view: "1k", rng: fastrand::Rng::with_seed(7) };
-        let mut load = Load::open(&address, 64, Ask::new(paths, 1024)).unwrap();
-        load.run(Pace::Closed, End::After(Duration::from_secs(seconds))).unwrap()
+        let mut load = Load::open(&address, 64, BenchRequest::new(paths, 1024)).unwrap();
+        load.run(LoadPace::Closed, End::After(Duration::from_secs(seconds))).unwrap()
     });
     let counted = loading.await.unwrap();
     let most = program.memory("VmHWM");

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use nearside::app;
 use nearside::config::read;
 use nearside::lab::world::Ports;
-use nearside::lab::world::demo::{self, DevOptions, Sidecar};
+use nearside::lab::world::demo::{self, DemoSidecar, DevOptions};
 use nearside::lab::world::reader::Seen;
 use nearside::lab::world::screen::WIDTH;
 use nearside::lab::world::story::Story;
@@ -22,11 +22,11 @@ use super::program::{self, PATIENCE, follow, get, text};
 const STORY: Duration = Duration::from_secs(20);
 const PROGRAM: Duration = Duration::from_secs(25);
 
-async fn sidecar(settings: String) -> Result<Sidecar, String> {
+async fn sidecar(settings: String) -> Result<DemoSidecar, String> {
     let config = read::from_toml(&settings).map_err(|mistakes| format!("{mistakes:?}"))?;
     let app = app::start(config).await.map_err(|error| error.to_string())?;
     let stop = |app: app::App| async move { assert_eq!(app.stop().await, app::Stopped::default()) };
-    Ok(Sidecar { tcp: app.tcp.unwrap(), admin: app.admin, stop: stop(app).boxed() })
+    Ok(DemoSidecar { tcp: app.tcp.unwrap(), admin: app.admin, stop: stop(app).boxed() })
 }
 
 async fn told() -> Story {

@@ -9,7 +9,7 @@ use http::{HeaderValue, StatusCode, header};
 use nearside::core::limits::{ERROR_MEMORY, HEDGE_WAIT, OUTLIER_FAILURES, PROBE_WAIT};
 use nearside::http::limits::REPLY_BODY_BYTES;
 use nearside::lab::world::chaos::{Latency, Mode};
-use nearside::lab::world::reply::Reply;
+use nearside::lab::world::reply::ScriptedReply;
 
 use super::stage::{Answer, Stage, until};
 
@@ -32,13 +32,13 @@ fn path(key: usize) -> String {
 }
 
 /// A reply for [`nearside::lab::world::region::Region::script`].
-fn reply(status: u16, headers: &[(header::HeaderName, &str)], body: impl Into<Bytes>) -> Reply {
+fn reply(status: u16, headers: &[(header::HeaderName, &str)], body: impl Into<Bytes>) -> ScriptedReply {
     let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).unwrap())).collect();
-    Reply { status: StatusCode::from_u16(status).unwrap(), headers, body: body.into(), version: None }
+    ScriptedReply { status: StatusCode::from_u16(status).unwrap(), headers, body: body.into(), version: None }
 }
 
 /// Every region answers [`PATH`] so.
-fn script_all(stage: &Stage, reply: &Reply) {
+fn script_all(stage: &Stage, reply: &ScriptedReply) {
     assert!(stage.world.regions.iter().all(|region| region.script(PATH, Some(reply.clone()))));
 }
 

@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 use http::StatusCode;
 use nearside::lab::world::chaos::{Latency, Mode};
 use nearside::model::time::Clock;
-use nearside::tasks::{Legs, Tasks};
+use nearside::tasks::{TaskGroup, Tasks};
 use tokio::sync::mpsc;
 
 use super::stage::Stage;
@@ -136,7 +136,7 @@ fn micros(span: Duration) -> u64 {
 
 /// Runs them side by side.
 async fn side_by_side(cells: Vec<(String, usize, usize, Mode)>) -> Vec<Row> {
-    let mut running = Legs::new();
+    let mut running = TaskGroup::new();
     for (place, (name, regions, failing, mode)) in cells.into_iter().enumerate() {
         let tasks = Tasks::new();
         let cell = tasks.spawn("cell", cell(name, regions, failing, mode));

@@ -14,7 +14,7 @@ use nearside::aws::envelope::SignatureVersion;
 use nearside::cache::limits::ENVELOPE_BYTES;
 use nearside::lab::signer::Signer;
 use nearside::model::time::{Clock, Wall};
-use nearside::protocol::event::Subscription;
+use nearside::protocol::event::SubscriptionState;
 use nearside::tasks::Tasks;
 use serde_json::Value;
 use url::Url;
@@ -165,7 +165,7 @@ impl Target {
         let queue = if transport == "sqs" { announced.queue_url(0).await } else { String::new() };
         let target = Self { signers, announced, transport, queue };
         target.deliver(target.signers.genuine(target.topic(), NOTHING)).await;
-        until("the first region is live", async || target.announced.sight(0).state == Subscription::Live).await;
+        until("the first region is live", async || target.announced.sight(0).state == SubscriptionState::Live).await;
         target
     }
 
@@ -367,7 +367,7 @@ async fn over_sqs_what_cannot_be_verified_ends_weak_proof_until_it_can_be_and_re
     let target = Target { signers, announced, transport: "sqs", queue };
     let announced = &target.announced;
     target.take(target.signers.genuine(target.topic(), NOTHING), "unrouted").await;
-    let is_live = || announced.sight(0).state == Subscription::Live;
+    let is_live = || announced.sight(0).state == SubscriptionState::Live;
     until("polls and attributes are proof", async || is_live()).await;
     announced.put("x", 1);
     announced.read("x").await;

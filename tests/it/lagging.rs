@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearside::lab::world::chaos::{Latency, Mode, Order};
+use nearside::lab::world::chaos::{ChaosOrder, Latency, Mode};
 use nearside::model::ids::{RecordId, RegionId, Version};
 use nearside::protocol::event::{Event, Says};
 use nearside::tasks::Tasks;
@@ -54,7 +54,7 @@ async fn announced(stage: &Stage) {
 
 /// Version 5 in the announcer alone, and nobody told.
 async fn unannounced(stage: &Stage) {
-    assert!(stage.world.obey("eu-west-1", Order::Mute(true)).await);
+    assert!(stage.world.obey("eu-west-1", ChaosOrder::Mute(true)).await);
     assert_eq!(put(stage), 5);
     let has_it = || stage.world.region(ANNOUNCER).read(KEY).is_some_and(|stored| stored.version == 5);
     until("the announcer to ingest", has_it).await;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use nearside::admin::findings::report::{Line, State};
-use nearside::app::doctor::{Order, examine};
+use nearside::admin::findings::report::{LineState, ReportLine};
+use nearside::app::doctor::{DoctorOrder, examine};
 use nearside::app::{self, App, Instead};
 use nearside::config::{Config, read};
 use nearside::lab::world::{REGION_NAMES, World};
@@ -183,8 +183,9 @@ impl Running {
     }
 
     /// What a doctor says who listens meanwhile.
-    async fn doctor(&self, set_up: &SetUp) -> Vec<Line> {
-        let order = Order { paths: vec![set_up.path.to_owned()], headers: set_up.headers.clone(), listen: LISTEN };
+    async fn doctor(&self, set_up: &SetUp) -> Vec<ReportLine> {
+        let order =
+            DoctorOrder { paths: vec![set_up.path.to_owned()], headers: set_up.headers.clone(), listen: LISTEN };
         let instead = Instead { clock: self.clock.clone(), ..Instead::default() };
         examine(self.config.clone(), order, instead).await.unwrap()
     }
@@ -271,7 +272,7 @@ async fn try_out(mistake: &Mistake) -> Option<String> {
     };
     let (told, lines) = tokio::join!(told, running.doctor(&set_up));
     running.stop().await;
-    let by_doctor = lines.iter().any(|line| line.state == State::Wrong && is_it(&json!(line), mistake));
+    let by_doctor = lines.iter().any(|line| line.state == LineState::Wrong && is_it(&json!(line), mistake));
     let missed = told.or_else(|| (!by_doctor).then(|| format!("doctor: {lines:#?}")));
     missed.map(|missed| format!("{}: not named by {missed}", mistake.name))
 }
@@ -297,7 +298,7 @@ async fn of_ten_healthy_set_ups_nothing_is_said() {
             let lines = running.doctor(&set_up).await;
             let status = running.status().await;
             running.stop().await;
-            let wrong: Vec<_> = lines.into_iter().filter(|line| line.state == State::Wrong).collect();
+            let wrong: Vec<_> = lines.into_iter().filter(|line| line.state == LineState::Wrong).collect();
             let found = status["findings"].as_array().is_none_or(|found| !found.is_empty());
             (found || !wrong.is_empty()).then(|| format!("{name}: {:#} {wrong:#?}", status["findings"]))
         }

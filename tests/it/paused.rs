@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use nearside::lab::world::World;
-use nearside::lab::world::chaos::Order;
+use nearside::lab::world::chaos::ChaosOrder;
 use nearside::lab::world::port::Port;
 use nearside::model::time::Clock;
 use rustix::process::Signal;
@@ -109,7 +109,7 @@ impl Sleeper {
 
     async fn mute(&self, mute: bool) {
         for region in self.world.regions.iter() {
-            assert!(self.world.obey(&region.name, Order::Mute(mute)).await);
+            assert!(self.world.obey(&region.name, ChaosOrder::Mute(mute)).await);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nearside::model::time::Clock;
-use nearside::protocol::event::{Grade, Subscription};
+use nearside::protocol::event::{Grade, SubscriptionState};
 use nearside::sidecar::announcements::heartbeat::Heartbeat;
 
 use super::announced::{Announced, NOTHING, Wish, changed, until};
@@ -44,7 +44,7 @@ async fn topics_without_heartbeats_work_from_the_first_minute() {
     let announced = Announced::subscribed(Wish::over("sqs", "first-minute")).await;
     let (state, reasons) = announced.ready().await;
     assert_eq!(state, "warming", "{reasons}");
-    assert_eq!(announced.sight(0).state, Subscription::Probing);
+    assert_eq!(announced.sight(0).state, SubscriptionState::Probing);
     announced.put("x", 1);
     assert_eq!(announced.read("x").await.version, 1);
     let seen = announced.read("x").await;
@@ -60,7 +60,7 @@ async fn after_a_minute_a_working_subscription_is_proof_enough_where_nobody_send
     let announced = a_minute_later(Wish::over("sqs", "weak")).await;
     assert_eq!(announced.ready().await.0, "warming");
     prove_weakly(&announced, 1).await;
-    assert_eq!(announced.sight(1).state, Subscription::Live);
+    assert_eq!(announced.sight(1).state, SubscriptionState::Live);
     assert_eq!(announced.sight(1).grade, Grade::Weak);
     // A lease holds. What proved it is announced under a type that no route names.
     assert_eq!(announced.ready().await.0, "doubtful");
@@ -81,7 +81,7 @@ async fn where_heartbeats_are_required_a_working_subscription_is_no_proof() {
     let required = Wish { freshness: "heartbeats = \"required\"".to_owned(), ..Wish::over("sqs", "required") };
     let announced = a_minute_later(required).await;
     prove_weakly(&announced, 1).await;
-    assert_eq!(announced.sight(1).state, Subscription::Probing);
+    assert_eq!(announced.sight(1).state, SubscriptionState::Probing);
     announced.stop().await;
 }
 
@@ -89,9 +89,9 @@ async fn where_heartbeats_are_required_a_working_subscription_is_no_proof() {
 async fn a_heartbeat_makes_its_region_live_at_once_with_the_grade_path() {
     let required = Wish { freshness: "heartbeats = \"required\"".to_owned(), ..Wish::over("sqs", "heartbeat-path") };
     let announced = Announced::subscribed(required).await;
-    assert_eq!(announced.sight(2).state, Subscription::Probing);
+    assert_eq!(announced.sight(2).state, SubscriptionState::Probing);
     beat(&announced, 2).await;
-    until("the region is live", async || announced.sight(2).state == Subscription::Live).await;
+    until("the region is live", async || announced.sight(2).state == SubscriptionState::Live).await;
     assert_eq!(announced.sight(2).grade, Grade::Path);
     assert_eq!(announced.ready().await.0, "fresh");
     assert_eq!(announced.counted("heartbeat").await, 1);
@@ -113,8 +113,8 @@ async fn which_regions_send_heartbeats_is_remembered_across_a_restart() {
     let announced = a_minute_later(wish()).await;
     prove_weakly(&announced, 0).await;
     prove_weakly(&announced, 1).await;
-    assert_eq!(announced.sight(0).state, Subscription::Probing, "its silence means something");
-    assert_eq!(announced.sight(1).state, Subscription::Live, "this one never sent any");
+    assert_eq!(announced.sight(0).state, SubscriptionState::Probing, "its silence means something");
+    assert_eq!(announced.sight(1).state, SubscriptionState::Live, "this one never sent any");
     announced.stop().await;
 }
 
@@ -125,7 +125,7 @@ async fn a_clock_that_is_ahead_is_named_and_its_skew_is_measured() {
     let announced = Announced::subscribed(Wish { clock, ..Wish::over("sqs", "skewed") }).await;
     beat(&announced, 2).await;
     announced.until_counted("heartbeat", 1).await;
-    assert_eq!(announced.sight(2).state, Subscription::Probing);
+    assert_eq!(announced.sight(2).state, SubscriptionState::Probing);
     let (_, reasons) = announced.ready().await;
     let told = "ap-southeast-2: announcements arrive 20.";
     assert!(reasons.contains(told) && reasons.contains("this host's clock is ahead"), "{reasons}");
@@ -141,7 +141,7 @@ async fn after_a_pause_that_no_clock_of_the_machine_counted_nothing_is_as_young_
     let clock = Clock::simulated(Clock::System.wall());
     let announced = Announced::subscribed(Wish { clock: clock.clone(), ..Wish::over("sqs", "uncounted") }).await;
     beat(&announced, 0).await;
-    until("the region is live", async || announced.sight(0).state == Subscription::Live).await;
+    until("the region is live", async || announced.sight(0).state == SubscriptionState::Live).await;
     announced.put("x", 1);
     announced.read("x").await;
     until("a confirmed hit", async || {
@@ -155,7 +155,7 @@ async fn after_a_pause_that_no_clock_of_the_machine_counted_nothing_is_as_young_
     let made_up = "nearside_uncounted_pauses_seconds_total 300.";
     until("the next tick", async || announced.page("metrics").await.contains(made_up)).await;
     assert_eq!(announced.read("x").await.version, 2, "it is five minutes older");
-    assert_ne!(announced.sight(0).state, Subscription::Live, "and so is the proof");
+    assert_ne!(announced.sight(0).state, SubscriptionState::Live, "and so is the proof");
     let warned = announced.warnings().await;
     assert!(warned.contains("this machine was paused"), "{warned}");
     announced.stop().await;

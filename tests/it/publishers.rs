@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use http::HeaderMap;
-use nearside::admin::findings::report::State;
+use nearside::admin::findings::report::LineState;
 use nearside::app::Instead;
-use nearside::app::doctor::{Order, examine};
+use nearside::app::doctor::{DoctorOrder, examine};
 use nearside::config::read;
 
 use crate::emulator::Emulator;
@@ -72,7 +72,7 @@ async fn the_reference_publishers_pass_a_doctor_against_the_emulator() {
     text += "[[service.route]]\npath = \"/v1/contexts/{key}/{view}\"\nrecords = [\"context:{key}\"]\n";
     let config = read::from_toml(&text).unwrap();
     let order =
-        Order { paths: vec!["/v1/contexts/acme/limits".to_owned()], headers: HeaderMap::new(), listen: LISTEN };
+        DoctorOrder { paths: vec!["/v1/contexts/acme/limits".to_owned()], headers: HeaderMap::new(), listen: LISTEN };
     let changes = async {
         loop {
             let version = service.put("acme");
@@ -94,7 +94,7 @@ async fn the_reference_publishers_pass_a_doctor_against_the_emulator() {
         let ended = tokio::time::timeout(SIGN_OFF, ended).await.expect("it signs off").unwrap();
         assert!(ended.success(), "{language}: {ended}");
     }
-    let wrong: Vec<_> = lines.iter().filter(|line| line.state == State::Wrong).collect();
+    let wrong: Vec<_> = lines.iter().filter(|line| line.state == LineState::Wrong).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     for (language, _) in &commands {
         for check in [
@@ -106,7 +106,7 @@ async fn the_reference_publishers_pass_a_doctor_against_the_emulator() {
             "undecodable",
         ] {
             let well = lines.iter().any(|line| {
-                (line.check, line.subject.as_str(), line.state) == (check, language.as_str(), State::Well)
+                (line.check, line.subject.as_str(), line.state) == (check, language.as_str(), LineState::Well)
             });
             assert!(well, "{language}: {check}: {lines:#?}");
         }

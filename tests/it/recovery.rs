@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use nearside::protocol::event::Subscription;
+use nearside::protocol::event::SubscriptionState;
 use nearside::tasks::Tasks;
 
 use super::announced::{Announced, NOTHING, PATIENCE, Wish, changed, until};
@@ -49,7 +49,7 @@ impl Callers {
 async fn enliven(announced: &Announced, region: usize) {
     until("a region is live", async || {
         announced.publish(region, NOTHING).await;
-        announced.sight(region).state == Subscription::Live
+        announced.sight(region).state == SubscriptionState::Live
     })
     .await;
 }

@@ -20,7 +20,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use http::{HeaderMap, Method, StatusCode};
 use nearside::http::exchange::{Origin, Outgoing, Reply};
 use nearside::model::ids::{RecordId, RegionId, TypeId, Version};
-use nearside::protocol::event::{Event, Order, Says, Scope};
+use nearside::protocol::event::{Event, OperatorOrder, Says, Scope};
 
 use super::plan::REGIONS;
 use super::subject::{Got, read_shows};
@@ -107,7 +107,7 @@ impl Simple {
     /// An announcement deletes; in the middle design it leaves what is known to be as new.
     pub(crate) fn step(&self, event: &Event) {
         let says = match event {
-            Event::Ordered(Order::Reset(scope)) => &Says::Reset(*scope),
+            Event::Ordered(OperatorOrder::Reset(scope)) => &Says::Reset(*scope),
             Event::Message { says, .. } => says,
             _ => return,
         };

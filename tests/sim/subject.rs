@@ -9,12 +9,12 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use http::{HeaderMap, HeaderValue, Method, header};
 use nearside::cache::capacity::Memory;
-use nearside::cache::key::Seed;
+use nearside::cache::key::HashKey;
 use nearside::config::read::from_toml;
 use nearside::core::answer::{CACHE_STATUS, respond};
 use nearside::core::fill::audit;
 use nearside::core::serve::serve;
-use nearside::core::{Parts, Sidecar};
+use nearside::core::{Core, Parts};
 use nearside::http::admission::Admitted;
 use nearside::http::bodies::ByteBudget;
 use nearside::model::ids::{RecordId, RegionId, Version};
@@ -56,7 +56,7 @@ pub(crate) struct Seen {
 /// What is under test.
 pub(crate) enum Subject {
     /// Ours.
-    Nearside(Arc<Sidecar>),
+    Nearside(Arc<Core>),
     /// Another design.
     Simple(Arc<Simple>, Tasks),
 }
@@ -96,12 +96,12 @@ impl Subject {
             clock: world.clock.clone(),
             origin,
             tasks: Tasks::new(),
-            seed: Seed::fixed(world.plan.seed),
+            seed: HashKey::fixed(world.plan.seed),
             floor_slots: FLOOR_SLOTS,
             memory: Memory::AMPLE,
             bodies: ByteBudget::new(nearside::http::limits::BODIES_BYTES),
         };
-        let sidecar = Sidecar::new(config, parts).expect("no credentials are read");
+        let sidecar = Core::new(config, parts).expect("no credentials are read");
         audit::start(&sidecar);
         Self::Nearside(sidecar)
     }
@@ -276,7 +276,7 @@ fn slot(published: Wall) -> u64 {
     published.as_millis() / 5_000
 }
 
-async fn ask(sidecar: Arc<Sidecar>, method: Method, headers: HeaderMap, path_and_query: String, body: Bytes) -> Got {
+async fn ask(sidecar: Arc<Core>, method: Method, headers: HeaderMap, path_and_query: String, body: Bytes) -> Got {
     let path_len = path_and_query.len();
     let admitted = Admitted { method, path_and_query, path_len, headers, body };
     let response = respond(serve(&sidecar, admitted).await, &sidecar.names);

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Refused;
+use super::ActRefused;
 use crate::config::Transport;
-use crate::core::Sidecar;
+use crate::core::Core;
 use crate::model::ids::RegionId;
-use crate::protocol::event::{Event, Subscription};
+use crate::protocol::event::{Event, SubscriptionState};
 
 /// The reply to both acts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,21 +22,21 @@ pub struct Believing {
     pub live: Vec<String>,
 }
 
-pub(super) fn pause(sidecar: &Arc<Sidecar>, region: RegionId) -> Result<Believing, Refused> {
+pub(super) fn pause(sidecar: &Arc<Core>, region: RegionId) -> Result<Believing, ActRefused> {
     set(sidecar, region, true)
 }
 
-pub(super) fn resume(sidecar: &Arc<Sidecar>, region: RegionId) -> Result<Believing, Refused> {
+pub(super) fn resume(sidecar: &Arc<Core>, region: RegionId) -> Result<Believing, ActRefused> {
     set(sidecar, region, false)
 }
 
-fn set(sidecar: &Arc<Sidecar>, region: RegionId, pause: bool) -> Result<Believing, Refused> {
+fn set(sidecar: &Arc<Core>, region: RegionId, pause: bool) -> Result<Believing, ActRefused> {
     let name = sidecar.regions.name(region).to_owned();
     let config = &sidecar.config;
     if config.announcements.transport == Transport::Off || config.service.regions[region.index()].topic.is_none() {
-        return Err(Refused::NoTopic(name));
+        return Err(ActRefused::NoTopic(name));
     }
-    let paused = || sidecar.freshness.horizon().regions[region.index()].state == Subscription::Paused;
+    let paused = || sidecar.freshness.horizon().regions[region.index()].state == SubscriptionState::Paused;
     let before = paused();
     let event = if pause { Event::Paused(region) } else { Event::Resumed(region) };
     let actions = sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), event);

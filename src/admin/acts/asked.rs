@@ -7,12 +7,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::access::Operator;
-use super::target::{Target, Written};
-use super::{Acts, Refused, announcements, inspect, jobs, log, purge, refresh, region, reset};
-use crate::core::Sidecar;
+use super::target::{Target, WrittenTarget};
+use super::{ActRefused, Acts, announcements, inspect, jobs, log, purge, refresh, region, reset};
+use crate::core::Core;
 use crate::model::ids::RegionId;
 
-pub(super) enum Asked {
+pub(super) enum ActRequest {
     Purge(Target),
     Refresh(Target),
     Reset(Target),
@@ -50,11 +50,11 @@ struct OfJobs {
 #[serde(deny_unknown_fields)]
 struct Nothing {}
 
-impl Asked {
+impl ActRequest {
     /// `name` is one of [`super::NAMES`].
-    pub(super) fn read(name: &str, body: &[u8], sidecar: &Sidecar) -> Result<Self, Refused> {
-        let target = || arguments::<Written>(body)?.read(sidecar);
-        let region = || -> Result<(RegionId, bool), Refused> {
+    pub(super) fn read(name: &str, body: &[u8], sidecar: &Core) -> Result<Self, ActRefused> {
+        let target = || arguments::<WrittenTarget>(body)?.read(sidecar);
+        let region = || -> Result<(RegionId, bool), ActRefused> {
             let OfRegion { region, force } = arguments(body)?;
             Ok((region::named(sidecar, &region)?, force))
         };
@@ -70,12 +70,12 @@ impl Asked {
             "log" => Self::Log(arguments::<OfLog>(body)?.filter),
             "jobs" => Self::Jobs { stop: arguments::<OfJobs>(body)?.stop },
             "reload" => arguments::<Nothing>(body).map(|Nothing {}| Self::Reload)?,
-            other => return Err(Refused::UnknownAct(other.to_owned())),
+            other => return Err(ActRefused::UnknownAct(other.to_owned())),
         })
     }
 
     /// What it is about, for the log; no key and no path.
-    pub(super) fn told(&self, sidecar: &Sidecar) -> String {
+    pub(super) fn told(&self, sidecar: &Core) -> String {
         let name = |region: &RegionId| sidecar.regions.name(*region).to_owned();
         match self {
             Self::Purge(target) | Self::Refresh(target) | Self::Reset(target) | Self::Inspect(target) => {
@@ -101,7 +101,7 @@ impl Asked {
         }
     }
 
-    pub(super) async fn carry_out(self, acts: &Arc<Acts>, by: Operator) -> Result<Value, Refused> {
+    pub(super) async fn carry_out(self, acts: &Arc<Acts>, by: Operator) -> Result<Value, ActRefused> {
         let sidecar = &acts.sidecar();
         match self {
             Self::Purge(target) => reply(purge::purge(sidecar, &target).await),
@@ -116,22 +116,22 @@ impl Asked {
             Self::Jobs { stop } => reply(jobs::jobs(acts, stop)?),
             Self::Reload => match acts.reload.get() {
                 Some(reload) => reload().await,
-                None => Err(Refused::Failed("this process cannot read its configuration anew".to_owned())),
+                None => Err(ActRefused::Failed("this process cannot read its configuration anew".to_owned())),
             },
         }
     }
 }
 
-fn reply(report: impl serde::Serialize) -> Result<Value, Refused> {
-    serde_json::to_value(report).map_err(|error| Refused::Failed(error.to_string()))
+fn reply(report: impl serde::Serialize) -> Result<Value, ActRefused> {
+    serde_json::to_value(report).map_err(|error| ActRefused::Failed(error.to_string()))
 }
 
 /// An empty body counts as `{}`.
-fn arguments<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
+fn arguments<T: DeserializeOwned>(body: &[u8]) -> Result<T, ActRefused> {
     let body = if body.trim_ascii().is_empty() { b"{}" } else { body.trim_ascii_start() };
     if !body.starts_with(b"{") {
-        return Err(Refused::Malformed("the arguments are no JSON object: write {} for none".to_owned()));
+        return Err(ActRefused::Malformed("the arguments are no JSON object: write {} for none".to_owned()));
     }
     serde_json::from_slice(body)
-        .map_err(|error| Refused::Malformed(format!("the arguments are not understood: {error}")))
+        .map_err(|error| ActRefused::Malformed(format!("the arguments are not understood: {error}")))
 }

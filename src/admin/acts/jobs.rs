@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::access::Operator;
-use super::{Acts, Refused};
+use super::{ActRefused, Acts};
 use crate::admin::limits;
 use crate::model::time::Moment;
 
@@ -79,12 +79,12 @@ impl Jobs {
         about: String,
         entries: u64,
         now: Moment,
-    ) -> Result<Arc<Job>, Refused> {
+    ) -> Result<Arc<Job>, ActRefused> {
         let mut known = self.known();
         let running = known.values().filter(|job| job.is_running()).count();
         if running >= limits::JOBS {
             let what = format!("{running} jobs run already: wait, or stop one (nearside ctl jobs --stop NUMBER)");
-            return Err(Refused::Busy(what));
+            return Err(ActRefused::Busy(what));
         }
         if known.len() >= limits::JOBS_REMEMBERED {
             let oldest = known.iter().find(|(_, job)| !job.is_running()).map(|(number, _)| *number);
@@ -142,13 +142,13 @@ impl Job {
 }
 
 /// Lists the jobs, after stopping one if its number is given.
-pub(super) fn jobs(acts: &Acts, stop: Option<u64>) -> Result<JobsSeen, Refused> {
+pub(super) fn jobs(acts: &Acts, stop: Option<u64>) -> Result<JobsSeen, ActRefused> {
     let known = acts.jobs.known();
     if let Some(number) = stop {
         let Some(job) = known.get(&number) else {
             let numbers: Vec<String> = known.keys().map(u64::to_string).collect();
             let known = if numbers.is_empty() { "there are none".to_owned() } else { numbers.join(", ") };
-            return Err(Refused::Malformed(format!("no job has the number {number}; the jobs are: {known}")));
+            return Err(ActRefused::Malformed(format!("no job has the number {number}; the jobs are: {known}")));
         };
         job.stopped.cancel();
     }

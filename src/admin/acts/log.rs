@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Refused;
+use super::ActRefused;
 use crate::telemetry::log;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,7 +13,7 @@ pub struct Logging {
     pub before: Option<String>,
 }
 
-pub(super) fn log(filter: Option<String>) -> Result<Logging, Refused> {
+pub(super) fn log(filter: Option<String>) -> Result<Logging, ActRefused> {
     Ok(match filter {
         Some(filter) => Logging { before: Some(log::change(&filter)?), filter },
         None => Logging { filter: log::filter()?, before: None },

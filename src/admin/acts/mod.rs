@@ -13,14 +13,14 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use self::access::{Access, Denied, Operator, Peer};
-use self::asked::Asked;
+use self::asked::ActRequest;
 use self::jobs::Jobs;
 use self::journal::Journal;
 use crate::admin::acts::problem::Problem;
 use crate::admin::limits;
-use crate::core::Sidecar;
+use crate::core::Core;
 use crate::telemetry::log::LogError;
-use crate::telemetry::ration::Ration;
+use crate::telemetry::ration::RateLimiter;
 use crate::telemetry::words::ACTS;
 
 pub mod access;
@@ -41,7 +41,7 @@ pub const NAMES: [&str; 11] = ACTS;
 
 /// Why an act was not carried out. All but the last are for the caller to fix.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum ActRefused {
     #[error("no act is called {0:?}; the acts are: {acts}", acts = NAMES.join(", "))]
     UnknownAct(String),
     #[error("the arguments exceed {} bytes", limits::ACT_BODY_BYTES)]
@@ -75,40 +75,40 @@ pub enum Refused {
 }
 
 /// Reads the configuration again; resolves to what changed, or to why nothing did.
-pub type Reload = Box<dyn Fn() -> BoxFuture<'static, Result<Value, Refused>> + Send + Sync>;
+pub type ReloadFn = Box<dyn Fn() -> BoxFuture<'static, Result<Value, ActRefused>> + Send + Sync>;
 
 /// The acts on one sidecar.
 pub struct Acts {
-    sidecar: Arc<Sidecar>,
+    sidecar: Arc<Core>,
     pub access: Access,
     jobs: Jobs,
     journal: Journal,
     /// Limits how many refused attempts are logged.
-    denials: Ration,
+    denials: RateLimiter,
     room: Semaphore,
-    reload: OnceLock<Reload>,
+    reload: OnceLock<ReloadFn>,
 }
 
 impl Acts {
-    pub fn new(sidecar: Arc<Sidecar>, access: Access) -> Arc<Self> {
+    pub fn new(sidecar: Arc<Core>, access: Access) -> Arc<Self> {
         Arc::new(Self {
             sidecar,
             access,
             jobs: Jobs::default(),
             journal: Journal::default(),
-            denials: Ration::new(),
+            denials: RateLimiter::new(),
             room: Semaphore::new(limits::ACTS),
             reload: OnceLock::new(),
         })
     }
 
     /// The sidecar with the newest configuration.
-    fn sidecar(&self) -> Arc<Sidecar> {
+    fn sidecar(&self) -> Arc<Core> {
         self.sidecar.newest()
     }
 
     /// Sets what `reload` does. Only the first call counts.
-    pub fn set_reload(&self, reload: Reload) {
+    pub fn set_reload(&self, reload: ReloadFn) {
         let _ = self.reload.set(reload);
     }
 
@@ -122,8 +122,8 @@ impl Acts {
     ) -> Result<Value, Problem> {
         let by = self.access.admit(peer, headers).map_err(|denied| self.denied(denied))?;
         let known = NAMES.into_iter().find(|known| *known == name);
-        let name = known.ok_or_else(|| Refused::UnknownAct(name.to_owned()))?;
-        let done = match read(body).await.and_then(|body| Asked::read(name, &body, &self.sidecar())) {
+        let name = known.ok_or_else(|| ActRefused::UnknownAct(name.to_owned()))?;
+        let done = match read(body).await.and_then(|body| ActRequest::read(name, &body, &self.sidecar())) {
             Ok(asked) => self.perform(name, asked, by).await,
             Err(refused) => Err(refused),
         };
@@ -143,14 +143,19 @@ impl Acts {
         Problem::from(denied)
     }
 
-    async fn perform(self: &Arc<Self>, name: &'static str, asked: Asked, by: Operator) -> Result<Value, Refused> {
+    async fn perform(
+        self: &Arc<Self>,
+        name: &'static str,
+        asked: ActRequest,
+        by: Operator,
+    ) -> Result<Value, ActRefused> {
         let what = asked.told(&self.sidecar());
         // Logged before it happens, so that a filter which silences this line is still logged.
         tracing::info!(act = name, %by, what, "an operator acts");
         let own = self.clone();
         let act = async move {
             let Ok(_place) = own.room.try_acquire() else {
-                return Err(Refused::Busy(format!("{} acts are under way; try again shortly", limits::ACTS)));
+                return Err(ActRefused::Busy(format!("{} acts are under way; try again shortly", limits::ACTS)));
             };
             for target in asked.changes().iter().flat_map(|target| target.by_record(&own.sidecar())) {
                 own.journal.note(own.sidecar.clock.now(), by, name, target);
@@ -158,17 +163,17 @@ impl Acts {
             asked.carry_out(&own, by).await
         };
         let ended = self.sidecar.tasks.spawn("act", act).await;
-        ended.ok().flatten().unwrap_or_else(|| Err(Refused::Failed("the act broke off; see the log".to_owned())))
+        ended.ok().flatten().unwrap_or_else(|| Err(ActRefused::Failed("the act broke off; see the log".to_owned())))
     }
 }
 
 /// Reads the arguments, within their bounds of size and time.
-async fn read(body: Body) -> Result<axum::body::Bytes, Refused> {
+async fn read(body: Body) -> Result<axum::body::Bytes, ActRefused> {
     let read = axum::body::to_bytes(body, limits::ACT_BODY_BYTES);
     match tokio::time::timeout(limits::ACT_BODY_WAIT, read).await {
-        Err(_) => Err(Refused::SlowBody),
-        Ok(Err(error)) if is_too_large(&error) => Err(Refused::LargeBody),
-        Ok(Err(_)) => Err(Refused::SlowBody),
+        Err(_) => Err(ActRefused::SlowBody),
+        Ok(Err(error)) if is_too_large(&error) => Err(ActRefused::LargeBody),
+        Ok(Err(_)) => Err(ActRefused::SlowBody),
         Ok(Ok(bytes)) => Ok(bytes),
     }
 }

@@ -4,7 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use crate::admin::acts::Refused;
+use crate::admin::acts::ActRefused;
 use crate::admin::acts::access::Denied;
 use crate::http::admission::Refusal;
 
@@ -41,19 +41,19 @@ impl From<Denied> for Problem {
     }
 }
 
-impl From<Refused> for Problem {
-    fn from(refused: Refused) -> Self {
+impl From<ActRefused> for Problem {
+    fn from(refused: ActRefused) -> Self {
         let (status, word) = match refused {
-            Refused::UnknownAct(_) => (StatusCode::NOT_FOUND, "unknown-act"),
-            Refused::LargeBody => (StatusCode::PAYLOAD_TOO_LARGE, "large-body"),
-            Refused::SlowBody => (StatusCode::REQUEST_TIMEOUT, "slow-body"),
-            Refused::Malformed(_) => (StatusCode::BAD_REQUEST, "bad-arguments"),
-            Refused::LastRegion(_) => (StatusCode::CONFLICT, "last-region"),
-            Refused::NoTopic(_) => (StatusCode::CONFLICT, "no-topic"),
-            Refused::Filter(_) => (StatusCode::BAD_REQUEST, "bad-filter"),
-            Refused::NotReloaded(_) => (StatusCode::CONFLICT, "not-reloaded"),
-            Refused::Busy(_) => (StatusCode::CONFLICT, "busy"),
-            Refused::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
+            ActRefused::UnknownAct(_) => (StatusCode::NOT_FOUND, "unknown-act"),
+            ActRefused::LargeBody => (StatusCode::PAYLOAD_TOO_LARGE, "large-body"),
+            ActRefused::SlowBody => (StatusCode::REQUEST_TIMEOUT, "slow-body"),
+            ActRefused::Malformed(_) => (StatusCode::BAD_REQUEST, "bad-arguments"),
+            ActRefused::LastRegion(_) => (StatusCode::CONFLICT, "last-region"),
+            ActRefused::NoTopic(_) => (StatusCode::CONFLICT, "no-topic"),
+            ActRefused::Filter(_) => (StatusCode::BAD_REQUEST, "bad-filter"),
+            ActRefused::NotReloaded(_) => (StatusCode::CONFLICT, "not-reloaded"),
+            ActRefused::Busy(_) => (StatusCode::CONFLICT, "busy"),
+            ActRefused::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
         };
         Self::new(status, word, refused.to_string())
     }

@@ -14,9 +14,9 @@ use super::target::{Pattern, Target, shown_by};
 use crate::cache::entry::Entry;
 use crate::cache::key::Key;
 use crate::cache::store::Store;
-use crate::core::Sidecar;
+use crate::core::Core;
 use crate::model::ids::RecordId;
-use crate::protocol::event::{Action, Event, Order, Scope};
+use crate::protocol::event::{Action, Event, OperatorOrder, Scope};
 
 /// Counts of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct Purged {
     pub left: u64,
 }
 
-pub(super) async fn purge(sidecar: &Arc<Sidecar>, target: &Target) -> Purged {
+pub(super) async fn purge(sidecar: &Arc<Core>, target: &Target) -> Purged {
     let (purged, after) = match target {
         Target::Of(scope) => {
             let after = reload(sidecar, *scope);
@@ -42,11 +42,11 @@ pub(super) async fn purge(sidecar: &Arc<Sidecar>, target: &Target) -> Purged {
 }
 
 /// From now on, replies requested before this do not count as fresh.
-fn reload(sidecar: &Sidecar, scope: Scope) -> Vec<Action> {
-    sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), Event::Ordered(Order::Reload(scope)))
+fn reload(sidecar: &Core, scope: Scope) -> Vec<Action> {
+    sidecar.freshness.step(sidecar.clock.now(), sidecar.clock.wall(), Event::Ordered(OperatorOrder::Reload(scope)))
 }
 
-async fn by_scope(sidecar: &Sidecar, scope: Scope) -> u64 {
+async fn by_scope(sidecar: &Core, scope: Scope) -> u64 {
     let shows = |entry: &Entry, wanted: &dyn Fn(RecordId) -> bool| entry.shows().iter().any(|it| wanted(it.id()));
     match scope {
         Scope::Record(id) => {
@@ -64,7 +64,7 @@ async fn by_scope(sidecar: &Sidecar, scope: Scope) -> u64 {
 
 /// Removes everything stored for some paths, for any caller and query. The generations of the
 /// records that they show move, including records of fills under way.
-async fn by_path(sidecar: &Sidecar, pattern: &Pattern) -> (u64, Vec<Action>) {
+async fn by_path(sidecar: &Core, pattern: &Pattern) -> (u64, Vec<Action>) {
     let mut records: BTreeSet<RecordId> = BTreeSet::new();
     if let Some(path) = pattern.exact() {
         records.extend(shown_by(sidecar, path));
@@ -88,7 +88,7 @@ async fn by_path(sidecar: &Sidecar, pattern: &Pattern) -> (u64, Vec<Action>) {
 }
 
 /// Removes every key that is `wanted`; returns how many of them had an entry.
-async fn remove(sidecar: &Sidecar, wanted: impl Fn(&str, Option<&Entry>) -> bool) -> u64 {
+async fn remove(sidecar: &Core, wanted: impl Fn(&str, Option<&Entry>) -> bool) -> u64 {
     let mut removed = 0;
     walk(sidecar, wanted, |entry, key| {
         removed += u64::from(entry.is_some());
@@ -100,7 +100,7 @@ async fn remove(sidecar: &Sidecar, wanted: impl Fn(&str, Option<&Entry>) -> bool
 
 /// Visits everything that is `wanted`, part by part, and lets other tasks run in between.
 pub(super) async fn walk(
-    sidecar: &Sidecar,
+    sidecar: &Core,
     wanted: impl Fn(&str, Option<&Entry>) -> bool,
     mut each: impl FnMut(Option<Arc<Entry>>, &Key),
 ) {

@@ -13,12 +13,12 @@ use super::access::Operator;
 use super::jobs::{Job, JobSeen};
 use super::purge::walk;
 use super::target::Target;
-use super::{Acts, Refused};
+use super::{ActRefused, Acts};
 use crate::admin::limits;
 use crate::cache::entry::Entry;
 use crate::cache::key::Key;
 use crate::cache::store::Store;
-use crate::core::Sidecar;
+use crate::core::Core;
 use crate::core::fill::orders::{self, Refreshed};
 use crate::protocol::event::Scope;
 
@@ -31,7 +31,7 @@ pub struct Refreshing {
     pub unrouted: u64,
 }
 
-pub(super) async fn refresh(acts: &Arc<Acts>, target: Target, by: Operator) -> Result<Refreshing, Refused> {
+pub(super) async fn refresh(acts: &Arc<Acts>, target: Target, by: Operator) -> Result<Refreshing, ActRefused> {
     let sidecar = &acts.sidecar();
     let (mut entries, mut unrouted) = (0, 0);
     let mut count = |entry: &Entry| if entry.hold.routed().is_some() { entries += 1 } else { unrouted += 1 };
@@ -86,7 +86,7 @@ fn is_meant(target: &Target, at: &str, entry: Option<&Entry>) -> bool {
     }
 }
 
-async fn run(sidecar: &Arc<Sidecar>, target: &Target, job: &Job) {
+async fn run(sidecar: &Arc<Core>, target: &Target, job: &Job) {
     let mut under_way = UnderWay::default();
     if let Target::Of(Scope::Record(id)) = target {
         for (key, _) in sidecar.store.entries_of(*id) {
@@ -111,7 +111,7 @@ struct UnderWay {
 
 impl UnderWay {
     /// Starts one more as soon as there is room for it.
-    async fn add(&mut self, sidecar: &Arc<Sidecar>, key: Key, job: &Job) {
+    async fn add(&mut self, sidecar: &Arc<Core>, key: Key, job: &Job) {
         loop {
             self.room(sidecar, job).await;
             let (own, key) = (sidecar.clone(), key.clone());
@@ -126,7 +126,7 @@ impl UnderWay {
         }
     }
 
-    async fn room(&mut self, sidecar: &Sidecar, job: &Job) {
+    async fn room(&mut self, sidecar: &Core, job: &Job) {
         let has_room = || !sidecar.sheds.load(Ordering::Relaxed) && sidecar.regions.left_for_audits() > 0;
         while self.running.len() >= limits::REFRESHES || !has_room() {
             tokio::select! {

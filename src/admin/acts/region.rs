@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Refused;
-use crate::core::Sidecar;
+use super::ActRefused;
+use crate::core::Core;
 use crate::model::ids::RegionId;
 
 /// The reply to both acts.
@@ -18,27 +18,27 @@ pub struct Asking {
     pub left: Vec<String>,
 }
 
-pub(super) fn named(sidecar: &Sidecar, name: &str) -> Result<RegionId, Refused> {
+pub(super) fn named(sidecar: &Core, name: &str) -> Result<RegionId, ActRefused> {
     let place = sidecar.names.iter().position(|known| known == name);
     place.map(|place| RegionId(place as u8)).ok_or_else(|| {
         let known = sidecar.names.join(", ");
-        Refused::Malformed(format!("no region is called {name:?}; the regions are: {known}"))
+        ActRefused::Malformed(format!("no region is called {name:?}; the regions are: {known}"))
     })
 }
 
-pub(super) fn drain(sidecar: &Sidecar, region: RegionId, force: bool) -> Result<Asking, Refused> {
+pub(super) fn drain(sidecar: &Core, region: RegionId, force: bool) -> Result<Asking, ActRefused> {
     match sidecar.regions.drain(region, force) {
         Some(changed) => Ok(asking(sidecar, region, changed)),
-        None => Err(Refused::LastRegion(sidecar.regions.name(region).to_owned())),
+        None => Err(ActRefused::LastRegion(sidecar.regions.name(region).to_owned())),
     }
 }
 
-pub(super) fn restore(sidecar: &Sidecar, region: RegionId) -> Asking {
+pub(super) fn restore(sidecar: &Core, region: RegionId) -> Asking {
     let changed = sidecar.regions.restore(region);
     asking(sidecar, region, changed)
 }
 
-fn asking(sidecar: &Sidecar, region: RegionId, changed: bool) -> Asking {
+fn asking(sidecar: &Core, region: RegionId, changed: bool) -> Asking {
     let drained = sidecar.regions.drained();
     let left = (0..).map(RegionId).zip(&sidecar.names).filter(|(id, _)| !drained.contains(*id));
     Asking {

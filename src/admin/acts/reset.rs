@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::Refused;
+use super::ActRefused;
 use super::target::Target;
-use crate::core::Sidecar;
-use crate::protocol::event::{Event, Order, Scope};
+use crate::core::Core;
+use crate::protocol::event::{Event, OperatorOrder, Scope};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reset {
@@ -18,14 +18,16 @@ pub struct Reset {
 }
 
 /// Only records have floors; a path has none.
-pub(super) fn only_records(target: Target) -> Result<Target, Refused> {
+pub(super) fn only_records(target: Target) -> Result<Target, ActRefused> {
     match target {
         Target::Of(_) => Ok(target),
-        Target::Paths(_) => Err(Refused::Malformed("floors are records': write one of record, type, all".to_owned())),
+        Target::Paths(_) => {
+            Err(ActRefused::Malformed("floors are records': write one of record, type, all".to_owned()))
+        }
     }
 }
 
-pub(super) fn reset(sidecar: &Arc<Sidecar>, target: &Target) -> Reset {
+pub(super) fn reset(sidecar: &Arc<Core>, target: &Target) -> Reset {
     let Target::Of(scope) = *target else { return Reset { target: "none".to_owned(), records: 0 } };
     let records = match scope {
         Scope::Record(id) => usize::from(!sidecar.store.entries_of(id).is_empty()),
@@ -33,7 +35,7 @@ pub(super) fn reset(sidecar: &Arc<Sidecar>, target: &Target) -> Reset {
         Scope::All => sidecar.store.count_records(None),
     };
     let (now, wall) = (sidecar.clock.now(), sidecar.clock.wall());
-    let actions = sidecar.freshness.step(now, wall, Event::Ordered(Order::Reset(scope)));
+    let actions = sidecar.freshness.step(now, wall, Event::Ordered(OperatorOrder::Reset(scope)));
     sidecar.carry_out(actions);
     let target = match scope {
         Scope::Record(_) => "record",

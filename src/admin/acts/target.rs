@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Refused;
-use crate::core::Sidecar;
+use super::ActRefused;
+use crate::core::Core;
 use crate::model::ids::RecordId;
 use crate::protocol::event::Scope;
 
 /// A target as an operator writes it: exactly one of these is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Written {
+pub struct WrittenTarget {
     /// A path as callers write it; any query matches, and `*` at the end stands for the rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
@@ -37,9 +37,9 @@ pub struct Pattern {
     prefix: bool,
 }
 
-impl Written {
+impl WrittenTarget {
     /// Resolves it with this sidecar's routes and record types.
-    pub(super) fn read(&self, sidecar: &Sidecar) -> Result<Target, Refused> {
+    pub(super) fn read(&self, sidecar: &Core) -> Result<Target, ActRefused> {
         let known = || types(sidecar).join(", ");
         match self {
             Self { path: Some(path), record: None, record_type: None, all: false } => {
@@ -51,11 +51,11 @@ impl Written {
             Self { path: None, record: None, record_type: Some(name), all: false } => {
                 let found = sidecar.keyring.type_id(name).map(|id| Target::Of(Scope::Type(id)));
                 found.ok_or_else(|| {
-                    Refused::Malformed(format!("no route names the type {name:?}; write one of: {}", known()))
+                    ActRefused::Malformed(format!("no route names the type {name:?}; write one of: {}", known()))
                 })
             }
             Self { path: None, record: None, record_type: None, all: true } => Ok(Target::Of(Scope::All)),
-            _ => Err(Refused::Malformed(
+            _ => Err(ActRefused::Malformed(
                 "write exactly one of: path (\"/v1/contexts/acme\", or \"/v1/contexts/*\"), record (\"context:acme\"), \
                  type (\"context\"), all (true)"
                     .to_owned(),
@@ -65,26 +65,26 @@ impl Written {
 }
 
 /// Parses `type:key`; some route must name the type.
-pub(super) fn record_of(sidecar: &Sidecar, text: &str) -> Result<RecordId, Refused> {
+pub(super) fn record_of(sidecar: &Core, text: &str) -> Result<RecordId, ActRefused> {
     let (record_type, key) = text
         .split_once(':')
         .filter(|(_, key)| !key.is_empty())
-        .ok_or_else(|| Refused::Malformed("write a record as type:key, such as \"context:acme\"".to_owned()))?;
+        .ok_or_else(|| ActRefused::Malformed("write a record as type:key, such as \"context:acme\"".to_owned()))?;
     sidecar.keyring.record(record_type, key).ok_or_else(|| {
         let known = types(sidecar).join(", ");
-        Refused::Malformed(format!("no route names the type {record_type:?}; write type:key with one of: {known}"))
+        ActRefused::Malformed(format!("no route names the type {record_type:?}; write type:key with one of: {known}"))
     })
 }
 
 /// The records that a routed path shows.
-pub(super) fn shown_by(sidecar: &Sidecar, path: &str) -> Vec<RecordId> {
+pub(super) fn shown_by(sidecar: &Core, path: &str) -> Vec<RecordId> {
     let matched = sidecar.router.find(path);
     let records = matched.iter().flat_map(|matched| matched.records());
     records.filter_map(|(record_type, key)| sidecar.keyring.record(record_type, &key)).collect()
 }
 
 /// The record types that routes name.
-fn types(sidecar: &Sidecar) -> Vec<String> {
+fn types(sidecar: &Core) -> Vec<String> {
     let records = sidecar.router.routes().flat_map(|route| &route.records);
     let mut names: Vec<String> = records.map(|record| record.record_type.clone()).collect();
     names.sort();
@@ -93,12 +93,12 @@ fn types(sidecar: &Sidecar) -> Vec<String> {
 }
 
 impl Pattern {
-    fn read(text: &str) -> Result<Self, Refused> {
+    fn read(text: &str) -> Result<Self, ActRefused> {
         let (text, prefix) = text.strip_suffix('*').map_or((text, false), |text| (text, true));
         if !text.starts_with('/') || text.contains(['?', '#', '*']) {
             let what = "write a path from its first slash and without a query, such as \"/v1/contexts/acme\"; a `*` \
                         may only stand at its end";
-            return Err(Refused::Malformed(what.to_owned()));
+            return Err(ActRefused::Malformed(what.to_owned()));
         }
         Ok(Self { text: text.to_owned(), prefix })
     }
@@ -117,7 +117,7 @@ impl Pattern {
 
 impl Target {
     /// For logs: types by name, keys and paths by hash only.
-    pub(super) fn told(&self, sidecar: &Sidecar) -> String {
+    pub(super) fn told(&self, sidecar: &Core) -> String {
         let named = |id| sidecar.keyring.type_name(id).unwrap_or_else(|| "?".to_owned());
         match self {
             Self::Of(Scope::Record(id)) => format!("record {}:{:016x}", named(id.record_type), id.hash),
@@ -137,7 +137,7 @@ impl Target {
 
     /// One target per record if this is a single path of a route, so that a record's past can be
     /// told.
-    pub(super) fn by_record(&self, sidecar: &Sidecar) -> Vec<Self> {
+    pub(super) fn by_record(&self, sidecar: &Core) -> Vec<Self> {
         let path = match self {
             Self::Paths(pattern) => pattern.exact(),
             Self::Of(_) => None,

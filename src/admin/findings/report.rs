@@ -11,7 +11,7 @@ use crate::telemetry::observed::{Recent, RegionNotes, RouteNotes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum LineState {
     Well,
     Wrong,
     /// Nothing was seen that would tell.
@@ -19,8 +19,8 @@ pub enum State {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Line {
-    pub state: State,
+pub struct ReportLine {
+    pub state: LineState,
     /// The region, route or record type.
     pub subject: String,
     /// [`Check::word`]
@@ -32,18 +32,18 @@ pub struct Line {
     pub advice: String,
 }
 
-pub fn report(evidence: &Evidence<'_>) -> Vec<Line> {
+pub fn report(evidence: &Evidence<'_>) -> Vec<ReportLine> {
     let found = findings(evidence);
-    let mut lines: Vec<Line> = found.iter().map(wrong).collect();
+    let mut lines: Vec<ReportLine> = found.iter().map(wrong).collect();
     let mut look = |check: Check, subject: &str, seen: Option<String>, how: &str| {
         if found.iter().any(|finding| finding.check == check && finding.subject == subject) {
             return;
         }
         let (state, saw, advice) = match seen {
-            Some(saw) => (State::Well, saw, String::new()),
-            None => (State::Unseen, "nothing was seen of it".to_owned(), how.to_owned()),
+            Some(saw) => (LineState::Well, saw, String::new()),
+            None => (LineState::Unseen, "nothing was seen of it".to_owned(), how.to_owned()),
         };
-        lines.push(Line {
+        lines.push(ReportLine {
             state,
             subject: subject.to_owned(),
             check: check.word(),
@@ -68,9 +68,9 @@ pub fn report(evidence: &Evidence<'_>) -> Vec<Line> {
     lines
 }
 
-fn wrong(finding: &Finding) -> Line {
+fn wrong(finding: &Finding) -> ReportLine {
     let Finding { check, subject, saw, advice } = finding.clone();
-    Line { state: State::Wrong, subject, check: check.word(), title: check.title(), saw, advice }
+    ReportLine { state: LineState::Wrong, subject, check: check.word(), title: check.title(), saw, advice }
 }
 
 const WITH_A_PATH: &str = "give a path that the service answers: --path /v1/...";

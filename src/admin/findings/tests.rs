@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::report::{State, report};
+use super::report::{LineState, report};
 use super::*;
 use crate::config::read::from_toml;
-use crate::protocol::event::{Grade, Subscription};
+use crate::protocol::event::{Grade, SubscriptionState};
 use crate::protocol::horizon::Sight;
-use crate::sidecar::announcements::subscription::{Stage, Trouble};
+use crate::sidecar::announcements::subscription::{AwsTrouble, Stage};
 use crate::telemetry::observed::{Recent, RegionNotes, RouteNotes, UnroutedType};
 
 const NOW: Moment = Moment::from_nanos(1_000_000_000_000);
@@ -72,7 +72,7 @@ impl Case {
             too_large: recent(0, 8),
             ..RouteNotes::default()
         };
-        let live = Sight { state: Subscription::Live, grade: Grade::Watermark, ..Sight::default() };
+        let live = Sight { state: SubscriptionState::Live, grade: Grade::Watermark, ..Sight::default() };
         let wired = Wired { heard: BOTH, named: BOTH, met: BOTH, told: 5, ..Wired::default() };
         Self {
             config,
@@ -123,7 +123,7 @@ fn what_is_healthy_has_no_finding_and_every_line_of_its_report_is_well() {
     let case = Case::healthy();
     assert_eq!(findings(&case.evidence()), []);
     let lines = report(&case.evidence());
-    assert!(lines.len() > 20 && lines.iter().all(|line| line.state == State::Well), "{lines:#?}");
+    assert!(lines.len() > 20 && lines.iter().all(|line| line.state == LineState::Well), "{lines:#?}");
 }
 
 #[test]
@@ -134,7 +134,8 @@ fn what_nothing_was_seen_of_is_no_finding_and_says_how_to_see_it() {
     case.types[0].1 = Wired::default();
     case.heard.clear();
     assert_eq!(findings(&case.evidence()), []);
-    let unseen: Vec<_> = report(&case.evidence()).into_iter().filter(|line| line.state == State::Unseen).collect();
+    let unseen: Vec<_> =
+        report(&case.evidence()).into_iter().filter(|line| line.state == LineState::Unseen).collect();
     assert!(unseen.len() > 15 && unseen.iter().all(|line| !line.advice.is_empty()), "{unseen:#?}");
 }
 
@@ -149,7 +150,7 @@ fn what_a_topic_lacks_is_said_with_what_is_lost_by_it() {
         Check::Access,
         |case| {
             case.subscriptions[0].failure =
-                Some(Trouble { saw: "Subscribe: denied".to_owned(), advice: "allow this role sns:Subscribe" });
+                Some(AwsTrouble { saw: "Subscribe: denied".to_owned(), advice: "allow this role sns:Subscribe" });
         },
         "Subscribe: denied; allow this role",
     );

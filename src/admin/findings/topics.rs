@@ -6,7 +6,7 @@ use super::super::readiness::tampered;
 use super::{Check, Evidence, Finding};
 use crate::admin::limits;
 use crate::model::ids::RegionId;
-use crate::protocol::event::{Grade, Subscription};
+use crate::protocol::event::{Grade, SubscriptionState};
 use crate::protocol::limits::HEARTBEAT_SLOT;
 use crate::sidecar::announcements::subscription::Stage;
 use crate::telemetry::observed::RegionNotes;
@@ -93,7 +93,7 @@ fn is_without_heartbeats(evidence: &Evidence<'_>, id: RegionId, notes: &RegionNo
     if evidence.heard.get(id.index()).is_some_and(|heard| heard.unverified.is_some()) {
         return false;
     }
-    let silent = notes.heartbeats == 0 && sight.grade < Grade::Watermark && sight.state != Subscription::Paused;
+    let silent = notes.heartbeats == 0 && sight.grade < Grade::Watermark && sight.state != SubscriptionState::Paused;
     silent && since.is_some_and(|status| evidence.now.since(status.since) > HEARTBEAT_WAIT)
 }
 

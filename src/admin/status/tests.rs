@@ -3,13 +3,13 @@ use std::path::PathBuf;
 use super::*;
 use crate::config;
 use crate::model::ids::Epoch;
-use crate::protocol::event::{Grade, Subscription};
+use crate::protocol::event::{Grade, SubscriptionState};
 use crate::protocol::horizon::Sight;
 
 const SECOND: Duration = Duration::from_secs(1);
 pub(in crate::admin) const NOW: Moment = Moment::from_nanos(1_000_000_000_000);
 
-fn service_region(name: &str, url: &str, topic: bool) -> Region {
+fn service_region(name: &str, url: &str, topic: bool) -> RegionConfig {
     let topic = topic.then(|| config::TopicArn {
         arn: format!("arn:aws:sns:{name}:123456789012:contexts"),
         partition: "aws".to_owned(),
@@ -17,7 +17,7 @@ fn service_region(name: &str, url: &str, topic: bool) -> Region {
         account: "123456789012".to_owned(),
         name: "contexts".to_owned(),
     });
-    Region { name: name.to_owned(), url: url.parse().unwrap(), topic, tls: Default::default() }
+    RegionConfig { name: name.to_owned(), url: url.parse().unwrap(), topic, tls: Default::default() }
 }
 
 /// Two regions with topics, and secrets wherever the settings could hold one.
@@ -55,8 +55,8 @@ pub(in crate::admin) fn config() -> Config {
             unrouted: config::Unrouted::Pass,
             stale_if_error: 86_400 * SECOND,
         },
-        race: config::Race { mode: config::RaceMode::All, deadline: 2 * SECOND, primary: 0, permits: 64 },
-        freshness: config::Freshness {
+        race: config::RaceConfig { mode: config::RaceMode::All, deadline: 2 * SECOND, primary: 0, permits: 64 },
+        freshness: config::FreshnessConfig {
             heartbeats: config::Heartbeats::Auto,
             worst_lag: 60 * SECOND,
             grace: Duration::ZERO,
@@ -65,11 +65,11 @@ pub(in crate::admin) fn config() -> Config {
             audit_period: Duration::from_secs(600),
             state_file: None,
         },
-        announcements: config::Announcements {
+        announcements: config::AnnouncementsConfig {
             transport: Transport::Sqs,
             endpoint_url: None,
             insecure_sns_signer: None,
-            queues: config::Queues::default(),
+            queues: config::QueuesConfig::default(),
         },
         drain: config::Drain { linger: 5 * SECOND, deadline: 10 * SECOND },
         log: config::Log { json: true, filter: "info".to_owned() },
@@ -78,7 +78,7 @@ pub(in crate::admin) fn config() -> Config {
 
 pub(in crate::admin) fn horizon() -> Horizon {
     let live = Sight {
-        state: Subscription::Live,
+        state: SubscriptionState::Live,
         grade: Grade::Watermark,
         proof: NOW.before(Duration::from_millis(1_500)),
         lease_until: NOW + Duration::from_millis(13_500),
@@ -87,7 +87,10 @@ pub(in crate::admin) fn horizon() -> Horizon {
         watermark: Some(Wall::from_millis(1_700_000_000_000)),
         watermark_at: Some(NOW.before(2 * SECOND)),
     };
-    Horizon { regions: vec![live, Sight { state: Subscription::Pending, ..Sight::default() }], ..Horizon::default() }
+    Horizon {
+        regions: vec![live, Sight { state: SubscriptionState::Pending, ..Sight::default() }],
+        ..Horizon::default()
+    }
 }
 
 pub(in crate::admin) fn status(change: impl FnOnce(&mut Facts<'_>, &Metrics)) -> Status {
@@ -147,7 +150,7 @@ fn userinfo_paths_and_queries_of_urls_and_token_files_are_not_shown() {
 fn a_lease_that_ran_out_since_the_last_step_is_not_shown_as_live() {
     let status = status(|facts, _| facts.now = NOW + 14 * SECOND);
     assert_eq!((status.regions[0].subscription, status.regions[0].lease_left_ms), ("suspect", 0));
-    assert_eq!(status.state, State::Degraded);
+    assert_eq!(status.state, ReadyState::Degraded);
 }
 
 #[test]
@@ -156,13 +159,13 @@ fn with_announcements_off_no_region_has_a_subscription() {
     config.announcements.transport = Transport::Off;
     let status = changed(&config, |_, _| {});
     assert!(status.regions.iter().all(|region| region.subscription == "none"));
-    assert_eq!((status.state, status.transport), (State::Degraded, "off"));
+    assert_eq!((status.state, status.transport), (ReadyState::Degraded, "off"));
 }
 
 #[test]
 fn regions_that_are_all_skipped_degrade_it() {
     let status = status(|facts, _| facts.races.iter_mut().for_each(|race| race.outlier = true));
-    assert_eq!(status.state, State::Degraded);
+    assert_eq!(status.state, ReadyState::Degraded);
     assert!(status.reasons.iter().any(|line| line.contains("every region fails")), "{:?}", status.reasons);
 }
 
@@ -172,15 +175,15 @@ fn a_finding_by_which_changes_pass_by_what_is_stored_makes_it_doubtful_and_no_ot
     let hiding = [Check::TypeUnrouted, Check::KeysUnmatched, Check::Unannounced, Check::TopicSwapped];
     for check in Check::ALL {
         let status = status(|facts, _| facts.findings.push(finding(*check)));
-        let expected = if hiding.contains(check) { State::Doubtful } else { State::Fresh };
+        let expected = if hiding.contains(check) { ReadyState::Doubtful } else { ReadyState::Fresh };
         assert_eq!(status.state, expected, "{check:?}");
-        assert!(status.state == State::Fresh || !status.reasons.is_empty(), "{check:?}");
+        assert!(status.state == ReadyState::Fresh || !status.reasons.is_empty(), "{check:?}");
     }
     let status = status(|facts, _| {
         facts.findings.push(finding(Check::KeysUnmatched));
         facts.races.iter_mut().for_each(|race| race.outlier = true);
     });
-    assert_eq!(status.state, State::Degraded, "the worse word stands");
+    assert_eq!(status.state, ReadyState::Degraded, "the worse word stands");
 }
 
 #[test]

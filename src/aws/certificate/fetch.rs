@@ -15,7 +15,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 use url::Url;
 
-use super::{Admitted, Certificate, Trust, Unfit};
+use super::{AdmittedUrl, Certificate, Trust, Unfit};
 use crate::aws::limits;
 use crate::model::time::{Clock, Moment};
 
@@ -101,7 +101,7 @@ async fn download(client: &reqwest::Client, url: &Url) -> Result<Bytes, Unfetche
     Ok(pem.into())
 }
 
-pub struct Certificates {
+pub struct CertificateCache {
     fetcher: Fetcher,
     clock: Clock,
     slots: Mutex<Vec<Arc<Slot>>>,
@@ -122,14 +122,14 @@ struct Attempt {
     outcome: Result<Arc<Certificate>, Without>,
 }
 
-impl Certificates {
+impl CertificateCache {
     pub fn new(fetcher: Fetcher, clock: Clock) -> Self {
         let permits = Semaphore::new(limits::CERTIFICATE_FETCHES);
         Self { fetcher, clock, slots: Mutex::new(Vec::new()), permits }
     }
 
     /// The certificate at `admitted`, valid now. It is fetched if it is missing or no longer valid.
-    pub async fn get(&self, trust: &Trust, admitted: &Admitted) -> Result<Arc<Certificate>, Without> {
+    pub async fn get(&self, trust: &Trust, admitted: &AdmittedUrl) -> Result<Arc<Certificate>, Without> {
         let slot = self.slot(&admitted.url)?;
         if let Some(certificate) = self.valid(&slot) {
             return Ok(certificate);
@@ -154,7 +154,7 @@ impl Certificates {
     pub async fn instead(
         &self,
         trust: &Trust,
-        admitted: &Admitted,
+        admitted: &AdmittedUrl,
         failed: &Arc<Certificate>,
     ) -> Result<Option<Arc<Certificate>>, Unfetched> {
         let slot = self.slot(&admitted.url)?;
@@ -188,7 +188,7 @@ impl Certificates {
         slot: &Slot,
         attempt: &mut Option<Attempt>,
         trust: &Trust,
-        admitted: &Admitted,
+        admitted: &AdmittedUrl,
     ) -> Result<Arc<Certificate>, Without> {
         let fetched = tokio::time::timeout(limits::CERTIFICATE_WAIT, async {
             let is_unknown = slot.current.load().is_none();

@@ -26,7 +26,7 @@ fn ireland() -> Trust {
     Trust::new(&topic("aws", "eu-west-1"), None)
 }
 
-fn genuine() -> Admitted {
+fn genuine() -> AdmittedUrl {
     ireland().admit(&format!("https://sns.eu-west-1.amazonaws.com/{FILE}")).unwrap()
 }
 
@@ -50,7 +50,7 @@ fn the_exact_url_of_the_topics_region_and_partition_is_admitted() {
     ] {
         let url = format!("https://{host}/{FILE}");
         let admitted = Trust::new(&topic(partition, region), None).admit(&url).unwrap();
-        assert_eq!(admitted, Admitted { url: Url::parse(&url).unwrap(), relaxed: false });
+        assert_eq!(admitted, AdmittedUrl { url: Url::parse(&url).unwrap(), relaxed: false });
     }
 }
 
@@ -73,7 +73,7 @@ fn a_look_alike_of_the_host_is_refused() {
         format!("//sns.eu-west-1.amazonaws.com/{FILE}"),
         String::new(),
     ] {
-        assert_eq!(ireland().admit(&url), Err(Refused::Host), "{url}");
+        assert_eq!(ireland().admit(&url), Err(RefusedUrl::Host), "{url}");
     }
 }
 
@@ -90,7 +90,7 @@ fn another_scheme_a_port_or_userinfo_is_refused() {
         format!("https://sns.eu-west-1.amazonaws.com@evil.com/{FILE}"),
         format!("https://sns.eu-west-1.amazonaws.com:x@evil.com/{FILE}"),
     ] {
-        assert_eq!(ireland().admit(&url), Err(Refused::Host), "{url}");
+        assert_eq!(ireland().admit(&url), Err(RefusedUrl::Host), "{url}");
     }
 }
 
@@ -116,7 +116,7 @@ fn another_path_a_query_or_a_fragment_is_refused() {
         "?/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem",
     ] {
         let url = format!("https://sns.eu-west-1.amazonaws.com/{rest}");
-        assert_eq!(ireland().admit(&url), Err(Refused::Path), "{url}");
+        assert_eq!(ireland().admit(&url), Err(RefusedUrl::Path), "{url}");
     }
 }
 
@@ -127,7 +127,7 @@ fn an_insecure_signer_is_admitted_at_exactly_its_origin() {
     for path in [format!("_aws/sns/{FILE}"), FILE.into(), "SimpleNotificationService-6c.pem".into()] {
         let url = format!("http://localhost:4566/{path}");
         assert!(trust.admit(&url).unwrap().relaxed, "{url}");
-        assert_eq!(ireland().admit(&url), Err(Refused::Host), "without the setting: {url}");
+        assert_eq!(ireland().admit(&url), Err(RefusedUrl::Host), "without the setting: {url}");
     }
     for url in [
         format!("http://localhost:4567/{FILE}"),
@@ -140,15 +140,15 @@ fn an_insecure_signer_is_admitted_at_exactly_its_origin() {
         format!("http://localhost.evil.com:4566/{FILE}"),
         format!("http://sns.eu-west-1.amazonaws.com/{FILE}"),
     ] {
-        assert_eq!(trust.admit(&url), Err(Refused::Host), "{url}");
+        assert_eq!(trust.admit(&url), Err(RefusedUrl::Host), "{url}");
     }
     for path in ["", "x.pem", "_aws/../SimpleNotificationService-6c.pem", "?/SimpleNotificationService-6c.pem"] {
-        assert_eq!(trust.admit(&format!("http://localhost:4566/{path}")), Err(Refused::Path), "{path}");
+        assert_eq!(trust.admit(&format!("http://localhost:4566/{path}")), Err(RefusedUrl::Path), "{path}");
     }
     // An insecure signer neither relaxes nor blocks what SNS itself serves.
     assert!(!trust.admit(&format!("https://sns.eu-west-1.amazonaws.com/{FILE}")).unwrap().relaxed);
     let relaxed_path = format!("https://sns.eu-west-1.amazonaws.com/_aws/sns/{FILE}");
-    assert_eq!(trust.admit(&relaxed_path), Err(Refused::Path));
+    assert_eq!(trust.admit(&relaxed_path), Err(RefusedUrl::Path));
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_certificate_issued_to_somebody_else_is_refused_unless_its_origin_is_relaxed
     for name in ["sqs.amazonaws.com", "sns.amazonaws.com.evil.com", "sns-signing.us-east-1.amazonaws.com", ""] {
         let pem = certified(|params| params.distinguished_name.push(DnType::CommonName, name));
         assert_eq!(inspect(&pem).map(|_| ()), Err(Unfit::Subject), "{name}");
-        let relaxed = Admitted { relaxed: true, ..genuine() };
+        let relaxed = AdmittedUrl { relaxed: true, ..genuine() };
         assert!(Certificate::inspect(pem.as_bytes(), &ireland(), &relaxed, NOW).is_ok());
     }
 }

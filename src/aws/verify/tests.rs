@@ -33,7 +33,7 @@ fn new_signer() -> Signer {
 static SNS: LazyLock<Signer> = LazyLock::new(new_signer);
 static STRANGER: LazyLock<Signer> = LazyLock::new(new_signer);
 
-fn region(name: &str, arn: Option<&str>) -> Region {
+fn region(name: &str, arn: Option<&str>) -> RegionConfig {
     let topic = arn.map(|arn| TopicArn {
         arn: arn.into(),
         partition: "aws".into(),
@@ -41,7 +41,7 @@ fn region(name: &str, arn: Option<&str>) -> Region {
         account: "123456789012".into(),
         name: "changes".into(),
     });
-    Region { name: name.into(), url: Url::parse("http://127.0.0.1:1").unwrap(), topic, tls: Default::default() }
+    RegionConfig { name: name.into(), url: Url::parse("http://127.0.0.1:1").unwrap(), topic, tls: Default::default() }
 }
 
 type Served = Arc<Mutex<HashMap<String, Result<Bytes, Unfetched>>>>;
@@ -429,7 +429,7 @@ async fn a_url_that_was_admitted_admits_no_other() {
     world.verify(&genuine(SignatureVersion::Two)).await.unwrap();
     let elsewhere =
         "https://sns.eu-west-1.amazonaws.com.example/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem";
-    assert_eq!(world.verify(&at(elsewhere)).await, Err(Rejected::CertificateUrl(Refused::Host)));
+    assert_eq!(world.verify(&at(elsewhere)).await, Err(Rejected::CertificateUrl(RefusedUrl::Host)));
     let fetched = world.fetches();
     world.verify(&genuine(SignatureVersion::Two)).await.unwrap();
     assert_eq!(world.fetches(), fetched);

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const SEED: Seed = Seed::fixed(7);
+const SEED: HashKey = HashKey::fixed(7);
 
 fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
     let mut map = HeaderMap::new();
@@ -50,7 +50,7 @@ fn a_reused_buffer_gives_the_same_keys_as_a_new_one() {
     let long = buffer.primary("/a/much/longer/path").to_key();
     assert_eq!(buffer.primary("/a").to_key(), KeyBuffer::new(SEED).primary("/a").to_key());
     assert_eq!(buffer.primary("/a/much/longer/path").to_key(), long);
-    assert_ne!(KeyBuffer::new(Seed::fixed(8)).primary("/a").hash(), buffer.primary("/a").hash());
+    assert_ne!(KeyBuffer::new(HashKey::fixed(8)).primary("/a").hash(), buffer.primary("/a").hash());
 }
 
 #[test]

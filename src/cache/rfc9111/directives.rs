@@ -56,7 +56,7 @@ pub enum MaxStale {
 
 /// What a request asks of caches (5.2.1). Parsed once per request; allocates nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestDirectives {
     /// Validate with a region first. Also set by `Pragma: no-cache` when there is no
     /// `Cache-Control` (5.4).
     pub no_cache: bool,
@@ -73,7 +73,7 @@ pub struct Asked {
     pub stale_if_error: Option<Duration>,
 }
 
-impl Asked {
+impl RequestDirectives {
     pub fn of(headers: &HeaderMap) -> Self {
         let (mut max_age, mut min_fresh, mut stale_if_error) = (Delta::Absent, Delta::Absent, Delta::Absent);
         let mut asked = Self::default();
@@ -144,7 +144,7 @@ impl Extent {
 
 /// What a reply says to shared caches (5.2.2).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct ResponseDirectives {
     /// Must not be stored (5.2.2.5).
     pub no_store: bool,
     /// Must be validated before each use (5.2.2.4).
@@ -168,7 +168,7 @@ pub struct Said {
     pub stale_if_error: Delta,
 }
 
-impl Said {
+impl ResponseDirectives {
     pub fn of(headers: &HeaderMap) -> Self {
         let mut said = Self::default();
         for (name, value) in directives(headers, &header::CACHE_CONTROL) {

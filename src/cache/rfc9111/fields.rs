@@ -3,7 +3,7 @@
 
 use http::{HeaderMap, HeaderValue, header};
 
-use super::directives::Said;
+use super::directives::ResponseDirectives;
 use crate::http::fields::{OF_THE_BODY, end_to_end};
 use crate::model::time::Wall;
 
@@ -27,13 +27,13 @@ pub fn kept(headers: &HeaderMap, received: Wall) -> HeaderMap {
 /// Whether [`kept`] leaves out a field that the caller who asked must still get. Cookies do not
 /// count: no entry holds them, and they reach the caller another way.
 pub fn withholds(headers: &HeaderMap) -> bool {
-    let said = Said::of(headers);
+    let said = ResponseDirectives::of(headers);
     let mut fields = said.private.fields().iter().chain(said.no_cache.fields());
     fields.any(|name| *name != header::SET_COOKIE && headers.contains_key(name))
 }
 
 fn withhold(headers: &mut HeaderMap) {
-    let said = Said::of(headers);
+    let said = ResponseDirectives::of(headers);
     for name in said.private.fields().iter().chain(said.no_cache.fields()) {
         headers.remove(name);
     }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, header};
 
-use super::directives::{Delta, Said, delta_seconds};
+use super::directives::{Delta, ResponseDirectives, delta_seconds};
 use crate::model::time::{Moment, Wall};
 
 /// The lifetime that a reply states for shared caches, if any (4.2.1): `s-maxage`, else `max-age`,
 /// else `Expires` minus `Date`. A value that cannot be parsed, or that is given twice with
 /// different values, counts as zero.
-pub fn lifetime(said: &Said, headers: &HeaderMap, received: Wall) -> Option<Duration> {
+pub fn lifetime(said: &ResponseDirectives, headers: &HeaderMap, received: Wall) -> Option<Duration> {
     if said.s_maxage != Delta::Absent {
         return said.s_maxage.span_or(Duration::ZERO);
     }

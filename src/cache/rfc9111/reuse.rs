@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::directives::MaxStale;
-use super::{Asked, Stored};
+use super::{RequestDirectives, StoredFacts};
 use crate::cache::entry::Entry;
 use crate::model::time::Moment;
 
@@ -29,7 +29,7 @@ pub enum Decision {
 
 /// Decides whether `entry`, with its RFC 9111 facts `stored`, answers a request that `asked`, at
 /// `now`.
-pub fn decide(asked: &Asked, entry: &Entry, stored: &Stored, now: Moment) -> Decision {
+pub fn decide(asked: &RequestDirectives, entry: &Entry, stored: &StoredFacts, now: Moment) -> Decision {
     let age = entry.age(now);
     let ttl = stored.lifetime.saturating_sub(age);
     let too_old = asked.max_age.is_some_and(|most| age > most);
@@ -47,7 +47,7 @@ pub fn decide(asked: &Asked, entry: &Entry, stored: &Stored, now: Moment) -> Dec
     }
 }
 
-fn takes_stale(asked: &Asked, stale_for: Duration) -> bool {
+fn takes_stale(asked: &RequestDirectives, stale_for: Duration) -> bool {
     match asked.max_stale {
         Some(MaxStale::Any) => true,
         Some(MaxStale::Within(most)) => stale_for <= most,
@@ -57,7 +57,7 @@ fn takes_stale(asked: &Asked, stale_for: Duration) -> bool {
 
 /// Why a stored reply could not be validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum OriginTrouble {
     /// The best reply from any region was this error.
     Status(StatusCode),
     /// No region replied at all: the cache is disconnected (4.2.4).
@@ -70,10 +70,10 @@ pub enum Trouble {
 /// When disconnected, `unless_said` is the limit if the reply sets none. `no-cache` always forbids
 /// it, and once the entry is stale, so do `must-revalidate`, `proxy-revalidate` and `s-maxage`.
 pub fn may_serve_on_error(
-    asked: &Asked,
+    asked: &RequestDirectives,
     entry: &Entry,
-    stored: &Stored,
-    trouble: Trouble,
+    stored: &StoredFacts,
+    trouble: OriginTrouble,
     unless_said: Duration,
     now: Moment,
 ) -> bool {
@@ -84,9 +84,11 @@ pub fn may_serve_on_error(
     }
     let said = stored.stale_if_error.max(asked.stale_if_error);
     let most = match trouble {
-        Trouble::Disconnected => Some(stored.stale_if_error.unwrap_or(unless_said).max(said.unwrap_or_default())),
-        Trouble::Status(status) if matches!(status.as_u16(), 500 | 502 | 503 | 504) => said,
-        Trouble::Status(_) => None,
+        OriginTrouble::Disconnected => {
+            Some(stored.stale_if_error.unwrap_or(unless_said).max(said.unwrap_or_default()))
+        }
+        OriginTrouble::Status(status) if matches!(status.as_u16(), 500 | 502 | 503 | 504) => said,
+        OriginTrouble::Status(_) => None,
     };
     most.is_some_and(|most| stale_for <= most)
 }

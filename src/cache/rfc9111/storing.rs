@@ -3,9 +3,9 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
-use super::directives::{Delta, Extent, Said};
+use super::directives::{Delta, Extent, ResponseDirectives};
 use super::validators::has_validator;
-use super::{Asked, Stored, freshness};
+use super::{RequestDirectives, StoredFacts, freshness};
 use crate::cache::limits;
 use crate::http::exchange::Reply;
 
@@ -16,11 +16,11 @@ use crate::http::exchange::Reply;
 /// the reply says `public` or keeps its cookie out itself, because entries here serve every caller.
 /// And a reply that states no lifetime is stored only if it can be validated, because there is no
 /// heuristic.
-pub fn storable(method: &Method, headers: &HeaderMap, reply: &Reply) -> Option<Stored> {
-    if *method != Method::GET || headers.contains_key(header::RANGE) || Asked::of(headers).no_store {
+pub fn storable(method: &Method, headers: &HeaderMap, reply: &Reply) -> Option<StoredFacts> {
+    if *method != Method::GET || headers.contains_key(header::RANGE) || RequestDirectives::of(headers).no_store {
         return None;
     }
-    let said = Said::of(&reply.headers);
+    let said = ResponseDirectives::of(&reply.headers);
     let may_status = is_final(reply.status) && (!said.must_understand || is_understood(reply.status));
     let refused = said.no_store && !said.must_understand || said.private == Extent::Everything;
     if !may_status || refused || !may_be_shared(&said, headers, &reply.headers) {
@@ -31,7 +31,7 @@ pub fn storable(method: &Method, headers: &HeaderMap, reply: &Reply) -> Option<S
     let usable = lifetime.is_some_and(|lifetime| !lifetime.is_zero()) || has_validator(&reply.headers);
     let allowed = lifetime.is_some() || said.public || is_cacheable_by_default(reply.status);
     (usable && allowed).then_some(())?;
-    Some(Stored {
+    Some(StoredFacts {
         lifetime: lifetime.unwrap_or_default(),
         always_validate: said.no_cache == Extent::Everything,
         never_stale: said.must_revalidate || said.proxy_revalidate || said.s_maxage != Delta::Absent,
@@ -41,7 +41,7 @@ pub fn storable(method: &Method, headers: &HeaderMap, reply: &Reply) -> Option<S
 }
 
 /// Section 3.5, and cookies.
-fn may_be_shared(said: &Said, request: &HeaderMap, reply: &HeaderMap) -> bool {
+fn may_be_shared(said: &ResponseDirectives, request: &HeaderMap, reply: &HeaderMap) -> bool {
     let said_so = said.public || said.must_revalidate || matches!(said.s_maxage, Delta::Seconds(_));
     let kept_out = |name: &HeaderName| said.private.fields().contains(name) || said.no_cache.fields().contains(name);
     let cookie = reply.contains_key(header::SET_COOKIE) && !kept_out(&header::SET_COOKIE);

@@ -47,11 +47,11 @@ fn reply(status: u16, pairs: &[(&str, &str)]) -> Reply {
 }
 
 /// What may be stored of a 200 with `pairs`, for a GET with `request`'s headers.
-fn stored_of(request: &[(&str, &str)], pairs: &[(&str, &str)]) -> Option<Stored> {
+fn stored_of(request: &[(&str, &str)], pairs: &[(&str, &str)]) -> Option<StoredFacts> {
     storable(&Method::GET, &headers(request), &reply(200, pairs))
 }
 
-fn stored(pairs: &[(&str, &str)]) -> Stored {
+fn stored(pairs: &[(&str, &str)]) -> StoredFacts {
     stored_of(&[], pairs).expect("this reply may be stored")
 }
 
@@ -73,7 +73,7 @@ fn entry(pairs: &[(&str, &str)]) -> Entry {
 fn decided(request: &[(&str, &str)], pairs: &[(&str, &str)], after: u64) -> Decision {
     let entry = entry(pairs);
     let Hold::Unrouted(stored) = &entry.hold else { unreachable!() };
-    decide(&Asked::of(&headers(request)), &entry, stored, START + seconds(after))
+    decide(&RequestDirectives::of(&headers(request)), &entry, stored, START + seconds(after))
 }
 
 fn is_fresh(request: &[(&str, &str)], pairs: &[(&str, &str)], after: u64) -> bool {

@@ -12,7 +12,7 @@ use crate::cache::key::Key;
 use crate::cache::limits;
 use crate::model::ids::{RecordId, TypeId};
 use crate::protocol::audit::Slice;
-use crate::protocol::holding::Shown;
+use crate::protocol::holding::ShownRecord;
 
 /// A key's hash, and how many stored entries under it show the record.
 type Counted = (u64, u32);
@@ -117,8 +117,8 @@ impl Index {
 
     /// Counts the key with this hash under each record. Returns false, with nothing counted, if one
     /// of them already has as many keys as it may.
-    pub(super) fn add(&self, key: u64, shows: &[Shown]) -> bool {
-        for (place, id) in shows.iter().map(Shown::id).enumerate() {
+    pub(super) fn add(&self, key: u64, shows: &[ShownRecord]) -> bool {
+        for (place, id) in shows.iter().map(ShownRecord::id).enumerate() {
             let mut shard = self.shard(id);
             let (of, types) = (place_of(id.record_type), shard.len());
             // Types are numbered as configured, so the list grows no longer than the configuration.
@@ -133,8 +133,8 @@ impl Index {
     }
 
     /// Removes one count of `key` from each record.
-    pub(super) fn remove(&self, key: u64, shows: &[Shown]) {
-        for id in shows.iter().map(Shown::id) {
+    pub(super) fn remove(&self, key: u64, shows: &[ShownRecord]) {
+        for id in shows.iter().map(ShownRecord::id) {
             let gone = self.shard(id).get_mut(place_of(id.record_type)).is_some_and(|of| of.take(id.hash, key));
             if gone {
                 let mut departed = lock(&self.departed);

@@ -33,7 +33,7 @@ pub(super) enum Change {
 }
 
 /// Entries and lists of variants under their keys.
-pub(super) struct Kept {
+pub(super) struct SegmentedClock {
     shards: Box<[RwLock<Shard>]>,
     capacity: AtomicU64,
     /// The target of a gradual change of capacity.
@@ -81,7 +81,7 @@ const READS: u8 = 0b11;
 const NEW: u8 = 1 << 2;
 const ESTABLISHED: u8 = 1 << 3;
 
-impl Kept {
+impl SegmentedClock {
     /// Empty, with room for `capacity` bytes by [`Held::weight`]. `index` is told of what leaves.
     pub(super) fn new(capacity: u64, index: Arc<Index>) -> Self {
         Self {

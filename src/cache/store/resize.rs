@@ -36,14 +36,14 @@ mod tests {
     use super::*;
     use crate::cache::content::Content;
     use crate::cache::entry::{Entry, Hold};
-    use crate::cache::key::{KeyBuffer, Seed};
-    use crate::cache::rfc9111::Stored;
+    use crate::cache::key::{HashKey, KeyBuffer};
+    use crate::cache::rfc9111::StoredFacts;
     use crate::model::ids::RegionId;
     use crate::model::time::{Moment, Span};
 
     fn filled(capacity: u64, count: usize) -> Store {
         let store = Store::new(capacity, |_| {});
-        let mut buffer = KeyBuffer::new(Seed::fixed(1));
+        let mut buffer = KeyBuffer::new(HashKey::fixed(1));
         for place in 0..count {
             let entry = Arc::new(Entry {
                 status: http::StatusCode::OK,
@@ -51,7 +51,7 @@ mod tests {
                 region: RegionId(0),
                 sent: Moment::from_nanos(1),
                 age_at_receipt: Span::default(),
-                hold: Hold::Unrouted(Stored::default()),
+                hold: Hold::Unrouted(StoredFacts::default()),
             });
             store.put_unrouted(&mut buffer, &format!("/{place}"), &HeaderMap::new(), &entry);
         }

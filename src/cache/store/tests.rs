@@ -6,11 +6,11 @@ use http::{HeaderValue, StatusCode, header};
 
 use super::*;
 use crate::cache::content::Content;
-use crate::cache::key::Seed;
-use crate::cache::rfc9111::Stored;
+use crate::cache::key::HashKey;
+use crate::cache::rfc9111::StoredFacts;
 use crate::model::ids::{Generation, RegionId, RegionSet, Version};
 use crate::model::time::Span;
-use crate::protocol::holding::{Routed, Shown, Standing};
+use crate::protocol::holding::{Routed, ShownRecord, Standing};
 use crate::protocol::record::Record;
 use crate::tasks::Tasks;
 
@@ -37,7 +37,7 @@ fn entry(sent: Moment, body: &[u8], hold: Hold) -> Arc<Entry> {
 
 /// An entry that shows these records, each with a version and a generation.
 fn routed(sent: u64, shows: &[(u64, u64, u64)]) -> Arc<Entry> {
-    let shows = shows.iter().map(|(hash, version, generation)| Shown {
+    let shows = shows.iter().map(|(hash, version, generation)| ShownRecord {
         record: Arc::new(Record::unheard(record(*hash))),
         version: Version(*version),
         generation: Generation(*generation),
@@ -57,7 +57,7 @@ fn routed(sent: u64, shows: &[(u64, u64, u64)]) -> Arc<Entry> {
 
 fn unrouted(sent: u64, vary: &[&'static str], body: &str) -> Arc<Entry> {
     let vary = vary.iter().copied().map(HeaderName::from_static).collect();
-    entry(at(sent), body.as_bytes(), Hold::Unrouted(Stored { vary, ..Stored::default() }))
+    entry(at(sent), body.as_bytes(), Hold::Unrouted(StoredFacts { vary, ..StoredFacts::default() }))
 }
 
 fn store(capacity: u64) -> (Store, Arc<Mutex<Vec<RecordId>>>) {
@@ -67,7 +67,7 @@ fn store(capacity: u64) -> (Store, Arc<Mutex<Vec<RecordId>>>) {
 }
 
 fn buffer() -> KeyBuffer {
-    KeyBuffer::new(Seed::fixed(1))
+    KeyBuffer::new(HashKey::fixed(1))
 }
 
 fn key(path: &str) -> Key {
@@ -189,7 +189,7 @@ fn the_capacity_is_never_exceeded_however_large_the_bodies() {
     let (store, _) = store(8 * MIB);
     let body = vec![0; MIB as usize];
     for number in 0..40 {
-        let entry = entry(at(1), &body, Hold::Unrouted(Stored::default()));
+        let entry = entry(at(1), &body, Hold::Unrouted(StoredFacts::default()));
         store.put_unrouted(&mut buffer(), &format!("/{number}"), &HeaderMap::new(), &entry);
         assert!(store.bytes() <= 8 * MIB && store.entries() >= 7.min(number + 1), "{store:?}");
     }

@@ -7,7 +7,7 @@ use crate::cli::CommandError;
 use crate::config::Config;
 use crate::config::mistake::{nearest, quoted};
 use crate::core::router::Router;
-use crate::protocol::announcement::message::{Announcement, Kind, PATH_PUBLISHER};
+use crate::protocol::announcement::message::{Announcement, AnnouncementKind, PATH_PUBLISHER};
 use crate::protocol::announcement::{FIELD_NAMES, decode, unknown_names};
 
 /// Prints what the message would do.
@@ -63,18 +63,20 @@ fn said(config: &Config, announcement: &Announcement, path: Option<&str>) -> Sai
     let mut said = Said::default();
     let version = |version: Option<u64>| version.map_or(String::new(), |version| format!(" at version {version}"));
     said.lines.push(match kind {
-        Kind::Changed { version: stated } => format!("CHANGED: {record_type}:{key}{}", version(*stated)),
-        Kind::Deleted { version: stated } => format!("DELETED: {record_type}:{key}{}", version(*stated)),
-        Kind::Reload => format!("RELOAD of {}: asked for again, versions go on", scope(record_type, key)),
-        Kind::Reset => format!("RESET of {}: asked for again, versions are forgotten", scope(record_type, key)),
-        Kind::Heartbeat { signing_off: true, .. } => {
+        AnnouncementKind::Changed { version: stated } => format!("CHANGED: {record_type}:{key}{}", version(*stated)),
+        AnnouncementKind::Deleted { version: stated } => format!("DELETED: {record_type}:{key}{}", version(*stated)),
+        AnnouncementKind::Reload => format!("RELOAD of {}: asked for again, versions go on", scope(record_type, key)),
+        AnnouncementKind::Reset => {
+            format!("RESET of {}: asked for again, versions are forgotten", scope(record_type, key))
+        }
+        AnnouncementKind::Heartbeat { signing_off: true, .. } => {
             "HEARTBEAT, the publisher's last: it is not missed from now on".to_owned()
         }
-        Kind::Heartbeat { .. } => "HEARTBEAT: the topic speaks".to_owned(),
+        AnnouncementKind::Heartbeat { .. } => "HEARTBEAT: the topic speaks".to_owned(),
     });
     said.lines.extend(missing(kind, numbered.is_some(), ingested_at.is_some()));
     if numbered.as_ref().is_some_and(|it| it.publisher.starts_with(PATH_PUBLISHER))
-        && !matches!(kind, Kind::Heartbeat { .. })
+        && !matches!(kind, AnnouncementKind::Heartbeat { .. })
     {
         said.lines.push(format!(
             "its number does not count: publishers named {PATH_PUBLISHER}... send path heartbeats only"
@@ -83,7 +85,7 @@ fn said(config: &Config, announcement: &Announcement, path: Option<&str>) -> Sai
     if !record_type.is_empty() {
         said.in_vain = unrouted(config, record_type);
     }
-    if let (Some(path), None, false) = (path, &said.in_vain, matches!(kind, Kind::Heartbeat { .. })) {
+    if let (Some(path), None, false) = (path, &said.in_vain, matches!(kind, AnnouncementKind::Heartbeat { .. })) {
         let (line, in_vain) = of_path(config, announcement, path);
         said.lines.push(line);
         said.in_vain = in_vain;
@@ -99,14 +101,14 @@ fn scope(record_type: &str, key: &str) -> String {
     }
 }
 
-fn missing(kind: &Kind, numbered: bool, ingested_at: bool) -> Vec<String> {
+fn missing(kind: &AnnouncementKind, numbered: bool, ingested_at: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let mut lacks = |what: &str| lines.push(format!("  without {what}"));
     match kind {
-        Kind::Changed { version: None } | Kind::Deleted { version: None } => {
+        AnnouncementKind::Changed { version: None } | AnnouncementKind::Deleted { version: None } => {
             lacks("a version: a region that lags cannot be told from one that has the change");
         }
-        Kind::Heartbeat { ingested_through: None, .. } => {
+        AnnouncementKind::Heartbeat { ingested_through: None, .. } => {
             lacks("ingestedThrough: no answer can say how old it is (bound=none)");
         }
         _ => {}
@@ -114,7 +116,7 @@ fn missing(kind: &Kind, numbered: bool, ingested_at: bool) -> Vec<String> {
     if !numbered {
         lacks("publisher and sequence: one that is lost leaves no hole");
     }
-    if !ingested_at && !matches!(kind, Kind::Heartbeat { .. }) {
+    if !ingested_at && !matches!(kind, AnnouncementKind::Heartbeat { .. }) {
         lacks("ingestedAt: how long changes take to arrive is not measured (nearside_propagation_delay_seconds)");
     }
     lines

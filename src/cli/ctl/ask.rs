@@ -37,13 +37,13 @@ impl std::fmt::Display for Place {
 }
 
 /// How to reach one sidecar.
-pub(super) struct Asking {
+pub(super) struct CtlClient {
     place: Place,
     token: Option<Vec<u8>>,
     within: Duration,
 }
 
-impl Asking {
+impl CtlClient {
     /// The arguments come first, then the configuration that they name, or else the environment.
     pub(super) fn of(reach: Reach) -> Result<Self, CommandError> {
         let known = match &reach.config {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::ask::Asking;
+use super::ask::CtlClient;
 use super::print;
 use crate::admin::acts::jobs::JobsSeen;
 use crate::admin::acts::refresh::Refreshing;
@@ -13,7 +13,7 @@ use crate::cli::CommandError;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Prints the progress, and finally the result.
-pub(super) fn refresh(asking: &Asking, begun: Value, as_json: bool) -> Result<(), CommandError> {
+pub(super) fn refresh(asking: &CtlClient, begun: Value, as_json: bool) -> Result<(), CommandError> {
     let Ok(Refreshing { job: Some(job), .. }) = serde_json::from_value(begun.clone()) else {
         return print::reply("refresh", &begun, as_json);
     };

@@ -57,7 +57,7 @@ fn now() -> Wall {
 }
 
 fn wrong(tls: &RegionTls) -> (String, String) {
-    let Err(Unusable { setting, wrong }) = read(tls, now()) else { panic!("it can be read") };
+    let Err(UnusableFile { setting, wrong }) = read(tls, now()) else { panic!("it can be read") };
     assert!(!wrong.instead.is_empty());
     (setting.key.to_owned(), wrong.what)
 }

@@ -1,11 +1,11 @@
 //! Rules of `[admin]`: its socket, and settings that have no effect without it.
 
-use super::super::scope::Ledger;
+use super::super::scope::Collector;
 use super::super::{Config, settings as schema};
 use super::{refuse, warn};
 use crate::config::limits;
 
-pub(super) fn check(ledger: &mut Ledger, config: &Config) {
+pub(super) fn check(ledger: &mut Collector, config: &Config) {
     let Some(unix) = &config.admin.unix else {
         for setting in [&schema::ADMIN_UNIX_MODE, &schema::ADMIN_UNIX_UIDS] {
             if ledger.origins.is_changed(setting, None) {

@@ -1,10 +1,10 @@
 //! Rules of `[announcements]`: whose signatures are believed, and settings that have no effect.
 
 use super::super::settings as schema;
-use super::{Ledger, refuse, warn};
+use super::{Collector, refuse, warn};
 use crate::config::{Config, Transport};
 
-pub(super) fn check(ledger: &mut Ledger, config: &Config) {
+pub(super) fn check(ledger: &mut Collector, config: &Config) {
     let announcements = &config.announcements;
     let setting = &schema::ANNOUNCEMENTS_INSECURE_SNS_SIGNER;
     if let Some(signer) = &announcements.insecure_sns_signer {

@@ -2,7 +2,7 @@
 //! nearest configuration that is allowed.
 
 use crate::config::limits;
-use crate::config::mistake::{Mistake, Place, Warning};
+use crate::config::mistake::{ConfigError, Place, Warning};
 use crate::config::read::{from_toml, load};
 
 /// Two regions with topics.
@@ -22,7 +22,7 @@ fn route(path: &str, more: &str) -> String {
 }
 
 /// The one mistake that the regions and `text` make.
-fn refused(text: &str) -> Mistake {
+fn refused(text: &str) -> ConfigError {
     let mut mistakes = from_toml(&format!("{REGIONS}{text}")).expect_err(text);
     assert_eq!(mistakes.len(), 1, "{mistakes:#?}");
     assert!(matches!(mistakes[0].place, Place::At { .. }), "{}", mistakes[0]);

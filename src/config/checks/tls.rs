@@ -1,11 +1,11 @@
 //! Rules between a region's `tls` and what else is written.
 
 use super::super::settings as schema;
-use super::{Ledger, refuse};
-use crate::config::{Region, RegionTls};
+use super::{Collector, refuse};
+use crate::config::{RegionConfig, RegionTls};
 
 /// A client certificate and its key go together.
-pub(in crate::config) fn client_certificate(ledger: &mut Ledger, item: Option<usize>, cert: bool, key: bool) {
+pub(in crate::config) fn client_certificate(ledger: &mut Collector, item: Option<usize>, cert: bool, key: bool) {
     let (there, missing) = match (cert, key) {
         (true, false) => (&schema::TLS_CLIENT_CERT, &schema::TLS_CLIENT_KEY),
         (false, true) => (&schema::TLS_CLIENT_KEY, &schema::TLS_CLIENT_CERT),
@@ -17,7 +17,7 @@ pub(in crate::config) fn client_certificate(ledger: &mut Ledger, item: Option<us
 }
 
 /// A region over plain http neither presents nor checks a certificate.
-pub(super) fn of_a_plain_region(ledger: &mut Ledger, region: &Region, at: usize) {
+pub(super) fn of_a_plain_region(ledger: &mut Collector, region: &RegionConfig, at: usize) {
     if region.url.scheme() != "http" || region.tls == RegionTls::default() {
         return;
     }

@@ -1,27 +1,27 @@
 //! Reads `[admin]`, as part of a configuration or from the environment alone.
 
-use super::super::mistake::Mistake;
-use super::super::scope::Ledger;
+use super::super::mistake::ConfigError;
+use super::super::scope::Collector;
 use super::super::settings::{self as schema, Section};
-use super::super::tree::Table;
+use super::super::tree::TomlTable;
 use super::super::{Admin, UnixSocket, checks, value, variables};
 
 /// What the environment alone says about the admin side, for a command that is given no file.
 ///
 /// # Errors
 /// Every mistake in the variables of this section.
-pub fn admin_alone(env: impl Iterator<Item = (String, String)>) -> Result<Admin, Vec<Mistake>> {
+pub fn admin_alone(env: impl Iterator<Item = (String, String)>) -> Result<Admin, Vec<ConfigError>> {
     let ours: Vec<String> = schema::of(Section::Admin).map(|setting| setting.variable()).collect();
     let mut root = variables::nowhere();
     let (strays, warnings) = variables::overlay(&mut root, env.filter(|(known, _)| ours.contains(known)));
-    let mut ledger = Ledger::new(root.place.clone());
+    let mut ledger = Collector::new(root.place.clone());
     ledger.mistakes = strays;
     ledger.origins.warnings = warnings;
     let (admin, _) = settings(&mut ledger, &root);
     if ledger.mistakes.is_empty() { Ok(admin) } else { Err(ledger.mistakes) }
 }
 
-pub(super) fn read(ledger: &mut Ledger, root: &Table) -> Admin {
+pub(super) fn read(ledger: &mut Collector, root: &TomlTable) -> Admin {
     let (admin, allow_non_loopback) = settings(ledger, root);
     if !admin.listen.ip().is_loopback() && !allow_non_loopback {
         checks::refuse_non_loopback(ledger, &schema::ADMIN_LISTEN, &schema::ADMIN_ALLOW_NON_LOOPBACK, admin.listen);
@@ -31,7 +31,7 @@ pub(super) fn read(ledger: &mut Ledger, root: &Table) -> Admin {
 
 /// The settings, and whether other machines may reach the address. Only a sidecar checks the
 /// latter; a client does not need it.
-fn settings(ledger: &mut Ledger, root: &Table) -> (Admin, bool) {
+fn settings(ledger: &mut Collector, root: &TomlTable) -> (Admin, bool) {
     let scope = ledger.table(root, Section::Admin, Section::Admin.path());
     let listen = scope.given(ledger, &schema::ADMIN_LISTEN, value::address);
     let allow_non_loopback = scope.given(ledger, &schema::ADMIN_ALLOW_NON_LOOPBACK, value::flag);

@@ -17,14 +17,14 @@ fn env(pairs: &[(&str, &str)]) -> impl Iterator<Item = (String, String)> {
 }
 
 /// Loads `text` from a file that is called nearside.toml in a directory of its own.
-fn load_text(text: &str, pairs: &[(&str, &str)]) -> Result<(Config, Origins), Vec<Mistake>> {
+fn load_text(text: &str, pairs: &[(&str, &str)]) -> Result<(Config, Origins), Vec<ConfigError>> {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("nearside.toml");
     std::fs::write(&file, text).unwrap();
     load(Some(&file), env(pairs))
 }
 
-fn only(mistakes: Result<Config, Vec<Mistake>>) -> Mistake {
+fn only(mistakes: Result<Config, Vec<ConfigError>>) -> ConfigError {
     let mut mistakes = mistakes.expect_err("a mistake");
     assert_eq!(mistakes.len(), 1, "{mistakes:#?}");
     mistakes.remove(0)
@@ -313,7 +313,7 @@ fn what_is_printed_as_effective_gives_the_same_settings_when_it_is_read_again() 
     );
     let (config, origins) = load_text(&text, &[("NEARSIDE__SERVICE__ROUTE__0__FORWARD", "x-a, x-b")]).unwrap();
     let mut printed = Vec::new();
-    effective::print(&mut printed, &origins, effective::Styles::default()).unwrap();
+    effective::print(&mut printed, &origins, effective::TomlStyles::default()).unwrap();
     let (again, _) = load_text(&String::from_utf8(printed).unwrap(), &[]).unwrap();
     assert_eq!(format!("{again:?}"), format!("{config:?}"));
 }

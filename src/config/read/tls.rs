@@ -1,21 +1,21 @@
 //! Reads `tls = { .. }` of a region.
 
-use super::super::mistake::Wrong;
-use super::super::scope::{Ledger, Scope};
+use super::super::mistake::ConfigProblem;
+use super::super::scope::{Collector, SettingScope};
 use super::super::settings::{self as schema, Section};
-use super::super::tree::{Raw, Table, Value};
+use super::super::tree::{Raw, TomlTable, Value};
 use super::super::{ClientCertificate, RegionTls, checks, value};
 
-pub(super) fn read(ledger: &mut Ledger, region: &Scope) -> RegionTls {
+pub(super) fn read(ledger: &mut Collector, region: &SettingScope) -> RegionTls {
     let table = match region.table.get("tls") {
         Some(Raw { value: Value::Table(table), .. }) => table.clone(),
         Some(raw) => {
             let what = format!("{} where a table belongs", raw.kind());
-            let wrong = Wrong::new(what, "write tls = { ca_file = \"/etc/nearside/ca.pem\" }");
+            let wrong = ConfigProblem::new(what, "write tls = { ca_file = \"/etc/nearside/ca.pem\" }");
             ledger.mistake(&schema::TLS_CA_FILE, region.item, raw.place.clone(), wrong);
-            Table::empty(raw.place.clone())
+            TomlTable::empty(raw.place.clone())
         }
-        None => Table::empty(region.table.place.clone()),
+        None => TomlTable::empty(region.table.place.clone()),
     };
     let scope = ledger.scope(table, Section::Tls, region.item);
     let ca_file = scope.optional(ledger, &schema::TLS_CA_FILE, value::file);

@@ -1,10 +1,10 @@
 //! How a setting is named and described to people.
 
-use super::Kind::{
+use super::PresetValue::Is;
+use super::SettingKind::{
     self, Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Mode, Path, Records,
     RegionName, Size, Tags, Text, Topic, Uids, Url, Word,
 };
-use super::Preset::Is;
 use super::{ALL, Section, Setting};
 use crate::config::limits;
 
@@ -44,7 +44,7 @@ impl Setting {
             RegionName => "a name of letters, digits, `-`, `_`, `.`".to_owned(),
             Flag => "`true` or `false`".to_owned(),
             Count(from, to) => format!("a number, {from} to {to}"),
-            Kind::Duration(from, to) => format!("a duration, {} to {}", time(from), time(to)),
+            SettingKind::Duration(from, to) => format!("a duration, {} to {}", time(from), time(to)),
             Size(from, to) => format!("a size, {} to {}", bytesize::ByteSize(from), bytesize::ByteSize(to)),
             Word(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
             Address => "an address and port".to_owned(),

@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 
 use super::*;
 use crate::config::change;
-use crate::config::mistake::{Mistake, Place};
+use crate::config::mistake::{ConfigError, Place};
 use crate::config::read::load;
 use crate::config::scope::Origins;
 
@@ -51,7 +51,7 @@ fn variable(setting: &Setting) -> String {
     setting.variable().replace("{NAME}", "EU_WEST_1").replace("{N}", "0")
 }
 
-fn with(setting: &Setting, value: &str, token: &str) -> Result<Origins, Vec<Mistake>> {
+fn with(setting: &Setting, value: &str, token: &str) -> Result<Origins, Vec<ConfigError>> {
     let mut env = base(setting, token);
     env.retain(|(name, _)| *name != variable(setting));
     env.push((variable(setting), value.to_owned()));
@@ -86,9 +86,9 @@ fn another(setting: &Setting, token: &str) -> String {
         Text if setting.key == "primary" => "us-east-1".to_owned(),
         Text => "Other ".to_owned(),
         RegionName => "EU-west-1".to_owned(),
-        Flag => if setting.preset == Preset::Is("true") { "false" } else { "true" }.to_owned(),
+        Flag => if setting.preset == PresetValue::Is("true") { "false" } else { "true" }.to_owned(),
         Count(from, _) => (from + 7).to_string(),
-        Kind::Duration(from, _) => humantime::format_duration(from + Duration::from_secs(1)).to_string(),
+        SettingKind::Duration(from, _) => humantime::format_duration(from + Duration::from_secs(1)).to_string(),
         Size(from, _) => (from + 1).to_string(),
         Word(words) => words[1].to_owned(),
         Address | AddressOrNone => "127.0.0.1:9100".to_owned(),
@@ -119,7 +119,7 @@ fn every_setting_can_be_set_by_its_variable() {
             with(setting, &value, &token).unwrap_or_else(|mistakes| panic!("{}: {mistakes:?}", setting.path()));
         let found = origins.settings.iter().find(|known| known.setting == setting).unwrap();
         assert_eq!(found.place, Place::Variable(variable(setting).as_str().into()), "{}", setting.path());
-        if let Preset::Is(default) = setting.preset {
+        if let PresetValue::Is(default) = setting.preset {
             assert_ne!(default, value, "{}: not another value", setting.path());
         }
         let told = found.toml.replace(['"', '[', ']', ' '], "");
@@ -134,7 +134,7 @@ fn every_range_includes_its_ends_and_nothing_beyond_them() {
     let step = Duration::from_millis(1);
     for setting in ALL {
         let (inside, outside) = match setting.kind {
-            Kind::Duration(from, to) => {
+            SettingKind::Duration(from, to) => {
                 let below = (from > Duration::ZERO).then(|| time(from.saturating_sub(step)));
                 (vec![time(from), time(to)], below.into_iter().chain([time(to + step)]).collect())
             }
@@ -264,13 +264,13 @@ fn tables() -> String {
             .unwrap();
         for setting in of(section) {
             let default = match setting.preset {
-                Preset::Required => "required".to_owned(),
-                Preset::Is("") if matches!(setting.kind, Headers | Hosts | Tags | Uids) => "`[]`".to_owned(),
-                Preset::Is("") if setting.may_be_none() && setting.kind != Text || setting.key == "primary" => {
+                PresetValue::Required => "required".to_owned(),
+                PresetValue::Is("") if matches!(setting.kind, Headers | Hosts | Tags | Uids) => "`[]`".to_owned(),
+                PresetValue::Is("") if setting.may_be_none() && setting.kind != Text || setting.key == "primary" => {
                     "none".to_owned()
                 }
-                Preset::Is(default) => format!("`{}`", if default.is_empty() { "\"\"" } else { default }),
-                Preset::Like(other) => format!("`{}`", other.path()),
+                PresetValue::Is(default) => format!("`{}`", if default.is_empty() { "\"\"" } else { default }),
+                PresetValue::Like(other) => format!("`{}`", other.path()),
             };
             let restart = if setting.reload == Reload::Restart { " *Needs a restart.*" } else { "" };
             writeln!(text, "| `{}` | {} | {default} | {}{restart} |", setting.key, setting.takes(), setting.about)

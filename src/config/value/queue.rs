@@ -1,14 +1,14 @@
 //! The values that queues are created with, in the form that AWS accepts.
 
-use super::super::mistake::{Wrong, quoted};
-use super::super::settings::Kind;
+use super::super::mistake::{ConfigProblem, quoted};
+use super::super::settings::SettingKind;
 use super::super::tree::Raw;
 use super::{Read, list, text_of};
 use crate::config::limits;
 
 /// See the SQS developer guide, "Amazon SQS cost allocation tags". The names that Nearside sets
 /// itself are taken.
-pub(in crate::config) fn tags(raw: &Raw, _: Kind) -> Read<Vec<(String, String)>> {
+pub(in crate::config) fn tags(raw: &Raw, _: SettingKind) -> Read<Vec<(String, String)>> {
     const INSTEAD: &str = "write `name=value`, such as \"team=contexts\"";
     const TAKEN: [&str; 5] = ["nearside", "alive", "service", "topic", "host"];
     list(raw, limits::QUEUE_TAGS, "tags", |item| {
@@ -16,28 +16,31 @@ pub(in crate::config) fn tags(raw: &Raw, _: Kind) -> Read<Vec<(String, String)>>
         let (name, value) = text.split_once('=').map_or((text, ""), |(name, value)| (name.trim(), value.trim()));
         let is_taken = name.starts_with("aws:") || TAKEN.contains(&name);
         if is_taken || name.starts_with("nearside:") {
-            return Err(Wrong::new(format!("the tag {} is not yours to set", quoted(name)), "choose another name"));
+            return Err(ConfigProblem::new(
+                format!("the tag {} is not yours to set", quoted(name)),
+                "choose another name",
+            ));
         }
         let plain = |char: char| char.is_alphanumeric() || " _.:/=+-@".contains(char);
         let fits = text.contains('=') && (1..=128).contains(&name.chars().count()) && value.chars().count() <= 256;
         if fits && text.chars().all(plain) {
             Ok((name.to_owned(), value.to_owned()))
         } else {
-            Err(Wrong::new(format!("{} is no tag", quoted(text)), INSTEAD))
+            Err(ConfigProblem::new(format!("{} is no tag", quoted(text)), INSTEAD))
         }
     })
 }
 
 /// Not an ARN, since each topic's region has its own keys.
-pub(in crate::config) fn kms_key(raw: &Raw, _: Kind) -> Read<String> {
+pub(in crate::config) fn kms_key(raw: &Raw, _: SettingKind) -> Read<String> {
     const INSTEAD: &str = "write an alias that every topic's region has, such as \"alias/queues\", or a key's id";
     let text = text_of(raw, INSTEAD)?;
     if text.starts_with("alias/aws/") {
         let what = format!("{} is AWS's own key, which SNS may not use", quoted(text));
-        return Err(Wrong::new(what, "write a key of yours whose policy admits sns.amazonaws.com"));
+        return Err(ConfigProblem::new(what, "write a key of yours whose policy admits sns.amazonaws.com"));
     }
     let name = text.strip_prefix("alias/").unwrap_or(text);
     let may_be = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte) || byte == b'/' && name != text;
     let fits = (1..=250).contains(&name.len()) && name.bytes().all(may_be);
-    if fits { Ok(text.to_owned()) } else { Err(Wrong::new(format!("{} is no key", quoted(text)), INSTEAD)) }
+    if fits { Ok(text.to_owned()) } else { Err(ConfigProblem::new(format!("{} is no key", quoted(text)), INSTEAD)) }
 }

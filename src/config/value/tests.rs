@@ -9,8 +9,8 @@ fn whole(digits: &str, base: u32) -> Raw {
     Raw { value: Value::Integer { digits: digits.to_owned(), base }, place: Place::Default }
 }
 
-const SPAN: Kind = Kind::Duration(Duration::ZERO, Duration::from_secs(86_400));
-const SIZE: Kind = Kind::Size(0, 1 << 40);
+const SPAN: SettingKind = SettingKind::Duration(Duration::ZERO, Duration::from_secs(86_400));
+const SIZE: SettingKind = SettingKind::Size(0, 1 << 40);
 
 #[test]
 fn times_are_read_as_people_write_them() {
@@ -41,7 +41,7 @@ fn sizes_are_read_as_people_write_them() {
 #[test]
 fn a_base_url_has_no_credentials_and_no_query_and_no_refusal_repeats_them() {
     assert_eq!(
-        url(&text_raw("https://a.example:8443/base"), Kind::Url).unwrap().as_str(),
+        url(&text_raw("https://a.example:8443/base"), SettingKind::Url).unwrap().as_str(),
         "https://a.example:8443/base"
     );
     for written in [
@@ -62,7 +62,7 @@ fn a_base_url_has_no_credentials_and_no_query_and_no_refusal_repeats_them() {
         "//hidden",
         "unix:/hidden",
     ] {
-        let refused = url(&text_raw(written), Kind::Url);
+        let refused = url(&text_raw(written), SettingKind::Url);
         let Err(wrong) = refused else { panic!("{written} is taken: {refused:?}") };
         assert!(!format!("{wrong:?}").contains("hidden"), "{wrong:?}");
     }
@@ -70,20 +70,20 @@ fn a_base_url_has_no_credentials_and_no_query_and_no_refusal_repeats_them() {
 
 #[test]
 fn an_address_that_is_nearly_one_is_told_how_to_write_it() {
-    let instead = |written| address(&text_raw(written), Kind::Address).unwrap_err().instead;
+    let instead = |written| address(&text_raw(written), SettingKind::Address).unwrap_err().instead;
     assert_eq!(instead("localhost:8700"), "write \"127.0.0.1:8700\"");
     assert!(instead(":8700").contains("127.0.0.1:8700"));
     assert_eq!(instead("127.0.0.1"), "write the port too");
-    assert!(address(&text_raw("[::1]:8700"), Kind::Address).is_ok());
+    assert!(address(&text_raw("[::1]:8700"), SettingKind::Address).is_ok());
 }
 
 #[test]
 fn permission_bits_are_octal_however_they_are_written() {
     for raw in [text_raw("0660"), text_raw("660"), text_raw("0o660"), whole("660", 8)] {
-        assert_eq!(mode(&raw, Kind::Mode), Ok(0o660));
+        assert_eq!(mode(&raw, SettingKind::Mode), Ok(0o660));
     }
     for raw in [whole("660", 10), text_raw("0888"), text_raw("07777"), text_raw("+660"), text_raw("")] {
-        assert!(mode(&raw, Kind::Mode).is_err(), "{raw:?}");
+        assert!(mode(&raw, SettingKind::Mode).is_err(), "{raw:?}");
     }
 }
 
@@ -100,17 +100,18 @@ fn a_header_that_http_or_nearside_needs_for_itself_is_refused() {
         "a b",
         "",
     ] {
-        assert!(header(&text_raw(name), Kind::Header).is_err(), "{name}");
+        assert!(header(&text_raw(name), SettingKind::Header).is_err(), "{name}");
     }
-    assert_eq!(header(&text_raw("X-Tenant"), Kind::Header).unwrap().as_str(), "x-tenant");
+    assert_eq!(header(&text_raw("X-Tenant"), SettingKind::Header).unwrap().as_str(), "x-tenant");
     let list = Raw { value: Value::List(vec![text_raw("x-a"), text_raw("X-A")]), place: Place::Default };
-    assert!(headers(&list, Kind::Headers).unwrap_err().what.contains("twice"));
+    assert!(headers(&list, SettingKind::Headers).unwrap_err().what.contains("twice"));
 }
 
 #[test]
 fn tags_are_those_that_aws_takes_and_that_are_not_ours() {
-    let tags_of =
-        |text: &str| tags(&Raw { value: Value::List(vec![text_raw(text)]), place: Place::Default }, Kind::Tags);
+    let tags_of = |text: &str| {
+        tags(&Raw { value: Value::List(vec![text_raw(text)]), place: Place::Default }, SettingKind::Tags)
+    };
     assert_eq!(tags_of("cost-center = 42").unwrap(), [("cost-center".to_owned(), "42".to_owned())]);
     assert_eq!(tags_of("empty=").unwrap()[0].1, "");
     for text in ["team", "=x", "aws:team=x", "alive=1", "nearside=2", "team=a;b", &format!("{}=x", "k".repeat(129))] {
@@ -120,7 +121,7 @@ fn tags_are_those_that_aws_takes_and_that_are_not_ours() {
 
 #[test]
 fn a_key_is_an_alias_of_ones_own_or_an_id() {
-    let key_of = |text: &str| kms_key(&text_raw(text), Kind::KmsKey);
+    let key_of = |text: &str| kms_key(&text_raw(text), SettingKind::KmsKey);
     for text in ["alias/queues", "alias/team/queues", "mrk-1234abcd12ab34cd56ef1234567890ab"] {
         assert_eq!(key_of(text).unwrap(), text);
     }
@@ -132,8 +133,9 @@ fn a_key_is_an_alias_of_ones_own_or_an_id() {
 
 #[test]
 fn a_host_has_no_port_and_no_wildcard() {
-    let hosts_of =
-        |name: &str| hosts(&Raw { value: Value::List(vec![text_raw(name)]), place: Place::Default }, Kind::Hosts);
+    let hosts_of = |name: &str| {
+        hosts(&Raw { value: Value::List(vec![text_raw(name)]), place: Place::Default }, SettingKind::Hosts)
+    };
     assert_eq!(hosts_of("Contexts.Internal").unwrap(), ["contexts.internal"]);
     assert_eq!(hosts_of("::1").unwrap(), ["::1"]);
     for name in ["a:80", "http://a", "*.a", "a/b", "", "a b"] {
@@ -144,18 +146,18 @@ fn a_host_has_no_port_and_no_wildcard() {
 #[test]
 fn a_mistyped_level_is_not_taken_for_a_module() {
     for text in ["info", "warn,nearside::sidecar=debug", "nearside=TRACE", "off"] {
-        assert!(filter(&text_raw(text), Kind::Filter).is_ok(), "{text}");
+        assert!(filter(&text_raw(text), SettingKind::Filter).is_ok(), "{text}");
     }
-    assert_eq!(filter(&text_raw("inof"), Kind::Filter).unwrap_err().instead, "did you mean \"info\"?");
+    assert_eq!(filter(&text_raw("inof"), SettingKind::Filter).unwrap_err().instead, "did you mean \"info\"?");
     for text in ["", "nearside", "nearside=loud", "info,,debug"] {
-        assert!(filter(&text_raw(text), Kind::Filter).is_err(), "{text}");
+        assert!(filter(&text_raw(text), SettingKind::Filter).is_err(), "{text}");
     }
 }
 
 #[test]
 fn none_is_written_as_an_empty_text_and_for_an_address_also_as_false() {
     let flag = |flag| Raw { value: Value::Flag(flag), place: Place::Default };
-    assert!(is_none(&text_raw(""), Kind::File) && is_none(&text_raw(""), Kind::AddressOrNone));
-    assert!(is_none(&flag(false), Kind::AddressOrNone));
-    assert!(!is_none(&flag(false), Kind::File) && !is_none(&flag(true), Kind::AddressOrNone));
+    assert!(is_none(&text_raw(""), SettingKind::File) && is_none(&text_raw(""), SettingKind::AddressOrNone));
+    assert!(is_none(&flag(false), SettingKind::AddressOrNone));
+    assert!(!is_none(&flag(false), SettingKind::File) && !is_none(&flag(true), SettingKind::AddressOrNone));
 }

@@ -23,7 +23,7 @@ use crate::core::answer::{Outcome, respond};
 use crate::core::caller::Caller;
 use crate::core::lookup::{Found, lookup};
 use crate::core::serve::carry_out;
-use crate::core::{Current, Sidecar};
+use crate::core::{Core, Current};
 use crate::http::connection::wire::{Pulse, Spare, Wire};
 use crate::http::connection::{FastPath, Next, Via};
 use crate::http::limits::ANSWERS_BYTES;
@@ -48,7 +48,7 @@ enum Taken {
 /// One connection's plain requests.
 pub struct Hits {
     current: Arc<Current>,
-    core: Arc<Sidecar>,
+    core: Arc<Core>,
     /// How often [`Current`] had been replaced when `core` was taken.
     replaced: u64,
     plain: Plain,
@@ -133,7 +133,7 @@ impl Hits {
         let outcome = outcome.await;
         let shown = match outcome {
             // What may not be stored is as the region sent it, perhaps without a date: that, and a goodbye, are hyper's.
-            Outcome::Shown(shown) if !matches!(shown.entry.hold, Hold::Passing) && !under_way.lingers() => shown,
+            Outcome::Shown(shown) if !matches!(shown.entry.hold, Hold::Uncacheable) && !under_way.lingers() => shown,
             outcome => return Ok(Some(Next::One(len, Box::new(respond(outcome, names))))),
         };
         drop(under_way);
@@ -156,7 +156,7 @@ impl Hits {
             let admits = |headers: &HeaderMap| {
                 // These lines were not seen before.
                 *caller = None;
-                core.door.admits(headers, via)
+                core.admission.admits(headers, via)
             };
             let (head, len) = match plain.read(wire.unread(), admits) {
                 Parsed::Plain(head, len) => (head, len),

@@ -17,15 +17,15 @@ use tokio::net::{TcpStream, UnixStream};
 
 use super::Hits;
 use crate::cache::capacity::Memory;
-use crate::cache::key::Seed;
+use crate::cache::key::HashKey;
 use crate::cache::limits::COPIED_BODY_BYTES;
 use crate::config::{UnixSocket, read};
 use crate::core::serve::serve;
-use crate::core::{Parts, Sidecar};
+use crate::core::{Core, Parts};
 use crate::http::admission::Admitted;
 use crate::http::bodies::ByteBudget;
 use crate::http::body::Body;
-use crate::http::connection::{self, Ending, Context, Via};
+use crate::http::connection::{self, ConnectionContext, Shutdown, Via};
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
 use crate::http::limits::{self, BODIES_BYTES};
 use crate::http::listener::{ListenError, accept_tcp, accept_unix, bind_tcp, bind_unix};
@@ -38,13 +38,13 @@ const SIZES: [usize; 4] = [COPIED_BODY_BYTES, COPIED_BODY_BYTES + 1, 3 << 20, 1]
 
 struct Door {
     addr: SocketAddr,
-    reception: Context<Hits>,
+    context: ConnectionContext<Hits>,
 }
 
 /// What [`ByPath`] says is stored of these before the first connection.
 const STORED: [&str; 9] = ["1", "2", "3", "last", "one", "x", "inside", "x?16777216", "x?3145728"];
 
-async fn reception(permits: usize) -> Context<Hits> {
+async fn context(permits: usize) -> ConnectionContext<Hits> {
     let (clock, tasks) = (Clock::simulated(Wall::from_millis(1_800_000_000_000)), Tasks::new());
     let config = "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n\
                   [announcements]\ntransport = \"off\"\n[cache]\nmax_bytes = \"4GiB\"\nunrouted = \"cache\"\n";
@@ -52,12 +52,12 @@ async fn reception(permits: usize) -> Context<Hits> {
         clock: clock.clone(),
         origin: Arc::new(ByPath(clock.clone())),
         tasks: tasks.clone(),
-        seed: Seed::fixed(7),
+        seed: HashKey::fixed(7),
         floor_slots: 1 << 12,
         memory: Memory::AMPLE,
         bodies: ByteBudget::new(BODIES_BYTES),
     };
-    let core = Sidecar::new(read::from_toml(config).unwrap(), parts).unwrap();
+    let core = Core::new(read::from_toml(config).unwrap(), parts).unwrap();
     let sizes = SIZES.map(|size| format!("x?{size}"));
     for path in STORED.into_iter().chain(sizes.iter().map(String::as_str)) {
         let (method, path_and_query) = (Method::GET, format!("/stored/{path}"));
@@ -67,7 +67,7 @@ async fn reception(permits: usize) -> Context<Hits> {
     }
     let permits = Permits::new(permits);
     let fast_path = Some(Hits::new(core.into_current()));
-    Context { tasks, clock, permits, ending: Ending::default(), fast_path }
+    ConnectionContext { tasks, clock, permits, shutdown: Shutdown::default(), fast_path }
 }
 
 /// A region that answers with the path, or with as many bytes as the query says: after a second under `/slow/`, and not to
@@ -101,11 +101,11 @@ async fn answer(request: Request<Incoming>, _via: Via) -> Response<Body> {
 }
 
 async fn open(permits: usize) -> Door {
-    let reception = reception(permits).await;
+    let context = context(permits).await;
     let listener = bind_tcp((Ipv4Addr::LOCALHOST, 0).into(), "test", "test").unwrap();
     let addr = listener.local_addr().unwrap();
-    reception.tasks.spawn("accept", accept_tcp(listener, reception.clone(), answer));
-    Door { addr, reception }
+    context.tasks.spawn("accept", accept_tcp(listener, context.clone(), answer));
+    Door { addr, context }
 }
 
 async fn send(stream: &mut TcpStream, text: &str) {
@@ -212,9 +212,9 @@ async fn an_answer_that_was_waited_for_when_the_linger_began_or_ended_is_given_a
         let mut stream = TcpStream::connect(door.addr).await.unwrap();
         send(&mut stream, &GET.replace("/one", "/slow/1")).await;
         tokio::time::sleep(Duration::from_millis(500)).await;
-        door.reception.ending.lingering.cancel();
+        door.context.shutdown.lingering.cancel();
         if ended {
-            door.reception.ending.closing.cancel();
+            door.context.shutdown.closing.cancel();
         }
         let text = read_until(&mut stream, "\r\n/slow/1").await;
         assert!(text.contains("connection: close") && text.ends_with("/slow/1"), "ended: {ended}, {text}");
@@ -241,11 +241,11 @@ async fn a_caller_who_hangs_up_while_somebody_is_asked_holds_no_connection() {
 #[tokio::test]
 async fn answers_to_requests_that_come_together_go_out_together() {
     let log = Log::default();
-    let reception = reception(8).await;
+    let context = context(8).await;
     let mut callers = ["a", "b"].map(|name| {
         let (caller, ours) = tokio::io::duplex(65_536);
-        let connection = connection::serve(Noted(ours, name, log.clone()), Via::Tcp, reception.clone(), answer);
-        reception.tasks.spawn("caller", connection);
+        let connection = connection::serve(Noted(ours, name, log.clone()), Via::Tcp, context.clone(), answer);
+        context.tasks.spawn("caller", connection);
         caller
     });
     for round in 0..2 {
@@ -264,7 +264,7 @@ async fn answers_to_requests_that_come_together_go_out_together() {
 #[tokio::test]
 async fn a_caller_who_is_alone_waits_for_nobody() {
     let (mut caller, ours) = tokio::io::duplex(65_536);
-    let mut connection = pin!(connection::serve(ours, Via::Tcp, reception(8).await, answer));
+    let mut connection = pin!(connection::serve(ours, Via::Tcp, context(8).await, answer));
     for round in 0..3 {
         caller.write_all(GET.replace("/one", "/stored/x").as_bytes()).await.unwrap();
         assert!(futures_util::poll!(&mut connection).is_pending());
@@ -397,7 +397,7 @@ async fn beyond_the_bound_a_connection_waits_until_another_ends() {
     read_until(&mut first, "/one").await;
     let mut second = TcpStream::connect(door.addr).await.unwrap();
     send(&mut second, GET).await;
-    assert!(door.reception.permits.try_take().is_err());
+    assert!(door.context.permits.try_take().is_err());
     drop(first);
     assert!(read_until(&mut second, "/one").await.contains("200 OK"));
 }
@@ -411,15 +411,15 @@ async fn during_the_linger_answers_say_goodbye_and_new_connections_are_still_ans
     let mut hitting = TcpStream::connect(door.addr).await.unwrap();
     send(&mut hitting, &GET.replace("one", "stored/1")).await;
     read_until(&mut hitting, "/stored/1").await;
-    door.reception.ending.lingering.cancel();
+    door.context.shutdown.lingering.cancel();
     for stream in [kept, hitting, TcpStream::connect(door.addr).await.unwrap()] {
         let mut stream = stream;
         send(&mut stream, &GET.replace("one", "stored/one")).await;
         let text = read_until(&mut stream, "never").await;
         assert!(text.contains("connection: close") && text.contains("/one"), "{text}");
     }
-    door.reception.ending.closing.cancel();
-    assert!(door.reception.tasks.drain(Duration::from_secs(5)).await.is_empty());
+    door.context.shutdown.closing.cancel();
+    assert!(door.context.tasks.drain(Duration::from_secs(5)).await.is_empty());
     assert!(TcpStream::connect(door.addr).await.is_err());
 }
 
@@ -444,8 +444,8 @@ async fn the_unix_socket_has_its_mode_replaces_a_dead_one_and_nothing_else() {
     assert!(matches!(bind_unix(&plain, "listen.unix"), Err(ListenError::NotASocket(..))));
     assert_eq!(std::fs::read_to_string(&plain.path).unwrap(), "keep me");
 
-    let reception = reception(4).await;
-    reception.tasks.spawn("accept", accept_unix(listener, Vec::new(), reception.clone(), answer));
+    let context = context(4).await;
+    context.tasks.spawn("accept", accept_unix(listener, Vec::new(), context.clone(), answer));
     let mut stream = UnixStream::connect(&path).await.unwrap();
     stream.write_all(GET.as_bytes()).await.unwrap();
     assert!(read_until(&mut stream, "/one").await.contains("200 OK"));
@@ -456,9 +456,9 @@ async fn a_peer_whose_uid_is_not_named_is_turned_away() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nearside.sock");
     let socket = UnixSocket { path: path.clone(), mode: 0o666, uids: vec![u32::MAX - 7] };
-    let reception = reception(4).await;
+    let context = context(4).await;
     let listener = bind_unix(&socket, "listen.unix").unwrap();
-    reception.tasks.spawn("accept", accept_unix(listener, socket.uids.clone(), reception.clone(), answer));
+    context.tasks.spawn("accept", accept_unix(listener, socket.uids.clone(), context.clone(), answer));
     let mut stream = UnixStream::connect(&path).await.unwrap();
     let _ = stream.write_all(GET.as_bytes()).await;
     assert_eq!(read_until(&mut stream, "/one").await, "");
@@ -483,7 +483,7 @@ async fn an_http2_connection_made_during_the_linger_is_told_to_go_only_with_its_
     const PING: u8 = 6;
     const GOAWAY: u8 = 7;
     let door = open(8).await;
-    door.reception.ending.lingering.cancel();
+    door.context.shutdown.lingering.cancel();
     let mut stream = TcpStream::connect(door.addr).await.unwrap();
     // The preface, an empty SETTINGS and a PING, whose answer tells that both were read.
     send(&mut stream, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;

@@ -15,7 +15,7 @@ use crate::cache::rfc9111;
 use crate::config::{IdentityMode, Route};
 use crate::core::answer::Cookies;
 use crate::core::race::region::Purpose;
-use crate::core::{Sidecar, limits};
+use crate::core::{Core, limits};
 use crate::http::admission::{Admitted, Head};
 use crate::http::exchange::{Outgoing, Reply};
 use crate::model::ids::{Generation, RecordId};
@@ -107,7 +107,7 @@ impl Routing {
     }
 }
 
-impl Sidecar {
+impl Core {
     /// What to ask again for a stored entry; `None` when no route shows it any more.
     pub fn routing_of(&self, entry: &Entry) -> Option<Routing> {
         let routed = entry.hold.routed()?;
@@ -139,19 +139,13 @@ impl Ask {
 
 /// The request as it goes out: validators, `no-cache` after an announcement (R8), the sidecar's own credentials; as it was
 /// asked for where there is none of them. `None` when the credentials cannot be read, or a reload took the route away.
-pub fn dressed(
-    sidecar: &Sidecar,
-    ask: &Ask,
-    routing: &Routing,
-    sent: &Sent,
-    conditional: bool,
-) -> Option<Arc<Outgoing>> {
+pub fn dressed(core: &Core, ask: &Ask, routing: &Routing, sent: &Sent, conditional: bool) -> Option<Arc<Outgoing>> {
     let tag = ask.previous.as_ref().filter(|_| conditional).and_then(|previous| previous.header(&header::ETAG));
     // What came out of an intermediary's cache is not asked for there again: it earns little (R5).
     let aged = ask.previous.as_ref().is_some_and(|previous| previous.age_at_receipt.get() >= limits::AGED);
     let marked = sent.fence.iter().any(|record| record.marker.is_some());
     let no_cache = ask.no_cache || is_on(Rule::R8) && (marked || aged);
-    let credentials = sidecar.credentials[sidecar.router.place(routing.route)?].as_ref();
+    let credentials = core.credentials[core.router.place(routing.route)?].as_ref();
     if tag.is_none() && !no_cache && credentials.is_none() {
         return Some(ask.request.clone());
     }

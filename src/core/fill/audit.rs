@@ -14,17 +14,17 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::routed::{self, Asked};
+use super::routed::{self, AllAsked};
 use super::{Ask, Of, Routing, background};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::Key;
 use crate::core::race::region::{Leg, Purpose};
 use crate::core::race::verdict::{self, Verdict as Worth};
-use crate::core::{Sidecar, limits};
+use crate::core::{Core, limits};
 use crate::model::ids::{Generation, RegionId, RegionSet, Version};
 use crate::model::time::Moment;
 use crate::payload::digest;
-use crate::protocol::audit::{self, Audits, Ending, Shows, Suspicion, Timeline, Verdict, Walk};
+use crate::protocol::audit::{self, AuditEnding, AuditVerdict, Audits, Observation, Suspicion, Timeline, Walk};
 use crate::protocol::event::Action;
 use crate::protocol::holding::Routed;
 use crate::protocol::limits::AUDIT_WINDOWS;
@@ -68,73 +68,73 @@ impl Auditor {
 }
 
 /// Begins to audit, until the process stops; does nothing where `freshness.audit_period` is zero.
-pub fn start(sidecar: &Arc<Sidecar>) {
-    if sidecar.config.freshness.audit_period.is_zero() || sidecar.audits.runs.swap(true, Ordering::Relaxed) {
+pub fn start(core: &Arc<Core>) {
+    if core.config.freshness.audit_period.is_zero() || core.audits.runs.swap(true, Ordering::Relaxed) {
         return;
     }
-    let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
-    sidecar.tasks.spawn("audit", async move {
+    let (own, stopping) = (core.clone(), core.tasks.stopping());
+    core.tasks.spawn("audit", async move {
         stopping.run_until_cancelled(run(&own)).await;
     });
 }
 
 /// Until a reload switches it off.
-async fn run(first: &Arc<Sidecar>) {
+async fn run(first: &Arc<Core>) {
     let (steps, shortest, longest) = limits::AUDIT_STEP;
     let mut period = first.config.freshness.audit_period;
     let mut walk = Walk::new(period, first.clock.now());
     let mut backlog = VecDeque::new();
     loop {
         tokio::time::sleep((period / steps).clamp(shortest, longest)).await;
-        let sidecar = &first.newest();
-        let wanted = sidecar.config.freshness.audit_period;
+        let core = &first.newest();
+        let wanted = core.config.freshness.audit_period;
         if wanted.is_zero() {
-            sidecar.audits.runs.store(false, Ordering::Relaxed);
+            core.audits.runs.store(false, Ordering::Relaxed);
             return;
         }
         if wanted != period {
             period = wanted;
-            walk = Walk::new(period, sidecar.clock.now());
+            walk = Walk::new(period, core.clock.now());
         }
-        if switch::is_on(Rule::R17) && !sidecar.sheds.load(Ordering::Relaxed) {
-            look(sidecar, &mut backlog);
-            gather(sidecar, &mut walk, &mut backlog);
-            send(sidecar, &mut backlog);
+        if switch::is_on(Rule::R17) && !core.sheds.load(Ordering::Relaxed) {
+            look(core, &mut backlog);
+            gather(core, &mut walk, &mut backlog);
+            send(core, &mut backlog);
         }
     }
 }
 
 /// Ends what the announcement path, or the time, has ended; second looks go to the front of the backlog.
-fn look(sidecar: &Sidecar, backlog: &mut VecDeque<Key>) {
-    let now = sidecar.clock.now();
+fn look(core: &Core, backlog: &mut VecDeque<Key>) {
+    let now = core.clock.now();
     let (look, violated) = {
-        let mut audits = sidecar.audits.audits();
-        (audits.look(now, sidecar.config.freshness.worst_lag), audits.violated(now))
+        let mut audits = core.audits.audits();
+        (audits.look(now, core.config.freshness.worst_lag), audits.violated(now))
     };
-    sidecar.freshness.violated(&violated);
-    look.ended.into_iter().for_each(|ending| count(sidecar, ending));
+    core.freshness.violated(&violated);
+    look.ended.into_iter().for_each(|ending| count(core, ending));
     look.again.into_iter().for_each(|key| backlog.push_front(key));
 }
 
 /// Adds what has come due. Where there is more than room, chance decides what is skipped, so that no entry is skipped
 /// time and again for where it lies.
-fn gather(sidecar: &Sidecar, walk: &mut Walk, backlog: &mut VecDeque<Key>) {
-    let mut due = sidecar.store.due(walk.step(sidecar.clock.now()));
+fn gather(core: &Core, walk: &mut Walk, backlog: &mut VecDeque<Key>) {
+    let mut due = core.store.due(walk.step(core.clock.now()));
     let room = limits::AUDIT_BACKLOG.saturating_sub(backlog.len());
     if due.len() > room {
         fastrand::shuffle(&mut due);
-        due.drain(room..).for_each(|_| sidecar.metrics.audited("skipped"));
+        due.drain(room..).for_each(|_| core.metrics.audited("skipped"));
     }
     backlog.extend(due);
 }
 
 /// Sends what the budget allows.
-fn send(sidecar: &Arc<Sidecar>, backlog: &mut VecDeque<Key>) {
-    for _ in 0..sidecar.regions.left_for_audits() {
-        let Ok(place) = sidecar.audits.room.clone().try_acquire_owned() else { return };
+fn send(core: &Arc<Core>, backlog: &mut VecDeque<Key>) {
+    for _ in 0..core.regions.left_for_audits() {
+        let Ok(place) = core.audits.room.clone().try_acquire_owned() else { return };
         let Some(key) = backlog.pop_front() else { return };
-        let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
-        sidecar.tasks.spawn("audit-entry", async move {
+        let (own, stopping) = (core.clone(), core.tasks.stopping());
+        core.tasks.spawn("audit-entry", async move {
             let _place = place;
             stopping.run_until_cancelled(audit(&own, key)).await;
         });
@@ -142,11 +142,11 @@ fn send(sidecar: &Arc<Sidecar>, backlog: &mut VecDeque<Key>) {
 }
 
 /// Audits what is stored under `key`, if it would be served without asking: else whoever reads it asks anyway.
-async fn audit(sidecar: &Arc<Sidecar>, key: Key) {
-    let held = sidecar.store.get(key.as_ref()).filter(|entry| is_held(sidecar, entry));
-    let routing = held.as_ref().and_then(|entry| sidecar.routing_of(entry));
+async fn audit(core: &Arc<Core>, key: Key) {
+    let held = core.store.get(key.as_ref()).filter(|entry| is_held(core, entry));
+    let routing = held.as_ref().and_then(|entry| core.routing_of(entry));
     let (Some(entry), Some(routing)) = (held, routing) else {
-        settle(sidecar, &key, &[]);
+        settle(core, &key, &[]);
         return;
     };
     let Some(routed) = entry.hold.routed() else { return };
@@ -161,63 +161,63 @@ async fn audit(sidecar: &Arc<Sidecar>, key: Key) {
         dropped: Arc::default(),
     };
     let before: Vec<Generation> = routing.snapshots().iter().map(|record| record.generation).collect();
-    let asked = routed::ask_all(sidecar, &ask, &routing).await.filter(|asked| !asked.tally.legs.is_empty());
+    let asked = routed::ask_all(core, &ask, &routing).await.filter(|asked| !asked.tally.legs.is_empty());
     let Some(asked) = asked else {
-        settle(sidecar, &ask.key, &[]);
-        return sidecar.metrics.audited("skipped");
+        settle(core, &ask.key, &[]);
+        return core.metrics.audited("skipped");
     };
     let seen = seen(&asked, routing.records().len());
-    let settled = settle(sidecar, &ask.key, &seen);
+    let settled = settle(core, &ask.key, &seen);
     // What took its place in the meantime was asked for later than this audit's own replies.
-    let stands = sidecar.store.get(ask.key.as_ref()).is_some_and(|stored| Arc::ptr_eq(&stored, &entry));
+    let stands = core.store.get(ask.key.as_ref()).is_some_and(|stored| Arc::ptr_eq(&stored, &entry));
     let overtaken = routing.snapshots().iter().zip(&before).any(|(now, before)| now.generation > *before);
-    let caught_up = caught_up(sidecar, &asked, &entry);
+    let caught_up = caught_up(core, &asked, &entry);
     let verdict = if stands && !overtaken { Some(judge(&entry, routed, &seen, caught_up).await) } else { None };
     match &verdict {
-        None if stands => count(sidecar, Ending::Announced(Duration::ZERO)),
+        None if stands => count(core, AuditEnding::Announced(Duration::ZERO)),
         None => {}
-        Some((_, Verdict::Fresh)) => count(sidecar, Ending::Fresh),
-        Some((_, Verdict::Undecided)) => count(sidecar, Ending::Undecided),
-        Some((_, Verdict::Regressed(region))) => {
-            count(sidecar, Ending::Regressed);
-            sidecar.carry_out(vec![Action::Alarm(*region, "regressed")]);
+        Some((_, AuditVerdict::Fresh)) => count(core, AuditEnding::Fresh),
+        Some((_, AuditVerdict::Undecided)) => count(core, AuditEnding::Undecided),
+        Some((_, AuditVerdict::Regressed(region))) => {
+            count(core, AuditEnding::Regressed);
+            core.carry_out(vec![Action::Alarm(*region, "regressed")]);
         }
-        Some((held, found @ (Verdict::Newer(..) | Verdict::Other(_)))) => {
-            let suspicion = suspicion(sidecar, &ask, (&entry, routed), held.clone(), *found, &routing, &before);
-            if !sidecar.audits.audits().open(suspicion) {
-                sidecar.metrics.audited("unfollowed");
+        Some((held, found @ (AuditVerdict::Newer(..) | AuditVerdict::Other(_)))) => {
+            let suspicion = suspicion(core, &ask, (&entry, routed), held.clone(), *found, &routing, &before);
+            if !core.audits.audits().open(suspicion) {
+                core.metrics.audited("unfollowed");
             }
         }
     }
     // Without versions, one region that differs may be the one that lags: only what all agree on, or all that answer
     // still do when none may lag any more, takes the place of what is stored.
     let better = match verdict {
-        Some((_, Verdict::Newer(..))) => true,
-        Some((_, Verdict::Other(_))) => asked.tally.votes.unanimous || settled == Some(Ending::Stale),
+        Some((_, AuditVerdict::Newer(..))) => true,
+        Some((_, AuditVerdict::Other(_))) => asked.tally.votes.unanimous || settled == Some(AuditEnding::Stale),
         _ => false,
     };
-    routed::learn(sidecar, &ask, &routing, &asked, better);
+    routed::learn(core, &ask, &routing, &asked, better);
     if better {
-        background::recheck(sidecar, Ask { purpose: Purpose::Foreground, ..ask });
+        background::recheck(core, Ask { purpose: Purpose::Foreground, ..ask });
     }
 }
 
-fn is_held(sidecar: &Sidecar, entry: &Entry) -> bool {
+fn is_held(core: &Core, entry: &Entry) -> bool {
     let Hold::Routed(routed) = &entry.hold else { return false };
-    let (horizon, now) = (sidecar.freshness.horizon(), sidecar.clock.now());
-    let good_for = standing::judge(routed, entry.sent, &horizon, now, sidecar.config.cache.soft_ttl);
+    let (horizon, now) = (core.freshness.horizon(), core.clock.now());
+    let good_for = standing::judge(routed, entry.sent, &horizon, now, core.config.cache.soft_ttl);
     matches!(good_for, Use::Fresh | Use::Provisional | Use::Doubted)
 }
 
 /// A second look at the entry, if this was one.
-fn settle(sidecar: &Sidecar, key: &Key, seen: &[(RegionId, Shows)]) -> Option<Ending> {
-    let ending = sidecar.audits.audits().settle(key, seen, sidecar.clock.now())?;
-    count(sidecar, ending);
+fn settle(core: &Core, key: &Key, seen: &[(RegionId, Observation)]) -> Option<AuditEnding> {
+    let ending = core.audits.audits().settle(key, seen, core.clock.now())?;
+    count(core, ending);
     Some(ending)
 }
 
 /// What the regions show that say anything of the records, without replies from before an announcement (R8).
-fn seen(asked: &Asked, records: usize) -> Vec<(RegionId, Shows)> {
+fn seen(asked: &AllAsked, records: usize) -> Vec<(RegionId, Observation)> {
     let tally = &asked.tally;
     let shows = |leg: &Leg| {
         let reply = leg.outcome.as_ref().ok()?;
@@ -228,7 +228,7 @@ fn seen(asked: &Asked, records: usize) -> Vec<(RegionId, Shows)> {
             Worth::Refused | Worth::Worthless => false,
         };
         let digest = tally.digests.iter().find(|(region, _)| *region == leg.region).map(|(_, digest)| *digest);
-        says.then(|| (leg.region, Shows { absent: routed::is_absent(reply.status), versions, digest }))
+        says.then(|| (leg.region, Observation { absent: routed::is_absent(reply.status), versions, digest }))
     };
     let mut seen: Vec<_> = tally.legs.iter().filter_map(shows).collect();
     seen.sort_by_key(|(region, _)| *region);
@@ -237,8 +237,8 @@ fn seen(asked: &Asked, records: usize) -> Vec<(RegionId, Shows)> {
 
 /// The regions whose replies can be no older than what is held, unless they went back: none lags behind by more than
 /// `worst_lag`, and no intermediary kept their replies since before the entry was asked for.
-fn caught_up(sidecar: &Sidecar, asked: &Asked, entry: &Entry) -> RegionSet {
-    let worst_lag = sidecar.config.freshness.worst_lag;
+fn caught_up(core: &Core, asked: &AllAsked, entry: &Entry) -> RegionSet {
+    let worst_lag = core.config.freshness.worst_lag;
     let later =
         |leg: &&Leg| leg.outcome.as_ref().is_ok_and(|reply| verdict::made(reply).since(entry.sent) > worst_lag);
     asked.tally.legs.iter().filter(later).map(|leg| leg.region).collect()
@@ -254,9 +254,9 @@ fn credible(versions: impl Iterator<Item = Version>, records: usize) -> Box<[Ver
 async fn judge(
     entry: &Arc<Entry>,
     routed: &Routed,
-    seen: &[(RegionId, Shows)],
+    seen: &[(RegionId, Observation)],
     caught_up: RegionSet,
-) -> (Shows, Verdict) {
+) -> (Observation, AuditVerdict) {
     let versions = credible(routed.shows.iter().map(|shown| shown.version), routed.shows.len());
     let compared = versions.is_empty() || seen.iter().any(|(_, shows)| shows.versions.is_empty());
     let digest = match routed.digest() {
@@ -266,26 +266,26 @@ async fn judge(
         }
         known => known,
     };
-    let held = Shows { absent: routed::is_absent(entry.status), versions, digest };
+    let held = Observation { absent: routed::is_absent(entry.status), versions, digest };
     let verdict = audit::judge(&held, seen, caught_up);
     (held, verdict)
 }
 
 fn suspicion(
-    sidecar: &Sidecar,
+    core: &Core,
     ask: &Ask,
     (entry, routed): (&Entry, &Routed),
-    held: Shows,
-    found: Verdict,
+    held: Observation,
+    found: AuditVerdict,
     routing: &Routing,
     before: &[Generation],
 ) -> Suspicion<Key> {
     let (region, version) = match found {
-        Verdict::Newer(region, version) => (region, version),
-        Verdict::Other(region) => (region, Version::NONE),
-        Verdict::Fresh | Verdict::Regressed(_) | Verdict::Undecided => (entry.region, Version::NONE),
+        AuditVerdict::Newer(region, version) => (region, version),
+        AuditVerdict::Other(region) => (region, Version::NONE),
+        AuditVerdict::Fresh | AuditVerdict::Regressed(_) | AuditVerdict::Undecided => (entry.region, Version::NONE),
     };
-    let now = sidecar.clock.now();
+    let now = core.clock.now();
     let timeline = Timeline {
         record: routing.records()[0].0,
         answered: entry.region,
@@ -296,23 +296,23 @@ fn suspicion(
         region,
         version,
         seen: now,
-        live: sidecar.freshness.horizon().live(now),
+        live: core.freshness.horizon().live(now),
         announced: None,
     };
     let records = routing.records().iter().zip(before).map(|((_, record), before)| (record.clone(), *before));
-    let certain = matches!(found, Verdict::Newer(..));
+    let certain = matches!(found, AuditVerdict::Newer(..));
     Suspicion { key: ask.key.clone(), held, timeline, certain, records: records.collect() }
 }
 
 /// Counts an audit's end, and in each window whether the entry was fresh.
-fn count(sidecar: &Sidecar, ending: Ending) {
-    sidecar.metrics.audited(ending.word());
+fn count(core: &Core, ending: AuditEnding) {
+    core.metrics.audited(ending.word());
     for (place, window) in AUDIT_WINDOWS.iter().enumerate() {
         if let Some(fresh) = ending.within(*window) {
-            sidecar.metrics.audited_within(place, fresh);
+            core.metrics.audited_within(place, fresh);
         }
     }
-    if ending == Ending::Stale {
+    if ending == AuditEnding::Stale {
         tracing::warn!("an audit saw a change that was never announced: /status lists it");
     }
 }

@@ -17,7 +17,7 @@ use super::{Ask, Of};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::Key;
 use crate::core::race::region::Purpose;
-use crate::core::{Sidecar, limits};
+use crate::core::{Core, limits};
 use crate::model::ids::{Generation, RecordId};
 use crate::protocol::holding::Standing;
 use crate::protocol::standing::{self, Use};
@@ -82,33 +82,33 @@ impl Pending {
 
 /// Gives the place of a key's rechecks back, however they end.
 struct Place {
-    sidecar: Arc<Sidecar>,
+    core: Arc<Core>,
     key: Key,
     generation: Generation,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.sidecar.fills.pending.end(&self.key, self.generation);
+        self.core.fills.pending.end(&self.key, self.generation);
     }
 }
 
 /// Rechecks the entry that `ask` filled, if it is provisional: after 50 ms, doubling to 60 s, until it is settled, gone,
 /// or nobody has read it for a while.
-pub(crate) fn recheck(sidecar: &Arc<Sidecar>, ask: Ask) {
-    let settles = || standing::recheck_may_settle(&sidecar.freshness.horizon(), sidecar.clock.now());
-    if ask.purpose == Purpose::Background || ask.alone || !is_provisional(sidecar, &ask) || !settles() {
+pub(crate) fn recheck(core: &Arc<Core>, ask: Ask) {
+    let settles = || standing::recheck_may_settle(&core.freshness.horizon(), core.clock.now());
+    if ask.purpose == Purpose::Background || ask.alone || !is_provisional(core, &ask) || !settles() {
         return;
     }
-    if sidecar.sheds.load(Ordering::Relaxed) {
+    if core.sheds.load(Ordering::Relaxed) {
         return;
     }
     // What was stored before is not held until the next recheck, which looks anew.
     let ask = Ask { previous: None, ..ask };
     let generation = ask.generation();
-    let Some(replaced) = sidecar.fills.pending.begin(&ask.key, generation) else { return };
-    let place = Place { sidecar: sidecar.clone(), key: ask.key.clone(), generation };
-    let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
+    let Some(replaced) = core.fills.pending.begin(&ask.key, generation) else { return };
+    let place = Place { core: core.clone(), key: ask.key.clone(), generation };
+    let (own, stopping) = (core.clone(), core.tasks.stopping());
     let rechecks = async move {
         let _place = place;
         let (mut wait, longest) = limits::RECHECK_WAIT;
@@ -141,7 +141,7 @@ pub(crate) fn recheck(sidecar: &Arc<Sidecar>, ask: Ask) {
             own.fills.fill(&own, again).await;
         }
     };
-    sidecar.tasks.spawn("recheck", async move {
+    core.tasks.spawn("recheck", async move {
         stopping.run_until_cancelled(rechecks).await;
     });
 }
@@ -156,7 +156,7 @@ pub enum Refresh {
 
 impl Refresh {
     /// Begins it. On the hit path, so it waits for nobody.
-    pub fn begin(self, core: &Arc<Sidecar>) {
+    pub fn begin(self, core: &Arc<Core>) {
         match self {
             Self::Fill(ask) => core.fills.begin(core, *ask),
             Self::Recheck(key, entry) => recheck_found(core, key, &entry),
@@ -164,7 +164,7 @@ impl Refresh {
     }
 }
 
-fn recheck_found(core: &Arc<Sidecar>, key: Key, entry: &Entry) {
+fn recheck_found(core: &Arc<Core>, key: Key, entry: &Entry) {
     if !core.fills.pending.has_room_for(&key) {
         return;
     }
@@ -178,22 +178,22 @@ fn recheck_found(core: &Arc<Sidecar>, key: Key, entry: &Entry) {
     );
 }
 
-fn is_provisional(sidecar: &Sidecar, ask: &Ask) -> bool {
-    let Some(entry) = sidecar.store.get(ask.key.as_ref()) else { return false };
+fn is_provisional(core: &Core, ask: &Ask) -> bool {
+    let Some(entry) = core.store.get(ask.key.as_ref()) else { return false };
     matches!(&entry.hold, Hold::Routed(routed) if routed.standing == Standing::Provisional)
 }
 
 /// Refetches what is stored of a record that an announcement named: at once but for a jitter, within the budget. What
 /// there is no room for waits for a reader.
-pub fn refetch(sidecar: &Arc<Sidecar>, record: RecordId) {
-    if sidecar.sheds.load(Ordering::Relaxed) {
+pub fn refetch(core: &Arc<Core>, record: RecordId) {
+    if core.sheds.load(Ordering::Relaxed) {
         return;
     }
-    let stored = sidecar.store.entries_of(record);
-    let outdated = stored.into_iter().filter(|(_, entry)| is_outdated(sidecar, entry));
+    let stored = core.store.entries_of(record);
+    let outdated = stored.into_iter().filter(|(_, entry)| is_outdated(core, entry));
     for (key, _) in outdated.take(REFETCHES_PER_RECORD) {
-        let Ok(place) = sidecar.fills.pending.refetches.clone().try_acquire_owned() else { return };
-        let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
+        let Ok(place) = core.fills.pending.refetches.clone().try_acquire_owned() else { return };
+        let (own, stopping) = (core.clone(), core.tasks.stopping());
         let refetch = async move {
             let _place = place;
             tokio::time::sleep(REFETCH_JITTER.mul_f64(fastrand::f64())).await;
@@ -203,7 +203,7 @@ pub fn refetch(sidecar: &Arc<Sidecar>, record: RecordId) {
             own.fills.fill(&own, ask.clone()).await;
             recheck(&own, Ask { purpose: Purpose::Foreground, ..ask });
         };
-        sidecar.tasks.spawn("refetch", async move {
+        core.tasks.spawn("refetch", async move {
             stopping.run_until_cancelled(refetch).await;
         });
     }
@@ -211,16 +211,16 @@ pub fn refetch(sidecar: &Arc<Sidecar>, record: RecordId) {
 
 /// Only what the announcement put out of date. A version that was served before it was announced moves the generation
 /// too, for entries without versions; those that show it are as fresh as they were.
-fn is_outdated(sidecar: &Sidecar, entry: &Entry) -> bool {
+fn is_outdated(core: &Core, entry: &Entry) -> bool {
     let Hold::Routed(routed) = &entry.hold else { return false };
-    let (horizon, now) = (sidecar.freshness.horizon(), sidecar.clock.now());
-    standing::judge(routed, entry.sent, &horizon, now, sidecar.config.cache.soft_ttl) == Use::Below
+    let (horizon, now) = (core.freshness.horizon(), core.clock.now());
+    standing::judge(routed, entry.sent, &horizon, now, core.config.cache.soft_ttl) == Use::Below
 }
 
 /// What is stored under `key`, to be asked for once more; `None` when nothing is, or nothing need be.
-fn asked_again(sidecar: &Sidecar, key: Key) -> Option<Ask> {
-    let previous = sidecar.store.get(key.as_ref()).filter(|entry| is_outdated(sidecar, entry))?;
-    let routing = sidecar.routing_of(&previous)?;
+fn asked_again(core: &Core, key: Key) -> Option<Ask> {
+    let previous = core.store.get(key.as_ref()).filter(|entry| is_outdated(core, entry))?;
+    let routing = core.routing_of(&previous)?;
     let request = previous.request(key.as_ref().target());
     Some(Ask {
         key,

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use crate::cache::content::Content;
     use crate::cache::entry::{Entry, Hold};
-    use crate::cache::key::{KeyBuffer, Seed};
+    use crate::cache::key::{HashKey, KeyBuffer};
     use crate::cache::limits::REMEMBERED_ERROR_BYTES;
     use crate::core::answer::Cookies;
     use crate::core::fill::BestError;
@@ -135,7 +135,7 @@ mod tests {
     const G: Generation = Generation(0);
 
     fn key(number: usize) -> Key {
-        KeyBuffer::new(Seed::fixed(1)).primary(&format!("/{number}")).to_key()
+        KeyBuffer::new(HashKey::fixed(1)).primary(&format!("/{number}")).to_key()
     }
 
     fn at(millis: u64) -> Moment {
@@ -149,7 +149,7 @@ mod tests {
             region: RegionId(0),
             sent: at(0),
             age_at_receipt: Span::default(),
-            hold: Hold::Passing,
+            hold: Hold::Uncacheable,
         };
         let best_error = Some(BestError { entry: Arc::new(error), cookies: Cookies::NONE });
         Filled::Failed(Arc::new(Failed { best_error, asked: Vec::new(), below_floor: false }))

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::{Ask, Fills, Of, routed};
 use crate::cache::key::Key;
-use crate::core::Sidecar;
+use crate::core::Core;
 use crate::core::race::region::Purpose;
 
 /// How the refresh of one entry ended.
@@ -37,9 +37,9 @@ impl Fills {
 
 /// Asks all regions for what is stored under `key`, end to end and without validators, and keeps the best reply once all
 /// have answered. What is stored serves on meanwhile.
-pub async fn refresh(sidecar: &Arc<Sidecar>, key: &Key) -> Refreshed {
-    let Some(entry) = sidecar.store.peek(key.as_ref()) else { return Refreshed::Gone };
-    let Some(routing) = sidecar.routing_of(&entry) else { return Refreshed::Unrouted };
+pub async fn refresh(core: &Arc<Core>, key: &Key) -> Refreshed {
+    let Some(entry) = core.store.peek(key.as_ref()) else { return Refreshed::Gone };
+    let Some(routing) = core.routing_of(&entry) else { return Refreshed::Unrouted };
     let ask = Ask {
         request: entry.request(key.as_ref().target()),
         key: key.clone(),
@@ -50,12 +50,12 @@ pub async fn refresh(sidecar: &Arc<Sidecar>, key: &Key) -> Refreshed {
         alone: false,
         dropped: Arc::default(),
     };
-    let Some(asked) = routed::ask_all(sidecar, &ask, &routing).await else { return Refreshed::Failed };
+    let Some(asked) = routed::ask_all(core, &ask, &routing).await else { return Refreshed::Failed };
     if asked.tally.legs.is_empty() {
         return Refreshed::NoRoom;
     }
-    routed::learn(sidecar, &ask, &routing, &asked, true);
-    let stored = sidecar.store.peek(key.as_ref());
+    routed::learn(core, &ask, &routing, &asked, true);
+    let stored = core.store.peek(key.as_ref());
     let kept = stored.is_some_and(|stored| !Arc::ptr_eq(&stored, &entry));
     if kept { Refreshed::Done } else { Refreshed::Failed }
 }

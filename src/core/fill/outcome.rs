@@ -80,19 +80,19 @@ impl Failed {
 
 /// How a reader came by its fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Share {
+pub enum Role {
     /// It began the fill.
-    Began,
+    Leader,
     /// It joined one that was under way.
-    Joined,
+    Follower,
     /// It was told of one that failed moments ago.
     Remembered,
 }
 
-impl Share {
+impl Role {
     /// A region's cookies for this reader: those that came with an answer to its own request.
     pub fn cookies(self, cookies: &Cookies) -> Cookies {
-        if self == Self::Began { cookies.clone() } else { Cookies::NONE }
+        if self == Self::Leader { cookies.clone() } else { Cookies::NONE }
     }
 }
 

@@ -12,16 +12,16 @@ use std::time::Duration;
 use http::{StatusCode, header};
 
 use super::ask::{cookies, dressed, is_for_all, kept};
-use super::{Ask, BELOW_FLOOR, FLOOR_ESCAPED, Failed, Filled, Got, Pilot, Routing};
+use super::{Ask, BELOW_FLOOR, FLOOR_ESCAPED, Failed, Filled, Got, Leader, Routing};
 use crate::cache::content::Content;
 use crate::cache::content::request_lines::RequestLines;
 use crate::cache::entry::{Entry, Hold};
-use crate::cache::rfc9111::directives::Said;
+use crate::cache::rfc9111::directives::ResponseDirectives;
 use crate::cache::rfc9111::fields;
 use crate::cache::rfc9111::freshness::initial_age;
 use crate::cache::store::Put;
 use crate::config::Route;
-use crate::core::Sidecar;
+use crate::core::Core;
 use crate::core::answer::{Attempted, Blame};
 use crate::core::race::region::Leg;
 use crate::core::race::verdict::{self, Known, Label, Verdict, Winner};
@@ -29,7 +29,7 @@ use crate::core::race::{First, Question, Race, Tally, Terms};
 use crate::http::exchange::{Failure, Reply};
 use crate::model::ids::{RecordId, Version};
 use crate::model::time::Wall;
-use crate::protocol::holding::{Routed, Shown, Standing};
+use crate::protocol::holding::{Routed, ShownRecord, Standing};
 use crate::protocol::record::{Record, Snapshot};
 use crate::protocol::standing::{self, Earned, Made, Sent, Use};
 use crate::protocol::switch::{Rule, is_on};
@@ -39,19 +39,18 @@ mod noticed;
 mod reach;
 
 /// Runs one fill to its end: the result goes to the readers as soon as there is one, the rest of the race after.
-pub(crate) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
-    let sidecar = pilot.sidecar.clone();
-    let sent =
-        Sent { at: sidecar.clock.now(), horizon: sidecar.freshness.horizon().clone(), fence: routing.snapshots() };
+pub(crate) async fn run(mut pilot: Leader, ask: Ask, routing: Routing) {
+    let core = pilot.core.clone();
+    let sent = Sent { at: core.clock.now(), horizon: core.freshness.horizon().clone(), fence: routing.snapshots() };
     let known = known(&ask, &routing, &sent);
-    let request = dressed(&sidecar, &ask, &routing, &sent, known.is_some());
-    let Some((route, request)) = sidecar.router.route(routing.route).zip(request) else {
+    let request = dressed(&core, &ask, &routing, &sent, known.is_some());
+    let Some((route, request)) = core.router.route(routing.route).zip(request) else {
         let asked = vec![Attempted { region: "all".into(), outcome: "credentials".into(), blame: Blame::Unusable }];
         return pilot.fail(Failed { best_error: None, asked, below_floor: false });
     };
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
-    let terms = Terms::Routed { records, known, worst_lag: sidecar.config.freshness.worst_lag };
-    let mut race = Race::start(&sidecar.regions, Question { request, terms, purpose: ask.purpose });
+    let terms = Terms::Routed { records, known, worst_lag: core.config.freshness.worst_lag };
+    let mut race = Race::start(&core.regions, Question { request, terms, purpose: ask.purpose });
     let first = loop {
         tokio::select! {
             biased;
@@ -59,11 +58,11 @@ pub(crate) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
             () = pilot.wanted() => race.escalate(),
         }
     };
-    let fill = RoutedFill { sidecar: &sidecar, ask: &ask, routing: &routing, sent: &sent, route };
+    let fill = RoutedFill { core: &core, ask: &ask, routing: &routing, sent: &sent, route };
     let first = match first {
         First::Good(winner) if is_lesser(&winner) && any_too_large(race.ended()) => None,
-        First::Good(winner) if winner.label.is_some() && sidecar.config.freshness.strict => {
-            let asked = sidecar.attempted(race.ended());
+        First::Good(winner) if winner.label.is_some() && core.config.freshness.strict => {
+            let asked = core.attempted(race.ended());
             pilot.fail(Failed { best_error: None, asked, below_floor: true });
             Some((winner, false))
         }
@@ -71,7 +70,7 @@ pub(crate) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
         First::Good(winner) => {
             let got = fill.keep(&winner, None);
             let stored = got.stored;
-            pilot.land(Filled::Got(got));
+            pilot.finish(Filled::Got(got));
             Some((winner, stored))
         }
         First::Nothing => None,
@@ -84,11 +83,11 @@ pub(crate) async fn run(mut pilot: Pilot, ask: Ask, routing: Routing) {
         None => fill.fall_back(&mut pilot, tally),
     }
     drop(pilot);
-    super::background::recheck(&sidecar, ask);
+    super::background::recheck(&core, ask);
 }
 
 /// What all regions show of one representation, for the auditor (R17).
-pub(crate) struct Asked {
+pub(crate) struct AllAsked {
     sent: Sent,
     /// Every region's leg.
     pub(crate) tally: Tally,
@@ -96,21 +95,20 @@ pub(crate) struct Asked {
 
 /// Asks all regions that the background budget admits, end to end and without validators: an audit believes neither
 /// caches nor entity tags. `None` when the sidecar's own credentials cannot be read.
-pub(crate) async fn ask_all(sidecar: &Arc<Sidecar>, ask: &Ask, routing: &Routing) -> Option<Asked> {
-    let sent =
-        Sent { at: sidecar.clock.now(), horizon: sidecar.freshness.horizon().clone(), fence: routing.snapshots() };
-    let request = dressed(sidecar, ask, routing, &sent, false)?;
+pub(crate) async fn ask_all(core: &Arc<Core>, ask: &Ask, routing: &Routing) -> Option<AllAsked> {
+    let sent = Sent { at: core.clock.now(), horizon: core.freshness.horizon().clone(), fence: routing.snapshots() };
+    let request = dressed(core, ask, routing, &sent, false)?;
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
-    let terms = Terms::Routed { records, known: None, worst_lag: sidecar.config.freshness.worst_lag };
-    let race = Race::start(&sidecar.regions, Question { request, terms, purpose: ask.purpose });
-    Some(Asked { sent, tally: race.finish().await })
+    let terms = Terms::Routed { records, known: None, worst_lag: core.config.freshness.worst_lag };
+    let race = Race::start(&core.regions, Question { request, terms, purpose: ask.purpose });
+    Some(AllAsked { sent, tally: race.finish().await })
 }
 
 /// What regions showed counts as in any fill: versions raise floors (R1), and where an audit saw something `better` than
 /// what is stored, the best reply takes its place.
-pub(crate) fn learn(sidecar: &Arc<Sidecar>, ask: &Ask, routing: &Routing, asked: &Asked, better: bool) {
-    let Some(route) = sidecar.router.route(routing.route) else { return };
-    let fill = RoutedFill { sidecar, ask, routing, sent: &asked.sent, route };
+pub(crate) fn learn(core: &Arc<Core>, ask: &Ask, routing: &Routing, asked: &AllAsked, better: bool) {
+    let Some(route) = core.router.route(routing.route) else { return };
+    let fill = RoutedFill { core, ask, routing, sent: &asked.sent, route };
     fill.note_reach(&asked.tally);
     fill.notice(&asked.tally);
     if let Some(best) = asked.tally.best.as_ref().filter(|best| better && best.label.is_none()) {
@@ -129,7 +127,7 @@ fn known(ask: &Ask, routing: &Routing, sent: &Sent) -> Option<Known> {
         // R15: what is stored may state no version because nobody believed it: what is not modified then says nothing of floors.
         return None;
     }
-    let current = |(shown, now): (&Shown, &Snapshot)| now.upholds(shown.version, shown.generation);
+    let current = |(shown, now): (&ShownRecord, &Snapshot)| now.upholds(shown.version, shown.generation);
     if !is_on(Rule::R7) {
         // Whatever is not modified is taken for the newest that was heard of.
         let floors = sent.fence.iter().map(|now| now.floor).filter(|floor| *floor != Version::NONE);
@@ -143,7 +141,7 @@ fn known(ask: &Ask, routing: &Routing, sent: &Sent) -> Option<Known> {
 }
 
 struct RoutedFill<'a> {
-    sidecar: &'a Arc<Sidecar>,
+    core: &'a Arc<Core>,
     ask: &'a Ask,
     routing: &'a Routing,
     sent: &'a Sent,
@@ -155,9 +153,9 @@ impl RoutedFill<'_> {
     /// outrank it, it may be one from before what is stored (R4).
     fn still_serves(&self) -> bool {
         let Some(previous) = &self.ask.previous else { return false };
-        let (sidecar, now) = (self.sidecar, self.sidecar.clock.now());
+        let (core, now) = (self.core, self.core.clock.now());
         let judged = |routed| {
-            let (horizon, soft_ttl) = (sidecar.freshness.horizon(), sidecar.config.cache.soft_ttl);
+            let (horizon, soft_ttl) = (core.freshness.horizon(), core.config.cache.soft_ttl);
             standing::judge(routed, previous.sent, &horizon, now, soft_ttl)
         };
         matches!(previous.hold.routed().map(judged), Some(Use::Fresh | Use::Provisional | Use::Doubted))
@@ -189,7 +187,7 @@ impl RoutedFill<'_> {
         let stored = self.storable(winner)
             && is_for_all(&winner.reply, &entry, self.route)
             && standing::admits(self.sent, &shows)
-            && matches!(self.sidecar.store.put(self.ask.key.as_ref(), &entry), Put::Stored);
+            && matches!(self.core.store.put(self.ask.key.as_ref(), &entry), Put::Stored);
         self.got(entry, winner, stored)
     }
 
@@ -208,10 +206,10 @@ impl RoutedFill<'_> {
         if winner.label.is_some() {
             return Earned { standing: Standing::Provisional, witnesses: self.sent.live() };
         }
-        let freshness = &self.sidecar.freshness;
+        let freshness = &self.core.freshness;
         let records = || self.routing.records().iter().zip(versions);
-        let worst_lag = self.sidecar.config.freshness.worst_lag;
-        let keyring = &self.sidecar.keyring;
+        let worst_lag = self.core.config.freshness.worst_lag;
+        let keyring = &self.core.keyring;
         let missed = records().any(|((id, _), _)| {
             let unheeded = || !keyring.heeded(id.record_type, made.reply.before(worst_lag));
             freshness.slot_lost_since(*id, made.reply) || unheeded()
@@ -221,7 +219,7 @@ impl RoutedFill<'_> {
             let at_floor = *version >= state.floor || !is_on(Rule::R1);
             version.is_credible() && at_floor && state.floor_speaks(made.reply, worst_lag)
         };
-        let votes = standing::Votes { all_agree, versions_at_floor: records().all(stated) };
+        let votes = standing::RaceVotes { all_agree, versions_at_floor: records().all(stated) };
         standing::earn(self.sent, made, &freshness.horizon(), &votes, missed || self.is_doubted(), worst_lag)
     }
 
@@ -233,8 +231,8 @@ impl RoutedFill<'_> {
     fn got(&self, entry: Arc<Entry>, winner: &Winner, stored: bool) -> Got {
         // What a 304 refreshed says what was stored, and what the 304 says; else the two say the same.
         let says = || match winner.reply.status {
-            StatusCode::NOT_MODIFIED => Said::of(&entry.headers()),
-            _ => Said::of(&winner.reply.headers),
+            StatusCode::NOT_MODIFIED => ResponseDirectives::of(&entry.headers()),
+            _ => ResponseDirectives::of(&winner.reply.headers),
         };
         let private = !self.route.store_no_store && says().no_store;
         let label = match winner.label {
@@ -252,7 +250,7 @@ impl RoutedFill<'_> {
         matches!(winner.verdict, Verdict::Good | Verdict::Absent)
             && winner.label.is_none()
             && !self.ask.alone
-            && (self.route.store_no_store || !Said::of(&winner.reply.headers).no_store)
+            && (self.route.store_no_store || !ResponseDirectives::of(&winner.reply.headers).no_store)
     }
 
     /// The version of each record as the winner shows it.
@@ -311,7 +309,7 @@ impl RoutedFill<'_> {
 
     /// What is to be asked again.
     fn request_lines(&self) -> RequestLines {
-        self.sidecar.store.request_lines(&kept(&self.ask.request, self.route))
+        self.core.store.request_lines(&kept(&self.ask.request, self.route))
     }
 
     /// All replies of a fill count from when it captured its fence, just before its first leg was sent (R3, R16): which of
@@ -325,7 +323,7 @@ impl RoutedFill<'_> {
         absent: bool,
         digest: Option<u128>,
     ) -> Routed {
-        let shown = |((place, (_, record)), version): ((usize, &(RecordId, Arc<Record>)), &Version)| Shown {
+        let shown = |((place, (_, record)), version): ((usize, &(RecordId, Arc<Record>)), &Version)| ShownRecord {
             record: record.clone(),
             version: *version,
             generation: if is_on(Rule::R3) { self.sent.fence[place] } else { record.snapshot() }.generation,
@@ -352,11 +350,8 @@ impl RoutedFill<'_> {
             .all(|(_, record)| record.snapshot().marker.is_some_and(|marker| marker.deleted));
         let settled = deleted && standing == Standing::Confirmed;
         let full = self.route.ttl;
-        let ttl = if absent && !settled && is_on(Rule::R6) {
-            full.min(self.sidecar.config.cache.negative_ttl)
-        } else {
-            full
-        };
+        let ttl =
+            if absent && !settled && is_on(Rule::R6) { full.min(self.core.config.cache.negative_ttl) } else { full };
         ttl.mul_f64(1.0 - fastrand::f64() * 0.05)
     }
 
@@ -373,18 +368,18 @@ impl RoutedFill<'_> {
     }
 
     /// Nothing could be served at once: the best below the floor, labelled; or too large to hold; or the best error.
-    fn fall_back(&self, pilot: &mut Pilot, tally: Tally) {
+    fn fall_back(&self, pilot: &mut Leader, tally: Tally) {
         if any_too_large(&tally.legs) && tally.best.as_ref().is_none_or(is_lesser) {
-            return pilot.land(Filled::TooLarge);
+            return pilot.finish(Filled::TooLarge);
         }
         if let Some(best) = &tally.best {
-            if self.sidecar.config.freshness.strict && best.label.is_some() {
-                let asked = self.sidecar.attempted(&tally.legs);
+            if self.core.config.freshness.strict && best.label.is_some() {
+                let asked = self.core.attempted(&tally.legs);
                 return pilot.fail(Failed { best_error: None, asked, below_floor: true });
             }
-            return pilot.land(Filled::Got(self.keep(best, Some(&tally))));
+            return pilot.finish(Filled::Got(self.keep(best, Some(&tally))));
         }
-        let asked = self.sidecar.attempted(&tally.legs);
+        let asked = self.core.attempted(&tally.legs);
         let best_error = tally.best_error.as_ref().map(|reply| super::best_error(reply, cookies(reply, self.route)));
         pilot.fail(Failed { best_error, asked, below_floor: false });
     }

@@ -128,7 +128,7 @@ async fn a_fill_dropped_at_the_end_of_a_drain_answers_its_readers_and_leaves_not
     let drain = world.sidecar.tasks.drain(ms(10));
     let ((), late) = tokio::join!(reader, drain);
     assert_eq!(late, ["fill"]);
-    assert_eq!((sidecar.fills.under_way(), sidecar.fills.boarding()), (0, 0));
+    assert_eq!((sidecar.fills.under_way(), sidecar.fills.in_flight()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -206,7 +206,7 @@ async fn a_reader_who_joins_a_background_fill_has_every_region_asked() {
         (answer.body, world.now() - started)
     };
     let ((filled, share), (body, took)) = tokio::join!(fill, reader);
-    assert!(matches!(filled, Filled::Got(_)) && share == Share::Began);
+    assert!(matches!(filled, Filled::Got(_)) && share == Role::Leader);
     assert_eq!(body, "5");
     assert!(took < ms(20), "{took:?}");
     let mut asked = world.asked();
@@ -241,7 +241,7 @@ async fn a_background_fill_that_joined_one_that_failed_does_not_begin_another() 
         let fills = &world.sidecar.fills;
         let both = async { tokio::join!(fills.fill(&world.sidecar, first), fills.fill(&world.sidecar, joining)) };
         let ((_, began), (filled, share)) = both.await;
-        assert_eq!((began, share), (Share::Began, Share::Joined), "{purpose:?}");
+        assert_eq!((began, share), (Role::Leader, Role::Follower), "{purpose:?}");
         assert!(matches!(filled, Filled::Failed(_)));
         assert_eq!(world.asked().len(), REGIONS, "{purpose:?}");
         world.stop().await;

@@ -8,45 +8,45 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 
 use super::ask::ALONG;
-use super::{Ask, Failed, Filled, Got, Pilot, best_error};
+use super::{Ask, Failed, Filled, Got, Leader, best_error};
 use crate::cache::content::Content;
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::KeyBuffer;
-use crate::cache::rfc9111::{self, HeadEffect, Renewal, Stored, fields};
+use crate::cache::rfc9111::{self, HeadEffect, Renewal, StoredFacts, fields};
 use crate::cache::store::Put;
-use crate::core::Sidecar;
+use crate::core::Core;
 use crate::core::answer::Cookies;
 use crate::core::race::{First, Question, Race, Terms};
 use crate::http::exchange::{Failure, Outgoing, Reply};
 
 /// Runs one fill to its end.
-pub(crate) async fn run(mut pilot: Pilot, mut ask: Ask) {
-    let sidecar = pilot.sidecar.clone();
+pub(crate) async fn run(mut pilot: Leader, mut ask: Ask) {
+    let core = pilot.core.clone();
     loop {
         let request = dressed(&ask);
         let question = Question { request, terms: Terms::Unrouted, purpose: ask.purpose };
-        let mut race = Race::start(&sidecar.regions, question);
+        let mut race = Race::start(&core.regions, question);
         let first = race.first().await;
         if let First::Good(winner) = &first
-            && let Some(got) = keep(&sidecar, &ask, &winner.reply)
+            && let Some(got) = keep(&core, &ask, &winner.reply)
         {
-            pilot.land(Filled::Got(got));
+            pilot.finish(Filled::Got(got));
             race.finish().await;
             return;
         }
         let tally = race.finish().await;
         if let Some(best) = &tally.best {
-            match keep(&sidecar, &ask, &best.reply) {
-                Some(got) => return pilot.land(Filled::Got(got)),
+            match keep(&core, &ask, &best.reply) {
+                Some(got) => return pilot.finish(Filled::Got(got)),
                 // RFC 9111, 4.3.4: a 304 that speaks of another reply; ask for the whole, once.
                 None => ask.previous = None,
             }
             continue;
         }
         if tally.legs.iter().any(|leg| leg.outcome.as_ref().is_err_and(Failure::is_unheld)) {
-            return pilot.land(Filled::TooLarge);
+            return pilot.finish(Filled::TooLarge);
         }
-        let asked = sidecar.attempted(&tally.legs);
+        let asked = core.attempted(&tally.legs);
         let best_error = tally.best_error.as_ref().map(|reply| best_error(reply, Cookies::of(&reply.headers)));
         return pilot.fail(Failed { best_error, asked, below_floor: false });
     }
@@ -63,7 +63,7 @@ fn dressed(ask: &Ask) -> Arc<Outgoing> {
 }
 
 /// Stores what may be, and says how to serve it; `None` for a 304 that speaks of another reply.
-fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
+fn keep(core: &Core, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
     let headers = &ask.request.headers;
     let fwd_status = reply.status.as_u16();
     let got = |entry: Arc<Entry>, stored: bool| {
@@ -74,10 +74,8 @@ fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
     if ask.request.method == Method::HEAD {
         if let Some(previous) = &ask.previous {
             match rfc9111::after_head(previous, headers, reply) {
-                HeadEffect::Store(entry) => drop(put(sidecar, ask, entry)),
-                HeadEffect::Remove => {
-                    sidecar.store.invalidate(&mut KeyBuffer::new(sidecar.seed), target, sidecar.clock.now())
-                }
+                HeadEffect::Store(entry) => drop(put(core, ask, entry)),
+                HeadEffect::Remove => core.store.invalidate(&mut KeyBuffer::new(core.seed), target, core.clock.now()),
                 HeadEffect::Nothing => {}
             }
         }
@@ -86,11 +84,11 @@ fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
     if let (StatusCode::NOT_MODIFIED, Some(previous)) = (reply.status, &ask.previous) {
         return match rfc9111::refreshed(previous, headers, reply) {
             Renewal::Store(entry) => {
-                let stored = put(sidecar, ask, entry.clone());
+                let stored = put(core, ask, entry.clone());
                 Some(got(entry, stored))
             }
             Renewal::ServeOnly(entry) => {
-                sidecar.store.invalidate(&mut KeyBuffer::new(sidecar.seed), target, sidecar.clock.now());
+                core.store.invalidate(&mut KeyBuffer::new(core.seed), target, core.clock.now());
                 Some(got(entry, false))
             }
             Renewal::Mismatch => None,
@@ -99,7 +97,7 @@ fn keep(sidecar: &Sidecar, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
     Some(match rfc9111::storable(&ask.request.method, headers, reply) {
         Some(facts) => {
             let entry = Arc::new(entry(reply, facts));
-            let stored = put(sidecar, ask, entry.clone());
+            let stored = put(core, ask, entry.clone());
             if fields::withholds(&reply.headers) {
                 // What is stored lacks what is the first reader's alone (5.2.2.7).
                 let entry = Arc::new(Entry::passing(reply));
@@ -116,14 +114,14 @@ fn varies_by_caller(entry: &Entry) -> bool {
     entry.hold.unrouted().is_some_and(|facts| facts.vary.iter().any(|name| ALONG.contains(name)))
 }
 
-fn put(sidecar: &Sidecar, ask: &Ask, entry: Arc<Entry>) -> bool {
+fn put(core: &Core, ask: &Ask, entry: Arc<Entry>) -> bool {
     let request = &ask.request;
-    let mut buffer = KeyBuffer::new(sidecar.seed);
-    let put = sidecar.store.put_unrouted(&mut buffer, &request.path_and_query, &request.headers, &entry);
+    let mut buffer = KeyBuffer::new(core.seed);
+    let put = core.store.put_unrouted(&mut buffer, &request.path_and_query, &request.headers, &entry);
     matches!(put, Put::Stored)
 }
 
-fn entry(reply: &Reply, facts: Stored) -> Entry {
+fn entry(reply: &Reply, facts: StoredFacts) -> Entry {
     let received = reply.sent_wall + reply.received.since(reply.sent);
     let content = Content::new(&fields::kept(&reply.headers, received), &reply.body);
     Entry::of(reply, content, Hold::Unrouted(facts))

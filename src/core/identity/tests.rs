@@ -1,14 +1,14 @@
 //! Tests of identities, record ids, credentials and the churn warning.
 
 use super::*;
-use crate::config::{RecordTemplate, Region, Route};
+use crate::config::{RecordTemplate, RegionConfig, Route};
 
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
 }
 
-fn keyring(types: &[&str]) -> Keyring {
-    Keyring::new(&service(types))
+fn keyring(types: &[&str]) -> KeyedHashes {
+    KeyedHashes::new(&service(types))
 }
 
 fn service(types: &[&str]) -> Service {
@@ -21,7 +21,7 @@ fn service(types: &[&str]) -> Service {
         ttl: Duration::from_secs(1),
         store_no_store: false,
     };
-    let regions: Vec<Region> = Vec::new();
+    let regions: Vec<RegionConfig> = Vec::new();
     let version_header = HeaderName::from_static("x-record-version");
     Service { name: "test".into(), regions, routes: vec![route], version_header }
 }
@@ -70,9 +70,9 @@ async fn credentials_are_read_again_when_their_file_changes_and_a_bad_file_keeps
     let file = folder.path().join("token");
     let credentials =
         Credentials { header: http::header::AUTHORIZATION, prefix: "Bearer ".into(), file: file.clone() };
-    assert!(matches!(Held::read(&credentials), Err(CredentialsError::Unreadable(..))));
+    assert!(matches!(HeldCredentials::read(&credentials), Err(CredentialsError::Unreadable(..))));
     std::fs::write(&file, "first\n").unwrap();
-    let held = Held::read(&credentials).unwrap();
+    let held = HeldCredentials::read(&credentials).unwrap();
     assert_eq!(held.value().unwrap(), "Bearer first");
     assert!(held.value().unwrap().is_sensitive());
 

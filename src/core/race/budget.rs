@@ -10,7 +10,7 @@ use crate::model::time::Moment;
 
 /// How a leg ended, as far as the region earns from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum LegEnding {
     /// It answered: a representation, an absence, a 304.
     Answered,
     /// It answered that it will not: 3xx, 4xx other than 404 and 410, 429.
@@ -34,11 +34,11 @@ impl Tokens {
     }
 
     /// A leg ended.
-    pub fn earn(&mut self, ending: Ending) {
+    pub fn earn(&mut self, ending: LegEnding) {
         let earned = match ending {
-            Ending::Answered => 1.25,
-            Ending::Refused => 0.5,
-            Ending::Failed => 0.1,
+            LegEnding::Answered => 1.25,
+            LegEnding::Refused => 0.5,
+            LegEnding::Failed => 0.1,
         };
         self.left = (self.left + earned).min(TOKENS_PER_REGION);
     }
@@ -119,10 +119,13 @@ mod tests {
         let mut refusing = Tokens::new(START);
         let mut sent = [0; 3];
         for _ in 0..5000 {
-            for (place, (tokens, ending)) in
-                [(&mut good, Ending::Answered), (&mut failing, Ending::Failed), (&mut refusing, Ending::Refused)]
-                    .into_iter()
-                    .enumerate()
+            for (place, (tokens, ending)) in [
+                (&mut good, LegEnding::Answered),
+                (&mut failing, LegEnding::Failed),
+                (&mut refusing, LegEnding::Refused),
+            ]
+            .into_iter()
+            .enumerate()
             {
                 if tokens.spend(START) {
                     sent[place] += 1;

@@ -14,7 +14,7 @@ use super::verdict::is_worthless;
 use crate::http::exchange::{Failure, Outgoing, Streamed};
 use crate::model::ids::{RegionId, RegionSet};
 use crate::model::time::Moment;
-use crate::tasks::Legs;
+use crate::tasks::TaskGroup;
 
 /// One region's head, or why there is none.
 type Head = (RegionId, Result<Streamed, Failure>);
@@ -37,7 +37,7 @@ impl Regions {
             return Err(Failure::Drained);
         }
         let request = Arc::new(request);
-        let mut heads = Legs::new();
+        let mut heads = TaskGroup::new();
         let mut flying = 0;
         let mut failure = Failure::Deadline { within: self.deadline(), head: false };
         let mut error = None;

@@ -12,7 +12,7 @@ use crate::model::time::Moment;
 
 /// Who is asked when.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct RacePlan {
     /// At once, and waited for.
     pub first: Vec<RegionId>,
     /// At once, to see whether they are well again; never waited for.
@@ -26,9 +26,9 @@ pub struct Plan {
 impl Regions {
     /// Who is asked when. In `pair` and `hedge`, a region that announced (`announcers`) goes before the primary: it is
     /// the one that surely has what the others may lack.
-    pub(crate) fn plan(&self, purpose: Purpose, announcers: RegionSet) -> Plan {
+    pub(crate) fn plan(&self, purpose: Purpose, announcers: RegionSet) -> RacePlan {
         let now = self.clock.now();
-        let mut plan = Plan::default();
+        let mut plan = RacePlan::default();
         let (mut fit, mut last_resort) = (Vec::new(), Vec::new());
         let drained = self.drained();
         for (region, state) in self.each().filter(|(region, _)| !drained.contains(*region)) {
@@ -61,7 +61,7 @@ impl Regions {
     }
 
     /// Splits the fit ones into those asked at once and the reserve: the first always goes, the others cost a token.
-    fn spend(&self, plan: &mut Plan, fit: Vec<RegionId>, now: Moment) {
+    fn spend(&self, plan: &mut RacePlan, fit: Vec<RegionId>, now: Moment) {
         let at_once = match self.mode {
             RaceMode::All => fit.len(),
             RaceMode::Pair => 2,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::{StatusCode, header};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::budget::{Background, Ending, Tokens};
+use super::budget::{Background, LegEnding, Tokens};
 use super::drained::Drained;
 use super::health::{Fitness, Health};
 use super::verdict::Verdict;
@@ -26,7 +26,7 @@ use crate::telemetry::metrics::Metrics;
 
 /// All regions, in the order of the configuration.
 pub struct Regions {
-    regions: Arc<[Region]>,
+    regions: Arc<[RacedRegion]>,
     drained: Arc<Drained>,
     pub(crate) mode: RaceMode,
     pub(crate) primary: RegionId,
@@ -39,14 +39,14 @@ pub struct Regions {
 }
 
 /// One region.
-pub(crate) struct Region {
+pub(crate) struct RacedRegion {
     name: String,
     permits: Permits,
-    state: Mutex<State>,
+    state: Mutex<RaceState>,
 }
 
 /// What moves.
-pub(crate) struct State {
+pub(crate) struct RaceState {
     pub(crate) health: Health,
     pub(crate) tokens: Tokens,
     pub(crate) background: Background,
@@ -90,7 +90,7 @@ impl Leg {
 
 /// One region for `/status`.
 #[derive(Clone, Debug)]
-pub struct RegionStatus {
+pub struct RaceStatus {
     /// Its name in the configuration.
     pub name: String,
     /// Requests under way.
@@ -118,24 +118,24 @@ impl Regions {
         bodies: Arc<ByteBudget>,
     ) -> Arc<Self> {
         let names = config.service.regions.iter().map(|region| region.name.clone()).collect();
-        let race = crate::config::Race { permits: config.race.permits.min(most_permits), ..config.race };
+        let race = crate::config::RaceConfig { permits: config.race.permits.min(most_permits), ..config.race };
         Self::of(names, &race, origin, clock, metrics, bodies)
     }
 
     /// As [`Regions::new`], from what it needs of the configuration.
     pub(crate) fn of(
         names: Vec<String>,
-        race: &crate::config::Race,
+        race: &crate::config::RaceConfig,
         origin: Arc<dyn Origin>,
         clock: Clock,
         metrics: Arc<Metrics>,
         bodies: Arc<ByteBudget>,
     ) -> Arc<Self> {
         let now = clock.now();
-        let region = |name| Region {
+        let region = |name| RacedRegion {
             name,
             permits: Permits::new(race.permits),
-            state: Mutex::new(State {
+            state: Mutex::new(RaceState {
                 health: Health::new(now),
                 tokens: Tokens::new(now),
                 background: Background::default(),
@@ -171,7 +171,7 @@ impl Regions {
     }
 
     /// The same regions, with what is known of them, raced as `race` says and asked through `origin`.
-    pub fn renewed(&self, race: &crate::config::Race, origin: Arc<dyn Origin>) -> Arc<Self> {
+    pub fn renewed(&self, race: &crate::config::RaceConfig, origin: Arc<dyn Origin>) -> Arc<Self> {
         Arc::new(Self {
             regions: self.regions.clone(),
             drained: self.drained.clone(),
@@ -211,13 +211,13 @@ impl Regions {
     }
 
     /// What `/status` shows of each region.
-    pub fn status(&self) -> Vec<RegionStatus> {
+    pub fn status(&self) -> Vec<RaceStatus> {
         let now = self.clock.now();
         let drained = self.drained();
-        let status = |(id, region): (RegionId, &Region)| {
+        let status = |(id, region): (RegionId, &RacedRegion)| {
             let state = region.state();
             let fitness = state.health.fitness(now);
-            RegionStatus {
+            RaceStatus {
                 name: region.name.clone(),
                 in_flight: region.permits.taken(),
                 p50: state.health.p50(),
@@ -312,9 +312,9 @@ impl Regions {
         let absent = matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
         let answered = status.is_success() || status == StatusCode::NOT_MODIFIED || absent;
         state.tokens.earn(match status {
-            _ if status.is_server_error() => Ending::Failed,
-            _ if answered => Ending::Answered,
-            _ => Ending::Refused,
+            _ if status.is_server_error() => LegEnding::Failed,
+            _ if answered => LegEnding::Answered,
+            _ => LegEnding::Refused,
         });
         if status.is_server_error() {
             state.health.failed(now);
@@ -341,7 +341,7 @@ impl Regions {
         }
         let now = self.clock.now();
         let mut state = self.region(region).state();
-        state.tokens.earn(Ending::Failed);
+        state.tokens.earn(LegEnding::Failed);
         state.health.failed(now);
     }
 
@@ -357,18 +357,18 @@ impl Regions {
         while self.region(region).state().background.admit(now) {}
     }
 
-    pub(crate) fn each(&self) -> impl Iterator<Item = (RegionId, MutexGuard<'_, State>)> {
+    pub(crate) fn each(&self) -> impl Iterator<Item = (RegionId, MutexGuard<'_, RaceState>)> {
         (0..).map(RegionId).zip(&*self.regions).map(|(id, region)| (id, region.state()))
     }
 
     /// Ids come from the configuration whose order `regions` has.
-    pub(crate) fn region(&self, region: RegionId) -> &Region {
+    pub(crate) fn region(&self, region: RegionId) -> &RacedRegion {
         &self.regions[region.index()]
     }
 }
 
-impl Region {
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+impl RacedRegion {
+    pub(crate) fn state(&self) -> MutexGuard<'_, RaceState> {
         // Each change is a few plain stores: a panic cannot leave it half-written.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -91,7 +91,7 @@ pub(crate) fn regions(mode: RaceMode, permits: usize, acts: [(u64, Act); 3]) -> 
     let clock = Clock::simulated(Wall::from_millis(1_800_000_000_000));
     let acts = Mutex::new(acts.map(|(after, act)| (ms(after), act)).to_vec());
     let script = Arc::new(Script { clock: clock.clone(), acts, asked: Mutex::default() });
-    let race = config::Race { mode, deadline: DEADLINE, primary: 0, permits };
+    let race = config::RaceConfig { mode, deadline: DEADLINE, primary: 0, permits };
     let names = ["a", "b", "c"].map(String::from).to_vec();
     let regions =
         Regions::of(names, &race, script.clone(), clock, Arc::new(Metrics::default()), ByteBudget::new(BODIES_BYTES));

@@ -13,7 +13,7 @@ use crate::model::time::Wall;
 use crate::protocol::event::{Event, Says};
 use crate::protocol::record::Marker;
 use crate::protocol::{Freshness, Room};
-use crate::tasks::Legs;
+use crate::tasks::TaskGroup;
 
 const A: RegionId = RegionId(0);
 const B: RegionId = RegionId(1);
@@ -483,7 +483,7 @@ async fn retry_after_is_obeyed_while_another_region_can_answer() {
 #[tokio::test(start_paused = true)]
 async fn a_region_that_hangs_does_not_hold_up_two_hundred_requests_a_second() {
     let world = World::with_permits(RaceMode::All, 64, [(20, shows(1)), (0, Act::Hang), (0, Act::Hang)]);
-    let mut races = Legs::new();
+    let mut races = TaskGroup::new();
     for _ in 0..1000 {
         let (mut race, regions) = (world.race(), world.regions.clone());
         let start = world.now();

@@ -14,7 +14,7 @@ use crate::model::ids::Version;
 use crate::model::time::Moment;
 use crate::protocol::record::Snapshot;
 use crate::protocol::switch::{Rule, is_on};
-use crate::protocol::vote::{self, Ballot, Rank, Said};
+use crate::protocol::vote::{self, Ballot, Presence, Rank};
 
 /// What a reply is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +111,8 @@ pub fn judge(reply: &Reply, scales: Scales<'_>) -> Judged {
         let rank = vote::rank(&ballot, records);
         let verdict = match (rank, ballot.said) {
             (Rank::Below, _) => Verdict::TooOld,
-            (_, Said::Present) => Verdict::Good,
-            (_, Said::Absent) => Verdict::Absent,
+            (_, Presence::Present) => Verdict::Good,
+            (_, Presence::Absent) => Verdict::Absent,
         };
         return Judged { verdict, rank };
     }
@@ -134,13 +134,13 @@ pub fn is_worthless(status: StatusCode) -> bool {
 
 /// What a reply says about the route's records; `None` when it says nothing about them.
 pub fn ballot<'a>(reply: &'a Reply, known: Option<&'a Known>) -> Option<Ballot<'a>> {
-    let (said, versions): (Said, &[Version]) = match (reply.status, known) {
+    let (said, versions): (Presence, &[Version]) = match (reply.status, known) {
         // A part was not asked for, and is not the representation.
         (StatusCode::PARTIAL_CONTENT, _) => return None,
-        (status, _) if status.is_success() => (Said::Present, &reply.versions),
-        (StatusCode::NOT_FOUND | StatusCode::GONE, _) => (Said::Absent, &reply.versions),
+        (status, _) if status.is_success() => (Presence::Present, &reply.versions),
+        (StatusCode::NOT_FOUND | StatusCode::GONE, _) => (Presence::Absent, &reply.versions),
         (StatusCode::NOT_MODIFIED, Some(known)) => {
-            (Said::Present, vote::r7_stands_for(&reply.versions, &known.versions))
+            (Presence::Present, vote::r7_stands_for(&reply.versions, &known.versions))
         }
         _ => return None,
     };

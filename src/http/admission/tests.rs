@@ -25,13 +25,13 @@ fn parts(target: &str, headers: &[(&str, &str)]) -> http::request::Parts {
     request.body(()).unwrap().into_parts().0
 }
 
-fn check(door: &Door, target: &str, headers: &[(&str, &str)]) -> Result<(), Refusal> {
+fn check(door: &Admission, target: &str, headers: &[(&str, &str)]) -> Result<(), Refusal> {
     door.check(&parts(target, headers), Via::Tcp)
 }
 
 #[test]
 fn loopback_names_and_configured_hosts_are_served_and_no_others() {
-    let door = Door::new(&listen(|_| {}), None);
+    let door = Admission::new(&listen(|_| {}), None);
     for host in
         ["localhost", "LOCALHOST:8700", "127.0.0.1", "127.9.9.9:1", "[::1]:8700", "context.internal", "a.localhost"]
     {
@@ -45,7 +45,7 @@ fn loopback_names_and_configured_hosts_are_served_and_no_others() {
 
 #[test]
 fn a_host_that_is_missing_doubled_or_not_a_host_is_refused() {
-    let door = Door::new(&listen(|_| {}), None);
+    let door = Admission::new(&listen(|_| {}), None);
     assert_eq!(check(&door, "/", &[]), Err(Refusal::BadHost));
     assert_eq!(check(&door, "/", &[("host", "localhost"), ("host", "localhost")]), Err(Refusal::BadHost));
     for host in ["", "localhost:99999", "local host", "a@localhost", "localhost/x", "[::1"] {
@@ -64,7 +64,7 @@ fn a_host_that_is_missing_doubled_or_not_a_host_is_refused() {
 
 #[test]
 fn tunnels_are_refused() {
-    let door = Door::new(&listen(|_| {}), None);
+    let door = Admission::new(&listen(|_| {}), None);
     let upgrade = [("host", "localhost"), ("connection", "upgrade"), ("upgrade", "websocket")];
     assert_eq!(check(&door, "/", &upgrade), Err(Refusal::Tunnel));
     let both = [("host", "localhost"), ("upgrade", "h2c, websocket")];
@@ -77,15 +77,15 @@ fn tunnels_are_refused() {
 #[test]
 fn forwarded_requests_are_refused_only_when_asked() {
     let forwarded = [("host", "localhost"), ("x-forwarded-for", "10.0.0.1")];
-    assert_eq!(check(&Door::new(&listen(|_| {}), None), "/", &forwarded), Ok(()));
-    let strict = Door::new(&listen(|listen| listen.refuse_forwarded = true), None);
+    assert_eq!(check(&Admission::new(&listen(|_| {}), None), "/", &forwarded), Ok(()));
+    let strict = Admission::new(&listen(|listen| listen.refuse_forwarded = true), None);
     assert_eq!(check(&strict, "/", &forwarded), Err(Refusal::Forwarded));
     assert_eq!(check(&strict, "/", &[("host", "localhost"), ("forwarded", "for=_x")]), Err(Refusal::Forwarded));
 }
 
 #[test]
 fn a_guarded_port_needs_its_token() {
-    let door = Door::new(&listen(|_| {}), Some(b"s3cret".to_vec()));
+    let door = Admission::new(&listen(|_| {}), Some(b"s3cret".to_vec()));
     assert_eq!(check(&door, "/", &[("host", "localhost")]), Err(Refusal::Token));
     assert_eq!(check(&door, "/", &[("host", "localhost"), ("x-nearside-token", "s3creT")]), Err(Refusal::Token));
     assert_eq!(check(&door, "/", &[("host", "localhost"), ("x-nearside-token", "s3cret")]), Ok(()));
@@ -93,7 +93,7 @@ fn a_guarded_port_needs_its_token() {
 
 #[test]
 fn targets_and_heads_beyond_their_bounds_are_refused() {
-    let door = Door::new(&listen(|_| {}), None);
+    let door = Admission::new(&listen(|_| {}), None);
     let long = format!("/{}", "a".repeat(limits::REQUEST_TARGET_BYTES));
     assert_eq!(check(&door, &long, &[("host", "localhost")]), Err(Refusal::LongTarget));
     let large = "a".repeat(limits::REQUEST_HEAD_BYTES);
@@ -103,7 +103,7 @@ fn targets_and_heads_beyond_their_bounds_are_refused() {
 
 #[test]
 fn an_offer_of_h2c_is_passed_over_and_the_request_served() {
-    let door = Door::new(&listen(|_| {}), None);
+    let door = Admission::new(&listen(|_| {}), None);
     let offer = [("host", "localhost"), ("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c")];
     assert_eq!(check(&door, "/", &offer), Ok(()));
 }
@@ -114,9 +114,9 @@ fn a_path_that_an_absolute_target_leaves_out_is_a_slash_and_http2_must_not_leave
     for (written, target) in [("http://localhost?x", "/?x"), ("http://localhost", "/"), ("/a?x", "/a?x")] {
         let parts = parts(written, &host);
         assert_eq!(target_of(&parts).as_deref(), Ok(target), "{written}");
-        assert_eq!(Door::new(&listen(|_| {}), None).check(&parts, Via::Tcp), Ok(()), "{written}");
+        assert_eq!(Admission::new(&listen(|_| {}), None).check(&parts, Via::Tcp), Ok(()), "{written}");
     }
     let mut bare = parts("http://localhost?x", &host);
     bare.version = Version::HTTP_2;
-    assert_eq!(Door::new(&listen(|_| {}), None).check(&bare, Via::Tcp), Err(Refusal::BadTarget));
+    assert_eq!(Admission::new(&listen(|_| {}), None).check(&bare, Via::Tcp), Err(Refusal::BadTarget));
 }

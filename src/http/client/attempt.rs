@@ -19,10 +19,10 @@ use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::connect::{Connector, Protocol, Resolver};
+use super::connect::{Connector, Negotiated, Resolver};
 use super::incoming;
-use super::line::{self, Line, Lines};
-use super::two::Two;
+use super::line::{self, Http1Connection, Http1Pool};
+use super::two::Http2Client;
 use crate::http::bodies::ByteBudget;
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply, Streamed};
 use crate::http::fields::{end_to_end, into_end_to_end};
@@ -41,7 +41,7 @@ pub struct HttpOrigin {
 
 /// Why the regions' clients cannot be built; the operator's to put right, no retry helps.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
+pub enum UnusableClient {
     /// A region is reached over TLS and the machine has no usable CA certificates.
     #[error("no usable CA certificates on this machine, and a region's URL is https: {0}")]
     Certificates(rustls::Error),
@@ -85,8 +85,8 @@ pub(crate) struct Site {
     /// The path in `base`, without a slash at its end.
     pub(crate) prefix: String,
     /// HTTP/1.1 connections.
-    pub(crate) lines: Lines,
-    pub(crate) two: Two,
+    pub(crate) lines: Http1Pool,
+    pub(crate) two: Http2Client,
     /// Held while the first connection shows which protocol the region speaks, so that a cold burst opens one.
     pub(crate) meeting: tokio::sync::Mutex<()>,
     /// Rung when a connection has grown old and a successor should be opened.
@@ -113,7 +113,7 @@ pub(crate) struct Reached {
 struct Opened {
     response: Response<Incoming>,
     /// What it comes over; `None` for HTTP/2.
-    line: Option<Line>,
+    line: Option<Http1Connection>,
     sent: Moment,
     sent_wall: Wall,
 }
@@ -179,7 +179,7 @@ impl Site {
     /// Sends the request and waits for the reply's head. A safe one is sent again, once, when a connection that already
     /// carried replies ends before this one's first byte: its server closed it as idle.
     async fn open(&self, outgoing: &Outgoing) -> Result<Opened, Failure> {
-        if self.connector.protocol() == Protocol::Unknown {
+        if self.connector.protocol() == Negotiated::Unknown {
             // What seldom happens has its room on the heap, so that every leg need not carry and move it.
             self.meet().boxed().await?;
         }
@@ -193,7 +193,7 @@ impl Site {
     /// Opens the first connection to a region whose protocol is unknown, one caller for all.
     async fn meet(&self) -> Result<(), Failure> {
         let _meeting = self.meeting.lock().await;
-        if self.connector.protocol() != Protocol::Unknown {
+        if self.connector.protocol() != Negotiated::Unknown {
             return Ok(());
         }
         self.open_ahead().await
@@ -226,7 +226,7 @@ impl Site {
     async fn send(&self, outgoing: &Outgoing) -> Result<Opened, (Failure, bool)> {
         let (sent, sent_wall) = (self.clock.now(), self.clock.wall());
         let opened = match self.connector.protocol() {
-            Protocol::Two => None,
+            Negotiated::Two => None,
             _ => self.send_over_a_line(outgoing).await?,
         };
         let (response, line) = match opened {
@@ -240,7 +240,7 @@ impl Site {
     async fn send_over_a_line(
         &self,
         outgoing: &Outgoing,
-    ) -> Result<Option<(Response<Incoming>, Line)>, (Failure, bool)> {
+    ) -> Result<Option<(Response<Incoming>, Http1Connection)>, (Failure, bool)> {
         let request = self.request(&self.prefix, outgoing, self.host.clone()).ok_or((Failure::Target, false))?;
         let mut line = match self.lines.take_idle() {
             Some(line) => line,
@@ -280,7 +280,7 @@ impl Site {
     }
 
     /// A reply has been read to its end: its line may carry another, unless it has grown old.
-    fn free(&self, line: Line) {
+    fn free(&self, line: Http1Connection) {
         if !self.is_retired(line.opened()) && !self.replaced.is_cancelled() {
             self.lines.give_back(line);
         }
@@ -345,7 +345,7 @@ impl Site {
             self.lines.sweep();
             if (wanted || self.connector.alive() == 0) && !self.connector.is_ready() {
                 let opened = match self.connector.protocol() {
-                    Protocol::Unknown => self.meet().await,
+                    Negotiated::Unknown => self.meet().await,
                     _ => self.open_ahead().await,
                 };
                 wait = if opened.is_ok() { shortest } else { (wait * 2).min(longest) };

@@ -49,7 +49,7 @@ struct Shared {
 
 /// Which HTTP version a region speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
+pub(crate) enum Negotiated {
     /// Not known before its first TLS handshake.
     Unknown = 0,
     /// HTTP/1.1: one request at a time per connection.
@@ -60,7 +60,7 @@ pub(crate) enum Protocol {
 
 /// A connection's own facts, shared with whoever used it.
 #[derive(Debug)]
-pub(crate) struct Birth {
+pub(crate) struct ConnectionMetadata {
     /// When it was opened.
     pub(crate) at: Moment,
     /// Replies that came over it: a failure of one with some is perhaps only its server's closing it.
@@ -70,7 +70,7 @@ pub(crate) struct Birth {
 /// An open connection.
 pub(crate) struct Link {
     io: Io,
-    birth: Arc<Birth>,
+    birth: Arc<ConnectionMetadata>,
     _alive: Alive,
 }
 
@@ -112,7 +112,7 @@ impl Connector {
                 Some((TlsConnector::from(config), name))
             }
         };
-        let protocol = if tls.is_some() { Protocol::Unknown } else { Protocol::One };
+        let protocol = if tls.is_some() { Negotiated::Unknown } else { Negotiated::One };
         let shared = Shared {
             uri,
             tcp,
@@ -127,11 +127,11 @@ impl Connector {
     }
 
     /// Which HTTP version the region spoke on its newest connection.
-    pub(crate) fn protocol(&self) -> Protocol {
+    pub(crate) fn protocol(&self) -> Negotiated {
         match self.shared.protocol.load(Ordering::Relaxed) {
-            0 => Protocol::Unknown,
-            1 => Protocol::One,
-            _ => Protocol::Two,
+            0 => Negotiated::Unknown,
+            1 => Negotiated::One,
+            _ => Negotiated::Two,
         }
     }
 
@@ -200,10 +200,10 @@ impl Shared {
         let _opening = self.opening.acquire().await.map_err(io::Error::other)?;
         let opened = tokio::time::timeout(CONNECT_WAIT, self.handshake()).await;
         let io = opened.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-        let protocol = if io.is_h2() { Protocol::Two } else { Protocol::One };
+        let protocol = if io.is_h2() { Negotiated::Two } else { Negotiated::One };
         self.protocol.store(protocol as u8, Ordering::Relaxed);
         self.alive.fetch_add(1, Ordering::Relaxed);
-        let birth = Arc::new(Birth { at: self.clock.now(), replies: AtomicU32::new(0) });
+        let birth = Arc::new(ConnectionMetadata { at: self.clock.now(), replies: AtomicU32::new(0) });
         Ok(Link { io, birth, _alive: Alive(self.alive.clone()) })
     }
 
@@ -238,7 +238,7 @@ impl Link {
         self.io.is_h2()
     }
 
-    pub(crate) fn birth(&self) -> Arc<Birth> {
+    pub(crate) fn birth(&self) -> Arc<ConnectionMetadata> {
         self.birth.clone()
     }
 

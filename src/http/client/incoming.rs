@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper_util::client::legacy;
 
-use super::line::{self, Line};
+use super::line::{self, Http1Connection};
 use crate::config::limits::RECORDS_PER_ROUTE;
 use crate::http::bodies::{ByteBudget, Gathering, NotRead};
 use crate::http::exchange::Failure;
@@ -62,8 +62,8 @@ pub(crate) async fn whole(mut body: Incoming, limit: usize, budget: &Arc<ByteBud
 /// is with the last chunk where the length is known: who has all of it does not come back for the end.
 pub(crate) fn chunks(
     body: Incoming,
-    mut line: Option<Line>,
-    freed: impl Fn(Line) + Send + 'static,
+    mut line: Option<Http1Connection>,
+    freed: impl Fn(Http1Connection) + Send + 'static,
 ) -> impl futures_util::Stream<Item = Result<Bytes, Failure>> + Send + 'static {
     if body.is_end_stream() {
         line.take().into_iter().for_each(&freed);

@@ -19,29 +19,29 @@ use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::sync::Notify;
 
-use super::connect::{Birth, Connector, Link};
+use super::connect::{ConnectionMetadata, Connector, Link};
 use crate::http::limits::{IDLE_PER_REGION, REPLY_HEAD_BYTES};
 use crate::model::time::{Clock, Moment};
 
 /// One region's idle connections.
-pub(crate) struct Lines {
+pub(crate) struct Http1Pool {
     connector: Connector,
     clock: Clock,
-    idle: Mutex<Vec<Line>>,
+    idle: Mutex<Vec<Http1Connection>>,
     /// Rung when a line comes back: who waits for one to be opened takes it.
     returned: Notify,
 }
 
 /// An open connection, for one request at a time.
-pub(crate) struct Line {
+pub(crate) struct Http1Connection {
     requests: SendRequest<Full<Bytes>>,
     /// `None` once it has ended. Boxed: a line moves to who uses it and back.
     connection: Option<Box<Connection<TokioIo<Link>, Full<Bytes>>>>,
-    birth: Arc<Birth>,
+    birth: Arc<ConnectionMetadata>,
     idle_since: Moment,
 }
 
-impl Lines {
+impl Http1Pool {
     pub(crate) fn new(connector: Connector, clock: Clock) -> Self {
         Self { connector, clock, idle: Mutex::default(), returned: Notify::new() }
     }
@@ -51,7 +51,7 @@ impl Lines {
     ///
     /// # Errors
     /// Whatever kept one from being opened.
-    pub(crate) async fn take(&self) -> io::Result<Option<Line>> {
+    pub(crate) async fn take(&self) -> io::Result<Option<Http1Connection>> {
         if let Some(line) = self.take_idle() {
             return Ok(Some(line));
         }
@@ -70,11 +70,11 @@ impl Lines {
             self.connector.hold(link);
             return Ok(None);
         }
-        Line::over(link, self.clock.now()).await.map(Some)
+        Http1Connection::over(link, self.clock.now()).await.map(Some)
     }
 
     /// Whose reply has been read to its end; closed when it cannot carry another.
-    pub(crate) fn give_back(&self, mut line: Line) {
+    pub(crate) fn give_back(&self, mut line: Http1Connection) {
         if !line.is_open() {
             return;
         }
@@ -100,7 +100,7 @@ impl Lines {
     }
 
     /// An idle line, the latest that came back: what is not needed ages at the other end.
-    pub(crate) fn take_idle(&self) -> Option<Line> {
+    pub(crate) fn take_idle(&self) -> Option<Http1Connection> {
         let now = self.clock.now();
         loop {
             let mut line = self.idle().pop()?;
@@ -110,13 +110,13 @@ impl Lines {
         }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Line>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<Http1Connection>> {
         // A line is added or taken whole: a panic elsewhere cannot leave half of one.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Line {
+impl Http1Connection {
     async fn over(link: Link, now: Moment) -> io::Result<Self> {
         let birth = link.birth();
         let mut builder = http1::Builder::new();
@@ -163,7 +163,7 @@ impl Line {
 }
 
 /// Resolves with `work`; for as long as it takes, moves the bytes of the line that it reads from, if it has one.
-pub(crate) async fn driven<T>(line: &mut Option<Line>, work: impl Future<Output = T>) -> T {
+pub(crate) async fn driven<T>(line: &mut Option<Http1Connection>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     poll_fn(|cx| {
         if let Some(line) = line {

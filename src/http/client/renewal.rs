@@ -9,11 +9,11 @@ use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::attempt::{HttpOrigin, Reached, Site, Unusable};
+use super::attempt::{HttpOrigin, Reached, Site, UnusableClient};
 use super::connect::{Connector, Resolver};
-use super::line::Lines;
+use super::line::Http1Pool;
 use super::tls;
-use super::two::Two;
+use super::two::Http2Client;
 use crate::config::certificates::{self, Certificates};
 use crate::config::{self, Config, RegionTls};
 use crate::http::bodies::ByteBudget;
@@ -33,7 +33,7 @@ impl HttpOrigin {
     ///
     /// # Errors
     /// See [`Unusable`].
-    pub fn new(config: &Config, clock: Clock, bodies: &Arc<ByteBudget>) -> Result<Self, Unusable> {
+    pub fn new(config: &Config, clock: Clock, bodies: &Arc<ByteBudget>) -> Result<Self, UnusableClient> {
         let service = &config.service;
         let none = Self {
             sites: Vec::new(),
@@ -51,9 +51,9 @@ impl HttpOrigin {
     ///
     /// # Errors
     /// See [`Unusable`].
-    pub fn renewed(&self, regions: &[config::Region]) -> Result<Self, Unusable> {
+    pub fn renewed(&self, regions: &[config::RegionConfig]) -> Result<Self, UnusableClient> {
         let mut platform = None;
-        let site = |(id, region): (u8, &config::Region)| {
+        let site = |(id, region): (u8, &config::RegionConfig)| {
             let before = self.sites.get(usize::from(id));
             let read = certificates(region, &self.clock)?;
             let digest = read.as_ref().map_or([0; 32], |read| read.digest);
@@ -95,16 +95,16 @@ impl HttpOrigin {
 
     #[cfg(test)]
     pub(crate) fn of(
-        regions: &[config::Region],
+        regions: &[config::RegionConfig],
         version_header: &http::HeaderName,
         settings: Option<Arc<ClientConfig>>,
         clock: Clock,
         bodies: &Arc<ByteBudget>,
-    ) -> Result<Self, Unusable> {
+    ) -> Result<Self, UnusableClient> {
         let resolver = Resolver::of_the_machine();
         let bodies = bodies.clone();
         let mut origin = Self { sites: Vec::new(), version_header: version_header.clone(), resolver, clock, bodies };
-        let site = |(id, region): (u8, &config::Region)| {
+        let site = |(id, region): (u8, &config::RegionConfig)| {
             let settings = settings.clone().filter(|_| region.url.scheme() == "https");
             origin.build(RegionId(id), region, Trust { settings, digest: [0; 32] }).map(Arc::new)
         };
@@ -113,11 +113,11 @@ impl HttpOrigin {
         Ok(origin)
     }
 
-    fn build(&self, id: RegionId, region: &config::Region, trust: Trust) -> Result<Site, Unusable> {
+    fn build(&self, id: RegionId, region: &config::RegionConfig, trust: Trust) -> Result<Site, UnusableClient> {
         let name = || region.name.clone();
-        let uri = authority(&region.url).ok_or_else(|| Unusable::Url { region: name() })?;
+        let uri = authority(&region.url).ok_or_else(|| UnusableClient::Url { region: name() })?;
         let connector = Connector::new(uri, trust.settings, self.resolver.clone(), self.clock.clone())
-            .map_err(|host| Unusable::Host { region: name(), host })?;
+            .map_err(|host| UnusableClient::Host { region: name(), host })?;
         Ok(Site {
             region: id,
             name: name(),
@@ -126,8 +126,8 @@ impl HttpOrigin {
             clock: self.clock.clone(),
             host: host(&region.url),
             prefix: region.url.path().trim_end_matches('/').to_owned(),
-            lines: Lines::new(connector.clone(), self.clock.clone()),
-            two: Two::new(connector.clone()),
+            lines: Http1Pool::new(connector.clone(), self.clock.clone()),
+            two: Http2Client::new(connector.clone()),
             connector,
             bodies: self.bodies.clone(),
             meeting: Mutex::default(),
@@ -141,11 +141,11 @@ impl HttpOrigin {
 }
 
 /// What the region's `tls` names; `None` where it is asked over plain http.
-fn certificates(region: &config::Region, clock: &Clock) -> Result<Option<Certificates>, Unusable> {
+fn certificates(region: &config::RegionConfig, clock: &Clock) -> Result<Option<Certificates>, UnusableClient> {
     if region.url.scheme() != "https" {
         return Ok(None);
     }
-    certificates::read(&region.tls, clock.wall()).map(Some).map_err(|unusable| Unusable::Tls {
+    certificates::read(&region.tls, clock.wall()).map(Some).map_err(|unusable| UnusableClient::Tls {
         region: region.name.clone(),
         what: format!("{}: {}; {}", unusable.setting.path(), unusable.wrong.what, unusable.wrong.instead),
     })
@@ -153,18 +153,19 @@ fn certificates(region: &config::Region, clock: &Clock) -> Result<Option<Certifi
 
 /// TLS for one region; those that say nothing of it share what is in `platform`.
 fn settings(
-    region: &config::Region,
+    region: &config::RegionConfig,
     read: Certificates,
     platform: &mut Option<Arc<ClientConfig>>,
-) -> Result<Arc<ClientConfig>, Unusable> {
+) -> Result<Arc<ClientConfig>, UnusableClient> {
     if region.tls != RegionTls::default() {
-        let refused = |error: rustls::Error| Unusable::Tls { region: region.name.clone(), what: error.to_string() };
+        let refused =
+            |error: rustls::Error| UnusableClient::Tls { region: region.name.clone(), what: error.to_string() };
         return tls::settings(read).map(Arc::new).map_err(refused);
     }
     if let Some(known) = platform {
         return Ok(known.clone());
     }
-    let made = Arc::new(tls::settings(read).map_err(Unusable::Certificates)?);
+    let made = Arc::new(tls::settings(read).map_err(UnusableClient::Certificates)?);
     Ok(platform.insert(made).clone())
 }
 

@@ -14,22 +14,22 @@ use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection}
 use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
-use super::connect::{Birth, Connector};
+use super::connect::{ConnectionMetadata, Connector};
 use crate::http::limits::{IDLE_PER_REGION, KEEPALIVE, REPLY_HEAD_BYTES};
 use crate::model::time::Moment;
 
 /// The client.
-pub(crate) struct Two {
+pub(crate) struct Http2Client {
     client: Client<Connector, Full<Bytes>>,
 }
 
 /// The connection that a request went over.
 pub(crate) struct Carrier {
     captured: CaptureConnection,
-    birth: Arc<Birth>,
+    birth: Arc<ConnectionMetadata>,
 }
 
-impl Two {
+impl Http2Client {
     pub(crate) fn new(connector: Connector) -> Self {
         let mut builder = Client::builder(TokioExecutor::new());
         builder
@@ -60,7 +60,7 @@ impl Carrier {
     fn of(captured: CaptureConnection) -> Option<Self> {
         let mut extras = http::Extensions::new();
         captured.connection_metadata().as_ref()?.get_extras(&mut extras);
-        let birth = extras.remove::<Arc<Birth>>()?;
+        let birth = extras.remove::<Arc<ConnectionMetadata>>()?;
         Some(Self { captured, birth })
     }
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::http::connection::Ending;
+use crate::http::connection::Shutdown;
 use crate::http::limits;
 use crate::model::time::{Clock, Moment};
 
@@ -282,13 +282,13 @@ impl Pulse {
     }
 
     /// Notes the two moments of a shutdown, each when it comes; never resolves.
-    pub async fn told(&self, ending: &Ending) -> Infallible {
+    pub async fn told(&self, shutdown: &Shutdown) -> Infallible {
         let lingering = async {
-            ending.lingering.cancelled().await;
+            shutdown.lingering.cancelled().await;
             self.lingering.store(true, Ordering::Relaxed);
         };
         let closing = async {
-            ending.closing.cancelled().await;
+            shutdown.closing.cancelled().await;
             self.closing.store(true, Ordering::Relaxed);
         };
         tokio::join!(lingering, closing);
@@ -296,7 +296,7 @@ impl Pulse {
     }
 
     /// Resolves when the connection has kept us waiting for too long.
-    pub async fn impatience(&self, protocol: Protocol, clock: &Clock) {
+    pub async fn idle_timeout(&self, protocol: Protocol, clock: &Clock) {
         let (mut last, mut head): (_, Option<(u32, Moment)>) = (clock.now(), None);
         loop {
             tokio::time::sleep(LOOK_EVERY).await;

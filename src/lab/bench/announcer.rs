@@ -37,9 +37,9 @@ use super::fetch;
 use super::ground::Ground;
 use super::process::{self, Running};
 use super::regions::ORDERS;
-use super::subject::StartError;
+use super::subject::SubjectError;
 use crate::lab::limits;
-use crate::lab::world::catalogue::Stored;
+use crate::lab::world::catalogue::StoredRecord;
 use crate::lab::world::publisher::Ahead;
 use crate::lab::world::queue::ACCOUNT;
 use crate::lab::world::{REGION_NAMES, TOPIC, World, WorldError, ingest, port};
@@ -141,7 +141,7 @@ impl Signed {
         self.last += 1;
         let between = self.changes.len() as u64;
         let key = format!("other-{}", self.last % limits::BENCH_ANNOUNCED);
-        let stored = Stored { version: self.last, value: Some(Bytes::from_static(b"{}")) };
+        let stored = StoredRecord { version: self.last, value: Some(Bytes::from_static(b"{}")) };
         let ahead = world.regions.iter().map(|region| region.publisher.sign_ahead(between, &key, &stored));
         self.changes.push_back(ahead.collect());
     }
@@ -213,7 +213,7 @@ pub struct Announcer {
 
 impl Announcer {
     /// Starts it on the harness's core, because it is not what is measured.
-    pub fn start(ground: &Ground, regions: usize) -> Result<Self, StartError> {
+    pub fn start(ground: &Ground, regions: usize) -> Result<Self, SubjectError> {
         let folder = ground.folder("announcer")?;
         let orders = process::free_port()?;
         let arguments = ["bench", "announcer", "--regions", &regions.to_string(), &orders.to_string()];
@@ -225,7 +225,7 @@ impl Announcer {
     }
 
     /// Signs ahead until `wanted` announcements are ready, or as many as the limit allows.
-    pub fn sign(&self, wanted: u64) -> Result<(), StartError> {
+    pub fn sign(&self, wanted: u64) -> Result<(), SubjectError> {
         let mut ready = 0;
         while ready < wanted {
             let now = self.announcing.order(&format!("sign/{wanted}"))?.parse().unwrap_or(0);
@@ -238,12 +238,12 @@ impl Announcer {
     }
 
     /// From now on, announces this many times a second, summed over all regions.
-    pub fn rate(&self, per_second: u32) -> Result<(), StartError> {
+    pub fn rate(&self, per_second: u32) -> Result<(), SubjectError> {
         self.announcing.order(&format!("rate/{per_second}")).map(drop)
     }
 
     /// How many announcements it has sent, without heartbeats.
-    pub fn published(&self) -> Result<u64, StartError> {
+    pub fn published(&self) -> Result<u64, SubjectError> {
         Ok(self.announcing.order("published")?.parse().unwrap_or(0))
     }
 }
@@ -254,9 +254,9 @@ impl Announcing {
         self.order("welcome").is_ok_and(|told| told == "true")
     }
 
-    fn order(&self, order: &str) -> Result<String, StartError> {
+    fn order(&self, order: &str) -> Result<String, SubjectError> {
         fetch::page(self.orders, &format!("{ORDERS}{order}"))
-            .map_err(|error| StartError::Unable { program: "the announcer".to_owned(), why: error.to_string() })
+            .map_err(|error| SubjectError::Unable { program: "the announcer".to_owned(), why: error.to_string() })
     }
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::failover::Failover;
 use super::h2c::Streams;
-use super::load::{Ask, Counted, Load, LoadError};
-use super::pace::{End, Pace};
+use super::load::{BenchRequest, Counted, Load, LoadError};
+use super::pace::{End, LoadPace};
 use super::paths::Paths;
 use super::subject::Address;
 
@@ -35,7 +35,7 @@ pub enum Client {
 
 impl Client {
     /// Connects to `address`; `InOrder` has addresses of its own.
-    pub fn open(address: &Address, speaks: &Speaks, ask: Ask) -> Result<Self, LoadError> {
+    pub fn open(address: &Address, speaks: &Speaks, ask: BenchRequest) -> Result<Self, LoadError> {
         Ok(match speaks {
             Speaks::Http1 { connections } => Self::Http1(Load::open(address, *connections, ask)?),
             Speaks::H2c { streams } => Self::H2c(Streams::open(address, *streams, ask)?),
@@ -53,7 +53,7 @@ impl Client {
     }
 
     /// Sends until `end`, then waits for the outstanding replies.
-    pub fn run(&mut self, pace: Pace, end: End) -> Result<Counted, LoadError> {
+    pub fn run(&mut self, pace: LoadPace, end: End) -> Result<Counted, LoadError> {
         match self {
             Self::Http1(load) => load.run(pace, end),
             Self::H2c(streams) => streams.run(pace, end),

@@ -9,12 +9,12 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
-use super::http1::{Reader, Reply};
-use super::load::{Ask, Counted, LoadError};
-use super::pace::{End, Pace, Schedule};
+use super::http1::{RawReply, ReplyReader};
+use super::load::{BenchRequest, Counted, LoadError};
+use super::pace::{End, LoadPace, Schedule};
 use super::paths::Paths;
 use super::subject::Address;
-use super::wire::Wire;
+use super::wire::BenchStream;
 use crate::lab::limits;
 use crate::model::time::{Clock, Moment};
 
@@ -22,19 +22,19 @@ use crate::model::time::{Clock, Moment};
 pub struct Failover {
     regions: Vec<Region>,
     wait: Duration,
-    ask: Ask,
+    ask: BenchRequest,
     request: Vec<u8>,
     buffer: Vec<u8>,
 }
 
 struct Region {
     address: Address,
-    open: Option<(Wire, Reader)>,
+    open: Option<(BenchStream, ReplyReader)>,
 }
 
 impl Failover {
     /// Asks the regions in this order, and waits `wait` for each but the last.
-    pub fn new(regions: &[SocketAddr], wait: Duration, ask: Ask) -> Self {
+    pub fn new(regions: &[SocketAddr], wait: Duration, ask: BenchRequest) -> Self {
         let regions = regions.iter().map(|address| Region { address: Address::Tcp(*address), open: None });
         let buffer = vec![0; limits::BENCH_READ_BYTES];
         Self { regions: regions.collect(), wait, ask, request: Vec::new(), buffer }
@@ -46,7 +46,7 @@ impl Failover {
     }
 
     /// Sends one request after another until `end`, and sleeps until the next one is due.
-    pub fn run(&mut self, pace: Pace, end: End) -> Result<Counted, LoadError> {
+    pub fn run(&mut self, pace: LoadPace, end: End) -> Result<Counted, LoadError> {
         let start = Clock::System.now();
         let (mut schedule, mut counted, mut last) = (Schedule::new(pace, end, start), Counted::default(), start);
         loop {
@@ -72,7 +72,7 @@ impl Failover {
     }
 
     /// The first good reply; if there is none, what the last region said.
-    fn in_order(&mut self) -> io::Result<Reply> {
+    fn in_order(&mut self) -> io::Result<RawReply> {
         let mut said = Err(io::Error::from(io::ErrorKind::NotConnected));
         let count = self.regions.len();
         for (place, region) in self.regions.iter_mut().enumerate() {
@@ -91,9 +91,9 @@ impl Failover {
 
 impl Region {
     /// Sends the request and waits for its reply until `until`.
-    fn ask(&mut self, request: &[u8], until: Moment, ask: &Ask, buffer: &mut [u8]) -> io::Result<Reply> {
+    fn ask(&mut self, request: &[u8], until: Moment, ask: &BenchRequest, buffer: &mut [u8]) -> io::Result<RawReply> {
         if self.open.is_none() {
-            self.open = Some((Wire::open(&self.address)?, Reader::default()));
+            self.open = Some((BenchStream::open(&self.address)?, ReplyReader::default()));
         }
         let Some((wire, reader)) = &mut self.open else { return Err(io::ErrorKind::NotConnected.into()) };
         if wire.write(request)? < request.len() {
@@ -118,7 +118,7 @@ impl Region {
 }
 
 /// Waits for bytes with microsecond precision, which a socket's own timeout does not have.
-fn listen(wire: &Wire, until: Moment) -> io::Result<()> {
+fn listen(wire: &BenchStream, until: Moment) -> io::Result<()> {
     let left = until.since(Clock::System.now());
     if left.is_zero() {
         return Err(io::ErrorKind::TimedOut.into());
@@ -162,8 +162,8 @@ mod tests {
     }
 
     fn asked(regions: &[SocketAddr], wait: Duration) -> Counted {
-        let ask = Ask::new(Paths::Fixed("/a".to_owned()), 2);
-        Failover::new(regions, wait, ask).run(Pace::Closed, End::Requests(3)).unwrap()
+        let ask = BenchRequest::new(Paths::Fixed("/a".to_owned()), 2);
+        Failover::new(regions, wait, ask).run(LoadPace::Closed, End::Requests(3)).unwrap()
     }
 
     const WAIT: Duration = Duration::from_millis(30);

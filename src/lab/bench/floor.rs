@@ -10,7 +10,7 @@ use std::io;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 
 use super::subject::Address;
-use super::wire::{Door, Wire};
+use super::wire::{BenchListener, BenchStream};
 use crate::lab::limits;
 
 /// The listening socket's number; connections are numbered from 1.
@@ -19,7 +19,7 @@ const DOOR: u64 = 0;
 const END: &[u8; 4] = b"\r\n\r\n";
 
 struct Caller {
-    wire: Wire,
+    wire: BenchStream,
     /// How many bytes of [`END`] have arrived so far.
     seen: usize,
     /// How many answers are owed; `sent` counts the bytes of the first one that are already sent.
@@ -29,7 +29,7 @@ struct Caller {
 
 /// Answers every request with `answer`, until the process ends.
 pub fn serve(address: &Address, answer: &[u8]) -> io::Result<()> {
-    let door = Door::open(address)?;
+    let door = BenchListener::open(address)?;
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, &door, EventData::new_u64(DOOR), EventFlags::IN)?;
     let mut callers: BTreeMap<u64, Caller> = BTreeMap::new();
@@ -126,7 +126,7 @@ mod tests {
     fn a_request_is_counted_once_wherever_it_is_cut() {
         let text = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
         for at in 0..=text.len() {
-            let wire = Wire::Unix(std::os::unix::net::UnixStream::pair().unwrap().0);
+            let wire = BenchStream::Unix(std::os::unix::net::UnixStream::pair().unwrap().0);
             let mut caller = Caller { wire, seen: 0, owed: 0, sent: 0 };
             caller.count(&text[..at]);
             caller.count(&text[at..]);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::process::{self, Running};
 use super::regions::Delay;
 use super::result::Machine;
-use super::subject::{Address, Proof, StartError, Subject, Wish};
+use super::subject::{Address, Proof, Subject, SubjectError, Wish};
 use crate::lab::limits;
 use crate::model::time::{Clock, Wall};
 
@@ -37,14 +37,14 @@ impl Drop for Folder {
 }
 
 #[derive(Debug)]
-pub struct Regions {
+pub struct BenchRegions {
     pub addresses: Vec<SocketAddr>,
     pub process: Running,
 }
 
-impl Regions {
+impl BenchRegions {
     /// Sends an order to a region ([`super::regions::ORDERS`]) and returns its answer.
-    pub fn order(&self, region: usize, order: &str) -> Result<String, StartError> {
+    pub fn order(&self, region: usize, order: &str) -> Result<String, SubjectError> {
         let path = format!("{}{order}", super::regions::ORDERS);
         let asked = TcpStream::connect(self.addresses[region]).and_then(|mut stream| {
             stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").as_bytes())?;
@@ -53,13 +53,14 @@ impl Regions {
             let count = stream.read(&mut answer)?;
             Ok(String::from_utf8_lossy(&answer[..count]).into_owned())
         });
-        let failed = |error: io::Error| StartError::Unable { program: "a region".to_owned(), why: error.to_string() };
+        let failed =
+            |error: io::Error| SubjectError::Unable { program: "a region".to_owned(), why: error.to_string() };
         let answer = asked.map_err(failed)?;
         Ok(answer.rsplit("\r\n\r\n").next().unwrap_or_default().to_owned())
     }
 
     /// How many requests each region has received.
-    pub fn asked(&self) -> Result<Vec<u64>, StartError> {
+    pub fn asked(&self) -> Result<Vec<u64>, SubjectError> {
         let regions = 0..self.addresses.len();
         regions.map(|region| Ok(self.order(region, "count")?.parse().unwrap_or(0))).collect()
     }
@@ -67,7 +68,7 @@ impl Regions {
 
 impl Ground {
     /// Looks at the machine, and pins this thread to the first core if there are at least two.
-    pub fn new() -> Result<Self, StartError> {
+    pub fn new() -> Result<Self, SubjectError> {
         let place = std::env::temp_dir();
         sweep(&place);
         let folder = Folder(place.join(format!("{FOLDERS}{}", std::process::id())));
@@ -81,7 +82,7 @@ impl Ground {
         Ok(Self { program, core, own_core, machine, folder, folders: std::cell::Cell::default() })
     }
 
-    pub fn folder(&self, name: &str) -> Result<PathBuf, StartError> {
+    pub fn folder(&self, name: &str) -> Result<PathBuf, SubjectError> {
         let number = self.folders.get();
         self.folders.set(number + 1);
         let folder = self.folder.0.join(format!("{number}-{}", name.replace(' ', "-")));
@@ -90,7 +91,7 @@ impl Ground {
     }
 
     /// What a server in front of `regions` is started with.
-    pub fn wish(&self, name: &str, regions: &Regions) -> Result<Wish, StartError> {
+    pub fn wish(&self, name: &str, regions: &BenchRegions) -> Result<Wish, SubjectError> {
         let (upstreams, core) = (regions.addresses.clone(), self.core);
         let keeper = Some(self.program.clone());
         Ok(Wish {
@@ -105,7 +106,7 @@ impl Ground {
     }
 
     /// Starts regions on the harness's core, because they are not what is measured.
-    pub fn regions(&self, count: usize, delay: Delay) -> Result<Regions, StartError> {
+    pub fn regions(&self, count: usize, delay: Delay) -> Result<BenchRegions, SubjectError> {
         let folder = self.folder("regions")?;
         let mut addresses = Vec::new();
         for _ in 0..count {
@@ -115,11 +116,11 @@ impl Ground {
         arguments.extend(addresses.iter().map(ToString::to_string));
         let mut process = process::start(&self.program, arguments, self.own_core, &folder)?;
         let first = Address::Tcp(addresses[0]);
-        process.wait_until(|| super::wire::Wire::open(&first).ok())?;
-        Ok(Regions { addresses, process })
+        process.wait_until(|| super::wire::BenchStream::open(&first).ok())?;
+        Ok(BenchRegions { addresses, process })
     }
 
-    pub fn floor(&self, body_bytes: usize, unix: bool) -> Result<Subject, StartError> {
+    pub fn floor(&self, body_bytes: usize, unix: bool) -> Result<Subject, SubjectError> {
         let folder = self.folder("floor")?;
         let address =
             if unix { Address::Unix(folder.join("listen.sock")) } else { Address::Tcp(process::free_port()?) };
@@ -129,7 +130,7 @@ impl Ground {
             Address::Unix(path) => arguments.extend(["--unix".into(), path.display().to_string()]),
         }
         let mut process = process::start(&self.program, arguments, self.core, &folder)?;
-        process.wait_until(|| super::wire::Wire::open(&address).ok())?;
+        process.wait_until(|| super::wire::BenchStream::open(&address).ok())?;
         Ok(Subject {
             name: FLOOR.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -160,12 +161,12 @@ const FOLDERS: &str = "nearside-bench-";
 pub const FLOOR: &str = "bare responder";
 
 /// Writes a file of a subject.
-pub fn write(path: &Path, text: &str) -> Result<(), StartError> {
+pub fn write(path: &Path, text: &str) -> Result<(), SubjectError> {
     fs::write(path, text).map_err(|error| unwritable(path, error))
 }
 
-fn unwritable(path: &Path, error: io::Error) -> StartError {
-    StartError::Write { path: path.display().to_string(), error }
+fn unwritable(path: &Path, error: io::Error) -> SubjectError {
+    SubjectError::Write { path: path.display().to_string(), error }
 }
 
 fn machine(cores: usize, pinned: bool) -> Machine {

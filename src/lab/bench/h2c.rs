@@ -17,9 +17,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{self, Runtime};
 
-use super::http1::{Reply, proves};
-use super::load::{Ask, Counted, LoadError};
-use super::pace::{End, Pace, Schedule};
+use super::http1::{RawReply, proves};
+use super::load::{BenchRequest, Counted, LoadError};
+use super::pace::{End, LoadPace, Schedule};
 use super::paths::Paths;
 use super::subject::{Address, Proof};
 use crate::lab::limits;
@@ -35,7 +35,7 @@ pub struct Streams {
     tasks: Tasks,
     sender: Sender,
     streams: usize,
-    ask: Ask,
+    ask: BenchRequest,
     headers: HeaderMap,
 }
 
@@ -43,7 +43,7 @@ pub struct Streams {
 struct Shared<'a> {
     schedule: Schedule,
     counted: Counted,
-    ask: &'a mut Ask,
+    ask: &'a mut BenchRequest,
     headers: &'a HeaderMap,
     path: Vec<u8>,
     last: Moment,
@@ -51,7 +51,7 @@ struct Shared<'a> {
 }
 
 impl Streams {
-    pub fn open(address: &Address, streams: usize, ask: Ask) -> Result<Self, LoadError> {
+    pub fn open(address: &Address, streams: usize, ask: BenchRequest) -> Result<Self, LoadError> {
         let refused = |error| LoadError::Connect { address: address.clone(), error };
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?;
         let tasks = Tasks::new();
@@ -66,7 +66,7 @@ impl Streams {
     }
 
     /// Sends until `end`, then waits for the outstanding replies.
-    pub fn run(&mut self, pace: Pace, end: End) -> Result<Counted, LoadError> {
+    pub fn run(&mut self, pace: LoadPace, end: End) -> Result<Counted, LoadError> {
         let refused = |error| LoadError::Connect { address: self.address.clone(), error };
         if self.sender.is_closed() {
             self.sender = self.runtime.block_on(connect(&self.address, &self.tasks)).map_err(refused)?;
@@ -188,17 +188,17 @@ impl Shared<'_> {
         (Some((since, request)), None)
     }
 
-    fn answered(&mut self, reply: &Reply, latency: std::time::Duration) {
+    fn answered(&mut self, reply: &RawReply, latency: std::time::Duration) {
         self.counted.take(reply, self.ask, latency);
     }
 }
 
-async fn exchange(sender: &mut Sender, request: Request<Empty<Bytes>>, proof: &Proof) -> hyper::Result<Reply> {
+async fn exchange(sender: &mut Sender, request: Request<Empty<Bytes>>, proof: &Proof) -> hyper::Result<RawReply> {
     let response = sender.send_request(request).await?;
     let mut fields = response.headers().iter();
     let proven = *proof == Proof::Always
         || fields.any(|(name, value)| proves(proof, name.as_str().as_bytes(), value.as_bytes()));
-    let mut reply = Reply { status: response.status().as_u16(), proven, ..Reply::default() };
+    let mut reply = RawReply { status: response.status().as_u16(), proven, ..RawReply::default() };
     let mut body = response.into_body();
     while let Some(frame) = body.frame().await {
         reply.body_bytes += frame?.data_ref().map_or(0, |data| data.len() as u64);
@@ -254,26 +254,27 @@ mod tests {
         Address::Tcp(address.recv().unwrap())
     }
 
-    fn ask(path: &str, headers: &str) -> Ask {
+    fn ask(path: &str, headers: &str) -> BenchRequest {
         let proof = Proof::Header { name: "x-said".to_owned(), contains: "HIT".to_owned() };
-        Ask { headers: headers.to_owned(), proof, ..Ask::new(Paths::Fixed(path.to_owned()), 2) }
+        BenchRequest { headers: headers.to_owned(), proof, ..BenchRequest::new(Paths::Fixed(path.to_owned()), 2) }
     }
 
     #[test]
     fn every_request_is_answered_once_and_its_proof_is_seen() {
         let server = server();
         let mut streams = Streams::open(&server, 16, ask("/a", "x-say: hit\r\n")).unwrap();
-        let counted = streams.run(Pace::Closed, End::Requests(1000)).unwrap();
+        let counted = streams.run(LoadPace::Closed, End::Requests(1000)).unwrap();
         assert_eq!((counted.answered, counted.proven, counted.failures), (1000, 1000, 0));
         let mut unproven = Streams::open(&server, 1, ask("/a", "x-say: miss\r\n")).unwrap();
-        let counted = unproven.run(Pace::Closed, End::Requests(10)).unwrap();
+        let counted = unproven.run(LoadPace::Closed, End::Requests(10)).unwrap();
         assert_eq!((counted.answered, counted.proven), (10, 0));
     }
 
     #[test]
     fn an_open_loop_sends_what_is_due_and_no_more() {
         let mut streams = Streams::open(&server(), 4, ask("/a", "")).unwrap();
-        let counted = streams.run(Pace::Open { per_second: 2000.0 }, End::After(Duration::from_millis(100))).unwrap();
+        let counted =
+            streams.run(LoadPace::Open { per_second: 2000.0 }, End::After(Duration::from_millis(100))).unwrap();
         assert_eq!((counted.answered, counted.failures), (200, 0));
     }
 

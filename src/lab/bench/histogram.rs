@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::result::Latency;
+use super::result::LatencyFigures;
 
 /// The longest latency that is told apart, in nanoseconds.
 const LONGEST_NS: u64 = 60_000_000_000;
@@ -48,9 +48,9 @@ impl Latencies {
         if self.0.is_empty() { 0.0 } else { self.0.value_at_percentile(percentile) as f64 / 1e3 }
     }
 
-    pub fn summary(&self) -> Latency {
+    pub fn summary(&self) -> LatencyFigures {
         let curve = self.percentiles().map(|percentile| (percentile, self.at(percentile))).collect();
-        Latency {
+        LatencyFigures {
             p50_us: self.at(50.0),
             p90_us: self.at(90.0),
             p99_us: self.at(99.0),

@@ -6,7 +6,7 @@ use super::subject::Proof;
 use crate::http::limits::REPLY_HEAD_BYTES;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reply {
+pub struct RawReply {
     pub status: u16,
     pub body_bytes: u64,
     /// Whether it carried the proof.
@@ -33,11 +33,11 @@ pub enum Broken {
 
 /// Reads the replies of one connection, one after another.
 #[derive(Debug, Default)]
-pub struct Reader {
+pub struct ReplyReader {
     /// The beginning of an incomplete head.
     head: Vec<u8>,
     /// The reply whose body is being read, and where in the body.
-    open: Option<(Reply, Body)>,
+    open: Option<(RawReply, Body)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ enum Chunks {
     Trailer(u64),
 }
 
-impl Reader {
+impl ReplyReader {
     /// Forgets a reply that will never be complete.
     pub fn reset(&mut self) {
         self.head.clear();
@@ -69,7 +69,7 @@ impl Reader {
     }
 
     /// Takes the next bytes; returns a reply when they complete it.
-    pub fn read(&mut self, mut bytes: &[u8], proof: &Proof) -> Result<Option<Reply>, Broken> {
+    pub fn read(&mut self, mut bytes: &[u8], proof: &Proof) -> Result<Option<RawReply>, Broken> {
         if self.open.is_none() {
             let opened = if self.head.is_empty() {
                 head(bytes, proof)?.map(|(reply, body, length)| (reply, body, &bytes[length..]))
@@ -109,8 +109,8 @@ impl Reader {
 }
 
 /// Parses a head: the reply, its body and the head's length; `None` if it is incomplete.
-fn head(bytes: &[u8], proof: &Proof) -> Result<Option<(Reply, Body, usize)>, Broken> {
-    let mut reply = Reply { proven: *proof == Proof::Always, ..Reply::default() };
+fn head(bytes: &[u8], proof: &Proof) -> Result<Option<(RawReply, Body, usize)>, Broken> {
+    let mut reply = RawReply { proven: *proof == Proof::Always, ..RawReply::default() };
     let mut body = None;
     let mut at = 0;
     while let Some(length) = bytes[at..].iter().position(|byte| *byte == b'\n') {
@@ -137,7 +137,7 @@ fn status(line: &[u8]) -> Result<u16, Broken> {
     digits.and_then(|digits| number(digits.get(..3)?, 10)).map(|status| status as u16).ok_or(Broken::Malformed)
 }
 
-fn field(line: &[u8], proof: &Proof, reply: &mut Reply, body: &mut Option<Body>) -> Result<(), Broken> {
+fn field(line: &[u8], proof: &Proof, reply: &mut RawReply, body: &mut Option<Body>) -> Result<(), Broken> {
     let colon = line.iter().position(|byte| *byte == b':').ok_or(Broken::Malformed)?;
     let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
     if name.eq_ignore_ascii_case(b"content-length") {
@@ -221,12 +221,12 @@ mod tests {
     fn a_reply_says_the_same_wherever_it_is_cut() {
         let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nx-cache-status: HIT\r\n\r\n\
                        3;a=b\r\nhel\r\n2\r\nlo\r\n0\r\nx: y\r\n\r\n";
-        let wanted = Some(Reply { status: 200, body_bytes: 5, proven: true, closes: false });
+        let wanted = Some(RawReply { status: 200, body_bytes: 5, proven: true, closes: false });
         for text in [HIT, chunked] {
             let bytes = text.as_bytes();
             for first in 0..bytes.len() {
                 for second in first..bytes.len() {
-                    let mut reader = Reader::default();
+                    let mut reader = ReplyReader::default();
                     let pieces = [&bytes[..first], &bytes[first..second], &bytes[second..]];
                     let read = pieces.map(|piece| reader.read(piece, &nginx()).unwrap());
                     assert_eq!(read, [None, None, wanted], "cut at {first} and {second}");
@@ -237,14 +237,14 @@ mod tests {
 
     #[test]
     fn replies_follow_each_other_and_one_without_proof_is_told_apart() {
-        let mut reader = Reader::default();
+        let mut reader = ReplyReader::default();
         assert!(reader.read(HIT.as_bytes(), &nginx()).unwrap().unwrap().proven);
         let miss = HIT.replace("hit", "MISS");
         assert!(!reader.read(miss.as_bytes(), &nginx()).unwrap().unwrap().proven);
         let present = Proof::HeaderPresent("X-cache-status".into());
         assert!(reader.read(miss.as_bytes(), &present).unwrap().unwrap().proven);
         let none = reader.read(b"HTTP/1.1 304 Not Modified\r\nconnection: close\r\n\r\n", &Proof::Always);
-        assert_eq!(none.unwrap().unwrap(), Reply { status: 304, body_bytes: 0, proven: true, closes: true });
+        assert_eq!(none.unwrap().unwrap(), RawReply { status: 304, body_bytes: 0, proven: true, closes: true });
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_an_error() {
-        let read = |text: &str| Reader::default().read(text.as_bytes(), &Proof::Always);
+        let read = |text: &str| ReplyReader::default().read(text.as_bytes(), &Proof::Always);
         assert_eq!(read("SSH-2.0\r\n"), Err(Broken::Malformed));
         assert_eq!(read("HTTP/1.1 200 OK\r\n\r\n"), Err(Broken::NoLength));
         assert_eq!(read(&format!("{HIT}!")), Err(Broken::Beyond));

@@ -11,17 +11,17 @@ use rustix::fd::OwnedFd;
 use rustix::time::Timespec;
 
 use super::histogram::Latencies;
-use super::http1::{Reader, Reply};
-use super::pace::{End, Pace, Schedule};
+use super::http1::{RawReply, ReplyReader};
+use super::pace::{End, LoadPace, Schedule};
 use super::paths::Paths;
 use super::subject::{Address, Proof};
-use super::wire::Wire;
+use super::wire::BenchStream;
 use crate::lab::limits;
 use crate::model::time::{Clock, Moment};
 
 /// What to send, and what counts as a right answer.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct BenchRequest {
     pub paths: Paths,
     /// Header lines after `Host`, each with its line end.
     pub headers: String,
@@ -61,7 +61,7 @@ pub enum LoadError {
 
 pub struct Load {
     address: Address,
-    ask: Ask,
+    ask: BenchRequest,
     epoll: OwnedFd,
     connections: Vec<Connection>,
     /// Indices of the connections without a request in flight.
@@ -72,8 +72,8 @@ pub struct Load {
 
 #[derive(Debug)]
 struct Connection {
-    wire: Wire,
-    reader: Reader,
+    wire: BenchStream,
+    reader: ReplyReader,
     /// The request in flight; `sent` is how much of it is already sent.
     request: Vec<u8>,
     sent: usize,
@@ -81,7 +81,7 @@ struct Connection {
 }
 
 impl Load {
-    pub fn open(address: &Address, connections: usize, ask: Ask) -> Result<Self, LoadError> {
+    pub fn open(address: &Address, connections: usize, ask: BenchRequest) -> Result<Self, LoadError> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let mut load = Self {
             address: address.clone(),
@@ -94,7 +94,7 @@ impl Load {
         };
         for index in 0..connections {
             let wire = load.connect(index)?;
-            let (reader, request) = (Reader::default(), Vec::new());
+            let (reader, request) = (ReplyReader::default(), Vec::new());
             load.connections.push(Connection { wire, reader, request, sent: 0, since: None });
         }
         Ok(load)
@@ -105,15 +105,15 @@ impl Load {
         self.ask.paths = paths;
     }
 
-    fn connect(&self, index: usize) -> Result<Wire, LoadError> {
+    fn connect(&self, index: usize) -> Result<BenchStream, LoadError> {
         let refused = |error| LoadError::Connect { address: self.address.clone(), error };
-        let wire = Wire::open(&self.address).map_err(refused)?;
+        let wire = BenchStream::open(&self.address).map_err(refused)?;
         epoll::add(&self.epoll, &wire, EventData::new_u64(index as u64), EventFlags::IN)?;
         Ok(wire)
     }
 
     /// Sends until `end`, then waits for the outstanding replies.
-    pub fn run(&mut self, pace: Pace, end: End) -> Result<Counted, LoadError> {
+    pub fn run(&mut self, pace: LoadPace, end: End) -> Result<Counted, LoadError> {
         let mut counted = Counted::default();
         let start = Clock::System.now();
         let mut schedule = Schedule::new(pace, end, start);
@@ -248,7 +248,7 @@ impl Load {
     }
 }
 
-impl Ask {
+impl BenchRequest {
     /// For a server on loopback, with nothing in the head that is not needed.
     pub fn new(paths: Paths, body_bytes: u64) -> Self {
         let (headers, host) = (String::new(), "127.0.0.1".to_owned());
@@ -268,7 +268,7 @@ impl Ask {
 
 impl Counted {
     /// Counts a reply, right or wrong.
-    pub fn take(&mut self, reply: &Reply, ask: &Ask, latency: Duration) {
+    pub fn take(&mut self, reply: &RawReply, ask: &BenchRequest, latency: Duration) {
         let right = reply.status == 200 && ask.body_bytes.is_none_or(|bytes| bytes == reply.body_bytes);
         if right {
             self.answered += 1;

@@ -10,7 +10,7 @@ use crate::model::time::Moment;
 
 /// How requests follow each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pace {
+pub enum LoadPace {
     /// Each connection sends its next request when the last one is answered.
     Closed,
     /// This many requests a second, whether or not they are answered.
@@ -30,7 +30,7 @@ pub enum End {
 /// Which requests are due, and how many were sent.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    pace: Pace,
+    pace: LoadPace,
     end: End,
     start: Moment,
     taken: u64,
@@ -39,15 +39,15 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    pub fn new(pace: Pace, end: End, start: Moment) -> Self {
+    pub fn new(pace: LoadPace, end: End, start: Moment) -> Self {
         Self { pace, end, start, taken: 0, given_up: 0 }
     }
 
     /// The next request, if one is to be sent now: the moment from which its latency counts.
     pub fn take(&mut self, now: Moment) -> Option<Moment> {
         let due = match self.pace {
-            Pace::Closed => now,
-            Pace::Open { per_second } => {
+            LoadPace::Closed => now,
+            LoadPace::Open { per_second } => {
                 let due_by_now = (now.since(self.start).as_secs_f64() * per_second) as u64 + 1;
                 let due_by_now = due_by_now.min(self.most());
                 let late = due_by_now.saturating_sub(self.taken).saturating_sub(limits::BENCH_BACKLOG);
@@ -64,7 +64,7 @@ impl Schedule {
     /// Whether there is nothing left to send.
     pub fn over(&self, now: Moment) -> bool {
         match (self.pace, self.end) {
-            (Pace::Closed, End::After(span)) => now.since(self.start) >= span,
+            (LoadPace::Closed, End::After(span)) => now.since(self.start) >= span,
             _ => self.taken >= self.most(),
         }
     }
@@ -72,8 +72,8 @@ impl Schedule {
     /// How long until the next request is due; `None` in a closed loop.
     pub fn wait(&self, now: Moment) -> Option<Duration> {
         match self.pace {
-            Pace::Closed => None,
-            Pace::Open { per_second } => Some(self.due(per_second).since(now)),
+            LoadPace::Closed => None,
+            LoadPace::Open { per_second } => Some(self.due(per_second).since(now)),
         }
     }
 
@@ -84,8 +84,8 @@ impl Schedule {
     fn most(&self) -> u64 {
         match (self.pace, self.end) {
             (_, End::Requests(most)) => most,
-            (Pace::Open { per_second }, End::After(span)) => (span.as_secs_f64() * per_second) as u64,
-            (Pace::Closed, End::After(_)) => u64::MAX,
+            (LoadPace::Open { per_second }, End::After(span)) => (span.as_secs_f64() * per_second) as u64,
+            (LoadPace::Closed, End::After(_)) => u64::MAX,
         }
     }
 }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     const START: Moment = Moment::from_nanos(1_000_000_000_000);
-    const OPEN: Pace = Pace::Open { per_second: 1000.0 };
+    const OPEN: LoadPace = LoadPace::Open { per_second: 1000.0 };
 
     fn at(millis: u64) -> Moment {
         START + Duration::from_millis(millis)
@@ -128,9 +128,9 @@ mod tests {
 
     #[test]
     fn a_closed_loop_sends_at_once_until_its_end() {
-        let mut timed = Schedule::new(Pace::Closed, End::After(Duration::from_millis(5)), START);
+        let mut timed = Schedule::new(LoadPace::Closed, End::After(Duration::from_millis(5)), START);
         assert_eq!((timed.take(at(4)), timed.take(at(5))), (Some(at(4)), None));
-        let mut counted = Schedule::new(Pace::Closed, End::Requests(1), START);
+        let mut counted = Schedule::new(LoadPace::Closed, End::Requests(1), START);
         assert_eq!((counted.take(at(4)), counted.take(at(4))), (Some(at(4)), None));
         assert_eq!(counted.wait(at(4)), None);
     }

@@ -16,7 +16,7 @@ pub enum Progress {
 
 /// The progress of one scenario.
 #[derive(Debug)]
-pub struct Bar {
+pub struct ProgressLine {
     bar: ProgressBar,
 }
 
@@ -35,7 +35,7 @@ impl Progress {
     }
 
     /// Begins a scenario of `steps` steps.
-    pub fn scenario(self, name: &str, steps: usize) -> Bar {
+    pub fn scenario(self, name: &str, steps: usize) -> ProgressLine {
         if self == Self::Lines {
             // When standard error is closed, nobody is left to tell.
             let _ = writeln!(std::io::stderr().lock(), "{name}: {steps} rounds");
@@ -46,11 +46,11 @@ impl Progress {
         // The template is a constant; without it the bar only looks plainer.
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.set_prefix(name.to_owned());
-        Bar { bar }
+        ProgressLine { bar }
     }
 }
 
-impl Bar {
+impl ProgressLine {
     /// Shows what begins now.
     pub fn doing(&self, what: &str) {
         self.bar.set_message(what.to_owned());
@@ -62,7 +62,7 @@ impl Bar {
     }
 }
 
-impl Drop for Bar {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

@@ -2,7 +2,7 @@
 //! Every promise is in every account. One that this run cannot judge says why, and never counts as
 //! met.
 
-use super::result::{Promise, Report};
+use super::result::{BenchReport, Promise};
 
 /// A promised figure, and which goal of which scenario judges it.
 struct Figure {
@@ -51,12 +51,12 @@ const FIGURES: [Figure; 22] = [
     figure(7, "a region dies: p99.9 <= 2 x the quiet run's", "dying", "p99.9"),
 ];
 
-pub fn judged(report: &Report) -> Vec<Promise> {
+pub fn judged(report: &BenchReport) -> Vec<Promise> {
     FIGURES.iter().map(|figure| figure.judged(report)).collect()
 }
 
 impl Figure {
-    fn judged(&self, report: &Report) -> Promise {
+    fn judged(&self, report: &BenchReport) -> Promise {
         let (text, scenario) = (self.text.to_owned(), self.scenario.to_owned());
         let promise = Promise { number: self.number, text, scenario, ..Promise::default() };
         if self.scenario == ELSEWHERE {
@@ -77,7 +77,7 @@ impl Figure {
     }
 
     /// Why there is nothing to compare with.
-    fn nobody(&self, report: &Report) -> String {
+    fn nobody(&self, report: &BenchReport) -> String {
         let named = report.missing.iter().find(|missing| self.goal.contains(&missing.name));
         named.map_or_else(
             || format!("{} did not measure it", self.scenario),
@@ -92,9 +92,9 @@ mod tests {
     use super::*;
     use crate::lab::bench::run::scenario;
 
-    fn report(name: &str, goals: Vec<Goal>) -> Report {
+    fn report(name: &str, goals: Vec<Goal>) -> BenchReport {
         let scenario = Scenario { name: name.to_owned(), goals, ..Scenario::default() };
-        Report { scenarios: vec![scenario], ..Report::default() }
+        BenchReport { scenarios: vec![scenario], ..BenchReport::default() }
     }
 
     fn one<'a>(promises: &'a [Promise], words: &str) -> &'a Promise {
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_promise_whose_scenario_did_not_run_is_not_met_and_says_why() {
-        let promises = judged(&Report::default());
+        let promises = judged(&BenchReport::default());
         assert!(promises.iter().all(|promise| promise.met.is_none() && !promise.why.is_empty()));
         assert_eq!(promises.iter().map(|promise| promise.number).max(), Some(7));
         assert_eq!(one(&promises, "HAProxy").why, "hit-1k was not asked for");

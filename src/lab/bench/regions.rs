@@ -17,7 +17,7 @@ use rustix::time::{
 };
 
 use super::subject::Address;
-use super::wire::{Door, Wire};
+use super::wire::{BenchListener, BenchStream};
 use crate::http::limits::REQUEST_HEAD_BYTES;
 use crate::lab::limits;
 use crate::model::time::{Clock, Moment};
@@ -78,7 +78,7 @@ impl std::fmt::Display for Delay {
 }
 
 struct Caller {
-    wire: Wire,
+    wire: BenchStream,
     region: usize,
     head: Vec<u8>,
     answer: Vec<u8>,
@@ -89,7 +89,7 @@ struct Regions {
     epoll: OwnedFd,
     timer: OwnedFd,
     delay: Delay,
-    doors: Vec<Door>,
+    doors: Vec<BenchListener>,
     callers: BTreeMap<u64, Caller>,
     next: u64,
     /// Answers that wait for their time, and deaths of regions.
@@ -103,8 +103,10 @@ pub fn serve(addresses: &[SocketAddr], delay: Delay) -> io::Result<()> {
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
     epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN)?;
-    let doors =
-        addresses.iter().map(|address| Door::open(&Address::Tcp(*address))).collect::<io::Result<Vec<_>>>()?;
+    let doors = addresses
+        .iter()
+        .map(|address| BenchListener::open(&Address::Tcp(*address)))
+        .collect::<io::Result<Vec<_>>>()?;
     for (region, door) in doors.iter().enumerate() {
         epoll::add(&epoll, door, EventData::new_u64(region as u64), EventFlags::IN)?;
     }

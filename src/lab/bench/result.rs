@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Everything that one command measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Report {
+pub struct BenchReport {
     /// When the run began, RFC 3339.
     pub began: String,
     /// How long the run took, in seconds.
@@ -70,7 +70,7 @@ pub struct Scenario {
     /// One per subject, in the order of the report.
     pub rows: Vec<Row>,
     /// Figures that are not about requests: memory by entries, announcements applied per second.
-    pub plots: Vec<Plot>,
+    pub plots: Vec<PlotData>,
     /// What it was meant to show, and whether it did.
     pub goals: Vec<Goal>,
     /// What a reader should know: a feature that was off, a limit that was reached.
@@ -104,12 +104,12 @@ pub struct Round {
     pub cpu_us: Option<f64>,
     /// Resident memory of the server's process tree afterwards, in bytes.
     pub rss_bytes: Option<u64>,
-    pub latency: Latency,
+    pub latency: LatencyFigures,
 }
 
 /// A distribution of latencies, in microseconds.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Latency {
+pub struct LatencyFigures {
     pub p50_us: f64,
     pub p90_us: f64,
     pub p99_us: f64,
@@ -120,7 +120,7 @@ pub struct Latency {
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Plot {
+pub struct PlotData {
     pub title: String,
     /// The horizontal axis, with its unit.
     pub x: String,

@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use super::client::{Client, Speaks};
 use super::ground::{self, Ground};
-use super::load::{Ask, Counted, LoadError};
-use super::pace::{End, Pace};
+use super::load::{BenchRequest, Counted, LoadError};
+use super::pace::{End, LoadPace};
 use super::paths::Paths;
 use super::progress::Progress;
 use super::promises;
-use super::result::{Missing, Report, Round, Row, Scenario};
-use super::subject::{StartError, Subject};
+use super::result::{BenchReport, Missing, Round, Row, Scenario};
+use super::subject::{Subject, SubjectError};
 use crate::model::time::Clock;
 
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct BenchSettings {
     /// Repetitions of everything.
     pub rounds: usize,
     /// How long a round is measured.
@@ -33,10 +33,10 @@ pub struct Settings {
 
 /// Why a run ended early.
 #[derive(Debug, thiserror::Error)]
-pub enum RunError {
+pub enum BenchError {
     /// The harness's own servers, or nearside, did not start.
     #[error(transparent)]
-    Start(#[from] StartError),
+    Start(#[from] SubjectError),
     /// A server that was there is gone.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -55,17 +55,18 @@ pub enum RunError {
 }
 
 /// Runs the scenarios that were asked for.
-pub fn run(settings: &Settings, progress: &Progress) -> Result<Report, RunError> {
+pub fn run(settings: &BenchSettings, progress: &Progress) -> Result<BenchReport, BenchError> {
     let known = scenario::ALL;
     for asked in &settings.only {
         if !known.iter().any(|(name, _)| name == asked) {
             let known = known.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-            return Err(RunError::Unknown { asked: asked.clone(), known });
+            return Err(BenchError::Unknown { asked: asked.clone(), known });
         }
     }
     let began = Clock::System.now();
     let ground = Ground::new()?;
-    let mut report = Report { began: ground::rfc3339_now(), machine: ground.machine.clone(), ..Report::default() };
+    let mut report =
+        BenchReport { began: ground::rfc3339_now(), machine: ground.machine.clone(), ..BenchReport::default() };
     for (name, measure) in known {
         if settings.only.is_empty() || settings.only.iter().any(|only| only == name) {
             let mut bench = Bench { settings, ground: &ground, progress, missing: &mut report.missing };
@@ -84,7 +85,7 @@ pub fn run(settings: &Settings, progress: &Progress) -> Result<Report, RunError>
 /// What a scenario works with.
 #[derive(Debug)]
 pub struct Bench<'a> {
-    pub settings: &'a Settings,
+    pub settings: &'a BenchSettings,
     /// The machine and the harness's own servers.
     pub ground: &'a Ground,
     pub progress: &'a Progress,
@@ -103,18 +104,19 @@ pub struct Entrant {
 impl Entrant {
     /// Opens `connections` to a subject that is to answer `ask` over HTTP/1.1, and checks that it
     /// does.
-    pub fn new(subject: Subject, connections: usize, ask: Ask) -> Result<Self, RunError> {
+    pub fn new(subject: Subject, connections: usize, ask: BenchRequest) -> Result<Self, BenchError> {
         Self::over(subject, &Speaks::Http1 { connections }, ask)
     }
 
     /// The same over any protocol.
-    pub fn over(subject: Subject, speaks: &Speaks, ask: Ask) -> Result<Self, RunError> {
-        let mut client = Client::open(&subject.address, speaks, Ask { proof: subject.proof.clone(), ..ask })?;
+    pub fn over(subject: Subject, speaks: &Speaks, ask: BenchRequest) -> Result<Self, BenchError> {
+        let mut client =
+            Client::open(&subject.address, speaks, BenchRequest { proof: subject.proof.clone(), ..ask })?;
         // The first request fills the cache and the next ones should hit; some caches store only
         // after they have answered.
-        let first = client.run(Pace::Closed, End::Requests(64))?;
+        let first = client.run(LoadPace::Closed, End::Requests(64))?;
         if let Some(why) = first.first_failure {
-            return Err(RunError::Wrong { subject: subject.name, why });
+            return Err(BenchError::Wrong { subject: subject.name, why });
         }
         let Subject { name, version, settings, .. } = &subject;
         let row =
@@ -124,15 +126,15 @@ impl Entrant {
 
     /// Checks that all replies carry the proof by now, for subjects where a mere majority would
     /// hide something.
-    pub fn prove(&mut self) -> Result<(), RunError> {
-        let counted = self.client.run(Pace::Closed, End::Requests(64))?;
+    pub fn prove(&mut self) -> Result<(), BenchError> {
+        let counted = self.client.run(LoadPace::Closed, End::Requests(64))?;
         if counted.proven == 64 {
             return Ok(());
         }
         let why = counted
             .first_failure
             .unwrap_or_else(|| format!("{} on {} of 64 replies", self.subject.proof.in_words(), counted.proven));
-        Err(RunError::Wrong { subject: self.subject.name.clone(), why })
+        Err(BenchError::Wrong { subject: self.subject.name.clone(), why })
     }
 
     /// From now on, asks for other paths.
@@ -151,12 +153,12 @@ impl Entrant {
     }
 
     /// Puts load on it without measuring.
-    pub fn warm(&mut self, pace: Pace, end: End) -> Result<Counted, RunError> {
+    pub fn warm(&mut self, pace: LoadPace, end: End) -> Result<Counted, BenchError> {
         Ok(self.client.run(pace, end)?)
     }
 
     /// Measures one round for its row, and returns what was counted.
-    pub fn measure(&mut self, pace: Pace, end: End) -> Result<Counted, RunError> {
+    pub fn measure(&mut self, pace: LoadPace, end: End) -> Result<Counted, BenchError> {
         let cpu = || self.subject.process.as_ref().map(super::process::Running::cpu);
         let before = cpu();
         let counted = self.client.run(pace, end)?;
@@ -206,8 +208,13 @@ pub fn round(counted: &Counted, cpu: Option<Duration>, memory: Option<u64>) -> R
 
 impl Bench<'_> {
     /// Lets all entrants take turns at one pace, and adds their rows to the scenario.
-    pub fn rounds(&self, scenario: &mut Scenario, mut entrants: Vec<Entrant>, pace: Pace) -> Result<(), RunError> {
-        let Settings { rounds, round, warm_up, .. } = *self.settings;
+    pub fn rounds(
+        &self,
+        scenario: &mut Scenario,
+        mut entrants: Vec<Entrant>,
+        pace: LoadPace,
+    ) -> Result<(), BenchError> {
+        let BenchSettings { rounds, round, warm_up, .. } = *self.settings;
         let bar = self.progress.scenario(&scenario.name, rounds * entrants.len());
         for number in 1..=rounds {
             for entrant in &mut entrants {
@@ -222,7 +229,7 @@ impl Bench<'_> {
     }
 
     /// Notes once that a peer could not be measured.
-    pub fn miss(&mut self, name: &str, why: &RunError) {
+    pub fn miss(&mut self, name: &str, why: &BenchError) {
         if !self.missing.iter().any(|missing| missing.name == name) {
             self.missing.push(Missing { name: name.to_owned(), why: why.to_string() });
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::announcer::Announcing;
 use super::process::{self, ProcessError, Running};
-use super::subject::{Address, Proof, StartError, Subject, Wish};
+use super::subject::{Address, Proof, Subject, SubjectError, Wish};
 use super::{fetch, ground};
 
 /// The name in reports.
@@ -33,7 +33,7 @@ pub struct Started {
 
 /// Starts one, and waits until `/readyz` says 200 and, if it subscribes, until every region is
 /// live.
-pub fn start(program: &Path, wish: &Wish, extra: &Extra) -> Result<Started, StartError> {
+pub fn start(program: &Path, wish: &Wish, extra: &Extra) -> Result<Started, SubjectError> {
     let admin = process::free_port()?;
     let address = if wish.unix { Address::Unix(wish.socket()) } else { Address::Tcp(process::free_port()?) };
     let file = wish.folder.join("nearside.toml");

@@ -107,12 +107,12 @@ pub struct Candidate {
     /// Whether it can listen on a Unix socket.
     pub unix: bool,
     /// Starts one and waits until it answers.
-    pub start: fn(&Wish) -> Result<Subject, StartError>,
+    pub start: fn(&Wish) -> Result<Subject, SubjectError>,
 }
 
 /// Why a server cannot be measured.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum SubjectError {
     #[error("{program} is not on PATH; {instead}")]
     Missing {
         program: String,

@@ -7,12 +7,12 @@ use url::{Position, Url};
 
 use super::client::Speaks;
 use super::ground;
-use super::load::Ask;
-use super::pace::Pace;
+use super::load::BenchRequest;
+use super::pace::LoadPace;
 use super::paths::Paths;
 use super::progress::Progress;
-use super::result::{Report, Scenario};
-use super::run::{Bench, Entrant, RunError, Settings};
+use super::result::{BenchReport, Scenario};
+use super::run::{Bench, BenchError, BenchSettings, Entrant};
 use super::subject::{Address, Proof, Subject};
 use crate::model::time::Clock;
 
@@ -34,13 +34,13 @@ pub struct Own {
 }
 
 /// Measures all of them in turn.
-pub fn run(settings: &Settings, own: &Own, progress: &Progress) -> Result<Report, RunError> {
+pub fn run(settings: &BenchSettings, own: &Own, progress: &Progress) -> Result<BenchReport, BenchError> {
     let began = Clock::System.now();
     let ground = ground::Ground::new()?;
-    let pace = own.per_second.map_or(Pace::Closed, |rate| Pace::Open { per_second: f64::from(rate.max(1)) });
+    let pace = own.per_second.map_or(LoadPace::Closed, |rate| LoadPace::Open { per_second: f64::from(rate.max(1)) });
     let how = match pace {
-        Pace::Closed => "closed loop: each sends the next request when the last is answered".to_owned(),
-        Pace::Open { per_second } => {
+        LoadPace::Closed => "closed loop: each sends the next request when the last is answered".to_owned(),
+        LoadPace::Open { per_second } => {
             format!("open loop at {per_second}/s: latency counts from when a request was due")
         }
     };
@@ -51,7 +51,8 @@ pub fn run(settings: &Settings, own: &Own, progress: &Progress) -> Result<Report
         ..Scenario::default()
     };
     let entrants = own.urls.iter().map(|url| entrant(url, own)).collect::<Result<Vec<_>, _>>()?;
-    let mut report = Report { began: ground::rfc3339_now(), machine: ground.machine.clone(), ..Report::default() };
+    let mut report =
+        BenchReport { began: ground::rfc3339_now(), machine: ground.machine.clone(), ..BenchReport::default() };
     let bench = Bench { settings, ground: &ground, progress, missing: &mut report.missing };
     bench.rounds(&mut scenario, entrants, pace)?;
     report.scenarios.push(scenario);
@@ -76,8 +77,8 @@ impl Own {
     }
 }
 
-fn entrant(url: &Url, own: &Own) -> Result<Entrant, RunError> {
-    let wrong = |why: &str| RunError::NotHttp { url: url.to_string(), why: why.to_owned() };
+fn entrant(url: &Url, own: &Own) -> Result<Entrant, BenchError> {
+    let wrong = |why: &str| BenchError::NotHttp { url: url.to_string(), why: why.to_owned() };
     if url.scheme() != "http" {
         return Err(wrong("only plain HTTP is measured; write an http:// URL"));
     }
@@ -93,7 +94,7 @@ fn entrant(url: &Url, own: &Own) -> Result<Entrant, RunError> {
         address: Address::Tcp(address),
         process: None,
     };
-    let ask = Ask {
+    let ask = BenchRequest {
         paths: Paths::Fixed(path),
         headers: own.headers.iter().map(|line| format!("{line}\r\n")).collect(),
         host: url[Position::BeforeHost..Position::BeforePath].to_owned(),

@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use super::subject::Address;
 
 #[derive(Debug)]
-pub enum Wire {
+pub enum BenchStream {
     /// Over TCP, with `TCP_NODELAY`.
     Tcp(TcpStream),
     Unix(UnixStream),
@@ -17,12 +17,12 @@ pub enum Wire {
 
 /// A listening socket.
 #[derive(Debug)]
-pub enum Door {
+pub enum BenchListener {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-impl Wire {
+impl BenchStream {
     pub fn open(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp(address) => Self::tcp(TcpStream::connect(address)?),
@@ -59,7 +59,7 @@ impl Wire {
     }
 }
 
-impl AsFd for Wire {
+impl AsFd for BenchStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
@@ -68,7 +68,7 @@ impl AsFd for Wire {
     }
 }
 
-impl Door {
+impl BenchListener {
     pub fn open(address: &Address) -> io::Result<Self> {
         let door = match address {
             Address::Tcp(address) => Self::Tcp(TcpListener::bind(address)?),
@@ -82,16 +82,16 @@ impl Door {
     }
 
     /// The next connection; `None` if nobody is waiting.
-    pub fn accept(&self) -> io::Result<Option<Wire>> {
+    pub fn accept(&self) -> io::Result<Option<BenchStream>> {
         let accepted = match self {
-            Self::Tcp(listener) => listener.accept().and_then(|(stream, _)| Wire::tcp(stream)),
-            Self::Unix(listener) => listener.accept().and_then(|(stream, _)| Wire::unix(stream)),
+            Self::Tcp(listener) => listener.accept().and_then(|(stream, _)| BenchStream::tcp(stream)),
+            Self::Unix(listener) => listener.accept().and_then(|(stream, _)| BenchStream::unix(stream)),
         };
         at_once(accepted)
     }
 }
 
-impl AsFd for Door {
+impl AsFd for BenchListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(listener) => listener.as_fd(),

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 
-use super::queue::Queues;
+use super::queue::WorldQueues;
 use super::topic::{Topics, region_of};
 use super::{sns, sqs};
 use crate::lab::limits;
@@ -19,7 +19,7 @@ use crate::lab::limits;
 #[derive(Clone, Debug)]
 pub struct Aws {
     pub topics: Arc<Topics>,
-    pub queues: Arc<Queues>,
+    pub queues: Arc<WorldQueues>,
     /// Its base URL, such as `http://127.0.0.1:8720`.
     pub base: Arc<str>,
 }
@@ -82,7 +82,7 @@ fn scope(headers: &HeaderMap) -> Option<&str> {
     credential.split(',').next()?.split('/').nth(2).filter(|region| !region.is_empty())
 }
 
-fn xml((status, text): sns::Answer) -> Response<Full<Bytes>> {
+fn xml((status, text): sns::SnsAnswer) -> Response<Full<Bytes>> {
     reply(status, XML, text)
 }
 

@@ -10,17 +10,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::aws::Aws;
-use super::catalogue::{Catalogue, Refused};
-use super::chaos::{Latency, Mode, Order};
-use super::held::Held;
+use super::catalogue::{Catalogue, PutRefused};
+use super::chaos::{ChaosOrder, Latency, Mode};
+use super::held::HeldReplies;
 use super::ingest;
 use super::port::{self, Port};
-use super::publisher::Publisher;
-use super::queue::Queues;
-use super::region::{Parts, Region};
+use super::publisher::WorldPublisher;
+use super::queue::WorldQueues;
+use super::region::{RegionParts, WorldRegion};
 use super::reply::Habits;
 use super::seal::Seal;
-use super::topic::{Standing, Topics};
+use super::topic::{SubscriptionStanding, Topics};
 use crate::lab::limits;
 use crate::lab::world::knobs::Knobs;
 use crate::model::time::{Clock, Moment};
@@ -74,7 +74,7 @@ pub enum WorldError {
     Client(#[from] reqwest::Error),
     /// More records than the catalogue holds.
     #[error(transparent)]
-    Records(#[from] Refused),
+    Records(#[from] PutRefused),
 }
 
 #[derive(Clone, Debug)]
@@ -222,7 +222,7 @@ impl Builder {
             .redirect(reqwest::redirect::Policy::none())
             .tls_certs_only([])
             .build()?;
-        let queues = Arc::new(Queues::new(self.clock.clone()));
+        let queues = Arc::new(WorldQueues::new(self.clock.clone()));
         let seal = Seal::generate(self.clock.wall());
         let topics = Arc::new(Topics::new(self.clock.clone(), tasks.clone(), queues.clone(), seal, http));
         topics.serve_at(base.clone());
@@ -244,14 +244,14 @@ impl Builder {
         catalogue: &Arc<Catalogue>,
         aws: &Aws,
         tasks: &Tasks,
-    ) -> Result<Arc<Region>, WorldError> {
+    ) -> Result<Arc<WorldRegion>, WorldError> {
         let name = REGION_NAMES[index];
         // A new world has room for its own topics, so creating them cannot fail.
         let topic = aws.topics.create(name, TOPIC).unwrap_or_default();
         let process = format!("{name}/{}", crate::lab::uuid::random());
-        let publisher = Publisher::new(process, topic, aws.topics.clone(), self.clock.clone());
+        let publisher = WorldPublisher::new(process, topic, aws.topics.clone(), self.clock.clone());
         let listener = listen(&port, name)?;
-        let parts = Parts {
+        let parts = RegionParts {
             name: name.to_owned(),
             port,
             publisher,
@@ -259,7 +259,7 @@ impl Builder {
             clock: self.clock.clone(),
             knobs,
         };
-        let region = Arc::new(Region::new(parts));
+        let region = Arc::new(WorldRegion::new(parts));
         tasks.spawn("region", region.clone().run(listener, tasks.clone()));
         tasks.spawn("ingest", ingest::follow(region.clone(), self.clock.clone(), self.heartbeat, tasks.stopping()));
         Ok(region)
@@ -290,7 +290,7 @@ pub struct World {
     /// The source of truth.
     pub catalogue: Arc<Catalogue>,
     /// The regions, in the order of [`REGION_NAMES`].
-    pub regions: Arc<[Arc<Region>]>,
+    pub regions: Arc<[Arc<WorldRegion>]>,
     pub aws: Aws,
     /// The address of the control endpoint, for `nearside dev put` and `chaos`.
     pub control: SocketAddr,
@@ -304,25 +304,25 @@ impl World {
         Builder::default()
     }
 
-    pub fn region(&self, index: usize) -> &Arc<Region> {
+    pub fn region(&self, index: usize) -> &Arc<WorldRegion> {
         &self.regions[index]
     }
 
     /// Carries out `order` for the named region; returns `false` if there is none.
-    pub async fn obey(&self, region: &str, order: Order) -> bool {
+    pub async fn obey(&self, region: &str, order: ChaosOrder) -> bool {
         obey(&self.regions, &self.aws.topics, region, order).await
     }
 
     /// Holds every region's replies until the handle is dropped or released.
-    pub async fn hold(&self) -> Held {
+    pub async fn hold(&self) -> HeldReplies {
         for region in self.regions.iter() {
             region.turn(|knobs| knobs.held = true).await;
         }
-        Held::new(self.regions.clone())
+        HeldReplies::new(self.regions.clone())
     }
 
     /// The current state of the topic of the region at `index`.
-    pub fn topic(&self, index: usize) -> Standing {
+    pub fn topic(&self, index: usize) -> SubscriptionStanding {
         self.aws.topics.standing(self.regions[index].publisher.topic())
     }
 
@@ -338,7 +338,7 @@ impl World {
     /// For each region, when the last copy of the messages published at or after `since` was taken;
     /// `None` while one of them is still waiting.
     pub fn taken_since(&self, since: Moment) -> Vec<Option<Moment>> {
-        let last = |region: &Arc<Region>| {
+        let last = |region: &Arc<WorldRegion>| {
             let sent = self.aws.topics.sent(region.publisher.topic());
             let taken = sent.iter().filter(|sent| sent.published >= since).map(|sent| sent.taken.get().copied());
             taken.reduce(|one, other| Some(one?.max(other?))).flatten()
@@ -359,14 +359,14 @@ impl Drop for World {
 }
 
 /// Carries out `order` for the named region and its topic; returns `false` if there is none.
-pub(crate) async fn obey(regions: &[Arc<Region>], topics: &Topics, name: &str, order: Order) -> bool {
+pub(crate) async fn obey(regions: &[Arc<WorldRegion>], topics: &Topics, name: &str, order: ChaosOrder) -> bool {
     let Some(region) = regions.iter().find(|region| region.name == name) else { return false };
     topics.set_faults(region.publisher.topic(), |faults| match order {
-        Order::Mute(mute) => faults.mute = mute,
-        Order::Delay(delay) => faults.delay = delay,
-        Order::Duplicate(duplicate) => faults.duplicate = duplicate,
-        Order::Reset => *faults = super::chaos::Delivery::default(),
-        Order::Mode(_) | Order::Lag(_) | Order::Latency(_) => {}
+        ChaosOrder::Mute(mute) => faults.mute = mute,
+        ChaosOrder::Delay(delay) => faults.delay = delay,
+        ChaosOrder::Duplicate(duplicate) => faults.duplicate = duplicate,
+        ChaosOrder::Reset => *faults = super::chaos::Delivery::default(),
+        ChaosOrder::Mode(_) | ChaosOrder::Lag(_) | ChaosOrder::Latency(_) => {}
     });
     region.obey(order).await;
     true
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(second.notes.len(), 5, "{:?}", second.notes);
         assert!(second.notes[0].starts_with("port 8720 is in use: the AWS endpoint is on "));
         assert_ne!(first.control, second.control);
-        let state = control::ask(second.control, &control::Command::State).await.unwrap();
+        let state = control::ask(second.control, &control::ControlCommand::State).await.unwrap();
         assert!(state.contains(&second.region(0).url()));
     }
 

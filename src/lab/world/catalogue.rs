@@ -14,7 +14,7 @@ use crate::model::time::{Clock, Moment, Wall};
 
 /// Why a record was refused. The fault is the caller's; the same request is refused again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum PutRefused {
     /// Empty, too long, or with a character that a path segment cannot carry unescaped.
     #[error("a key is 1 to {} letters, digits, '-', '_' or '.'", limits::WORLD_KEY_BYTES)]
     Key,
@@ -26,7 +26,7 @@ pub enum Refused {
 
 /// The current state of a record, in the catalogue or in one region.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredRecord {
     /// The newest version known here.
     pub version: u64,
     /// The record's JSON; `None` is a tombstone.
@@ -34,11 +34,11 @@ pub struct Stored {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct CatalogueChange {
     /// Its place in the log.
     pub offset: u64,
     pub key: Arc<str>,
-    pub stored: Stored,
+    pub stored: StoredRecord,
     /// When it was made, on the clock that counts suspended time.
     pub at: Moment,
     /// When it was made, on the wall clock.
@@ -48,11 +48,11 @@ pub struct Change {
 /// What follows a place in the log.
 #[derive(Clone, Debug)]
 pub enum Feed {
-    Next(Arc<Change>),
+    Next(Arc<CatalogueChange>),
     End,
     /// The log no longer reaches back that far: all current records, and the place in the log to
     /// continue from.
-    Reload(HashMap<Arc<str>, Stored>, u64),
+    Reload(HashMap<Arc<str>, StoredRecord>, u64),
 }
 
 #[derive(Debug)]
@@ -65,8 +65,8 @@ pub struct Catalogue {
 
 #[derive(Debug, Default)]
 struct State {
-    records: HashMap<Arc<str>, Stored>,
-    log: VecDeque<Arc<Change>>,
+    records: HashMap<Arc<str>, StoredRecord>,
+    log: VecDeque<Arc<CatalogueChange>>,
     end: u64,
 }
 
@@ -76,36 +76,36 @@ impl Catalogue {
     }
 
     /// Gives `key` a new value (JSON) and returns its new version.
-    pub fn put(&self, key: &str, value: impl Into<Bytes>) -> Result<u64, Refused> {
+    pub fn put(&self, key: &str, value: impl Into<Bytes>) -> Result<u64, PutRefused> {
         let value = value.into();
         if value.len() > limits::WORLD_VALUE_BYTES
             || serde_json::from_slice::<&serde_json::value::RawValue>(&value).is_err()
         {
-            return Err(Refused::Value);
+            return Err(PutRefused::Value);
         }
         self.change(key, Some(value))
     }
 
     /// Deletes `key` and returns its tombstone's version.
-    pub fn delete(&self, key: &str) -> Result<u64, Refused> {
+    pub fn delete(&self, key: &str) -> Result<u64, PutRefused> {
         self.change(key, None)
     }
 
     /// Adds `count` records, `{prefix}1`, `{prefix}2`, ..., at version 1, as if they had always
     /// been there; they are not in the log.
-    pub fn seed(&self, prefix: &str, count: usize) -> Result<(), Refused> {
+    pub fn seed(&self, prefix: &str, count: usize) -> Result<(), PutRefused> {
         for number in 1..=count {
             let key = format!("{prefix}{number}");
             let value =
                 format!(r#"{{"name":"{key}","plan":"standard","region":"eu","limits":{{"users":{number}}}}}"#);
             let mut state = self.locked();
             let key = admit(&state, &key)?;
-            state.records.insert(key, Stored { version: 1, value: Some(Bytes::from(value)) });
+            state.records.insert(key, StoredRecord { version: 1, value: Some(Bytes::from(value)) });
         }
         Ok(())
     }
 
-    pub fn read(&self, key: &str) -> Option<Stored> {
+    pub fn read(&self, key: &str) -> Option<StoredRecord> {
         self.locked().records.get(key).cloned()
     }
 
@@ -119,7 +119,7 @@ impl Catalogue {
     }
 
     /// All current records, and the place in the log to continue from.
-    pub fn snapshot(&self) -> (HashMap<Arc<str>, Stored>, u64) {
+    pub fn snapshot(&self) -> (HashMap<Arc<str>, StoredRecord>, u64) {
         let state = self.locked();
         (state.records.clone(), state.end)
     }
@@ -152,12 +152,12 @@ impl Catalogue {
         Wall::from_millis(wall.as_millis().saturating_sub(Duration::from_millis(1).as_millis() as u64))
     }
 
-    fn change(&self, key: &str, value: Option<Bytes>) -> Result<u64, Refused> {
+    fn change(&self, key: &str, value: Option<Bytes>) -> Result<u64, PutRefused> {
         let mut state = self.locked();
         let key = admit(&state, key)?;
         let version = state.records.get(&key).map_or(1, |stored| stored.version + 1);
-        let stored = Stored { version, value };
-        let change = Change {
+        let stored = StoredRecord { version, value };
+        let change = CatalogueChange {
             offset: state.end,
             key: key.clone(),
             stored: stored.clone(),
@@ -183,14 +183,14 @@ impl Catalogue {
 }
 
 /// The key to store under, if it is valid and there is room.
-fn admit(state: &State, key: &str) -> Result<Arc<str>, Refused> {
+fn admit(state: &State, key: &str) -> Result<Arc<str>, PutRefused> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if key.is_empty() || key.len() > limits::WORLD_KEY_BYTES || !key.bytes().all(plain) {
-        return Err(Refused::Key);
+        return Err(PutRefused::Key);
     }
     match state.records.get_key_value(key) {
         Some((known, _)) => Ok(known.clone()),
-        None if state.records.len() >= limits::WORLD_RECORDS => Err(Refused::Full),
+        None if state.records.len() >= limits::WORLD_RECORDS => Err(PutRefused::Full),
         None => Ok(Arc::from(key)),
     }
 }
@@ -198,7 +198,7 @@ fn admit(state: &State, key: &str) -> Result<Arc<str>, Refused> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tasks::Legs;
+    use crate::tasks::TaskGroup;
 
     fn catalogue() -> Catalogue {
         Catalogue::new(Clock::System)
@@ -207,7 +207,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn versions_are_strictly_ordered_however_many_put_at_once() {
         let catalogue = Arc::new(catalogue());
-        let mut writers = Legs::new();
+        let mut writers = TaskGroup::new();
         for writer in 0..8 {
             let catalogue = catalogue.clone();
             writers.start(async move {
@@ -237,7 +237,7 @@ mod tests {
         let catalogue = catalogue();
         assert_eq!(catalogue.put("a", "1"), Ok(1));
         assert_eq!(catalogue.delete("a"), Ok(2));
-        assert_eq!(catalogue.read("a"), Some(Stored { version: 2, value: None }));
+        assert_eq!(catalogue.read("a"), Some(StoredRecord { version: 2, value: None }));
         assert_eq!(catalogue.put("a", "2"), Ok(3));
     }
 
@@ -258,10 +258,13 @@ mod tests {
     fn keys_and_values_that_cannot_be_shown_are_refused() {
         let catalogue = catalogue();
         for key in ["", "a/b", "a b", "ä", "%2e"] {
-            assert_eq!(catalogue.put(key, "1"), Err(Refused::Key), "{key}");
+            assert_eq!(catalogue.put(key, "1"), Err(PutRefused::Key), "{key}");
         }
-        assert_eq!(catalogue.put("a", "{not json"), Err(Refused::Value));
-        assert_eq!(catalogue.put("a", format!("\"{}\"", "x".repeat(limits::WORLD_VALUE_BYTES))), Err(Refused::Value));
+        assert_eq!(catalogue.put("a", "{not json"), Err(PutRefused::Value));
+        assert_eq!(
+            catalogue.put("a", format!("\"{}\"", "x".repeat(limits::WORLD_VALUE_BYTES))),
+            Err(PutRefused::Value)
+        );
         assert!(catalogue.is_empty());
     }
 

@@ -78,7 +78,7 @@ pub struct Delivery {
 
 /// What a person ordered for a region or its topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum ChaosOrder {
     Mode(Mode),
     /// Ingest the catalogue's changes this late.
     Lag(Duration),
@@ -97,7 +97,7 @@ pub enum Order {
 /// Why an order makes no sense. The fault is the caller's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misread {
-    #[error("unknown order {word:?}; write one of: {}", Order::USAGE)]
+    #[error("unknown order {word:?}; write one of: {}", ChaosOrder::USAGE)]
     Word { word: String },
     /// The order needs another argument.
     #[error("{word} takes {takes}")]
@@ -106,7 +106,7 @@ pub enum Misread {
 
 const SPAN: &str = "a duration of at most 24h, for example 500ms or 5s";
 
-impl Order {
+impl ChaosOrder {
     /// Every order, for usage lines.
     pub const USAGE: &'static str = "healthy, off, slow 5s, status 503, drip, truncate, garbage, endless, silent, \
         lag 3s, latency 20ms 5ms, mute on|off, delay 2s, duplicate on|off, reset";
@@ -174,19 +174,19 @@ fn latency(words: &[&str]) -> Option<Latency> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Order, String> {
+    fn read(text: &str) -> Result<ChaosOrder, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        Order::parse(&words).map_err(|misread| misread.to_string())
+        ChaosOrder::parse(&words).map_err(|misread| misread.to_string())
     }
 
     #[test]
     fn orders_read_as_people_write_them() {
-        assert_eq!(read("off"), Ok(Order::Mode(Mode::Off)));
-        assert_eq!(read("slow 5s"), Ok(Order::Mode(Mode::Slow(Duration::from_secs(5)))));
-        assert_eq!(read("status 503"), Ok(Order::Mode(Mode::Status(StatusCode::SERVICE_UNAVAILABLE))));
-        assert_eq!(read("latency 20ms 5ms"), Ok(Order::Latency(Latency::millis(20, 5))));
-        assert_eq!(read("mute"), Ok(Order::Mute(true)));
-        assert_eq!(read("duplicate off"), Ok(Order::Duplicate(false)));
+        assert_eq!(read("off"), Ok(ChaosOrder::Mode(Mode::Off)));
+        assert_eq!(read("slow 5s"), Ok(ChaosOrder::Mode(Mode::Slow(Duration::from_secs(5)))));
+        assert_eq!(read("status 503"), Ok(ChaosOrder::Mode(Mode::Status(StatusCode::SERVICE_UNAVAILABLE))));
+        assert_eq!(read("latency 20ms 5ms"), Ok(ChaosOrder::Latency(Latency::millis(20, 5))));
+        assert_eq!(read("mute"), Ok(ChaosOrder::Mute(true)));
+        assert_eq!(read("duplicate off"), Ok(ChaosOrder::Duplicate(false)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::queue::Taken;
-use super::subscription::Subscription;
+use super::subscription::WorldSubscription;
 use crate::lab::limits;
 
 /// How long after a message its duplicate follows.
@@ -25,7 +25,7 @@ pub struct Post {
     /// Set when it is taken.
     pub taken: Taken,
     /// The subscription that this copy is for.
-    pub subscription: Arc<Subscription>,
+    pub subscription: Arc<WorldSubscription>,
 }
 
 /// Posts until the endpoint takes it or the attempts, `pause` apart, are used up; returns whether
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::lab::world::port::{self, Port};
     use crate::lab::world::subscription::Endpoint;
-    use crate::tasks::{Legs, Tasks};
+    use crate::tasks::{TaskGroup, Tasks};
 
     /// Delivers to an endpoint that answers with `statuses` in turn; returns whether it took the
     /// message, and the bodies that it received.
@@ -82,7 +82,7 @@ mod tests {
         let port = Port::hold(0).unwrap();
         let bodies = Arc::new(Mutex::new(Vec::new()));
         let noted = bodies.clone();
-        let mut serving = Legs::new();
+        let mut serving = TaskGroup::new();
         serving.start(port::serve(port.listen().unwrap(), Tasks::new(), "endpoint", move |request| {
             let noted = noted.clone();
             async move {
@@ -94,7 +94,7 @@ mod tests {
             }
         }));
         let url = url::Url::parse(&format!("http://{}/", port.address())).unwrap();
-        let subscription = Subscription::new("arn:aws:sns:r:0:t", Endpoint::Http(url.clone()), BTreeMap::new());
+        let subscription = WorldSubscription::new("arn:aws:sns:r:0:t", Endpoint::Http(url.clone()), BTreeMap::new());
         let post = Post {
             kind: "Notification",
             id: crate::lab::uuid::random(),

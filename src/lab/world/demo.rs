@@ -42,7 +42,7 @@ pub struct DevOptions {
     pub program: Cow<'static, str>,
 }
 
-pub struct Sidecar {
+pub struct DemoSidecar {
     /// Where applications reach it.
     pub tcp: SocketAddr,
     /// Where operators reach it.
@@ -80,7 +80,7 @@ pub async fn run<S>(
     stop: impl Future<Output = ()>,
 ) -> Result<Option<Story>, DevError>
 where
-    S: AsyncFnOnce(String) -> Result<Sidecar, String>,
+    S: AsyncFnOnce(String) -> Result<DemoSidecar, String>,
 {
     if let Some(port) = options.port.filter(|port| Port::hold(*port).is_err()) {
         return Err(DevError::Taken(port));
@@ -122,7 +122,7 @@ pub fn world(ports: Ports) -> super::Builder {
 
 async fn tell(
     world: &World,
-    sidecar: &Sidecar,
+    sidecar: &DemoSidecar,
     options: &DevOptions,
     screen: &mut Screen<'_>,
 ) -> Result<Story, DevError> {

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use super::region::Region;
+use super::region::WorldRegion;
 
 /// Holds replies for as long as it lives.
-pub struct Held {
-    regions: Arc<[Arc<Region>]>,
+pub struct HeldReplies {
+    regions: Arc<[Arc<WorldRegion>]>,
 }
 
-impl Held {
-    pub(crate) const fn new(regions: Arc<[Arc<Region>]>) -> Self {
+impl HeldReplies {
+    pub(crate) const fn new(regions: Arc<[Arc<WorldRegion>]>) -> Self {
         Self { regions }
     }
 
@@ -26,7 +26,7 @@ impl Held {
     pub fn release(self) {}
 }
 
-impl Drop for Held {
+impl Drop for HeldReplies {
     fn drop(&mut self) {
         self.regions.iter().for_each(|region| region.release());
     }

@@ -10,25 +10,25 @@ use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::catalogue::Feed;
-use super::region::Region;
+use super::region::WorldRegion;
 use crate::model::time::Clock;
 
 /// Follows the catalogue for `region` until `stopping`, with a heartbeat every `beat`.
-pub async fn follow(region: Arc<Region>, clock: Clock, beat: Duration, stopping: CancellationToken) {
+pub async fn follow(region: Arc<WorldRegion>, clock: Clock, beat: Duration, stopping: CancellationToken) {
     let mut beats = tokio::time::interval(beat);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while stopping.run_until_cancelled(step(&region, &clock, &mut beats)).await.is_some() {}
 }
 
 /// Sends a heartbeat now, which a region may do at any time.
-pub fn heartbeat(region: &Region) {
+pub fn heartbeat(region: &WorldRegion) {
     // In this order, so that everything claimed was announced before the last number is read.
     let through = region.catalogue.through(region.cursor());
     region.publisher.heartbeat(through);
 }
 
 /// Handles the next change or heartbeat, or waits until there is one.
-async fn step(region: &Region, clock: &Clock, beats: &mut Interval) {
+async fn step(region: &WorldRegion, clock: &Clock, beats: &mut Interval) {
     let cursor = region.cursor();
     let mut knobs = region.watch();
     let mut end = region.catalogue.end();

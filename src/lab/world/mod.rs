@@ -38,6 +38,6 @@ pub mod traffic;
 
 pub mod build;
 
-pub use held::Held;
+pub use held::HeldReplies;
 
 pub use build::{AWS_PORT, Builder, CONTROL_PORT, Ports, REGION_NAMES, REGION_PORT, TOPIC, World, WorldError};

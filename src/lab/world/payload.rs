@@ -15,7 +15,7 @@ use hyper::body::Frame;
 use tokio::sync::watch;
 
 use super::chaos::Mode;
-use super::reply::Reply;
+use super::reply::ScriptedReply;
 use crate::lab::limits;
 use crate::lab::world::knobs::Knobs;
 
@@ -23,7 +23,7 @@ use crate::lab::world::knobs::Knobs;
 pub type Payload = UnsyncBoxBody<Bytes, io::Error>;
 
 /// Turns `reply` into a response whose body is sent as `mode` says.
-pub fn send(reply: Reply, mode: Mode, knobs: watch::Receiver<Knobs>) -> Response<Payload> {
+pub fn send(reply: ScriptedReply, mode: Mode, knobs: watch::Receiver<Knobs>) -> Response<Payload> {
     let length = HeaderValue::from(reply.body.len());
     let payload = match mode {
         Mode::Drip if !reply.body.is_empty() => drip(reply.body, knobs),

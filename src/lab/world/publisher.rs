@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::catalogue::Stored;
+use super::catalogue::StoredRecord;
 use super::reply::RECORD_TYPE;
 use super::seal::{Signed, stamp};
 use super::topic::Topics;
@@ -14,7 +14,7 @@ use crate::model::time::{Clock, Wall};
 
 /// A region's only announcing process.
 #[derive(Debug)]
-pub struct Publisher {
+pub struct WorldPublisher {
     name: String,
     topic: String,
     topics: Arc<Topics>,
@@ -29,7 +29,7 @@ pub struct Ahead {
     signed: Signed,
 }
 
-impl Publisher {
+impl WorldPublisher {
     /// A publisher on `topic` that has not announced anything yet.
     pub fn new(name: String, topic: String, topics: Arc<Topics>, clock: Clock) -> Self {
         Self { name, topic, topics, clock, last: Mutex::new(0) }
@@ -45,13 +45,13 @@ impl Publisher {
     }
 
     /// Announces what this region now has under `key`.
-    pub fn record(&self, key: &str, stored: &Stored) {
+    pub fn record(&self, key: &str, stored: &StoredRecord) {
         self.numbered(now_has(key, stored));
     }
 
     /// Signs what [`record`](Self::record) would announce after `between` other announcements that
     /// are not published yet.
-    pub fn sign_ahead(&self, between: u64, key: &str, stored: &Stored) -> Ahead {
+    pub fn sign_ahead(&self, between: u64, key: &str, stored: &StoredRecord) -> Ahead {
         let number = self.sequence() + 1 + between;
         let signed = self.topics.sign(&self.topic, None, &self.with_number(now_has(key, stored), number));
         Ahead { number, signed }
@@ -98,7 +98,7 @@ impl Publisher {
     }
 }
 
-fn now_has(key: &str, stored: &Stored) -> Value {
+fn now_has(key: &str, stored: &StoredRecord) -> Value {
     let kind = if stored.value.is_some() { "CHANGED" } else { "DELETED" };
     json!({ "recordType": RECORD_TYPE, "key": key, "version": stored.version.to_string(), "kind": kind })
 }

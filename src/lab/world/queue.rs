@@ -21,13 +21,13 @@ pub type Taken = Arc<OnceLock<Moment>>;
 
 /// All queues of all regions.
 #[derive(Debug)]
-pub struct Queues {
+pub struct WorldQueues {
     clock: Clock,
-    queues: Mutex<BTreeMap<(String, String), Arc<Queue>>>,
+    queues: Mutex<BTreeMap<(String, String), Arc<WorldQueue>>>,
 }
 
 #[derive(Debug)]
-pub struct Queue {
+pub struct WorldQueue {
     /// `arn:aws:sqs:REGION:ACCOUNT:NAME`
     pub arn: String,
     clock: Clock,
@@ -69,7 +69,7 @@ pub struct Received {
     pub count: u32,
 }
 
-impl Queues {
+impl WorldQueues {
     pub fn new(clock: Clock) -> Self {
         Self { clock, queues: Mutex::default() }
     }
@@ -82,7 +82,7 @@ impl Queues {
         name: &str,
         attributes: BTreeMap<String, String>,
         tags: BTreeMap<String, String>,
-    ) -> Option<Arc<Queue>> {
+    ) -> Option<Arc<WorldQueue>> {
         let mut queues = self.locked();
         let place = (region.to_owned(), name.to_owned());
         if let Some(queue) = queues.get(&place) {
@@ -92,7 +92,7 @@ impl Queues {
         if queues.len() >= limits::WORLD_CHANNELS {
             return None;
         }
-        let queue = Arc::new(Queue {
+        let queue = Arc::new(WorldQueue {
             arn: format!("arn:aws:sqs:{region}:{ACCOUNT}:{name}"),
             clock: self.clock.clone(),
             created: self.clock.wall(),
@@ -104,11 +104,11 @@ impl Queues {
         Some(queue)
     }
 
-    pub fn find(&self, region: &str, name: &str) -> Option<Arc<Queue>> {
+    pub fn find(&self, region: &str, name: &str) -> Option<Arc<WorldQueue>> {
         self.locked().get(&(region.to_owned(), name.to_owned())).cloned()
     }
 
-    pub fn by_arn(&self, arn: &str) -> Option<Arc<Queue>> {
+    pub fn by_arn(&self, arn: &str) -> Option<Arc<WorldQueue>> {
         let mut parts = arn.strip_prefix("arn:aws:sqs:")?.splitn(3, ':');
         let (region, _, name) = (parts.next()?, parts.next()?, parts.next()?);
         self.find(region, name).filter(|queue| queue.arn == arn)
@@ -130,13 +130,13 @@ impl Queues {
         removed.is_some()
     }
 
-    fn locked(&self) -> MutexGuard<'_, BTreeMap<(String, String), Arc<Queue>>> {
+    fn locked(&self) -> MutexGuard<'_, BTreeMap<(String, String), Arc<WorldQueue>>> {
         // A map of pointers cannot be left half-written, so a poisoned lock is harmless.
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Queue {
+impl WorldQueue {
     /// Takes an envelope from `topic`; returns `false` if the policy forbids it or the queue is
     /// gone.
     pub fn push(&self, topic: &str, body: Arc<str>, taken: Taken) -> bool {
@@ -349,9 +349,9 @@ mod tests {
         )
     }
 
-    fn queue(clock: Clock) -> Arc<Queue> {
+    fn queue(clock: Clock) -> Arc<WorldQueue> {
         let attributes = BTreeMap::from([("Policy".to_owned(), policy(TOPIC))]);
-        Queues::new(clock).create("eu-west-1", "q", attributes, BTreeMap::new()).unwrap()
+        WorldQueues::new(clock).create("eu-west-1", "q", attributes, BTreeMap::new()).unwrap()
     }
 
     #[tokio::test(start_paused = true)]
@@ -373,7 +373,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_long_poll_ends_at_once_when_the_queue_is_deleted() {
-        let queues = Queues::new(Clock::simulated(Wall::from_millis(0)));
+        let queues = WorldQueues::new(Clock::simulated(Wall::from_millis(0)));
         let queue = queues.create("eu-west-1", "q", BTreeMap::new(), BTreeMap::new()).unwrap();
         let (outcome, ()) = tokio::join!(queue.receive(1, Duration::from_secs(20), None), async {
             tokio::task::yield_now().await;

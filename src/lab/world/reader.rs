@@ -43,13 +43,13 @@ impl Seen {
 }
 
 #[derive(Clone, Debug)]
-pub struct Reader {
+pub struct WorldReader {
     http: reqwest::Client,
     base: String,
     clock: Clock,
 }
 
-impl Reader {
+impl WorldReader {
     pub fn new(sidecar: SocketAddr, clock: Clock) -> Result<Self, reqwest::Error> {
         let http = reqwest::Client::builder()
             .no_proxy()

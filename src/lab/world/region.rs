@@ -14,53 +14,53 @@ use hyper::body::Incoming;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
-use super::catalogue::{Catalogue, Refused, Stored};
-use super::chaos::{Mode, Order};
+use super::catalogue::{Catalogue, PutRefused, StoredRecord};
+use super::chaos::{ChaosOrder, Mode};
 use super::knobs::Knobs;
 use super::payload::{self, Payload};
 use super::port::{self, Port, Wreck};
-use super::publisher::Publisher;
-use super::reply::{self, Asked, Reply};
+use super::publisher::WorldPublisher;
+use super::reply::{self, ScriptedReply, ScriptedRequest};
 use super::traffic::{Answered, Traffic};
 use crate::lab::limits;
 use crate::model::time::{Clock, Moment};
 use crate::tasks::Tasks;
 
 #[derive(Debug)]
-pub struct Region {
+pub struct WorldRegion {
     /// Such as `eu-west-1`.
     pub name: String,
     pub traffic: Traffic,
-    pub publisher: Publisher,
+    pub publisher: WorldPublisher,
     /// The source of truth that it follows.
     pub catalogue: Arc<Catalogue>,
     clock: Clock,
     port: Port,
     at_start: Knobs,
     knobs: watch::Sender<Knobs>,
-    records: RwLock<HashMap<Arc<str>, Stored>>,
+    records: RwLock<HashMap<Arc<str>, StoredRecord>>,
     cursor: AtomicU64,
-    scripts: Mutex<HashMap<String, Reply>>,
+    scripts: Mutex<HashMap<String, ScriptedReply>>,
     waiting: watch::Sender<usize>,
     connections: AtomicUsize,
     listening: AtomicBool,
     settled: watch::Sender<bool>,
 }
 
-pub struct Parts {
+pub struct RegionParts {
     /// Such as `eu-west-1`.
     pub name: String,
     pub port: Port,
-    pub publisher: Publisher,
+    pub publisher: WorldPublisher,
     pub catalogue: Arc<Catalogue>,
     pub clock: Clock,
     /// How it behaves at first and after a reset.
     pub knobs: Knobs,
 }
 
-impl Region {
+impl WorldRegion {
     /// A region that has everything in the catalogue, and does not listen yet.
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: RegionParts) -> Self {
         let (records, cursor) = parts.catalogue.snapshot();
         Self {
             name: parts.name,
@@ -117,21 +117,21 @@ impl Region {
     }
 
     /// Carries out the part of `order` that concerns the region itself.
-    pub async fn obey(&self, order: Order) {
+    pub async fn obey(&self, order: ChaosOrder) {
         let start = self.at_start;
         self.turn(|knobs| match order {
-            Order::Mode(mode) => knobs.mode = mode,
-            Order::Lag(lag) => knobs.lag = lag,
-            Order::Latency(latency) => knobs.latency = latency,
-            Order::Reset => *knobs = start,
-            Order::Mute(_) | Order::Delay(_) | Order::Duplicate(_) => {}
+            ChaosOrder::Mode(mode) => knobs.mode = mode,
+            ChaosOrder::Lag(lag) => knobs.lag = lag,
+            ChaosOrder::Latency(latency) => knobs.latency = latency,
+            ChaosOrder::Reset => *knobs = start,
+            ChaosOrder::Mute(_) | ChaosOrder::Delay(_) | ChaosOrder::Duplicate(_) => {}
         })
         .await;
     }
 
     /// Answers GET and HEAD of `path` with this reply, whatever the records say; `None` ends that.
     /// Returns `false` if there is no room.
-    pub fn script(&self, path: &str, reply: Option<Reply>) -> bool {
+    pub fn script(&self, path: &str, reply: Option<ScriptedReply>) -> bool {
         let mut scripts = self.scripts.lock().unwrap_or_else(PoisonError::into_inner);
         match reply {
             None => scripts.remove(path).is_some(),
@@ -155,7 +155,7 @@ impl Region {
     }
 
     /// The record as this region has it.
-    pub fn read(&self, key: &str) -> Option<Stored> {
+    pub fn read(&self, key: &str) -> Option<StoredRecord> {
         self.records.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 
@@ -169,12 +169,12 @@ impl Region {
         self.cursor.store(cursor, Ordering::Release);
     }
 
-    pub fn ingest(&self, key: Arc<str>, stored: Stored) {
+    pub fn ingest(&self, key: Arc<str>, stored: StoredRecord) {
         self.records.write().unwrap_or_else(PoisonError::into_inner).insert(key, stored);
     }
 
     /// Replaces all records with those of the catalogue.
-    pub fn reload(&self, records: HashMap<Arc<str>, Stored>) {
+    pub fn reload(&self, records: HashMap<Arc<str>, StoredRecord>) {
         *self.records.write().unwrap_or_else(PoisonError::into_inner) = records;
     }
 
@@ -297,22 +297,22 @@ impl Region {
     }
 
     /// The reply as of now.
-    async fn reply(&self, request: Request<Incoming>, path: &str) -> Reply {
+    async fn reply(&self, request: Request<Incoming>, path: &str) -> ScriptedReply {
         let (head, body) = request.into_parts();
         if head.method == Method::GET || head.method == Method::HEAD {
             let scripts = self.scripts.lock().unwrap_or_else(PoisonError::into_inner);
             let scripted = scripts.get(path).cloned();
             return scripted.unwrap_or_else(|| {
-                reply::read(Asked::read(path), |key| self.read(key), &head.headers, self.knobs().habits)
+                reply::read(ScriptedRequest::read(path), |key| self.read(key), &head.headers, self.knobs().habits)
             });
         }
-        let Asked::Context(key, None) = Asked::read(path) else {
+        let ScriptedRequest::Context(key, None) = ScriptedRequest::read(path) else {
             return reply::problem(StatusCode::METHOD_NOT_ALLOWED, "only /v1/contexts/{key} can be written");
         };
         let written = match head.method {
             Method::PUT => match Limited::new(body, limits::WORLD_VALUE_BYTES).collect().await {
                 Ok(body) => self.catalogue.put(key, body.to_bytes()),
-                Err(_) => Err(Refused::Value),
+                Err(_) => Err(PutRefused::Value),
             },
             Method::DELETE => self.catalogue.delete(key),
             _ => return reply::problem(StatusCode::METHOD_NOT_ALLOWED, "GET, HEAD, PUT or DELETE"),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use super::catalogue::Stored;
+use super::catalogue::StoredRecord;
 
 /// The header in which replies state their records' versions, separated by commas if there are
 /// several.
@@ -16,7 +16,7 @@ pub const RECORD_TYPE: &str = "context";
 
 /// A complete reply, before [`super::payload`] may break it.
 #[derive(Clone, Debug)]
-pub struct Reply {
+pub struct ScriptedReply {
     pub status: StatusCode,
     /// Its headers, without those that frame the body.
     pub headers: HeaderMap,
@@ -26,7 +26,7 @@ pub struct Reply {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked<'a> {
+pub enum ScriptedRequest<'a> {
     /// `/v1/contexts/{key}` and `/v1/contexts/{key}/{view}`
     Context(&'a str, Option<&'a str>),
     /// `/v1/pairs/{left}/{right}`: two records at one URL.
@@ -37,7 +37,7 @@ pub enum Asked<'a> {
     Nothing,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ScriptedRequest<'a> {
     pub fn read(path: &'a str) -> Self {
         let mut parts = path.strip_prefix("/v1/").unwrap_or("").split('/');
         let all = (parts.next(), parts.next(), parts.next(), parts.next());
@@ -65,32 +65,40 @@ pub struct Habits {
 }
 
 /// Answers a GET or HEAD; `look` finds a record as this region has it.
-pub fn read(asked: Asked<'_>, look: impl Fn(&str) -> Option<Stored>, headers: &HeaderMap, habits: Habits) -> Reply {
+pub fn read(
+    asked: ScriptedRequest<'_>,
+    look: impl Fn(&str) -> Option<StoredRecord>,
+    headers: &HeaderMap,
+    habits: Habits,
+) -> ScriptedReply {
     match asked {
-        Asked::Context(key, view) => match look(key) {
-            Some(Stored { version, value: Some(value) }) => {
+        ScriptedRequest::Context(key, view) => match look(key) {
+            Some(StoredRecord { version, value: Some(value) }) => {
                 let view = view.map(|view| format!(r#""view":{},"#, quoted(view))).unwrap_or_default();
                 let head = format!(r#"{{"key":{},"version":{version},{view}"value":"#, quoted(key));
                 let body = [head.as_bytes(), &value, b"}"];
                 shown(&[version], body.concat(), headers, habits)
             }
-            Some(Stored { version, value: None }) => absent(Some(version), habits),
+            Some(StoredRecord { version, value: None }) => absent(Some(version), habits),
             None => absent(None, habits),
         },
-        Asked::Pair(left, right) => match (look(left), look(right)) {
-            (Some(Stored { version: one, value: Some(left) }), Some(Stored { version: two, value: Some(right) })) => {
+        ScriptedRequest::Pair(left, right) => match (look(left), look(right)) {
+            (
+                Some(StoredRecord { version: one, value: Some(left) }),
+                Some(StoredRecord { version: two, value: Some(right) }),
+            ) => {
                 let body = [&b"{\"left\":"[..], &left, b",\"right\":", &right, b"}"];
                 shown(&[one, two], body.concat(), headers, habits)
             }
             _ => absent(None, habits),
         },
-        Asked::About => about(headers),
-        Asked::Nothing => problem(StatusCode::NOT_FOUND, "there is nothing at this path"),
+        ScriptedRequest::About => about(headers),
+        ScriptedRequest::Nothing => problem(StatusCode::NOT_FOUND, "there is nothing at this path"),
     }
 }
 
 /// A reply that only states a problem, with `no-store`.
-pub fn problem(status: StatusCode, title: &str) -> Reply {
+pub fn problem(status: StatusCode, title: &str) -> ScriptedReply {
     let body = format!(r#"{{"title":{}}}"#, quoted(title));
     let mut reply = plain(status, body.into_bytes());
     reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -98,20 +106,20 @@ pub fn problem(status: StatusCode, title: &str) -> Reply {
 }
 
 /// The reply to a write, with the new version.
-pub fn written(version: u64) -> Reply {
+pub fn written(version: u64) -> ScriptedReply {
     let mut reply = plain(StatusCode::OK, format!(r#"{{"version":{version}}}"#).into_bytes());
     reply.headers.insert(VERSION_HEADER, HeaderValue::from(version));
     reply
 }
 
-fn about(headers: &HeaderMap) -> Reply {
+fn about(headers: &HeaderMap) -> ScriptedReply {
     let etag = HeaderValue::from_static("\"about-1\"");
     let mut reply = plain(StatusCode::OK, br#"{"service":"contexts","api":"v1"}"#.to_vec());
     reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=60"));
     unless_known(reply, etag, headers)
 }
 
-fn shown(versions: &[u64], body: Vec<u8>, headers: &HeaderMap, habits: Habits) -> Reply {
+fn shown(versions: &[u64], body: Vec<u8>, headers: &HeaderMap, habits: Habits) -> ScriptedReply {
     let text = versions.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
     let own = habits.own_etags.map(|region| format!("r{region}-")).unwrap_or_default();
     let mut reply = plain(StatusCode::OK, body);
@@ -123,7 +131,7 @@ fn shown(versions: &[u64], body: Vec<u8>, headers: &HeaderMap, habits: Habits) -
     unless_known(reply, header(&format!("\"{own}v{}\"", text.replace(',', "-"))), headers)
 }
 
-fn absent(version: Option<u64>, habits: Habits) -> Reply {
+fn absent(version: Option<u64>, habits: Habits) -> ScriptedReply {
     let mut reply = plain(StatusCode::NOT_FOUND, br#"{"title":"no such record"}"#.to_vec());
     reply.version = version;
     if let Some(version) = version.filter(|_| habits.versions) {
@@ -133,7 +141,7 @@ fn absent(version: Option<u64>, habits: Habits) -> Reply {
 }
 
 /// 304 if the caller already holds what `etag` stands for (RFC 9110 section 13.1.2).
-fn unless_known(mut reply: Reply, etag: HeaderValue, headers: &HeaderMap) -> Reply {
+fn unless_known(mut reply: ScriptedReply, etag: HeaderValue, headers: &HeaderMap) -> ScriptedReply {
     let weakly = |one: &str| one.trim().trim_start_matches("W/").as_bytes() == etag.as_bytes();
     let known = headers
         .get_all(IF_NONE_MATCH)
@@ -150,9 +158,9 @@ fn unless_known(mut reply: Reply, etag: HeaderValue, headers: &HeaderMap) -> Rep
     reply
 }
 
-fn plain(status: StatusCode, body: Vec<u8>) -> Reply {
+fn plain(status: StatusCode, body: Vec<u8>) -> ScriptedReply {
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
-    Reply { status, headers, body: body.into(), version: None }
+    ScriptedReply { status, headers, body: body.into(), version: None }
 }
 
 fn header(text: &str) -> HeaderValue {
@@ -169,19 +177,19 @@ mod tests {
 
     const PLAIN: Habits = Habits { versions: true, own_etags: None };
 
-    fn look(key: &str) -> Option<Stored> {
+    fn look(key: &str) -> Option<StoredRecord> {
         match key {
-            "a" => Some(Stored { version: 3, value: Some(Bytes::from_static(b"{\"x\":1}")) }),
-            "b" => Some(Stored { version: 8, value: Some(Bytes::from_static(b"2")) }),
-            "gone" => Some(Stored { version: 4, value: None }),
+            "a" => Some(StoredRecord { version: 3, value: Some(Bytes::from_static(b"{\"x\":1}")) }),
+            "b" => Some(StoredRecord { version: 8, value: Some(Bytes::from_static(b"2")) }),
+            "gone" => Some(StoredRecord { version: 4, value: None }),
             _ => None,
         }
     }
 
-    fn get(path: &str, known: &str) -> Reply {
+    fn get(path: &str, known: &str) -> ScriptedReply {
         let mut headers = HeaderMap::new();
         headers.insert(IF_NONE_MATCH, header(known));
-        read(Asked::read(path), look, &headers, PLAIN)
+        read(ScriptedRequest::read(path), look, &headers, PLAIN)
     }
 
     #[test]
@@ -212,7 +220,7 @@ mod tests {
     #[test]
     fn a_path_that_means_nothing_is_not_found() {
         for path in ["/", "/v1/contexts/", "/v1/contexts//x", "/v1/contexts/a/b/c", "/v2/contexts/a", "/v1/pairs/a"] {
-            assert_eq!(Asked::read(path), Asked::Nothing, "{path}");
+            assert_eq!(ScriptedRequest::read(path), ScriptedRequest::Nothing, "{path}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::build::World;
 use super::reader::{Seen, Spread};
-use super::story::{AllDown, Change, DeadRegion, Hits, Lagging, Leg, Miss, Story, Told};
+use super::story::{AllDown, DeadRegion, Lagging, Miss, Story, StoryChange, StoryHits, StoryLeg, Told};
 
 /// The width of a line in columns.
 pub const WIDTH: usize = 100;
@@ -118,7 +118,7 @@ impl<'a> Screen<'a> {
         self.fact("the caller had its answer after", &ms(miss.seen.took), "")
     }
 
-    fn hits(&mut self, hits: &Hits) -> io::Result<()> {
+    fn hits(&mut self, hits: &StoryHits) -> io::Result<()> {
         self.wipe()?;
         self.fact("requests", &hits.asked.to_string(), "")?;
         self.fact("from the store", &hits.hits.to_string(), "")?;
@@ -129,7 +129,7 @@ impl<'a> Screen<'a> {
         Ok(())
     }
 
-    fn change(&mut self, change: &Change) -> io::Result<()> {
+    fn change(&mut self, change: &StoryChange) -> io::Result<()> {
         let before = change.before.map_or_else(|| "?".to_owned(), |version| version.to_string());
         self.fact("version", &format!("{before} -> {}", change.version), "")?;
         self.fact("a caller saw it after", &ms(change.visible), "from the put in the catalogue")?;
@@ -175,7 +175,7 @@ impl<'a> Screen<'a> {
     }
 
     /// A bar for each leg, which shows who answered when.
-    fn race(&mut self, legs: &[Leg], winner: Option<&str>) -> io::Result<()> {
+    fn race(&mut self, legs: &[StoryLeg], winner: Option<&str>) -> io::Result<()> {
         let longest = legs.iter().filter_map(|leg| leg.took).max().unwrap_or_default().max(Duration::from_micros(1));
         for leg in legs {
             let Some(took) = leg.took else {

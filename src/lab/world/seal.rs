@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::aws::envelope::{Confirmation, Envelope, Kind, SignatureVersion};
+use crate::aws::envelope::{Confirmation, Envelope, EnvelopeKind, SignatureVersion};
 use crate::lab::signer::Signer;
 use crate::model::time::Wall;
 
@@ -73,7 +73,7 @@ impl Seal {
     }
 
     pub fn notification(&self, letter: &Letter<'_>) -> Sealed {
-        let text = self.signer.sign(self.draft(Kind::Notification, letter, None));
+        let text = self.signer.sign(self.draft(EnvelopeKind::Notification, letter, None));
         Sealed(serde_json::from_str(&text).expect("the signer writes JSON"))
     }
 
@@ -83,10 +83,10 @@ impl Seal {
             token: token.to_owned(),
             subscribe_url: format!("{base}/?Action=ConfirmSubscription&TopicArn={topic}&Token={token}"),
         };
-        self.signer.sign(self.draft(Kind::SubscriptionConfirmation, letter, Some(confirmation)))
+        self.signer.sign(self.draft(EnvelopeKind::SubscriptionConfirmation, letter, Some(confirmation)))
     }
 
-    fn draft(&self, kind: Kind, letter: &Letter<'_>, confirmation: Option<Confirmation>) -> Envelope {
+    fn draft(&self, kind: EnvelopeKind, letter: &Letter<'_>, confirmation: Option<Confirmation>) -> Envelope {
         Envelope {
             kind,
             message_id: letter.id.to_owned(),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
-use super::subscription::{Endpoint, Subscription};
-use super::topic::{Fault, Topics};
+use super::subscription::{Endpoint, WorldSubscription};
+use super::topic::{TopicFault, Topics};
 use crate::lab::limits;
 use crate::lab::world::topic::region_of;
 
@@ -16,7 +16,7 @@ use crate::lab::world::topic::region_of;
 pub type Form = BTreeMap<String, String>;
 
 /// The status and the XML.
-pub type Answer = (StatusCode, String);
+pub type SnsAnswer = (StatusCode, String);
 
 /// Parses `Action=...&...`; parameters beyond the limit are dropped.
 pub fn form(text: &[u8]) -> Form {
@@ -24,7 +24,7 @@ pub fn form(text: &[u8]) -> Form {
 }
 
 /// Carries out one call in `region`.
-pub fn call(topics: &Arc<Topics>, region: &str, form: &Form) -> Answer {
+pub fn call(topics: &Arc<Topics>, region: &str, form: &Form) -> SnsAnswer {
     let action = form.get("Action").map_or("", String::as_str);
     match act(topics, region, action, form) {
         Ok(result) => {
@@ -39,10 +39,10 @@ pub fn call(topics: &Arc<Topics>, region: &str, form: &Form) -> Answer {
         }
         Err(fault) => {
             let (status, code) = match fault {
-                Fault::NotFound(_) => (StatusCode::NOT_FOUND, "NotFound"),
-                Fault::Invalid("Action") => (StatusCode::BAD_REQUEST, "InvalidAction"),
-                Fault::Invalid(_) => (StatusCode::BAD_REQUEST, "InvalidParameter"),
-                Fault::Limit(_) => (StatusCode::FORBIDDEN, "SubscriptionLimitExceeded"),
+                TopicFault::NotFound(_) => (StatusCode::NOT_FOUND, "NotFound"),
+                TopicFault::Invalid("Action") => (StatusCode::BAD_REQUEST, "InvalidAction"),
+                TopicFault::Invalid(_) => (StatusCode::BAD_REQUEST, "InvalidParameter"),
+                TopicFault::Limit(_) => (StatusCode::FORBIDDEN, "SubscriptionLimitExceeded"),
             };
             error(status, code, &fault.to_string())
         }
@@ -50,7 +50,7 @@ pub fn call(topics: &Arc<Topics>, region: &str, form: &Form) -> Answer {
 }
 
 /// An error as the Query protocol writes it.
-pub fn error(status: StatusCode, code: &str, message: &str) -> Answer {
+pub fn error(status: StatusCode, code: &str, message: &str) -> SnsAnswer {
     let (message, request) = (escaped(message), crate::lab::uuid::random());
     let xml = format!(
         "<ErrorResponse xmlns=\"http://sns.amazonaws.com/doc/2010-03-31/\"><Error><Type>Sender</Type>\
@@ -59,13 +59,13 @@ pub fn error(status: StatusCode, code: &str, message: &str) -> Answer {
     (status, xml)
 }
 
-fn act(topics: &Arc<Topics>, region: &str, action: &str, form: &Form) -> Result<String, Fault> {
+fn act(topics: &Arc<Topics>, region: &str, action: &str, form: &Form) -> Result<String, TopicFault> {
     match action {
         "CreateTopic" => {
             let name = get(form, "Name")?;
             let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
             if name.is_empty() || name.len() > 256 || !name.bytes().all(plain) {
-                return Err(Fault::Invalid("Topic Name"));
+                return Err(TopicFault::Invalid("Topic Name"));
             }
             topics.create(region, name).map(|arn| element("TopicArn", &arn))
         }
@@ -103,26 +103,27 @@ fn act(topics: &Arc<Topics>, region: &str, action: &str, form: &Form) -> Result<
         }
         "ListSubscriptions" => Ok(listed(&topics.subscriptions(region, None)?)),
         "Publish" => {
-            let topic = form.get("TopicArn").or_else(|| form.get("TargetArn")).ok_or(Fault::Invalid("TopicArn"))?;
+            let topic =
+                form.get("TopicArn").or_else(|| form.get("TargetArn")).ok_or(TopicFault::Invalid("TopicArn"))?;
             if region_of(topic) != Some(region) {
-                return Err(Fault::Invalid("TopicArn"));
+                return Err(TopicFault::Invalid("TopicArn"));
             }
             let subject = form.get("Subject").map(String::as_str);
             let id = topics.publish(topic, subject, get(form, "Message")?)?;
             Ok(element("MessageId", &id))
         }
-        _ => Err(Fault::Invalid("Action")),
+        _ => Err(TopicFault::Invalid("Action")),
     }
 }
 
-fn subscribe(topics: &Arc<Topics>, region: &str, form: &Form) -> Result<String, Fault> {
+fn subscribe(topics: &Arc<Topics>, region: &str, form: &Form) -> Result<String, TopicFault> {
     let topic = here(form, "TopicArn", region)?;
     let endpoint = get(form, "Endpoint")?;
     let endpoint = match get(form, "Protocol")? {
         "sqs" if endpoint.starts_with("arn:aws:sqs:") => Endpoint::Sqs(endpoint.to_owned()),
         "http" => Endpoint::Http(loopback(endpoint)?),
-        "sqs" => return Err(Fault::Invalid("Endpoint")),
-        _ => return Err(Fault::Invalid("Protocol")),
+        "sqs" => return Err(TopicFault::Invalid("Endpoint")),
+        _ => return Err(TopicFault::Invalid("Protocol")),
     };
     let subscription = topics.subscribe(topic, endpoint, entries(form, "Attributes"))?;
     let wants_arn = form.get("ReturnSubscriptionArn").is_some_and(|wants| wants == "true");
@@ -131,8 +132,8 @@ fn subscribe(topics: &Arc<Topics>, region: &str, form: &Form) -> Result<String, 
 }
 
 /// An `http` URL on loopback, because this world posts nowhere else.
-fn loopback(endpoint: &str) -> Result<url::Url, Fault> {
-    let url = url::Url::parse(endpoint).map_err(|_| Fault::Invalid("Endpoint"))?;
+fn loopback(endpoint: &str) -> Result<url::Url, TopicFault> {
+    let url = url::Url::parse(endpoint).map_err(|_| TopicFault::Invalid("Endpoint"))?;
     let local = match url.host() {
         Some(url::Host::Ipv4(address)) => address.is_loopback(),
         Some(url::Host::Ipv6(address)) => address.is_loopback(),
@@ -142,7 +143,7 @@ fn loopback(endpoint: &str) -> Result<url::Url, Fault> {
     if url.scheme() == "http" && local {
         Ok(url)
     } else {
-        Err(Fault::Invalid("Endpoint (this world posts to loopback)"))
+        Err(TopicFault::Invalid("Endpoint (this world posts to loopback)"))
     }
 }
 
@@ -157,22 +158,22 @@ fn entries(form: &Form, name: &str) -> BTreeMap<String, String> {
     keys.take(limits::WORLD_TAGS).collect()
 }
 
-fn get<'a>(form: &'a Form, name: &'static str) -> Result<&'a str, Fault> {
-    form.get(name).map(String::as_str).ok_or(Fault::Invalid(name))
+fn get<'a>(form: &'a Form, name: &'static str) -> Result<&'a str, TopicFault> {
+    form.get(name).map(String::as_str).ok_or(TopicFault::Invalid(name))
 }
 
 /// An ARN of this region; SNS does not know those of other regions.
-fn here<'a>(form: &'a Form, name: &'static str, region: &str) -> Result<&'a str, Fault> {
+fn here<'a>(form: &'a Form, name: &'static str, region: &str) -> Result<&'a str, TopicFault> {
     let arn = get(form, name)?;
     if arn.starts_with("arn:aws:sns:") && region_of(arn) == Some(region) {
         Ok(arn)
     } else {
-        Err(Fault::Invalid(name))
+        Err(TopicFault::Invalid(name))
     }
 }
 
-fn listed(subscriptions: &[Arc<Subscription>]) -> String {
-    let describe = |one: &Arc<Subscription>| {
+fn listed(subscriptions: &[Arc<WorldSubscription>]) -> String {
+    let describe = |one: &Arc<WorldSubscription>| {
         let arn = if one.is_confirmed() { &one.arn } else { "PendingConfirmation" };
         let fields = [
             ("TopicArn", one.topic.as_str()),

@@ -10,12 +10,12 @@ use std::time::Duration;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::queue::{ACCOUNT, Queue, Queues, Received};
+use super::queue::{ACCOUNT, Received, WorldQueue, WorldQueues};
 use crate::lab::limits;
 
 /// Why SQS would refuse a call. The fault is always the caller's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum SqsFault {
     #[error("The specified queue does not exist.")]
     NoQueue,
     /// The queue exists with other attributes, or there is no room.
@@ -32,7 +32,7 @@ pub enum Fault {
     Action,
 }
 
-impl Fault {
+impl SqsFault {
     /// The shape's name, and the code of the old Query protocol.
     pub const fn codes(&self) -> (&'static str, &'static str) {
         match self {
@@ -46,10 +46,10 @@ impl Fault {
 }
 
 /// The status, the JSON, and for an error the `x-amzn-query-error` header.
-pub type Answer = (StatusCode, String, Option<String>);
+pub type SqsAnswer = (StatusCode, String, Option<String>);
 
 /// Carries out one call in `region`; queue URLs begin with `base`.
-pub async fn call(queues: &Queues, region: &str, base: &str, action: &str, body: &[u8]) -> Answer {
+pub async fn call(queues: &WorldQueues, region: &str, base: &str, action: &str, body: &[u8]) -> SqsAnswer {
     let input: Value = serde_json::from_slice(body).unwrap_or_default();
     match (Call { queues, region, base, input: &input }).act(action).await {
         Ok(Value::Null) => (StatusCode::OK, "{}".to_owned(), None),
@@ -63,19 +63,19 @@ pub async fn call(queues: &Queues, region: &str, base: &str, action: &str, body:
 }
 
 struct Call<'a> {
-    queues: &'a Queues,
+    queues: &'a WorldQueues,
     region: &'a str,
     base: &'a str,
     input: &'a Value,
 }
 
 impl Call<'_> {
-    async fn act(&self, action: &str) -> Result<Value, Fault> {
+    async fn act(&self, action: &str) -> Result<Value, SqsFault> {
         match action {
             "CreateQueue" => self.create(),
             "GetQueueUrl" => {
                 let name = self.text("QueueName")?;
-                self.queues.find(self.region, name).ok_or(Fault::NoQueue)?;
+                self.queues.find(self.region, name).ok_or(SqsFault::NoQueue)?;
                 Ok(json!({ "QueueUrl": self.url(name) }))
             }
             "ListQueues" => {
@@ -85,7 +85,7 @@ impl Call<'_> {
             }
             "DeleteQueue" => {
                 let known = self.queues.delete(self.region, self.name()?);
-                known.then_some(Value::Null).ok_or(Fault::NoQueue)
+                known.then_some(Value::Null).ok_or(SqsFault::NoQueue)
             }
             "PurgeQueue" => self.queue().map(|queue| queue.purge()).map(|()| Value::Null),
             "GetQueueAttributes" => {
@@ -100,7 +100,7 @@ impl Call<'_> {
             }
             "TagQueue" => {
                 let fits = self.queue()?.tag(self.map("Tags")?);
-                fits.then_some(Value::Null).ok_or(Fault::Parameter("Tags"))
+                fits.then_some(Value::Null).ok_or(SqsFault::Parameter("Tags"))
             }
             "UntagQueue" => {
                 self.queue()?.untag(&strings(&self.input["TagKeys"]));
@@ -110,39 +110,39 @@ impl Call<'_> {
             "ReceiveMessage" => self.receive().await,
             "DeleteMessage" => {
                 let known = self.queue()?.remove(self.text("ReceiptHandle")?);
-                known.then_some(Value::Null).ok_or(Fault::Receipt)
+                known.then_some(Value::Null).ok_or(SqsFault::Receipt)
             }
             "DeleteMessageBatch" => self.batch(|queue, entry| queue.remove(receipt(entry))),
             "ChangeMessageVisibility" => {
                 let span = seconds(&self.input["VisibilityTimeout"], 43_200, "VisibilityTimeout")?;
                 let known = self.queue()?.hide(self.text("ReceiptHandle")?, span);
-                known.then_some(Value::Null).ok_or(Fault::Receipt)
+                known.then_some(Value::Null).ok_or(SqsFault::Receipt)
             }
             "ChangeMessageVisibilityBatch" => self.batch(|queue, entry| {
                 let span = seconds(&entry["VisibilityTimeout"], 43_200, "VisibilityTimeout");
                 span.is_ok_and(|span| queue.hide(receipt(entry), span))
             }),
-            _ => Err(Fault::Action),
+            _ => Err(SqsFault::Action),
         }
     }
 
-    fn create(&self) -> Result<Value, Fault> {
+    fn create(&self) -> Result<Value, SqsFault> {
         let name = self.text("QueueName")?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if name.is_empty() || name.len() > 80 || !name.bytes().all(plain) {
-            return Err(Fault::Parameter("QueueName"));
+            return Err(SqsFault::Parameter("QueueName"));
         }
         // The SDKs send the tags of CreateQueue as `tags`.
         let tags = if self.input["tags"].is_object() { self.map("tags")? } else { self.map("Tags")? };
-        self.queues.create(self.region, name, self.map("Attributes")?, tags).ok_or(Fault::Exists)?;
+        self.queues.create(self.region, name, self.map("Attributes")?, tags).ok_or(SqsFault::Exists)?;
         Ok(json!({ "QueueUrl": self.url(name) }))
     }
 
-    async fn receive(&self) -> Result<Value, Fault> {
+    async fn receive(&self) -> Result<Value, SqsFault> {
         let queue = self.queue()?;
         let most = self.input["MaxNumberOfMessages"].as_u64().unwrap_or(1);
         if !(1..=10).contains(&most) {
-            return Err(Fault::Parameter("MaxNumberOfMessages"));
+            return Err(SqsFault::Parameter("MaxNumberOfMessages"));
         }
         let wait = match &self.input["WaitTimeSeconds"] {
             Value::Null => seconds_of(&queue, "ReceiveMessageWaitTimeSeconds"),
@@ -154,18 +154,18 @@ impl Call<'_> {
         };
         let mut wanted = strings(&self.input["MessageSystemAttributeNames"]);
         wanted.extend(strings(&self.input["AttributeNames"]));
-        let found = queue.receive(most as usize, wait, hide).await.ok_or(Fault::NoQueue)?;
+        let found = queue.receive(most as usize, wait, hide).await.ok_or(SqsFault::NoQueue)?;
         if found.is_empty() {
             return Ok(Value::Null);
         }
         Ok(json!({ "Messages": found.iter().map(|one| message(one, &wanted)).collect::<Vec<_>>() }))
     }
 
-    fn batch(&self, one: impl Fn(&Queue, &Value) -> bool) -> Result<Value, Fault> {
+    fn batch(&self, one: impl Fn(&WorldQueue, &Value) -> bool) -> Result<Value, SqsFault> {
         let queue = self.queue()?;
-        let entries = self.input["Entries"].as_array().ok_or(Fault::Parameter("Entries"))?;
+        let entries = self.input["Entries"].as_array().ok_or(SqsFault::Parameter("Entries"))?;
         if entries.is_empty() || entries.len() > 10 {
-            return Err(Fault::Parameter("Entries"));
+            return Err(SqsFault::Parameter("Entries"));
         }
         let (mut done, mut failed) = (Vec::new(), Vec::new());
         for entry in entries {
@@ -178,32 +178,32 @@ impl Call<'_> {
         Ok(json!({ "Successful": done, "Failed": failed }))
     }
 
-    fn queue(&self) -> Result<Arc<Queue>, Fault> {
-        self.queues.find(self.region, self.name()?).ok_or(Fault::NoQueue)
+    fn queue(&self) -> Result<Arc<WorldQueue>, SqsFault> {
+        self.queues.find(self.region, self.name()?).ok_or(SqsFault::NoQueue)
     }
 
     /// The name at the end of the queue's URL; the URL's host does not matter.
-    fn name(&self) -> Result<&str, Fault> {
-        self.text("QueueUrl")?.rsplit('/').next().filter(|name| !name.is_empty()).ok_or(Fault::NoQueue)
+    fn name(&self) -> Result<&str, SqsFault> {
+        self.text("QueueUrl")?.rsplit('/').next().filter(|name| !name.is_empty()).ok_or(SqsFault::NoQueue)
     }
 
     fn url(&self, name: &str) -> String {
         format!("{}/{ACCOUNT}/{name}", self.base)
     }
 
-    fn text(&self, name: &'static str) -> Result<&str, Fault> {
-        self.input[name].as_str().ok_or(Fault::Parameter(name))
+    fn text(&self, name: &'static str) -> Result<&str, SqsFault> {
+        self.input[name].as_str().ok_or(SqsFault::Parameter(name))
     }
 
-    fn map(&self, name: &'static str) -> Result<BTreeMap<String, String>, Fault> {
+    fn map(&self, name: &'static str) -> Result<BTreeMap<String, String>, SqsFault> {
         let empty = Map::new();
         let given = match &self.input[name] {
             Value::Null => &empty,
             Value::Object(given) if given.len() <= limits::WORLD_TAGS => given,
-            _ => return Err(Fault::Parameter(name)),
+            _ => return Err(SqsFault::Parameter(name)),
         };
         let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
-        given.iter().map(text).collect::<Option<_>>().ok_or(Fault::Parameter(name))
+        given.iter().map(text).collect::<Option<_>>().ok_or(SqsFault::Parameter(name))
     }
 }
 
@@ -236,11 +236,11 @@ fn strings(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-fn seconds(value: &Value, most: u64, name: &'static str) -> Result<Duration, Fault> {
-    value.as_u64().filter(|stated| *stated <= most).map(Duration::from_secs).ok_or(Fault::Parameter(name))
+fn seconds(value: &Value, most: u64, name: &'static str) -> Result<Duration, SqsFault> {
+    value.as_u64().filter(|stated| *stated <= most).map(Duration::from_secs).ok_or(SqsFault::Parameter(name))
 }
 
-fn seconds_of(queue: &Queue, attribute: &str) -> Duration {
+fn seconds_of(queue: &WorldQueue, attribute: &str) -> Duration {
     let stated = queue.attributes().get(attribute).and_then(|text| text.parse().ok());
     Duration::from_secs(stated.unwrap_or(0).min(20))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::build::World;
 use super::chaos::{Latency, Mode};
 use super::ingest;
-use super::reader::{Reader, Seen, Spread};
+use super::reader::{Seen, Spread, WorldReader};
 use crate::model::time::Moment;
 
 /// Everything that was measured.
@@ -18,9 +18,9 @@ pub struct Story {
     /// A cold key.
     pub miss: Miss,
     /// The same key again and again.
-    pub hits: Hits,
+    pub hits: StoryHits,
     /// A change in the catalogue.
-    pub change: Change,
+    pub change: StoryChange,
     /// Cold keys while a region is switched off.
     pub dead_region: DeadRegion,
     /// Changed keys while the fastest region lags.
@@ -33,7 +33,7 @@ pub struct Story {
 
 /// One region's part in a race, as the region saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leg {
+pub struct StoryLeg {
     pub region: String,
     /// From the request's arrival there to its reply; `None` if it did not answer.
     pub took: Option<Duration>,
@@ -47,12 +47,12 @@ pub struct Miss {
     pub seen: Seen,
     /// The region that won, according to the label.
     pub winner: Option<String>,
-    pub legs: Vec<Leg>,
+    pub legs: Vec<StoryLeg>,
 }
 
 /// Step 2: hits.
 #[derive(Clone, Copy, Debug)]
-pub struct Hits {
+pub struct StoryHits {
     /// Requests sent, one after another.
     pub asked: usize,
     /// Requests answered from the store.
@@ -64,7 +64,7 @@ pub struct Hits {
 
 /// Step 3: a change.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct StoryChange {
     /// The version before the change, as the caller saw it.
     pub before: Option<u64>,
     /// The version that the catalogue gave.
@@ -105,7 +105,7 @@ pub struct Lagging {
     pub old_served: usize,
     /// Requests not answered with 200.
     pub failed: usize,
-    pub legs: Vec<Leg>,
+    pub legs: Vec<StoryLeg>,
 }
 
 /// Step 6: all regions are down.
@@ -132,8 +132,8 @@ pub enum Told<'a> {
     Progress(usize, usize),
     /// Step 1 is done; the others follow.
     Miss(&'a Miss),
-    Hits(&'a Hits),
-    Change(&'a Change),
+    Hits(&'a StoryHits),
+    Change(&'a StoryChange),
     DeadRegion(&'a DeadRegion),
     Lagging(&'a Lagging),
     AllDown(&'a AllDown),
@@ -145,7 +145,7 @@ pub enum StoryError {
     #[error("no HTTP client: {0}")]
     Client(#[from] reqwest::Error),
     #[error("the catalogue refused a change: {0}")]
-    Refused(#[from] super::catalogue::Refused),
+    Refused(#[from] super::catalogue::PutRefused),
     /// Something did not come in time.
     #[error("waited {waited:?} for {what}")]
     Late { what: &'static str, waited: Duration },
@@ -165,7 +165,7 @@ pub async fn run_story(
     mut tell: impl AsyncFnMut(Told<'_>),
 ) -> Result<Story, StoryError> {
     let began = world.clock.now();
-    let stage = Stage { world, reader: Reader::new(sidecar, world.clock.clone())? };
+    let stage = Stage { world, reader: WorldReader::new(sidecar, world.clock.clone())? };
     tell(Told::Begin("A miss: every region is asked at once, the first good reply is served")).await;
     let miss = stage.miss().await;
     tell(Told::Miss(&miss)).await;
@@ -189,7 +189,7 @@ pub async fn run_story(
 
 struct Stage<'a> {
     world: &'a World,
-    reader: Reader,
+    reader: WorldReader,
 }
 
 impl Stage<'_> {
@@ -201,15 +201,15 @@ impl Stage<'_> {
         Miss { seen, winner, legs }
     }
 
-    async fn hits(&self, asked: usize, tell: &mut impl AsyncFnMut(Told<'_>)) -> Hits {
+    async fn hits(&self, asked: usize, tell: &mut impl AsyncFnMut(Told<'_>)) -> StoryHits {
         let keys = vec![KEY.to_owned(); asked];
         let seen = self.reader.get_all(&keys, 1, async |done| tell(Told::Progress(done, asked)).await).await;
         let hits = seen.iter().filter(|one| one.is_hit()).count();
         let failed = seen.iter().filter(|one| !one.is_good()).count();
-        Hits { asked, hits, failed, spread: Spread::of(&seen) }
+        StoryHits { asked, hits, failed, spread: Spread::of(&seen) }
     }
 
-    async fn change(&self) -> Result<Change, StoryError> {
+    async fn change(&self) -> Result<StoryChange, StoryError> {
         let before = self.reader.get(KEY).await.version;
         let since = self.world.clock.now();
         let version = self.world.catalogue.put(KEY, r#"{"name":"tenant-1","plan":"gold"}"#)?;
@@ -219,7 +219,7 @@ impl Stage<'_> {
         self.announced(since).await?;
         let taken = self.world.taken_since(since).into_iter().map(|at| at.map(|at| at - since));
         let names = self.world.regions.iter().map(|region| region.name.clone());
-        Ok(Change { before, version, visible, arrivals: names.zip(taken).collect() })
+        Ok(StoryChange { before, version, visible, arrivals: names.zip(taken).collect() })
     }
 
     async fn dead_region(&self, asked: usize, tell: &mut impl AsyncFnMut(Told<'_>)) -> DeadRegion {
@@ -316,14 +316,14 @@ impl Stage<'_> {
     }
 
     /// Each region's part in the race for `key` that began after `since`, once all have answered.
-    async fn legs(&self, key: &str, since: Moment) -> Vec<Leg> {
-        let path = Reader::path(key);
+    async fn legs(&self, key: &str, since: Moment) -> Vec<StoryLeg> {
+        let path = WorldReader::path(key);
         let end = self.world.clock.now() + Duration::from_secs(1);
         loop {
             let answered: Vec<_> =
                 self.world.regions.iter().map(|region| region.traffic.last(&path, since)).collect();
             if answered.iter().all(Option::is_some) || self.world.clock.now() >= end {
-                let legs = self.world.regions.iter().zip(answered).map(|(region, answered)| Leg {
+                let legs = self.world.regions.iter().zip(answered).map(|(region, answered)| StoryLeg {
                     region: region.name.clone(),
                     took: answered.as_ref().map(super::traffic::Answered::took),
                     version: answered.and_then(|answered| answered.version),
@@ -339,7 +339,7 @@ impl Stage<'_> {
     async fn announced(&self, since: Moment) -> Result<(), StoryError> {
         let catalogue = *self.world.catalogue.end().borrow();
         let end = self.world.clock.now() + PATIENCE;
-        let prompt = |region: &super::region::Region| region.knobs().lag < PATIENCE;
+        let prompt = |region: &super::region::WorldRegion| region.knobs().lag < PATIENCE;
         loop {
             let taken = self.world.taken_since(since);
             let mut open = self.world.regions.iter().zip(taken).filter(|(region, _)| prompt(region));

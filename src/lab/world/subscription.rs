@@ -9,7 +9,7 @@ use super::queue::ACCOUNT;
 use crate::lab::limits;
 
 #[derive(Debug)]
-pub struct Subscription {
+pub struct WorldSubscription {
     pub arn: String,
     pub topic: String,
     pub endpoint: Endpoint,
@@ -44,7 +44,7 @@ impl Endpoint {
     }
 }
 
-impl Subscription {
+impl WorldSubscription {
     /// A subscription that is not confirmed yet.
     pub fn new(topic: &str, endpoint: Endpoint, attributes: BTreeMap<String, String>) -> Self {
         Self {

@@ -10,16 +10,16 @@ use tokio::sync::Semaphore;
 
 use super::chaos::Delivery;
 use super::deliver::{self, Post};
-use super::queue::{ACCOUNT, Queues, Taken};
+use super::queue::{ACCOUNT, Taken, WorldQueues};
 use super::seal::{Letter, Seal, Signed};
-use super::subscription::{Endpoint, Subscription};
+use super::subscription::{Endpoint, WorldSubscription};
 use crate::lab::limits;
 use crate::model::time::{Clock, Moment};
 use crate::tasks::Tasks;
 
 /// Why SNS would refuse a call. The fault is always the caller's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum TopicFault {
     #[error("{0} does not exist")]
     NotFound(&'static str),
     /// An invalid parameter.
@@ -33,7 +33,7 @@ pub enum Fault {
 pub struct Topics {
     clock: Clock,
     tasks: Tasks,
-    queues: Arc<Queues>,
+    queues: Arc<WorldQueues>,
     seal: Seal,
     base: OnceLock<String>,
     http: reqwest::Client,
@@ -44,20 +44,20 @@ pub struct Topics {
 #[derive(Debug, Default)]
 struct State {
     topics: BTreeMap<String, Topic>,
-    subscriptions: BTreeMap<String, Arc<Subscription>>,
+    subscriptions: BTreeMap<String, Arc<WorldSubscription>>,
 }
 
 #[derive(Debug, Default)]
 struct Topic {
     faults: Delivery,
-    sent: VecDeque<Sent>,
+    sent: VecDeque<SentMessage>,
     published: u64,
     lost: u64,
 }
 
 /// One message on its way to one subscriber.
 #[derive(Clone, Debug)]
-pub struct Sent {
+pub struct SentMessage {
     pub id: String,
     /// The ARN of the subscription.
     pub subscription: String,
@@ -68,7 +68,7 @@ pub struct Sent {
 
 /// The state of a topic, for `/state` and the story.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct SubscriptionStanding {
     pub published: u64,
     /// Copies that were lost on purpose, refused by a queue, or beyond a limit.
     pub lost: u64,
@@ -80,7 +80,7 @@ pub struct Standing {
 
 impl Topics {
     /// No topics yet; envelopes are sealed with `seal`.
-    pub fn new(clock: Clock, tasks: Tasks, queues: Arc<Queues>, seal: Seal, http: reqwest::Client) -> Self {
+    pub fn new(clock: Clock, tasks: Tasks, queues: Arc<WorldQueues>, seal: Seal, http: reqwest::Client) -> Self {
         let permits = Arc::new(Semaphore::new(limits::WORLD_DELIVERIES));
         Self { clock, tasks, queues, seal, base: OnceLock::new(), http, permits, state: Mutex::default() }
     }
@@ -97,11 +97,11 @@ impl Topics {
     }
 
     /// Makes the topic `name` in `region` if it does not exist, and returns its ARN.
-    pub fn create(&self, region: &str, name: &str) -> Result<String, Fault> {
+    pub fn create(&self, region: &str, name: &str) -> Result<String, TopicFault> {
         let arn = format!("arn:aws:sns:{region}:{ACCOUNT}:{name}");
         let mut state = self.locked();
         if !state.topics.contains_key(&arn) && state.topics.len() >= limits::WORLD_CHANNELS {
-            return Err(Fault::Limit("topics"));
+            return Err(TopicFault::Limit("topics"));
         }
         state.topics.entry(arn.clone()).or_default();
         Ok(arn)
@@ -119,12 +119,12 @@ impl Topics {
         topic: &str,
         endpoint: Endpoint,
         attributes: BTreeMap<String, String>,
-    ) -> Result<Arc<Subscription>, Fault> {
+    ) -> Result<Arc<WorldSubscription>, TopicFault> {
         let mut state = self.locked();
         if !state.topics.contains_key(topic) {
-            return Err(Fault::NotFound("Topic"));
+            return Err(TopicFault::NotFound("Topic"));
         }
-        let same = |one: &&Arc<Subscription>| one.topic == topic && one.endpoint == endpoint;
+        let same = |one: &&Arc<WorldSubscription>| one.topic == topic && one.endpoint == endpoint;
         if let Some(known) = state.subscriptions.values().find(same).cloned() {
             drop(state);
             if !known.is_confirmed() {
@@ -133,9 +133,9 @@ impl Topics {
             return Ok(known);
         }
         if state.subscriptions.len() >= limits::WORLD_CHANNELS {
-            return Err(Fault::Limit("subscriptions"));
+            return Err(TopicFault::Limit("subscriptions"));
         }
-        let subscription = Arc::new(Subscription::new(topic, endpoint, attributes));
+        let subscription = Arc::new(WorldSubscription::new(topic, endpoint, attributes));
         state.subscriptions.insert(subscription.arn.clone(), subscription.clone());
         drop(state);
         match &subscription.endpoint {
@@ -147,10 +147,10 @@ impl Topics {
     }
 
     /// Confirms by token; returns the subscription's ARN.
-    pub fn confirm(&self, topic: &str, token: &str) -> Result<String, Fault> {
+    pub fn confirm(&self, topic: &str, token: &str) -> Result<String, TopicFault> {
         let state = self.locked();
-        let asked = |one: &&Arc<Subscription>| one.topic == topic && one.token() == token;
-        let subscription = state.subscriptions.values().find(asked).ok_or(Fault::Invalid("Token"))?;
+        let asked = |one: &&Arc<WorldSubscription>| one.topic == topic && one.token() == token;
+        let subscription = state.subscriptions.values().find(asked).ok_or(TopicFault::Invalid("Token"))?;
         subscription.confirm();
         Ok(subscription.arn.clone())
     }
@@ -160,22 +160,26 @@ impl Topics {
         self.locked().subscriptions.remove(arn);
     }
 
-    pub fn subscription(&self, arn: &str) -> Result<Arc<Subscription>, Fault> {
-        self.locked().subscriptions.get(arn).cloned().ok_or(Fault::NotFound("Subscription"))
+    pub fn subscription(&self, arn: &str) -> Result<Arc<WorldSubscription>, TopicFault> {
+        self.locked().subscriptions.get(arn).cloned().ok_or(TopicFault::NotFound("Subscription"))
     }
 
-    pub fn set_attribute(&self, arn: &str, name: &str, value: &str) -> Result<(), Fault> {
+    pub fn set_attribute(&self, arn: &str, name: &str, value: &str) -> Result<(), TopicFault> {
         let fits = self.subscription(arn)?.set_attribute(name, value);
-        fits.then_some(()).ok_or(Fault::Limit("attributes"))
+        fits.then_some(()).ok_or(TopicFault::Limit("attributes"))
     }
 
     /// The subscriptions of `topic`, or of the whole region if it is `None`.
-    pub fn subscriptions(&self, region: &str, topic: Option<&str>) -> Result<Vec<Arc<Subscription>>, Fault> {
+    pub fn subscriptions(
+        &self,
+        region: &str,
+        topic: Option<&str>,
+    ) -> Result<Vec<Arc<WorldSubscription>>, TopicFault> {
         let state = self.locked();
         if topic.is_some_and(|topic| !state.topics.contains_key(topic)) {
-            return Err(Fault::NotFound("Topic"));
+            return Err(TopicFault::NotFound("Topic"));
         }
-        let wanted = |one: &&Arc<Subscription>| {
+        let wanted = |one: &&Arc<WorldSubscription>| {
             topic.map_or(region_of(&one.topic) == Some(region), |topic| one.topic == topic)
         };
         Ok(state.subscriptions.values().filter(wanted).cloned().collect())
@@ -188,11 +192,11 @@ impl Topics {
     }
 
     /// The current state of `topic`.
-    pub fn standing(&self, topic: &str) -> Standing {
+    pub fn standing(&self, topic: &str) -> SubscriptionStanding {
         let state = self.locked();
-        let subscribed = |one: &&Arc<Subscription>| one.topic == topic && one.is_confirmed();
+        let subscribed = |one: &&Arc<WorldSubscription>| one.topic == topic && one.is_confirmed();
         let subscriptions = state.subscriptions.values().filter(subscribed).count();
-        state.topics.get(topic).map_or_else(Standing::default, |topic| Standing {
+        state.topics.get(topic).map_or_else(SubscriptionStanding::default, |topic| SubscriptionStanding {
             published: topic.published,
             lost: topic.lost,
             subscriptions,
@@ -202,7 +206,7 @@ impl Topics {
     }
 
     /// The newest copies on `topic`, oldest first.
-    pub fn sent(&self, topic: &str) -> Vec<Sent> {
+    pub fn sent(&self, topic: &str) -> Vec<SentMessage> {
         self.locked().topics.get(topic).map_or_else(Vec::new, |topic| topic.sent.iter().cloned().collect())
     }
 
@@ -214,9 +218,14 @@ impl Topics {
     }
 
     /// Publishes `message` to all subscribers and returns its id.
-    pub fn publish(self: &Arc<Self>, topic: &str, subject: Option<&str>, message: &str) -> Result<String, Fault> {
+    pub fn publish(
+        self: &Arc<Self>,
+        topic: &str,
+        subject: Option<&str>,
+        message: &str,
+    ) -> Result<String, TopicFault> {
         if message.is_empty() || message.len() > 256 << 10 {
-            return Err(Fault::Invalid("Message"));
+            return Err(TopicFault::Invalid("Message"));
         }
         let (faults, subscribed) = self.readers(topic)?;
         if subscribed.is_empty() {
@@ -245,7 +254,13 @@ impl Topics {
     }
 
     /// One signature serves all copies, because the parts that differ are not signed.
-    fn deliver(self: &Arc<Self>, topic: &str, signed: &Signed, faults: Delivery, subscribed: Vec<Arc<Subscription>>) {
+    fn deliver(
+        self: &Arc<Self>,
+        topic: &str,
+        signed: &Signed,
+        faults: Delivery,
+        subscribed: Vec<Arc<WorldSubscription>>,
+    ) {
         let Signed { id, message, sealed } = signed;
         for subscription in subscribed {
             let raw = subscription.attribute("RawMessageDelivery").is_some_and(|raw| raw == "true");
@@ -263,12 +278,12 @@ impl Topics {
     }
 
     /// Who gets a message now; a muted topic counts it as lost and has no readers.
-    fn readers(&self, arn: &str) -> Result<(Delivery, Vec<Arc<Subscription>>), Fault> {
+    fn readers(&self, arn: &str) -> Result<(Delivery, Vec<Arc<WorldSubscription>>), TopicFault> {
         let mut state = self.locked();
         let State { topics, subscriptions } = &mut *state;
-        let topic = topics.get_mut(arn).ok_or(Fault::NotFound("Topic"))?;
+        let topic = topics.get_mut(arn).ok_or(TopicFault::NotFound("Topic"))?;
         topic.published += 1;
-        let wanted = |one: &&Arc<Subscription>| one.topic == arn && one.is_confirmed() && !one.filters();
+        let wanted = |one: &&Arc<WorldSubscription>| one.topic == arn && one.is_confirmed() && !one.filters();
         let mut subscribed: Vec<_> = subscriptions.values().filter(wanted).cloned().collect();
         if topic.faults.mute {
             topic.lost += subscribed.len() as u64;
@@ -279,7 +294,7 @@ impl Topics {
 
     fn note(&self, topic: &str, id: &str, subscription: &str) -> Taken {
         let taken = Taken::default();
-        let sent = Sent {
+        let sent = SentMessage {
             id: id.to_owned(),
             subscription: subscription.to_owned(),
             published: self.clock.now(),
@@ -340,7 +355,7 @@ impl Topics {
         }
     }
 
-    fn ask_to_confirm(self: &Arc<Self>, subscription: &Arc<Subscription>) {
+    fn ask_to_confirm(self: &Arc<Self>, subscription: &Arc<WorldSubscription>) {
         let id = crate::lab::uuid::random();
         let message = format!(
             "You have chosen to subscribe to the topic {}.\nTo confirm the subscription, visit the SubscribeURL \

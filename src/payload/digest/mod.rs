@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::{HeaderMap, header};
 
 use crate::payload::limits;
-use crate::tasks::compute;
+use crate::tasks::on_blocking_pool;
 
 #[cfg(test)]
 mod tests;
@@ -43,7 +43,7 @@ pub fn digest(body: &Bytes, headers: &HeaderMap) -> u128 {
 /// The digest of a body of `len` bytes, by `work`. A large one takes milliseconds, which nobody else should wait for: it goes
 /// to a thread of its own. `None` when that panicked.
 pub async fn of_body(len: usize, work: impl FnOnce() -> u128 + Send + 'static) -> Option<u128> {
-    if len <= limits::INLINE_DIGEST_BYTES { Some(work()) } else { compute(work).await }
+    if len <= limits::INLINE_DIGEST_BYTES { Some(work()) } else { on_blocking_pool(work).await }
 }
 
 fn digest_within(body: &Bytes, headers: &HeaderMap, limit: u64) -> u128 {

@@ -13,7 +13,7 @@ pub struct Announcement {
     pub record_type: String,
     /// Empty only with RELOAD, RESET and HEARTBEAT.
     pub key: String,
-    pub kind: Kind,
+    pub kind: AnnouncementKind,
     /// The publisher and the number it gave this message; `None` if it does not number.
     pub numbered: Option<Numbered>,
     /// When the region had ingested the change.
@@ -36,7 +36,7 @@ pub struct Numbered {
 
 /// What an announcement says of its record or its publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum AnnouncementKind {
     Changed {
         /// The version that the region now has; `None` if the publisher knows none.
         version: Option<u64>,

@@ -6,7 +6,7 @@ fn changed(version: Option<u64>) -> Announcement {
     Announcement {
         record_type: "context".into(),
         key: "acme".into(),
-        kind: Kind::Changed { version },
+        kind: AnnouncementKind::Changed { version },
         numbered: None,
         ingested_at: None,
     }
@@ -44,23 +44,23 @@ fn null_is_the_default_of_every_field() {
 #[test]
 fn versions_minus_one_to_minus_three_are_read_as_deleted_reload_and_reset() {
     let of = |version: i64| decode(&format!(r#"{{"recordType":"context","key":"acme","version":{version}}}"#));
-    assert_eq!(of(-1).unwrap().kind, Kind::Deleted { version: None });
-    assert_eq!(of(-2).unwrap().kind, Kind::Reload);
-    assert_eq!(of(-3).unwrap().kind, Kind::Reset);
+    assert_eq!(of(-1).unwrap().kind, AnnouncementKind::Deleted { version: None });
+    assert_eq!(of(-2).unwrap().kind, AnnouncementKind::Reload);
+    assert_eq!(of(-3).unwrap().kind, AnnouncementKind::Reset);
     assert_eq!(of(-4), Err(Undecodable::NegativeVersion));
 }
 
 #[test]
 fn a_tombstone_keeps_its_version() {
     let text = r#"{"recordType":"context","key":"acme","version":8,"kind":"DELETED"}"#;
-    assert_eq!(decode(text).unwrap().kind, Kind::Deleted { version: Some(8) });
+    assert_eq!(decode(text).unwrap().kind, AnnouncementKind::Deleted { version: Some(8) });
 }
 
 #[test]
 fn a_reload_may_name_a_record_a_type_or_nothing_but_not_a_key_alone() {
     for text in [r#"{"kind":"RELOAD"}"#, r#"{"kind":3,"recordType":"a"}"#, r#"{"kind":3,"recordType":"a","key":"b"}"#]
     {
-        assert_eq!(decode(text).unwrap().kind, Kind::Reload, "{text}");
+        assert_eq!(decode(text).unwrap().kind, AnnouncementKind::Reload, "{text}");
     }
     assert_eq!(decode(r#"{"kind":"RELOAD","key":"b"}"#), Err(Undecodable::NoRecord));
 }
@@ -78,7 +78,7 @@ fn a_heartbeat_needs_no_record_and_may_number_nothing_yet() {
     let heartbeat = decode(text).unwrap();
     assert_eq!(heartbeat.numbered, Some(Numbered { publisher: "p1".into(), sequence: 0 }));
     let through = Some(Wall::from_millis(1_795_237_200_000));
-    assert_eq!(heartbeat.kind, Kind::Heartbeat { ingested_through: through, signing_off: true });
+    assert_eq!(heartbeat.kind, AnnouncementKind::Heartbeat { ingested_through: through, signing_off: true });
     assert_eq!(decode(r#"{"kind":4}"#).unwrap().numbered, None);
 }
 
@@ -139,11 +139,13 @@ fn announcements() -> impl Strategy<Value = Announcement> {
     let version = || proptest::option::of(1..=i64::MAX as u64);
     let time = || proptest::option::of((0..=LAST).prop_map(Wall::from_millis));
     let kind = prop_oneof![
-        version().prop_map(|version| Kind::Changed { version }),
-        version().prop_map(|version| Kind::Deleted { version }),
-        Just(Kind::Reload),
-        (time(), any::<bool>())
-            .prop_map(|(ingested_through, signing_off)| Kind::Heartbeat { ingested_through, signing_off }),
+        version().prop_map(|version| AnnouncementKind::Changed { version }),
+        version().prop_map(|version| AnnouncementKind::Deleted { version }),
+        Just(AnnouncementKind::Reload),
+        (time(), any::<bool>()).prop_map(|(ingested_through, signing_off)| AnnouncementKind::Heartbeat {
+            ingested_through,
+            signing_off
+        }),
     ];
     let numbered = proptest::option::of(("[a-z:]{1,20}", 1..=i64::MAX as u64))
         .prop_map(|numbered| numbered.map(|(publisher, sequence)| Numbered { publisher, sequence }));

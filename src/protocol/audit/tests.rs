@@ -1,5 +1,5 @@
 use super::*;
-use crate::cache::key::{Key, KeyBuffer, Seed};
+use crate::cache::key::{HashKey, Key, KeyBuffer};
 use crate::model::ids::TypeId;
 use crate::protocol::record::{Marker, Snapshot};
 
@@ -11,20 +11,20 @@ fn at(second: u64) -> Moment {
     Moment::ZERO + Duration::from_secs(10_000 + second)
 }
 
-fn versioned(versions: &[u64]) -> Shows {
-    Shows { absent: false, versions: versions.iter().copied().map(Version).collect(), digest: None }
+fn versioned(versions: &[u64]) -> Observation {
+    Observation { absent: false, versions: versions.iter().copied().map(Version).collect(), digest: None }
 }
 
-fn body(digest: u128) -> Shows {
-    Shows { absent: false, versions: Box::default(), digest: Some(digest) }
+fn body(digest: u128) -> Observation {
+    Observation { absent: false, versions: Box::default(), digest: Some(digest) }
 }
 
-fn absent() -> Shows {
-    Shows { absent: true, versions: Box::default(), digest: None }
+fn absent() -> Observation {
+    Observation { absent: true, versions: Box::default(), digest: None }
 }
 
 fn key(name: &str) -> Key {
-    KeyBuffer::new(Seed::fixed(7)).primary(name).to_key()
+    KeyBuffer::new(HashKey::fixed(7)).primary(name).to_key()
 }
 
 /// Seen at second 0; its record is in generation 1.
@@ -59,41 +59,46 @@ fn announce(record: &Record, second: u64) {
 #[test]
 fn a_higher_version_of_any_record_is_newer_and_a_lower_one_is_a_region_that_lags() {
     let held = versioned(&[4, 7]);
-    let judged = |shown: &[Shows]| {
+    let judged = |shown: &[Observation]| {
         let seen: Vec<_> = [A, B, RegionId(2)].into_iter().zip(shown.iter().cloned()).collect();
         judge(&held, &seen, RegionSet::EMPTY)
     };
-    assert_eq!(judged(&[versioned(&[4, 7]), versioned(&[3, 7])]), Verdict::Fresh);
-    assert_eq!(judged(&[versioned(&[3, 6])]), Verdict::Fresh, "nobody shows anything newer");
-    assert_eq!(judged(&[versioned(&[4, 7]), versioned(&[4, 8])]), Verdict::Newer(B, Version(8)));
-    assert_eq!(judged(&[versioned(&[3, 8])]), Verdict::Newer(A, Version(8)), "of one record, behind with the other");
-    assert_eq!(judged(&[]), Verdict::Undecided, "nobody answered");
-    assert_eq!(judged(&[body(1)]), Verdict::Undecided, "nothing to compare by");
+    assert_eq!(judged(&[versioned(&[4, 7]), versioned(&[3, 7])]), AuditVerdict::Fresh);
+    assert_eq!(judged(&[versioned(&[3, 6])]), AuditVerdict::Fresh, "nobody shows anything newer");
+    assert_eq!(judged(&[versioned(&[4, 7]), versioned(&[4, 8])]), AuditVerdict::Newer(B, Version(8)));
+    assert_eq!(
+        judged(&[versioned(&[3, 8])]),
+        AuditVerdict::Newer(A, Version(8)),
+        "of one record, behind with the other"
+    );
+    assert_eq!(judged(&[]), AuditVerdict::Undecided, "nobody answered");
+    assert_eq!(judged(&[body(1)]), AuditVerdict::Undecided, "nothing to compare by");
 }
 
 #[test]
 fn a_lower_version_of_a_region_that_had_the_time_to_catch_up_is_a_region_that_went_back() {
-    let judged = |shown: &[Shows], caught_up| {
+    let judged = |shown: &[Observation], caught_up| {
         let seen: Vec<_> = [A, B].into_iter().zip(shown.iter().cloned()).collect();
         judge(&versioned(&[5]), &seen, caught_up)
     };
     let (only_a, both) = (RegionSet::EMPTY.with(A), RegionSet::first(2));
-    assert_eq!(judged(&[versioned(&[5]), versioned(&[4])], both), Verdict::Regressed(B));
-    assert_eq!(judged(&[versioned(&[4]), versioned(&[4])], both), Verdict::Regressed(A));
-    assert_eq!(judged(&[versioned(&[5]), versioned(&[4])], only_a), Verdict::Fresh, "B may lag");
-    assert_eq!(judged(&[versioned(&[4]), versioned(&[6])], both), Verdict::Newer(B, Version(6)));
+    assert_eq!(judged(&[versioned(&[5]), versioned(&[4])], both), AuditVerdict::Regressed(B));
+    assert_eq!(judged(&[versioned(&[4]), versioned(&[4])], both), AuditVerdict::Regressed(A));
+    assert_eq!(judged(&[versioned(&[5]), versioned(&[4])], only_a), AuditVerdict::Fresh, "B may lag");
+    assert_eq!(judged(&[versioned(&[4]), versioned(&[6])], both), AuditVerdict::Newer(B, Version(6)));
 }
 
 #[test]
 fn without_versions_content_and_absence_are_compared_and_do_not_say_who_is_newer() {
-    let judged = |held: Shows, shown: Shows| judge(&held, &[(A, held.clone()), (B, shown)], RegionSet::first(2));
-    assert_eq!(judged(body(1), body(1)), Verdict::Fresh);
-    assert_eq!(judged(body(1), body(2)), Verdict::Other(B));
-    assert_eq!(judged(body(1), absent()), Verdict::Other(B));
-    assert_eq!(judged(absent(), body(1)), Verdict::Other(B));
-    assert_eq!(judged(absent(), absent()), Verdict::Fresh);
+    let judged =
+        |held: Observation, shown: Observation| judge(&held, &[(A, held.clone()), (B, shown)], RegionSet::first(2));
+    assert_eq!(judged(body(1), body(1)), AuditVerdict::Fresh);
+    assert_eq!(judged(body(1), body(2)), AuditVerdict::Other(B));
+    assert_eq!(judged(body(1), absent()), AuditVerdict::Other(B));
+    assert_eq!(judged(absent(), body(1)), AuditVerdict::Other(B));
+    assert_eq!(judged(absent(), absent()), AuditVerdict::Fresh);
     let newer = judge(&versioned(&[4]), &[(A, absent()), (B, versioned(&[5]))], RegionSet::EMPTY);
-    assert_eq!(newer, Verdict::Newer(B, Version(5)), "a version decides");
+    assert_eq!(newer, AuditVerdict::Newer(B, Version(5)), "a version decides");
 }
 
 #[test]
@@ -104,7 +109,11 @@ fn an_entry_counts_as_fresh_within_what_its_announcement_took_after_the_first_si
         assert!(audits.open(suspicion));
         announce(&record, second);
         let look = audits.look(at(second + 1), LAG);
-        assert_eq!(look.ended, [Ending::Announced(Duration::from_secs(second))], "by the marker, not by the look");
+        assert_eq!(
+            look.ended,
+            [AuditEnding::Announced(Duration::from_secs(second))],
+            "by the marker, not by the look"
+        );
         assert_eq!(limits::AUDIT_WINDOWS.map(|window| look.ended[0].within(window)), within.map(Some));
         let violations = audits.violations(at(second + 1));
         assert_eq!(violations.len(), usize::from(!within[0]), "{second}");
@@ -123,7 +132,7 @@ fn the_audits_own_repair_does_not_count_as_an_announcement() {
     assert_eq!(audits.look(at(60), LAG).ended, []);
     assert_eq!(audits.violations(at(1)).len(), 0);
     assert_eq!(audits.violations(at(2)).len(), 1, "listed while it waits");
-    assert_eq!(audits.look(at(61), LAG).ended, [Ending::Stale]);
+    assert_eq!(audits.look(at(61), LAG).ended, [AuditEnding::Stale]);
     let violations = audits.violations(at(61));
     assert_eq!((violations.len(), violations[0].announced), (1, None));
 }
@@ -131,10 +140,10 @@ fn the_audits_own_repair_does_not_count_as_an_announcement() {
 #[test]
 fn without_versions_a_second_look_decides_when_no_region_may_lag_any_more() {
     for (seen, ending) in [
-        (vec![body(1), body(1)], Ending::CaughtUp),
-        (vec![body(2), body(2)], Ending::Stale),
-        (vec![body(1), body(2)], Ending::Undecided),
-        (vec![], Ending::Undecided),
+        (vec![body(1), body(1)], AuditEnding::CaughtUp),
+        (vec![body(2), body(2)], AuditEnding::Stale),
+        (vec![body(1), body(2)], AuditEnding::Undecided),
+        (vec![], AuditEnding::Undecided),
     ] {
         let mut audits = Audits::default();
         audits.open(suspicion("x", false).0);
@@ -146,7 +155,7 @@ fn without_versions_a_second_look_decides_when_no_region_may_lag_any_more() {
         assert_eq!(audits.look(at(122), longer).again, [], "once");
         let seen: Vec<_> = [A, B].into_iter().zip(seen).collect();
         assert_eq!(audits.settle(&key("x"), &seen, at(0)), Some(ending));
-        assert_eq!(audits.violations(at(122)).len(), usize::from(ending == Ending::Stale));
+        assert_eq!(audits.violations(at(122)).len(), usize::from(ending == AuditEnding::Stale));
         assert_eq!(audits.open_count(), 0);
     }
 }

@@ -1,9 +1,9 @@
 //! A topic that an operator does not trust: it stays subscribed, its messages are passed over, and
 //! it is never LIVE.
 
-use super::{Action, Moment, Publishers, Region, Subscription};
+use super::{Action, Moment, Publishers, RegionState, SubscriptionState};
 
-impl Region {
+impl RegionState {
     pub(in crate::protocol) const fn is_paused(&self) -> bool {
         self.paused
     }
@@ -13,7 +13,7 @@ impl Region {
         if self.paused {
             return;
         }
-        self.turn(Subscription::Paused, actions);
+        self.turn(SubscriptionState::Paused, actions);
         self.paused = true;
         self.forget_proof();
         self.move_epoch("paused", now, actions);
@@ -29,7 +29,7 @@ impl Region {
         self.forget_proof();
         self.move_epoch("resumed", now, actions);
         self.subscribed = self.subscribed.map(|_| now);
-        let state = if self.subscribed.is_some() { Subscription::Probing } else { Subscription::Pending };
+        let state = if self.subscribed.is_some() { SubscriptionState::Probing } else { SubscriptionState::Pending };
         self.turn(state, actions);
     }
 

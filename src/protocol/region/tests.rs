@@ -6,7 +6,7 @@ const BEAT: Says = Says::Heartbeat { path: false, ingested_through: None, signin
 
 /// One region, driven second by second.
 struct World {
-    region: Region,
+    region: RegionState,
     second: u64,
     /// How far the wall clock is ahead of ours, which reads 10,000 at the start.
     wall_ahead: u64,
@@ -19,7 +19,7 @@ fn at(second: u64) -> Moment {
 
 impl World {
     fn new() -> Self {
-        let region = Region::new(RegionId(0), false, at(0));
+        let region = RegionState::new(RegionId(0), false, at(0));
         Self { region, second: 0, wall_ahead: 1_000_000, actions: Vec::new() }
     }
 
@@ -33,7 +33,7 @@ impl World {
     fn live() -> Self {
         let mut world = Self::subscribed();
         world.message(BEAT);
-        assert_eq!(world.state(), Subscription::Live);
+        assert_eq!(world.state(), SubscriptionState::Live);
         world.actions.clear();
         world
     }
@@ -43,7 +43,7 @@ impl World {
         let mut world = Self::subscribed();
         world.wait(60);
         world.weak_proof();
-        assert_eq!((world.state(), world.sight().grade), (Subscription::Live, Grade::Weak));
+        assert_eq!((world.state(), world.sight().grade), (SubscriptionState::Live, Grade::Weak));
         world.actions.clear();
         world
     }
@@ -69,7 +69,7 @@ impl World {
     }
 
     fn hear(&mut self, says: Says, published: Wall, queued: Option<Wall>, numbered: Option<(u64, u64)>) {
-        let envelope = Envelope { published, queued, numbered };
+        let envelope = MessageEnvelope { published, queued, numbered };
         let (now, wall) = (at(self.second), self.wall_at(self.second));
         self.region.heard(envelope, &says, now, wall, &mut self.actions);
     }
@@ -88,7 +88,7 @@ impl World {
         self.hear(says, self.wall_at(self.second), None, Some((publisher, number)));
     }
 
-    fn state(&self) -> Subscription {
+    fn state(&self) -> SubscriptionState {
         self.region.state
     }
 
@@ -110,16 +110,16 @@ impl World {
 #[test]
 fn a_subscription_is_probing_until_its_first_proof() {
     let mut world = World::new();
-    assert_eq!(world.state(), Subscription::Pending);
+    assert_eq!(world.state(), SubscriptionState::Pending);
     world.message(Says::Unrouted);
-    assert_eq!(world.state(), Subscription::Pending, "nothing is subscribed");
+    assert_eq!(world.state(), SubscriptionState::Pending, "nothing is subscribed");
     world.region.subscribing(at(0), &mut world.actions);
     world.region.subscribed(at(0), &mut world.actions);
-    assert_eq!(world.state(), Subscription::Probing);
+    assert_eq!(world.state(), SubscriptionState::Probing);
     world.wait(3);
     assert_eq!(world.sight().grade, Grade::None, "what came before proves nothing of this subscription");
     world.message(Says::Unrouted);
-    assert_eq!((world.state(), world.sight().grade), (Subscription::Live, Grade::Path));
+    assert_eq!((world.state(), world.sight().grade), (SubscriptionState::Live, Grade::Path));
     assert_eq!(world.sight().unbroken_since, at(3));
 }
 
@@ -151,7 +151,7 @@ fn the_older_of_what_sns_and_sqs_say_counts_and_neither_may_lie_ahead_of_receipt
 fn an_hour_late_message_is_no_proof() {
     let mut world = World::subscribed();
     world.hear(Says::Unrouted, Wall::from_millis(1_000), None, None);
-    assert_eq!(world.state(), Subscription::Probing);
+    assert_eq!(world.state(), SubscriptionState::Probing);
 }
 
 /// R9: messages arrive, and prove nothing; another subscription would bring the same.
@@ -163,13 +163,13 @@ fn a_clock_that_is_ahead_is_measured_and_costs_no_subscription() {
         let published = world.wall_at(world.second).as_millis() - 20_000;
         world.hear(BEAT, Wall::from_millis(published), None, None);
     }
-    assert_eq!(world.state(), Subscription::Probing);
+    assert_eq!(world.state(), SubscriptionState::Probing);
     assert!(!world.actions.iter().any(|action| matches!(action, Action::Resubscribe(..))));
     assert_eq!(world.region.arrived(at(world.second)).lag_ms, Some(20_000));
     world.wait(60);
-    assert_eq!(world.state(), Subscription::Probing);
+    assert_eq!(world.state(), SubscriptionState::Probing);
     world.wait(1);
-    assert_eq!(world.state(), Subscription::Dead, "nothing arrives any more");
+    assert_eq!(world.state(), SubscriptionState::Dead, "nothing arrives any more");
 }
 
 /// R10.
@@ -177,13 +177,13 @@ fn a_clock_that_is_ahead_is_measured_and_costs_no_subscription() {
 fn silence_for_fifteen_seconds_moves_the_epoch_and_for_a_minute_kills() {
     let mut world = World::live();
     world.wait(15);
-    assert_eq!((world.state(), world.moves()), (Subscription::Live, vec![]));
+    assert_eq!((world.state(), world.moves()), (SubscriptionState::Live, vec![]));
     world.wait(1);
-    assert_eq!((world.state(), world.moves()), (Subscription::Suspect, vec!["silence"]));
+    assert_eq!((world.state(), world.moves()), (SubscriptionState::Suspect, vec!["silence"]));
     world.wait(44);
-    assert_eq!(world.state(), Subscription::Suspect);
+    assert_eq!(world.state(), SubscriptionState::Suspect);
     world.wait(1);
-    assert_eq!(world.state(), Subscription::Dead);
+    assert_eq!(world.state(), SubscriptionState::Dead);
     assert!(world.actions.contains(&Action::Resubscribe(RegionId(0), limits::RESUBSCRIBE_WAIT.0)));
 }
 
@@ -195,7 +195,7 @@ fn the_epoch_moves_again_when_a_region_turns_live() {
     let broken = world.sight().epoch;
     world.actions.clear();
     world.message(BEAT);
-    assert_eq!(world.state(), Subscription::Live);
+    assert_eq!(world.state(), SubscriptionState::Live);
     assert_eq!(world.moves(), ["live"]);
     assert!(world.sight().epoch > broken);
     assert_eq!(world.sight().unbroken_since, at(20));
@@ -207,16 +207,16 @@ fn a_lost_queue_moves_the_epoch_and_asks_for_another_each_time_later() {
     let mut world = World::live();
     for expected in [1, 2, 4, 8] {
         world.region.lost(at(world.second), &mut world.actions);
-        assert_eq!(world.state(), Subscription::Dead);
+        assert_eq!(world.state(), SubscriptionState::Dead);
         assert_eq!(world.actions.last(), Some(&Action::Resubscribe(RegionId(0), Duration::from_secs(expected))));
         assert_eq!(world.moves(), ["lost"]);
         world.message(BEAT);
-        assert_eq!(world.state(), Subscription::Dead, "a straggler proves nothing");
+        assert_eq!(world.state(), SubscriptionState::Dead, "a straggler proves nothing");
         world.region.subscribing(at(world.second), &mut world.actions);
         world.region.subscribed(at(world.second), &mut world.actions);
     }
     world.message(BEAT);
-    assert_eq!(world.state(), Subscription::Live);
+    assert_eq!(world.state(), SubscriptionState::Live);
     world.region.lost(at(world.second), &mut world.actions);
     assert_eq!(world.actions.last(), Some(&Action::Resubscribe(RegionId(0), Duration::from_secs(1))));
 }
@@ -227,11 +227,11 @@ fn a_pause_beyond_the_lease_moves_the_epoch_and_is_not_taken_for_a_dead_subscrip
     let mut world = World::live();
     world.second += 600;
     world.region.elapse(at(world.second), &mut world.actions);
-    assert_eq!((world.state(), world.moves()), (Subscription::Suspect, vec!["silence"]));
+    assert_eq!((world.state(), world.moves()), (SubscriptionState::Suspect, vec!["silence"]));
     world.wait(45);
-    assert_eq!(world.state(), Subscription::Suspect);
+    assert_eq!(world.state(), SubscriptionState::Suspect);
     world.wait(1);
-    assert_eq!(world.state(), Subscription::Dead);
+    assert_eq!(world.state(), SubscriptionState::Dead);
 }
 
 /// R14.
@@ -246,7 +246,7 @@ fn undecodable_messages_move_the_epoch_at_a_bounded_rate_the_last_at_the_end_of_
     assert_eq!(world.moves(), Vec::<&str>::new());
     world.wait(1);
     assert_eq!(world.moves(), ["undecodable"], "for those within the window");
-    assert_eq!(world.state(), Subscription::Live);
+    assert_eq!(world.state(), SubscriptionState::Live);
     world.message(BEAT);
     world.wait(11);
     assert_eq!(world.moves(), Vec::<&str>::new(), "nothing was left over");
@@ -282,7 +282,7 @@ fn what_cannot_be_verified_moves_the_epoch_at_a_bounded_rate_the_last_at_the_end
     for _ in 0..5 {
         world.unverified();
     }
-    assert_eq!((world.moves(), world.state()), (vec!["unverified"], Subscription::Live), "the lease holds");
+    assert_eq!((world.moves(), world.state()), (vec!["unverified"], SubscriptionState::Live), "the lease holds");
     world.message(Says::Undecodable);
     assert_eq!(world.moves(), ["undecodable"], "a window of its own");
     world.wait(9);
@@ -296,18 +296,18 @@ fn what_cannot_be_verified_moves_the_epoch_at_a_bounded_rate_the_last_at_the_end
 fn what_cannot_be_verified_ends_weak_proof_until_something_can() {
     let mut world = World::weakly_live();
     world.unverified();
-    assert_eq!((world.state(), world.moves()), (Subscription::Suspect, vec!["unverified"]));
+    assert_eq!((world.state(), world.moves()), (SubscriptionState::Suspect, vec!["unverified"]));
     for _ in 0..3 {
         world.wait(10);
         world.weak_proof();
     }
-    assert_eq!(world.state(), Subscription::Suspect, "polls and attributes are as before");
+    assert_eq!(world.state(), SubscriptionState::Suspect, "polls and attributes are as before");
     world.message(Says::Unrouted);
-    assert_eq!((world.state(), world.moves()), (Subscription::Live, vec!["live"]));
+    assert_eq!((world.state(), world.moves()), (SubscriptionState::Live, vec!["live"]));
     world.wait(20);
     world.weak_proof();
     world.wait(20);
-    assert_eq!((world.state(), world.sight().grade), (Subscription::Live, Grade::Weak), "it is back");
+    assert_eq!((world.state(), world.sight().grade), (SubscriptionState::Live, Grade::Weak), "it is back");
 }
 
 /// R14: a new queue would lose what waits in the old one to be verified.
@@ -319,9 +319,9 @@ fn a_subscription_is_kept_while_anything_arrives_through_it() {
         world.wait(30);
     }
     world.wait(15);
-    assert_eq!(world.state(), Subscription::Suspect);
+    assert_eq!(world.state(), SubscriptionState::Suspect);
     world.wait(1);
-    assert_eq!(world.state(), Subscription::Dead, "nothing arrives any more");
+    assert_eq!(world.state(), SubscriptionState::Dead, "nothing arrives any more");
 }
 
 /// Weak grade.
@@ -331,16 +331,20 @@ fn weak_proof_begins_a_minute_after_subscribing_and_takes_both_halves() {
     world.wait(59);
     world.region.polled(at(59), &mut world.actions);
     world.region.attested(at(59), &mut world.actions);
-    assert_eq!(world.state(), Subscription::Probing);
+    assert_eq!(world.state(), SubscriptionState::Probing);
     world.wait(1);
     world.region.polled(at(60), &mut world.actions);
-    assert_eq!((world.state(), world.sight().grade), (Subscription::Live, Grade::Weak));
+    assert_eq!((world.state(), world.sight().grade), (SubscriptionState::Live, Grade::Weak));
     assert_eq!(world.sight().lease_until, at(60 + 75), "by the poll");
     world.actions.clear();
     world.wait(75);
-    assert_eq!(world.state(), Subscription::Live);
+    assert_eq!(world.state(), SubscriptionState::Live);
     world.wait(1);
-    assert_eq!((world.state(), world.moves()), (Subscription::Suspect, vec!["silence"]), "a look alone is no proof");
+    assert_eq!(
+        (world.state(), world.moves()),
+        (SubscriptionState::Suspect, vec!["silence"]),
+        "a look alone is no proof"
+    );
 }
 
 /// Weak grade: a look at the attributes holds for longer than a poll, so that a fleet need not look every minute.
@@ -353,14 +357,14 @@ fn weak_proof_holds_from_poll_to_poll_while_the_attributes_were_looked_at_in_the
     for _ in 0..15 {
         world.region.polled(at(world.second), &mut world.actions);
         world.wait(20);
-        assert_eq!(world.state(), Subscription::Live, "{} s", world.second);
+        assert_eq!(world.state(), SubscriptionState::Live, "{} s", world.second);
     }
     world.region.polled(at(world.second), &mut world.actions);
     assert_eq!(world.sight().lease_until, at(60 + 300), "by the look");
     world.wait(1);
     assert_eq!(
         (world.state(), world.moves()),
-        (Subscription::Suspect, vec!["live", "silence"]),
+        (SubscriptionState::Suspect, vec!["live", "silence"]),
         "polls alone are none"
     );
 }
@@ -374,17 +378,17 @@ fn a_look_that_could_not_be_had_is_no_sign_of_death() {
     for _ in 0..60 {
         world.region.polled(at(world.second), &mut world.actions);
         world.wait(20);
-        assert_eq!(world.state(), Subscription::Probing, "it proves nothing, and is not made anew");
+        assert_eq!(world.state(), SubscriptionState::Probing, "it proves nothing, and is not made anew");
     }
     world.region.polled(at(world.second), &mut world.actions);
     world.region.attested(at(world.second), &mut world.actions);
-    assert_eq!(world.state(), Subscription::Live);
+    assert_eq!(world.state(), SubscriptionState::Live);
     world.region.unattested();
     world.wait(700);
-    assert_eq!(world.state(), Subscription::Suspect, "long past its lease");
+    assert_eq!(world.state(), SubscriptionState::Suspect, "long past its lease");
     world.region.remember_heartbeats();
     world.wait(1);
-    assert_eq!(world.state(), Subscription::Dead, "where heartbeats are to be heard, silence decides");
+    assert_eq!(world.state(), SubscriptionState::Dead, "where heartbeats are to be heard, silence decides");
 }
 
 /// Weak grade.
@@ -396,7 +400,7 @@ fn a_message_does_not_shorten_the_weak_lease_of_a_topic_without_heartbeats() {
     world.region.attested(at(60), &mut world.actions);
     world.message(Says::Unrouted);
     world.wait(30);
-    assert_eq!((world.state(), world.sight().grade), (Subscription::Live, Grade::Weak));
+    assert_eq!((world.state(), world.sight().grade), (SubscriptionState::Live, Grade::Weak));
 }
 
 /// Weak grade.
@@ -411,7 +415,7 @@ fn the_first_heartbeat_ends_weak_proof_and_is_to_be_remembered_once() {
     let seen = |action: &&Action| matches!(action, Action::HeartbeatSeen(_));
     assert_eq!(world.actions.iter().filter(seen).count(), 1);
     world.wait(16);
-    assert_eq!(world.state(), Subscription::Suspect);
+    assert_eq!(world.state(), SubscriptionState::Suspect);
 }
 
 /// Weak grade.
@@ -425,9 +429,9 @@ fn weak_proof_is_refused_where_heartbeats_are_required_or_remembered() {
         world.wait(60);
         world.region.polled(at(60), &mut world.actions);
         world.region.attested(at(60), &mut world.actions);
-        assert_eq!(world.state(), Subscription::Probing);
+        assert_eq!(world.state(), SubscriptionState::Probing);
         world.wait(1);
-        assert_eq!(world.state(), Subscription::Dead, "a minute without a heartbeat");
+        assert_eq!(world.state(), SubscriptionState::Dead, "a minute without a heartbeat");
     }
     remembered.message(BEAT);
     assert!(!remembered.actions.iter().any(|action| matches!(action, Action::HeartbeatSeen(_))));
@@ -440,11 +444,11 @@ fn a_path_heartbeat_more_than_two_slots_ahead_is_ignored() {
     let slot = world.wall_at(0).as_millis() / 5_000;
     let path = Says::Heartbeat { path: true, ingested_through: None, signing_off: false };
     world.hear(path.clone(), world.wall_at(0), None, Some((9, slot + 3)));
-    assert_eq!((world.state(), world.region.heartbeat_seen), (Subscription::Probing, false));
+    assert_eq!((world.state(), world.region.heartbeat_seen), (SubscriptionState::Probing, false));
     for _copy in 0..3 {
         world.hear(path.clone(), world.wall_at(0), None, Some((9, slot + 2)));
     }
-    assert_eq!((world.state(), world.sight().grade), (Subscription::Live, Grade::Path));
+    assert_eq!((world.state(), world.sight().grade), (SubscriptionState::Live, Grade::Path));
     world.actions.clear();
     world.hear(path, world.wall_at(0), None, Some((9, slot - 100)));
     world.wait(11);

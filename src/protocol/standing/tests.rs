@@ -2,13 +2,13 @@ use super::super::event::Grade;
 use super::*;
 use crate::model::ids::{Generation, RecordId, TypeId};
 use crate::model::time::Wall;
-use crate::protocol::holding::{Shown, Shows};
+use crate::protocol::holding::{ShownRecord, ShownRecords};
 
 const LAG: Duration = Duration::from_secs(60);
 const SOFT: Duration = Duration::from_secs(30);
-const AGREE: Votes = Votes { all_agree: true, versions_at_floor: false };
-const VERSIONED: Votes = Votes { all_agree: false, versions_at_floor: true };
-const NEITHER: Votes = Votes { all_agree: false, versions_at_floor: false };
+const AGREE: RaceVotes = RaceVotes { all_agree: true, versions_at_floor: false };
+const VERSIONED: RaceVotes = RaceVotes { all_agree: false, versions_at_floor: true };
+const NEITHER: RaceVotes = RaceVotes { all_agree: false, versions_at_floor: false };
 
 fn at(second: u64) -> Moment {
     Moment::ZERO + Duration::from_secs(10_000 + second)
@@ -17,7 +17,7 @@ fn at(second: u64) -> Moment {
 /// LIVE since `since`, last proven at `proof`.
 fn live(since: u64, proof: u64) -> Sight {
     Sight {
-        state: Subscription::Live,
+        state: SubscriptionState::Live,
         grade: Grade::Path,
         proof: at(proof),
         lease_until: at(proof + 15),
@@ -55,7 +55,7 @@ fn entry(state: Snapshot) -> Routed {
     let record = Arc::new(Record::new(ID, state, Moment::ZERO));
     Routed {
         route: 0,
-        shows: Shows::One([Shown { record, version: Version(5), generation: Generation(1) }]),
+        shows: ShownRecords::One([ShownRecord { record, version: Version(5), generation: Generation(1) }]),
         digest: None,
         standing: Standing::Confirmed,
         epochs: vec![Epoch(3), Epoch(3)].into(),
@@ -74,7 +74,7 @@ fn end_to_end(sent: &Sent) -> Made {
     Made { reply: sent.at, oldest: sent.at }
 }
 
-fn earned(sent: &Sent, now: impl Into<Vec<Sight>>, votes: Votes) -> Standing {
+fn earned(sent: &Sent, now: impl Into<Vec<Sight>>, votes: RaceVotes) -> Standing {
     earn(sent, end_to_end(sent), &horizon(now), &votes, false, LAG).standing
 }
 
@@ -148,7 +148,7 @@ fn an_entry_below_the_floor_or_before_an_announcement_without_a_version_is_never
     let unversioned = Snapshot { unversioned: Generation(2), ..state(5, 2) };
     assert_eq!(judged(&entry(unversioned), regions, 200), Use::Below);
     let mut without = entry(state(0, 2));
-    let Shows::One([shown]) = &mut without.shows else { unreachable!("it shows one") };
+    let ShownRecords::One([shown]) = &mut without.shows else { unreachable!("it shows one") };
     shown.version = Version::NONE;
     assert_eq!(judged(&without, regions, 200), Use::Below);
 }
@@ -252,7 +252,7 @@ fn a_region_that_is_merely_silent_still_proves_what_it_proved() {
     let silent = horizon([watermark(190, live(0, 195)), watermark(198, live(0, 180))]);
     assert_eq!(bound_of(&entry, &silent, at(200)), Some(2), "its lease is over, its epoch unbroken");
     assert_eq!(bound_of(&entry, &silent, at(260)), Some(62), "nobody has stepped since: the process was paused");
-    let suspect = Sight { state: Subscription::Suspect, ..moved(watermark(198, live(0, 180))) };
+    let suspect = Sight { state: SubscriptionState::Suspect, ..moved(watermark(198, live(0, 180))) };
     assert_eq!(bound_of(&entry, &horizon([suspect, suspect]), at(200)), None, "noticed: all may have lost something");
 }
 

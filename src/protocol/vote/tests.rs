@@ -14,7 +14,7 @@ fn before() -> Moment {
     ANNOUNCED.before(Duration::from_millis(1))
 }
 
-fn ballot(region: RegionId, said: Said, versions: &[Version]) -> Ballot<'_> {
+fn ballot(region: RegionId, said: Presence, versions: &[Version]) -> Ballot<'_> {
     Ballot { region, said, versions, sent: after(), generated: None }
 }
 
@@ -31,101 +31,101 @@ fn announced(version: u64, by: RegionId, deleted: bool) -> Snapshot {
 #[test]
 fn r1_a_version_below_the_floor_is_below_and_one_at_it_counts_at_once() {
     let record = [announced(5, A, false)];
-    assert_eq!(rank(&ballot(B, Said::Present, &[Version(4)]), &record), Rank::Below);
-    assert_eq!(rank(&ballot(B, Said::Present, &[Version(5)]), &record), Rank::Now);
-    assert_eq!(rank(&ballot(B, Said::Present, &[Version(6)]), &record), Rank::Now);
+    assert_eq!(rank(&ballot(B, Presence::Present, &[Version(4)]), &record), Rank::Below);
+    assert_eq!(rank(&ballot(B, Presence::Present, &[Version(5)]), &record), Rank::Now);
+    assert_eq!(rank(&ballot(B, Presence::Present, &[Version(6)]), &record), Rank::Now);
 }
 
 #[test]
 fn r1_one_record_below_its_floor_holds_the_whole_reply_back() {
     let records = [floor(5), floor(9)];
-    assert_eq!(rank(&ballot(A, Said::Present, &[Version(5), Version(8)]), &records), Rank::Below);
-    assert_eq!(rank(&ballot(A, Said::Present, &[Version(5), Version(9)]), &records), Rank::Now);
+    assert_eq!(rank(&ballot(A, Presence::Present, &[Version(5), Version(8)]), &records), Rank::Below);
+    assert_eq!(rank(&ballot(A, Presence::Present, &[Version(5), Version(9)]), &records), Rank::Now);
 }
 
 #[test]
 fn r4_without_versions_only_the_announcer_counts_at_once() {
     let record = [announced(0, A, false)];
-    assert_eq!(rank(&ballot(A, Said::Present, &[]), &record), Rank::Now);
-    assert_eq!(rank(&ballot(B, Said::Present, &[]), &record), Rank::Waits);
+    assert_eq!(rank(&ballot(A, Presence::Present, &[]), &record), Rank::Now);
+    assert_eq!(rank(&ballot(B, Presence::Present, &[]), &record), Rank::Waits);
 }
 
 #[test]
 fn r4_a_marker_does_not_touch_what_was_asked_before_it() {
     let record = [announced(0, A, false)];
-    let asked_before = Ballot { sent: before(), ..ballot(B, Said::Present, &[]) };
+    let asked_before = Ballot { sent: before(), ..ballot(B, Presence::Present, &[]) };
     assert_eq!(rank(&asked_before, &record), Rank::Now);
 }
 
 #[test]
 fn r4_a_reply_without_a_version_waits_where_others_state_versions() {
-    assert_eq!(rank(&ballot(B, Said::Present, &[]), &[floor(3)]), Rank::Waits);
-    assert_eq!(rank(&ballot(B, Said::Present, &[Version(1), Version(2)]), &[floor(3)]), Rank::Waits);
-    assert_eq!(rank(&ballot(B, Said::Present, &[]), &[floor(0)]), Rank::Now);
+    assert_eq!(rank(&ballot(B, Presence::Present, &[]), &[floor(3)]), Rank::Waits);
+    assert_eq!(rank(&ballot(B, Presence::Present, &[Version(1), Version(2)]), &[floor(3)]), Rank::Waits);
+    assert_eq!(rank(&ballot(B, Presence::Present, &[]), &[floor(0)]), Rank::Now);
 }
 
 #[test]
 fn r6_a_404_without_a_version_is_below_a_floor_that_a_changed_set() {
-    assert_eq!(rank(&ballot(A, Said::Absent, &[]), &[announced(5, A, false)]), Rank::Below);
-    let asked_before = Ballot { sent: before(), ..ballot(B, Said::Absent, &[]) };
+    assert_eq!(rank(&ballot(A, Presence::Absent, &[]), &[announced(5, A, false)]), Rank::Below);
+    let asked_before = Ballot { sent: before(), ..ballot(B, Presence::Absent, &[]) };
     assert_eq!(rank(&asked_before, &[announced(5, A, false)]), Rank::Below);
 }
 
 #[test]
 fn r6_a_404_of_nobody_in_particular_takes_every_reachable_region() {
-    assert_eq!(rank(&ballot(A, Said::Absent, &[]), &[floor(0)]), Rank::Waits);
-    assert_eq!(rank(&ballot(B, Said::Absent, &[]), &[announced(0, A, true)]), Rank::Waits);
+    assert_eq!(rank(&ballot(A, Presence::Absent, &[]), &[floor(0)]), Rank::Waits);
+    assert_eq!(rank(&ballot(B, Presence::Absent, &[]), &[announced(0, A, true)]), Rank::Waits);
 }
 
 #[test]
 fn r6_the_announcer_of_the_newest_deleted_is_believed_at_once() {
-    assert_eq!(rank(&ballot(A, Said::Absent, &[]), &[announced(7, A, true)]), Rank::Now);
+    assert_eq!(rank(&ballot(A, Presence::Absent, &[]), &[announced(7, A, true)]), Rank::Now);
 }
 
 #[test]
 fn r6_a_tombstone_counts_by_its_version() {
     let record = [announced(7, A, false)];
-    assert_eq!(rank(&ballot(B, Said::Absent, &[Version(7)]), &record), Rank::Now);
-    assert_eq!(rank(&ballot(B, Said::Absent, &[Version(6)]), &record), Rank::Below);
+    assert_eq!(rank(&ballot(B, Presence::Absent, &[Version(7)]), &record), Rank::Now);
+    assert_eq!(rank(&ballot(B, Presence::Absent, &[Version(6)]), &record), Rank::Below);
 }
 
 #[test]
 fn r6_versions_of_some_records_and_none_of_another_show_that_this_one_is_absent() {
     let some = [Version(5), Version::NONE];
-    let shows = ballot(A, Said::Present, &some);
+    let shows = ballot(A, Presence::Present, &some);
     assert_eq!(rank(&shows, &[floor(5), announced(9, A, false)]), Rank::Below, "a CHANGED says that it is there");
     assert_eq!(rank(&shows, &[floor(5), floor(0)]), Rank::Waits, "else all are heard");
     assert_eq!(rank(&shows, &[floor(5), announced(0, A, true)]), Rank::Now, "its announcer is believed");
-    let none = ballot(A, Said::Present, &[Version::NONE; 2]);
+    let none = ballot(A, Presence::Present, &[Version::NONE; 2]);
     assert_eq!(rank(&none, &[floor(0), announced(9, A, false)]), Rank::Now, "a service that states no versions");
 }
 
 #[test]
 fn r6_after_a_deleted_without_a_version_a_lagging_region_cannot_bring_the_record_back_at_once() {
     let record = [Snapshot { floor: Version(5), ..announced(0, A, true) }];
-    assert_eq!(rank(&ballot(B, Said::Present, &[Version(5)]), &record), Rank::Waits);
-    assert_eq!(rank(&ballot(B, Said::Present, &[Version(6)]), &record), Rank::Now, "created again");
+    assert_eq!(rank(&ballot(B, Presence::Present, &[Version(5)]), &record), Rank::Waits);
+    assert_eq!(rank(&ballot(B, Presence::Present, &[Version(6)]), &record), Rank::Now, "created again");
 }
 
 #[test]
 fn r4_an_announcement_without_a_version_puts_the_announcer_before_what_was_there() {
     let known = [Snapshot { floor: Version(5), ..announced(0, A, false) }];
-    assert_eq!(rank(&ballot(A, Said::Present, &[Version(5)]), &known), Rank::Now);
-    assert_eq!(rank(&ballot(B, Said::Present, &[Version(5)]), &known), Rank::Waits);
-    assert_eq!(rank(&ballot(B, Said::Present, &[Version(6)]), &known), Rank::Now);
-    assert_eq!(rank(&ballot(B, Said::Present, &[Version(6)]), &[announced(0, A, false)]), Rank::Waits);
+    assert_eq!(rank(&ballot(A, Presence::Present, &[Version(5)]), &known), Rank::Now);
+    assert_eq!(rank(&ballot(B, Presence::Present, &[Version(5)]), &known), Rank::Waits);
+    assert_eq!(rank(&ballot(B, Presence::Present, &[Version(6)]), &known), Rank::Now);
+    assert_eq!(rank(&ballot(B, Presence::Present, &[Version(6)]), &[announced(0, A, false)]), Rank::Waits);
 }
 
 #[test]
 fn r15_a_version_that_nobody_can_have_given_counts_as_none() {
     let absurd = [Version(u64::MAX)];
-    assert_eq!(rank(&ballot(B, Said::Present, &absurd), &[announced(5, A, false)]), Rank::Waits);
-    assert!(!ballot(B, Said::Present, &absurd).is_versioned(1));
+    assert_eq!(rank(&ballot(B, Presence::Present, &absurd), &[announced(5, A, false)]), Rank::Waits);
+    assert!(!ballot(B, Presence::Present, &absurd).is_versioned(1));
 }
 
 #[test]
 fn r7_a_304_counts_only_for_a_version_at_or_above_the_floor() {
-    let unchanged = |stated, known| rank(&ballot(A, Said::Present, r7_stands_for(stated, known)), &[floor(5)]);
+    let unchanged = |stated, known| rank(&ballot(A, Presence::Present, r7_stands_for(stated, known)), &[floor(5)]);
     assert_eq!(unchanged(&[], &[Version(5)]), Rank::Now);
     assert_eq!(unchanged(&[], &[Version(4)]), Rank::Below);
     assert_eq!(unchanged(&[Version(5)], &[Version(4)]), Rank::Now, "the view did not change, the record did");
@@ -137,7 +137,7 @@ fn r8_a_reply_whose_age_puts_it_before_the_marker_is_below() {
     let received = ANNOUNCED + Duration::from_secs(10);
     let aged = |seconds| Ballot {
         generated: Some(generated(received, Duration::from_secs(seconds))),
-        ..ballot(A, Said::Present, &[Version(5)])
+        ..ballot(A, Presence::Present, &[Version(5)])
     };
     assert_eq!(rank(&aged(0), &record), Rank::Now);
     assert_eq!(rank(&aged(9), &record), Rank::Now);
@@ -149,13 +149,13 @@ fn r8_a_reply_whose_age_puts_it_before_the_marker_is_below() {
 fn the_best_has_the_highest_versions_then_is_there_then_the_announcers_then_the_first() {
     let record = [announced(0, C, false)];
     let versions = [Version(5), Version(6)];
-    let older = ballot(A, Said::Present, &versions[..1]);
-    let newer = ballot(B, Said::Present, &versions[1..]);
+    let older = ballot(A, Presence::Present, &versions[..1]);
+    let newer = ballot(B, Presence::Present, &versions[1..]);
     assert_eq!(best(&[older.clone(), newer.clone()], &record), Some(1));
     assert_eq!(best(&[newer.clone(), newer.clone()], &record), Some(0), "the first of equals");
-    let plain = |region| ballot(region, Said::Present, &[]);
+    let plain = |region| ballot(region, Presence::Present, &[]);
     assert_eq!(best(&[plain(A), plain(C)], &record), Some(1), "R4");
-    assert_eq!(best(&[ballot(A, Said::Absent, &[]), plain(B)], &[floor(0)]), Some(1), "R6: else a 200 wins");
+    assert_eq!(best(&[ballot(A, Presence::Absent, &[]), plain(B)], &[floor(0)]), Some(1), "R6: else a 200 wins");
     assert_eq!(best(&[], &record), None);
 }
 
@@ -164,11 +164,11 @@ fn all_regions_with_the_same_versions_are_unanimous_and_a_missing_or_lower_one_b
     let five = [Version(5)];
     let four = [Version(4)];
     let no_digest = |_| panic!("versions suffice");
-    let all = [A, B, C].map(|region| ballot(region, Said::Present, &five));
+    let all = [A, B, C].map(|region| ballot(region, Presence::Present, &five));
     assert!(count(&all, &[floor(5)], 3, no_digest).unanimous);
     let two = count(&all[..2], &[floor(5)], 3, no_digest);
     assert!(two.agreed && !two.unanimous);
-    let low = [all[0].clone(), all[1].clone(), ballot(C, Said::Present, &four)];
+    let low = [all[0].clone(), all[1].clone(), ballot(C, Presence::Present, &four)];
     let votes = count(&low, &[floor(5)], 3, no_digest);
     assert!(!votes.agreed && !votes.unanimous);
     assert_eq!(votes.at_or_above, RegionSet::first(2));
@@ -177,11 +177,11 @@ fn all_regions_with_the_same_versions_are_unanimous_and_a_missing_or_lower_one_b
 
 #[test]
 fn without_versions_digests_decide_and_a_404_agrees_with_any_404() {
-    let all = [A, B].map(|region| ballot(region, Said::Present, &[]));
+    let all = [A, B].map(|region| ballot(region, Presence::Present, &[]));
     assert!(count(&all, &[floor(0)], 2, |_| Some(1)).unanimous);
     assert!(!count(&all, &[floor(0)], 2, |place| Some(place as u128)).unanimous);
     assert!(!count(&all, &[floor(0)], 2, |_| None).unanimous, "content that cannot be decoded agrees with nothing");
-    let absent = [A, B].map(|region| ballot(region, Said::Absent, &[]));
+    let absent = [A, B].map(|region| ballot(region, Presence::Absent, &[]));
     assert!(count(&absent, &[floor(0)], 2, |_| None).unanimous);
     let split = [all[0].clone(), absent[1].clone()];
     assert!(!count(&split, &[floor(0)], 2, |_| Some(1)).agreed);

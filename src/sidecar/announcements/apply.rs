@@ -11,15 +11,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::key_form::{self, Meant};
 use crate::aws::remembered::Remembered;
 use crate::aws::verify::Verified;
-use crate::core::identity::Keyring;
+use crate::core::identity::KeyedHashes;
 use crate::model::ids::{RecordId, RegionId, Version};
 use crate::model::time::{Clock, Moment, Wall};
 use crate::protocol::announcement::decode;
-use crate::protocol::announcement::message::{Announcement, Kind, PATH_PUBLISHER};
+use crate::protocol::announcement::message::{Announcement, AnnouncementKind, PATH_PUBLISHER};
 use crate::protocol::event::{Action, Event, Says, Scope};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::observed::Observed;
-use crate::telemetry::ration::Ration;
+use crate::telemetry::ration::RateLimiter;
 
 /// [`Freshness::step`](crate::protocol), as `app` wires it.
 pub type Step = Box<dyn Fn(Moment, Wall, Event) -> Vec<Action> + Send + Sync>;
@@ -73,14 +73,14 @@ pub type IsRead = Box<dyn Fn(RecordId) -> bool + Send + Sync>;
 /// Applies verified messages of all regions.
 pub struct Applier {
     step: Step,
-    keyring: Arc<Keyring>,
+    keyring: Arc<KeyedHashes>,
     remembered: Arc<Remembered>,
     clock: Clock,
     metrics: Arc<Metrics>,
     observed: Arc<Observed>,
     sink: ActionSink,
     stopped: AtomicBool,
-    undecodable: Ration,
+    undecodable: RateLimiter,
     is_read: Option<IsRead>,
     /// The regions', for the log.
     names: Vec<String>,
@@ -90,14 +90,14 @@ impl Applier {
     /// `remembered` is the verifier's ([`crate::aws::verify::Verifier::remembered`]).
     pub fn new(
         step: Step,
-        keyring: Arc<Keyring>,
+        keyring: Arc<KeyedHashes>,
         remembered: Arc<Remembered>,
         clock: Clock,
         metrics: Arc<Metrics>,
         observed: Arc<Observed>,
         sink: ActionSink,
     ) -> Self {
-        let (stopped, undecodable) = (AtomicBool::new(false), Ration::new());
+        let (stopped, undecodable) = (AtomicBool::new(false), RateLimiter::new());
         let (is_read, names) = (None, Vec::new());
         Self { step, keyring, remembered, clock, metrics, observed, sink, stopped, undecodable, is_read, names }
     }
@@ -196,18 +196,18 @@ impl Applier {
         self.observed.region(region, |notes| {
             notes.undecodable.push(false);
             match announcement.kind {
-                Kind::Changed { version } => {
+                AnnouncementKind::Changed { version } => {
                     notes.versioned.push(version.is_some());
                     notes.numbered.push(announcement.numbered.is_some());
                 }
-                Kind::Deleted { .. } => notes.numbered.push(announcement.numbered.is_some()),
-                Kind::Heartbeat { ingested_through, signing_off } => {
+                AnnouncementKind::Deleted { .. } => notes.numbered.push(announcement.numbered.is_some()),
+                AnnouncementKind::Heartbeat { ingested_through, signing_off } => {
                     notes.heartbeats += 1;
                     if !path && !signing_off {
                         notes.through.push(ingested_through.is_some());
                     }
                 }
-                Kind::Reload | Kind::Reset => {}
+                AnnouncementKind::Reload | AnnouncementKind::Reset => {}
             }
         });
     }
@@ -233,20 +233,24 @@ impl Applier {
         };
         let path = numbered.as_ref().is_some_and(|numbered| numbered.publisher.starts_with(PATH_PUBLISHER));
         let says = match *kind {
-            Kind::Changed { version } => record().map(|record| Says::Changed(record, version.map(Version))),
-            Kind::Deleted { version } => record().map(|record| Says::Deleted(record, version.map(Version))),
-            Kind::Reload => scope().map(Says::Reload),
-            Kind::Reset => scope().map(Says::Reset),
+            AnnouncementKind::Changed { version } => {
+                record().map(|record| Says::Changed(record, version.map(Version)))
+            }
+            AnnouncementKind::Deleted { version } => {
+                record().map(|record| Says::Deleted(record, version.map(Version)))
+            }
+            AnnouncementKind::Reload => scope().map(Says::Reload),
+            AnnouncementKind::Reset => scope().map(Says::Reset),
             // A path knows nothing of what a region has ingested, and no single copy signs off for the others.
-            Kind::Heartbeat { .. } if path => {
+            AnnouncementKind::Heartbeat { .. } if path => {
                 Some(Says::Heartbeat { path, ingested_through: None, signing_off: false })
             }
-            Kind::Heartbeat { ingested_through, signing_off } => {
+            AnnouncementKind::Heartbeat { ingested_through, signing_off } => {
                 Some(Says::Heartbeat { path, ingested_through, signing_off })
             }
         };
         // What is no heartbeat yet speaks in a path's name would open a hole in a numbering that does not exist.
-        let counted = !path || matches!(kind, Kind::Heartbeat { .. });
+        let counted = !path || matches!(kind, AnnouncementKind::Heartbeat { .. });
         let numbered = numbered.as_ref().filter(|_| counted);
         Read {
             says: says.unwrap_or(Says::Unrouted),

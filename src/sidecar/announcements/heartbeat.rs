@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::aws::clients::{Clients, Failure, Sdk};
+use crate::aws::clients::{CallFailure, Clients, Sdk};
 use crate::config::TopicArn;
 use crate::model::time::{Clock, Wall};
 
@@ -47,11 +47,11 @@ impl Heartbeat {
     ///
     /// # Errors
     /// Any [`Failure`].
-    pub async fn publish(&self) -> Result<u64, Failure> {
+    pub async fn publish(&self) -> Result<u64, CallFailure> {
         let slot = slot(self.clock.wall());
         let body = body(&self.publisher, slot);
         let sent = self.clients.sns.publish().topic_arn(&self.topic.arn).message(body).send().await;
-        sent.map(|_| slot).map_err(|error| Failure::of("Publish", &error))
+        sent.map(|_| slot).map_err(|error| CallFailure::of("Publish", &error))
     }
 
     /// Publishes one heartbeat per slot until `stopping`; the first at once. What fails is said and not repeated: the
@@ -89,9 +89,9 @@ impl Heartbeat {
     }
 }
 
-fn advice(failure: &Failure) -> &'static str {
+fn advice(failure: &CallFailure) -> &'static str {
     match failure.fault {
-        crate::aws::clients::Fault::Denied(_) => "allow this process's role sns:Publish on the topic",
+        crate::aws::clients::CallFault::Denied(_) => "allow this process's role sns:Publish on the topic",
         ref fault => fault.advice(),
     }
 }

@@ -16,14 +16,14 @@ use super::{Intake, Receipt};
 use crate::aws::certificate::fetch::Fetcher;
 use crate::aws::envelope::Envelope;
 use crate::aws::verify::{Rejected, Verified, Verifier};
-use crate::core::Sidecar;
+use crate::core::Core;
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Wall};
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::ration::Ration;
+use crate::telemetry::ration::RateLimiter;
 
 /// All regions' announcements of one sidecar.
-pub struct Announcements {
+pub struct VerifyingIntake {
     path: Arc<Path>,
 }
 
@@ -36,15 +36,15 @@ struct Path {
     signer: Option<String>,
     clock: Clock,
     /// Per region, since one whose endpoint is flooded must not silence the others.
-    rejections: Vec<Ration>,
+    rejections: Vec<RateLimiter>,
 }
 
 /// How much of a rejected message's own words is shown, characters.
 const SHOWN: usize = 100;
 
-impl Announcements {
+impl VerifyingIntake {
     /// The path into `sidecar`'s freshness; certificates come through `fetcher`.
-    pub fn new(sidecar: &Arc<Sidecar>, fetcher: Fetcher) -> Self {
+    pub fn new(sidecar: &Arc<Core>, fetcher: Fetcher) -> Self {
         let config = &sidecar.config;
         let signer = config.announcements.insecure_sns_signer.as_ref();
         let verifier = Verifier::new(&config.service.regions, signer, sidecar.clock.clone(), fetcher);
@@ -60,13 +60,13 @@ impl Announcements {
             .comparing_keys(Box::new(move |record| read.is_read(record)))
             .naming(sidecar.names.clone());
         let (names, clock) = (sidecar.names.clone(), sidecar.clock.clone());
-        let rejections = names.iter().map(|_| Ration::new()).collect();
+        let rejections = names.iter().map(|_| RateLimiter::new()).collect();
         let signer = signer.map(|url| url.origin().ascii_serialization());
         Self { path: Arc::new(Path { verifier, applier, metrics, names, signer, clock, rejections }) }
     }
 }
 
-impl Intake for Announcements {
+impl Intake for VerifyingIntake {
     fn take(&self, region: RegionId, raw: Bytes, queued: Option<Wall>) -> BoxFuture<'static, Receipt> {
         let path = self.path.clone();
         async move { path.take(region, &raw, queued).await }.boxed()

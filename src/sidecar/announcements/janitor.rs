@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
 use std::time::Duration;
 
-use crate::aws::clients::{self, Clients, Failure, Fault, Sdk};
+use crate::aws::clients::{self, CallFailure, CallFault, Clients, Sdk};
 use crate::aws::sqs::{self, ALIVE, OURS, PREFIX};
 use crate::config::TopicArn;
 use crate::model::time::Wall;
@@ -17,14 +17,14 @@ use crate::sidecar::limits;
 
 /// Where to sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct JanitorTarget {
     /// An AWS region.
     pub region: String,
     /// Topics there whose subscriptions are looked through, besides those that the queues' tags name.
     pub topics: Vec<String>,
 }
 
-impl Place {
+impl JanitorTarget {
     /// One place per AWS region that `topics` name.
     pub fn of_topics<'a>(topics: impl IntoIterator<Item = &'a TopicArn>) -> Vec<Self> {
         let mut places: Vec<Self> = Vec::new();
@@ -40,7 +40,7 @@ impl Place {
 
 /// Something that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct AbandonedThing {
     /// The AWS region.
     pub region: String,
     /// What it is.
@@ -72,19 +72,19 @@ pub enum Fate {
     /// Removed.
     Removed,
     /// Should be removed and could not be.
-    Stuck(Failure),
+    Stuck(CallFailure),
 }
 
 /// What a sweep found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct JanitorReport {
     /// In the order they were found.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<AbandonedThing>,
     /// Regions and topics that could not be looked through, and why.
-    pub failures: Vec<(String, Failure)>,
+    pub failures: Vec<(String, CallFailure)>,
 }
 
-impl Report {
+impl JanitorReport {
     /// Whether everything was looked through and all that had to go is gone (or would be).
     pub fn is_clean(&self) -> bool {
         self.failures.is_empty() && !self.findings.iter().any(|finding| matches!(finding.fate, Fate::Stuck(_)))
@@ -123,9 +123,9 @@ impl Report {
     }
 }
 
-fn advice(failure: &Failure) -> &'static str {
+fn advice(failure: &CallFailure) -> &'static str {
     match failure.fault {
-        Fault::Denied(_) => {
+        CallFault::Denied(_) => {
             "allow this process's role sqs:ListQueues, sqs:ListQueueTags, sqs:GetQueueUrl, sqs:DeleteQueue, \
              sns:ListSubscriptionsByTopic and sns:Unsubscribe"
         }
@@ -135,8 +135,14 @@ fn advice(failure: &Failure) -> &'static str {
 
 /// Looks through every place and, unless `dry_run`, removes what has been silent for longer than `silence`
 /// ([`limits::ABANDONED`] by default).
-pub async fn sweep(sdk: &Sdk, places: &[Place], now: Wall, silence: Duration, dry_run: bool) -> Report {
-    let mut report = Report::default();
+pub async fn sweep(
+    sdk: &Sdk,
+    places: &[JanitorTarget],
+    now: Wall,
+    silence: Duration,
+    dry_run: bool,
+) -> JanitorReport {
+    let mut report = JanitorReport::default();
     for place in places {
         let clients = sdk.clients(&place.region).await;
         let mut sweep = Sweep { clients, place, now, silence, dry_run, report: &mut report };
@@ -148,11 +154,11 @@ pub async fn sweep(sdk: &Sdk, places: &[Place], now: Wall, silence: Duration, dr
 /// A sweep of one place.
 struct Sweep<'a> {
     clients: Clients,
-    place: &'a Place,
+    place: &'a JanitorTarget,
     now: Wall,
     silence: Duration,
     dry_run: bool,
-    report: &'a mut Report,
+    report: &'a mut JanitorReport,
 }
 
 /// What the queues of a place say.
@@ -188,14 +194,14 @@ impl Sweep<'_> {
     }
 
     /// Lists our queues, each with its verdict.
-    async fn queues(&mut self) -> Result<Queues, Failure> {
+    async fn queues(&mut self) -> Result<Queues, CallFailure> {
         let mut queues = Queues::default();
         let mut pages =
             self.clients.sqs.list_queues().queue_name_prefix(PREFIX).max_results(1000).into_paginator().send();
         let mut urls = Vec::new();
         for _ in 0..limits::JANITOR_PAGES {
             let Some(page) = pages.next().await else { break };
-            let page = page.map_err(|error| Failure::of("ListQueues", &error))?;
+            let page = page.map_err(|error| CallFailure::of("ListQueues", &error))?;
             urls.extend(page.queue_urls.unwrap_or_default());
         }
         for url in urls {
@@ -206,7 +212,7 @@ impl Sweep<'_> {
                     queues.topics.extend(tags.get("topic").filter(|_| is_ours(&tags)).cloned());
                     judge(&tags, self.now, self.silence)
                 }
-                Err(error) => match Failure::of("ListQueueTags", &error) {
+                Err(error) => match CallFailure::of("ListQueueTags", &error) {
                     failure if failure.is_gone() => continue,
                     failure => (Fate::Stuck(failure), None),
                 },
@@ -221,12 +227,12 @@ impl Sweep<'_> {
     }
 
     /// Looks through a topic's subscriptions and removes those that lead to an abandoned queue or to none.
-    async fn subscriptions(&mut self, topic: &str, queues: &Queues) -> Result<(), Failure> {
+    async fn subscriptions(&mut self, topic: &str, queues: &Queues) -> Result<(), CallFailure> {
         let mut pages = self.clients.sns.list_subscriptions_by_topic().topic_arn(topic).into_paginator().send();
         let mut leading = Vec::new();
         for _ in 0..limits::JANITOR_PAGES {
             let Some(page) = pages.next().await else { break };
-            let page = page.map_err(|error| Failure::of("ListSubscriptionsByTopic", &error))?;
+            let page = page.map_err(|error| CallFailure::of("ListSubscriptionsByTopic", &error))?;
             leading.extend(page.subscriptions.unwrap_or_default().into_iter().filter_map(|subscription| {
                 let queue = our_queue(subscription.protocol.as_deref()?, subscription.endpoint.as_deref()?)?;
                 // One that was never confirmed has no ARN; SNS forgets it by itself.
@@ -259,11 +265,11 @@ impl Sweep<'_> {
     }
 
     fn found(&mut self, what: What, name: String, silent: Option<Duration>, fate: Fate) {
-        self.report.findings.push(Finding { region: self.place.region.clone(), what, name, silent, fate });
+        self.report.findings.push(AbandonedThing { region: self.place.region.clone(), what, name, silent, fate });
     }
 }
 
-fn fate(removed: Result<(), Failure>) -> Fate {
+fn fate(removed: Result<(), CallFailure>) -> Fate {
     removed.map_or_else(Fate::Stuck, |()| Fate::Removed)
 }
 
@@ -337,15 +343,15 @@ mod tests {
             name: name.to_owned(),
         };
         let topics = [topic("eu-west-1", "a"), topic("us-east-1", "a"), topic("eu-west-1", "b")];
-        let places = Place::of_topics(&topics);
+        let places = JanitorTarget::of_topics(&topics);
         assert_eq!(places.iter().map(|place| place.topics.len()).collect::<Vec<_>>(), [2, 1]);
     }
 
     #[test]
     fn the_table_says_what_became_of_each_and_what_to_do_about_failures() {
-        let denied = Failure { call: "ListQueues", fault: Fault::Denied("no".to_owned()) };
-        let report = Report {
-            findings: vec![Finding {
+        let denied = CallFailure { call: "ListQueues", fault: CallFault::Denied("no".to_owned()) };
+        let report = JanitorReport {
+            findings: vec![AbandonedThing {
                 region: "eu-west-1".to_owned(),
                 what: What::Queue,
                 name: "nearside-x-1".to_owned(),

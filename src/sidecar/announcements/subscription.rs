@@ -22,18 +22,18 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::Intake;
-use crate::aws::clients::{Failure, Sdk};
+use crate::aws::clients::{CallFailure, Sdk};
 use crate::aws::limits::VISIBILITY;
 use crate::aws::verify::Rejected;
 use crate::config::{Config, Transport};
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Moment};
 use crate::protocol::event::Event;
-use crate::sidecar::announcements::subscription::lifecycle::{Lifecycle, Way};
+use crate::sidecar::announcements::subscription::lifecycle::{Lifecycle, Transported};
 use crate::sidecar::limits;
 use crate::tasks::Tasks;
 use crate::telemetry::metrics::Metrics;
-use endpoint::Door;
+use endpoint::Entrance;
 
 /// What the announcement path touches of the rest of the process.
 #[derive(Clone)]
@@ -86,7 +86,7 @@ impl Default for Pace {
 
 /// Where one region's subscription stands, for `/status`. Nothing in it is secret: no token, no URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
+pub struct SubscriptionStatus {
     /// Which region.
     pub region: RegionId,
     /// Its configured name.
@@ -108,14 +108,14 @@ pub struct Status {
     /// When it was last lost, and why, in a stable word.
     pub lost: Option<(Moment, &'static str)>,
     /// What AWS refused last, until it no longer does.
-    pub failure: Option<Trouble>,
+    pub failure: Option<AwsTrouble>,
     /// Why its attributes could not be looked at, until they can.
-    pub unlooked: Option<Trouble>,
+    pub unlooked: Option<AwsTrouble>,
     /// Why the last of those that came through the queue and could not be verified was not.
     pub unverified: Option<Rejected>,
 }
 
-impl Status {
+impl SubscriptionStatus {
     /// Being made.
     pub(crate) fn new(region: RegionId, name: &str, topic: &str, since: Moment) -> Self {
         Self {
@@ -138,15 +138,15 @@ impl Status {
 
 /// What AWS refused, or how it could not be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct AwsTrouble {
     /// The call, and what became of it.
     pub saw: String,
     /// What to do about it.
     pub advice: &'static str,
 }
 
-impl From<&Failure> for Trouble {
-    fn from(failure: &Failure) -> Self {
+impl From<&CallFailure> for AwsTrouble {
+    fn from(failure: &CallFailure) -> Self {
         Self { saw: failure.to_string(), advice: failure.fault.advice() }
     }
 }
@@ -204,7 +204,7 @@ pub struct Subscriptions {
 /// One region's lifecycle, from outside.
 struct Kept {
     region: RegionId,
-    status: watch::Receiver<Status>,
+    status: watch::Receiver<SubscriptionStatus>,
     ask: watch::Sender<Duration>,
     task: Mutex<Option<JoinHandle<Option<Vec<Left>>>>>,
 }
@@ -223,14 +223,14 @@ impl Subscriptions {
             let Some(topic) = &configured.topic else { continue };
             let way = match &config.announcements.transport {
                 Transport::Off => continue,
-                Transport::Sqs => Way::Queue,
+                Transport::Sqs => Transported::Queue,
                 Transport::Http { public_url, .. } => {
                     let (knock, notices) = mpsc::channel(limits::NOTICES);
-                    doors.push(Door { region, topic: topic.clone(), notices: knock });
-                    Way::Posted { endpoint: endpoint::endpoint(public_url, region), notices }
+                    doors.push(Entrance { region, topic: topic.clone(), notices: knock });
+                    Transported::Posted { endpoint: endpoint::endpoint(public_url, region), notices }
                 }
             };
-            let status = Status::new(region, &configured.name, &topic.arn, edges.clock.now());
+            let status = SubscriptionStatus::new(region, &configured.name, &topic.arn, edges.clock.now());
             let (standing, status) = watch::channel(status);
             let (ask, asked) = watch::channel(Duration::ZERO);
             let life = Lifecycle {
@@ -267,12 +267,12 @@ impl Subscriptions {
     }
 
     /// Where each region stands.
-    pub fn status(&self) -> Vec<Status> {
+    pub fn status(&self) -> Vec<SubscriptionStatus> {
         self.kept.iter().map(|kept| kept.status.borrow().clone()).collect()
     }
 
     /// Follows where one region stands; `None` when it has no subscription.
-    pub fn watch(&self, region: RegionId) -> Option<watch::Receiver<Status>> {
+    pub fn watch(&self, region: RegionId) -> Option<watch::Receiver<SubscriptionStatus>> {
         self.kept.iter().find(|kept| kept.region == region).map(|kept| kept.status.clone())
     }
 

@@ -14,9 +14,9 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, 
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::protocol::event::{Grade, Subscription};
+use crate::protocol::event::{Grade, SubscriptionState};
 use crate::protocol::limits::AUDIT_WINDOWS;
-use crate::telemetry::counts::{Grid, Latency};
+use crate::telemetry::counts::{Grid, LatencyHistogram};
 use crate::telemetry::metrics::Cells;
 use crate::telemetry::words::ACT_OUTCOMES;
 
@@ -80,13 +80,13 @@ pub struct RegionGauges {
     pub drained: bool,
 }
 
-const STATES: [Subscription; 6] = [
-    Subscription::Pending,
-    Subscription::Probing,
-    Subscription::Live,
-    Subscription::Suspect,
-    Subscription::Dead,
-    Subscription::Paused,
+const STATES: [SubscriptionState; 6] = [
+    SubscriptionState::Pending,
+    SubscriptionState::Probing,
+    SubscriptionState::Live,
+    SubscriptionState::Suspect,
+    SubscriptionState::Dead,
+    SubscriptionState::Paused,
 ];
 const GRADES: [Grade; 4] = [Grade::None, Grade::Weak, Grade::Path, Grade::Watermark];
 const READINESS: [&str; 5] = ["warming", "fresh", "doubtful", "degraded", "draining"];
@@ -211,7 +211,7 @@ fn audits(page: &mut Page, cells: &Cells, gauges: &Gauges) -> fmt::Result {
 
 fn regions(page: &mut Page, gauges: &Gauges) -> fmt::Result {
     let seen = &gauges.regions;
-    let states = STATES.map(Subscription::word);
+    let states = STATES.map(SubscriptionState::word);
     page.states("subscription_state", "The state of a region's subscription", "state", &states, |n| {
         seen.get(n).map(|region| region.state)
     })?;
@@ -384,11 +384,11 @@ impl<'r> Page<'_, 'r> {
         Ok(())
     }
 
-    fn latency(&mut self, name: &str, help: &str, latency: &Latency) -> fmt::Result {
+    fn latency(&mut self, name: &str, help: &str, latency: &LatencyHistogram) -> fmt::Result {
         histogram(&mut self.describe(name, help, Some(&Unit::Seconds), MetricType::Histogram)?, latency)
     }
 
-    fn latencies(&mut self, name: &str, help: &str, latencies: &[Latency]) -> fmt::Result {
+    fn latencies(&mut self, name: &str, help: &str, latencies: &[LatencyHistogram]) -> fmt::Result {
         let regions = self.regions;
         let mut metric = self.describe(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
         for (region, latency) in regions.iter().zip(latencies) {
@@ -402,7 +402,7 @@ fn count(metric: &mut MetricEncoder, value: u64) -> fmt::Result {
     metric.encode_counter::<NoLabelSet, u64, u64>(&value, None)
 }
 
-fn histogram(metric: &mut MetricEncoder, latency: &Latency) -> fmt::Result {
+fn histogram(metric: &mut MetricEncoder, latency: &LatencyHistogram) -> fmt::Result {
     let reading = latency.read();
     metric.encode_histogram::<NoLabelSet>(reading.sum, reading.count, &reading.buckets, None)
 }

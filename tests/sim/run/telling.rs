@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use nearside::model::ids::RegionId;
-use nearside::protocol::event::{Event, Order, Scope};
+use nearside::protocol::event::{Event, OperatorOrder, Scope};
 
 use super::super::faults::Fault;
 use super::super::plan::{Proof, Read, Window};
@@ -159,7 +159,7 @@ impl Run {
     pub(super) fn resets(&mut self, now: Duration) {
         self.world.tell(&[], || "the operator orders a RESET of everything".to_owned());
         lock(&self.shared).checker.known.forgotten(&self.world.plan, Reach::All, now);
-        self.step(Event::Ordered(Order::Reset(Scope::All)));
+        self.step(Event::Ordered(OperatorOrder::Reset(Scope::All)));
     }
 
     pub(super) fn orders(&mut self, region: usize, says: Says, now: Duration) {

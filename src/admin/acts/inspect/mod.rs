@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::purge::walk;
 use super::target::{Target, shown_by};
-use super::{Acts, Refused};
+use super::{ActRefused, Acts};
 use crate::admin::limits;
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::Key;
-use crate::core::Sidecar;
+use crate::core::Core;
 use crate::model::ids::{RecordId, RegionId, RegionSet, Version};
 use crate::model::time::Moment;
-use crate::protocol::event::{Scope, Subscription};
+use crate::protocol::event::{Scope, SubscriptionState};
 use crate::protocol::horizon::Horizon;
 use crate::protocol::record::Snapshot;
 use crate::protocol::standing;
@@ -105,16 +105,16 @@ pub struct RegionSeen {
 }
 
 struct Look<'a> {
-    sidecar: &'a Arc<Sidecar>,
+    sidecar: &'a Arc<Core>,
     horizon: &'a Horizon,
     now: Moment,
 }
 
 /// For a type or for everything the list would be endless.
-pub(super) fn only_one(target: Target) -> Result<Target, Refused> {
+pub(super) fn only_one(target: Target) -> Result<Target, ActRefused> {
     match target {
         Target::Of(Scope::Record(_)) | Target::Paths(_) => Ok(target),
-        Target::Of(_) => Err(Refused::Malformed("inspect shows one thing: write one of record, path".to_owned())),
+        Target::Of(_) => Err(ActRefused::Malformed("inspect shows one thing: write one of record, path".to_owned())),
     }
 }
 
@@ -265,8 +265,8 @@ impl Look<'_> {
         let drained = self.sidecar.regions.drained().contains(id);
         let state = if live { sight.state } else { crate::admin::readiness::lapsed(sight.state) };
         let topic = match state {
-            Subscription::Paused => "its announcements are paused by an operator: they prove nothing".to_owned(),
-            Subscription::Live => format!("live: its announcements arrive ({} proof)", sight.grade.word()),
+            SubscriptionState::Paused => "its announcements are paused by an operator: they prove nothing".to_owned(),
+            SubscriptionState::Live => format!("live: its announcements arrive ({} proof)", sight.grade.word()),
             state => format!("not live ({}): nothing proves that its announcements arrive", state.word()),
         };
         let asked = if drained { "; drained by an operator: nobody asks it" } else { "" };

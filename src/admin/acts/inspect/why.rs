@@ -4,8 +4,8 @@
 use super::{Look, list, stated};
 use crate::cache::entry::Entry;
 use crate::model::ids::{RegionId, RegionSet};
-use crate::protocol::event::Subscription;
-use crate::protocol::holding::{Routed, Shown, Standing};
+use crate::protocol::event::SubscriptionState;
+use crate::protocol::holding::{Routed, ShownRecord, Standing};
 use crate::protocol::standing::Use;
 
 /// A stable word for what an entry is good for.
@@ -53,7 +53,7 @@ impl Look<'_> {
         says
     }
 
-    fn below(&self, shown: &Shown) -> Option<String> {
+    fn below(&self, shown: &ShownRecord) -> Option<String> {
         let state = shown.record.snapshot();
         if state.upholds(shown.version, shown.generation) {
             return None;
@@ -98,7 +98,7 @@ impl Look<'_> {
         if shown().any(|shown| stated(shown.version).is_none()) {
             return "it states no version, and the regions did not all show the same (R5)".to_owned();
         }
-        let spoken = |shown: &Shown| shown.record.snapshot().floor_speaks(entry.sent, worst_lag);
+        let spoken = |shown: &ShownRecord| shown.record.snapshot().floor_speaks(entry.sent, worst_lag);
         if !shown().all(spoken) {
             let lag = humantime::format_duration(worst_lag);
             return format!("it was asked for within freshness.worst_lag ({lag}) of a change without a version (R5)");
@@ -132,7 +132,8 @@ impl Look<'_> {
     /// The regions whose announcements an operator paused.
     fn paused(&self) -> String {
         let regions = (0..).map(RegionId).zip(&self.horizon.regions);
-        let paused = regions.filter(|(_, sight)| sight.state == Subscription::Paused).map(|(id, _)| self.name(id));
+        let paused =
+            regions.filter(|(_, sight)| sight.state == SubscriptionState::Paused).map(|(id, _)| self.name(id));
         let paused: Vec<String> = paused.collect();
         if paused.is_empty() { String::new() } else { format!("; paused by an operator: {}", list(&paused)) }
     }

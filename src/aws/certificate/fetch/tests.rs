@@ -9,7 +9,7 @@ use super::*;
 use crate::config::TopicArn;
 use crate::lab::signer::Signer;
 use crate::model::time::Wall;
-use crate::tasks::{Legs, Tasks};
+use crate::tasks::{TaskGroup, Tasks};
 
 /// 2026-11-21T05:00:00Z
 const NOW: Wall = Wall::from_millis(1_795_237_200_000);
@@ -25,7 +25,7 @@ fn trust() -> Trust {
     Trust::new(&topic, None)
 }
 
-fn admitted(number: usize) -> Admitted {
+fn admitted(number: usize) -> AdmittedUrl {
     trust()
         .admit(&format!("https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-{number:032x}.pem"))
         .unwrap()
@@ -54,8 +54,8 @@ async fn any_number_of_messages_share_one_fetch_and_its_failure() {
     for answer in [Ok(pem()), Err(Unfetched::Unreachable)] {
         let (gate, fetches) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
         let fetcher = gated(gate.clone(), fetches.clone(), answer.clone());
-        let certificates = Arc::new(Certificates::new(fetcher, Clock::simulated(NOW)));
-        let mut legs = Legs::new();
+        let certificates = Arc::new(CertificateCache::new(fetcher, Clock::simulated(NOW)));
+        let mut legs = TaskGroup::new();
         for _ in 0..50 {
             let certificates = certificates.clone();
             legs.start(async move { certificates.get(&trust(), &admitted(0)).await.is_ok() });
@@ -73,8 +73,8 @@ async fn any_number_of_messages_share_one_fetch_and_its_failure() {
 async fn a_fetch_that_never_ends_is_given_up_and_so_are_those_that_wait_for_a_permit() {
     let fetches = Arc::new(AtomicUsize::new(0));
     let fetcher = gated(Arc::new(Notify::new()), fetches.clone(), Ok(pem()));
-    let certificates = Arc::new(Certificates::new(fetcher, Clock::simulated(NOW)));
-    let mut legs = Legs::new();
+    let certificates = Arc::new(CertificateCache::new(fetcher, Clock::simulated(NOW)));
+    let mut legs = TaskGroup::new();
     for number in 0..=limits::CERTIFICATE_FETCHES {
         // Each fetch has a topic of its own, so they share only the permits.
         let certificates = certificates.clone();
@@ -91,8 +91,8 @@ async fn a_fetch_that_never_ends_is_given_up_and_so_are_those_that_wait_for_a_pe
 async fn of_one_topics_unknown_urls_one_is_fetched_at_a_time() {
     let (gate, fetches) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
     let certificates = gated(gate.clone(), fetches.clone(), Err(Unfetched::Status(404)));
-    let certificates = Arc::new(Certificates::new(certificates, Clock::simulated(NOW)));
-    let (topic, mut legs) = (trust(), Legs::new());
+    let certificates = Arc::new(CertificateCache::new(certificates, Clock::simulated(NOW)));
+    let (topic, mut legs) = (trust(), TaskGroup::new());
     for number in 0..3 {
         let (certificates, topic) = (certificates.clone(), topic.clone());
         legs.start(async move { certificates.get(&topic, &admitted(number)).await.err() });
@@ -126,10 +126,10 @@ fn one_good_one(gate: Arc<Notify>, fetches: Arc<AtomicUsize>) -> Fetcher {
 async fn made_up_urls_that_are_all_being_fetched_do_not_displace_a_certificate() {
     let (gate, fetches) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
     let fetcher = one_good_one(gate.clone(), fetches.clone());
-    let certificates = Arc::new(Certificates::new(fetcher, Clock::simulated(NOW)));
+    let certificates = Arc::new(CertificateCache::new(fetcher, Clock::simulated(NOW)));
     let topic = trust();
     assert!(certificates.get(&topic, &admitted(0)).await.is_ok());
-    let mut legs = Legs::new();
+    let mut legs = TaskGroup::new();
     for number in 1..=4 * limits::CERTIFICATES {
         let (certificates, topic) = (certificates.clone(), topic.clone());
         legs.start(async move { certificates.get(&topic, &admitted(number)).await.err() });
@@ -152,7 +152,7 @@ async fn made_up_urls_do_not_displace_a_certificate_and_the_number_kept_is_bound
             if *url == admitted(0).url { Ok(served.clone()) } else { Err(Unfetched::Status(404)) }
         }
     });
-    let certificates = Certificates::new(fetcher, Clock::simulated(NOW));
+    let certificates = CertificateCache::new(fetcher, Clock::simulated(NOW));
     assert!(certificates.get(&trust(), &admitted(0)).await.is_ok());
     for number in 1..4 * limits::CERTIFICATES {
         let missing = certificates.get(&trust(), &admitted(number)).await.err();
@@ -167,7 +167,7 @@ async fn made_up_urls_do_not_displace_a_certificate_and_the_number_kept_is_bound
 #[tokio::test(start_paused = true)]
 async fn certificates_displace_the_one_that_was_used_longest_ago() {
     let served = pem();
-    let certificates = Certificates::new(Fetcher::given(move |_| Ok(served.clone())), Clock::simulated(NOW));
+    let certificates = CertificateCache::new(Fetcher::given(move |_| Ok(served.clone())), Clock::simulated(NOW));
     for number in 0..=limits::CERTIFICATES {
         tokio::time::advance(Duration::from_millis(10)).await;
         assert!(certificates.get(&trust(), &admitted(number)).await.is_ok());

@@ -2,16 +2,16 @@
 
 use proptest::prelude::*;
 
-use super::super::directives::{Delta, Extent, MaxStale, Said};
+use super::super::directives::{Delta, Extent, MaxStale, ResponseDirectives};
 use super::*;
 
-fn said(value: &str) -> Said {
-    Said::of(&headers(&[("cache-control", value)]))
+fn said(value: &str) -> ResponseDirectives {
+    ResponseDirectives::of(&headers(&[("cache-control", value)]))
 }
 
 fn lifetime(pairs: &[(&str, &str)]) -> Option<Duration> {
     let headers = headers(pairs);
-    freshness::lifetime(&Said::of(&headers), &headers, DATE)
+    freshness::lifetime(&ResponseDirectives::of(&headers), &headers, DATE)
 }
 
 #[test]
@@ -96,11 +96,11 @@ fn rfc9111_5_2_directives_are_read_whatever_their_case_quotes_and_neighbours() {
     assert!(!read.public, "that is another word");
     assert_eq!(read.no_cache, Extent::Nothing, "inside quotes it is no directive");
     assert_eq!(read.private, Extent::Nothing);
-    let two = Said::of(&headers(&[("cache-control", "max-age=60"), ("cache-control", "no-cache")]));
+    let two = ResponseDirectives::of(&headers(&[("cache-control", "max-age=60"), ("cache-control", "no-cache")]));
     assert_eq!((two.max_age, two.no_cache), (Delta::Seconds(60), Extent::Everything));
     let mut odd = HeaderMap::new();
     odd.insert("cache-control", HeaderValue::from_bytes(b"x=\xff, no-store").unwrap());
-    assert!(Said::of(&odd).no_store, "a letter that is none hides nothing beside it");
+    assert!(ResponseDirectives::of(&odd).no_store, "a letter that is none hides nothing beside it");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn rfc9111_5_2_2_4_and_7_qualified_forms_name_fields_and_unreadable_ones_mean_ev
 
 #[test]
 fn rfc9111_5_2_1_request_directives_are_read() {
-    let asked = Asked::of(&headers(&[(
+    let asked = RequestDirectives::of(&headers(&[(
         "cache-control",
         "no-cache, no-store, only-if-cached, max-age=5, min-fresh=6, max-stale=7, stale-if-error=8",
     )]));
@@ -124,18 +124,18 @@ fn rfc9111_5_2_1_request_directives_are_read() {
     assert_eq!((asked.max_age, asked.min_fresh), (Some(seconds(5)), Some(seconds(6))));
     assert_eq!(asked.max_stale, Some(MaxStale::Within(seconds(7))));
     assert_eq!(asked.stale_if_error, Some(seconds(8)));
-    let any = Asked::of(&headers(&[("cache-control", "max-stale")]));
+    let any = RequestDirectives::of(&headers(&[("cache-control", "max-stale")]));
     assert_eq!(any.max_stale, Some(MaxStale::Any));
-    let odd = Asked::of(&headers(&[("cache-control", "max-age=x, max-stale=y, min-fresh=z")]));
+    let odd = RequestDirectives::of(&headers(&[("cache-control", "max-age=x, max-stale=y, min-fresh=z")]));
     assert_eq!((odd.max_age, odd.max_stale), (Some(Duration::ZERO), None), "the careful reading");
     assert_eq!(odd.min_fresh, Some(Duration::MAX));
 }
 
 #[test]
 fn rfc9111_5_4_pragma_counts_only_without_cache_control() {
-    assert!(Asked::of(&headers(&[("pragma", "no-cache")])).no_cache);
-    assert!(!Asked::of(&headers(&[("pragma", "no-cache"), ("cache-control", "max-age=5")])).no_cache);
-    assert!(!Asked::of(&headers(&[("pragma", "other")])).no_cache);
+    assert!(RequestDirectives::of(&headers(&[("pragma", "no-cache")])).no_cache);
+    assert!(!RequestDirectives::of(&headers(&[("pragma", "no-cache"), ("cache-control", "max-age=5")])).no_cache);
+    assert!(!RequestDirectives::of(&headers(&[("pragma", "other")])).no_cache);
     assert!(is_fresh(&[], &[("cache-control", "max-age=60"), ("pragma", "no-cache")], 0), "no meaning in a reply");
 }
 
@@ -191,7 +191,7 @@ proptest! {
             for name in ["cache-control", "vary", "etag", "if-none-match", "expires", "age", "connection"] {
                 map.insert(HeaderName::from_static(name), value.clone());
             }
-            let _ = (Said::of(&map), Asked::of(&map), end_to_end(&map), super::super::storing::nominated(&map));
+            let _ = (ResponseDirectives::of(&map), RequestDirectives::of(&map), end_to_end(&map), super::super::storing::nominated(&map));
             let _ = not_modified(&map, &entry(&[("etag", "\"1\"")]));
             let _ = validators::speaks_of(&map, &map);
         }

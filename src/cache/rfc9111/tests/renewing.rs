@@ -42,7 +42,7 @@ fn rfc9111_4_3_4_a_304_makes_the_entry_fresh_again_with_its_body() {
     assert_eq!(new.age(START + seconds(3_600)), Duration::ZERO, "the old Age is gone with the old reply");
     let Hold::Unrouted(stored) = &new.hold else { unreachable!() };
     assert_eq!(stored.lifetime, seconds(60));
-    let decision = decide(&Asked::default(), &new, stored, START + seconds(3_610));
+    let decision = decide(&RequestDirectives::default(), &new, stored, START + seconds(3_610));
     assert_eq!(decision, Decision::Fresh { age: seconds(10), ttl: seconds(50) });
     let aged = renewed(&old, &[("etag", "\"1\""), ("age", "7")]);
     assert_eq!(aged.age(START + seconds(3_600)), seconds(7));

@@ -80,9 +80,9 @@ fn never_stale(said: &str) {
     let pairs = [("cache-control", said.as_str())];
     assert!(is_fresh(&[], &pairs, 59));
     assert_eq!(decided(&[("cache-control", "max-stale")], &pairs, 60), Decision::Revalidate);
-    assert!(!served_on(Trouble::Disconnected, &[], &pairs, 60));
-    assert!(!served_on(Trouble::Status(StatusCode::BAD_GATEWAY), &[], &pairs, 60));
-    assert!(served_on(Trouble::Disconnected, &[], &pairs, 59), "fresh, though the caller wanted it younger");
+    assert!(!served_on(OriginTrouble::Disconnected, &[], &pairs, 60));
+    assert!(!served_on(OriginTrouble::Status(StatusCode::BAD_GATEWAY), &[], &pairs, 60));
+    assert!(served_on(OriginTrouble::Disconnected, &[], &pairs, 59), "fresh, though the caller wanted it younger");
 }
 
 #[test]
@@ -98,10 +98,10 @@ fn rfc9111_5_2_1_7_only_if_cached_is_answered_from_the_store_or_with_504() {
 
 /// Whether an entry is served in place of `trouble`. When disconnected, the limit is 100 s if the
 /// reply says nothing.
-fn served_on(trouble: Trouble, request: &[(&str, &str)], pairs: &[(&str, &str)], after: u64) -> bool {
+fn served_on(trouble: OriginTrouble, request: &[(&str, &str)], pairs: &[(&str, &str)], after: u64) -> bool {
     let entry = entry(pairs);
     let Hold::Unrouted(stored) = &entry.hold else { unreachable!() };
-    let asked = Asked::of(&headers(request));
+    let asked = RequestDirectives::of(&headers(request));
     may_serve_on_error(&asked, &entry, stored, trouble, seconds(100), START + seconds(after))
 }
 
@@ -109,13 +109,13 @@ fn served_on(trouble: Trouble, request: &[(&str, &str)], pairs: &[(&str, &str)],
 fn rfc5861_4_stale_if_error_covers_500_502_503_and_504_for_as_long_as_the_reply_says() {
     let pairs = [("cache-control", "max-age=60, stale-if-error=30")];
     for status in [500, 502, 503, 504] {
-        let trouble = Trouble::Status(StatusCode::from_u16(status).unwrap());
+        let trouble = OriginTrouble::Status(StatusCode::from_u16(status).unwrap());
         assert!(served_on(trouble, &[], &pairs, 90), "{status}");
         assert!(!served_on(trouble, &[], &pairs, 91), "{status}");
         assert!(!served_on(trouble, &[], &[MINUTE], 61), "{status}: nobody allowed it");
     }
     for status in [400, 401, 403, 404, 410, 429, 501, 301] {
-        let trouble = Trouble::Status(StatusCode::from_u16(status).unwrap());
+        let trouble = OriginTrouble::Status(StatusCode::from_u16(status).unwrap());
         assert!(!served_on(trouble, &[], &pairs, 61), "{status} is an answer");
     }
 }
@@ -123,24 +123,24 @@ fn rfc5861_4_stale_if_error_covers_500_502_503_and_504_for_as_long_as_the_reply_
 #[test]
 fn rfc5861_4_a_request_may_allow_it_too() {
     let request = [("cache-control", "stale-if-error=20")];
-    let trouble = Trouble::Status(StatusCode::SERVICE_UNAVAILABLE);
+    let trouble = OriginTrouble::Status(StatusCode::SERVICE_UNAVAILABLE);
     assert!(served_on(trouble, &request, &[MINUTE], 80));
     assert!(!served_on(trouble, &request, &[MINUTE], 81));
 }
 
 #[test]
 fn rfc9111_4_2_4_a_disconnected_cache_may_serve_stale_unless_the_reply_limits_it() {
-    assert!(served_on(Trouble::Disconnected, &[], &[MINUTE], 160));
-    assert!(!served_on(Trouble::Disconnected, &[], &[MINUTE], 161));
+    assert!(served_on(OriginTrouble::Disconnected, &[], &[MINUTE], 160));
+    assert!(!served_on(OriginTrouble::Disconnected, &[], &[MINUTE], 161));
     let limited = [("cache-control", "max-age=60, stale-if-error=0")];
-    assert!(!served_on(Trouble::Disconnected, &[], &limited, 61));
+    assert!(!served_on(OriginTrouble::Disconnected, &[], &limited, 61));
 }
 
 #[test]
 fn rfc9111_4_2_4_no_cache_is_not_served_in_place_of_an_error() {
     let pairs = [("cache-control", "max-age=60, no-cache, stale-if-error=100"), ("etag", "\"1\"")];
-    assert!(!served_on(Trouble::Disconnected, &[], &pairs, 0));
-    assert!(!served_on(Trouble::Disconnected, &[("cache-control", "no-cache")], &[MINUTE], 0));
+    assert!(!served_on(OriginTrouble::Disconnected, &[], &pairs, 0));
+    assert!(!served_on(OriginTrouble::Disconnected, &[("cache-control", "no-cache")], &[MINUTE], 0));
 }
 
 fn gets_304(request: &[(&str, &str)], pairs: &[(&str, &str)]) -> bool {

@@ -40,7 +40,7 @@ fn rfc9111_3_3_partial_content_and_range_requests_are_not_stored() {
     assert!(!status_is_stored(206, &[FRESH, ("content-range", "bytes 0-1/7")]));
     assert!(stored_of(&[("range", "bytes=0-1")], &[FRESH]).is_none());
     assert!(!status_is_stored(304, &[FRESH]));
-    assert_eq!(way(&Method::GET, &headers(&[("range", "bytes=0-1")])), Way::Passed);
+    assert_eq!(way(&Method::GET, &headers(&[("range", "bytes=0-1")])), Handling::Passed);
 }
 
 #[test]
@@ -124,13 +124,13 @@ fn rfc9111_4_1_readers_share_a_fill_only_if_they_select_the_same() {
 #[test]
 fn requests_go_the_way_that_their_method_and_conditions_allow() {
     for (method, pairs, expected) in [
-        (Method::GET, &[("if-none-match", "\"1\"")][..], Way::Cached),
-        (Method::HEAD, &[], Way::Cached),
-        (Method::GET, &[("if-match", "\"1\"")], Way::Passed),
-        (Method::GET, &[("if-unmodified-since", "x")], Way::Passed),
-        (Method::OPTIONS, &[], Way::Passed),
-        (Method::POST, &[], Way::Unsafe),
-        (Method::from_bytes(b"PURGE").unwrap(), &[], Way::Unsafe),
+        (Method::GET, &[("if-none-match", "\"1\"")][..], Handling::Cached),
+        (Method::HEAD, &[], Handling::Cached),
+        (Method::GET, &[("if-match", "\"1\"")], Handling::Passed),
+        (Method::GET, &[("if-unmodified-since", "x")], Handling::Passed),
+        (Method::OPTIONS, &[], Handling::Passed),
+        (Method::POST, &[], Handling::Unsafe),
+        (Method::from_bytes(b"PURGE").unwrap(), &[], Handling::Unsafe),
     ] {
         assert_eq!(way(&method, &headers(pairs)), expected, "{method}");
     }

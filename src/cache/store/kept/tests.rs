@@ -7,12 +7,12 @@ use super::*;
 use crate::cache::content::Content;
 use crate::cache::content::request_lines::RequestLines;
 use crate::cache::entry::{Entry, Hold};
-use crate::cache::key::{KeyBuffer, Seed};
+use crate::cache::key::{HashKey, KeyBuffer};
 use crate::model::ids::RegionId;
 use crate::model::time::{Moment, Span};
 
 fn key(number: usize) -> Key {
-    KeyBuffer::new(Seed::fixed(1)).primary(&format!("/{number:08}")).to_key()
+    KeyBuffer::new(HashKey::fixed(1)).primary(&format!("/{number:08}")).to_key()
 }
 
 /// An entry without a key, which can be stored under any key.
@@ -33,7 +33,7 @@ fn keyed(body: usize, key: &[u8]) -> Arc<Entry> {
         region: RegionId(0),
         sent: Moment::ZERO,
         age_at_receipt: Span::default(),
-        hold: Hold::Passing,
+        hold: Hold::Uncacheable,
     })
 }
 
@@ -43,17 +43,17 @@ fn weight(body: usize) -> usize {
 }
 
 /// Room for this many of `entry(0)`.
-fn room_for(entries: usize) -> Kept {
-    Kept::new((entries * weight(0)) as u64, Arc::default())
+fn room_for(entries: usize) -> SegmentedClock {
+    SegmentedClock::new((entries * weight(0)) as u64, Arc::default())
 }
 
-fn put(kept: &Kept, number: usize, entry: &Arc<Entry>) {
+fn put(kept: &SegmentedClock, number: usize, entry: &Arc<Entry>) {
     let key = key(number);
     kept.change(key.as_ref(), |_| Change::Put(Held::entry_under(key.as_ref(), entry)));
 }
 
 /// Uses the cache as a caller does: puts what is not there.
-fn ask(kept: &Kept, number: usize, entry: &Arc<Entry>) -> bool {
+fn ask(kept: &SegmentedClock, number: usize, entry: &Arc<Entry>) -> bool {
     let hit = kept.get(key(number).as_ref()).is_some();
     if !hit {
         put(kept, number, entry);
@@ -100,7 +100,7 @@ fn a_large_body_takes_the_place_of_small_ones_that_are_established() {
 fn memory_is_given_back_when_most_of_what_was_kept_has_gone() {
     let (kept, held) = (room_for(20_000), entry(0));
     (0..20_000).for_each(|number| put(&kept, number, &held));
-    let slots = |kept: &Kept| kept.shards.iter().map(|shard| read(shard).slots.capacity()).sum::<usize>();
+    let slots = |kept: &SegmentedClock| kept.shards.iter().map(|shard| read(shard).slots.capacity()).sum::<usize>();
     assert!(slots(&kept) >= 20_000);
     kept.make_room(kept.weight() / 100);
     assert!(slots(&kept) < 4_000, "{}", slots(&kept));

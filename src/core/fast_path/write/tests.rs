@@ -28,7 +28,7 @@ fn entry(status: u16, lines: &[(&'static str, &'static str)], body: &str) -> Arc
         region: RegionId(0),
         sent: Moment::ZERO,
         age_at_receipt: Span::default(),
-        hold: Hold::Passing,
+        hold: Hold::Uncacheable,
     })
 }
 

@@ -73,7 +73,7 @@ impl World {
         world
     }
 
-    fn sidecar(&self) -> &Arc<Sidecar> {
+    fn sidecar(&self) -> &Arc<Core> {
         &self.app.sidecar
     }
 

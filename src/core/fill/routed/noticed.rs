@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{StatusCode, header};
 
 use super::RoutedFill;
-use crate::cache::rfc9111::directives::Said;
+use crate::cache::rfc9111::directives::ResponseDirectives;
 use crate::cache::rfc9111::storing::nominated;
 use crate::core::race::Tally;
 use crate::core::race::region::{Leg, Purpose};
@@ -14,7 +14,7 @@ use crate::core::race::verdict::{self, is_worthless};
 use crate::http::exchange::{Failure, Reply};
 use crate::model::ids::{RegionSet, Version};
 use crate::model::time::Wall;
-use crate::protocol::event::Subscription;
+use crate::protocol::event::SubscriptionState;
 use crate::protocol::holding::Standing;
 use crate::protocol::limits::GROWTH_WAIT;
 use crate::protocol::standing;
@@ -40,7 +40,7 @@ impl RoutedFill<'_> {
         }
         self.notice_growth(tally);
         let route = &self.route.path.text;
-        self.sidecar.observed.route(route, |notes| self.notice_route(tally, with_it, notes));
+        self.core.observed.route(route, |notes| self.notice_route(tally, with_it, notes));
     }
 
     /// R21: what was stored was vouched for until it was asked for again, and a region has more.
@@ -60,12 +60,12 @@ impl RoutedFill<'_> {
                 reply.versions.get(place).is_some_and(|it| it.is_credible() && *it > shown.version)
             };
             if let Some(reply) = replies.filter(|_| stood).find(more) {
-                self.sidecar.freshness.grew(Growth {
+                self.core.freshness.grew(Growth {
                     id: self.routing.records()[place].0,
                     region: reply.region,
                     generation: then.generation,
                     vouched: (vouching, held.epochs.iter().copied().collect()),
-                    at: self.sidecar.clock.now(),
+                    at: self.core.clock.now(),
                 });
             }
         }
@@ -77,7 +77,7 @@ impl RoutedFill<'_> {
         let aged = verdict::made(reply) < reply.sent;
         let (unshown, unannounced) = (self.unshown(reply), self.unannounced(reply));
         let skew = skew_ms(reply).filter(|_| !aged);
-        self.sidecar.observed.region(region, |notes| {
+        self.core.observed.region(region, |notes| {
             if with_it.contains(region) || alone {
                 notes.odd.push(alone);
             }
@@ -104,7 +104,7 @@ impl RoutedFill<'_> {
         let its_own =
             matches!(failure, Failure::Connect | Failure::Deadline { .. } | Failure::Truncated | Failure::Garbage);
         if its_own {
-            self.sidecar.observed.region(leg.region, |notes| {
+            self.core.observed.region(leg.region, |notes| {
                 notes.failed.push(true);
                 notes.failure = failure.word().to_owned();
             });
@@ -136,7 +136,7 @@ impl RoutedFill<'_> {
             let marker = then.marker.filter(|marker| then.at_floor && !marker.is_surpassed())?;
             let told_of = self.sent.at.since(marker.at) > GROWTH_WAIT && then.written.is_none();
             // Who was not heard then may have told of it all the same.
-            let heard = sight.state == Subscription::Live && sight.unbroken_since <= marker.at;
+            let heard = sight.state == SubscriptionState::Live && sight.unbroken_since <= marker.at;
             (heard && told_of && *shown == then.floor).then(|| !marker.regions.contains(reply.region))
         });
         compared.reduce(|any, one| any || one)
@@ -148,7 +148,7 @@ impl RoutedFill<'_> {
         for reply in replies().filter(|reply| reply.status.is_success()) {
             let stated = reply.versions.iter().filter(|version| version.is_credible()).count();
             notes.versioned.push(stated == self.routing.records().len());
-            let forbidden = !self.route.store_no_store && Said::of(&reply.headers).no_store;
+            let forbidden = !self.route.store_no_store && ResponseDirectives::of(&reply.headers).no_store;
             notes.no_store.push(forbidden);
             notes.good += u64::from(!forbidden);
             // Nobody's headers are left out in the background.

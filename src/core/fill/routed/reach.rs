@@ -11,18 +11,18 @@ impl RoutedFill<'_> {
     /// R1, R15: what regions answered raises the floors, every good leg's; and a floor that none of them reaches is
     /// suspect.
     pub(crate) fn note_versions(&self, reply: &Reply, versions: &[Version]) {
-        let now = self.sidecar.clock.now();
+        let now = self.core.clock.now();
         let made = verdict::made(reply).min(self.sent.at);
         for ((_, record), version) in self.routing.records().iter().zip(versions) {
             if *version != Version::NONE {
-                let served = self.sidecar.freshness.served(record, *version, reply.region, made, now);
-                self.sidecar.carry_out(served);
+                let served = self.core.freshness.served(record, *version, reply.region, made, now);
+                self.core.carry_out(served);
             }
         }
     }
 
     pub(crate) fn note_reach(&self, tally: &Tally) {
-        let now = self.sidecar.clock.now();
+        let now = self.core.clock.now();
         for leg in &tally.legs {
             // A tombstone's version counts as any other (R6).
             if let (Ok(reply), Some(Verdict::Good | Verdict::Absent)) = (&leg.outcome, leg.verdict) {
@@ -30,7 +30,7 @@ impl RoutedFill<'_> {
             }
         }
         if tally.votes.unanimous {
-            self.routing.records().iter().for_each(|(id, record)| self.sidecar.freshness.agreed(*id, record));
+            self.routing.records().iter().for_each(|(id, record)| self.core.freshness.agreed(*id, record));
         }
         let Some(best) = tally.best.as_ref().filter(|best| best.label == Some(Label::BelowFloor)) else { return };
         // As the race judges: by what had been announced when it began.
@@ -49,8 +49,8 @@ impl RoutedFill<'_> {
         let made = newest.unwrap_or(now).min(now);
         for ((id, record), version) in self.routing.records().iter().zip(self.versions(best)) {
             if version < record.snapshot().floor {
-                let actions = self.sidecar.freshness.below_floor(*id, record, version, reachable, (made, now));
-                self.sidecar.carry_out(actions);
+                let actions = self.core.freshness.below_floor(*id, record, version, reachable, (made, now));
+                self.core.carry_out(actions);
             }
         }
     }

@@ -43,7 +43,7 @@ async fn of_many_generations_under_way_the_newest_is_kept_whatever_order_they_la
             world.set(A, 0, held);
             under_way.push((gate, world.begin(X)));
             tokio::time::sleep(ms(1)).await;
-            assert_eq!(world.sidecar.fills.boarding(), version);
+            assert_eq!(world.sidecar.fills.in_flight(), version);
             world.announce(A, "x", 0);
         }
         let (gate, held) = gated(body("4"));
@@ -125,7 +125,7 @@ async fn away(reader: &mut (impl Future<Output = Answer> + Unpin)) {
 async fn overtake(world: &World, gate: &Notify, version: u64) {
     gate.notify_one();
     tokio::time::sleep(ms(1)).await;
-    assert_eq!(world.sidecar.fills.boarding(), 0);
+    assert_eq!(world.sidecar.fills.in_flight(), 0);
     world.announce(A, "x", version);
 }
 

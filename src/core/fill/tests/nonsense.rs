@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::core::limits;
 use crate::model::ids::RegionId;
-use crate::protocol::event::{Event, Order, Says, Scope};
+use crate::protocol::event::{Event, OperatorOrder, Says, Scope};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -87,7 +87,7 @@ async fn after_a_restore_that_regions_announce_with_a_reset_nothing_is_below_a_f
         world.announce(A, "y", 9);
         world.set_all(1, shows(4));
         match by_operator {
-            true => world.step(Event::Ordered(Order::Reset(Scope::All))),
+            true => world.step(Event::Ordered(OperatorOrder::Reset(Scope::All))),
             false => [A, B, C].into_iter().for_each(|region| world.hear(region, Says::Reset(Scope::All))),
         }
         for path in [X, "/v1/contexts/y/full"] {

@@ -8,7 +8,7 @@ use super::*;
 use crate::core::limits;
 use crate::model::ids::RegionId;
 use crate::model::time::Moment;
-use crate::protocol::event::{Action, Event, Says, Subscription};
+use crate::protocol::event::{Action, Event, Says, SubscriptionState};
 use crate::protocol::limits::{STRONG_LEASE, WEAK_LEASE};
 
 const ALL: [RegionId; REGIONS] = [A, B, C];
@@ -101,7 +101,7 @@ impl Silence {
     }
 
     fn is_live(&self, region: RegionId) -> bool {
-        self.world.sidecar.freshness.horizon().regions[region.index()].state == Subscription::Live
+        self.world.sidecar.freshness.horizon().regions[region.index()].state == SubscriptionState::Live
     }
 
     /// When each of `regions` is to be subscribed anew, as freshness asked.

@@ -76,8 +76,12 @@ fn origin_at(url: &str, tls: Option<Arc<rustls::ClientConfig>>) -> HttpOrigin {
 }
 
 fn origin_by(clock: Clock, url: &str, tls: Option<Arc<rustls::ClientConfig>>) -> HttpOrigin {
-    let region =
-        config::Region { name: "a".into(), url: Url::parse(url).unwrap(), topic: None, tls: Default::default() };
+    let region = config::RegionConfig {
+        name: "a".into(),
+        url: Url::parse(url).unwrap(),
+        topic: None,
+        tls: Default::default(),
+    };
     let header = HeaderName::from_static("x-record-version");
     HttpOrigin::of(&[region], &header, tls, clock, &ByteBudget::new(BODIES_BYTES)).unwrap()
 }

@@ -6,7 +6,7 @@
 //! made every hit more expensive.
 
 use super::{Front, TTL_S, after, find, mebibytes, open_files, shown, write};
-use crate::lab::bench::subject::{Proof, StartError, Subject, Wish};
+use crate::lab::bench::subject::{Proof, Subject, SubjectError, Wish};
 
 /// The name in the report.
 pub const NAME: &str = "haproxy";
@@ -15,7 +15,7 @@ pub const NAME: &str = "haproxy";
 const MOST_MEBIBYTES: u64 = 4095;
 
 /// Starts one and waits until it answers.
-pub fn start(wish: &Wish) -> Result<Subject, StartError> {
+pub fn start(wish: &Wish) -> Result<Subject, SubjectError> {
     let found = find("haproxy", "-v", |text| after(text, "version "))?;
     let front = Front::new(NAME, wish)?;
     let file = write(wish, "haproxy.cfg", &configuration(&front, wish))?;

@@ -23,7 +23,7 @@ use std::process::Command;
 use rustix::process::{Resource, getrlimit};
 
 use super::process::{self, Running};
-use super::subject::{Address, Candidate, Proof, StartError, Subject, Wish};
+use super::subject::{Address, Candidate, Proof, Subject, SubjectError, Wish};
 use crate::lab::limits;
 
 /// All of them, the most similar to Nearside first. nginx is there twice ([`nginx`] says why).
@@ -63,14 +63,14 @@ struct Front {
 
 /// Looks for `program` and asks it for its version with `argument`; `read` extracts the version
 /// from the output.
-fn find(program: &str, argument: &str, read: impl Fn(&str) -> Option<&str>) -> Result<Found, StartError> {
+fn find(program: &str, argument: &str, read: impl Fn(&str) -> Option<&str>) -> Result<Found, SubjectError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(USUAL_PLACES.iter().map(PathBuf::from));
     let Some(found) = look(program, places) else {
         let instead = "run benches/peers.sh, which installs all peers".to_owned();
-        return Err(StartError::Missing { program: program.to_owned(), instead });
+        return Err(SubjectError::Missing { program: program.to_owned(), instead });
     };
-    let failed = |why: String| StartError::Failed {
+    let failed = |why: String| SubjectError::Failed {
         program: program.to_owned(),
         why,
         log: format!("`{} {argument}`", found.display()),
@@ -103,9 +103,12 @@ fn after<'a>(text: &'a str, mark: &str) -> Option<&'a str> {
 impl Front {
     /// A front as wished. Its port was free a moment ago; the peers cannot choose one themselves,
     /// since none of them says which one it took.
-    fn new(name: &str, wish: &Wish) -> Result<Self, StartError> {
+    fn new(name: &str, wish: &Wish) -> Result<Self, SubjectError> {
         let Some(&upstream) = wish.upstreams.first() else {
-            return Err(StartError::Unable { program: name.to_owned(), why: "it was given no upstream".to_owned() });
+            return Err(SubjectError::Unable {
+                program: name.to_owned(),
+                why: "it was given no upstream".to_owned(),
+            });
         };
         let listen = if wish.unix { Address::Unix(wish.socket()) } else { Address::Tcp(process::free_port()?) };
         Ok(Self { listen, h2c: wish.h2c, upstream })
@@ -121,11 +124,11 @@ impl Front {
 }
 
 /// Writes a peer's configuration into the wish's folder.
-fn write(wish: &Wish, file: &str, text: &str) -> Result<PathBuf, StartError> {
+fn write(wish: &Wish, file: &str, text: &str) -> Result<PathBuf, SubjectError> {
     let path = wish.folder.join(file);
     match std::fs::write(&path, text) {
         Ok(()) => Ok(path),
-        Err(error) => Err(StartError::Write { path: path.display().to_string(), error }),
+        Err(error) => Err(SubjectError::Write { path: path.display().to_string(), error }),
     }
 }
 
@@ -136,7 +139,7 @@ impl Found {
         wish: &Wish,
         front: &Front,
         arguments: impl IntoIterator<Item = A>,
-    ) -> Result<Running, StartError> {
+    ) -> Result<Running, SubjectError> {
         let mut running =
             process::start_held(wish.keeper.as_deref(), &self.program, arguments, wish.core, &wish.folder)?;
         running.wait_until(|| answers(&front.listen, front.h2c).then_some(()))?;

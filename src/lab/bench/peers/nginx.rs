@@ -7,7 +7,7 @@
 //! first, one with large replies the second, or both.
 
 use super::{Front, TTL_S, after, find, mebibytes, open_files, shown, write};
-use crate::lab::bench::subject::{Proof, StartError, Subject, Wish};
+use crate::lab::bench::subject::{Proof, Subject, SubjectError, Wish};
 
 /// The name in the report of the setup for small replies.
 pub const NAME: &str = "nginx";
@@ -16,16 +16,16 @@ pub const NAME: &str = "nginx";
 pub const SENDFILE_NAME: &str = "nginx-sendfile";
 
 /// Starts one that reads its files and writes replies in one piece.
-pub fn start(wish: &Wish) -> Result<Subject, StartError> {
+pub fn start(wish: &Wish) -> Result<Subject, SubjectError> {
     start_with(NAME, "sendfile off", "sendfile off;\n    output_buffers 2 128k;", wish)
 }
 
 /// Starts one that lets the kernel send its files.
-pub fn start_sendfile(wish: &Wish) -> Result<Subject, StartError> {
+pub fn start_sendfile(wish: &Wish) -> Result<Subject, SubjectError> {
     start_with(SENDFILE_NAME, "sendfile on", "sendfile on;", wish)
 }
 
-fn start_with(name: &str, words: &str, sending: &str, wish: &Wish) -> Result<Subject, StartError> {
+fn start_with(name: &str, words: &str, sending: &str, wish: &Wish) -> Result<Subject, SubjectError> {
     let found = find("nginx", "-v", |text| after(text, "nginx/"))?;
     let front = Front::new(name, wish)?;
     let file = write(wish, "nginx.conf", &configuration(&front, wish, sending))?;

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::lab::bench::h2c::Streams;
-use crate::lab::bench::load::Ask;
-use crate::lab::bench::pace::{End, Pace};
+use crate::lab::bench::load::BenchRequest;
+use crate::lab::bench::pace::{End, LoadPace};
 use crate::lab::bench::paths::Paths;
 
 /// A wish with placeholder names instead of real places.
@@ -111,7 +111,7 @@ fn tried(candidate: Candidate) {
         let (address, asked) = service();
         let wish = Wish { upstreams: vec![address], folder: folder.path().to_owned(), ..wish(unix) };
         let subject = match (candidate.start)(&wish) {
-            Err(missing @ StartError::Missing { .. }) => return eprintln!("not tried: {missing}"),
+            Err(missing @ SubjectError::Missing { .. }) => return eprintln!("not tried: {missing}"),
             started => started.unwrap(),
         };
         assert_eq!(asked.load(Ordering::SeqCst), 0, "waiting for {} asked the service", subject.name);
@@ -191,15 +191,18 @@ fn every_peer_that_is_installed_shows_its_hits_over_http2_in_plain_text() {
         let (address, asked) = service();
         let wish = Wish { upstreams: vec![address], folder: folder.path().to_owned(), h2c: true, ..wish(false) };
         let subject = match (candidate.start)(&wish) {
-            Err(StartError::Missing { .. }) => continue,
+            Err(SubjectError::Missing { .. }) => continue,
             started => started.unwrap(),
         };
         assert_eq!(asked.load(Ordering::SeqCst), 0, "waiting for {} asked the service", subject.name);
-        let ask = Ask { proof: subject.proof.clone(), ..Ask::new(Paths::Fixed("/a/1024".to_owned()), 1024) };
+        let ask = BenchRequest {
+            proof: subject.proof.clone(),
+            ..BenchRequest::new(Paths::Fixed("/a/1024".to_owned()), 1024)
+        };
         let mut streams = Streams::open(&subject.address, 4, ask).unwrap();
-        let fill = streams.run(Pace::Closed, End::Requests(16)).unwrap();
+        let fill = streams.run(LoadPace::Closed, End::Requests(16)).unwrap();
         assert_eq!((fill.answered, fill.failures), (16, 0), "{}: {:?}", subject.name, fill.first_failure);
-        let hits = streams.run(Pace::Closed, End::Requests(16)).unwrap();
+        let hits = streams.run(LoadPace::Closed, End::Requests(16)).unwrap();
         assert_eq!((hits.proven, hits.failures), (16, 0), "{}: {:?}", subject.name, hits.first_failure);
     }
 }

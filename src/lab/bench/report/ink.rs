@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use super::summary::is_ours;
-use crate::lab::bench::result::Report;
+use crate::lab::bench::result::BenchReport;
 
 /// A class, its colour on a light and on a dark background, and its dashes.
 type Ink = (&'static str, &'static str, &'static str, &'static str);
@@ -44,7 +44,7 @@ pub(crate) struct Inks {
 impl Inks {
     /// Assigns inks in the order of the report; subjects beyond the last ink reuse the earlier
     /// ones.
-    pub(crate) fn of(report: &Report) -> Self {
+    pub(crate) fn of(report: &BenchReport) -> Self {
         let mut inks = Self::default();
         for scenario in &report.scenarios {
             scenario.rows.iter().for_each(|row| inks.take(&row.subject));
@@ -125,7 +125,7 @@ mod tests {
             scenario(&["nearside", "bare responder", "haproxy"]),
             scenario(&["nginx", "nearside", "exact minimum of three"]),
         ];
-        let inks = Inks::of(&Report { scenarios, ..Report::default() });
+        let inks = Inks::of(&BenchReport { scenarios, ..BenchReport::default() });
         let class = |name| inks.class(name);
         assert_eq!([class("nearside"), class("haproxy"), class("nginx")], ["o0", "p0", "p1"]);
         assert_eq!([class("bare responder"), class("exact minimum of three")], ["b0", "b1"]);

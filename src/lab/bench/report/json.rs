@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::lab::bench::result::Report;
+use crate::lab::bench::result::BenchReport;
 
 #[derive(Debug, Error)]
 pub enum JsonError {
@@ -15,12 +15,12 @@ pub enum JsonError {
 }
 
 /// The report as JSON for people and programs, with a line break at the end.
-pub fn written(report: &Report) -> Result<String, JsonError> {
+pub fn written(report: &BenchReport) -> Result<String, JsonError> {
     let text = serde_json::to_string_pretty(report).map_err(JsonError::Write)?;
     Ok(text + "\n")
 }
 
-pub fn read(text: &str) -> Result<Report, JsonError> {
+pub fn read(text: &str) -> Result<BenchReport, JsonError> {
     serde_json::from_str(text).map_err(JsonError::Read)
 }
 

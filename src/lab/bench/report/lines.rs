@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::escape::escaped;
 use super::scale::Scale;
 
-pub(crate) struct Line<'a> {
+pub(crate) struct PlotLine<'a> {
     /// The subject.
     pub(crate) name: &'a str,
     /// The class of its ink.
@@ -41,7 +41,7 @@ pub(crate) struct Plot<'a> {
     pub(crate) spoken: String,
     pub(crate) x: Axis<'a>,
     pub(crate) y: Axis<'a>,
-    pub(crate) lines: Vec<Line<'a>>,
+    pub(crate) lines: Vec<PlotLine<'a>>,
 }
 
 /// The size of the view box; letters are laid out for the size that they have on a narrow screen.
@@ -73,7 +73,7 @@ impl Plot<'_> {
         let keep = |(x, y): &(f64, f64)| drawable(*x, x_log) && drawable(*y, y_log);
         let all = || self.lines.iter().flat_map(|line| &line.points).filter(|point| keep(point));
         all().next()?;
-        let name = |line: &Line| name_width(&shortened(line.name), line.class, LETTERS);
+        let name = |line: &PlotLine| name_width(&shortened(line.name), line.class, LETTERS);
         let names = self.lines.iter().map(name).fold(0.0, f64::max);
         let y = self.y.scale(all().map(|point| point.1), BOTTOM, TOP);
         let labels = self.y.marks(&y).into_iter().map(|(_, label)| text_width(&label, LETTERS)).fold(0.0, f64::max);
@@ -87,7 +87,7 @@ impl Plot<'_> {
         self.frame(&mut svg, &x, &y, (left, right));
         let mut ends = Vec::new();
         // Ours comes last, so that it lies on top.
-        let (ours, others): (Vec<&Line>, Vec<&Line>) =
+        let (ours, others): (Vec<&PlotLine>, Vec<&PlotLine>) =
             self.lines.iter().partition(|line| line.class.starts_with('o'));
         for line in others.into_iter().chain(ours) {
             let places: Vec<(f64, f64)> =
@@ -173,7 +173,7 @@ impl Axis<'_> {
     }
 }
 
-fn curve(svg: &mut String, line: &Line, places: &[(f64, f64)]) {
+fn curve(svg: &mut String, line: &PlotLine, places: &[(f64, f64)]) {
     let path: Vec<String> = places.iter().map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
     let (path, class) = (path.join("L"), line.class);
     let _ = writeln!(
@@ -185,7 +185,7 @@ fn curve(svg: &mut String, line: &Line, places: &[(f64, f64)]) {
 
 /// Writes the names to the right of the frame, each as near to the end of its curve as its
 /// neighbours allow.
-fn names_at_ends(svg: &mut String, mut ends: Vec<(&Line, (f64, f64))>, right: f64) {
+fn names_at_ends(svg: &mut String, mut ends: Vec<(&PlotLine, (f64, f64))>, right: f64) {
     ends.sort_by(|a, b| a.1.1.total_cmp(&b.1.1));
     let wanted: Vec<f64> = ends.iter().map(|(_, (_, y))| *y).collect();
     for ((line, (x, y)), place) in ends.iter().zip(apart(&wanted, TOP, BOTTOM)) {
@@ -238,7 +238,7 @@ fn apart(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    fn plot(lines: Vec<Line<'_>>) -> Plot<'_> {
+    fn plot(lines: Vec<PlotLine<'_>>) -> Plot<'_> {
         let axis = |division| Axis { title: "entries", division, label: super::super::figures::short };
         Plot { spoken: "<memory>".into(), x: axis(Division::Logarithmic), y: axis(Division::Linear), lines }
     }
@@ -256,10 +256,12 @@ mod tests {
     #[test]
     fn what_cannot_be_drawn_is_left_out() {
         let points = vec![(0.0, 1.0), (10.0, f64::NAN), (100.0, 3.0), (1000.0, 4.0)];
-        let svg = plot(vec![Line { name: "a&b", class: "p1", points, dots: vec![] }]).svg().unwrap();
+        let svg = plot(vec![PlotLine { name: "a&b", class: "p1", points, dots: vec![] }]).svg().unwrap();
         assert!(svg.contains("a&amp;b") && svg.contains("&lt;memory&gt;") && !svg.contains("NaN"), "{svg}");
         assert_eq!(svg.matches("class=\"line p1\"").count(), 1);
-        assert!(plot(vec![Line { name: "a", class: "p1", points: vec![(0.0, 1.0)], dots: vec![] }]).svg().is_none());
+        assert!(
+            plot(vec![PlotLine { name: "a", class: "p1", points: vec![(0.0, 1.0)], dots: vec![] }]).svg().is_none()
+        );
         assert!(plot(vec![]).svg().is_none());
     }
 }

@@ -9,7 +9,7 @@ use super::escape::escaped;
 use super::figures::{NONE, figure, grouped, margin, mebibytes, ratio as times};
 use super::ink::{Inks, style};
 use super::summary::{LATENCIES, Summary, is_ours, summaries};
-use crate::lab::bench::result::{Goal, Report, Scenario};
+use crate::lab::bench::result::{BenchReport, Goal, Scenario};
 
 mod charts;
 mod promises;
@@ -17,7 +17,7 @@ mod promises;
 const STYLE: &str = include_str!("page/style.css");
 
 /// The whole HTML file.
-pub fn page(report: &Report) -> String {
+pub fn page(report: &BenchReport) -> String {
     let inks = Inks::of(report);
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -38,12 +38,12 @@ pub fn page(report: &Report) -> String {
     html + "</main>\n</body>\n</html>\n"
 }
 
-fn day(report: &Report) -> &str {
+fn day(report: &BenchReport) -> &str {
     report.began.split('T').next().unwrap_or_default()
 }
 
 /// The machine, the versions, what is missing, and links to the scenarios.
-fn head(report: &Report) -> String {
+fn head(report: &BenchReport) -> String {
     let machine = &report.machine;
     let cores = if machine.cores == 1 { "1 core".into() } else { format!("{} cores", machine.cores) };
     let pinned = if machine.pinned {
@@ -80,7 +80,7 @@ fn head(report: &Report) -> String {
 }
 
 /// Each subject and its version once, as HTML.
-fn versions(report: &Report) -> Vec<String> {
+fn versions(report: &BenchReport) -> Vec<String> {
     let mut versions: Vec<String> = Vec::new();
     for row in report.scenarios.iter().flat_map(|scenario| &scenario.rows).filter(|row| !row.version.is_empty()) {
         // `nearside, Unix socket` is nearside.
@@ -95,7 +95,7 @@ fn versions(report: &Report) -> Vec<String> {
 }
 
 /// The goals of all scenarios.
-fn goals(report: &Report) -> String {
+fn goals(report: &BenchReport) -> String {
     let all = || report.scenarios.iter().flat_map(|scenario| &scenario.goals);
     let (met, count) = (all().filter(|goal| goal.met).count(), all().count());
     if count == 0 {
@@ -271,7 +271,7 @@ fn settings(scenario: &Scenario) -> String {
 mod tests {
     use super::super::sample::sample;
     use super::*;
-    use crate::lab::bench::result::{Plot, Row};
+    use crate::lab::bench::result::{PlotData, Row};
 
     #[test]
     fn everything_that_was_measured_is_on_the_page() {
@@ -311,12 +311,12 @@ mod tests {
         (scenario.name, scenario.title, scenario.how) = (evil(), evil(), evil());
         scenario.notes.push(evil());
         scenario.goals[0].text = evil();
-        scenario.plots.push(Plot {
+        scenario.plots.push(PlotData {
             title: evil(),
             x: evil(),
             y: evil(),
             series: vec![(evil(), vec![(1.0, 2.0)])],
-            ..Plot::default()
+            ..PlotData::default()
         });
         let row = &mut scenario.rows[1];
         (row.subject, row.version, row.settings, row.proof) = (evil(), evil(), evil(), evil());
@@ -333,7 +333,7 @@ mod tests {
             notes: vec!["alone".into()],
             ..Scenario::default()
         };
-        let mut report = Report { scenarios: vec![scenario], ..Report::default() };
+        let mut report = BenchReport { scenarios: vec![scenario], ..BenchReport::default() };
         let html = page(&report);
         assert!(html.contains("Idle <code>idle</code>") && html.contains("alone") && !html.contains("<table"));
         report.scenarios[0].rows.push(Row { subject: "nearside".into(), ..Row::default() });

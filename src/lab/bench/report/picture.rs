@@ -9,7 +9,7 @@ use super::escape::escaped;
 use super::figures::figure;
 use super::ink::{Inks, style};
 use super::summary::{Summary, is_ours, summaries};
-use crate::lab::bench::result::{Report, Scenario};
+use crate::lab::bench::result::{BenchReport, Scenario};
 
 const WIDTH: f64 = 960.0;
 const MARGIN: f64 = 24.0;
@@ -18,14 +18,14 @@ const BELOW: f64 = 44.0;
 const SCENARIO: &str = "hit-1k";
 
 /// The SVG; `None` if no scenario has the CPU time of two subjects.
-pub fn picture(report: &Report) -> Option<String> {
+pub fn picture(report: &BenchReport) -> Option<String> {
     let shows = |scenario: &&Scenario| summaries(scenario).0.iter().filter(|line| line.cpu_us.is_some()).count() >= 2;
     let named = report.scenarios.iter().filter(|scenario| scenario.name == SCENARIO).find(shows);
     let scenario = named.or_else(|| report.scenarios.iter().find(shows))?;
     Some(drawn(report, scenario))
 }
 
-fn drawn(report: &Report, scenario: &Scenario) -> String {
+fn drawn(report: &BenchReport, scenario: &Scenario) -> String {
     let (mut lines, reference) = summaries(scenario);
     let to = reference.map_or_else(String::new, |to| format!("; small: times {}", to.subject));
     lines.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
@@ -103,6 +103,6 @@ mod tests {
         let rounds =
             report.scenarios.iter_mut().flat_map(|scenario| &mut scenario.rows).flat_map(|row| &mut row.rounds);
         rounds.for_each(|round| round.cpu_us = None);
-        assert!(picture(&report).is_none() && picture(&Report::default()).is_none());
+        assert!(picture(&report).is_none() && picture(&BenchReport::default()).is_none());
     }
 }

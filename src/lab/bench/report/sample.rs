@@ -1,11 +1,13 @@
 //! An invented report for the tests of this directory, the same in every run. None of its figures
 //! was ever measured.
 
-use crate::lab::bench::result::{Goal, Latency, Machine, Missing, Plot, Report, Round, Row, Scenario};
+use crate::lab::bench::result::{
+    BenchReport, Goal, LatencyFigures, Machine, Missing, PlotData, Round, Row, Scenario,
+};
 
 /// A report with everything that one can have.
-pub(crate) fn sample() -> Report {
-    Report {
+pub(crate) fn sample() -> BenchReport {
+    BenchReport {
         began: "2026-11-21T22:49:11Z".into(),
         took_s: 1843.2,
         machine: Machine {
@@ -47,7 +49,7 @@ fn rounds(seed: u64, rate: f64, cpu_us: Option<f64>, p50_us: f64, tail: f64, rss
             failures: 0,
             cpu_us: cpu_us.map(|cpu_us| near(cpu_us, &mut random)),
             rss_bytes: Some(rss_mib << 20),
-            latency: Latency {
+            latency: LatencyFigures {
                 p50_us: at(50.0),
                 p90_us: at(90.0),
                 p99_us: at(99.0),
@@ -156,7 +158,7 @@ fn memory() -> Scenario {
               headers and body are taken off"
             .into(),
         plots: vec![
-            Plot {
+            PlotData {
                 title: "Resident memory by entries".into(),
                 x: "entries".into(),
                 y: "MiB".into(),
@@ -167,7 +169,7 @@ fn memory() -> Scenario {
                     ("key, headers, body".into(), points(1210.0, 0.0)),
                 ],
             },
-            Plot {
+            PlotData {
                 title: "CPU per hit by entries".into(),
                 x: "entries".into(),
                 y: "µs".into(),
@@ -205,7 +207,7 @@ fn announcements() -> Scenario {
         name: "announcements".into(),
         title: "Announcements while serving".into(),
         how: "in-process source, 200,000 messages".into(),
-        plots: vec![Plot {
+        plots: vec![PlotData {
             title: "CPU per hit by verified announcements a second".into(),
             x: "announcements/s".into(),
             y: "µs".into(),

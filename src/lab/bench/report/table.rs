@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::figures::{NONE, figure, grouped, margin, mebibytes, ratio, span};
 use super::summary::{LATENCIES, Summary, summaries, verdict_in_words};
-use crate::lab::bench::result::{Goal, Plot, Promise, Report, Scenario};
+use crate::lab::bench::result::{BenchReport, Goal, PlotData, Promise, Scenario};
 
 /// How many columns of a terminal a report needs.
 pub const WIDTH: usize = 110;
@@ -13,7 +13,7 @@ pub const WIDTH: usize = 110;
 const NAME: usize = 12;
 const SPREAD: &str = "spread";
 
-pub fn table(report: &Report) -> String {
+pub fn table(report: &BenchReport) -> String {
     let mut text = head(report);
     for scenario in &report.scenarios {
         text.push('\n');
@@ -62,7 +62,7 @@ pub fn one(scenario: &Scenario) -> String {
     text
 }
 
-fn head(report: &Report) -> String {
+fn head(report: &BenchReport) -> String {
     let machine = &report.machine;
     let cores = if machine.cores == 1 { "1 core".into() } else { format!("{} cores", machine.cores) };
     let pinned = if machine.pinned { "pinned" } else { "not pinned: figures spread more" };
@@ -136,7 +136,7 @@ fn cut(text: &str, width: usize) -> String {
 }
 
 /// A plot in words: only its last points, because the page draws it.
-fn points(plot: &Plot) -> String {
+fn points(plot: &PlotData) -> String {
     let last = |(name, points): &(String, Vec<(f64, f64)>)| {
         points.last().map(|(x, y)| format!("{name} {} at {}", figure(*y), figure(*x)))
     };

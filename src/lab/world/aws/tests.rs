@@ -11,7 +11,7 @@ use crate::aws::verify::{Verified, Verifier};
 use crate::config::TopicArn;
 use crate::lab::world::{TOPIC, World};
 use crate::model::ids::RegionId;
-use crate::tasks::Legs;
+use crate::tasks::TaskGroup;
 
 fn sns(world: &World, region: &'static str) -> aws_sdk_sns::Client {
     let config = aws_sdk_sns::Config::builder()
@@ -82,8 +82,12 @@ fn verifier(world: &World) -> Verifier {
         name: TOPIC.to_owned(),
     };
     let url = url::Url::parse(&world.region(0).url()).unwrap();
-    let regions =
-        [crate::config::Region { name: "eu-west-1".to_owned(), url, topic: Some(topic), tls: Default::default() }];
+    let regions = [crate::config::RegionConfig {
+        name: "eu-west-1".to_owned(),
+        url,
+        topic: Some(topic),
+        tls: Default::default(),
+    }];
     let signer = url::Url::parse(&world.aws.base).unwrap();
     Verifier::new(&regions, Some(&signer), world.clock.clone(), Fetcher::network(true).unwrap())
 }
@@ -208,7 +212,7 @@ async fn an_http_endpoint_is_asked_to_confirm_and_then_gets_messages() {
     let (posts, mut posted) = tokio::sync::mpsc::channel(8);
     let tasks = crate::tasks::Tasks::new();
     let listener = port.listen().unwrap();
-    let mut serving = Legs::new();
+    let mut serving = TaskGroup::new();
     serving.start(crate::lab::world::port::serve(listener, tasks, "endpoint", move |request| {
         let posts = posts.clone();
         async move {

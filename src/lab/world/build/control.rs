@@ -16,9 +16,9 @@ use serde_json::json;
 use crate::lab::limits;
 use crate::lab::world::aws::Aws;
 use crate::lab::world::build::{World, obey};
-use crate::lab::world::catalogue::{Catalogue, Refused};
-use crate::lab::world::chaos::Order;
-use crate::lab::world::region::Region;
+use crate::lab::world::catalogue::{Catalogue, PutRefused};
+use crate::lab::world::chaos::ChaosOrder;
+use crate::lab::world::region::WorldRegion;
 use crate::tasks::Tasks;
 
 /// How long to wait until the first region has a change, how often to check, and how long its
@@ -31,7 +31,7 @@ const DELIVERY: Duration = Duration::from_millis(150);
 #[derive(Clone)]
 pub(crate) struct Desk {
     catalogue: Arc<Catalogue>,
-    regions: Arc<[Arc<Region>]>,
+    regions: Arc<[Arc<WorldRegion>]>,
     aws: Aws,
     pub(crate) tasks: Tasks,
 }
@@ -68,7 +68,7 @@ impl Desk {
 
     /// Answers once a region has ingested and announced the change, so that the next reader sees
     /// it; if all regions lag, it answers after a while anyway.
-    async fn written(&self, key: &str, outcome: Result<u64, Refused>) -> Response<Full<Bytes>> {
+    async fn written(&self, key: &str, outcome: Result<u64, PutRefused>) -> Response<Full<Bytes>> {
         let version = match outcome {
             Ok(version) => version,
             Err(refused) => return say(StatusCode::UNPROCESSABLE_ENTITY, &refused.to_string()),
@@ -90,7 +90,7 @@ impl Desk {
 
     async fn chaos(&self, region: &str, words: &str) -> Response<Full<Bytes>> {
         let words: Vec<&str> = words.split_whitespace().collect();
-        let order = match Order::parse(&words) {
+        let order = match ChaosOrder::parse(&words) {
             Ok(order) => order,
             Err(misread) => return say(StatusCode::UNPROCESSABLE_ENTITY, &misread.to_string()),
         };
@@ -110,7 +110,7 @@ impl Desk {
     }
 
     fn state(&self) -> Response<Full<Bytes>> {
-        let region = |region: &Arc<Region>| {
+        let region = |region: &Arc<WorldRegion>| {
             let (knobs, topic) = (region.knobs(), self.aws.topics.standing(region.publisher.topic()));
             json!({
                 "name": region.name,
@@ -162,7 +162,7 @@ fn say(status: StatusCode, line: &str) -> Response<Full<Bytes>> {
 
 /// What a second terminal can ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum ControlCommand {
     /// `nearside dev put KEY JSON`
     Put(String, String),
     /// `nearside dev delete KEY`
@@ -185,13 +185,13 @@ pub enum ControlError {
 }
 
 /// Sends a command to the world at `control` and returns its answer.
-pub async fn ask(control: SocketAddr, command: &Command) -> Result<String, ControlError> {
+pub async fn ask(control: SocketAddr, command: &ControlCommand) -> Result<String, ControlError> {
     let absent = |_| ControlError::Absent(control);
     let (method, path, body) = match command {
-        Command::Put(key, value) => (Method::PUT, vec!["records", key], value.clone()),
-        Command::Delete(key) => (Method::DELETE, vec!["records", key], String::new()),
-        Command::Chaos(region, words) => (Method::PUT, vec!["chaos", region], words.join(" ")),
-        Command::State => (Method::GET, vec!["state"], String::new()),
+        ControlCommand::Put(key, value) => (Method::PUT, vec!["records", key], value.clone()),
+        ControlCommand::Delete(key) => (Method::DELETE, vec!["records", key], String::new()),
+        ControlCommand::Chaos(region, words) => (Method::PUT, vec!["chaos", region], words.join(" ")),
+        ControlCommand::State => (Method::GET, vec!["state"], String::new()),
     };
     let mut url = url::Url::parse(&format!("http://{control}")).expect("an address makes a URL");
     // Only URLs without a host have no segments.

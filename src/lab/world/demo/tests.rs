@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 
 use super::*;
 use crate::lab::world::port;
-use crate::tasks::{Legs, Tasks};
+use crate::tasks::{TaskGroup, Tasks};
 
 #[derive(Clone)]
 struct StandIn {
@@ -34,7 +34,7 @@ struct Kept {
 }
 
 impl StandIn {
-    async fn start(config: String, careless: bool) -> Result<Sidecar, String> {
+    async fn start(config: String, careless: bool) -> Result<DemoSidecar, String> {
         let config: toml::Table = config.parse().map_err(|error: toml::de::Error| error.to_string())?;
         let text = |table: &toml::Value, name: &str| table[name].as_str().unwrap().to_owned();
         let regions = config["service"]["region"].as_array().unwrap();
@@ -60,7 +60,7 @@ impl StandIn {
         let ready = async |_| Response::new(Full::from(Bytes::from_static(b"{\"state\":\"fresh\"}")));
         tasks.spawn("admin", port::serve(admin.listen().unwrap(), tasks.clone(), "operator", ready));
         let stop = async move { drop(tasks.drain(Duration::from_secs(2)).await) };
-        Ok(Sidecar { tcp: tcp.address(), admin: admin.address(), stop: Box::pin(stop) })
+        Ok(DemoSidecar { tcp: tcp.address(), admin: admin.address(), stop: Box::pin(stop) })
     }
 
     async fn listen(&self, endpoint: &str, region: String, topic: String) {
@@ -124,7 +124,7 @@ impl StandIn {
     }
 
     async fn race(&self, path: &str, floor: u64) -> Option<(String, u64, Bytes)> {
-        let mut legs = Legs::new();
+        let mut legs = TaskGroup::new();
         for (name, url) in self.regions.clone() {
             let asked = self.http.get(format!("{url}{path}")).timeout(Duration::from_secs(2)).send();
             legs.start(async move {

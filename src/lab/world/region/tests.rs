@@ -6,7 +6,7 @@ use http::StatusCode;
 
 use super::*;
 use crate::lab::world::World;
-use crate::tasks::Legs;
+use crate::tasks::TaskGroup;
 
 const PATH: &str = "/v1/contexts/tenant-1";
 
@@ -20,7 +20,7 @@ fn client() -> reqwest::Client {
 
 /// What a client gets that waits at most `within`: status and body length, or a word for what went
 /// wrong.
-async fn get(client: &reqwest::Client, region: &Region, within: Duration) -> Result<(u16, usize), &'static str> {
+async fn get(client: &reqwest::Client, region: &WorldRegion, within: Duration) -> Result<(u16, usize), &'static str> {
     let response = client.get(format!("{}{PATH}", region.url())).timeout(within).send().await.map_err(word)?;
     let status = response.status().as_u16();
     response.bytes().await.map_err(word).map(|body| (status, body.len()))
@@ -55,7 +55,7 @@ async fn a_region_switched_off_refuses_and_resets_what_it_had_until_it_is_back()
     let client = client();
     assert!(get(&client, &region, 5 * SECOND).await.is_ok(), "leaves a kept-alive connection");
     region.set(Mode::Silent).await;
-    let mut under_way = Legs::new();
+    let mut under_way = TaskGroup::new();
     let (asking, asked) = (client.clone(), region.clone());
     under_way.start(async move { get(&asking, &asked, 20 * SECOND).await });
     while region.traffic.total() < 2 {
@@ -78,7 +78,7 @@ async fn a_slow_region_answers_late_and_at_once_when_it_recovers() {
     assert!(get(&client, &region, 5 * SECOND).await.is_ok());
     assert!(world.clock.now() - before >= Duration::from_millis(80));
     region.set(Mode::Slow(3600 * SECOND)).await;
-    let mut under_way = Legs::new();
+    let mut under_way = TaskGroup::new();
     let (asking, asked) = (client.clone(), region.clone());
     under_way.start(async move { get(&asking, &asked, 20 * SECOND).await });
     while region.traffic.total() < 2 {
@@ -176,7 +176,7 @@ async fn held_replies_show_what_was_there_when_the_requests_arrived() {
     let world = world().await;
     let region = world.region(0).clone();
     let held = world.hold().await;
-    let mut readers = Legs::new();
+    let mut readers = TaskGroup::new();
     for _ in 0..50 {
         let url = format!("{}{PATH}", region.url());
         let client = client();
@@ -237,8 +237,9 @@ async fn a_scripted_path_answers_so_and_the_control_endpoint_obeys_only_this_mac
     assert!(region.script(PATH, None));
     assert_eq!(get(&client, region, 5 * SECOND).await.unwrap().0, 200);
 
-    use crate::lab::world::build::control::{Command, ControlError, ask};
-    let chaos = |words: &str| Command::Chaos("eu-west-1".to_owned(), words.split(' ').map(str::to_owned).collect());
+    use crate::lab::world::build::control::{ControlCommand, ControlError, ask};
+    let chaos =
+        |words: &str| ControlCommand::Chaos("eu-west-1".to_owned(), words.split(' ').map(str::to_owned).collect());
     assert_eq!(ask(world.control, &chaos("slow 5s")).await.unwrap(), "eu-west-1: slow 5s");
     assert_eq!(region.knobs().mode, Mode::Slow(5 * SECOND));
     assert!(ask(world.control, &chaos("mute on")).await.is_ok() && world.topic(0).faults.mute);
@@ -246,10 +247,10 @@ async fn a_scripted_path_answers_so_and_the_control_endpoint_obeys_only_this_mac
     assert_eq!(region.knobs().mode, Mode::Healthy);
     let refused = ask(world.control, &chaos("explode")).await;
     assert!(matches!(refused, Err(ControlError::Refused(line)) if line.contains("unknown order")));
-    let put = Command::Put("tenant-1".to_owned(), "{}".to_owned());
+    let put = ControlCommand::Put("tenant-1".to_owned(), "{}".to_owned());
     let put = ask(world.control, &put).await.unwrap();
     assert!(put.starts_with("tenant-1 is at version 2, in "), "{put}");
-    let state = ask(world.control, &Command::State).await.unwrap();
+    let state = ask(world.control, &ControlCommand::State).await.unwrap();
     assert_eq!(serde_json::from_str::<serde_json::Value>(&state).unwrap()["regions"][0]["name"], "eu-west-1");
     for (name, value) in [("origin", "http://evil.example"), ("host", "evil.example")] {
         let url = format!("http://{}/records/tenant-1", world.control);

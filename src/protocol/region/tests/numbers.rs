@@ -12,11 +12,11 @@ fn a_hole_open_for_ten_seconds_moves_the_epoch_once() {
         world.wait(1);
         world.message(BEAT);
     }
-    assert_eq!((world.state(), world.moves()), (Subscription::Live, vec![]));
+    assert_eq!((world.state(), world.moves()), (SubscriptionState::Live, vec![]));
     world.wait(1);
-    assert_eq!((world.state(), world.moves()), (Subscription::Suspect, vec!["hole"]));
+    assert_eq!((world.state(), world.moves()), (SubscriptionState::Suspect, vec!["hole"]));
     world.message(BEAT);
-    assert_eq!((world.state(), world.moves()), (Subscription::Live, vec!["live"]));
+    assert_eq!((world.state(), world.moves()), (SubscriptionState::Live, vec!["live"]));
     world.wait(10);
     assert_eq!(world.moves(), Vec::<&str>::new());
 }
@@ -36,7 +36,7 @@ fn a_publisher_first_heard_far_along_moves_the_epoch_once_within_ten_seconds_and
         for _ in 0..10 {
             world.wait(1);
             world.message(BEAT);
-            assert_eq!(world.state(), Subscription::Live, "its past is no reason to doubt what arrives");
+            assert_eq!(world.state(), SubscriptionState::Live, "its past is no reason to doubt what arrives");
             moved.extend(world.moves());
         }
         assert_eq!(moved, ["first-heard"], "{subscribed_for} s, {number}");
@@ -59,14 +59,14 @@ fn the_pasts_of_all_publishers_at_a_start_cost_one_move_and_the_bound_a_few_seco
     world.heartbeat(0, 70_000, 5);
     assert_eq!(world.moves(), ["live"]);
     world.wait(1);
-    assert_eq!((world.state(), world.moves()), (Subscription::Live, vec!["first-heard"]));
+    assert_eq!((world.state(), world.moves()), (SubscriptionState::Live, vec!["first-heard"]));
     assert_eq!(world.sight().watermark, Some(world.wall_at(1)));
     world.wait(1);
     for second in 7..60 {
         world.heartbeat(second % 5, if second % 5 == 0 { 70_000 } else { 80_000 + second % 5 }, second);
         world.wait(1);
     }
-    assert_eq!((world.state(), world.moves()), (Subscription::Live, vec![]));
+    assert_eq!((world.state(), world.moves()), (SubscriptionState::Live, vec![]));
 }
 
 /// R10.
@@ -80,7 +80,7 @@ fn a_young_publisher_whose_first_messages_overtook_each_other_moves_nothing() {
     world.wait(4);
     world.numbered(7, 3);
     world.wait(8);
-    assert_eq!((world.state(), world.moves()), (Subscription::Live, vec![]));
+    assert_eq!((world.state(), world.moves()), (SubscriptionState::Live, vec![]));
 }
 
 /// R10, R13.
@@ -92,7 +92,7 @@ fn a_message_that_only_came_late_opens_no_hole_for_long() {
     world.wait(9);
     world.numbered(1, 2);
     world.wait(5);
-    assert_eq!((world.state(), world.moves()), (Subscription::Live, vec![]));
+    assert_eq!((world.state(), world.moves()), (SubscriptionState::Live, vec![]));
 }
 
 /// Watermark grade.
@@ -135,7 +135,7 @@ fn a_publisher_that_falls_silent_moves_the_epoch_before_the_watermark_goes_on_wi
     let before = world.sight().epoch;
     world.wait(1);
     assert_eq!((world.sight().watermark, world.moves()), (Some(world.wall_at(62)), vec!["publisher-gone"]));
-    assert!(world.sight().epoch != before && world.state() == Subscription::Live);
+    assert!(world.sight().epoch != before && world.state() == SubscriptionState::Live);
     world.wait(2);
     world.heartbeat(1, 0, 65);
     assert_eq!(world.moves(), Vec::<&str>::new(), "once");
@@ -176,7 +176,7 @@ fn a_watermark_stands_still_with_the_ingest_behind_it() {
         world.wait(5);
         world.heartbeat(1, 0, 3);
     }
-    assert_eq!(world.state(), Subscription::Live);
+    assert_eq!(world.state(), SubscriptionState::Live);
     assert_eq!(world.sight().watermark, Some(world.wall_at(3)));
 }
 

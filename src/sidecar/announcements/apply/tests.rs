@@ -6,13 +6,13 @@ use super::*;
 use crate::aws::certificate::fetch::Fetcher;
 use crate::aws::envelope::SignatureVersion;
 use crate::aws::verify::{Rejected, Verifier};
-use crate::config::{IdentityMode, PathTemplate, RecordTemplate, Region, Route, Service, TopicArn};
+use crate::config::{IdentityMode, PathTemplate, RecordTemplate, RegionConfig, Route, Service, TopicArn};
 use crate::lab::signer::Signer;
 
 const NOW: Wall = Wall::from_millis(1_795_237_200_000);
 const REGION: RegionId = RegionId(0);
 
-fn keyring() -> Keyring {
+fn keyring() -> KeyedHashes {
     let records = vec![RecordTemplate { record_type: "context".into(), key: Vec::new() }];
     let route = Route {
         path: PathTemplate { text: "/".into(), segments: Vec::new() },
@@ -22,7 +22,7 @@ fn keyring() -> Keyring {
         ttl: std::time::Duration::from_secs(3600),
         store_no_store: false,
     };
-    Keyring::new(&Service {
+    KeyedHashes::new(&Service {
         name: "test".into(),
         regions: Vec::new(),
         routes: vec![route],
@@ -32,7 +32,7 @@ fn keyring() -> Keyring {
 
 struct World {
     applier: Applier,
-    keyring: Arc<Keyring>,
+    keyring: Arc<KeyedHashes>,
     remembered: Arc<Remembered>,
     events: Arc<Mutex<Vec<Event>>>,
     asked: Arc<Mutex<Vec<Action>>>,
@@ -187,7 +187,7 @@ async fn a_second_copy_proves_nothing_from_the_wire_to_freshness() {
     let url = "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem";
     let signer = Signer::generate(Wall::default(), NOW + std::time::Duration::from_secs(60));
     let pem = bytes::Bytes::copy_from_slice(signer.certificate_pem().as_bytes());
-    let region = Region {
+    let region = RegionConfig {
         name: "r".into(),
         url: url::Url::parse("http://127.0.0.1").unwrap(),
         topic: Some(topic()),

@@ -9,14 +9,14 @@ use std::collections::HashMap;
 use aws_sdk_sqs::types::QueueAttributeName;
 use url::Url;
 
-use crate::aws::clients::Failure;
+use crate::aws::clients::CallFailure;
 use crate::aws::policy;
 use crate::aws::sqs::{self, Queue};
 use crate::config::TopicArn;
 
 /// What a look at the attributes shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum Attestation {
     /// Ours, confirmed, unfiltered, with envelopes.
     Sound,
     /// Not confirmed yet.
@@ -28,11 +28,15 @@ pub(crate) enum Look {
 }
 
 /// Asks SNS for the attributes of `subscription`, which we made for `endpoint`.
-pub(crate) async fn look(sns: &aws_sdk_sns::Client, subscription: &str, endpoint: &str) -> Result<Look, Failure> {
+pub(crate) async fn look(
+    sns: &aws_sdk_sns::Client,
+    subscription: &str,
+    endpoint: &str,
+) -> Result<Attestation, CallFailure> {
     match sns.get_subscription_attributes().subscription_arn(subscription).send().await {
         Ok(answer) => Ok(judge(answer.attributes(), endpoint)),
-        Err(error) => match Failure::of("GetSubscriptionAttributes", &error) {
-            failure if failure.is_gone() => Ok(Look::Gone),
+        Err(error) => match CallFailure::of("GetSubscriptionAttributes", &error) {
+            failure if failure.is_gone() => Ok(Attestation::Gone),
             failure => Err(failure),
         },
     }
@@ -44,36 +48,40 @@ pub(crate) async fn look_at_policy(
     sqs: &aws_sdk_sqs::Client,
     queue: &Queue,
     topic: &TopicArn,
-) -> Result<Look, Failure> {
+) -> Result<Attestation, CallFailure> {
     if !queue.states_policy {
-        return Ok(Look::Sound);
+        return Ok(Attestation::Sound);
     }
     match sqs::stated(sqs, &queue.url, &[QueueAttributeName::Policy]).await {
         Ok(stated) => {
             let policy = stated.get(&QueueAttributeName::Policy).map_or("", String::as_str);
-            Ok(if policy::admits(policy, topic, &queue.arn) { Look::Sound } else { Look::Unfit("policy") })
+            Ok(if policy::admits(policy, topic, &queue.arn) {
+                Attestation::Sound
+            } else {
+                Attestation::Unfit("policy")
+            })
         }
-        Err(failure) if failure.is_gone() => Ok(Look::Unfit("queue")),
+        Err(failure) if failure.is_gone() => Ok(Attestation::Unfit("queue")),
         Err(failure) => Err(failure),
     }
 }
 
 /// What SNS does not state is not held against it, except that it must name our endpoint.
-fn judge(attributes: Option<&HashMap<String, String>>, endpoint: &str) -> Look {
+fn judge(attributes: Option<&HashMap<String, String>>, endpoint: &str) -> Attestation {
     let says = |name: &str| attributes.and_then(|all| all.get(name)).map(|value| value.trim());
     if !says("Endpoint").is_some_and(|stated| same_endpoint(stated, endpoint)) {
-        return Look::Unfit("endpoint");
+        return Attestation::Unfit("endpoint");
     }
     if says("FilterPolicy").is_some_and(|policy| !matches!(policy, "" | "{}")) {
-        return Look::Unfit("filter");
+        return Attestation::Unfit("filter");
     }
     if says("RawMessageDelivery").is_some_and(|raw| raw.eq_ignore_ascii_case("true")) {
-        return Look::Unfit("raw");
+        return Attestation::Unfit("raw");
     }
     if says("PendingConfirmation").is_some_and(|pending| pending.eq_ignore_ascii_case("true")) {
-        return Look::Pending;
+        return Attestation::Pending;
     }
-    Look::Sound
+    Attestation::Sound
 }
 
 /// SNS masks a password in an endpoint that it shows, so URLs are compared without user and password.
@@ -92,7 +100,7 @@ mod tests {
 
     const QUEUE: &str = "arn:aws:sqs:eu-west-1:000000000000:nearside-x";
 
-    fn with(changed: &[(&str, &str)]) -> Look {
+    fn with(changed: &[(&str, &str)]) -> Attestation {
         let mut attributes: HashMap<String, String> =
             [("Endpoint", QUEUE), ("RawMessageDelivery", "false"), ("PendingConfirmation", "false")]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -103,17 +111,17 @@ mod tests {
 
     #[test]
     fn a_subscription_as_we_made_it_is_sound() {
-        assert_eq!(with(&[]), Look::Sound);
-        assert_eq!(with(&[("FilterPolicy", "{}")]), Look::Sound);
+        assert_eq!(with(&[]), Attestation::Sound);
+        assert_eq!(with(&[("FilterPolicy", "{}")]), Attestation::Sound);
     }
 
     #[test]
     fn a_subscription_that_somebody_changed_proves_nothing() {
-        assert_eq!(with(&[("FilterPolicy", r#"{"store":["x"]}"#)]), Look::Unfit("filter"));
-        assert_eq!(with(&[("RawMessageDelivery", "true")]), Look::Unfit("raw"));
-        assert_eq!(with(&[("Endpoint", "arn:aws:sqs:eu-west-1:000000000000:other")]), Look::Unfit("endpoint"));
-        assert_eq!(with(&[("PendingConfirmation", "true")]), Look::Pending);
-        assert_eq!(judge(None, QUEUE), Look::Unfit("endpoint"));
+        assert_eq!(with(&[("FilterPolicy", r#"{"store":["x"]}"#)]), Attestation::Unfit("filter"));
+        assert_eq!(with(&[("RawMessageDelivery", "true")]), Attestation::Unfit("raw"));
+        assert_eq!(with(&[("Endpoint", "arn:aws:sqs:eu-west-1:000000000000:other")]), Attestation::Unfit("endpoint"));
+        assert_eq!(with(&[("PendingConfirmation", "true")]), Attestation::Pending);
+        assert_eq!(judge(None, QUEUE), Attestation::Unfit("endpoint"));
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) enum Notice {
 }
 
 /// One region's path at the endpoint.
-pub(crate) struct Door {
+pub(crate) struct Entrance {
     pub(crate) region: RegionId,
     pub(crate) topic: TopicArn,
     pub(crate) notices: mpsc::Sender<Notice>,
@@ -50,7 +50,7 @@ pub(crate) struct Door {
 
 /// What all connections share.
 struct Endpoint {
-    doors: Vec<Door>,
+    doors: Vec<Entrance>,
     edges: Edges,
     stopping: CancellationToken,
     /// Envelopes between arrival and receipt.
@@ -92,7 +92,7 @@ pub(crate) fn endpoint(public_url: &Url, region: RegionId) -> String {
 /// Listens until `stopping`; returns the address.
 pub(crate) fn open(
     listen: SocketAddr,
-    doors: Vec<Door>,
+    doors: Vec<Entrance>,
     edges: &Edges,
     stopping: CancellationToken,
 ) -> std::io::Result<SocketAddr> {
@@ -203,12 +203,12 @@ impl Endpoint {
     }
 
     /// The last segment of the path names the region: what stands before it is the balancer's.
-    fn door(&self, path: &str) -> Option<&Door> {
+    fn door(&self, path: &str) -> Option<&Entrance> {
         let place: u8 = path.rsplit('/').next()?.parse().ok()?;
         self.doors.iter().find(|door| door.region == RegionId(place))
     }
 
-    async fn confirm(&self, door: &Door, token: &str) -> Answer {
+    async fn confirm(&self, door: &Entrance, token: &str) -> Answer {
         if self.stopping.is_cancelled() {
             // An old subscription's confirmation must not revive it.
             return Answer::Done;
@@ -225,7 +225,7 @@ impl Endpoint {
     }
 }
 
-fn tell(door: &Door, notice: Notice) -> Answer {
+fn tell(door: &Entrance, notice: Notice) -> Answer {
     match door.notices.try_send(notice) {
         Ok(()) => Answer::Done,
         // The lifecycle is busy (let it come again) or has ended (nobody cares).

@@ -10,21 +10,21 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::attest::{self, Look};
+use super::attest::{self, Attestation};
 use super::backoff::{Backoff, jittered, shortened};
 use super::endpoint::Notice;
 use super::poll;
-use crate::aws::clients::{self, Clients, Failure, Fault};
+use crate::aws::clients::{self, CallFailure, CallFault, Clients};
 use crate::aws::sqs::{self, Queue};
-use crate::config::{Queues, TopicArn};
+use crate::config::{QueuesConfig, TopicArn};
 use crate::model::ids::RegionId;
 use crate::model::time::Wall;
 use crate::protocol::event::Event;
-use crate::sidecar::announcements::subscription::{Edges, Left, Pace, Stage, Status, Trouble};
+use crate::sidecar::announcements::subscription::{AwsTrouble, Edges, Left, Pace, Stage, SubscriptionStatus};
 use crate::sidecar::limits;
 
 /// How messages reach this region's lifecycle.
-pub(crate) enum Way {
+pub(crate) enum Transported {
     /// Through a queue of our own.
     Queue,
     /// SNS posts to `endpoint`; the listener there passes on what concerns the subscription itself.
@@ -36,11 +36,11 @@ pub(crate) struct Lifecycle {
     pub(crate) region: RegionId,
     pub(crate) topic: TopicArn,
     pub(crate) service: String,
-    pub(crate) queues: Queues,
+    pub(crate) queues: QueuesConfig,
     pub(crate) pace: Pace,
     pub(crate) edges: Edges,
     pub(crate) stopping: CancellationToken,
-    pub(crate) status: watch::Sender<Status>,
+    pub(crate) status: watch::Sender<SubscriptionStatus>,
 }
 
 /// What exists in AWS, or may.
@@ -65,7 +65,7 @@ enum End {
 
 impl Lifecycle {
     /// Runs until the process stops; returns what could not be removed.
-    pub(crate) async fn live(self, mut way: Way, mut asked: watch::Receiver<Duration>) -> Vec<Left> {
+    pub(crate) async fn live(self, mut way: Transported, mut asked: watch::Receiver<Duration>) -> Vec<Left> {
         let clients = self.edges.sdk.clients(&self.topic.region).await;
         let mut backoff = Backoff::new(self.pace.again);
         let mut discarded: Vec<Made> = Vec::new();
@@ -104,7 +104,13 @@ impl Lifecycle {
     }
 
     /// Tries until there is a subscription; false when the process stops first.
-    async fn subscribe(&self, clients: &Clients, way: &mut Way, made: &mut Made, backoff: &mut Backoff) -> bool {
+    async fn subscribe(
+        &self,
+        clients: &Clients,
+        way: &mut Transported,
+        made: &mut Made,
+        backoff: &mut Backoff,
+    ) -> bool {
         self.stage(Stage::Subscribing);
         loop {
             // Not raced against stopping: a call in flight may have made something, and is bounded by itself.
@@ -121,22 +127,22 @@ impl Lifecycle {
             };
             let (wait, advice) = (backoff.wait(), failure.fault.advice());
             tracing::warn!(%failure, topic = self.topic.arn, ?wait, "not subscribed; {advice}");
-            self.status.send_modify(|status| status.failure = Some(Trouble::from(&failure)));
+            self.status.send_modify(|status| status.failure = Some(AwsTrouble::from(&failure)));
             self.pause(wait).await;
         }
     }
 
     /// Makes what is still missing.
-    async fn make(&self, clients: &Clients, way: &mut Way, made: &mut Made) -> Result<(), Failure> {
+    async fn make(&self, clients: &Clients, way: &mut Transported, made: &mut Made) -> Result<(), CallFailure> {
         made.since = self.edges.clock.wall();
         match way {
-            Way::Queue => {
+            Transported::Queue => {
                 let name = made.queue_name.get_or_insert_with(|| sqs::draw_name(&self.service)).clone();
                 self.status.send_modify(|status| status.queue = Some(name.clone()));
                 let queue = match &made.queue {
                     Some(queue) => queue.clone(),
                     None => {
-                        let order = sqs::Order {
+                        let order = sqs::QueueOrder {
                             name: &name,
                             topic: &self.topic,
                             service: &self.service,
@@ -152,7 +158,7 @@ impl Lifecycle {
                 self.status.send_modify(|status| status.subscription.clone_from(&made.subscription));
                 Ok(())
             }
-            Way::Posted { endpoint, notices } => {
+            Transported::Posted { endpoint, notices } => {
                 let protocol = endpoint.split(':').next().unwrap_or("https").to_owned();
                 let arn = clients::subscribe(&clients.sns, &self.topic, &protocol, endpoint).await?;
                 made.subscription = Some(arn.clone());
@@ -170,17 +176,20 @@ impl Lifecycle {
         arn: &str,
         endpoint: &str,
         notices: &mut mpsc::Receiver<Notice>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallFailure> {
         let waiting = async {
             loop {
                 match attest::look(&clients.sns, arn, endpoint).await {
-                    Ok(Look::Sound) => return Ok(()),
-                    Ok(Look::Unfit(why)) => {
+                    Ok(Attestation::Sound) => return Ok(()),
+                    Ok(Attestation::Unfit(why)) => {
                         tracing::warn!(why, "a subscription that was there before is unfit; ending it");
                         clients::unsubscribe(&clients.sns, arn).await?;
-                        return Err(Failure { call: "Subscribe", fault: Fault::Refused(format!("unfit: {why}")) });
+                        return Err(CallFailure {
+                            call: "Subscribe",
+                            fault: CallFault::Refused(format!("unfit: {why}")),
+                        });
                     }
-                    Ok(Look::Pending | Look::Gone) | Err(_) => {}
+                    Ok(Attestation::Pending | Attestation::Gone) | Err(_) => {}
                 }
                 // Another copy behind the same URL may be the one that confirms: hence the next look.
                 if tokio::time::timeout(self.pace.attest_again, told(notices, |notice| notice == Notice::Confirmed))
@@ -202,26 +211,26 @@ impl Lifecycle {
     async fn hold(
         &self,
         clients: &Clients,
-        way: &mut Way,
+        way: &mut Transported,
         made: &Made,
         asked: &mut watch::Receiver<Duration>,
     ) -> End {
         let subscription = made.subscription.as_deref().unwrap_or_default();
         match (way, &made.queue) {
-            (Way::Posted { endpoint, notices }, _) => tokio::select! {
+            (Transported::Posted { endpoint, notices }, _) => tokio::select! {
                 () = self.stopping.cancelled() => End::Stopping,
                 () = wanted(asked) => End::Asked,
                 why = Box::pin(self.attest(clients, subscription, endpoint, None)) => End::Lost(why),
                 () = told(notices, |notice| matches!(notice, Notice::Unsubscribed(at) if at >= made.since)) => End::Lost("unsubscribed"),
             },
-            (Way::Queue, Some(queue)) => tokio::select! {
+            (Transported::Queue, Some(queue)) => tokio::select! {
                 () = self.stopping.cancelled() => End::Stopping,
                 () = wanted(asked) => End::Asked,
                 () = poll::poll(clients, queue, self.region, &self.edges, &self.status) => End::Lost("queue"),
                 why = Box::pin(self.attest(clients, subscription, &queue.arn, Some(queue))) => End::Lost(why),
                 () = self.tag(clients, queue) => End::Lost("queue"),
             },
-            (Way::Queue, None) => End::Lost("queue"),
+            (Transported::Queue, None) => End::Lost("queue"),
         }
     }
 
@@ -240,7 +249,8 @@ impl Lifecycle {
         if let Some(queue) = queue.filter(|_| self.status.borrow().losses == 0) {
             tokio::time::sleep(first.min(shortened(limits::POLICY_FIRST))).await;
             let is_silent = !(self.edges.speaks)(self.region);
-            if is_silent && let Ok(Look::Unfit(why)) = attest::look_at_policy(&clients.sqs, queue, &self.topic).await
+            if is_silent
+                && let Ok(Attestation::Unfit(why)) = attest::look_at_policy(&clients.sqs, queue, &self.topic).await
             {
                 return why;
             }
@@ -257,23 +267,23 @@ impl Lifecycle {
             }
             skipped = 0;
             let mut look = attest::look(&clients.looks, subscription, endpoint).await;
-            if let (Ok(Look::Sound), Some(queue)) = (&look, queue) {
+            if let (Ok(Attestation::Sound), Some(queue)) = (&look, queue) {
                 look = attest::look_at_policy(&clients.sqs, queue, &self.topic).await;
             }
             match look {
-                Ok(Look::Sound) => {
+                Ok(Attestation::Sound) => {
                     again.worked();
                     let now = self.edges.clock.now();
                     self.status.send_modify(|status| (status.attested, status.unlooked) = (Some(now), None));
                     self.emit(Event::Attested(self.region));
                 }
-                Ok(Look::Gone) => return "subscription",
-                Ok(Look::Pending) => return "unconfirmed",
-                Ok(Look::Unfit(why)) => return why,
+                Ok(Attestation::Gone) => return "subscription",
+                Ok(Attestation::Pending) => return "unconfirmed",
+                Ok(Attestation::Unfit(why)) => return why,
                 Err(failure) => {
                     tracing::debug!(%failure, "the subscription could not be looked at: no proof, no loss");
                     if !failure.is_passing() {
-                        self.status.send_modify(|status| status.unlooked = Some(Trouble::from(&failure)));
+                        self.status.send_modify(|status| status.unlooked = Some(AwsTrouble::from(&failure)));
                     }
                     if failure.is_passing() {
                         self.emit(Event::Unattested(self.region));
@@ -306,11 +316,11 @@ impl Lifecycle {
 
     /// Puts aside what was in use. An http subscription is only ended when it is replaced by another: subscribing the
     /// same endpoint again finds or revives it.
-    fn discard(&self, way: &mut Way, made: &mut Made, discarded: &mut Vec<Made>) {
+    fn discard(&self, way: &mut Transported, made: &mut Made, discarded: &mut Vec<Made>) {
         let old = std::mem::take(made);
         match way {
-            Way::Posted { .. } => made.subscription = old.subscription,
-            Way::Queue => discarded.push(old),
+            Transported::Posted { .. } => made.subscription = old.subscription,
+            Transported::Queue => discarded.push(old),
         }
         while discarded.len() > limits::DISCARDED {
             let forgotten = discarded.remove(0);
@@ -374,8 +384,8 @@ impl Made {
     }
 }
 
-fn unconfirmed() -> Failure {
-    Failure { call: "Subscribe", fault: Fault::Unconfirmed }
+fn unconfirmed() -> CallFailure {
+    CallFailure { call: "Subscribe", fault: CallFault::Unconfirmed }
 }
 
 /// Resolves when a new subscription is wanted and its wait is over.

@@ -20,14 +20,14 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
 
 use super::backoff::Backoff;
-use crate::aws::clients::{Clients, Failure};
+use crate::aws::clients::{CallFailure, Clients};
 use crate::aws::limits::POLL_WAIT;
 use crate::aws::sqs::Queue;
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Moment, Wall};
 use crate::protocol::event::Event;
 use crate::sidecar::announcements::Receipt;
-use crate::sidecar::announcements::subscription::{Edges, Status, Trouble};
+use crate::sidecar::announcements::subscription::{AwsTrouble, Edges, SubscriptionStatus};
 use crate::sidecar::limits;
 
 /// What SQS takes at most, of messages and of deletions.
@@ -42,7 +42,7 @@ pub(crate) async fn poll(
     queue: &Queue,
     region: RegionId,
     edges: &Edges,
-    status: &watch::Sender<Status>,
+    status: &watch::Sender<SubscriptionStatus>,
 ) {
     let mut backoff = Backoff::new(limits::POLL_AGAIN);
     let mut pause = Pause::default();
@@ -84,7 +84,7 @@ pub(crate) async fn poll(
                 let wait = backoff.wait();
                 if !failure.is_passing() || wait > limits::POLL_AGAIN.0 {
                     // Not for one that could not be had: the next may.
-                    status.send_modify(|status| status.failure = Some(Trouble::from(&failure)));
+                    status.send_modify(|status| status.failure = Some(AwsTrouble::from(&failure)));
                 }
                 tracing::warn!(%failure, ?wait, advice = failure.fault.advice(), "a poll failed");
                 wait
@@ -150,7 +150,7 @@ async fn receive_after(
     clients: &Clients,
     queue: &Queue,
     clock: &Clock,
-) -> (Result<Vec<Message>, Failure>, Moment) {
+) -> (Result<Vec<Message>, CallFailure>, Moment) {
     if !wait.is_zero() {
         tokio::time::sleep(wait).await;
     }
@@ -158,14 +158,14 @@ async fn receive_after(
     (receive(&clients.polling, queue).await, asked)
 }
 
-async fn receive(sqs: &aws_sdk_sqs::Client, queue: &Queue) -> Result<Vec<Message>, Failure> {
+async fn receive(sqs: &aws_sdk_sqs::Client, queue: &Queue) -> Result<Vec<Message>, CallFailure> {
     let asked = sqs
         .receive_message()
         .queue_url(&queue.url)
         .max_number_of_messages(limits::MESSAGES_PER_POLL)
         .wait_time_seconds(POLL_WAIT.as_secs() as i32)
         .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp);
-    let answer = asked.send().await.map_err(|error| Failure::of("ReceiveMessage", &error))?;
+    let answer = asked.send().await.map_err(|error| CallFailure::of("ReceiveMessage", &error))?;
     Ok(answer.messages.unwrap_or_default())
 }
 
@@ -177,7 +177,7 @@ async fn take(
     messages: Vec<Message>,
     region: RegionId,
     edges: &Edges,
-    status: &watch::Sender<Status>,
+    status: &watch::Sender<SubscriptionStatus>,
 ) -> (Vec<String>, bool) {
     let received = messages.len();
     let taken = join_all(messages.into_iter().map(|message| async move {
@@ -213,7 +213,7 @@ async fn acknowledge(sqs: &aws_sdk_sqs::Client, queue: &Queue, handles: Vec<Stri
         Ok(answer) if answer.failed().is_empty() => {}
         Ok(answer) => tracing::debug!(failed = answer.failed().len(), "messages were not deleted and come again"),
         Err(error) => {
-            let failure = Failure::of("DeleteMessageBatch", &error);
+            let failure = CallFailure::of("DeleteMessageBatch", &error);
             tracing::debug!(%failure, "messages were not deleted and come again");
         }
     }
@@ -294,7 +294,7 @@ mod tests {
             sdk: nowhere(),
         };
         let message = |body: &&str| Message::builder().body(*body).receipt_handle(*body).build();
-        let status = watch::Sender::new(Status::new(RegionId(1), "r", "arn", Moment::ZERO));
+        let status = watch::Sender::new(SubscriptionStatus::new(RegionId(1), "r", "arn", Moment::ZERO));
         let (done, all) = take(bodies.iter().map(message).collect(), RegionId(1), &edges, &status).await;
         drop(edges);
         let mut emitted = Vec::new();

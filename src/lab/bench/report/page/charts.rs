@@ -5,9 +5,9 @@ use super::super::bars::{Bar, Layout, bars};
 use super::super::escape::escaped;
 use super::super::figures::{figure, short, span};
 use super::super::ink::Inks;
-use super::super::lines::{Axis, Division, LETTERS, Line, Plot, WIDTH};
+use super::super::lines::{Axis, Division, LETTERS, Plot, PlotLine, WIDTH};
 use super::super::summary::summaries;
-use crate::lab::bench::result::{self, Latency, Row, Scenario, median};
+use crate::lab::bench::result::{self, LatencyFigures, Row, Scenario, median};
 
 /// The marked percentiles and their labels.
 const PERCENTILES: [(f64, &str); 7] = [
@@ -51,7 +51,7 @@ pub(crate) fn costs(scenario: &Scenario, inks: &Inks) -> Option<String> {
 
 /// Latency by percentile, one curve for each subject.
 pub(crate) fn latencies(scenario: &Scenario, inks: &Inks) -> Option<String> {
-    let lines: Vec<Line> = scenario
+    let lines: Vec<PlotLine> = scenario
         .rows
         .iter()
         .map(|row| {
@@ -61,7 +61,7 @@ pub(crate) fn latencies(scenario: &Scenario, inks: &Inks) -> Option<String> {
                 let us = at(&points, x)?;
                 Some((x, us, format!("{}: {label} % within {}", row.subject, span(us))))
             });
-            Line { name: &row.subject, class: inks.class(&row.subject), dots: dots.collect(), points }
+            PlotLine { name: &row.subject, class: inks.class(&row.subject), dots: dots.collect(), points }
         })
         .collect();
     let marks = [(1.0, String::new())].into_iter();
@@ -76,9 +76,9 @@ pub(crate) fn latencies(scenario: &Scenario, inks: &Inks) -> Option<String> {
 }
 
 /// Any other plot of a scenario.
-pub(crate) fn memory(plot: &result::Plot, inks: &Inks) -> Option<String> {
+pub(crate) fn memory(plot: &result::PlotData, inks: &Inks) -> Option<String> {
     let dot = |name: &str, (x, y): (f64, f64)| (x, y, format!("{name}: {} at {}", figure(y), figure(x)));
-    let lines = plot.series.iter().map(|(name, points)| Line {
+    let lines = plot.series.iter().map(|(name, points)| PlotLine {
         name,
         class: inks.class(name),
         dots: points.iter().map(|point| dot(name, *point)).collect(),
@@ -131,7 +131,7 @@ fn curve(row: &Row) -> Vec<(f64, f64)> {
 
 /// A round's curve without its last point, whose rarity is infinite; made from the named
 /// percentiles if it has no curve.
-fn points(latency: &Latency) -> Vec<(f64, f64)> {
+fn points(latency: &LatencyFigures) -> Vec<(f64, f64)> {
     let named = [(50.0, latency.p50_us), (90.0, latency.p90_us), (99.0, latency.p99_us), (99.9, latency.p999_us)];
     let curve = if latency.curve.len() < 2 { named.as_slice() } else { latency.curve.as_slice() };
     let drawable = curve.iter().filter(|(percentile, us)| *percentile < 99.999_99 && *us > 0.0 && us.is_finite());
@@ -156,7 +156,7 @@ mod tests {
     use crate::lab::bench::result::Round;
 
     fn round(curve: &[(f64, f64)]) -> Round {
-        Round { latency: Latency { curve: curve.to_vec(), ..Latency::default() }, ..Round::default() }
+        Round { latency: LatencyFigures { curve: curve.to_vec(), ..LatencyFigures::default() }, ..Round::default() }
     }
 
     #[test]
@@ -175,7 +175,8 @@ mod tests {
 
     #[test]
     fn without_a_curve_the_named_percentiles_make_one() {
-        let latency = Latency { p50_us: 5.0, p90_us: 6.0, p99_us: 7.0, p999_us: 8.0, ..Latency::default() };
+        let latency =
+            LatencyFigures { p50_us: 5.0, p90_us: 6.0, p99_us: 7.0, p999_us: 8.0, ..LatencyFigures::default() };
         let row = Row { rounds: vec![Round { latency, ..Round::default() }], ..Row::default() };
         let curve = curve(&row);
         assert!((curve[0].0 - 2.0).abs() < 0.2 && (curve.last().unwrap().1 - 8.0).abs() < 1e-9, "{curve:?}");

@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 use super::super::escape::escaped;
 use super::super::figures::figure;
 use super::super::summary::verdict_in_words;
-use crate::lab::bench::result::{Promise, Report};
+use crate::lab::bench::result::{BenchReport, Promise};
 
 /// One line per promised figure; the figures of one promise stand together.
-pub(crate) fn promises(report: &Report) -> String {
+pub(crate) fn promises(report: &BenchReport) -> String {
     if report.promises.is_empty() {
         return String::new();
     }
@@ -74,7 +74,7 @@ mod tests {
             ..Promise::default()
         };
         let open = Promise { number: 1, text: "b".into(), why: "<nobody> looked".into(), ..Promise::default() };
-        let html = promises(&Report { promises: vec![judged, open], ..Report::default() });
+        let html = promises(&BenchReport { promises: vec![judged, open], ..BenchReport::default() });
         assert!(html.contains("1 figures met, 0 missed, 1 not judged"), "{html}");
         assert!(
             html.contains("<td class=\"quiet\">not judged</td>") && html.contains("&lt;nobody&gt; looked"),
@@ -85,6 +85,6 @@ mod tests {
 
     #[test]
     fn where_nothing_was_promised_there_is_no_table() {
-        assert_eq!(promises(&Report::default()), "");
+        assert_eq!(promises(&BenchReport::default()), "");
     }
 }

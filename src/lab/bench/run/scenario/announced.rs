@@ -14,27 +14,27 @@ use crate::aws::envelope::SignatureVersion;
 use crate::aws::remembered::Remembered;
 use crate::aws::verify::Verified;
 use crate::cache::capacity::Memory;
-use crate::cache::key::Seed;
+use crate::cache::key::HashKey;
 use crate::config::read;
-use crate::core::{Parts, Sidecar};
+use crate::core::{Core, Parts};
 use crate::http::bodies::ByteBudget;
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
 use crate::http::limits::BODIES_BYTES;
 use crate::lab::bench::histogram::Latencies;
 use crate::lab::bench::load::Counted;
 use crate::lab::bench::result::{Goal, Row, Scenario};
-use crate::lab::bench::run::{Bench, RunError, round};
+use crate::lab::bench::run::{Bench, BenchError, round};
 use crate::lab::bench::sidecar::NEARSIDE;
-use crate::lab::bench::subject::StartError;
+use crate::lab::bench::subject::SubjectError;
 use crate::lab::signer::Signer;
 use crate::model::ids::{RegionId, Version};
 use crate::model::time::{Clock, Wall};
 use crate::protocol::announcement::encode_json;
-use crate::protocol::announcement::message::{Announcement, Kind, Numbered};
+use crate::protocol::announcement::message::{Announcement, AnnouncementKind, Numbered};
 use crate::protocol::event::{Event, Says};
 use crate::protocol::limits::FLOOR_SLOTS;
 use crate::sidecar::announcements::apply::{Applied, Applier};
-use crate::sidecar::announcements::intake::Announcements;
+use crate::sidecar::announcements::intake::VerifyingIntake;
 use crate::sidecar::announcements::{Intake, Receipt};
 use crate::tasks::Tasks;
 
@@ -48,7 +48,7 @@ const CERTIFICATE_URL: &str =
     "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem";
 
 /// Measures from decoded message to applied, and from signed envelope to receipt.
-pub fn rates(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+pub fn rates(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let mut scenario = Scenario {
         name: "announced".to_owned(),
         title: "Announcements, verified and applied in-process".to_owned(),
@@ -100,8 +100,8 @@ impl Origin for Silent {
     }
 }
 
-fn sidecar() -> Result<Arc<Sidecar>, StartError> {
-    let unable = |why: String| StartError::Unable { program: NEARSIDE.to_owned(), why };
+fn sidecar() -> Result<Arc<Core>, SubjectError> {
+    let unable = |why: String| SubjectError::Unable { program: NEARSIDE.to_owned(), why };
     let text = format!(
         "[service]\nname = \"bench\"\n[[service.region]]\nname = \"region-0\"\nurl = \"http://127.0.0.1:1\"\n\
          topic = \"{TOPIC}\"\n[[service.route]]\npath = \"/v1/contexts/{{key}}/{{view}}\"\n\
@@ -112,12 +112,12 @@ fn sidecar() -> Result<Arc<Sidecar>, StartError> {
         clock: Clock::System,
         origin: Arc::new(Silent),
         tasks: Tasks::new(),
-        seed: Seed::fixed(7),
+        seed: HashKey::fixed(7),
         floor_slots: FLOOR_SLOTS,
         memory: Memory::AMPLE,
         bodies: ByteBudget::new(BODIES_BYTES),
     };
-    let sidecar = Sidecar::new(config, parts).map_err(|error| unable(error.to_string()))?;
+    let sidecar = Core::new(config, parts).map_err(|error| unable(error.to_string()))?;
     let (now, wall) = (Clock::System.now(), Clock::System.wall());
     let spoke =
         Event::Message { region: REGION, published: wall, queued: None, numbered: None, says: Says::Unrouted };
@@ -136,7 +136,7 @@ fn text(number: usize) -> String {
     encode_json(&Announcement {
         record_type: "context".to_owned(),
         key: key(number),
-        kind: Kind::Changed { version: Some(1 + number as u64) },
+        kind: AnnouncementKind::Changed { version: Some(1 + number as u64) },
         numbered: Some(Numbered { publisher: "ingest-7f9c4d".to_owned(), sequence: 1 + number as u64 }),
         ingested_at: Some(Clock::System.wall()),
     })
@@ -156,7 +156,7 @@ fn signed() -> (Signer, Vec<Bytes>) {
 }
 
 /// Applies `count` messages that the sidecar has never seen.
-fn apply(count: usize) -> Result<Counted, StartError> {
+fn apply(count: usize) -> Result<Counted, SubjectError> {
     let sidecar = sidecar()?;
     let freshness = sidecar.freshness.clone();
     let (keyring, metrics) = (sidecar.keyring.clone(), sidecar.metrics.clone());
@@ -183,11 +183,12 @@ fn apply(count: usize) -> Result<Counted, StartError> {
 }
 
 /// Takes the envelopes in as a transport does, each one until its receipt.
-fn take(certificate: &Bytes, envelopes: &[Bytes]) -> Result<Counted, StartError> {
+fn take(certificate: &Bytes, envelopes: &[Bytes]) -> Result<Counted, SubjectError> {
     let sidecar = sidecar()?;
     let pem = certificate.clone();
-    let intake = Announcements::new(&sidecar, Fetcher::given(move |_| Ok(pem.clone())));
-    let unable = |error: std::io::Error| StartError::Unable { program: NEARSIDE.to_owned(), why: error.to_string() };
+    let intake = VerifyingIntake::new(&sidecar, Fetcher::given(move |_| Ok(pem.clone())));
+    let unable =
+        |error: std::io::Error| SubjectError::Unable { program: NEARSIDE.to_owned(), why: error.to_string() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(unable)?;
     Ok(runtime.block_on(async {
         let (first, rest) = envelopes.split_at(1);
@@ -229,7 +230,7 @@ impl Series {
     }
 
     /// What was counted. If the last message left no trace, all of them count as failed.
-    fn ended(self, sidecar: &Sidecar, count: usize) -> Counted {
+    fn ended(self, sidecar: &Core, count: usize) -> Counted {
         let Self { began, last, mut counted, latencies } = self;
         let record = sidecar.keyring.record("context", &key(count - 1));
         let floor = record.map(|id| sidecar.freshness.pin(id).snapshot().floor);

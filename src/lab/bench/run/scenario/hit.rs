@@ -7,14 +7,14 @@ use fastrand::Rng;
 use super::ratio;
 use crate::lab::bench::announcer::Announcer;
 use crate::lab::bench::client::Speaks;
-use crate::lab::bench::ground::{FLOOR, Regions};
-use crate::lab::bench::load::Ask;
-use crate::lab::bench::pace::{End, Pace};
+use crate::lab::bench::ground::{BenchRegions, FLOOR};
+use crate::lab::bench::load::BenchRequest;
+use crate::lab::bench::pace::{End, LoadPace};
 use crate::lab::bench::paths::{self, Paths, Zipf};
 use crate::lab::bench::peers::{PEERS, haproxy, nginx};
 use crate::lab::bench::regions::{self, Delay};
 use crate::lab::bench::result::{Row, Scenario};
-use crate::lab::bench::run::{Bench, Entrant, RunError};
+use crate::lab::bench::run::{Bench, BenchError, Entrant};
 use crate::lab::bench::sidecar::{self, Extra, NEARSIDE};
 use crate::lab::bench::subject::{Subject, Wish};
 
@@ -48,7 +48,7 @@ struct Shape {
 }
 
 /// 1 KiB, 16 connections.
-pub fn one_kib(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+pub fn one_kib(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let (name, title, connections) = ("hit-1k", "A hit of 1 KiB", CONNECTIONS);
     let shape = Shape { name, title, view: SMALL, connections, live: true, ..Shape::default() };
     let mut scenario = measure(bench, shape)?;
@@ -61,7 +61,7 @@ pub fn one_kib(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
 /// 1 KiB, 16 connections, at the same constant rate for everybody. In a closed loop, a faster
 /// server finds more requests each time it looks. At one rate, no server can spread its work over
 /// more requests than another.
-pub fn at_one_rate(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+pub fn at_one_rate(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let shape = Shape {
         name: "hit-1k-rate",
         title: "A hit of 1 KiB, at one rate for all",
@@ -79,7 +79,7 @@ pub fn at_one_rate(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
 }
 
 /// 1 KiB, one connection.
-pub fn one_connection(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+pub fn one_connection(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let title = "A hit of 1 KiB on one connection";
     let shape = Shape { name: "hit-1k-one", title, view: SMALL, connections: 1, live: true, ..Shape::default() };
     let mut scenario = measure(bench, shape)?;
@@ -89,7 +89,7 @@ pub fn one_connection(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
 }
 
 /// 100 KiB, 16 connections.
-pub fn large(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+pub fn large(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let title = "A hit of 100 KiB";
     let shape = Shape { name: "hit-100k", title, view: "100k", connections: CONNECTIONS, ..Shape::default() };
     let mut scenario = measure(bench, shape)?;
@@ -98,7 +98,7 @@ pub fn large(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
 }
 
 /// 1 KiB over a Unix socket, one connection.
-pub fn unix(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+pub fn unix(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let title = "A hit of 1 KiB over a Unix socket, one connection";
     let shape = Shape { name: "hit-unix", title, view: SMALL, connections: 1, unix: true, ..Shape::default() };
     let mut scenario = measure(bench, shape)?;
@@ -109,21 +109,21 @@ pub fn unix(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
 
 /// 1 KiB over HTTP/2 in plain text: one connection with as many requests in flight as `hit-1k` has
 /// connections. The bare responder parses nothing and so cannot speak it.
-pub fn h2c(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+pub fn h2c(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let title = "A hit of 1 KiB over HTTP/2 in plain text";
     let shape = Shape { name: "hit-h2c", title, view: SMALL, streams: CONNECTIONS, live: true, ..Shape::default() };
     measure(bench, shape)
 }
 
 /// 10,000 keys, drawn by Zipf's law.
-pub fn hot(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+pub fn hot(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let title = "A hit of 1 KiB on one of 10,000 hot keys";
     let connections = CONNECTIONS;
     let shape = Shape { name: "hot-10k", title, view: SMALL, connections, keys: HOT_KEYS, ..Shape::default() };
     measure(bench, shape)
 }
 
-fn measure(bench: &mut Bench<'_>, shape: Shape) -> Result<Scenario, RunError> {
+fn measure(bench: &mut Bench<'_>, shape: Shape) -> Result<Scenario, BenchError> {
     let regions = bench.ground.regions(1, Delay::None)?;
     let body_bytes = regions::body_bytes(shape.view);
     let mut entrants = Vec::new();
@@ -131,7 +131,7 @@ fn measure(bench: &mut Bench<'_>, shape: Shape) -> Result<Scenario, RunError> {
     let extra = Extra { live: announcer.as_ref().map(|one| one.announcing.clone()), ..Extra::default() };
     let nearside = |unix| {
         let wish = Wish { unix, h2c: shape.streams > 0, ..bench.ground.wish(NEARSIDE, &regions)? };
-        sidecar::start(&bench.ground.program, &wish, &extra).map_err(RunError::from)
+        sidecar::start(&bench.ground.program, &wish, &extra).map_err(BenchError::from)
     };
     entrants.push(entrant(nearside(shape.unix)?.subject, shape, bench.settings.seed)?);
     if shape.unix {
@@ -149,13 +149,18 @@ fn measure(bench: &mut Bench<'_>, shape: Shape) -> Result<Scenario, RunError> {
         how: how(shape) + &keys,
         ..Scenario::default()
     };
-    let pace = shape.per_second.map_or(Pace::Closed, |per_second| Pace::Open { per_second });
+    let pace = shape.per_second.map_or(LoadPace::Closed, |per_second| LoadPace::Open { per_second });
     bench.rounds(&mut scenario, entrants, pace)?;
     Ok(scenario)
 }
 
 /// Adds all peers that can be started; the report names the others.
-fn peers(bench: &mut Bench<'_>, regions: &Regions, shape: Shape, into: &mut Vec<Entrant>) -> Result<(), RunError> {
+fn peers(
+    bench: &mut Bench<'_>,
+    regions: &BenchRegions,
+    shape: Shape,
+    into: &mut Vec<Entrant>,
+) -> Result<(), BenchError> {
     for candidate in PEERS.iter().filter(|candidate| !shape.unix || candidate.unix) {
         // This setup is for large replies; small ones cost it more.
         if candidate.name == nginx::SENDFILE_NAME && shape.view == SMALL {
@@ -163,7 +168,7 @@ fn peers(bench: &mut Bench<'_>, regions: &Regions, shape: Shape, into: &mut Vec<
         }
         let wish = bench.ground.wish(candidate.name, regions)?;
         let wish = Wish { unix: shape.unix, h2c: shape.streams > 0, ..wish };
-        let started = (candidate.start)(&wish).map_err(RunError::from);
+        let started = (candidate.start)(&wish).map_err(BenchError::from);
         match started.and_then(|subject| entrant(subject, shape, bench.settings.seed)) {
             Ok(entrant) => into.push(entrant),
             Err(why) => bench.miss(candidate.name, &why),
@@ -173,9 +178,9 @@ fn peers(bench: &mut Bench<'_>, regions: &Regions, shape: Shape, into: &mut Vec<
 }
 
 /// A subject that already holds everything that it will be asked for.
-fn entrant(subject: Subject, shape: Shape, seed: u64) -> Result<Entrant, RunError> {
+fn entrant(subject: Subject, shape: Shape, seed: u64) -> Result<Entrant, BenchError> {
     let body_bytes = regions::body_bytes(shape.view) as u64;
-    let ask = Ask::new(Paths::Fixed(paths::path(1, shape.view)), body_bytes);
+    let ask = BenchRequest::new(Paths::Fixed(paths::path(1, shape.view)), body_bytes);
     let speaks = match shape.streams {
         0 => Speaks::Http1 { connections: shape.connections },
         streams => Speaks::H2c { streams },
@@ -185,7 +190,7 @@ fn entrant(subject: Subject, shape: Shape, seed: u64) -> Result<Entrant, RunErro
     entrant.prove()?;
     if shape.keys > 0 {
         entrant.ask_for(Paths::Each { next: 0, view: shape.view });
-        entrant.warm(Pace::Closed, End::Requests(shape.keys as u64))?;
+        entrant.warm(LoadPace::Closed, End::Requests(shape.keys as u64))?;
         let (zipf, rng) = (Zipf::new(shape.keys), Rng::with_seed(seed));
         entrant.ask_for(Paths::Drawn { zipf, view: shape.view, rng });
     }

@@ -10,15 +10,15 @@ use super::hit::{self, CONNECTIONS};
 use super::start::once;
 use crate::lab::bench::announcer::Announcer;
 use crate::lab::bench::fetch;
-use crate::lab::bench::ground::Regions;
-use crate::lab::bench::load::{Ask, Counted};
-use crate::lab::bench::pace::{End, Pace};
+use crate::lab::bench::ground::BenchRegions;
+use crate::lab::bench::load::{BenchRequest, Counted};
+use crate::lab::bench::pace::{End, LoadPace};
 use crate::lab::bench::paths::{self, Paths};
 use crate::lab::bench::regions::{self, Delay};
 use crate::lab::bench::result::{Goal, Row, Scenario, median};
-use crate::lab::bench::run::{Bench, Entrant, RunError, round};
+use crate::lab::bench::run::{Bench, BenchError, Entrant, round};
 use crate::lab::bench::sidecar::{self, Extra};
-use crate::lab::bench::subject::StartError;
+use crate::lab::bench::subject::SubjectError;
 use crate::model::time::Clock;
 
 /// The number of regions, each with a topic and a subscription.
@@ -33,7 +33,7 @@ const QUIET: &str = "nearside, quiet";
 const TOLD: &str = "nearside, 500/s";
 
 /// Measures idle memory, and hits without and with announcements.
-pub fn live(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+pub fn live(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let mut scenario = Scenario {
         name: "live".to_owned(),
         title: "Live subscriptions, and hits while announcements arrive".to_owned(),
@@ -59,7 +59,7 @@ pub fn live(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
 }
 
 /// Starts new processes and waits until they are live, without any requests.
-fn idle(bench: &Bench<'_>, regions: &Regions, extra: &Extra) -> Result<Row, RunError> {
+fn idle(bench: &Bench<'_>, regions: &BenchRegions, extra: &Extra) -> Result<Row, BenchError> {
     let mut row = Row { subject: IDLE.to_owned(), proof: "/readyz: all live".to_owned(), ..Row::default() };
     let bar = bench.progress.scenario("live", bench.settings.rounds);
     for number in 1..=bench.settings.rounds {
@@ -80,13 +80,13 @@ fn idle(bench: &Bench<'_>, regions: &Regions, extra: &Extra) -> Result<Row, RunE
 fn hits(
     bench: &Bench<'_>,
     announcer: &Announcer,
-    regions: &Regions,
+    regions: &BenchRegions,
     extra: &Extra,
     scenario: &mut Scenario,
-) -> Result<(), RunError> {
+) -> Result<(), BenchError> {
     let wish = bench.ground.wish("nearside", regions)?;
     let started = sidecar::start(&bench.ground.program, &wish, extra)?;
-    let ask = Ask::new(Paths::Fixed(paths::path(1, VIEW)), regions::body_bytes(VIEW) as u64);
+    let ask = BenchRequest::new(Paths::Fixed(paths::path(1, VIEW)), regions::body_bytes(VIEW) as u64);
     let mut entrant = Entrant::new(started.subject, CONNECTIONS, ask)?;
     entrant.prove()?;
     let (mut quiet, mut told) = (Vec::new(), Vec::new());
@@ -96,8 +96,8 @@ fn hits(
     for number in 1..=bench.settings.rounds {
         bar.doing(&format!("{QUIET}, round {number}"));
         announcer.rate(0)?;
-        entrant.warm(Pace::Closed, warm_up)?;
-        entrant.measure(Pace::Closed, End::After(bench.settings.round))?;
+        entrant.warm(LoadPace::Closed, warm_up)?;
+        entrant.measure(LoadPace::Closed, End::After(bench.settings.round))?;
         quiet.push(entrant.take_row(QUIET.to_owned()));
         bar.done_one();
         bar.doing(&format!("{TOLD}, round {number}"));
@@ -105,9 +105,9 @@ fn hits(
         announcer.rate(RATE)?;
         // Announcements in flight at the beginning of a round are balanced by those in flight at
         // its end.
-        entrant.warm(Pace::Closed, warm_up)?;
+        entrant.warm(LoadPace::Closed, warm_up)?;
         let before = seen(announcer, started.admin)?;
-        let counted = entrant.measure(Pace::Closed, End::After(bench.settings.round))?;
+        let counted = entrant.measure(LoadPace::Closed, End::After(bench.settings.round))?;
         came.add(&before, &seen(announcer, started.admin)?, &counted);
         told.push(entrant.take_row(TOLD.to_owned()));
         bar.done_one();
@@ -154,8 +154,8 @@ struct Came {
     forged: u64,
 }
 
-fn seen(announcer: &Announcer, admin: SocketAddr) -> Result<Came, RunError> {
-    let unread = |error: std::io::Error| StartError::Unable { program: "nearside".into(), why: error.to_string() };
+fn seen(announcer: &Announcer, admin: SocketAddr) -> Result<Came, BenchError> {
+    let unread = |error: std::io::Error| SubjectError::Unable { program: "nearside".into(), why: error.to_string() };
     let published = announcer.published()?;
     let metrics = fetch::page(admin, "/metrics").map_err(unread)?;
     let outcome = |word: &str| fetch::total(&metrics, "nearside_announcements_total", &format!("outcome=\"{word}\""));

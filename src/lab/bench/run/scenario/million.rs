@@ -5,13 +5,13 @@
 use fastrand::Rng;
 
 use super::hit;
-use crate::lab::bench::load::Ask;
-use crate::lab::bench::pace::{End, Pace};
+use crate::lab::bench::load::BenchRequest;
+use crate::lab::bench::pace::{End, LoadPace};
 use crate::lab::bench::paths::{self, Paths};
-use crate::lab::bench::progress::Bar;
+use crate::lab::bench::progress::ProgressLine;
 use crate::lab::bench::regions::{self, Delay};
-use crate::lab::bench::result::{Goal, Plot, Row, Scenario};
-use crate::lab::bench::run::{Bench, Entrant, RunError};
+use crate::lab::bench::result::{Goal, PlotData, Row, Scenario};
+use crate::lab::bench::run::{Bench, BenchError, Entrant};
 use crate::lab::bench::sidecar::{self, Extra, NEARSIDE};
 use crate::model::time::Clock;
 
@@ -29,7 +29,7 @@ const VIEW: &str = "1k";
 const KEY_BYTES: usize = 1 + 8 + 16 + 1 + 2 * 4;
 
 /// Measures memory per entry and CPU per hit, by the number of entries.
-pub fn entries(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+pub fn entries(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let mut scenario = Scenario {
         name: "million".to_owned(),
         title: "A million entries of 1 KiB".to_owned(),
@@ -44,7 +44,7 @@ pub fn entries(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     // Without announcements, entries would be revalidated every 30 s while the cache fills.
     let extra = Extra { cache: "soft_ttl = \"1h\"".to_owned(), ..Extra::default() };
     let subject = sidecar::start(&bench.ground.program, &wish, &extra)?.subject;
-    let ask = Ask::new(Paths::Fixed(paths::path(0, VIEW)), regions::body_bytes(VIEW) as u64);
+    let ask = BenchRequest::new(Paths::Fixed(paths::path(0, VIEW)), regions::body_bytes(VIEW) as u64);
     let mut entrant = Entrant::new(subject, FILLERS, ask)?;
     let bar = bench.progress.scenario(&scenario.name, SIZES.len());
     let mut failures = fill(&mut entrant, 0, FIRST, &bar)?;
@@ -63,7 +63,7 @@ pub fn entries(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
         filled = size;
         let (keys, rng) = (size, Rng::with_seed(bench.settings.seed));
         entrant.ask_for(Paths::Even { keys, view: VIEW, rng });
-        entrant.warm(Pace::Closed, End::After(bench.settings.warm_up))?;
+        entrant.warm(LoadPace::Closed, End::After(bench.settings.warm_up))?;
         let grown = entrant.memory().saturating_sub(before) as f64;
         let stored = (paths::path(size / 2, VIEW).len() + KEY_BYTES + regions::stored_bytes(VIEW)) as f64;
         let each = grown / (size - FIRST) as f64;
@@ -73,7 +73,7 @@ pub fn entries(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
         let rounds =
             if SIZES.first() == Some(&size) || SIZES.last() == Some(&size) { bench.settings.rounds } else { 1 };
         for _ in 0..rounds {
-            entrant.measure(Pace::Closed, End::After(bench.settings.round))?;
+            entrant.measure(LoadPace::Closed, End::After(bench.settings.round))?;
         }
         let row = entrant.take_row(format!("{NEARSIDE}, {size} entries"));
         costs.push((size as f64, hit::cpu(&row)));
@@ -89,13 +89,13 @@ pub fn entries(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
 
 /// Asks for the keys from `filled` up to `size`, shows the progress, and returns how many requests
 /// failed.
-fn fill(entrant: &mut Entrant, filled: u64, size: u64, bar: &Bar) -> Result<u64, RunError> {
+fn fill(entrant: &mut Entrant, filled: u64, size: u64, bar: &ProgressLine) -> Result<u64, BenchError> {
     entrant.ask_for(Paths::Each { next: filled, view: VIEW });
     let (mut at, mut failures) = (filled, 0);
     while at < size {
         bar.doing(&format!("{at} of {size} entries"));
         let some = (size - at).min(STRETCH);
-        failures += entrant.warm(Pace::Closed, End::Requests(some))?.failures;
+        failures += entrant.warm(LoadPace::Closed, End::Requests(some))?.failures;
         at += some;
     }
     Ok(failures)
@@ -113,7 +113,7 @@ fn finish(scenario: &mut Scenario, memory: Points, over: Points, costs: Points) 
         ));
         scenario.goals.push(Goal::at_most("CPU per hit at a million <= 1.3 x that at a thousand", ratio, 1.3));
     }
-    let plot = |title: &str, y: &str, series: Vec<(String, Points)>| Plot {
+    let plot = |title: &str, y: &str, series: Vec<(String, Points)>| PlotData {
         title: title.to_owned(),
         x: "entries".to_owned(),
         y: y.to_owned(),

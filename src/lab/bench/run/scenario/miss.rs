@@ -6,14 +6,14 @@
 use std::time::Duration;
 
 use crate::lab::bench::client::Speaks;
-use crate::lab::bench::ground::Regions;
+use crate::lab::bench::ground::BenchRegions;
 use crate::lab::bench::histogram::Latencies;
-use crate::lab::bench::load::{Ask, Counted};
-use crate::lab::bench::pace::{End, Pace};
+use crate::lab::bench::load::{BenchRequest, Counted};
+use crate::lab::bench::pace::{End, LoadPace};
 use crate::lab::bench::paths::{self, Paths};
 use crate::lab::bench::regions::Delay;
 use crate::lab::bench::result::{Goal, Row, Scenario};
-use crate::lab::bench::run::{Bench, Entrant, RunError, round};
+use crate::lab::bench::run::{Bench, BenchError, Entrant, round};
 use crate::lab::bench::sidecar::{self, Extra, NEARSIDE};
 use crate::lab::bench::subject::{Address, Proof, Subject};
 
@@ -33,7 +33,7 @@ const FAILOVERS: [(&str, Duration); 2] = [
 const FIRST_KEY: u64 = 1_000_000;
 
 /// Regions that answer after 5, 10 and 15 ms; measures what the sidecar adds to the first one.
-pub fn fastest(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+pub fn fastest(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let delay = Delay::Fixed(Duration::from_millis(5));
     let mut scenario = Scenario {
         name: "miss".to_owned(),
@@ -56,7 +56,7 @@ pub fn fastest(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
 }
 
 /// Regions whose latencies have heavy tails, drawn from the seed.
-pub fn tail(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+pub fn tail(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let delay = Delay::Tail(bench.settings.seed);
     let mut scenario = Scenario {
         name: "miss-tail".to_owned(),
@@ -94,25 +94,25 @@ pub fn tail(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
 }
 
 /// A client that asks the first region, and the next one if it is late.
-fn failover(name: &str, wait: Duration, regions: &Regions) -> Result<Entrant, RunError> {
+fn failover(name: &str, wait: Duration, regions: &BenchRegions) -> Result<Entrant, BenchError> {
     let speaks = Speaks::InOrder { regions: regions.addresses.clone(), wait };
     let settings = format!("no sidecar; the next region when one has not answered within {} ms", wait.as_millis());
     Entrant::over(Subject { settings, ..alone(name, regions) }, &speaks, ask())
 }
 
-fn sidecar(bench: &Bench<'_>, regions: &Regions) -> Result<Entrant, RunError> {
+fn sidecar(bench: &Bench<'_>, regions: &BenchRegions) -> Result<Entrant, BenchError> {
     let wish = bench.ground.wish(NEARSIDE, regions)?;
     let mut subject = sidecar::start(&bench.ground.program, &wish, &Extra::default())?.subject;
     subject.proof = Proof::Header { name: "cache-status".to_owned(), contains: "fwd=uri-miss".to_owned() };
     Entrant::new(subject, 1, ask())
 }
 
-fn direct(name: &str, regions: &Regions) -> Result<Entrant, RunError> {
+fn direct(name: &str, regions: &BenchRegions) -> Result<Entrant, BenchError> {
     Entrant::new(alone(name, regions), 1, ask())
 }
 
 /// A client that asks the regions with nothing in between.
-fn alone(name: &str, regions: &Regions) -> Subject {
+fn alone(name: &str, regions: &BenchRegions) -> Subject {
     Subject {
         name: name.to_owned(),
         version: String::new(),
@@ -123,8 +123,8 @@ fn alone(name: &str, regions: &Regions) -> Subject {
     }
 }
 
-fn ask() -> Ask {
-    Ask::new(Paths::Each { next: 0, view: "1k" }, 1 << 10)
+fn ask() -> BenchRequest {
+    BenchRequest::new(Paths::Each { next: 0, view: "1k" }, 1 << 10)
 }
 
 /// Has every entrant ask for the same keys in each round; `then` gets the first key and the number
@@ -135,14 +135,14 @@ fn rounds(
     entrants: &mut [Entrant],
     requests: u64,
     mut then: impl FnMut(u64, u64),
-) -> Result<(), RunError> {
+) -> Result<(), BenchError> {
     let bar = bench.progress.scenario(&scenario.name, bench.settings.rounds * entrants.len());
     for number in 0..bench.settings.rounds as u64 {
         let first = FIRST_KEY + number * requests;
         for entrant in entrants.iter_mut() {
             bar.doing(&format!("round {}", number + 1));
             entrant.ask_for(Paths::Each { next: first, view: "1k" });
-            entrant.measure(Pace::Closed, End::Requests(requests))?;
+            entrant.measure(LoadPace::Closed, End::Requests(requests))?;
             bar.done_one();
         }
         then(first, requests);

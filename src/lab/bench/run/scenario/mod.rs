@@ -2,7 +2,7 @@
 
 use crate::lab::bench::ground::FLOOR;
 use crate::lab::bench::result::{Goal, Row, Scenario};
-use crate::lab::bench::run::{Bench, RunError};
+use crate::lab::bench::run::{Bench, BenchError};
 use crate::lab::bench::sidecar::NEARSIDE;
 
 pub mod announced;
@@ -13,7 +13,7 @@ pub mod miss;
 pub mod start;
 pub mod trouble;
 
-pub type Measure = fn(&mut Bench<'_>) -> Result<Scenario, RunError>;
+pub type Measure = fn(&mut Bench<'_>) -> Result<Scenario, BenchError>;
 
 /// All scenarios, in the order of the report.
 pub const ALL: [(&str, Measure); 15] = [

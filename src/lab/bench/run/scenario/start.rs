@@ -7,12 +7,12 @@ use crate::lab::bench::histogram::Latencies;
 use crate::lab::bench::load::Counted;
 use crate::lab::bench::regions::Delay;
 use crate::lab::bench::result::{Goal, Row, Scenario};
-use crate::lab::bench::run::{Bench, RunError, round};
+use crate::lab::bench::run::{Bench, BenchError, round};
 use crate::lab::bench::sidecar::{self, Extra, NEARSIDE};
 use crate::model::time::Clock;
 
 /// Measures exec to ready, and the memory of an idle process.
-pub fn start(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+pub fn start(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let mut scenario = Scenario {
         name: "start".to_owned(),
         title: "Cold start and idle footprint".to_owned(),

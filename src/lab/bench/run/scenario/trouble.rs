@@ -6,13 +6,13 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::hit;
-use crate::lab::bench::ground::Regions;
-use crate::lab::bench::load::Ask;
-use crate::lab::bench::pace::{End, Pace};
+use crate::lab::bench::ground::BenchRegions;
+use crate::lab::bench::load::BenchRequest;
+use crate::lab::bench::pace::{End, LoadPace};
 use crate::lab::bench::paths::{self, Paths, Zipf};
 use crate::lab::bench::regions::{self, Delay};
 use crate::lab::bench::result::{Goal, Scenario};
-use crate::lab::bench::run::{Bench, Entrant, RunError};
+use crate::lab::bench::run::{Bench, BenchError, Entrant};
 use crate::lab::bench::sidecar::{self, Extra, NEARSIDE};
 use crate::lab::bench::subject::Subject;
 
@@ -24,10 +24,10 @@ const READERS: usize = 1000;
 const QUIET: &str = "nearside, quiet";
 
 /// One of three regions dies in the middle of an open loop; quiet runs and such runs take turns.
-pub fn dying(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+pub fn dying(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let regions = bench.ground.regions(REGIONS, Delay::None)?;
     let mut quiet = filled(bench, &regions, QUIET)?;
-    let fastest = quiet.warm(Pace::Closed, End::After(bench.settings.round))?;
+    let fastest = quiet.warm(LoadPace::Closed, End::After(bench.settings.round))?;
     let per_second = (fastest.answered as f64 / fastest.took.as_secs_f64() / 2.0).max(1.0);
     let asked = per_second * bench.settings.round.as_secs_f64() * bench.settings.rounds as f64;
     let whole = bench.settings.round >= Duration::from_secs(1);
@@ -42,7 +42,7 @@ pub fn dying(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
         ..Scenario::default()
     };
     let bar = bench.progress.scenario(&scenario.name, bench.settings.rounds);
-    let pace = Pace::Open { per_second };
+    let pace = LoadPace::Open { per_second };
     let half_ms = requests as f64 / per_second * 500.0;
     let mut dying = filled(bench, &regions, NEARSIDE)?;
     let mut first_failure = None;
@@ -70,20 +70,20 @@ pub fn dying(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     Ok(scenario)
 }
 
-fn filled(bench: &Bench<'_>, regions: &Regions, name: &str) -> Result<Entrant, RunError> {
+fn filled(bench: &Bench<'_>, regions: &BenchRegions, name: &str) -> Result<Entrant, BenchError> {
     let wish = bench.ground.wish(NEARSIDE, regions)?;
     let started = sidecar::start(&bench.ground.program, &wish, &Extra::default())?;
     let subject = Subject { name: name.to_owned(), ..started.subject };
-    let ask = Ask::new(Paths::Each { next: 0, view: "1k" }, regions::body_bytes("1k") as u64);
+    let ask = BenchRequest::new(Paths::Each { next: 0, view: "1k" }, regions::body_bytes("1k") as u64);
     let mut entrant = Entrant::new(subject, hit::CONNECTIONS, ask)?;
-    entrant.warm(Pace::Closed, End::Requests(KEYS as u64))?;
+    entrant.warm(LoadPace::Closed, End::Requests(KEYS as u64))?;
     let (zipf, rng) = (Zipf::new(KEYS), Rng::with_seed(bench.settings.seed));
     entrant.ask_for(Paths::Drawn { zipf, view: "1k", rng });
     Ok(entrant)
 }
 
 /// A thousand readers ask for one cold key at once.
-pub fn stampede(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
+pub fn stampede(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let mut scenario = Scenario {
         name: "stampede".to_owned(),
         title: "A thousand readers of one cold key".to_owned(),
@@ -95,18 +95,18 @@ pub fn stampede(bench: &mut Bench<'_>) -> Result<Scenario, RunError> {
     let regions = bench.ground.regions(REGIONS, Delay::Fixed(Duration::from_millis(20)))?;
     let wish = bench.ground.wish(NEARSIDE, &regions)?;
     let subject = sidecar::start(&bench.ground.program, &wish, &Extra::default())?.subject;
-    let ask = Ask::new(Paths::Fixed(paths::path(0, "1k")), regions::body_bytes("1k") as u64);
+    let ask = BenchRequest::new(Paths::Fixed(paths::path(0, "1k")), regions::body_bytes("1k") as u64);
     let mut entrant = Entrant::new(subject, READERS, ask)?;
     let bar = bench.progress.scenario(&scenario.name, bench.settings.rounds);
     let before = regions.asked()?;
     for round in 1..=bench.settings.rounds {
         bar.doing(&format!("round {round}"));
         entrant.ask_for(Paths::Fixed(paths::path(round as u64, "1k")));
-        entrant.measure(Pace::Closed, End::Requests(READERS as u64))?;
+        entrant.measure(LoadPace::Closed, End::Requests(READERS as u64))?;
         bar.done_one();
     }
     let legs = regions.asked()?.iter().zip(before).map(|(after, before)| after - before).max().unwrap_or_default();
-    let failures = entrant.warm(Pace::Closed, End::Requests(1))?.failures;
+    let failures = entrant.warm(LoadPace::Closed, End::Requests(1))?.failures;
     let row = entrant.into_row();
     let failures = failures + row.rounds.iter().map(|round| round.failures).sum::<u64>();
     let per_key = legs as f64 / bench.settings.rounds as f64;

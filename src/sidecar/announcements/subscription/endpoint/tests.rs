@@ -58,7 +58,7 @@ impl Posting {
             account: "000000000000".to_owned(),
             name: "t".to_owned(),
         };
-        let door = Door { region: RegionId(2), topic, notices: knock };
+        let door = Entrance { region: RegionId(2), topic, notices: knock };
         let address = open("127.0.0.1:0".parse().unwrap(), vec![door], &edges, tasks.stopping()).unwrap();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         Self { base: format!("http://{address}"), client, notices, tasks }
