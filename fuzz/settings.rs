@@ -1,6 +1,6 @@
 //! Targets of what an operator writes: route templates and the configuration, and the paths that meet them.
 
-use nearside::config::mistake::{ConfigError, Place};
+use nearside::config::error::{ConfigError, Place};
 use nearside::config::read::from_toml_with_origins;
 use nearside::config::template::is_plain;
 use nearside::config::{Config, PathTemplate, RecordTemplate, Segment, effective};

@@ -12,7 +12,7 @@ use crate::admin::Admits;
 use crate::admin::acts::{ActRefused, Acts, ReloadFn};
 use crate::admin::status::ReloadStatus;
 use crate::app::limits;
-use crate::config::mistake::{ConfigError, ConfigProblem, Place};
+use crate::config::error::{ConfigError, ConfigProblem, Place};
 use crate::config::scope::Origins;
 use crate::config::{Config, Transport, change};
 use crate::core::fill::audit;

@@ -1,5 +1,5 @@
 //! Looks at the files of tokens and certificates once a second, and takes up what they hold when one has changed. Routes'
-//! credentials are watched by themselves ([`crate::core::identity`]).
+//! credentials are watched by themselves ([`crate::core::keyed_hashes`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -22,7 +22,7 @@ use crate::lab::bench::report::{json, page, picture, table};
 use crate::lab::bench::run::{self, BenchError, BenchSettings};
 use crate::lab::bench::subject::Address;
 use crate::lab::bench::target::{self, Own};
-use crate::lab::bench::{announcer, floor};
+use crate::lab::bench::{announcer, reference_loop};
 use crate::lab::limits::BENCH_BODY_KIB;
 use crate::protocol::limits::REGIONS;
 
@@ -151,7 +151,7 @@ pub(super) fn bench(args: BenchArgs) -> Result<(), CommandError> {
                 (None, None) => return Err(CommandError::Usage("write --tcp or --unix".to_owned())),
             };
             end_with_the_harness();
-            floor::serve(&address, &floor::answer(body_bytes as usize)).map_err(failed)
+            reference_loop::serve(&address, &reference_loop::answer(body_bytes as usize)).map_err(failed)
         }
         Some(BenchCommand::Regions { delay, addresses }) => {
             end_with_the_harness();

@@ -12,7 +12,7 @@ use crate::admin::health;
 use crate::app::reload::Source;
 use crate::app::{self, process};
 use crate::aws::clients::Sdk;
-use crate::config::mistake::ConfigError;
+use crate::config::error::ConfigError;
 use crate::config::scope::Origins;
 use crate::config::{Config, read};
 use crate::lab::world::Ports;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use url::Url;
 
-use crate::config::mistake::{ConfigError, ConfigProblem};
+use crate::config::error::{ConfigError, ConfigProblem};
 use crate::config::scope::Origins;
 use crate::config::{Config, TopicArn, read};
 

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use clap::builder::styling::{AnsiColor, Style};
 
 use crate::config::effective;
-use crate::config::mistake::{ConfigError, Place, Warning};
+use crate::config::error::{ConfigError, Place, Warning};
 
 /// The styles of one stream; all plain unless it is a terminal.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,7 +66,7 @@ pub(super) fn warnings(out: &mut dyn Write, warnings: &[Warning], styles: Styles
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::mistake::ConfigProblem;
+    use crate::config::error::ConfigProblem;
 
     #[test]
     fn a_pipe_gets_no_escape_sequence_and_a_terminal_does() {

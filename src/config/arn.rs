@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::TopicArn;
-use super::mistake::{ConfigProblem, quoted};
+use crate::config::error::{ConfigProblem, quoted};
 
 /// The shape that every error message shows.
 const SHAPE: &str =

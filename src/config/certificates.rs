@@ -10,9 +10,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::mistake::ConfigProblem;
 use super::settings::{self as schema, Setting};
 use super::{ClientCertificate, RegionTls};
+use crate::config::error::ConfigProblem;
 use crate::config::limits;
 use crate::model::time::Wall;
 

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::mistake::{ConfigError, ConfigProblem, nearest, quoted};
 use super::scope::Collector;
 use super::settings::{self as schema, Setting};
 use super::variables::{first_region, first_route, variable_name};
 use super::{Config, IdentityMode, RegionConfig, Route, Transport};
+use crate::config::error::{ConfigError, ConfigProblem, nearest, quoted};
 use crate::config::limits;
 use crate::protocol::limits::REGIONS;
 

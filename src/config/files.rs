@@ -7,10 +7,10 @@ use std::path::Path;
 
 use super::certificates::{self, UnusableFile};
 use super::file::open;
-use super::mistake::ConfigProblem;
 use super::scope::Collector;
 use super::settings::{self as schema, Setting};
 use super::{Config, IdentityMode, RegionConfig};
+use crate::config::error::ConfigProblem;
 use crate::config::limits;
 use crate::model::time::Clock;
 

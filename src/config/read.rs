@@ -9,7 +9,6 @@ use std::path::Path;
 
 use url::Url;
 
-use super::mistake::{ConfigError, ConfigProblem, Place, nearest, quoted};
 use super::scope::{Collector, Origins, SettingScope};
 use super::settings::{self as schema, Section};
 use super::tree::{self, Raw, Syntax, TomlTable, Value};
@@ -18,6 +17,7 @@ use super::{
     PathTemplate, QueuesConfig, RaceConfig, RaceMode, RegionConfig, Route, Service, Transport, UnixSocket, Unrouted,
     checks, files, value, variables,
 };
+use crate::config::error::{ConfigError, ConfigProblem, Place, nearest, quoted};
 use crate::config::limits;
 
 mod admin;

@@ -2,10 +2,10 @@
 //! from ([`Origins`], which `nearside check` shows). A mistake never ends the reading: a default or
 //! stand-in takes the place of what is wrong, so that the next mistake is found too.
 
-use super::mistake::{ConfigError, ConfigProblem, Place, Warning, nearest, quoted};
 use super::settings::{PresetValue, Section, Setting, SettingKind, of};
 use super::tree::{Raw, TomlTable, Value};
 use super::value;
+use crate::config::error::{ConfigError, ConfigProblem, Place, Warning, nearest, quoted};
 
 /// Where every setting came from, and what is allowed but probably not meant.
 #[derive(Clone, Debug, Default)]

@@ -9,8 +9,8 @@ use std::fmt;
 
 use percent_encoding::percent_decode_str;
 
-use super::mistake::{ConfigProblem, nearest, quoted};
 use super::{PathTemplate, RecordTemplate, Segment};
+use crate::config::error::{ConfigProblem, nearest, quoted};
 use crate::config::limits;
 
 /// The values of a template's named segments in one path, as written there.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::mistake::{ConfigError, ConfigProblem, Place, quoted};
 use super::settings::SettingKind;
+use crate::config::error::{ConfigError, ConfigProblem, Place, quoted};
 
 /// A value and where it was written.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,10 +11,10 @@ use std::time::Duration;
 use http::HeaderName;
 use url::Url;
 
-use super::mistake::{ConfigProblem, nearest, quoted};
 use super::settings::SettingKind;
 use super::tree::{Raw, Value};
 use super::{PathTemplate, RecordTemplate, TopicArn};
+use crate::config::error::{ConfigProblem, nearest, quoted};
 use crate::config::limits;
 
 mod queue;

@@ -9,9 +9,9 @@
 
 use std::collections::BTreeMap;
 
-use super::mistake::{ConfigError, ConfigProblem, Place, Warning, nearest};
 use super::settings::{ANNOUNCEMENTS_ENDPOINT_URL, REGION_URL, ROUTE_PATH, Section, Setting, of};
 use super::tree::{Raw, TomlEntry, TomlTable, Value};
+use crate::config::error::{ConfigError, ConfigProblem, Place, Warning, nearest};
 
 pub(super) const PREFIX: &str = "NEARSIDE__";
 

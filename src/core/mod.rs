@@ -17,9 +17,11 @@ use crate::cache::capacity::{Memory, Pressure};
 use crate::cache::key::HashKey;
 use crate::cache::store::Store;
 use crate::config::{Config, IdentityMode, Route};
+use crate::core::churn::Churn;
+use crate::core::credentials::{CredentialsError, HeldCredentials};
 use crate::core::fill::Fills;
 use crate::core::fill::audit::Auditor;
-use crate::core::identity::{Churn, CredentialsError, HeldCredentials, KeyedHashes, TooManyTypes};
+use crate::core::keyed_hashes::{KeyedHashes, TooManyTypes};
 use crate::core::race::region::Regions;
 use crate::core::router::Router;
 use crate::http::admission::Admission;
@@ -32,15 +34,16 @@ use crate::protocol::{Freshness, Room};
 use crate::tasks::Tasks;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::observed::Observed;
-use crate::telemetry::ration::RateLimiter;
+use crate::telemetry::rate_limiter::RateLimiter;
 
 mod actions;
 pub mod answer;
 pub mod caller;
+pub mod churn;
+pub mod credentials;
 pub mod fast_path;
 pub mod fill;
 mod forgotten;
-pub mod identity;
 pub mod limits;
 pub mod lookup;
 mod pass;
@@ -336,5 +339,6 @@ impl Core {
     }
 }
 
+pub mod keyed_hashes;
 #[cfg(test)]
 mod tests;

@@ -25,7 +25,7 @@ use crate::http::limits;
 use crate::model::time::Clock;
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
-use crate::tasks::seldom::WakeGated;
+use crate::tasks::wake_gated::WakeGated;
 
 mod http1;
 pub mod wire;

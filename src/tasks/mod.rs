@@ -17,7 +17,7 @@ use tracing::Instrument;
 
 pub mod limits;
 pub mod permits;
-pub(crate) mod seldom;
+pub(crate) mod wake_gated;
 
 /// A handle to the process's tasks; clones share them.
 #[derive(Clone, Default)]
@@ -80,7 +80,7 @@ impl Tasks {
             let _running = running;
             // This is polled with every request of a connection, so it does not check each time
             // whether a drain is over.
-            seldom::unless(killed.cancelled(), future).await
+            wake_gated::unless(killed.cancelled(), future).await
         };
         tokio::spawn(self.shared.tracker.track_future(task.instrument(tracing::trace_span!("task", name))))
     }

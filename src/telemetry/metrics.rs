@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::counts::{Grid, LatencyHistogram};
-use super::words::{
+use crate::model::ids::RegionId;
+use crate::protocol::limits::{AUDIT_WINDOWS, REGIONS};
+use crate::telemetry::labels::{
     ACT_OUTCOMES, ALARMS, AUDITED, BUDGETS, COUNTED_ACTS, EPOCHS, GOT, LABELS, LEGS, OUTCOMES, REFUSALS, RELOADS,
     WITHIN,
 };
-use crate::model::ids::RegionId;
-use crate::protocol::limits::{AUDIT_WINDOWS, REGIONS};
 use exposition::Gauges;
 
 /// Upper bounds of the hit histogram, in nanoseconds: 2 us to 10 ms.

@@ -19,9 +19,9 @@ use self::journal::Journal;
 use crate::admin::acts::problem::Problem;
 use crate::admin::limits;
 use crate::core::Core;
+use crate::telemetry::labels::ACTS;
 use crate::telemetry::log::LogError;
-use crate::telemetry::ration::RateLimiter;
-use crate::telemetry::words::ACTS;
+use crate::telemetry::rate_limiter::RateLimiter;
 
 pub mod access;
 pub mod announcements;

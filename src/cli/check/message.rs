@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::cli::CommandError;
 use crate::config::Config;
-use crate::config::mistake::{nearest, quoted};
+use crate::config::error::{nearest, quoted};
 use crate::core::router::Router;
 use crate::protocol::announcement::message::{Announcement, AnnouncementKind, PATH_PUBLISHER};
 use crate::protocol::announcement::{FIELD_NAMES, decode, unknown_names};

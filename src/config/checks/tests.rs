@@ -1,8 +1,8 @@
 //! One test per rule: the configuration that breaks it, the setting that is reported, and the
 //! nearest configuration that is allowed.
 
+use crate::config::error::{ConfigError, Place, Warning};
 use crate::config::limits;
-use crate::config::mistake::{ConfigError, Place, Warning};
 use crate::config::read::{from_toml, load};
 
 /// Two regions with topics.

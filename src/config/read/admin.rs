@@ -1,10 +1,10 @@
 //! Reads `[admin]`, as part of a configuration or from the environment alone.
 
-use super::super::mistake::ConfigError;
 use super::super::scope::Collector;
 use super::super::settings::{self as schema, Section};
 use super::super::tree::TomlTable;
 use super::super::{Admin, UnixSocket, checks, value, variables};
+use crate::config::error::ConfigError;
 
 /// What the environment alone says about the admin side, for a command that is given no file.
 ///

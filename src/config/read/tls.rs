@@ -1,10 +1,10 @@
 //! Reads `tls = { .. }` of a region.
 
-use super::super::mistake::ConfigProblem;
 use super::super::scope::{Collector, SettingScope};
 use super::super::settings::{self as schema, Section};
 use super::super::tree::{Raw, TomlTable, Value};
 use super::super::{ClientCertificate, RegionTls, checks, value};
+use crate::config::error::ConfigProblem;
 
 pub(super) fn read(ledger: &mut Collector, region: &SettingScope) -> RegionTls {
     let table = match region.table.get("tls") {

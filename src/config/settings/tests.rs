@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 
 use super::*;
 use crate::config::change;
-use crate::config::mistake::{ConfigError, Place};
+use crate::config::error::{ConfigError, Place};
 use crate::config::read::load;
 use crate::config::scope::Origins;
 

@@ -1,9 +1,9 @@
 //! The values that queues are created with, in the form that AWS accepts.
 
-use super::super::mistake::{ConfigProblem, quoted};
 use super::super::settings::SettingKind;
 use super::super::tree::Raw;
 use super::{Read, list, text_of};
+use crate::config::error::{ConfigProblem, quoted};
 use crate::config::limits;
 
 /// See the SQS developer guide, "Amazon SQS cost allocation tags". The names that Nearside sets

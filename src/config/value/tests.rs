@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::mistake::Place;
+use crate::config::error::Place;
 
 fn text_raw(text: &str) -> Raw {
     Raw { value: Value::Text(text.to_owned()), place: Place::Default }

@@ -21,9 +21,9 @@ use url::Url;
 
 use super::connect::{Connector, Negotiated, Resolver};
 use super::incoming;
-use super::line::{self, Http1Connection, Http1Pool};
-use super::two::Http2Client;
 use crate::http::bodies::ByteBudget;
+use crate::http::client::http1_pool::{self, Http1Connection, Http1Pool};
+use crate::http::client::http2_client::Http2Client;
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply, Streamed};
 use crate::http::fields::{end_to_end, into_end_to_end};
 use crate::http::limits::{CONNECTION_AGE, REPLY_BODY_BYTES, WARM_WAIT};
@@ -255,7 +255,7 @@ impl Site {
         };
         let reply = line.send(request);
         let mut line = Some(line);
-        let result = line::driven(&mut line, reply).await;
+        let result = http1_pool::driven(&mut line, reply).await;
         let used = line.as_ref().is_some_and(|line| line.note(result.is_ok()));
         match result {
             Ok(response) => Ok(line.map(|line| (response, line))),
@@ -322,7 +322,8 @@ impl Site {
     /// Reads the body to its end, under the limit.
     async fn read(&self, mut opened: Opened) -> Result<Reply, Failure> {
         let (head, body) = opened.response.into_parts();
-        let body = line::driven(&mut opened.line, incoming::whole(body, REPLY_BODY_BYTES, &self.bodies)).await?;
+        let body =
+            http1_pool::driven(&mut opened.line, incoming::whole(body, REPLY_BODY_BYTES, &self.bodies)).await?;
         opened.line.into_iter().for_each(|line| self.free(line));
         let versions = incoming::versions(&head.headers, &self.version_header);
         Ok(Reply {

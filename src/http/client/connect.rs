@@ -1,6 +1,6 @@
 //! Owns the opening of connections to one region: name, TCP, TLS, how many at once, and one held ready.
 //!
-//! Before it: [`super::line`] or [`super::two`] asks for a connection when it has none. After it:
+//! Before it: [`crate::http::client::http1_pool`] or [`crate::http::client::http2_client`] asks for a connection when it has none. After it:
 //! they own the [`Link`]. Invariants: at most [`CONNECTS_PER_REGION`] are being opened at once; a region's name is resolved anew for
 //! each (the resolver keeps an address for its TTL); TLS is set up only where a region's URL asks for it, so plain ones
 //! need no CA certificates.

@@ -12,9 +12,9 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper_util::client::legacy;
 
-use super::line::{self, Http1Connection};
 use crate::config::limits::RECORDS_PER_ROUTE;
 use crate::http::bodies::{ByteBudget, Gathering, NotRead};
+use crate::http::client::http1_pool::{self, Http1Connection};
 use crate::http::exchange::Failure;
 use crate::http::limits::{REPLY_HEAD_BYTES, STREAM_CHUNK_WAIT};
 use crate::model::ids::Version;
@@ -71,7 +71,7 @@ pub(crate) fn chunks(
     stream::unfold(Some((body, line, freed)), |source| async move {
         let (mut body, mut line, freed) = source?;
         loop {
-            let frame = line::driven(&mut line, body.frame());
+            let frame = http1_pool::driven(&mut line, body.frame());
             let frame = match tokio::time::timeout(STREAM_CHUNK_WAIT, frame).await {
                 Err(_) => return Some((Err(Failure::Deadline { within: STREAM_CHUNK_WAIT, head: true }), None)),
                 Ok(None) => {

@@ -2,8 +2,8 @@
 
 pub mod attempt;
 pub mod connect;
+pub mod http1_pool;
+pub mod http2_client;
 pub mod incoming;
-pub mod line;
 pub mod renewal;
 pub mod tls;
-pub mod two;

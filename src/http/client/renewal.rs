@@ -11,12 +11,12 @@ use url::Url;
 
 use super::attempt::{HttpOrigin, Reached, Site, UnusableClient};
 use super::connect::{Connector, Resolver};
-use super::line::Http1Pool;
 use super::tls;
-use super::two::Http2Client;
 use crate::config::certificates::{self, Certificates};
 use crate::config::{self, Config, RegionTls};
 use crate::http::bodies::ByteBudget;
+use crate::http::client::http1_pool::Http1Pool;
+use crate::http::client::http2_client::Http2Client;
 use crate::model::ids::RegionId;
 use crate::model::time::Clock;
 

@@ -18,7 +18,6 @@ pub mod progress;
 // Who is measured, and where.
 pub mod announcer;
 pub mod fetch;
-pub mod floor;
 pub mod ground;
 pub mod peers;
 pub mod process;
@@ -39,5 +38,6 @@ pub mod wire;
 // Results.
 pub mod histogram;
 pub mod promises;
+pub mod reference_loop;
 pub mod report;
 pub mod result;

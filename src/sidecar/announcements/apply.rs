@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::key_form::{self, Meant};
 use crate::aws::remembered::Remembered;
 use crate::aws::verify::Verified;
-use crate::core::identity::KeyedHashes;
+use crate::core::keyed_hashes::KeyedHashes;
 use crate::model::ids::{RecordId, RegionId, Version};
 use crate::model::time::{Clock, Moment, Wall};
 use crate::protocol::announcement::decode;
@@ -19,7 +19,7 @@ use crate::protocol::announcement::message::{Announcement, AnnouncementKind, PAT
 use crate::protocol::event::{Action, Event, Says, Scope};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::observed::Observed;
-use crate::telemetry::ration::RateLimiter;
+use crate::telemetry::rate_limiter::RateLimiter;
 
 /// [`Freshness::step`](crate::protocol), as `app` wires it.
 pub type Step = Box<dyn Fn(Moment, Wall, Event) -> Vec<Action> + Send + Sync>;

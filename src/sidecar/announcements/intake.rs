@@ -20,7 +20,7 @@ use crate::core::Core;
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Wall};
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::ration::RateLimiter;
+use crate::telemetry::rate_limiter::RateLimiter;
 
 /// All regions' announcements of one sidecar.
 pub struct VerifyingIntake {

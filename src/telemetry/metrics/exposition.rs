@@ -17,8 +17,8 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::protocol::event::{Grade, SubscriptionState};
 use crate::protocol::limits::AUDIT_WINDOWS;
 use crate::telemetry::counts::{Grid, LatencyHistogram};
+use crate::telemetry::labels::ACT_OUTCOMES;
 use crate::telemetry::metrics::Cells;
-use crate::telemetry::words::ACT_OUTCOMES;
 
 /// The media type of what [`crate::telemetry::metrics::Metrics::render`] returns.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -274,7 +274,7 @@ async fn a_request_on_a_line_that_has_just_ended_is_told_so_at_once() {
     for _ in 0..200 {
         tokio::task::yield_now().await;
     }
-    let replied = tokio::time::timeout(SHORT, super::super::line::driven(&mut line, reply)).await;
+    let replied = tokio::time::timeout(SHORT, crate::http::client::http1_pool::driven(&mut line, reply)).await;
     assert!(replied.expect("nothing is waited for").is_err());
 }
 

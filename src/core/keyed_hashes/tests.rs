@@ -1,7 +1,13 @@
 //! Tests of identities, record ids, credentials and the churn warning.
 
+use std::time::Duration;
+
 use super::*;
-use crate::config::{RecordTemplate, RegionConfig, Route};
+use crate::config::{Credentials, RecordTemplate, RegionConfig, Route};
+use crate::core::churn::Churn;
+use crate::core::credentials::{CredentialsError, HeldCredentials};
+use crate::core::limits;
+use crate::tasks::Tasks;
 
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()

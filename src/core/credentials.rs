@@ -1,0 +1,96 @@
+//! The sidecar's own credentials for a route, read from a file and read again when it changes.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+
+use arc_swap::ArcSwapOption;
+use http::{HeaderName, HeaderValue};
+
+use crate::config::Credentials;
+use crate::config::limits::TOKEN_BYTES;
+use crate::core::limits;
+use crate::tasks::Tasks;
+
+/// The sidecar's own credentials could not be read: the operator's to mend; a later try may succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialsError {
+    /// The file is missing or unreadable.
+    #[error("the credentials file {0} cannot be read: {1}; create it or correct the route's credentials.file")]
+    Unreadable(PathBuf, std::io::Error),
+    /// The file does not hold a header value.
+    #[error("the credentials file {0} does not hold one line of at most {1} bytes that a header may carry")]
+    NotAValue(PathBuf, u64),
+}
+
+/// The credentials of one `sidecar` route, read again when the file changes.
+#[derive(Clone)]
+pub struct HeldCredentials {
+    /// The header they go in.
+    pub header: HeaderName,
+    value: Arc<ArcSwapOption<HeaderValue>>,
+    stamp: Option<Stamp>,
+}
+
+/// When a file was last written and how long it is: what changes with its content.
+type Stamp = (std::time::SystemTime, u64);
+
+impl HeldCredentials {
+    /// Reads the file once; the error is for `run` to report, and the sidecar does not start with it.
+    pub fn read(credentials: &Credentials) -> Result<Self, CredentialsError> {
+        // Before the content, so that a write in between is seen as a change later.
+        let stamp = stamp(credentials);
+        let value = Arc::new(ArcSwapOption::from_pointee(read(credentials)?));
+        Ok(Self { header: credentials.header.clone(), value, stamp })
+    }
+
+    /// The value to send now; `None` after the file became unreadable.
+    pub fn value(&self) -> Option<HeaderValue> {
+        self.value.load().as_ref().map(|value| HeaderValue::clone(value))
+    }
+
+    /// Watches the file until the process stops, or nobody has these any more. A file that went bad keeps the last good value: tokens are
+    /// replaced by rename, and between two of them a file may be missing for a moment.
+    pub fn watch(&self, credentials: Credentials, tasks: &Tasks) {
+        let (value, stopping) = (Arc::downgrade(&self.value), tasks.stopping());
+        let mut seen = self.stamp;
+        tasks.spawn("credentials", async move {
+            while stopping.run_until_cancelled(tokio::time::sleep(limits::WATCH_EVERY)).await.is_some() {
+                let Some(held) = Weak::upgrade(&value) else { return };
+                let now = stamp(&credentials);
+                if now == seen {
+                    continue;
+                }
+                match read(&credentials) {
+                    Ok(value) => {
+                        held.store(Some(Arc::new(value)));
+                        seen = now;
+                        tracing::info!(file = %credentials.file.display(), "credentials were read again");
+                    }
+                    Err(error) => tracing::warn!(%error, "the last good credentials stay in use"),
+                }
+            }
+        });
+    }
+}
+
+fn stamp(credentials: &Credentials) -> Option<Stamp> {
+    let meta = std::fs::metadata(&credentials.file).ok()?;
+    Some((meta.modified().ok()?, meta.len()))
+}
+
+fn read(credentials: &Credentials) -> Result<HeaderValue, CredentialsError> {
+    let file = &credentials.file;
+    let unreadable = |error| CredentialsError::Unreadable(file.clone(), error);
+    let not_a_value = || CredentialsError::NotAValue(file.clone(), TOKEN_BYTES);
+    if std::fs::metadata(file).map_err(unreadable)?.len() > TOKEN_BYTES {
+        return Err(not_a_value());
+    }
+    let text = std::fs::read_to_string(file).map_err(unreadable)?;
+    if text.trim().is_empty() {
+        return Err(not_a_value());
+    }
+    let mut value =
+        HeaderValue::try_from(format!("{}{}", credentials.prefix, text.trim())).map_err(|_| not_a_value())?;
+    value.set_sensitive(true);
+    Ok(value)
+}
