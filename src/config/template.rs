@@ -79,15 +79,8 @@ impl PathTemplate {
         })
     }
 
-    /// The values of the named segments in `path` (no query), or `None` if it does not match.
-    ///
-    /// Literal segments are compared byte for byte; a trailing slash is an empty last segment. A
-    /// path with a dot segment or a broken escape anywhere matches nothing: see [`is_plain`].
-    pub fn matches<'p>(&'p self, path: &'p str) -> Option<Captures<'p>> {
-        self.captures(path).filter(|_| is_plain(path))
-    }
-
-    /// Like [`PathTemplate::matches`], for a path that is known to be plain.
+    /// The values of the named segments in `path` (no query), or `None` if it does not match. Literal segments are compared
+    /// byte for byte; a trailing slash is an empty last segment. The path is known to be plain ([`is_plain`]).
     pub fn captures<'p>(&'p self, path: &'p str) -> Option<Captures<'p>> {
         let mut captures = Captures { template: self, values: [""; limits::NAMES_PER_PATH] };
         let mut free = captures.values.iter_mut();

@@ -384,11 +384,6 @@ impl Tally {
     pub fn asked(&self) -> RegionSet {
         self.legs.iter().map(|leg| leg.region).collect()
     }
-
-    /// How long the slowest leg took.
-    pub fn took(&self) -> Duration {
-        self.legs.iter().map(|leg| leg.took).max().unwrap_or_default()
-    }
 }
 
 pub mod budget;

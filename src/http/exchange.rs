@@ -165,11 +165,6 @@ impl Failure {
     pub const fn is_unheld(&self) -> bool {
         matches!(self, Self::Oversized { .. } | Self::NoRoom)
     }
-
-    /// Whether another try at the same region may help soon.
-    pub const fn is_transient(&self) -> bool {
-        !matches!(self, Self::Oversized { .. } | Self::Target | Self::Credentials)
-    }
 }
 
 /// Replies in: one try at one region, read to the end. Cancelling the future gives the try up.

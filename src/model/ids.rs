@@ -44,10 +44,6 @@ impl RegionSet {
         self.0 & 1 << region.0 != 0
     }
 
-    pub const fn len(self) -> usize {
-        self.0.count_ones() as usize
-    }
-
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -208,11 +208,6 @@ impl Metrics {
         self.cells.over_budget.add(0, budget);
     }
 
-    /// How often this budget had no room.
-    pub fn refused_by_budget(&self, budget: &str) -> u64 {
-        self.cells.over_budget.get(0, budget)
-    }
-
     pub fn reloaded(&self, outcome: &'static str) {
         self.cells.reloads.add(0, outcome);
     }

@@ -72,17 +72,6 @@ pub fn nominated_by<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Box<[He
     (names.len() <= limits::VARY_NAMES).then(|| names.into_boxed_slice())
 }
 
-/// Whether two requests select the same representation under these names (4.1). A reader who shares
-/// another's fill must check this against the reply's `Vary` before taking the reply.
-pub fn same_selection(names: &[HeaderName], left: &HeaderMap, right: &HeaderMap) -> bool {
-    names.iter().all(|name| {
-        let trimmed = |headers: &'_ HeaderMap| -> Vec<Vec<u8>> {
-            headers.get_all(name).iter().map(|line| line.as_bytes().trim_ascii().to_vec()).collect()
-        };
-        trimmed(left) == trimmed(right)
-    })
-}
-
 /// Whether a reply is complete in itself: not a part (206, 3.3) and not about another reply (304,
 /// 4.3.4).
 fn is_final(status: StatusCode) -> bool {

@@ -1,6 +1,5 @@
 //! How a setting is named and described to people.
 
-use super::PresetValue::Is;
 use super::SettingKind::{
     self, Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Mode, Path, Records,
     RegionName, Size, Tags, Text, Topic, Uids, Url, Word,
@@ -29,11 +28,6 @@ impl Setting {
             Section::Credentials => format!("NEARSIDE__SERVICE__ROUTE__{{N}}__CREDENTIALS__{key}"),
             section => format!("NEARSIDE__{}__{key}", section.path().to_ascii_uppercase()),
         }
-    }
-
-    /// Whether it may be none, written `""`.
-    pub const fn may_be_none(&self) -> bool {
-        matches!(self.preset, Is(text) if text.is_empty()) || matches!(self.kind, AddressOrNone)
     }
 
     /// What it takes, in words: `a duration, 1s to 30days`.

@@ -266,9 +266,7 @@ fn tables() -> String {
             let default = match setting.preset {
                 PresetValue::Required => "required".to_owned(),
                 PresetValue::Is("") if matches!(setting.kind, Headers | Hosts | Tags | Uids) => "`[]`".to_owned(),
-                PresetValue::Is("") if setting.may_be_none() && setting.kind != Text || setting.key == "primary" => {
-                    "none".to_owned()
-                }
+                PresetValue::Is("") if setting.kind != Text || setting.key == "primary" => "none".to_owned(),
                 PresetValue::Is(default) => format!("`{}`", if default.is_empty() { "\"\"" } else { default }),
                 PresetValue::Like(other) => format!("`{}`", other.path()),
             };

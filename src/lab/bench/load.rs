@@ -284,9 +284,4 @@ impl Counted {
         self.failures += 1;
         self.first_failure.get_or_insert_with(why);
     }
-
-    /// The share of right answers that carried the proof, 0 to 1.
-    pub fn proven_share(&self) -> f64 {
-        self.proven as f64 / self.answered.max(1) as f64
-    }
 }

@@ -159,14 +159,6 @@ impl Row {
         median(self.rounds.iter().map(figure))
     }
 
-    /// The least and the greatest `figure` of any round; `None` without rounds.
-    pub fn spread(&self, figure: impl Fn(&Round) -> f64) -> Option<(f64, f64)> {
-        let values = self.rounds.iter().map(figure);
-        let ends =
-            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
-        (!self.rounds.is_empty()).then_some(ends)
-    }
-
     /// The median number of requests answered per second.
     pub fn rate(&self) -> f64 {
         self.median(|round| round.requests as f64 / round.took_s.max(1e-9))

@@ -147,11 +147,6 @@ impl Entrant {
         self.subject.process.as_ref().map_or(0, super::process::Running::memory)
     }
 
-    /// Adds a round that was calculated, or measured in another way.
-    pub fn push(&mut self, round: Round) {
-        self.row.rounds.push(round);
-    }
-
     /// Puts load on it without measuring.
     pub fn warm(&mut self, pace: LoadPace, end: End) -> Result<Counted, BenchError> {
         Ok(self.client.run(pace, end)?)

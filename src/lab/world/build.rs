@@ -149,12 +149,6 @@ impl Builder {
         self
     }
 
-    #[must_use]
-    pub fn without_versions(mut self) -> Self {
-        self.versions = false;
-        self
-    }
-
     /// Each region has ETags of its own.
     #[must_use]
     pub fn own_etags(mut self) -> Self {

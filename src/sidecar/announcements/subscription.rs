@@ -163,14 +163,6 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// A stable word for `/status`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Subscribing => "subscribing",
-            Self::Subscribed => "subscribed",
-            Self::Stopped => "stopped",
-        }
-    }
 }
 
 /// What could not be removed from a region; the janitor finds it later.

@@ -1,6 +1,6 @@
 //! Sections 3, 3.5 and 4.1: what may be stored.
 
-use super::super::storing::{nominated, same_selection};
+use super::super::storing::nominated;
 use super::*;
 
 const FRESH: (&str, &str) = ("cache-control", "max-age=60");
@@ -110,28 +110,4 @@ fn rfc9111_4_1_vary_nominates_each_name_once_over_all_lines() {
     assert_eq!(vary.iter().map(HeaderName::as_str).collect::<Vec<_>>(), ["accept", "x-a", "x-b"]);
     let many: Vec<String> = (0..17).map(|number| format!("x-{number}")).collect();
     assert_eq!(nominated(&headers(&[("vary", &many.join(","))])), None);
-}
-
-#[test]
-fn rfc9111_4_1_readers_share_a_fill_only_if_they_select_the_same() {
-    let names = nominated(&headers(&[("vary", "accept-language")])).unwrap();
-    let english = headers(&[("accept-language", "en"), ("x-request-id", "1")]);
-    assert!(same_selection(&names, &english, &headers(&[("accept-language", " en")])));
-    assert!(!same_selection(&names, &english, &headers(&[("accept-language", "de")])));
-    assert!(!same_selection(&names, &english, &HeaderMap::new()));
-}
-
-#[test]
-fn requests_go_the_way_that_their_method_and_conditions_allow() {
-    for (method, pairs, expected) in [
-        (Method::GET, &[("if-none-match", "\"1\"")][..], Handling::Cached),
-        (Method::HEAD, &[], Handling::Cached),
-        (Method::GET, &[("if-match", "\"1\"")], Handling::Passed),
-        (Method::GET, &[("if-unmodified-since", "x")], Handling::Passed),
-        (Method::OPTIONS, &[], Handling::Passed),
-        (Method::POST, &[], Handling::Unsafe),
-        (Method::from_bytes(b"PURGE").unwrap(), &[], Handling::Unsafe),
-    ] {
-        assert_eq!(way(&method, &headers(pairs)), expected, "{method}");
-    }
 }

@@ -41,7 +41,7 @@ impl World {
     fn hangs_on(&self, key: &str) -> Option<(Standing, usize)> {
         let stored = self.sidecar.store.entries_of(self.record(key));
         let routed = stored.first().and_then(|(_, entry)| entry.hold.routed())?;
-        Some((routed.standing, routed.live.len()))
+        Some((routed.standing, routed.live.iter().count()))
     }
 }
 
