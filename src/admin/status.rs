@@ -15,7 +15,7 @@ use super::findings::{Check, Finding};
 use super::readiness::{Conditions, Heard, ReadyState, lapsed, proof_age, readiness};
 use crate::config::{self, Config, RegionConfig, Transport};
 use crate::model::ids::{RegionId, RegionSet};
-use crate::model::time::{Moment, Wall};
+use crate::model::time::Moment;
 use crate::protocol::horizon::Horizon;
 use crate::telemetry::metrics::exposition::{Gauges, RegionGauges};
 use crate::telemetry::metrics::{Metrics, Totals};
@@ -50,8 +50,6 @@ pub struct Facts<'a> {
     /// What the read path sees.
     pub horizon: &'a Horizon,
     pub now: Moment,
-    /// `now` on the wall clock.
-    pub wall: Wall,
     pub started: Moment,
     /// SIGTERM has come.
     pub draining: bool,

@@ -10,7 +10,7 @@ use super::{Topics, findings};
 use crate::admin::audit::{AuditStatus, FreshShare, Violation};
 use crate::admin::status::{CacheCounts, Facts, RaceHealth, ReloadStatus, Status};
 use crate::core::Core;
-use crate::core::race::region::RaceStatus;
+use crate::core::race::region::RegionHealth;
 use crate::http::connection::Shutdown;
 use crate::model::ids::{RegionId, Version};
 use crate::model::time::{Moment, Wall};
@@ -40,7 +40,6 @@ pub(super) fn source(
             config: &sidecar.config,
             horizon: &horizon,
             now,
-            wall: sidecar.clock.wall(),
             started,
             draining: shutdown.lingering.is_cancelled(),
             races: sidecar.regions.status().into_iter().map(race_health).collect(),
@@ -98,7 +97,7 @@ fn audit(sidecar: &Core, now: Moment) -> AuditStatus {
     }
 }
 
-fn race_health(region: RaceStatus) -> RaceHealth {
+fn race_health(region: RegionHealth) -> RaceHealth {
     RaceHealth {
         running: region.in_flight,
         p95: region.p95,

@@ -1,7 +1,5 @@
-//! Carries out what freshness asks of the edges.
-//!
-//! Before it: a step of [`crate::protocol`]. After it: a refetch, a new subscription, a metric, a log line.
-//! Invariant: nothing here waits; it runs inside whoever applied the announcement.
+//! Carries out what [`crate::protocol`] asks for after a step: a refetch, a new subscription, a
+//! metric, a log line. Nothing here waits, because it runs inside whoever applied the announcement.
 
 use std::sync::Arc;
 

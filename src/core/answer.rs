@@ -99,12 +99,7 @@ impl Blame {
     pub const fn of(failure: &Failure) -> Self {
         match failure {
             Failure::Deadline { .. } => Self::Late,
-            Failure::Saturated
-            | Failure::HeldOff
-            | Failure::Drained
-            | Failure::Credentials
-            | Failure::Target
-            | Failure::NoRoom => Self::NotAsked,
+            Failure::Saturated | Failure::Drained | Failure::Target | Failure::NoRoom => Self::NotAsked,
             Failure::Connect | Failure::Truncated | Failure::Oversized { .. } | Failure::Garbage => Self::Unusable,
         }
     }

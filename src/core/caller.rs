@@ -1,9 +1,7 @@
-//! Owns what a request's header lines come to, whatever path they come with.
-//!
-//! Before it: a request was admitted. After it: [`crate::core::lookup::stored`] looks up by it. A caller repeats its header lines, so a
-//! connection keeps this from one request to the next and works it out anew when the lines change
-//! ([`crate::core::fast_path::plain`]). Invariant: it depends on the lines and the configuration alone, and neither of them changes
-//! while it is kept.
+//! What a request's header lines ask for, whatever the path. A caller repeats its header lines, so
+//! a connection keeps a [`Caller`] from one request to the next and makes a new one when the lines
+//! change ([`crate::core::fast_path::plain`]). It depends only on the lines and the configuration,
+//! and neither changes while it is kept.
 
 use std::sync::Arc;
 
@@ -18,21 +16,19 @@ use crate::core::answer::{CacheLine, Cookies, Shown};
 use crate::core::router::Matched;
 use crate::http::admission::Head;
 
-/// What some header lines ask for.
 #[derive(Clone)]
 pub struct Caller {
-    /// A GET or HEAD with these may be answered from the store.
+    /// Whether a GET or HEAD with these lines may be answered from the store.
     pub(crate) is_cached: bool,
-    /// What is asked of caches.
+    /// What the caller asks of caches.
     pub(crate) wish: RequestDirectives,
-    /// The caller has a copy already, and says which.
+    /// The caller already has a copy and names it.
     pub(crate) is_conditional: bool,
     /// The last route's id, and what these lines add to the keys of its representations.
     tail: Option<(u16, Box<[u8]>)>,
 }
 
 impl Caller {
-    /// What `headers` ask for.
     pub fn of(headers: &HeaderMap) -> Self {
         Self {
             is_cached: rfc9111::way(&Method::GET, headers) == Handling::Cached,
@@ -43,7 +39,7 @@ impl Caller {
         }
     }
 
-    /// The key of what `head` names, for its sender.
+    /// The key of what `head` names, for this caller.
     pub(crate) fn key<'b>(
         &mut self,
         core: &Core,
@@ -61,7 +57,7 @@ impl Caller {
         buffer.routed_with(path_and_query, self.tail.as_ref().map_or(&[], |(_, tail)| tail))
     }
 
-    /// `entry` for the sender of these lines, asked for with `head`.
+    /// `entry` as this caller gets it, asked for with `head`.
     pub(crate) fn shown(&self, head: Head<'_>, entry: &Arc<Entry>, age: Option<u64>, line: CacheLine) -> Shown {
         let not_modified = self.is_conditional && rfc9111::not_modified(head.headers, entry);
         let head = *head.method == Method::HEAD;

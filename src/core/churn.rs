@@ -1,4 +1,4 @@
-//! Callers that mint a new token per request.
+//! Notices callers that mint a new token per request.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -9,9 +9,10 @@ use crate::core::limits;
 use crate::model::ids::RecordId;
 use crate::model::time::Moment;
 
-/// Notices callers that mint a new token per request: under `exact` they would never hit.
+/// Callers that mint a new token per request would never hit under `exact`.
 ///
-/// Bounded: at most `RECORDS_WATCHED` records at a time, each up to the number that raises the warning.
+/// Bounded: at most `RECORDS_WATCHED` records at a time, each with at most as many identities as
+/// raise the warning.
 #[derive(Default)]
 pub struct Churn {
     seen: Mutex<Watched>,
@@ -28,7 +29,8 @@ const RECORDS_WATCHED: usize = 1024;
 const WATCH_FOR: Duration = Duration::from_secs(600);
 
 impl Churn {
-    /// Notes a fill of `record` for `identity`; true when the record just passed the number that raises the warning.
+    /// Notes a fill of `record` for `identity`; true when the record just reached the number that
+    /// raises the warning.
     pub fn note(&self, record: RecordId, identity: Identity, now: Moment) -> bool {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if now.since(seen.since) > WATCH_FOR {

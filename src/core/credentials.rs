@@ -1,4 +1,4 @@
-//! The sidecar's own credentials for a route, read from a file and read again when it changes.
+//! The sidecar's own credentials for a route, read from a file and reread when it changes.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -11,33 +11,32 @@ use crate::config::limits::TOKEN_BYTES;
 use crate::core::limits;
 use crate::tasks::Tasks;
 
-/// The sidecar's own credentials could not be read: the operator's to mend; a later try may succeed.
+/// The sidecar's own credentials could not be read. The operator has to fix it; a later try may
+/// succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    /// The file is missing or unreadable.
     #[error("the credentials file {0} cannot be read: {1}; create it or correct the route's credentials.file")]
     Unreadable(PathBuf, std::io::Error),
-    /// The file does not hold a header value.
     #[error("the credentials file {0} does not hold one line of at most {1} bytes that a header may carry")]
     NotAValue(PathBuf, u64),
 }
 
-/// The credentials of one `sidecar` route, read again when the file changes.
+/// The credentials of one `sidecar` route, reread when the file changes.
 #[derive(Clone)]
 pub struct HeldCredentials {
-    /// The header they go in.
+    /// The header that carries them.
     pub header: HeaderName,
     value: Arc<ArcSwapOption<HeaderValue>>,
     stamp: Option<Stamp>,
 }
 
-/// When a file was last written and how long it is: what changes with its content.
+/// When a file was last written and its length: this changes with the content.
 type Stamp = (std::time::SystemTime, u64);
 
 impl HeldCredentials {
-    /// Reads the file once; the error is for `run` to report, and the sidecar does not start with it.
+    /// Reads the file once. `run` reports an error, and the sidecar does not start.
     pub fn read(credentials: &Credentials) -> Result<Self, CredentialsError> {
-        // Before the content, so that a write in between is seen as a change later.
+        // Taken before the content, so that a write in between is seen as a change later.
         let stamp = stamp(credentials);
         let value = Arc::new(ArcSwapOption::from_pointee(read(credentials)?));
         Ok(Self { header: credentials.header.clone(), value, stamp })
@@ -48,8 +47,9 @@ impl HeldCredentials {
         self.value.load().as_ref().map(|value| HeaderValue::clone(value))
     }
 
-    /// Watches the file until the process stops, or nobody has these any more. A file that went bad keeps the last good value: tokens are
-    /// replaced by rename, and between two of them a file may be missing for a moment.
+    /// Watches the file until the process stops or nobody holds these credentials. If the file goes
+    /// bad, the last good value stays: tokens are replaced by rename, and the file may be missing
+    /// for a moment in between.
     pub fn watch(&self, credentials: Credentials, tasks: &Tasks) {
         let (value, stopping) = (Arc::downgrade(&self.value), tasks.stopping());
         let mut seen = self.stamp;

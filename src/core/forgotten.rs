@@ -1,10 +1,11 @@
-//! Lets go of what was stored under routes that a reload took away or changed: nobody can ask for it any more.
+//! Removes what was stored under routes that a reload took away or changed: nobody can ask for it
+//! any more.
 
 use super::Core;
 use crate::core::limits;
 
 impl Core {
-    /// Removes such entries, a few records at a time, so that others run in between.
+    /// Removes such entries a few records at a time, so that other tasks run in between.
     pub async fn forget_unrouted(&self) {
         let mut removed: u64 = 0;
         for records in self.store.records_of(None).chunks(limits::FORGOTTEN_AT_ONCE) {

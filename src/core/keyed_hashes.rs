@@ -1,6 +1,7 @@
-//! Who asks and what is asked for, as keyed hashes: callers, records, publishers. The keys are drawn when the process starts,
-//! so that nobody outside can aim at a collision, and what is hashed (tokens, record keys) is not kept. Two callers share an
-//! identity only when every named header has the same values in the same order.
+//! Callers, records and publishers as keyed hashes. The keys are drawn when the process starts, so
+//! that nobody outside can aim at a collision, and what is hashed (tokens, record keys) is not
+//! kept. Two callers share an identity only when every named header has the same values in the same
+//! order.
 
 use std::collections::HashMap;
 use std::hash::Hasher;
@@ -16,7 +17,7 @@ use crate::core::limits::RECORD_TYPES;
 use crate::model::ids::{RecordId, TypeId};
 use crate::model::time::Moment;
 
-/// Whose reply an entry is: 0 is everybody's who reaches the listener.
+/// Whose reply an entry is; 0 is for everybody who reaches the listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity(pub u128);
 
@@ -27,29 +28,29 @@ impl Identity {
 
 /// The process's hash keys, and the record types that its routes name.
 ///
-/// A type keeps its id for as long as the process runs, also when no route names it any more: what its announcements say
-/// is remembered, so that it may come back.
+/// A type keeps its id for as long as the process runs, even when no route names it any more: what
+/// its announcements said is remembered, and the type may come back.
 pub struct KeyedHashes {
     records: (u64, u64),
     callers: (u64, u64),
     types: ArcSwap<HashMap<String, Known>>,
 }
 
-/// A record type.
 #[derive(Clone, Copy)]
 struct Known {
     id: TypeId,
-    /// Since when its announcements are heeded: a moment after the start for a type that a reload brought.
+    /// Since when its announcements are heeded; later than the start for a type that a reload
+    /// brought.
     since: Moment,
 }
 
-/// A reload brought more record types than a process can tell apart: only a restart helps.
+/// A reload brought more record types than a process can tell apart. Only a restart helps.
 #[derive(Debug, thiserror::Error)]
 #[error("more than {} record types since the start", RECORD_TYPES)]
 pub struct TooManyTypes;
 
 impl KeyedHashes {
-    /// Draws new keys for the record types of `service`'s routes.
+    /// Draws new keys and takes the record types from `service`'s routes.
     pub fn new(service: &Service) -> Self {
         let mut types = HashMap::new();
         add(&mut types, service, Moment::ZERO);
@@ -57,7 +58,7 @@ impl KeyedHashes {
         Self { records: draw(), callers: draw(), types: ArcSwap::from_pointee(types) }
     }
 
-    /// Heeds the record types of `service`'s routes from `now` on, besides those that it knows.
+    /// Heeds the record types of `service`'s routes from `now` on, in addition to those it knows.
     ///
     /// # Errors
     /// When there are too many; then nothing has changed.
@@ -71,8 +72,8 @@ impl KeyedHashes {
         Ok(())
     }
 
-    /// Whether announcements of this type were heeded at `then`. What was asked for too soon after a reload brought it may
-    /// have missed one (R2).
+    /// Whether announcements of this type were heeded at `then`. What was asked for too soon after
+    /// a reload brought the type may have missed one (R2).
     pub fn heeded(&self, record_type: TypeId, then: Moment) -> bool {
         self.types.load().values().any(|known| known.id == record_type && known.since <= then)
     }
@@ -96,14 +97,13 @@ impl KeyedHashes {
         self.types.load().iter().find(|(_, known)| known.id == record_type).map(|(name, _)| name.clone())
     }
 
-    /// A publisher's name as a number.
     pub fn publisher(&self, name: &str) -> u64 {
         let mut hasher = SipHasher24::new_with_keys(self.records.1, self.records.0);
         hasher.write(name.as_bytes());
         hasher.finish()
     }
 
-    /// The caller, by the values of the headers that `mode` names.
+    /// The caller's identity, by the values of the headers that `mode` names.
     pub fn identity(&self, mode: &IdentityMode, headers: &HeaderMap) -> Identity {
         match mode {
             IdentityMode::Sidecar(_) => Identity::SIDECAR,
@@ -111,7 +111,8 @@ impl KeyedHashes {
         }
     }
 
-    /// A keyed hash over the values of `names` in `headers`, unambiguous in their number and lengths.
+    /// A keyed hash over the values of `names` in `headers`. Their number and lengths are part of
+    /// it, so it is unambiguous.
     pub fn fingerprint<'a>(&self, headers: &HeaderMap, names: impl Iterator<Item = &'a HeaderName>) -> u128 {
         let mut hasher = SipHasher128::new_with_keys(self.callers.0, self.callers.1);
         for name in names {

@@ -1,4 +1,5 @@
-//! The bounds of this room. What a user may tune has its default and range here.
+//! The bounds of the core. Settings that a user may tune have their defaults and ranges in
+//! `config`.
 
 use std::time::Duration;
 
@@ -6,66 +7,73 @@ use crate::config::limits::{RECORDS_PER_ROUTE, ROUTES};
 use crate::model::size::KIB;
 use crate::protocol::limits::{AUDIT_SUSPICIONS, AUDIT_WINDOWS, PAUSE};
 
-/// How often files of secrets and certificates are looked at.
+/// How often files with secrets and certificates are checked for changes.
 pub const WATCH_EVERY: Duration = Duration::from_secs(1);
-/// Records whose entries are looked at before others run, when a reload took a route away.
+/// Records whose entries are checked before other tasks run, when a reload took a route away.
 pub const FORGOTTEN_AT_ONCE: usize = 64;
-/// Record types that a process tells apart, those of routes that reloads took away included.
+/// Record types that a process can tell apart, including those of routes that reloads took away.
 pub const RECORD_TYPES: usize = 8192;
 /// Header lines of a request that is answered without hyper.
 pub const PLAIN_HEADERS: usize = 64;
-/// The memory in which a thread writes the values of its answers' own headers, bytes; it serves again and again.
+/// Size in bytes of the buffer in which a thread writes its answers' own header values. It is
+/// reused.
 pub const HEADER_VALUES_BYTES: usize = 4 * KIB;
-/// How much of it must be free for one value to be written without asking for more, bytes.
+/// Bytes of it that must be free to write one value without asking for more.
 pub const HEADER_VALUE_ROOM: usize = 256;
-/// Times a reader's fill is begun anew when an announcement overtook its reply; then it is served, labelled.
+/// How often a reader's fill is restarted when an announcement overtook its reply; after that it is
+/// served, labelled.
 pub const REFILLS: usize = 2;
-/// Keys whose last fill failed and is remembered.
+/// Keys whose last failed fill is remembered.
 pub const REMEMBERED_ERRORS: usize = 65_536;
-/// How often memory is looked at under a cgroup's limit, and how often entries go while it is short. What comes between
-/// two looks is bounded: the store by its capacity, everything else by the budgets that the capacity leaves room for.
+/// How often memory is checked under a cgroup's limit, and how often entries are evicted while it
+/// is short. What arrives between two checks is bounded: the store by its capacity, everything else
+/// by the budgets that the capacity leaves room for.
 pub const MEMORY_TICK: Duration = Duration::from_millis(100);
 /// How long a failed fill is remembered: doubling from the first to the second.
 pub const ERROR_MEMORY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 /// A stored reply that was this old when it came is asked for end to end the next time.
 pub const AGED: Duration = Duration::from_secs(2);
-/// Rechecks that wait for their time at once; beyond it a provisional entry is rechecked by its next reader.
+/// Rechecks that wait for their time at once. Beyond that the next reader of a provisional entry
+/// rechecks it.
 pub const PENDING_RECHECKS: usize = 1024;
-/// Refetches after announcements, waiting out their jitter or under way; beyond it a changed entry waits for its reader.
+/// Refetches after announcements, waiting out their jitter or under way. Beyond that a changed
+/// entry waits for its reader.
 pub const PENDING_REFETCHES: usize = 1024;
-/// First and last wait before a provisional entry is rechecked (R5).
+/// First and longest wait before a provisional entry is rechecked (R5).
 pub const RECHECK_WAIT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
-/// Between two steps of the audit: the period in this many, but no less and no more than these.
+/// Time between two steps of the audit: the period divided by the first, but no less than the
+/// second and no more than the third.
 pub const AUDIT_STEP: (u32, Duration, Duration) = (600, Duration::from_millis(50), Duration::from_secs(1));
-/// Entries that are due for their audit and wait for the background budget; what more comes due is skipped.
+/// Entries that are due for their audit and wait for the background budget. Whatever else comes due
+/// is skipped.
 pub const AUDIT_BACKLOG: usize = 256;
-/// Audits under way at once.
 pub const AUDITS: usize = 32;
-/// The audit's share of what background work may use: the rest is for rechecks and refetches.
+/// The audit's share of the background budget: the rest is for rechecks and refetches.
 pub const AUDIT_SHARE: f64 = 0.5;
 /// Identities per record beyond which callers seem to mint a new token per request.
 pub const IDENTITIES_PER_RECORD: usize = 64;
-/// Longest wait for missing legs once all others answered below the floor.
+/// Longest wait for missing legs once all others have answered below the floor.
 pub const LATE_LEG_WAIT: Duration = Duration::from_millis(500);
-/// What stands for the p95 of a region that has not answered yet.
+/// Used as the p95 of a region that has not answered yet.
 pub const HEDGE_WAIT: Duration = Duration::from_millis(250);
-/// Tokens for extra legs that a region holds at most.
+/// Most tokens for extra legs that a region can hold.
 pub const TOKENS_PER_REGION: f64 = 512.0;
-/// Tokens that come back to a region per second whatever it answers.
+/// Tokens that a region gets back per second whatever it answers.
 pub const TOKENS_PER_SECOND: f64 = 2.0;
 /// Latencies kept per region for its p50 and p95.
 pub const LATENCIES: usize = 128;
 /// Failures in a row that make a region an outlier.
 pub const OUTLIER_FAILURES: u32 = 5;
-/// The window in which a share of failures makes a region an outlier, and the fewest legs it takes.
+/// The window in which a share of failures makes a region an outlier, and the fewest legs that it
+/// takes.
 pub const OUTLIER_WINDOW: (Duration, u32) = (Duration::from_secs(10), 20);
 /// The share of failures in a window that makes a region an outlier.
 pub const OUTLIER_SHARE: f64 = 0.5;
-/// First and last wait before an outlier is probed again.
+/// First and longest wait before an outlier is probed again.
 pub const PROBE_WAIT: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 /// Longest Retry-After that is obeyed.
 pub const RETRY_AFTER: Duration = Duration::from_secs(60);
-/// Background legs per second and region, when a fifth of the foreground's is less.
+/// Background legs per second and region, if a fifth of the foreground's is less.
 pub const BACKGROUND_LEGS_PER_SECOND: u32 = 20;
 /// Background legs as a share of foreground ones.
 pub const BACKGROUND_SHARE: f64 = 0.2;

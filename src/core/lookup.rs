@@ -1,8 +1,10 @@
-//! The one lookup, for HTTP/1.1 and HTTP/2: which route, under which key, what is stored there and what it is good for now.
-//! It waits for nothing and asks nobody; what it finds missing is [`super::serve`]'s to ask for.
+//! The one lookup, for HTTP/1.1 and HTTP/2: which route, which key, what is stored there, and what
+//! it is good for now. It waits for nothing and asks no region; [`super::serve`] asks for what is
+//! missing.
 //!
-//! Nothing is served as fresh that [`crate::protocol::standing::judge`] (routed) or [`crate::cache::rfc9111`] (unrouted) does
-//! not call fresh now; what is served all the same says why.
+//! Nothing is served as fresh unless [`crate::protocol::standing::judge`] (routed) or
+//! [`crate::cache::rfc9111`] (unrouted) calls it fresh now. Whatever is served anyway is labelled
+//! with the reason.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,39 +29,37 @@ use crate::protocol::holding;
 use crate::protocol::horizon::Horizon;
 use crate::protocol::standing::{self, Use};
 
-/// What a lookup finds.
 pub enum Found {
-    /// This may be served; and what that sets in motion.
+    /// An answer that may be served now, and the refresh that it triggers.
     Answer(Shown, Option<Refresh>),
-    /// Regions are to be asked, in a fill that others may share.
+    /// Regions must be asked, in a fill that others may share.
     Ask(Plan),
-    /// One region is to be asked, for this caller alone; the path is on this route.
+    /// One region must be asked, for this caller alone; with the route that the path is on, if any.
     Pass(Moment, Option<OnRoute>),
-    /// Nothing usable is stored, and the caller wants nothing else (`only-if-cached`).
+    /// Nothing usable is stored, and the caller accepts nothing else (`only-if-cached`).
     NotStored,
 }
 
-/// What to ask for, and what was stored when it was looked up. It holds no floor, generation or epoch: the fill takes its
-/// fence itself (R3).
+/// What to ask for, and what was stored at the time of the lookup. It holds no floor, generation or
+/// epoch: the fill takes its own fence (R3).
 pub struct Plan {
-    /// When it was looked up.
     pub(super) started: Moment,
-    /// Routed or unrouted is decided here, once ([`Ask::of`]).
+    /// The one place where routed or unrouted is decided ([`Ask::of`]).
     pub(super) ask: Ask,
-    /// Its route's place in the configuration.
+    /// Its route's index in the configuration.
     pub(super) place: Option<usize>,
-    /// Why regions are asked.
     pub(super) fwd: Fwd,
 }
 
 /// The route that a path is on, and the records that the path shows.
 pub struct OnRoute {
-    /// Its place in the configuration.
+    /// Its index in the configuration.
     pub(super) place: usize,
     pub(super) routing: Routing,
 }
 
-/// Looks up what `head` names for `caller`, whose lines it has. With a body behind its head, a request is passed on.
+/// Looks up what `head` names for `caller`, which was made from its lines. A request with a body is
+/// passed on.
 pub fn lookup(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, has_body: bool) -> Found {
     let now = core.clock.now();
     let matched = core.router.find(head.path());
@@ -108,7 +108,7 @@ fn routed(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, matched: &Match
     Found::Ask(Plan { started: now, ask, place: Some(matched.place), fwd })
 }
 
-/// A path that no route names: a shared HTTP cache by RFC 9111, nothing more.
+/// A path that no route names: a plain shared HTTP cache by RFC 9111.
 fn unrouted(core: &Arc<Core>, caller: &Caller, head: Head<'_>, now: Moment) -> Found {
     if core.config.cache.unrouted == Unrouted::Cache {
         let mut buffer = KeyBuffer::new(core.seed);
@@ -116,7 +116,8 @@ fn unrouted(core: &Arc<Core>, caller: &Caller, head: Head<'_>, now: Moment) -> F
         if let Some(shown) = stored.as_ref().and_then(|entry| unrouted_hit(core, head, caller, entry, now)) {
             return Found::Answer(shown, None);
         }
-        // Where a region may take the path for a route's, by a slash more perhaps, its reply is some caller's own.
+        // If a region may read the path as a route's, differing by a slash for example, the reply
+        // may belong to one caller only.
         if !core.router.is_near(head.path()) {
             if caller.wish.only_if_cached {
                 return Found::NotStored;
@@ -128,7 +129,8 @@ fn unrouted(core: &Arc<Core>, caller: &Caller, head: Head<'_>, now: Moment) -> F
             };
             let invalidated = core.store.invalidated(&mut buffer, head.path_and_query);
             let request = fill::ask::unrouted_request(head);
-            // What the reply varies by is not known before it comes: only who sends the same headers asks for the same thing.
+            // What the reply varies by is not known before it comes, so only requests with the same
+            // headers ask for the same thing.
             let Outgoing { method, path_and_query, headers, .. } = &request;
             let ask = Ask {
                 key: buffer.request(method, path_and_query, headers, &fill::ask::ALONG).to_key(),
@@ -160,14 +162,15 @@ impl Core {
         OnRoute { place: matched.place, routing: Routing::new(&self.freshness, matched.id, records.collect()) }
     }
 
-    /// What a stored entry is good for, if it is a routed one; notes the reader.
+    /// What a stored entry is good for, if it is routed. Notes the read.
     pub(super) fn found(&self, entry: &Entry, horizon: &Horizon, now: Moment) -> Option<Use> {
         let routed = entry.hold.routed()?;
         routed.shows.iter().for_each(|shown| self.freshness.read(&shown.record, now));
         Some(standing::judge(routed, entry.sent, horizon, now, self.config.cache.soft_ttl))
     }
 
-    /// Whether a stored routed entry is what the request's `no-cache`, `max-age` and `min-fresh` allow (RFC 9111, 5.2.1).
+    /// Whether a stored routed entry satisfies the request's `no-cache`, `max-age` and `min-fresh`
+    /// (RFC 9111, 5.2.1).
     #[inline]
     fn suits(&self, caller: &Caller, entry: &Entry, now: Moment) -> bool {
         let wish = &caller.wish;
@@ -200,15 +203,15 @@ impl Core {
         Ok((self.stored_hit(head, caller, entry, &horizon, now, detail), refresh))
     }
 
-    /// A reader found `entry` provisional: its rechecks go on, should they have ended (nobody had read it, no region was
-    /// LIVE) or not have begun for want of room.
+    /// A reader found `entry` provisional, so its rechecks resume if they ended (nobody had read
+    /// it, no region was LIVE) or never began for lack of room.
     fn recheck(&self, key: KeyRef<'_>, entry: &Arc<Entry>, horizon: &Horizon, now: Moment) -> Option<Refresh> {
         let young = now.since(entry.hold.routed()?.confirmed) <= limits::RECHECK_WAIT.0;
         let may_settle = !young && standing::recheck_may_settle(horizon, now);
         may_settle.then(|| Refresh::Recheck(key.to_key(), entry.clone()))
     }
 
-    /// A routed representation, to be asked for.
+    /// What to ask for a routed representation.
     fn routed_ask(
         &self,
         head: Head<'_>,
@@ -225,14 +228,15 @@ impl Core {
             of: Of::Route(self.on_route(matched).routing),
             previous,
             purpose: Purpose::Foreground,
-            // A limit on the age holds for what comes from an intermediary as well.
+            // A limit on the age also applies to what comes from an intermediary.
             no_cache: caller.wish.no_cache || caller.wish.max_age.is_some(),
             alone: caller.wish.no_store,
         }
     }
 
-    /// For `freshness.grace` after an announcement the previous value may be served while its refetch runs: if it was
-    /// within its time, and every record of it that moved did so just now. Never in strict mode: it is known to be old.
+    /// For `freshness.grace` after an announcement the previous value may be served while its
+    /// refetch runs, if it was within its TTL and every record of it that moved did so just now.
+    /// Never in strict mode, because it is known to be old.
     fn is_in_grace(&self, entry: &Entry, now: Moment) -> bool {
         let config = &self.config.freshness;
         let grace = config.grace;
@@ -246,14 +250,14 @@ impl Core {
         now.since(entry.sent) < routed.ttl.get() && routed.shows.iter().all(moved_just_now)
     }
 
-    /// How old a routed entry's answer can at most be.
+    /// How old a routed entry's answer can be at most.
     pub(super) fn bound(&self, entry: &Entry, age: Duration, horizon: &Horizon, now: Moment) -> Option<Bound> {
         let Hold::Routed(routed) = &entry.hold else { return None };
         let seconds = standing::bound(routed, age, horizon, now, self.config.freshness.worst_lag);
         Some(seconds.map_or(Bound::None, Bound::Seconds))
     }
 
-    /// For how long a routed entry still holds, as things are.
+    /// How many more seconds a routed entry stays fresh, as things are.
     pub(super) fn seconds_left(&self, entry: &Entry, horizon: &Horizon, now: Moment) -> Option<i64> {
         let routed = entry.hold.routed()?;
         Some(standing::seconds_left(routed, entry.sent, horizon, now, self.config.cache.soft_ttl))
@@ -296,7 +300,7 @@ fn unrouted_hit(core: &Core, head: Head<'_>, caller: &Caller, entry: &Arc<Entry>
     Some(shown)
 }
 
-/// Whole seconds of freshness left; negative when it is over.
+/// Whole seconds of freshness left; negative once it is over.
 pub(super) fn left(entry: &Entry, now: Moment) -> i64 {
     let lifetime = entry.hold.unrouted().map_or(0, |stored| stored.lifetime.as_secs());
     lifetime as i64 - entry.age(now).as_secs() as i64

@@ -1,12 +1,13 @@
-//! What a sidecar does with a request, and a region's node will: look up, fill, race, answer. [`Core`] is what every
-//! request shares, as one reading of the configuration has it.
+//! The request path: look up, fill, race, answer. A sidecar runs it, and a region's node will.
+//! [`Core`] is what all requests share under one reading of the configuration.
 //!
-//! A reload makes another one, which shares everything but what the settings say: a request that began with one ends with
-//! it, and sees nothing of the other. What lives longer than a request asks for the [`Core::newest`].
+//! A reload makes a new one, which shares everything except what the settings determine. A request
+//! finishes with the core it began with and sees nothing of the other. Whatever lives longer than a
+//! request asks for [`Core::newest`].
 //!
-//! Building one binds nothing, asks nobody and starts at most the watch over a credentials file. With a simulated clock, a
-//! scripted origin, a fixed seed, one thread and `fastrand::seed` called on it before, the same requests get the same
-//! answers.
+//! Building a core binds nothing, asks no region and starts at most the watch over a credentials
+//! file. With a simulated clock, a scripted origin, a fixed hash key, one thread and an earlier
+//! call of `fastrand::seed`, the same requests get the same answers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -55,102 +56,87 @@ pub mod serve;
 mod telling;
 mod write;
 
-/// The core as the newest configuration has it; `app` keeps it.
+/// The core of the newest configuration; `app` keeps it.
 pub struct Current {
     newest: ArcSwap<Core>,
-    /// How often it was replaced: all that a plain request looks at.
+    /// How often it was replaced: the only thing that a plain request looks at.
     replaced: AtomicU64,
 }
 
 impl Current {
-    /// The first.
     pub fn new(first: Arc<Core>) -> Self {
         Self { newest: ArcSwap::new(first), replaced: AtomicU64::new(0) }
     }
 
-    /// The newest, for as long as a request takes.
+    /// For as long as a request takes.
     pub fn load(&self) -> Guard<Arc<Core>> {
         self.newest.load()
     }
 
-    /// The newest, to keep.
+    /// To keep.
     pub fn load_full(&self) -> Arc<Core> {
         self.newest.load_full()
     }
 
-    /// Every request that is read from now on is answered by this.
+    /// Every request read from now on is answered by `core`.
     pub fn replace(&self, core: Arc<Core>) {
         self.newest.store(core);
         self.replaced.fetch_add(1, Ordering::Release);
     }
 
-    /// How often it was replaced.
     pub fn replaced(&self) -> u64 {
         self.replaced.load(Ordering::Acquire)
     }
 }
 
-/// Takes what freshness asks of the edges: [`Action::Resubscribe`] and [`Action::HeartbeatSeen`].
+/// Takes the actions that are carried out outside the core: [`Action::Resubscribe`] and
+/// [`Action::HeartbeatSeen`].
 pub type Beyond = Box<dyn Fn(Action) + Send + Sync>;
 
-/// What every request shares.
+/// What all requests share.
 pub struct Core {
-    /// The settings.
     pub config: Config,
-    /// How often they had been read anew.
+    /// How many times the settings had been reloaded when this was made.
     pub reading: u64,
-    /// Who is let in.
     pub admission: Arc<Admission>,
-    /// Which path is which route's.
     pub router: Router,
-    /// The process's hash keys.
     pub keyring: Arc<KeyedHashes>,
     /// The hash key of representations.
     pub seed: HashKey,
-    /// Per route, the sidecar's own credentials.
+    /// The sidecar's own credentials, one per route.
     pub credentials: Vec<Option<HeldCredentials>>,
-    /// What is kept.
     pub store: Arc<Store>,
-    /// What the process may use.
     pub memory: Memory,
-    /// Memory is short: background work is put off.
+    /// Set while memory is short: background work is put off.
     pub sheds: Arc<AtomicBool>,
-    /// Who asks for what.
     pub fills: Arc<Fills>,
-    /// The protocol.
     pub freshness: Arc<Freshness>,
-    /// What is stored is compared with the regions now and then (R17).
+    /// Compares what is stored with the regions now and then (R17).
     pub audits: Arc<Auditor>,
-    /// Who is asked.
     pub regions: Arc<Regions>,
-    /// Callers that mint a token per request.
+    /// Notices callers that mint a token per request.
     pub churn: Arc<Churn>,
-    /// What time it is.
     pub clock: Clock,
-    /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// What shows when two sources are compared.
+    /// Facts that mean something only when two sources are compared.
     pub observed: Arc<Observed>,
-    /// How many alarms are logged: every publisher can raise them.
+    /// Limits how many alarms are logged: any publisher can raise them.
     pub alarm_lines: Arc<RateLimiter>,
-    /// Where fills run.
     pub tasks: Tasks,
-    /// The regions' names.
+    /// The regions' names, by [`RegionId`](crate::model::ids::RegionId).
     pub names: Vec<String>,
-    /// Bodies held at once, of requests and of replies.
+    /// Limits the bytes of bodies held at once, of requests and of replies.
     pub bodies: Arc<ByteBudget>,
-    /// Carries out what freshness asks of the edges, of subscriptions above all; set by `app`.
+    /// Carries out what is outside the core, mainly subscriptions; set by `app`.
     pub beyond: Arc<OnceLock<Beyond>>,
     current: Arc<OnceLock<Weak<Current>>>,
 }
 
-/// Why a sidecar could not be made: the operator's to mend.
+/// Why a core could not be made. The operator has to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum CoreError {
-    /// A route's credentials.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
-    /// The port's token.
     #[error(transparent)]
     Token(#[from] TokenError),
     /// A reload brought more record types than a process can tell apart.
@@ -161,7 +147,7 @@ pub enum CoreError {
     Routes,
 }
 
-/// What is read of files that hold secrets.
+/// What is read from files that hold secrets.
 struct Guarded {
     credentials: Vec<Option<HeldCredentials>>,
     door: Arc<Admission>,
@@ -179,27 +165,25 @@ impl Guarded {
     }
 }
 
-/// What a sidecar is given of the world around it.
+/// What a core is given of the outside world.
 pub struct Parts {
-    /// Time.
     pub clock: Clock,
-    /// Replies.
     pub origin: Arc<dyn Origin>,
-    /// Where what it starts runs.
     pub tasks: Tasks,
-    /// The hash key of representations: random, but for a simulation.
+    /// The hash key of representations: random, except in a simulation.
     pub seed: HashKey,
-    /// Records without an entry that are remembered: [`crate::protocol::limits::FLOOR_SLOTS`], but for a simulation.
+    /// How many records without an entry are remembered: [`crate::protocol::limits::FLOOR_SLOTS`],
+    /// except in a simulation.
     pub floor_slots: usize,
-    /// What the process may use: this machine's, but for a simulation.
+    /// What the process may use: this machine's memory, except in a simulation.
     pub memory: Memory,
-    /// Bodies held at once, of requests and of replies.
+    /// Limits the bytes of bodies held at once, of requests and of replies.
     pub bodies: Arc<ByteBudget>,
 }
 
 impl Core {
-    /// Gives up what can be spared when the process holds `resident` bytes: background work first, then entries. To be
-    /// called every [`limits::MEMORY_TICK`].
+    /// Frees memory when the process holds `resident` bytes and that is too much: first it stops
+    /// background work, then it evicts entries. Call it every [`limits::MEMORY_TICK`].
     pub fn mind_memory(&self, resident: u64) {
         let pressure = self.memory.pressure(resident);
         let sheds = pressure > Pressure::None;
@@ -220,7 +204,7 @@ impl Core {
         }
     }
 
-    /// Everything a request needs.
+    /// Reads the files that the configuration names, and starts the watch over credentials.
     ///
     /// # Errors
     /// When the credentials of a route, or the port's token, cannot be read.
@@ -265,12 +249,13 @@ impl Core {
         Ok(core)
     }
 
-    /// The same with other settings, its files read again: it shares what is kept, who is asked and what is known with
-    /// this one. The regions are asked through `origin`; they are the same, in the same order.
+    /// A core with other settings, its files read again. It shares the store, the fills and all
+    /// that is known with this one. The regions are asked through `origin`; they are the same, in
+    /// the same order.
     ///
     /// # Errors
-    /// When the credentials of a route, or the port's token, cannot be read, or only a restart helps. Then nothing has
-    /// changed.
+    /// When the credentials of a route, or the port's token, cannot be read, or when only a restart
+    /// helps. Then nothing has changed.
     pub fn renewed(&self, config: Config, origin: Arc<dyn Origin>) -> Result<Arc<Self>, CoreError> {
         let Guarded { credentials, door } = Guarded::read(&config, &self.bodies)?;
         let router = self.router.renewed(&config.service).ok_or(CoreError::Routes)?;
@@ -304,7 +289,7 @@ impl Core {
         }))
     }
 
-    /// Reads credentials again when their files change, for as long as this sidecar is in use.
+    /// Rereads credentials when their files change, for as long as this core is in use.
     pub fn watch_credentials(&self) {
         for (route, held) in self.config.service.routes.iter().zip(&self.credentials) {
             if let (IdentityMode::Sidecar(credentials), Some(held)) = (&route.identity, held) {
@@ -313,7 +298,7 @@ impl Core {
         }
     }
 
-    /// What the store may hold, bytes.
+    /// What the store may hold, in bytes.
     pub fn capacity(&self) -> u64 {
         self.config.cache.max_bytes.unwrap_or_else(|| self.memory.capacity())
     }
@@ -322,18 +307,18 @@ impl Core {
     pub fn into_current(self: Arc<Self>) -> Arc<Current> {
         let known = self.current.clone();
         let current = Arc::new(Current::new(self));
-        // Set once: a sidecar is the newest of one process.
+        // Set once: a core is the newest of one process only.
         let _ = known.set(Arc::downgrade(&current));
         current
     }
 
-    /// Whether no reload has put another in its place.
+    /// Whether no reload has replaced it.
     pub fn is_newest(&self) -> bool {
         let current = self.current.get().and_then(Weak::upgrade);
         current.is_none_or(|current| current.load().reading == self.reading)
     }
 
-    /// The sidecar as the newest configuration has it; itself where nobody keeps one.
+    /// The core of the newest configuration; itself where nobody keeps one.
     pub fn newest(self: &Arc<Self>) -> Arc<Self> {
         self.current.get().and_then(Weak::upgrade).map_or_else(|| self.clone(), |current| current.load_full())
     }

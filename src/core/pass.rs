@@ -1,7 +1,7 @@
-//! Requests that are passed to one region as they are: unsafe methods, ranges, bodies, and replies too large to hold.
-//!
-//! Before it: [`super`] saw that neither race nor store applies. After it: the reply streams to the caller, and a
-//! successful unsafe request invalidates what RFC 9111, 4.4 names. Invariant: an unsafe request is sent at most once.
+//! Requests passed to one region as they are, because neither the race nor the store applies:
+//! unsafe methods, ranges, bodies, and replies too large to hold. The reply streams to the caller.
+//! An unsafe request is sent at most once, and if it succeeds it invalidates what RFC 9111, 4.4
+//! names.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::protocol::record::{Record, Snapshot};
 use crate::protocol::switch::{Rule, is_on};
 use crate::protocol::vote::{self, Ballot, Presence, Rank};
 
-/// Passes a request to one region; `matched` is the route that its path belongs to.
+/// Passes a request to one region; `on_route` is the route that its path is on, if any.
 pub(super) async fn pass(
     core: &Arc<Core>,
     admitted: &Admitted,
@@ -47,7 +47,8 @@ pub(super) async fn pass(
             Outcome::BelowFloor(vec![Attempted { region, outcome: "too-old".into(), blame: Blame::Unusable }])
         }
         Ok((head, label)) => {
-            // Before the caller learns of it: what he asks next must not be answered from before.
+            // Before the caller learns of it: its next request must not be answered from before the
+            // write.
             if let Some(write) = write {
                 write.answered(&head);
             }
@@ -73,7 +74,8 @@ pub(super) async fn pass(
             if let Some(write) = write {
                 write.failed(&failure);
             }
-            // Nobody knows whether the region did what was asked, unless it never heard of it.
+            // Nobody knows whether the region did what was asked, unless the request never reached
+            // it.
             if !matches!(failure, Failure::Connect | Failure::Saturated | Failure::Drained) {
                 invalidate(core, admitted, RegionId(0), None, &HeaderMap::new());
             }
@@ -86,10 +88,10 @@ pub(super) async fn pass(
     outcome
 }
 
-/// What a read through a route came to, and what must be said of it: below the floor (R1), because no region has better, or
-/// doubtful (R15). `None` when the sidecar's own credentials cannot be read.
+/// Reads through a route. With the reply comes its label: below the floor (R1) because no region
+/// has better, or doubtful (R15). `None` when the sidecar's own credentials cannot be read.
 ///
-/// Only reads are made in the sidecar's name: whoever reaches the listener may read, not write.
+/// Only reads use the sidecar's credentials: whoever reaches the listener may read, not write.
 async fn read_through(
     core: &Arc<Core>,
     admitted: &Admitted,
@@ -112,8 +114,8 @@ async fn read_through(
     Some(at_the_floor(core, request, records, started).await)
 }
 
-/// Asks one region after the other until one may speak for the records at once, within one race's deadline; else passes on
-/// the best that was heard. With it comes what must be said of it.
+/// Asks one region after the other, within one race's deadline, until a reply may be served at
+/// once; else passes on the best one heard. The label comes with it.
 async fn at_the_floor(
     core: &Arc<Core>,
     request: Outgoing,
@@ -123,11 +125,12 @@ async fn at_the_floor(
     let worst_lag = core.config.freshness.worst_lag;
     let begun: Vec<Snapshot> =
         records.iter().map(|(_, record)| record.snapshot().as_of(started, worst_lag)).collect();
-    // What is announced from now on, this reader came before: he is owed what had been announced when he came (R4, R8).
+    // This reader came before whatever is announced from now on: it is owed what had been announced
+    // when it came (R4, R8).
     let states = || records.iter().zip(&begun).map(|((_, record), begun)| record.snapshot().announced_by(begun));
     let mut waiting: Vec<Heard> = Vec::new();
     let mut announcers_first = true;
-    // A region that fails in its turn gives way to one that was heard: so many turns, and no more.
+    // At most one turn per region: a region that fails in its turn gives way to one that was heard.
     for _ in 0..core.names.len() {
         let heard: RegionSet = waiting.iter().map(|it| it.head.region).collect();
         let sent = core.clock.now();
@@ -137,7 +140,7 @@ async fn at_the_floor(
             Err(failure) if waiting.is_empty() => return Err(failure),
             Err(_) => break,
         };
-        // Those who come first did not answer.
+        // The regions that should come first did not answer.
         announcers_first &= !avoid.contains(head.region);
         let now = core.clock.now();
         let heard = Heard { sent, generated: verdict::age(&head.headers).map(|age| vote::generated(now, age)), head };
@@ -155,7 +158,7 @@ async fn at_the_floor(
     }
     let states: Vec<_> = states().collect();
     let ballots: Vec<_> = waiting.iter().filter_map(Heard::ballot).collect();
-    // Only what casts a ballot waits.
+    // Everything in `waiting` cast a ballot, since only a ballot can wait, so the indices agree.
     let best = vote::best(&ballots, &states).unwrap_or_default();
     let below = ballots.get(best).is_some_and(|ballot| vote::rank(ballot, &states) == Rank::Below);
     let label = if below { Some(BELOW_FLOOR) } else { doubt(&states) };
@@ -167,7 +170,7 @@ fn doubt(records: &[Snapshot]) -> Option<&'static str> {
     records.iter().any(|record| record.escaped).then_some(FLOOR_ESCAPED)
 }
 
-/// R1: what is passed on was served. A tombstone's version counts as any other (R6).
+/// R1: what is passed on was served. A tombstone's version counts like any other (R6).
 fn note_versions(core: &Arc<Core>, heard: &Heard, records: &[(RecordId, Arc<Record>)], now: Moment) {
     let Heard { head, sent, generated } = heard;
     let says = said(head.status).is_some() && head.versions.len() == records.len();
@@ -178,7 +181,7 @@ fn note_versions(core: &Arc<Core>, heard: &Heard, records: &[(RecordId, Arc<Reco
     }
 }
 
-/// A streamed reply's head, with when it was asked for and when it came into being.
+/// A streamed reply's head, with when it was asked for and when it was made.
 struct Heard {
     head: Streamed,
     sent: Moment,
@@ -186,7 +189,7 @@ struct Heard {
 }
 
 impl Heard {
-    /// What it says of the records, if anything.
+    /// What it says about the records, if anything.
     fn ballot(&self) -> Option<Ballot<'_>> {
         let Self { head, sent, generated } = self;
         let said = said(head.status)?;
@@ -194,7 +197,8 @@ impl Heard {
     }
 }
 
-/// Whom to ask last: who was heard, and who has not announced the newest change (R4).
+/// The regions to ask last: those already heard, and those that have not announced the newest
+/// change (R4).
 fn heard_or_behind(heard: RegionSet, records: impl Iterator<Item = Snapshot>) -> RegionSet {
     let announcers = records
         .filter_map(|record| record.marker)
@@ -206,7 +210,7 @@ fn heard_or_behind(heard: RegionSet, records: impl Iterator<Item = Snapshot>) ->
     }
 }
 
-/// What a status says of the records; `None` when it says nothing.
+/// What a status says about the records; `None` if it says nothing.
 fn said(status: StatusCode) -> Option<Presence> {
     match status {
         StatusCode::NOT_FOUND | StatusCode::GONE => Some(Presence::Absent),
@@ -217,11 +221,13 @@ fn said(status: StatusCode) -> Option<Presence> {
     }
 }
 
-/// What a streamed reply counts for, by its head (R1, R4, R6, R8). One that says nothing of the records is passed on.
+/// What a streamed reply is worth, judged by its head (R1, R4, R6, R8). One that says nothing about
+/// the records is passed on.
 fn rank(heard: &Heard, records: &[Snapshot]) -> Rank {
     let Some(ballot) = heard.ballot() else { return Rank::Now };
     let rank = vote::rank(&ballot, records);
-    // A part that states no version, of a record that nobody has announced: asking more regions would tell no more.
+    // The reply states no version and nobody has announced the record: asking more regions would
+    // tell no more.
     let unannounced = ballot.said == Presence::Present
         && records.iter().all(|record| record.marker.is_none_or(|it| it.is_surpassed()));
     if rank == Rank::Waits && unannounced { Rank::Now } else { rank }
@@ -232,8 +238,8 @@ fn no_credentials() -> Outcome {
     Outcome::NoneAnswered(vec![Attempted { region: "all".into(), outcome, blame: Blame::Unusable }])
 }
 
-/// RFC 9111, 4.4: the target, and what Location and Content-Location name on the same origin; nothing after a safe
-/// request.
+/// RFC 9111, 4.4: invalidates the target, and what Location and Content-Location name on the same
+/// origin; nothing after a safe request.
 fn invalidate(
     core: &Arc<Core>,
     admitted: &Admitted,

@@ -1,11 +1,9 @@
-//! Owns the choice of a route for a path.
+//! Finds the route for a path. The first route in the order of the file that matches is taken, and
+//! finding it allocates nothing.
 //!
-//! Before it: [`crate::http::admission`] has admitted a request. After it: [`crate::core::lookup`] knows whether the path is routed,
-//! and which records it shows. Invariant: the first route in the order of the file that matches is taken; finding it
-//! allocates nothing.
-//!
-//! A route has an id, which stands in keys and entries. It outlives a reload as long as the route shows the same to the
-//! same readers; a route that changed gets an id that no route had before, so that nothing stored is read as something else.
+//! A route's id is part of keys and entries. It survives a reload as long as the route shows the
+//! same to the same readers. A route that changed gets an id that no route had before, so that
+//! nothing stored is taken for something else.
 
 use std::sync::Arc;
 
@@ -16,7 +14,6 @@ use crate::config::{RecordTemplate, Route, Service};
 use crate::protocol::limits::RECORD_KEY_BYTES;
 use crate::telemetry::counts::RouteCounts;
 
-/// A route, its id, and what became of its requests.
 #[derive(Clone, Debug)]
 struct Known {
     route: Route,
@@ -24,30 +21,25 @@ struct Known {
     counts: Arc<RouteCounts>,
 }
 
-/// The routes of a service, ready to be asked.
 #[derive(Clone, Debug)]
 pub struct Router {
     routes: Vec<Known>,
-    /// The next id that no route had.
+    /// The next id that no route has had.
     next_id: u16,
-    /// The places of the routes with so many segments, in order.
+    /// Indices of the routes with that many segments, in order.
     by_length: Vec<Vec<u16>>,
-    /// The longest text that a record key has besides what comes from the path, bytes.
+    /// The longest literal text in any record key, in bytes, not counting what comes from the path.
     longest_literal: usize,
 }
 
-/// A route that was found.
 #[derive(Clone, Copy, Debug)]
 pub struct Matched<'p> {
-    /// Its place in the configuration.
+    /// Its index in the configuration.
     pub place: usize,
-    /// Its id.
     pub id: u16,
-    /// The route itself.
     pub route: &'p Route,
-    /// What became of its requests.
     pub counts: &'p RouteCounts,
-    /// The path itself, which fits it.
+    /// The path that matched.
     path: &'p str,
 }
 
@@ -60,13 +52,13 @@ impl<'p> Matched<'p> {
 }
 
 impl Router {
-    /// A router over the routes of `service`.
     pub fn new(service: &Service) -> Self {
         let fresh = |(id, route): (u16, &Route)| Known { route: route.clone(), id, counts: Arc::default() };
         Self::of((0..).zip(&service.routes).map(fresh).collect(), service.routes.len() as u16)
     }
 
-    /// A router over other routes: those that show the same as before keep their ids. `None` when no ids are left.
+    /// A router for reloaded routes: those that show the same as before keep their ids. `None` when
+    /// no ids are left.
     pub fn renewed(&self, service: &Service) -> Option<Self> {
         let mut next_id = self.next_id;
         let mut renewed = |route: &Route| {
@@ -78,7 +70,7 @@ impl Router {
                     id
                 }
             };
-            // A path's counts go on, whatever else of its route has changed.
+            // A path keeps its counts whatever else of its route has changed.
             let counted = self.routes.iter().find(|known| known.route.path == route.path);
             let counts = counted.map(|known| known.counts.clone()).unwrap_or_default();
             Some(Known { route: route.clone(), id, counts })
@@ -98,9 +90,10 @@ impl Router {
         Self { routes, next_id, by_length, longest_literal }
     }
 
-    /// The route for `path` (no query), or `None`: then the path is unrouted.
+    /// The route for `path` (no query), or `None` if the path is unrouted.
     ///
-    /// A path whose key would be longer than an announcement's may be is unrouted too: nothing could keep it fresh.
+    /// A path whose key would be longer than an announcement can carry is unrouted too: nothing
+    /// could keep it fresh.
     pub fn find<'p>(&'p self, path: &'p str) -> Option<Matched<'p>> {
         let length = path.strip_prefix('/')?.bytes().filter(|byte| *byte == b'/').count() + 1;
         let places = self.by_length.get(length)?;
@@ -111,23 +104,25 @@ impl Router {
         (announceable && is_plain(path)).then_some(Matched { place, id: *id, route, counts, path })
     }
 
-    /// Where the route with this id stands in the configuration; `None` when there is none any more.
+    /// The index of the route with this id in the configuration; `None` when it is gone.
     pub fn place(&self, id: u16) -> Option<usize> {
         self.routes.iter().position(|known| known.id == id)
     }
 
-    /// Whether every route of `before` still has its id here: nothing that was stored lost its route.
+    /// Whether every route of `before` still has its id here, so that nothing stored has lost its
+    /// route.
     pub fn has_all_of(&self, before: &Self) -> bool {
         before.routes.iter().all(|known| self.place(known.id).is_some())
     }
 
-    /// The route with this id; `None` when there is none any more.
+    /// The route with this id; `None` when it is gone.
     pub fn route(&self, id: u16) -> Option<&Route> {
         self.place(id).map(|place| &self.routes[place].route)
     }
 
-    /// Whether a region might read `path` as one that a route names although we do not: with another letter case, empty or
-    /// dot segments, escapes, parameters of segments (`;v=1`) resolved, or however long its key is.
+    /// Whether a region might read `path` as one that a route names although we do not: in another
+    /// letter case, with empty or dot segments, escapes or segment parameters (`;v=1`) resolved, or
+    /// with a key of any length.
     pub fn is_near(&self, path: &str) -> bool {
         let decoded = percent_decode_str(path).decode_utf8_lossy().replace('\\', "/");
         let mut segments = Vec::new();
@@ -141,24 +136,24 @@ impl Router {
         self.routes().any(|route| route.path.is_like(&segments))
     }
 
-    /// The paths of routes that `path`, which is on none, resembles: about as many segments, and literal ones that are alike.
+    /// The paths of routes that `path`, which is on none, resembles: about as many segments, and
+    /// similar literal ones.
     pub fn resembled(&self, path: &str) -> impl Iterator<Item = &str> {
         let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
         let alike = move |route: &&Route| route.path.resembles(&segments);
         self.routes().filter(alike).map(|route| route.path.text.as_str())
     }
 
-    /// What became of the requests of the route at this place.
+    /// The request counts of the route at this index.
     pub fn counts(&self, place: usize) -> &RouteCounts {
         &self.routes[place].counts
     }
 
-    /// Each route's path, and what became of its requests.
+    /// Each route's path and its request counts.
     pub fn counted(&self) -> impl Iterator<Item = (&str, &RouteCounts)> {
         self.routes.iter().map(|known| (known.route.path.text.as_str(), &*known.counts))
     }
 
-    /// All routes, in order.
     pub fn routes(&self) -> impl Iterator<Item = &Route> {
         self.routes.iter().map(|known| &known.route)
     }

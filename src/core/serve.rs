@@ -1,4 +1,4 @@
-//! Carries out what a lookup found: answers it, or has the regions asked and answers what came of it.
+//! Carries out what a lookup found: serves it, or asks the regions and serves the result.
 
 use std::sync::Arc;
 
@@ -24,10 +24,11 @@ use crate::model::time::Moment;
 use crate::protocol::standing::Use;
 use crate::protocol::switch::{Rule, is_on};
 
-/// An answer: at once when it is a hit or a refusal, later when somebody must be asked. Only the latter costs a large future.
+/// Ready at once for a hit or a refusal, boxed when a region must be asked: only that case needs a
+/// large future.
 pub type AnswerFuture = Either<Ready<Response<Body>>, BoxFuture<'static, Response<Body>>>;
 
-/// One request that hyper read, from admission to the answer.
+/// Handles one request that hyper read, from admission to the answer.
 pub fn answer(core: &Arc<Core>, request: Request<Incoming>, via: Via) -> AnswerFuture {
     let entered = match core.admission.enter(request, via) {
         Ok(entered) => entered,
@@ -63,14 +64,14 @@ fn refused(core: &Core, refusal: Refusal) -> Response<Body> {
     answer::respond(Outcome::Refused(refusal), &core.names)
 }
 
-/// Looks `admitted` up, and carries out what that says.
 pub async fn serve(core: &Arc<Core>, admitted: Admitted) -> Outcome {
     let mut caller = Caller::of(&admitted.headers);
     let found = lookup(core, &mut caller, admitted.head(), !admitted.body.is_empty());
     carry_out(core, found, admitted).await
 }
 
-/// Answers what was found, or asks for it. What passes a request on has its room on the heap: most do not need it.
+/// Answers what was found, or asks for it. The future that passes a request on is boxed, because
+/// most requests do not need it.
 pub async fn carry_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Outcome {
     match found {
         Found::Answer(shown, refresh) => {
@@ -85,7 +86,6 @@ pub async fn carry_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Ou
     }
 }
 
-/// Asks the regions for what `plan` says.
 async fn ask(core: &Arc<Core>, plan: Plan, admitted: &Admitted) -> Outcome {
     let Plan { started, ask, place, fwd } = plan;
     let (of, previous, key) = (ask.of.clone(), ask.previous.clone(), ask.key.clone());
@@ -130,8 +130,8 @@ async fn ask(core: &Arc<Core>, plan: Plan, admitted: &Admitted) -> Outcome {
 }
 
 impl Core {
-    /// Fills. What an announcement overtook on its way to the reader is asked for anew, a few times; then it is served
-    /// labelled, or not at all in strict mode (R1).
+    /// Fills. A reply that an announcement overtook on its way to the reader is asked for again, a
+    /// few times. After that it is served labelled, or not at all in strict mode (R1).
     async fn filled(self: &Arc<Self>, ask: Ask) -> (Filled, Role) {
         let mut tries = 0;
         loop {
@@ -151,7 +151,7 @@ impl Core {
         }
     }
 
-    /// Fills, and again alone when the shared reply turns out to be nobody else's.
+    /// Fills, and again alone when the shared reply turns out to be for its first reader only.
     async fn filled_once(self: &Arc<Self>, ask: Ask) -> (Filled, Role) {
         if ask.alone {
             return self.fills.fill_alone(self, ask).await;
@@ -175,7 +175,6 @@ impl Core {
         }
     }
 
-    /// What a fill brought.
     fn shown(&self, admitted: &Admitted, got: &Got, share: Role, fwd: Fwd) -> Outcome {
         let now = self.clock.now();
         let line = CacheLine {
@@ -198,7 +197,8 @@ impl Core {
         Outcome::Shown(Shown { cookies: share.cookies(&got.cookies), ..shown })
     }
 
-    /// Every region failed: the stored reply, labelled, while it may be; else the best real error; else our own words.
+    /// Every region failed: serves the stored reply, labelled, while that is allowed; else the best
+    /// real error; else an error of our own.
     fn failed(
         &self,
         admitted: &Admitted,
@@ -208,7 +208,7 @@ impl Core {
         fwd: Fwd,
     ) -> Outcome {
         let now = self.clock.now();
-        // As it is now: an announcement may have come while regions were asked.
+        // Judged now: an announcement may have come while regions were asked.
         let horizon = self.freshness.horizon();
         let below = stored.as_ref().and_then(|entry| self.found(entry, &horizon, now)) == Some(Use::Below);
         let strict = self.config.freshness.strict && below;
@@ -234,8 +234,9 @@ impl Core {
     }
 }
 
-/// R1, R6: whether something above what a routed reply shows was announced or served since it was judged. Without a
-/// version only an absence can be: its readers came before whatever moved the generation (R3).
+/// R1, R6: whether something newer than what a routed reply shows was announced or served since it
+/// was judged. Without a version only an absence can be outdated: its readers came before whatever
+/// moved the generation (R3).
 fn is_below(entry: &Entry) -> bool {
     let absent = matches!(entry.status, StatusCode::NOT_FOUND | StatusCode::GONE);
     entry.shows().iter().any(|shown| {
@@ -246,7 +247,8 @@ fn is_below(entry: &Entry) -> bool {
     })
 }
 
-/// RFC 9111, 4.2.4 and RFC 5861, 4: the stored reply, labelled, if it or the request allows that now.
+/// RFC 9111, 4.2.4 and RFC 5861, 4: the stored reply, labelled, if it or the request allows that
+/// now.
 fn stale_if_error(
     core: &Core,
     admitted: &Admitted,

@@ -1,4 +1,4 @@
-//! What is told of an answer: to its caller, to the metrics, to the log.
+//! What an answer reports: to its caller, to the metrics, to the log.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::model::time::Moment;
 use crate::telemetry::counts::RouteCounts;
 
 impl Core {
-    /// What became of each region in a race that gave nothing.
+    /// The outcome of each region in a race that gave nothing.
     pub fn attempted(&self, legs: &[Leg]) -> Vec<Attempted> {
         legs.iter()
             .map(|leg| Attempted {
@@ -65,14 +65,14 @@ pub(crate) fn count_asked(counts: &RouteCounts, outcome: &Outcome) {
     }
 }
 
-/// A representation for this caller: its validators answered, its HEAD honoured.
+/// A representation for this caller: its validators and HEAD are taken into account.
 pub(crate) fn shown(head: Head<'_>, entry: &Arc<Entry>, age: Option<u64>, line: CacheLine) -> Shown {
     let not_modified = rfc9111::not_modified(head.headers, entry);
     let head = *head.method == Method::HEAD;
     Shown { entry: entry.clone(), age, not_modified, head, cookies: Cookies::NONE, line }
 }
 
-/// The best real error, if there is one.
+/// The best real error, if there is one; else what became of each region.
 pub(crate) fn passed_on(admitted: &Admitted, failed: &Failed, share: Role, fwd: Fwd) -> Outcome {
     let Some(BestError { entry, cookies }) = &failed.best_error else {
         return Outcome::NoneAnswered(failed.asked.clone());

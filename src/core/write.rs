@@ -1,7 +1,9 @@
-//! Writes that pass through the sidecar: what they mean for the records that their paths show (R20).
+//! Writes that pass through the sidecar, and what they mean for the records that their paths show
+//! (R20).
 //!
-//! Who writes through a sidecar reads what he wrote: the region that took a write counts as its announcer. A write whose
-//! outcome nobody learns, because the connection broke or the caller hung up, may have been done.
+//! Whoever writes through a sidecar reads their own write: the region that took a write counts as
+//! its announcer. A write whose outcome is unknown, because the connection broke or the caller hung
+//! up, may have been done.
 
 use std::sync::Arc;
 
@@ -13,7 +15,7 @@ use crate::core::router::Matched;
 use crate::http::exchange::{Failure, Streamed};
 use crate::model::ids::{RecordId, RegionId, Version};
 
-/// A write under way. Dropped without an outcome, it may have been done.
+/// A write under way. If it is dropped without an outcome, the write may have been done.
 pub(crate) struct Write {
     core: Arc<Core>,
     records: Vec<RecordId>,
@@ -28,7 +30,7 @@ impl Write {
         Self { core: core.clone(), records, deletes: *method == Method::DELETE, ended: false }
     }
 
-    /// A region answered. 4xx refuses; any other status may mean that it was done, a 5xx too.
+    /// A region answered. A 4xx refuses; any other status, even a 5xx, may mean that it was done.
     pub(crate) fn answered(mut self, head: &Streamed) {
         self.ended = true;
         if head.status.is_client_error() {
@@ -43,9 +45,8 @@ impl Write {
         }
     }
 
-    /// No region answered.
     pub(crate) fn failed(mut self, failure: &Failure) {
-        // The request never left.
+        // In these cases the request never left.
         self.ended = matches!(failure, Failure::Connect | Failure::Saturated);
     }
 }

@@ -132,15 +132,9 @@ pub enum Failure {
     /// An operator took every region out, so nothing was sent.
     #[error("every region is drained")]
     Drained,
-    /// The region asked to be left alone until later (429 or 503 with Retry-After).
-    #[error("the region asked to wait")]
-    HeldOff,
     /// The caller's target cannot be put behind the region's URL, so nothing was sent.
     #[error("the target cannot be sent")]
     Target,
-    /// The credentials file could not be read, so nothing was sent.
-    #[error("no credentials to send")]
-    Credentials,
 }
 
 impl Failure {
@@ -155,9 +149,7 @@ impl Failure {
             Self::NoRoom => "no-room",
             Self::Saturated => "saturated",
             Self::Drained => "drained",
-            Self::HeldOff => "held-off",
             Self::Target => "target",
-            Self::Credentials => "credentials",
         }
     }
 

@@ -1,5 +1,4 @@
-//! The door on the wire: what is HTTP and not for us, what is no HTTP, what is too large or too slow (the issue's *Bad
-//! input*, DESIGN.md section 8).
+//! Admission on the wire: what is HTTP and not for us, what is no HTTP, what is too large or too slow.
 
 use std::time::Duration;
 

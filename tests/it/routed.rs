@@ -1,4 +1,4 @@
-//! Routed paths on the wire: DESIGN.md section 3, sentence by sentence.
+//! Routed paths on the wire.
 
 use std::time::Duration;
 

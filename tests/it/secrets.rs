@@ -1,5 +1,4 @@
-//! What must not show anywhere: a canary in every body, token and key, and a look at all that the program says of itself
-//! (DESIGN.md section 8).
+//! What must not show anywhere: a canary in every body, token and key, and a look at all that the program says of itself.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

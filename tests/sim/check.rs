@@ -195,7 +195,7 @@ impl Checker {
         self.tallies.failed += 1;
         let plan = &world.plan;
         let strict = plan.strict && answer.status == 504;
-        // A refusal beats what is too old (DESIGN.md, section 5). What is passed on without a race is one region's.
+        // A refusal beats what is too old. What is passed on without a race is one region's.
         let refused = matches!(answer.status, 401 | 403);
         if refused && answer.is_passed() {
             return;

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::config;
 use crate::model::ids::Epoch;
+use crate::model::time::Wall;
 use crate::protocol::event::{Grade, SubscriptionState};
 use crate::protocol::horizon::Sight;
 
@@ -104,7 +105,6 @@ fn changed(config: &Config, change: impl FnOnce(&mut Facts<'_>, &Metrics)) -> St
         config,
         horizon: &horizon,
         now: NOW,
-        wall: Wall::from_millis(1_700_000_002_000),
         started: NOW.before(310 * SECOND),
         draining: false,
         races: vec![slow, RaceHealth { outlier: true, held_off: Some(SECOND), ..RaceHealth::default() }],

@@ -90,13 +90,9 @@ impl Leg {
 
 /// One region for `/status`.
 #[derive(Clone, Debug)]
-pub struct RaceStatus {
-    /// Its name in the configuration.
-    pub name: String,
+pub struct RegionHealth {
     /// Requests under way.
     pub in_flight: usize,
-    /// Of its latest replies; `None` before the first.
-    pub p50: Option<Duration>,
     /// Of its latest replies; `None` before the first.
     pub p95: Option<Duration>,
     /// An operator took it out.
@@ -211,16 +207,14 @@ impl Regions {
     }
 
     /// What `/status` shows of each region.
-    pub fn status(&self) -> Vec<RaceStatus> {
+    pub fn status(&self) -> Vec<RegionHealth> {
         let now = self.clock.now();
         let drained = self.drained();
         let status = |(id, region): (RegionId, &RacedRegion)| {
             let state = region.state();
             let fitness = state.health.fitness(now);
-            RaceStatus {
-                name: region.name.clone(),
+            RegionHealth {
                 in_flight: region.permits.taken(),
-                p50: state.health.p50(),
                 p95: state.health.p95(),
                 drained: drained.contains(id),
                 health: match fitness {
@@ -330,8 +324,7 @@ impl Regions {
     /// Nothing complete came. A saturated region was not asked, and one whose reply is too large to hold did nothing
     /// wrong: health learns nothing from either.
     pub(crate) fn note_failure(&self, region: RegionId, failure: &Failure) {
-        let unasked =
-            matches!(failure, Failure::Saturated | Failure::HeldOff | Failure::Target | Failure::Credentials);
+        let unasked = matches!(failure, Failure::Saturated | Failure::Target);
         if *failure == Failure::NoRoom {
             self.metrics.over_budget("reply-bodies");
             return;

@@ -6,7 +6,6 @@
 //! Invariant: `Ok` is returned only after freshness took the event, so whoever acknowledges on `Ok` loses nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::key_form::{self, Meant};
 use crate::aws::remembered::Remembered;
@@ -61,12 +60,6 @@ impl Applied {
     }
 }
 
-/// The message was not applied and must not be acknowledged: the process is going. Another delivery helps, to
-/// whoever has the subscription then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("announcements are no longer applied: the process is stopping")]
-pub struct NotApplied;
-
 /// Whether somebody here reads a record ([`crate::protocol::Freshness::is_read`]).
 pub type IsRead = Box<dyn Fn(RecordId) -> bool + Send + Sync>;
 
@@ -79,7 +72,6 @@ pub struct Applier {
     metrics: Arc<Metrics>,
     observed: Arc<Observed>,
     sink: ActionSink,
-    stopped: AtomicBool,
     undecodable: RateLimiter,
     is_read: Option<IsRead>,
     /// The regions', for the log.
@@ -97,9 +89,8 @@ impl Applier {
         observed: Arc<Observed>,
         sink: ActionSink,
     ) -> Self {
-        let (stopped, undecodable) = (AtomicBool::new(false), RateLimiter::new());
-        let (is_read, names) = (None, Vec::new());
-        Self { step, keyring, remembered, clock, metrics, observed, sink, stopped, undecodable, is_read, names }
+        let (undecodable, is_read, names) = (RateLimiter::new(), None, Vec::new());
+        Self { step, keyring, remembered, clock, metrics, observed, sink, undecodable, is_read, names }
     }
 
     /// Calls the regions by their names in the log.
@@ -112,17 +103,9 @@ impl Applier {
         Self { is_read: Some(is_read), ..self }
     }
 
-    /// From now on nothing is applied; what still arrives stays with SNS or its queue.
-    pub fn stop(&self) {
-        self.stopped.store(true, Ordering::Release);
-    }
-
     /// Applies what `region`'s topic delivered. `queued` is the SQS `SentTimestamp`, when it came through a queue.
     /// Counts the outcome; rejections are the transport's to count.
-    pub fn apply(&self, region: RegionId, verified: Verified, queued: Option<Wall>) -> Result<Applied, NotApplied> {
-        if self.stopped.load(Ordering::Acquire) {
-            return Err(NotApplied);
-        }
+    pub fn apply(&self, region: RegionId, verified: Verified, queued: Option<Wall>) -> Applied {
         let applied = match verified {
             Verified::Notification { message, published, message_id } => {
                 let applied = self.notification(region, (&message, &message_id), published, queued);
@@ -133,7 +116,7 @@ impl Applier {
             Verified::Confirmation { .. } | Verified::Unsubscribed { .. } => Applied::Lifecycle,
         };
         self.metrics.announcement(Some(region), applied.word());
-        Ok(applied)
+        applied
     }
 
     fn notification(

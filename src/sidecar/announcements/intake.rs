@@ -90,10 +90,8 @@ impl Path {
             Verified::Confirmation { token, .. } => Receipt::Confirm { token: token.clone() },
             Verified::Unsubscribed { published } => Receipt::Unsubscribed { published: *published },
         };
-        match self.applier.apply(region, verified, queued) {
-            Ok(_) => receipt,
-            Err(_) => Receipt::Retry,
-        }
+        self.applier.apply(region, verified, queued);
+        receipt
     }
 
     /// What a rejected message says of itself may come from anybody: it is cut, and shown as quoted text.

@@ -162,8 +162,7 @@ pub enum Stage {
     Stopped,
 }
 
-impl Stage {
-}
+impl Stage {}
 
 /// What could not be removed from a region; the janitor finds it later.
 #[derive(Clone, Debug, PartialEq, Eq)]

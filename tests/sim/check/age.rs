@@ -36,7 +36,7 @@ impl Checker {
     pub(super) fn check_bound(&mut self, plan: &Plan, answer: &Answer, (key, place): (usize, usize)) {
         let Some(bound) = answer.bound() else { return };
         // A version that is nobody's is none, and then only its own freshness speaks for a node of the announcer's
-        // (FRESHNESS.md, promise 5).
+        // (docs/architecture.md, promise 5).
         if self.known.is_doubtful(plan, key, answer.ended)
             && plan.regions.iter().any(|region| !region.cache_lag.is_zero())
         {

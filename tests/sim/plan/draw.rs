@@ -44,7 +44,7 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
     let silent = |window: &Window| strays(window.fault) || proof != Proof::Watermark && loses(window.fault);
     let silent_losses = windows.iter().any(silent);
     let ttl = if silent_losses && wishes.ttl.is_none() { ttl.min(secs(120)) } else { ttl };
-    // Only announced versions tell that the announcer's own nodes lag (FRESHNESS.md, promise 5).
+    // Only announced versions tell that the announcer's own nodes lag (docs/architecture.md, promise 5).
     let fleet = windows.iter().any(|window| window.fault == Fault::FleetLags);
     let announces_versions = wishes.announces_versions.unwrap_or(states || fleet);
     let regions = regions(rng, style, &windows);

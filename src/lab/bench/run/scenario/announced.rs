@@ -177,7 +177,7 @@ fn apply(count: usize) -> Result<Counted, SubjectError> {
     let messages: Vec<Verified> = (0..count).map(message).collect();
     let mut series = Series::new();
     for message in messages {
-        series.next(matches!(applier.apply(REGION, message, None), Ok(Applied::Announced)));
+        series.next(applier.apply(REGION, message, None) == Applied::Announced);
     }
     Ok(series.ended(&sidecar, count))
 }
