@@ -270,6 +270,21 @@ fn no_two_public_types_share_a_name() {
     assert_eq!(house.shared_names(), ["Plan: core::plan, lab::plan"]);
 }
 
+/// `file.rs`: `function`, as docs/life-of-a-request.md names the hops.
+#[test]
+fn every_hop_of_the_life_of_a_request_is_where_the_page_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(root.join("docs/life-of-a-request.md")).expect("the page is there");
+    let words: Vec<&str> = page.split('`').collect();
+    let hops: Vec<_> = words.windows(3).filter(|it| it[0].ends_with(".rs") && it[1] == ": ").collect();
+    assert!(hops.len() > 20, "this reads the page's tables");
+    for hop in hops {
+        let text = std::fs::read_to_string(root.join("src").join(hop[0])).unwrap_or_default();
+        let found = ["fn {}(", "fn {}<"].iter().any(|it| text.contains(&it.replace("{}", hop[2])));
+        assert!(found, "src/{} has no function {}", hop[0], hop[2]);
+    }
+}
+
 /// Of the project's own prose: code, tests, documentation.
 #[test]
 fn every_document_that_is_named_is_in_the_repository() {

@@ -279,6 +279,24 @@ impl RecordTemplate {
         })
     }
 
+    /// The key alone, as the route writes it: `{tenant}/{id}`.
+    pub fn key_text(&self) -> String {
+        let text = |part: &Segment| match part {
+            Segment::Literal(text) => text.clone(),
+            Segment::Named(name) => format!("{{{name}}}"),
+        };
+        self.key.iter().map(text).collect()
+    }
+
+    /// The ASCII punctuation of the template's own text, which every key of it has.
+    pub fn punctuation(&self) -> impl Iterator<Item = char> {
+        let literals = self.key.iter().filter_map(|part| match part {
+            Segment::Literal(text) => Some(text.as_str()),
+            Segment::Named(_) => None,
+        });
+        literals.flat_map(str::chars).filter(char::is_ascii_punctuation)
+    }
+
     /// How many bytes of its key are the template's own text.
     pub fn literal_bytes(&self) -> usize {
         let literal = |part: &Segment| if let Segment::Literal(text) = part { text.len() } else { 0 };
@@ -304,11 +322,7 @@ impl RecordTemplate {
 
 impl fmt::Display for RecordTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.record_type)?;
-        self.key.iter().try_for_each(|part| match part {
-            Segment::Literal(text) => f.write_str(text),
-            Segment::Named(name) => write!(f, "{{{name}}}"),
-        })
+        write!(f, "{}:{}", self.record_type, self.key_text())
     }
 }
 

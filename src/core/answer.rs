@@ -1,10 +1,9 @@
-//! Stage 6 of a request: an outcome to HTTP. The only place where a status is chosen.
+//! Turns an outcome into HTTP. This is the only place where a status is chosen.
 //!
-//! Before it: [`crate::core::lookup`] decided. After it: hyper writes, or [`wire`] over HTTP/1.1. A region's own reply keeps its status, headers and
-//! bytes; the sidecar adds `Age` and `Cache-Status` (RFC 9211). Where it must speak itself it says so in
-//! `application/problem+json` (RFC 9457) with a stable `type`.
-//!
-//! Invariant: what is said here names regions and causes, never a body, a token, or a record's key.
+//! A region's own reply keeps its status, headers and bytes; the sidecar adds `Age` and
+//! `Cache-Status` (RFC 9211). Where the sidecar has to answer for itself, it sends
+//! `application/problem+json` (RFC 9457) with a stable `type`. That document names regions and
+//! causes, never a body, a token or a record's key.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,29 +25,26 @@ mod text;
 pub use cookies::Cookies;
 pub use line::{Bound, CacheLine, Detail, Fwd};
 
-/// `Cache-Status` (RFC 9211).
+/// RFC 9211.
 pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
-/// What a request comes to.
+/// How a request ends.
 pub enum Outcome {
     /// A representation, stored or just fetched.
     Shown(Shown),
-    /// A region's reply that goes through as it comes: too large to store, or not for storing.
+    /// A region's reply that is passed on as it comes: too large to store, or not meant for
+    /// storing.
     Streamed {
-        /// As sent.
         status: StatusCode,
         /// End-to-end headers.
         headers: HeaderMap,
-        /// As it arrives.
         body: Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>,
-        /// What the caller reads of it.
         line: CacheLine,
     },
-    /// Refused at the door.
     Refused(Refusal),
-    /// `only-if-cached` and nothing usable is stored (RFC 9111, 5.2.1.7).
+    /// `only-if-cached`, and nothing usable is stored (RFC 9111, 5.2.1.7).
     NotStored,
-    /// Strict mode: what there is lies below the floor.
+    /// Strict mode: all that regions gave is below the floor.
     BelowFloor(Vec<Attempted>),
     /// No region gave anything that could be passed on.
     NoneAnswered(Vec<Attempted>),
@@ -56,11 +52,9 @@ pub enum Outcome {
     Busy,
 }
 
-/// A representation as one caller gets it.
 pub struct Shown {
-    /// Status, headers and body.
     pub entry: Arc<Entry>,
-    /// Seconds since it was produced, by RFC 9111, 4.2.3; not stated on what was just fetched.
+    /// Seconds since it was produced, by RFC 9111, 4.2.3; not stated for what was just fetched.
     pub age: Option<u64>,
     /// The caller's validators match: 304.
     pub not_modified: bool,
@@ -68,16 +62,14 @@ pub struct Shown {
     pub head: bool,
     /// What a region set for this caller alone.
     pub cookies: Cookies,
-    /// What the caller reads of how it came.
     pub line: CacheLine,
 }
 
-/// One region that was asked, and what became of it, in stable words.
+/// One region that was asked, and its outcome in stable words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempted {
-    /// The region's name.
     pub region: String,
-    /// A verdict or a failure, and the status where there was one.
+    /// A verdict or a failure, with the status if there was one.
     pub outcome: String,
     /// What it means for the status that the sidecar chooses.
     pub blame: Blame,
@@ -86,16 +78,14 @@ pub struct Attempted {
 /// What a leg's end says about why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
-    /// The region could not be reached or answered rubbish.
+    /// The region could not be reached, or its reply could not be used.
     Unusable,
-    /// It did not answer in time.
     Late,
-    /// It was not asked: permits or Retry-After.
+    /// It was not asked, for lack of a permit for example.
     NotAsked,
 }
 
 impl Blame {
-    /// What a failed leg says.
     pub const fn of(failure: &Failure) -> Self {
         match failure {
             Failure::Deadline { .. } => Self::Late,
@@ -105,7 +95,6 @@ impl Blame {
     }
 }
 
-/// Turns an outcome into HTTP.
 pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
     match outcome {
         Outcome::Shown(shown) => show(shown, HeaderMap::new(), names),
@@ -176,12 +165,13 @@ fn none_answered(asked: Vec<Attempted>) -> Response<Body> {
     Problem::new(status, "no-region-answered", detail).asked(asked).respond()
 }
 
-/// Turns a representation into HTTP. `headers` are the request's, or empty ones: their memory serves again, so that a hit
-/// asks for none.
+/// Turns a representation into HTTP. `headers` are the request's, or empty ones: their memory is
+/// reused, so that a hit allocates none.
 pub fn show(shown: Shown, mut headers: HeaderMap, names: &[String]) -> Response<Body> {
     let Shown { entry, age, not_modified, head, cookies, line } = shown;
     headers.clear();
-    // With `Age`, `Cache-Status`, and `Content-Length` or `Connection`: no second table is made while it is filled.
+    // Four more: `Age`, `Cache-Status`, and `Content-Length` or `Connection`, so that the table
+    // does not grow while it is filled.
     headers.reserve(entry.content.lines().count() + 4);
     let block = entry.share();
     entry.content.put(&block, &mut headers, |name| !not_modified || belongs_in_not_modified(name));
@@ -208,7 +198,7 @@ pub(crate) fn states_length(status: StatusCode) -> bool {
     !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
-/// What the sidecar itself says.
+/// An answer of the sidecar's own.
 struct Problem<'a> {
     status: StatusCode,
     word: &'a str,

@@ -1,11 +1,10 @@
-//! Stage 4 of a request, when asking is needed: one fill per (representation, generation), shared by all who want it.
+//! A fill asks the regions for a representation and is shared by all who want it. [`routed`] and
+//! [`unrouted`] say what a fill does; this file says who shares it. A fill is a task of the
+//! process, not of the caller who began it: a caller who hangs up cancels nothing.
 //!
-//! Before it: [`crate::core::lookup`]. After it: [`crate::core::race`] asks, the store keeps, and every reader gets the
-//! same reply. A fill is a task of the process, not of the caller who began it: a caller who hangs up cancels
-//! nothing. [`routed`] and [`unrouted`] say what a fill does; here is who shares it.
-//!
-//! Invariant: for a key and a generation at most two fills are under way, one of them end to end; a reader who arrives
-//! after an announcement never joins an older one (R3), and one who said `no-cache` joins none that began before he came.
+//! For a key, a generation and a reading of the configuration, at most two shared fills are under
+//! way, one of them end to end. A reader who arrives after an announcement never joins an older
+//! fill (R3), and a reader who said `no-cache` never joins one that began before it came.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -38,16 +37,17 @@ pub use outcome::{BELOW_FLOOR, BestError, FLOOR_ESCAPED, Failed, Filled, Got, Ro
 
 use outcome::best_error;
 
-/// A fill that is not over after so many deadlines stood still with the process: one to wait its turn, and one of its race.
+/// After this many deadlines a fill is overdue: one to wait for its turn and one for its race. If
+/// it takes longer, the whole process stood still.
 const OVERDUE: u32 = 2;
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct FillKey {
     key: Key,
     generation: Generation,
-    /// Regions are asked past any cache before them.
+    /// Regions are asked past any cache in front of them.
     end_to_end: bool,
-    /// Whose settings and credentials it asks with ([`Sidecar::reading`]).
+    /// Whose settings and credentials it asks with ([`Core::reading`]).
     reading: u64,
 }
 
@@ -58,34 +58,34 @@ impl FillKey {
     }
 }
 
-/// What landed, and on whose behalf it was asked.
+/// The result, and on whose behalf it was asked for.
 #[derive(Clone)]
 struct FillResult {
     filled: Filled,
     purpose: Purpose,
 }
 
-/// Set once, by the fill's pilot, whatever becomes of it.
+/// Set once, by the fill's leader, however the fill ends.
 type ResultCell = Arc<SetOnce<FillResult>>;
 type Shard = HashMap<FillKey, InFlight>;
 
-/// A fill under way, as those who join it see it.
+/// A fill under way, as its followers see it.
 struct InFlight {
     landing: ResultCell,
-    /// Its place among all arrivals of readers and beginnings of fills.
+    /// Its position among all arrivals of readers and beginnings of fills.
     began: u64,
-    /// When it is over at the latest, unless the process stood still: then what it brings is too old for who comes now.
+    /// When it is over at the latest, unless the process stood still. After that, its result is too
+    /// old for newcomers.
     until: Moment,
-    /// Of a background fill: cancelled when a reader comes to wait for it.
+    /// Set for a background fill: cancelled when a reader starts to wait for it.
     wanted: Option<CancellationToken>,
 }
 
-/// What a reader finds when he comes to be served by a fill.
+/// What a reader finds when it comes to be served by a fill.
 enum Join {
-    /// His fill is under way.
     Follow(ResultCell, Role),
-    /// One is under way that began before he came, and he asked for a later one: he waits for it and comes again. All who
-    /// wait so share the next.
+    /// One is under way that began before the reader came, but the reader asked for a later one: it
+    /// waits for this one and then comes again. All who wait so share the next.
     Next(ResultCell),
     /// The bound on fills is reached.
     Full,
@@ -96,9 +96,9 @@ pub struct Fills {
     shards: Box<[Mutex<Shard>]>,
     hasher: RandomState,
     under_way: AtomicUsize,
-    /// Counts arrivals of readers and beginnings of fills, so that one can be told to be before the other.
+    /// Counts arrivals of readers and beginnings of fills, to tell which came first.
     arrivals: AtomicU64,
-    /// Undecided races: where memory is small, a burst of misses waits its turn.
+    /// Permits for undecided races: where memory is small, a burst of misses takes turns.
     turns: Arc<Semaphore>,
     errors: errors::Errors,
     pending: background::Pending,
@@ -111,7 +111,7 @@ impl Default for Fills {
 }
 
 impl Fills {
-    /// None under way; at most `races` undecided ones at once, and `error_bytes` of remembered failures.
+    /// At most `races` undecided fills at once, and `error_bytes` of remembered failures.
     pub fn new(races: usize, error_bytes: usize) -> Self {
         Self {
             shards: (0..64).map(|_| Mutex::default()).collect(),
@@ -127,18 +127,17 @@ impl Fills {
 
 impl Fills {
     fn shard(&self, flight: &FillKey) -> MutexGuard<'_, Shard> {
-        // Both fills of a key and a generation lie in one shard.
+        // Both fills of a key and a generation are in one shard.
         let shard = self.hasher.hash_one((&flight.key, flight.generation)) as usize % self.shards.len();
-        // A flight is inserted or removed whole: a panic elsewhere cannot leave half of one.
+        // A fill is inserted or removed whole: a panic elsewhere cannot leave half of one.
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What failed moments ago is asked for again: the settings have changed.
+    /// Asks again for what failed moments ago, because the settings have changed.
     pub fn forget_errors(&self) {
         self.errors.forget_all();
     }
 
-    /// How many fills are under way.
     pub fn under_way(&self) -> usize {
         self.under_way.load(Ordering::Relaxed)
     }
@@ -148,9 +147,11 @@ impl Fills {
         self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
     }
 
-    /// Joins the fill that `ask` wants, or begins it; resolves when there is something to serve, or nothing can be.
+    /// Joins the fill that `ask` wants, or begins it. Resolves when there is something to serve, or
+    /// when nothing can be.
     ///
-    /// A failure of the last seconds is answered from memory, so that a storm of misses is not a storm of races.
+    /// A failure of the last seconds is answered from memory, so that a storm of misses does not
+    /// become a storm of races.
     pub async fn fill(&self, core: &Arc<Core>, ask: Ask) -> (Filled, Role) {
         if let Some(failed) = self.errors.of(&ask.key, ask.generation(), core.clock.now()) {
             return (failed, Role::Remembered);
@@ -175,7 +176,8 @@ impl Fills {
         }
     }
 
-    /// A fill of one reader's own, shared with nobody: what a shared one brought was another's.
+    /// A fill for one reader, shared with nobody: the shared one brought a reply that belongs to
+    /// another.
     pub async fn fill_alone(&self, core: &Arc<Core>, ask: Ask) -> (Filled, Role) {
         if let Some(failed) = self.errors.of(&ask.key, ask.generation(), core.clock.now()) {
             return (failed, Role::Remembered);
@@ -183,23 +185,24 @@ impl Fills {
         let Some((pilot, landing)) = self.lead(core, &ask, None) else {
             return (Filled::Busy, Role::Leader);
         };
-        // A task like any other fill: the reader gets its reply when there is one, not when the slowest leg has ended.
+        // A task like any other fill: the reader gets its reply as soon as there is one, not when
+        // the slowest leg has ended.
         core.tasks.spawn("fill", run(pilot, ask).boxed());
         (landing.wait().await.filled.clone(), Role::Leader)
     }
 
-    /// Begins the fill that `ask` wants, unless it is under way, and waits for nothing.
+    /// Begins the fill that `ask` wants, unless it is under way, without waiting.
     pub fn begin(&self, core: &Arc<Core>, ask: Ask) {
         if self.errors.of(&ask.key, ask.generation(), core.clock.now()).is_none() {
             self.join(core, ask, self.arrivals.load(Ordering::Relaxed));
         }
     }
 
-    /// Joins or begins for a reader who `arrived` then, without waiting.
+    /// Joins or begins a fill for a reader who came at `arrived`, without waiting.
     fn join(&self, core: &Arc<Core>, ask: Ask, arrived: u64) -> Join {
         let flight = FillKey::of(core, &ask);
         let mut shard = self.shard(&flight);
-        // What is asked end to end is as good for who did not ask for that.
+        // An end-to-end reply also serves those who did not ask for one.
         let better = FillKey { end_to_end: true, ..flight.clone() };
         if let Some(flying) = shard.get(&flight).or_else(|| shard.get(&better)) {
             if let (Purpose::Foreground, Some(wanted)) = (ask.purpose, &flying.wanted) {
@@ -220,7 +223,7 @@ impl Fills {
         let until = core.clock.now() + OVERDUE * core.regions.deadline();
         shard.insert(flight, InFlight { landing: landing.clone(), began, until, wanted });
         drop(shard);
-        // On the heap before it is handed around: it is large.
+        // Boxed before it is handed around, because it is large.
         core.tasks.spawn("fill", run(pilot, ask).boxed());
         Join::Follow(landing, Role::Leader)
     }
@@ -251,7 +254,8 @@ impl Fills {
     }
 }
 
-/// Leads one fill: hands its result to the readers, and clears the way for the next whatever happens.
+/// Leads one fill: hands its result to the followers, and makes way for the next fill whatever
+/// happens.
 pub(crate) struct Leader {
     core: Arc<Core>,
     flight: FillKey,
@@ -265,7 +269,7 @@ pub(crate) struct Leader {
 }
 
 impl Leader {
-    /// Waits until a race may begin, as long as one may take; false when it may not.
+    /// Waits until a race may begin, but no longer than one may take; false if it may not begin.
     async fn take_turn(&mut self) -> bool {
         let turns = self.core.fills.turns.clone();
         self.turn = match turns.clone().try_acquire_owned() {
@@ -278,7 +282,7 @@ impl Leader {
         self.turn.is_some()
     }
 
-    /// Resolves when a reader comes to wait for what began in the background, once.
+    /// Resolves once, when a reader starts to wait for what began in the background.
     async fn wanted(&mut self) {
         match &self.wanted {
             Some(wanted) => wanted.cancelled().await,
@@ -288,13 +292,13 @@ impl Leader {
         self.purpose = Purpose::Foreground;
     }
 
-    /// Nobody waits for it.
     fn is_background(&self) -> bool {
         self.purpose == Purpose::Background
     }
 
-    /// Gives all readers the result. Who comes from now on finds the store, or begins anew; unless it is a failure with
-    /// a reader waiting, which is remembered. That no region has what was announced is not: it may have in a moment.
+    /// Gives all readers the result. Whoever comes from now on finds the store or begins a new
+    /// fill; but a failure with a reader waiting is remembered. It is not remembered that no region
+    /// has what was announced, because one may have it in a moment.
     fn finish(&mut self, filled: Filled) {
         let fills = &self.core.fills;
         match &filled {
@@ -305,7 +309,7 @@ impl Leader {
         }
         self.clear();
         let purpose = self.purpose;
-        // Nobody else sets it, and a pilot lands once.
+        // Nobody else sets it, and a leader finishes once.
         let _ = self.landing.set(FillResult { filled, purpose });
     }
 
@@ -325,7 +329,7 @@ impl Leader {
 }
 
 impl Drop for Leader {
-    /// Of a fill that broke, its readers hear as well.
+    /// The readers of a fill that broke get a result too.
     fn drop(&mut self) {
         self.clear();
         if !self.landing.initialized() {

@@ -1,9 +1,9 @@
-//! Owns one race: a fill's legs, one per region, under one deadline.
+//! One race: a fill's legs, one per region, under one deadline. The fill serves what
+//! [`Race::first`] gives and keeps what [`Race::finish`] finds best (*serve the first good reply,
+//! keep the best one*).
 //!
-//! Before it: a fill asks a [`Question`]. After it: the fill serves what [`Race::first`] gives, and keeps what
-//! [`Race::finish`] finds best (*serve the first good reply, keep the best one*). Invariants: no reply below its
-//! records' floors, as they are when it is judged, is served unlabelled; nothing outlives the deadline; no region is asked
-//! twice.
+//! A reply below its records' floors, as they are when it is judged, is never served unlabelled.
+//! Nothing outlives the deadline, and no region is asked twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,50 +25,49 @@ use self::standard::Standard;
 mod legs;
 mod standard;
 
-/// What a race is run for.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// GET or HEAD, as every region gets it.
     pub request: Arc<Outgoing>,
-    /// What replies are held against.
     pub terms: Terms,
-    /// On whose behalf.
     pub purpose: Purpose,
 }
 
-/// What replies are held against.
+/// What replies are judged against.
 #[derive(Clone, Debug)]
 pub enum Terms {
-    /// The path names records.
     Routed {
         /// Their live cells, in the order of the route.
         records: Vec<Arc<Record>>,
-        /// What the validators in the request stand for; `None` when it carries none.
+        /// What the validators in the request stand for; `None` when it has none.
         known: Option<Known>,
-        /// How far regions may lag behind each other: for so long it matters who took a write (R20).
+        /// How far regions may lag behind each other: for that long it matters who took a write
+        /// (R20).
         worst_lag: Duration,
     },
-    /// A shared HTTP cache's path: every status is passed on.
+    /// A path that is cached as by any shared HTTP cache: every status is passed on.
     Unrouted,
 }
 
 /// What may be given to the waiting readers.
 #[derive(Clone, Debug)]
 pub enum First {
-    /// This may be served: good or absent at once, refused or labelled when there is nothing better.
+    /// This may be served: good or absent at once, refused or labelled when there is nothing
+    /// better.
     Good(Winner),
-    /// Nothing may: see [`Tally::best_error`].
+    /// Nothing may be served: see [`Tally::best_error`].
     Nothing,
 }
 
-/// What a race came to, once every leg has ended.
+/// The result of a race once every leg has ended.
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// In the order in which they ended; empty when the background budget admitted none.
     pub legs: Vec<Leg>,
-    /// The reply to keep, judged against the floors of now; what its verdict does not admit must not be stored.
+    /// The reply to keep, judged against the current floors. It must not be stored if its verdict
+    /// does not allow that.
     pub best: Option<Winner>,
-    /// Without any `best`: the real error to pass on.
+    /// If there is no `best`: the real error to pass on.
     pub best_error: Option<Arc<Reply>>,
     /// What the replies say together (R5, R6, R15).
     pub votes: Votes,
@@ -76,7 +75,7 @@ pub struct Tally {
     pub digests: Vec<(RegionId, u128)>,
 }
 
-/// A race under way. Dropping it gives its legs up.
+/// A race under way. Dropping it abandons its legs.
 pub struct Race {
     regions: Arc<Regions>,
     request: Arc<Outgoing>,
@@ -91,17 +90,17 @@ pub struct Race {
     reserve: Vec<RegionId>,
     skipped: Vec<RegionId>,
     deadline: Moment,
-    /// When the reserve is asked even though those asked may still answer.
+    /// When the reserve is asked even though the regions asked so far may still answer.
     hedge_at: Moment,
-    /// When outliers are asked even though those asked may still answer: they may be well again, unnoticed, while the
-    /// fit ones hang.
+    /// When outliers are asked even though the regions asked so far may still answer: an outlier
+    /// may be well again, unnoticed, while the fit ones hang.
     resort_at: Moment,
-    /// Until when missing legs are waited for, once something may be served for want of better.
+    /// Until when missing legs are waited for, once there is something to serve if nothing better
+    /// comes.
     late_at: Option<Moment>,
     decided: Option<First>,
 }
 
-/// What to do next.
 enum Step {
     Serve(Winner),
     Nothing,
@@ -110,7 +109,6 @@ enum Step {
 }
 
 impl Race {
-    /// Sends the first legs.
     pub fn start(regions: &Arc<Regions>, question: Question) -> Self {
         let standard = Standard::of(question.terms, regions.clock.now());
         Self::over(regions, question.request, question.purpose, standard)
@@ -145,7 +143,8 @@ impl Race {
         race
     }
 
-    /// Resolves as soon as something may be served, or nothing can be any more. Cancelling it loses nothing.
+    /// Resolves as soon as something may be served, or nothing can be any more. Cancelling it loses
+    /// nothing.
     pub async fn first(&mut self) -> First {
         loop {
             if let Some(decided) = &self.decided {
@@ -162,7 +161,7 @@ impl Race {
                 }
                 Step::Wait(until) => {
                     let wait = until - self.regions.clock.now();
-                    // An elapsed wait is not an error: the next step looks at the time itself.
+                    // An elapsed wait is not an error: the next step checks the time itself.
                     if let Ok(ended) = tokio::time::timeout(wait, self.legs.next()).await {
                         self.note(ended);
                     }
@@ -171,8 +170,8 @@ impl Race {
         }
     }
 
-    /// Resolves when every leg has ended, at the deadline at the latest. Losers are read to their end, so that their
-    /// connections stay usable and their answers count.
+    /// Resolves when every leg has ended, at the deadline at the latest. Losers are read to their
+    /// end, so that their connections stay usable and their answers count.
     pub async fn finish(mut self) -> Tally {
         let first = self.first().await;
         while let Some(leg) = self.legs.next().await {
@@ -187,12 +186,12 @@ impl Race {
         self.tally(digests)
     }
 
-    /// The legs that have ended so far.
     pub fn ended(&self) -> &[Leg] {
         &self.ended
     }
 
-    /// A reader came to wait for what began in the background: the regions that its budget kept back are asked now.
+    /// A reader started to wait for what began in the background: the regions that the background
+    /// budget held back are asked now.
     pub fn escalate(&mut self) {
         if self.purpose == Purpose::Foreground || self.decided.is_some() {
             return;
@@ -215,7 +214,7 @@ impl Race {
         }
     }
 
-    /// The one decision, taken anew after each leg and each wait.
+    /// The one decision, made again after each leg and each wait.
     fn step(&mut self) -> Step {
         let now = self.regions.clock.now();
         let floors = self.standard.floors();
@@ -235,7 +234,7 @@ impl Race {
         }
         let settles =
             best.as_ref().is_some_and(|best| best.verdict != Verdict::Refused || self.is_refusal_confirmed());
-        // Who wrote it is likely to read it, and must not get what was there before (R20).
+        // The writer is likely to read next and must not get what was there before (R20).
         let waited_for = self.missing.0 | self.reserve.iter().copied().collect::<RegionSet>().0;
         let is_taken = self.standard.writers().0 & waited_for != 0;
         if settles && !is_taken && self.late_at.is_none() {
@@ -252,8 +251,8 @@ impl Race {
         }
     }
 
-    /// Nobody is waited for and nothing may be served at once: others are asked (outliers too, when the rest brought
-    /// nothing or is below the floor), or what there is has to do.
+    /// No leg is waited for and nothing may be served at once. Others are asked (outliers too, if
+    /// the rest brought nothing or is below the floor), or the best so far has to do.
     fn step_when_all_ended(&mut self, best: Option<Winner>) -> Step {
         if !self.reserve.is_empty() && !self.is_refusal_confirmed() {
             return Step::Ask(self.regions.draw(&mut self.reserve));
@@ -269,7 +268,8 @@ impl Race {
         }
     }
 
-    /// Two regions refuse with the same status: asking on for a better answer is not worth more legs, nor a long wait.
+    /// Two regions refuse with the same status, so a better answer is worth neither more legs nor a
+    /// long wait.
     fn is_refusal_confirmed(&self) -> bool {
         let refusals = || self.ended.iter().filter(|leg| leg.verdict == Some(Verdict::Refused));
         let status = |leg: &Leg| leg.outcome.as_ref().ok().map(|reply| reply.status);
@@ -292,7 +292,7 @@ impl Race {
         self.legs.start(self.regions.leg(region, self.request.clone(), within, self.purpose));
     }
 
-    /// Takes a leg's end in; `None` when none is under way any more.
+    /// Takes in the end of a leg; `None` when none is under way any more.
     fn note(&mut self, ended: Option<Leg>) {
         let Some(mut leg) = ended else {
             (self.missing, self.probes) = (RegionSet::EMPTY, RegionSet::EMPTY);
@@ -316,8 +316,8 @@ impl Race {
         self.replies().map(|reply| (reply, verdict::judge(reply, scales))).collect()
     }
 
-    /// The best that may be served at all: a good one or an absence, else a refusal that two regions share, else one too
-    /// old, labelled, else what one region refuses.
+    /// The best that may be served at all: a good reply or an absence, else a refusal that two
+    /// regions share, else a reply that is too old, labelled, else a refusal by one region.
     fn best(&self, judged: &[(&Arc<Reply>, Judged)], floors: &[Snapshot]) -> Option<Winner> {
         let first = |wanted| judged.iter().position(|(_, judged)| judged.verdict == wanted);
         let place = match &self.standard {
@@ -326,7 +326,7 @@ impl Race {
                 let (places, ballots) = verdict::ballots(judged.iter().map(|(reply, _)| *reply), known.as_ref());
                 let best = vote::best(&ballots, floors).map(|place| places[place]);
                 let usable = best.filter(|place| judged[*place].1.rank > Rank::Below);
-                // One region that refuses does not make a failure of what the others can still tell, labelled.
+                // A refusal by one region must not hide what the others can still tell, labelled.
                 let refused = first(Verdict::Refused);
                 let confirmed = refused.filter(|_| self.is_refusal_confirmed());
                 usable.or(confirmed).or(best).or(refused)
@@ -358,8 +358,8 @@ impl Race {
         Tally { best, best_error, votes, digests, legs: self.ended }
     }
 
-    /// Digests of what the replies show that state no version of some record: what stands for it in a vote. None of a
-    /// HEAD, which shows no content.
+    /// Digests of the replies that state no version for some record; they stand for it in a vote. A
+    /// HEAD has none, because it shows no content.
     async fn digests(&mut self) -> Vec<(RegionId, u128)> {
         let Standard::Routed { .. } = &self.standard else { return Vec::new() };
         let records = self.standard.floors().len();
@@ -380,7 +380,6 @@ fn digest_of(reply: &Arc<Reply>) -> impl FnOnce() -> u128 + Send + use<> {
 }
 
 impl Tally {
-    /// The regions that were asked.
     pub fn asked(&self) -> RegionSet {
         self.legs.iter().map(|leg| leg.region).collect()
     }

@@ -1,8 +1,6 @@
-//! A double of the world for tests: a whole sidecar without sockets, three regions that answer by a script, all in
-//! virtual time on one thread.
-//!
-//! Invariant: the same script at the same times comes to the same answers; nothing is left running when a test has
-//! called [`World::stop`].
+//! A test double: a whole core without sockets, and three regions that answer by a script, all in
+//! virtual time on one thread. The same script at the same times gives the same answers, and
+//! nothing is left running after [`World::stop`].
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -50,7 +48,6 @@ pub(crate) enum Act {
     Gate(Arc<Notify>, Say),
 }
 
-/// A reply.
 #[derive(Clone)]
 pub(crate) struct Say {
     status: u16,
@@ -72,7 +69,7 @@ impl From<Say> for Act {
     }
 }
 
-/// A 200 with this version of every record, which its body repeats.
+/// A 200 with this version of every record, repeated in its body.
 pub(crate) fn shows(version: u64) -> Say {
     versions(&[version])
 }
@@ -82,7 +79,6 @@ pub(crate) fn versions(versions: &[u64]) -> Say {
     Say { status: 200, versions: versions.to_vec(), body, headers: HeaderMap::new() }
 }
 
-/// A 200 without a version.
 pub(crate) fn body(body: impl Into<Bytes>) -> Say {
     Say { status: 200, versions: Vec::new(), body: body.into(), headers: HeaderMap::new() }
 }
@@ -96,7 +92,6 @@ pub(crate) fn tombstone(version: u64) -> Say {
     Say { versions: vec![version], ..status(404) }
 }
 
-/// The regions.
 pub(crate) struct Script {
     clock: Clock,
     acts: Mutex<[(Duration, Act); REGIONS]>,
@@ -104,7 +99,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Legs sent since [`World::asked`] was called last, which goes on counting.
+    /// Legs sent since the last call of [`World::asked`], without resetting that count.
     pub(crate) fn asked_so_far(&self) -> usize {
         self.asked.lock().unwrap().len()
     }
@@ -156,19 +151,16 @@ impl Origin for Script {
     }
 }
 
-/// What a reader got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: String,
-    /// `Cache-Status`.
     pub(crate) line: String,
-    /// `Set-Cookie`.
     pub(crate) cookies: Vec<String>,
 }
 
 impl Answer {
-    /// Why it cannot be called fresh, if it says so.
+    /// The label that says why it cannot be called fresh.
     pub(crate) fn label(&self) -> Option<&str> {
         let detail = self.line.split("; ").find_map(|part| part.strip_prefix("detail="))?;
         (!["a", "b", "c"].contains(&detail)).then_some(detail)
@@ -183,15 +175,15 @@ impl Answer {
     }
 }
 
-/// A sidecar and its regions.
+/// A core and its regions.
 pub(crate) struct World {
     pub(crate) sidecar: Arc<Core>,
     pub(crate) script: Arc<Script>,
 }
 
 impl World {
-    /// Regions `a`, `b` and `c`, nothing subscribed; `/v1/contexts/{key}/{view}` shows `context:{key}`, and
-    /// `/v1/pairs/{one}/{two}` shows two records.
+    /// Regions `a`, `b` and `c` without subscriptions; `/v1/contexts/{key}/{view}` shows
+    /// `context:{key}`, and `/v1/pairs/{one}/{two}` shows two records.
     pub(crate) fn new(acts: [(u64, Act); REGIONS]) -> Self {
         Self::with("", acts)
     }
@@ -229,7 +221,7 @@ impl World {
         [A, B, C].into_iter().for_each(|region| self.set(region, after, act.clone()));
     }
 
-    /// Legs sent since the last time.
+    /// The regions asked since the last call.
     pub(crate) fn asked(&self) -> Vec<RegionId> {
         self.requests().into_iter().map(|(region, ..)| region).collect()
     }
@@ -276,14 +268,16 @@ impl World {
         floor
     }
 
-    /// Subscribes region `a` and lets it speak for two minutes: what states versions is CONFIRMED from then on.
+    /// Subscribes region `a` and lets it announce for two minutes: from then on, whatever states
+    /// versions is CONFIRMED.
     pub(crate) async fn live(&self) {
         self.step(Event::Subscribing(A));
         self.step(Event::Subscribed(A));
         self.pass(120 * SECOND).await;
     }
 
-    /// Lets time pass as it does in a healthy world: the first topic speaks every second.
+    /// Lets time pass as in a healthy world: the first region's topic sends a heartbeat every
+    /// second.
     pub(crate) async fn pass(&self, span: Duration) {
         let until = self.now() + span;
         let beat = || Says::Heartbeat { path: false, ingested_through: None, signing_off: false };
@@ -308,7 +302,7 @@ impl World {
         get_from(self.sidecar.clone(), path.to_owned(), headers).await
     }
 
-    /// A reader in a task of its own; aborting the handle is a caller who hangs up.
+    /// A reader in its own task; aborting the handle means that the caller hangs up.
     pub(crate) fn begin(&self, path: &str) -> JoinHandle<Option<Answer>> {
         self.begin_with(path, HeaderMap::new())
     }
@@ -321,7 +315,7 @@ impl World {
         self.sidecar.tasks.running().get(name).copied().unwrap_or_default()
     }
 
-    /// Nothing is left: no fill counted, no task that had to be dropped.
+    /// Checks that nothing is left: no fill is counted, and no task had to be dropped.
     pub(crate) async fn stop(self) {
         assert_eq!(self.sidecar.tasks.drain(60 * SECOND).await, Vec::<&str>::new());
         assert_eq!(self.sidecar.fills.under_way(), 0);
@@ -346,7 +340,7 @@ async fn send_from(sidecar: Arc<Core>, method: Method, path_and_query: String, h
     Answer { status, body: String::from_utf8_lossy(&body).into_owned(), line, cookies }
 }
 
-/// A reader of somebody's own, by their token.
+/// A caller with its own token.
 pub(crate) fn token(value: &'static str) -> HeaderMap {
     HeaderMap::from_iter([(header::AUTHORIZATION, HeaderValue::from_static(value))])
 }

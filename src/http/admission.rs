@@ -1,10 +1,10 @@
-//! Stage 2 of a request: HTTP to an admitted, typed request, or a refusal.
+//! Turns an HTTP request into an admitted, typed one, or refuses it. hyper has already refused what
+//! is not HTTP (400, 414, 431). What is refused here is HTTP, but not for us: a foreign `Host` (DNS
+//! rebinding), a forwarded request, a missing token, a body that is too large. An [`Admitted`]
+//! needs no further check.
 //!
-//! Before it: [`crate::http::listener`]. After it: [`crate::core::lookup`]. hyper has refused what is not HTTP (400, 414, 431);
-//! here is refused what is HTTP but not for us: a foreign `Host` (DNS rebinding), a forwarded request, a missing
-//! token, a body beyond its bound. Parse, don't validate: an [`Admitted`] needs no further check.
-//!
-//! Invariant: path and query are the caller's bytes (with the `/` that an absolute target may leave out); no header that was checked here goes on to a region.
+//! Path and query are the caller's bytes, with the `/` that an absolute target may leave out. The
+//! token never reaches a region.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -24,7 +24,6 @@ use crate::http::limits;
 /// The header that carries the port's token (`listen.token_file`).
 pub const TOKEN: HeaderName = HeaderName::from_static("x-nearside-token");
 
-/// A request that may be served.
 pub struct Admitted {
     /// Any method but CONNECT.
     pub method: Method,
@@ -32,13 +31,12 @@ pub struct Admitted {
     pub path_and_query: String,
     /// Where the path ends in `path_and_query`.
     pub path_len: usize,
-    /// As received.
     pub headers: HeaderMap,
     /// The whole body, at most `REQUEST_BODY_BYTES`.
     pub body: Bytes,
 }
 
-/// Credentials, record keys and bodies are in here: what is shown is how much of each.
+/// A request contains credentials, record keys and a body, so only the size of each is shown.
 impl fmt::Debug for Admitted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { method, path_and_query, headers, body, .. } = self;
@@ -48,38 +46,34 @@ impl fmt::Debug for Admitted {
 }
 
 impl Admitted {
-    /// The path without the query.
     pub fn path(&self) -> &str {
         &self.path_and_query[..self.path_len]
     }
 
-    /// Its head, to be looked up by.
     pub fn head(&self) -> Head<'_> {
         let Self { method, path_and_query, path_len, headers, .. } = self;
         Head { method, path_and_query, path_len: *path_len, headers }
     }
 }
 
-/// The head of an admitted request, as it is looked up: borrowed, so that a hit copies nothing.
+/// The head of an admitted request, as it is looked up. It is borrowed, so that a hit copies
+/// nothing.
 #[derive(Clone, Copy)]
 pub struct Head<'a> {
     /// Any method but CONNECT.
     pub method: &'a Method,
-    /// As in [`Admitted`].
     pub path_and_query: &'a str,
     /// Where the path ends in `path_and_query`.
     pub path_len: usize,
-    /// As received.
     pub headers: &'a HeaderMap,
 }
 
 impl<'a> Head<'a> {
-    /// The path without the query.
     pub fn path(&self) -> &'a str {
         &self.path_and_query[..self.path_len]
     }
 
-    /// The whole request, where the door let it in and nothing follows its head.
+    /// The whole request, if it was admitted and nothing follows its head.
     pub fn admitted(&self) -> Admitted {
         Admitted {
             method: self.method.clone(),
@@ -99,7 +93,8 @@ pub struct Entered {
 }
 
 impl Entered {
-    /// Its head, unless a body follows, or its target must be written anew: then it is to be had [`Entered::whole`].
+    /// Its head, unless a body follows or its target must be rewritten; then use
+    /// [`Entered::whole`].
     pub fn head(&self) -> Option<Head<'_>> {
         let path_and_query = self.parts.uri.path_and_query()?.as_str();
         let alone = self.body.is_end_stream() && path_and_query.starts_with('/');
@@ -107,12 +102,12 @@ impl Entered {
         alone.then_some(Head { method: &self.parts.method, path_and_query, path_len, headers })
     }
 
-    /// Its headers, for their memory: an answer's are put where they were.
+    /// Its headers, so that an answer's can reuse their memory.
     pub fn into_headers(self) -> HeaderMap {
         self.parts.headers
     }
 
-    /// All of it, once its body has come.
+    /// The whole request, once its body has arrived.
     pub async fn whole(self) -> Result<Admitted, Refusal> {
         let Self { parts, body, bodies } = self;
         let path_and_query = target_of(&parts)?.into_owned();
@@ -122,22 +117,22 @@ impl Entered {
     }
 }
 
-/// Why a request is not served: the caller's to mend, unless said otherwise. Statuses are `response.rs`'s.
+/// Why a request is not served. The caller has to fix it, unless said otherwise.
+/// [`crate::core::answer`] chooses the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// CONNECT, or `Upgrade` to anything but h2c.
     #[error("neither CONNECT nor Upgrade is supported here; send plain requests")]
     Tunnel,
-    /// A transfer coding besides `chunked` (RFC 9112, 6.1): what is inside would reach a region unmarked.
+    /// A transfer coding besides `chunked` (RFC 9112, 6.1): its content would reach a region
+    /// unmarked.
     #[error("no transfer coding but chunked is supported here")]
     Coding,
     /// No `Host`, several, or one that is not a host.
     #[error("exactly one valid Host header is needed")]
     BadHost,
-    /// A name that is not ours.
     #[error("this host is not served here; call 127.0.0.1 or localhost, or add the name to listen.allowed_hosts")]
     ForeignHost,
-    /// `listen.refuse_forwarded` is on.
     #[error("forwarded requests are refused here (listen.refuse_forwarded)")]
     Forwarded,
     /// A browser asks for a page of another site.
@@ -145,25 +140,19 @@ pub enum Refusal {
         "a browser made this request for a page of another site (Sec-Fetch-Site); set listen.allow_cross_site to serve it"
     )]
     CrossSite,
-    /// `listen.token_file` is set.
     #[error("the header x-nearside-token is missing or wrong; send the content of listen.token_file")]
     Token,
-    /// The request target is not a path.
     #[error("the request target must be a path")]
     BadTarget,
-    /// The target is too long.
     #[error("the request target exceeds {} bytes", limits::REQUEST_TARGET_BYTES)]
     LongTarget,
-    /// The headers together are too large.
     #[error("the request headers exceed {} bytes", limits::REQUEST_HEAD_BYTES)]
     LargeHead,
-    /// The body is too large.
     #[error("the request body exceeds {} bytes", limits::REQUEST_BODY_BYTES)]
     LargeBody,
-    /// The body did not arrive in time; a retry may.
+    /// The body did not arrive in time; a retry may help.
     #[error("the request body did not arrive within {} s", limits::REQUEST_BODY_WAIT.as_secs())]
     SlowBody,
-    /// The body broke off.
     #[error("the request body ended early or is malformed")]
     BadBody,
     /// The bodies held in memory leave no room for this one; a retry may find some.
@@ -193,7 +182,7 @@ impl Refusal {
     }
 }
 
-/// What the door checks.
+/// What admission checks.
 #[derive(Clone, Debug)]
 pub struct Admission {
     allowed_hosts: Vec<String>,
@@ -212,13 +201,13 @@ impl Admission {
         Self { allowed_hosts, refuse_forwarded, allow_cross_site, token, bodies }
     }
 
-    /// The same, with request bodies held under `bodies`.
+    /// Holds request bodies under `bodies`.
     #[must_use]
     pub fn holding(self, bodies: Arc<ByteBudget>) -> Self {
         Self { bodies, ..self }
     }
 
-    /// Whether the token that lets a caller in here does at `other` too.
+    /// Whether the token that admits a caller here does so at `other` too.
     pub fn asks_for_the_same_token(&self, other: &Self) -> bool {
         self.token == other.token
     }
@@ -237,7 +226,7 @@ impl Admission {
         self.check_lines(headers, None, Version::HTTP_11, via).is_ok()
     }
 
-    /// Everything that the head alone decides.
+    /// All that the head alone decides.
     fn check(&self, parts: &http::request::Parts, via: Via) -> Result<(), Refusal> {
         if parts.method == Method::CONNECT {
             return Err(Refusal::Tunnel);
@@ -248,7 +237,7 @@ impl Admission {
         self.check_lines(&parts.headers, parts.uri.authority(), parts.version, via)
     }
 
-    /// Everything that the header lines decide; `authority` is what an absolute target names.
+    /// All that the header lines decide; `authority` is what an absolute target names.
     fn check_lines(
         &self,
         headers: &HeaderMap,
@@ -273,7 +262,7 @@ impl Admission {
         if via == Via::Tcp && !host.is_some_and(|host| self.serves(host)) {
             return Err(Refusal::ForeignHost);
         }
-        // No browser speaks to a Unix socket.
+        // No browser connects to a Unix socket.
         if via == Via::Tcp && !self.allow_cross_site && super::site::is_cross_site(headers) {
             return Err(Refusal::CrossSite);
         }
@@ -302,14 +291,15 @@ impl Admission {
     }
 }
 
-/// An offer to go on in HTTP/2 without TLS, as Java's client makes with every first request: a server may pass it over
-/// and answer in HTTP/1.1 (RFC 9110, 7.8), and callers with prior knowledge speak h2c from the start.
+/// An offer to continue in HTTP/2 without TLS, which Java's client makes with every first request.
+/// A server may ignore it and answer in HTTP/1.1 (RFC 9110, 7.8), and callers with prior knowledge
+/// speak h2c from the start.
 fn is_h2c(offer: &HeaderValue) -> bool {
     offer.as_bytes().split(|byte| *byte == b',').all(|name| name.trim_ascii().eq_ignore_ascii_case(b"h2c"))
 }
 
-/// Path and query; a path that is left out is `/`, in `http://localhost?x` (RFC 9110, 4.2.3): in HTTP/2 it must not be
-/// (RFC 9113, 8.3.1).
+/// Path and query. An omitted path is `/`, as in `http://localhost?x` (RFC 9110, 4.2.3); in HTTP/2
+/// it must not be omitted (RFC 9113, 8.3.1).
 fn target_of(parts: &http::request::Parts) -> Result<Cow<'_, str>, Refusal> {
     let target = parts.uri.path_and_query().ok_or(Refusal::BadTarget)?.as_str();
     let left_out = target.starts_with('?') && parts.uri.scheme().is_some() && parts.version < Version::HTTP_2;
@@ -320,8 +310,8 @@ fn target_of(parts: &http::request::Parts) -> Result<Cow<'_, str>, Refusal> {
     }
 }
 
-/// The host that the request names, without its port: `:authority` or the absolute target, else `Host`
-/// (RFC 9112, 3.2). `None` only for HTTP/1.0, which need not name one.
+/// The host that the request names, without its port: `:authority` or the absolute target, else
+/// `Host` (RFC 9112, 3.2). `None` only for HTTP/1.0, which need not name one.
 fn named_host<'a>(
     headers: &'a HeaderMap,
     authority: Option<&'a Authority>,
@@ -334,7 +324,7 @@ fn named_host<'a>(
     }
     let header = header.map(host_of).transpose()?;
     match (authority, header) {
-        // What `http` lets through is a user, or a port that is no number.
+        // `http` lets a user through, and a port that is not a number.
         (Some(authority), _) => host_of(authority.as_str()).map(Some),
         (None, Some(host)) => Ok(Some(host)),
         (None, None) if version < Version::HTTP_11 => Ok(None),
@@ -348,12 +338,12 @@ fn host_of(value: &str) -> Result<&str, Refusal> {
         Some(end) => value.split_at(end + 2),
         None => value.split_at(value.find(':').unwrap_or(value.len())),
     };
-    // `parse` alone would take a sign.
+    // `parse` alone would accept a sign.
     let number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.parse::<u16>().is_ok();
     let port_ok = port.is_empty() || port.strip_prefix(':').is_some_and(number);
     let host_ok = match host.strip_prefix('[') {
         Some(address) => address.strip_suffix(']').is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
-        // A name as URLs have it (RFC 3986, 3.2.2): what no URL can hold nobody was sent to.
+        // A name that a URL may contain (RFC 3986, 3.2.2). Nobody can have been sent to any other.
         None => {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(&byte);
             !host.is_empty() && host.bytes().all(fits)
@@ -362,14 +352,15 @@ fn host_of(value: &str) -> Result<&str, Refusal> {
     if port_ok && host_ok { Ok(host) } else { Err(Refusal::BadHost) }
 }
 
-/// HTTP/2 may split cookies over lines; they are one field, for identities and for regions (RFC 9113, 8.2.3).
+/// HTTP/2 may split cookies over lines. For identities and for regions they are one field (RFC
+/// 9113, 8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
     let mut crumbs = headers.get_all(header::COOKIE).iter();
     if crumbs.next().is_none() || crumbs.next().is_none() {
         return;
     }
     let crumbs: Vec<_> = headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
-    // What was between the separators was valid before.
+    // The values between the separators were valid before, so this cannot fail.
     if let Ok(joined) = HeaderValue::from_bytes(&crumbs.join(&b"; "[..])) {
         headers.insert(header::COOKIE, joined);
     }

@@ -1,7 +1,9 @@
-//! Bodies that are held in memory: each is bounded by its own limit, all of them together by a [`ByteBudget`].
+//! Bodies that are held in memory: each is bounded by its own limit, all of them together by a
+//! [`ByteBudget`].
 //!
-//! Bytes are reserved as they arrive, not as a sender promises them: who promises much and sends nothing holds nothing.
-//! Large bodies leave part of a budget to small ones, so that a few slow uploads cannot lock everybody out.
+//! Bytes are reserved as they arrive, not as a sender promises them, so a sender that promises much
+//! and sends nothing holds nothing. Large bodies leave part of a budget to small ones, so that a
+//! few slow uploads cannot lock everybody out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,11 +17,10 @@ use crate::http::limits::{
     BODY_STEP_BYTES, FIRST_BODY_BYTES, HEAP_BODY_BYTES, MAPPED_BODY_BYTES, SMALL_BODIES_BYTES, SMALL_BODY_BYTES,
 };
 
-/// Bytes that may be held at once.
 #[derive(Debug)]
 pub struct ByteBudget {
     limit: u64,
-    /// The largest body that is small, and the bytes that only small ones may take.
+    /// The size up to which a body is small, and the bytes that only small ones may take.
     small: u64,
     for_small: u64,
     held: AtomicU64,
@@ -32,27 +33,24 @@ pub struct Reserved {
     bytes: u64,
 }
 
-/// Why a body was not read to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotRead {
-    /// It exceeds its own limit.
     #[error("the body is too large")]
     TooLarge,
-    /// The budget is spent; later there may be room.
+    /// The budget is spent; there may be room later.
     #[error("too many bytes of bodies are held")]
     NoRoom,
-    /// It broke off or is malformed.
     #[error("the body ended early or is malformed")]
     Broken,
 }
 
 impl ByteBudget {
-    /// Nothing is held yet. Of `limit` bytes, [`SMALL_BODIES_BYTES`] are for small bodies alone.
+    /// Of `limit` bytes, [`SMALL_BODIES_BYTES`] are for small bodies alone.
     pub fn new(limit: u64) -> Arc<Self> {
         Self::with_room_for_small(limit, SMALL_BODY_BYTES as u64, SMALL_BODIES_BYTES as u64)
     }
 
-    /// The same, where a body of up to `small` bytes is small, and `for_small` bytes are for those alone.
+    /// A body of up to `small` bytes is small, and `for_small` bytes are for those alone.
     pub fn with_room_for_small(limit: u64, small: u64, for_small: u64) -> Arc<Self> {
         Arc::new(Self { limit, small, for_small, held: AtomicU64::new(0) })
     }
@@ -63,17 +61,15 @@ impl ByteBudget {
         reserved.grow_to(bytes).then_some(reserved)
     }
 
-    /// The most that may be held.
     pub const fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Bytes held now.
     pub fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// `more` bytes for a body that then takes `all`.
+    /// Takes `more` bytes for a body that then holds `all`.
     fn take(&self, more: u64, all: u64) -> bool {
         let kept_free = if all > self.small { self.for_small } else { 0 };
         let limit = self.limit.saturating_sub(kept_free);
@@ -83,7 +79,7 @@ impl ByteBudget {
 }
 
 impl Reserved {
-    /// Reserves up to `bytes` in all; false, and nothing is changed, when there is no room.
+    /// Reserves up to `bytes` in all. Without room it returns false and changes nothing.
     fn grow_to(&mut self, bytes: u64) -> bool {
         let has_room = bytes <= self.bytes || self.budget.take(bytes - self.bytes, bytes);
         if has_room {
@@ -99,42 +95,38 @@ impl Drop for Reserved {
     }
 }
 
-/// A body under way into one piece of memory, whose size is what is reserved.
+/// A body being collected into one piece of memory, whose size is what is reserved.
 #[derive(Debug)]
 pub struct Gathering {
     memory: Memory,
     reserved: Reserved,
-    /// Its length where that is known, else what it may be at most.
+    /// Its length if that is known, else its upper bound.
     most: usize,
 }
 
-/// Where a body lies.
 #[derive(Debug)]
 enum Memory {
     Heap(Vec<u8>),
-    /// Pages of its own: they are taken as they are written to, without a copy when it grows, and go back to the system
-    /// when the body does. What an allocator takes for large pieces it often keeps.
+    /// Separate pages. They are taken as they are written to, growing copies nothing, and they go
+    /// back to the system with the body. An allocator often keeps what it took for large pieces.
     Mapped(MmapMut, usize),
 }
 
 impl Gathering {
-    /// Of at most `most` bytes.
     pub fn new(most: usize, budget: &Arc<ByteBudget>) -> Self {
         let reserved = Reserved { budget: budget.clone(), bytes: 0 };
         Self { memory: Memory::Heap(Vec::new()), reserved, most }
     }
 
-    /// Bytes so far.
     pub fn len(&self) -> usize {
         self.as_ref().len()
     }
 
-    /// None yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Makes room for all of it at once: its sender is trusted to send what it promised.
+    /// Makes room for all of it at once: the sender is trusted to send what it promised.
     ///
     /// # Errors
     /// [`NotRead::NoRoom`].
@@ -142,10 +134,8 @@ impl Gathering {
         self.reach(self.most)
     }
 
-    /// Appends `more`.
-    ///
     /// # Errors
-    /// When it is larger than it may be, or there is no room.
+    /// When the body gets too large, or there is no room.
     pub fn push(&mut self, mut more: impl Buf) -> Result<(), NotRead> {
         let needed = self.len() + more.remaining();
         if needed > self.most {
@@ -167,7 +157,7 @@ impl Gathering {
         Ok(())
     }
 
-    /// Makes room for `needed` bytes in all, and a few more.
+    /// Makes room for at least `needed` bytes in all.
     fn reach(&mut self, needed: usize) -> Result<(), NotRead> {
         if needed as u64 <= self.reserved.bytes {
             return Ok(());
@@ -195,7 +185,7 @@ impl Gathering {
     pub fn release(self) -> Bytes {
         match self.memory {
             Memory::Heap(bytes) => bytes.into(),
-            // A process may have so many mappings only.
+            // A process may have only so many mappings.
             Memory::Mapped(pages, len) if len < MAPPED_BODY_BYTES => Bytes::copy_from_slice(&pages[..len]),
             Memory::Mapped(pages, len) => Bytes::from_owner(pages).slice(..len),
         }
@@ -225,7 +215,7 @@ pub async fn whole<B: Body + Unpin>(mut body: B, most: usize, budget: &Arc<ByteB
     if promised.lower() > most as u64 {
         return Err(NotRead::TooLarge);
     }
-    // Not above `most`, as was just seen.
+    // Not above `most`, as checked just now.
     let length = promised.exact().map_or(most, |length| length as usize);
     let mut gathering = Gathering::new(length, budget);
     while let Some(frame) = body.frame().await {

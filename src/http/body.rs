@@ -1,5 +1,3 @@
-//! The body of an answer.
-
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -9,16 +7,14 @@ use http_body::{Frame, SizeHint};
 
 use crate::http::exchange::Failure;
 
-/// A response's body.
 pub enum Body {
     /// All of it is here; `None` once it was given out.
     Whole(Option<Bytes>),
-    /// As it arrives from a region; and how it broke off, which is told one poll later.
+    /// As it arrives from a region, with how it broke off, which is reported one poll later.
     Streamed(Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>, Option<Failure>),
 }
 
 impl Body {
-    /// No body.
     pub const fn empty() -> Self {
         Self::Whole(None)
     }
@@ -38,8 +34,9 @@ impl http_body::Body for Body {
             }
             Self::Streamed(_, broken @ Some(_)) => Poll::Ready(broken.take().map(Err)),
             Self::Streamed(stream, broken) => match ready!(stream.as_mut().poll_next(cx)) {
-                // hyper drops what it has not sent yet when a body breaks off: it may send that first, as far as the socket
-                // takes it at once, so that the caller sees an answer that was cut off, and not none.
+                // When a body breaks off, hyper drops what it has not sent yet. The extra poll lets
+                // it send that first, as far as the socket takes it at once, so that the caller
+                // sees a truncated answer and not none.
                 Some(Err(failure)) => {
                     *broken = Some(failure);
                     cx.waker().wake_by_ref();
@@ -62,6 +59,7 @@ impl http_body::Body for Body {
     }
 }
 
-/// Marks an answer to a request whose body was not read: over HTTP/1.1 the connection cannot go on.
+/// Marks an answer to a request whose body was not read: over HTTP/1.1 the connection cannot be
+/// used any further.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BodyUnread;

@@ -1,8 +1,9 @@
-//! One connection: its protocol is sniffed, HTTP/1.1 and h2c are served, and one that is silent, slow with its headers or
-//! idle is closed.
+//! One connection: detects its protocol, serves HTTP/1.1 or h2c, and closes it when it is silent,
+//! slow with its headers, or idle.
 //!
-//! From the first SIGTERM until the linger ends everything that arrives is still answered; a connection is told to go
-//! (`Connection: close`, GOAWAY) only together with an answer, or when it has none pending.
+//! From the first SIGTERM until the linger ends, everything that arrives is still answered. A
+//! connection is told to end (`Connection: close`, GOAWAY) only together with an answer, or when it
+//! has none pending.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -32,7 +33,7 @@ pub mod wire;
 
 use wire::{Protocol, Pulse, Wire};
 
-/// How a request reached us: decides which checks apply to it.
+/// How a request reached us; decides which checks apply to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
     /// A TCP port: `Host` is checked.
@@ -44,43 +45,39 @@ pub enum Via {
 /// The two moments of a shutdown that connections watch.
 #[derive(Clone, Default)]
 pub struct Shutdown {
-    /// SIGTERM came: go on answering, and say goodbye with each answer.
+    /// SIGTERM came: keep answering, and announce the end of the connection with each answer.
     pub lingering: CancellationToken,
     /// The linger is over: accept nothing, finish what is under way.
     pub closing: CancellationToken,
 }
 
-/// What every connection shares.
 #[derive(Clone)]
 pub struct ConnectionContext<P> {
-    /// Spawns connections.
     pub tasks: Tasks,
     /// For idle and header waits.
     pub clock: Clock,
     /// Connections open at once over all listeners.
     pub permits: Permits,
-    /// When to stop.
     pub shutdown: Shutdown,
-    /// What answers before the handler is asked; `None` where hyper reads every request.
+    /// Answers before the handler is asked; `None` where hyper reads every request.
     pub fast_path: Option<P>,
 }
 
-/// Answers plain HTTP/1.1 requests before hyper reads them. A connection has one of its own.
+/// Answers plain HTTP/1.1 requests before hyper reads them. Each connection has its own.
 pub trait FastPath: Clone + Send + Sync + Unpin + 'static {
-    /// Answers until a request comes that is not plain, or whose answer is for hyper to write.
+    /// Answers until a request comes that is not plain, or whose answer hyper has to write.
     fn answer<S>(&mut self, wire: &mut Wire<S>, via: Via) -> impl Future<Output = io::Result<Next>> + Send
     where
         S: AsyncRead + AsyncWrite + Unpin + Send;
 }
 
-/// What is to be done with a connection after its fast path.
+/// What to do with a connection after its fast path.
 pub enum Next {
-    /// Nothing: the caller left.
     Gone,
-    /// A plain request of so many bytes is next, and this answer to it is for hyper to write; then the connection comes
-    /// back to the fast path.
+    /// The next request is plain and has this many bytes, and hyper has to write this answer to it.
+    /// Then the connection returns to the fast path.
     One(usize, Box<Response<Body>>),
-    /// Hyper has it from here on.
+    /// hyper handles it from here on.
     All,
 }
 
@@ -93,8 +90,8 @@ impl<P> ConnectionContext<P> {
     }
 }
 
-/// Serves one connection to its end, whatever carries its bytes: `handler` answers each of its requests, but for those
-/// that [`Reception::fast_path`] does.
+/// Serves one connection to its end, whatever carries its bytes. `handler` answers all its requests
+/// except those that [`ConnectionContext::fast_path`] does.
 pub async fn serve<S, P, H, F>(stream: S, via: Via, context: ConnectionContext<P>, handler: H)
 where
     P: FastPath,
@@ -124,8 +121,8 @@ where
             let mut connection = pin!(http.serve_connection(TokioIo::new(wire), answering));
             let mut said = false;
             let driven = poll_fn(|cx| {
-                // Only HTTP/2 can say goodbye between answers, but not before its first one: a connection made during the
-                // linger would be of no use.
+                // Only HTTP/2 can announce the end between answers. It does so only after its first
+                // answer, or a connection made during the linger would be of no use.
                 if !said && (pulse.has_answered() && pulse.lingers() || pulse.closes()) {
                     said = true;
                     connection.as_mut().graceful_shutdown();
@@ -140,8 +137,8 @@ where
     }
 }
 
-/// Drives a connection and gives up on one that keeps us waiting. What seldom happens is looked at only when it did
-/// ([`Seldom`]): a request costs no timer and no lock of the shutdown's.
+/// Drives a connection and closes it when it keeps us waiting. The [`WakeGated`] part is polled
+/// only after it was woken, so a request costs no timer and no lock for the shutdown.
 async fn patient(
     connection: impl Future<Output = hyper::Result<()>>,
     pulse: &Pulse,
@@ -167,7 +164,6 @@ async fn patient(
     .await
 }
 
-/// What hyper asks of us, request by request.
 #[derive(Clone)]
 struct Answering<H> {
     handler: H,
@@ -176,7 +172,7 @@ struct Answering<H> {
     ready: Ready,
 }
 
-/// The answer to the request that hyper reads next, where the fast path has it already.
+/// The answer to the request that hyper reads next, if the fast path has it already.
 #[derive(Clone, Default)]
 struct Ready(Arc<Mutex<Option<Box<Response<Body>>>>>);
 
@@ -201,7 +197,8 @@ where
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let old = request.version() < Version::HTTP_2;
-        // Hyper does not tell whether a length came with the chunks: then the connection must end (RFC 9112, 6.1).
+        // hyper does not tell whether a length came with the chunks. If one did, the connection
+        // must end (RFC 9112, 6.1).
         let chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
         let under_way = self.pulse.begin();
         let answer = match self.ready.take() {

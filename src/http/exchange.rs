@@ -1,8 +1,6 @@
-//! Owns what goes to a region and what comes back: [`Outgoing`] and [`Reply`] or [`Failure`].
-//!
-//! Before it: a fill decides what to ask. After it: [`crate::core::race::verdict`] says what the reply is worth. A `Reply`
-//! exists only when it is complete: status, headers and the whole body, within limits and of the announced length.
-//! [`Origin`] is the seam behind which a simulation answers instead of a socket.
+//! What goes to a region and what comes back: [`Outgoing`] and [`Reply`] or [`Failure`]. A `Reply`
+//! exists only when it is complete: status, headers and the whole body, within limits and of the
+//! announced length. [`Origin`] is the seam where a simulation answers instead of a socket.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +14,7 @@ use http::{HeaderMap, Method, StatusCode};
 use crate::model::ids::{RegionId, Version};
 use crate::model::time::{Moment, Wall};
 
-/// A request as every region gets it: the base URL is the region's own.
+/// A request as every region gets it; each puts its own base URL in front.
 #[derive(Clone, Default)]
 pub struct Outgoing {
     /// GET or HEAD in a race; any method to one region.
@@ -25,24 +23,20 @@ pub struct Outgoing {
     pub path_and_query: String,
     /// End-to-end headers only. `Host` is set from the region's URL.
     pub headers: HeaderMap,
-    /// Empty for safe requests.
     pub body: Bytes,
 }
 
-/// A complete reply of one region.
 #[derive(Clone)]
 pub struct Reply {
-    /// Who answered.
     pub region: RegionId,
-    /// As sent.
     pub status: StatusCode,
-    /// As sent, less hop-by-hop and `Connection`-named ones.
+    /// As sent, without hop-by-hop headers and those that `Connection` names.
     pub headers: HeaderMap,
-    /// The whole body, byte for byte.
     pub body: Bytes,
-    /// The version of each of the route's records, in the route's order; empty when the reply states none.
+    /// The version of each of the route's records, in the route's order; empty when the reply
+    /// states none.
     pub versions: Vec<Version>,
-    /// When the request was sent: from here an entry's age and TTL count (R16).
+    /// When the request was sent: an entry's age and TTL count from here (R16).
     pub sent: Moment,
     /// The same on the wall clock, for HTTP dates.
     pub sent_wall: Wall,
@@ -50,7 +44,7 @@ pub struct Reply {
     pub received: Moment,
 }
 
-/// Credentials, record keys and bodies are in here: what is shown is how much of each.
+/// A request contains credentials, record keys and a body, so only the size of each is shown.
 impl fmt::Debug for Outgoing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { method, path_and_query, headers, body } = self;
@@ -74,17 +68,15 @@ impl fmt::Debug for Reply {
     }
 }
 
-/// A reply whose body is still arriving: passed on as it comes, never stored.
+/// A reply whose body is still arriving. It is passed on as it comes and never stored.
 pub struct Streamed {
-    /// Who answers.
     pub region: RegionId,
-    /// As sent.
     pub status: StatusCode,
-    /// As sent, less hop-by-hop and `Connection`-named ones.
+    /// As sent, without hop-by-hop headers and those that `Connection` names.
     pub headers: HeaderMap,
-    /// As in a [`Reply`].
     pub versions: Vec<Version>,
-    /// The body's chunks. An error ends it, and whoever passes it on must end its own reply as incomplete.
+    /// The body's chunks. An error ends it, and whoever passes it on must end its own reply as
+    /// incomplete.
     pub body: BoxStream<'static, Result<Bytes, Failure>>,
 }
 
@@ -98,15 +90,14 @@ impl From<Reply> for Streamed {
 /// Why a region gave no complete reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// No connection: refused, unreachable, DNS or TLS.
+    /// Refused, unreachable, DNS or TLS.
     #[error("could not connect")]
     Connect,
-    /// The deadline passed; `head` says whether status and headers had arrived (a dripping body).
+    /// The deadline passed.
     #[error("no complete reply within {within:?}")]
     Deadline {
-        /// The deadline that passed.
         within: Duration,
-        /// Status and headers had arrived.
+        /// Status and headers had arrived (a dripping body).
         head: bool,
     },
     /// The connection ended before the announced length.
@@ -115,12 +106,11 @@ pub enum Failure {
     /// The body is larger than `limits.body`.
     #[error("the body exceeds {limit} bytes")]
     Oversized {
-        /// The limit it exceeds, bytes.
+        /// The limit in bytes.
         limit: u64,
-        /// Its length said so at once: the region is well, only its reply is not for holding.
+        /// Its length already said so: the region is well, and only its reply is too large to hold.
         announced: bool,
     },
-    /// What came was not HTTP.
     #[error("the reply was not HTTP")]
     Garbage,
     /// The bodies held in memory leave no room for this one.
@@ -132,7 +122,7 @@ pub enum Failure {
     /// An operator took every region out, so nothing was sent.
     #[error("every region is drained")]
     Drained,
-    /// The caller's target cannot be put behind the region's URL, so nothing was sent.
+    /// The caller's target cannot be appended to the region's URL, so nothing was sent.
     #[error("the target cannot be sent")]
     Target,
 }
@@ -153,13 +143,14 @@ impl Failure {
         }
     }
 
-    /// Whether the region may have a good reply that is only not to be held: it can be streamed.
+    /// Whether the region may have a good reply that just cannot be held: it can be streamed.
     pub const fn is_unheld(&self) -> bool {
         matches!(self, Self::Oversized { .. } | Self::NoRoom)
     }
 }
 
-/// Replies in: one try at one region, read to the end. Cancelling the future gives the try up.
+/// Where replies come from: one try at one region, read to the end. Dropping the future abandons
+/// the try.
 pub trait Origin: Send + Sync + 'static {
     /// Asks `region`; resolves when the reply is complete or has failed, `within` at the latest.
     fn ask(
@@ -169,8 +160,8 @@ pub trait Origin: Send + Sync + 'static {
         within: Duration,
     ) -> BoxFuture<'static, Result<Reply, Failure>>;
 
-    /// Asks `region` and resolves once status and headers have arrived, `within` at the latest; no bound on the body's
-    /// size, one on the pause between chunks.
+    /// Asks `region` and resolves once status and headers have arrived, `within` at the latest. The
+    /// body's size is not bounded, but the pause between its chunks is.
     fn open(
         &self,
         region: RegionId,

@@ -1,9 +1,10 @@
-//! Which header fields go along: those for the next hop only never do (RFC 9110, 7.6.1).
+//! Which header fields are passed on: those meant only for the next hop never are (RFC 9110,
+//! 7.6.1).
 
 use http::{HeaderMap, HeaderName, header};
 
-/// Fields for one connection only, whether `Connection` names them or not (RFC 9110, 7.6.1), and those between a proxy
-/// and its neighbour (RFC 9111, 3.1).
+/// Fields for one connection only, whether `Connection` names them or not (RFC 9110, 7.6.1), and
+/// those between a proxy and its neighbour (RFC 9111, 3.1).
 const HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,
     header::PROXY_AUTHENTICATE,
@@ -18,7 +19,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
 const PROXY_AUTHENTICATION_INFO: HeaderName = HeaderName::from_static("proxy-authentication-info");
 const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 
-/// Fields that describe the stored bytes: a 304 does not change them (3.2).
+/// Fields that describe the stored bytes: a 304 does not change them (RFC 9111, 3.2).
 pub(crate) const OF_THE_BODY: [HeaderName; 3] =
     [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_RANGE];
 
@@ -27,7 +28,7 @@ pub fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     into_end_to_end(headers.clone())
 }
 
-/// The same of headers that nobody else needs.
+/// The same, without a copy.
 pub fn into_end_to_end(mut headers: HeaderMap) -> HeaderMap {
     let lines = headers.get_all(header::CONNECTION).iter();
     let named = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii));
@@ -38,8 +39,8 @@ pub fn into_end_to_end(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Whether a 304 made from a stored reply carries this field of it: validators and what caches need, nothing that
-/// describes a body that is not there (RFC 9110, 15.4.5).
+/// Whether a 304 made from a stored reply carries this field of it: validators and what caches
+/// need, but nothing that describes the absent body (RFC 9110, 15.4.5).
 pub fn belongs_in_not_modified(name: &str) -> bool {
     let of_the_body = OF_THE_BODY.iter().chain(&[header::CONTENT_TYPE, header::CONTENT_LANGUAGE]);
     !of_the_body.into_iter().any(|left_out| left_out == name)

@@ -1,33 +1,33 @@
-//! The bounds of this room. What a user may tune has its default and range here.
+//! The bounds of HTTP. Settings that a user may tune have their defaults and ranges in `config`.
 
 use std::time::Duration;
 
 use crate::model::size::{KIB, MIB};
 
-/// Streams open at once on one h2c connection.
 pub const STREAMS_PER_CONNECTION: u32 = 256;
-/// A request's line and headers together, bytes: more is 431.
+/// A request's line and headers together, in bytes; more gets 431.
 pub const REQUEST_HEAD_BYTES: usize = 32 * KIB;
-/// Headers of a request: more is 431.
+/// Headers of a request; more get 431.
 pub const REQUEST_HEADERS: usize = 100;
-/// A request's target, bytes: more is 414.
+/// A request's target in bytes; more gets 414.
 pub const REQUEST_TARGET_BYTES: usize = 8 * KIB;
-/// A request's body, bytes: more is 413.
+/// A request's body in bytes; more gets 413.
 pub const REQUEST_BODY_BYTES: usize = 8 * MIB;
-/// Bodies held in memory at once, of callers' requests and of regions' replies, bytes: the most, the least, and the part
-/// of a cgroup's limit between the two. Beyond it a request is 503, and a reply is streamed unstored.
+/// Most bytes of bodies held in memory at once, of callers' requests and of regions' replies; a
+/// cgroup's limit can lower it. Beyond it a request gets 503, and a reply is streamed unstored.
 pub const BODIES_BYTES: u64 = 128 * MIB as u64;
-/// A body up to this is small, bytes, and so many bytes of the budget are for small ones alone.
+/// The size in bytes up to which a body is small.
 pub const SMALL_BODY_BYTES: usize = 64 * KIB;
-/// See [`SMALL_BODY_BYTES`].
+/// Bytes of the budget that only small bodies may take.
 pub const SMALL_BODIES_BYTES: usize = MIB;
-/// What a body is first given, bytes; then as much as one on the heap may have, as a small one may have, and steps.
+/// Memory in bytes that a body is given first. It then grows to [`HEAP_BODY_BYTES`], to
+/// [`SMALL_BODY_BYTES`], and from there in steps.
 pub const FIRST_BODY_BYTES: usize = 4 * KIB;
-/// A larger body lies in pages of its own while it comes, bytes.
+/// A body larger than this many bytes is kept in separate pages while it arrives.
 pub const HEAP_BODY_BYTES: usize = 16 * KIB;
 /// See [`FIRST_BODY_BYTES`].
 pub const BODY_STEP_BYTES: usize = 256 * KIB;
-/// A stored body from this on lies in pages of its own, bytes.
+/// A stored body of this many bytes or more is kept in separate pages.
 pub const MAPPED_BODY_BYTES: usize = 512 * KIB;
 /// How long a new connection may stay silent before its first bytes show which protocol it speaks.
 pub const SNIFF_WAIT: Duration = Duration::from_secs(5);
@@ -37,31 +37,35 @@ pub const HEADER_WAIT: Duration = Duration::from_secs(10);
 pub const REQUEST_BODY_WAIT: Duration = Duration::from_secs(30);
 /// How long a kept-alive connection may idle between requests.
 pub const IDLE_WAIT: Duration = Duration::from_secs(90);
-/// What a connection's bytes are read into, bytes: a head beyond it is left to hyper.
+/// A connection's read buffer in bytes. A larger head is left to hyper.
 pub const WIRE_BYTES: usize = 8 * KIB;
-/// Answers that are written together when their requests came together, bytes, before they are sent.
+/// Bytes of answers that are written together before they are sent, when their requests came
+/// together.
 pub const ANSWERS_BYTES: usize = 64 * KIB;
-/// Pieces of memory that a thread keeps for requests to come, and as many for their answers.
+/// Buffers that a thread keeps for future requests, and as many for their answers.
 pub const SPARES: usize = 16;
-/// The largest of them, bytes.
+/// The largest of them in bytes.
 pub const SPARE_BYTES: usize = 2 * ANSWERS_BYTES;
-/// Largest body that is buffered and stored, bytes (DESIGN.md section 3).
+/// The largest body that is buffered and stored, in bytes.
 pub const REPLY_BODY_BYTES: usize = 8 * MIB;
-/// A reply's headers together, bytes.
+/// A reply's headers together, in bytes.
 pub const REPLY_HEAD_BYTES: usize = 64 * KIB;
 /// Connections being opened at once to one region: 50 cold requests must not open 50 connections.
 pub const CONNECTS_PER_REGION: usize = 8;
 /// How long opening a connection to a region may take, TLS included.
 pub const CONNECT_WAIT: Duration = Duration::from_secs(5);
-/// How long a connection to a region may idle before TCP and HTTP/2 ask whether the other side still lives.
+/// How long a connection to a region may idle before TCP and HTTP/2 check whether the other side
+/// still lives.
 pub const KEEPALIVE: Duration = Duration::from_secs(20);
 /// Idle connections kept per region, and for how long.
 pub const IDLE_PER_REGION: (usize, Duration) = (64, Duration::from_secs(55));
-/// How long a connection is used before its region's name is resolved anew for the next one.
+/// How long a connection is used before its region's name is resolved again for the next one.
 pub const CONNECTION_AGE: Duration = Duration::from_secs(300);
-/// How long a connection that was opened ahead may wait for its first request; servers close silent ones after 60 s.
+/// How long a connection that was opened ahead may wait for its first request; servers close silent
+/// ones after 60 s.
 pub const READY_AGE: Duration = Duration::from_secs(45);
-/// How often it is looked whether a region has a connection; doubles while none can be opened, up to the second.
+/// How often a check is made that a region has a connection; doubles up to the second value while
+/// none can be opened.
 pub const WARM_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// How long a streamed (too large to store) reply may pause between two chunks.
 pub const STREAM_CHUNK_WAIT: Duration = Duration::from_secs(10);

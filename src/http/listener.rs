@@ -1,5 +1,5 @@
-//! Accepts connections on loopback TCP and Unix sockets. A connection takes a permit before it is accepted: beyond the
-//! bound, callers wait in the kernel's backlog.
+//! Accepts connections on loopback TCP and Unix sockets. A connection takes a permit before it is
+//! accepted: beyond the bound, callers wait in the kernel's backlog.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -15,38 +15,22 @@ use crate::config::UnixSocket;
 use crate::http::body::Body;
 use crate::http::connection::{self, ConnectionContext, FastPath, Via};
 
-/// Why a listener could not be set up: the operator's to mend; a retry helps once the cause is gone.
+/// Why a listener could not be set up. The operator has to fix it; a retry helps once the cause is
+/// gone.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Somebody else has the port.
+    /// Another process has the port.
     #[error("{what}: {addr} is in use; stop what listens there (`ss -ltnp`) or set {setting} to another port")]
-    InUse {
-        /// Which listener.
-        what: &'static str,
-        /// The address.
-        addr: String,
-        /// The setting to change.
-        setting: &'static str,
-    },
-    /// The Unix socket's path holds something that is not a socket.
+    InUse { what: &'static str, addr: String, setting: &'static str },
     #[error("{0}: {1} exists and is not a socket; remove it or choose another path")]
     NotASocket(&'static str, PathBuf),
-    /// Anything else the kernel said.
+    /// Any other error from the kernel.
     #[error("{what}: cannot listen on {addr}: {source}; check {setting}")]
-    Io {
-        /// Which listener.
-        what: &'static str,
-        /// The address.
-        addr: String,
-        /// The setting to change.
-        setting: &'static str,
-        /// What the kernel said.
-        source: std::io::Error,
-    },
+    Io { what: &'static str, addr: String, setting: &'static str, source: std::io::Error },
 }
 
 impl ListenError {
-    /// Sorts what the kernel said about listening on `addr`, as `setting` asks.
+    /// Sorts the kernel's errors about listening on `addr`, which `setting` asks for.
     pub fn new(what: &'static str, addr: impl ToString, setting: &'static str, source: std::io::Error) -> Self {
         let addr = addr.to_string();
         match source.kind() {
@@ -56,14 +40,15 @@ impl ListenError {
     }
 }
 
-/// Binds a TCP port; port 0 picks one.
+/// Port 0 picks a free one.
 pub fn bind_tcp(addr: SocketAddr, what: &'static str, setting: &'static str) -> Result<TcpListener, ListenError> {
     let bind = || {
         let socket = socket2::Socket::new(socket2::Domain::for_address(addr), socket2::Type::STREAM, None)?;
         socket.set_reuse_address(true)?;
         socket.set_nonblocking(true)?;
         if addr.ip().is_loopback() {
-            // Nothing on the way can be congested, so the cheapest is good enough. Where it cannot be had, nothing is lost.
+            // Loopback cannot be congested, so the cheapest algorithm is good enough. If it is not
+            // available, nothing is lost.
             let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "reno");
         }
         socket.bind(&addr.into())?;
@@ -73,7 +58,8 @@ pub fn bind_tcp(addr: SocketAddr, what: &'static str, setting: &'static str) -> 
     bind().map_err(|source| ListenError::new(what, addr, setting, source))
 }
 
-/// Makes the Unix socket that `setting` asks for with its mode already right when its name appears; replaces one that nobody listens on.
+/// Makes the Unix socket that `setting` asks for, with the right mode before its name appears.
+/// Replaces one that nobody listens on.
 pub fn bind_unix(socket: &UnixSocket, setting: &'static str) -> Result<UnixListener, ListenError> {
     let path = &socket.path;
     let fail = |source| ListenError::new(setting, path.display(), setting, source);
@@ -93,7 +79,7 @@ pub fn bind_unix(socket: &UnixSocket, setting: &'static str) -> Result<UnixListe
         Ok(listener)
     };
     bind().map_err(|source| {
-        // What was half made must not stay; that it may not be there is fine.
+        // What was half made must not stay; it is fine if it is not there.
         let _ = std::fs::remove_file(&unnamed);
         fail(source)
     })
@@ -119,7 +105,8 @@ where
         };
         match accepted {
             Ok((stream, _)) => {
-                // Without it a small answer may wait for the caller's ACK; failing to set it costs time only.
+                // Without it a small answer may wait for the caller's ACK; failing to set it costs
+                // only time.
                 let _ = stream.set_nodelay(true);
                 let handler = handler.clone();
                 let connection = connection::serve(stream, Via::Tcp, context.clone(), handler);
@@ -133,7 +120,7 @@ where
     }
 }
 
-/// Accepts Unix connections of the peers that may, until the linger ends.
+/// Accepts Unix connections of permitted peers until the linger ends.
 pub async fn accept_unix<P, H, F>(listener: UnixListener, uids: Vec<u32>, context: ConnectionContext<P>, handler: H)
 where
     P: FastPath,
@@ -166,7 +153,8 @@ where
     }
 }
 
-/// Out of file descriptors or a peer that left early: neither may spin the loop or end it.
+/// Running out of file descriptors, or a peer that left early, must neither spin the loop nor end
+/// it.
 async fn pause_after(error: &std::io::Error) {
     tracing::warn!(%error, "could not accept a connection");
     tokio::time::sleep(Duration::from_millis(20)).await;

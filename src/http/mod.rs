@@ -1,4 +1,5 @@
-//! HTTP/1.1 and HTTP/2 on both sides: listening, admission, bodies, header fields, connections to regions.
+//! HTTP/1.1 and HTTP/2 on both sides: listening, admission, bodies, header fields, connections to
+//! regions.
 
 pub mod admission;
 pub mod bodies;

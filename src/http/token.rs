@@ -4,13 +4,11 @@ use std::path::{Path, PathBuf};
 
 use crate::config::limits::TOKEN_BYTES;
 
-/// The port's token could not be read: the operator's to mend.
+/// The port's token could not be read. The operator has to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// The file is missing or unreadable.
     #[error("{0}: {1} cannot be read: {2}; create it, or take the setting out")]
     Unreadable(&'static str, PathBuf, std::io::Error),
-    /// The file does not hold a token.
     #[error("{0}: {1} is empty or larger than {2} bytes; put one line with the token in it")]
     Size(&'static str, PathBuf, u64),
 }

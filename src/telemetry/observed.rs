@@ -6,7 +6,7 @@
 //! chose (record types, headers) are kept in bounds; values and keys are not kept. Nothing is noted
 //! on a hit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::StatusCode;
@@ -139,6 +139,15 @@ pub struct KeyForms {
     pub form: Option<String>,
 }
 
+/// Announced keys that nobody reads. Of a key only the punctuation is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnreadKeys {
+    /// The number of announcements.
+    pub count: u64,
+    /// The ASCII punctuation that stands in any of them.
+    pub punctuation: BTreeSet<char>,
+}
+
 /// Everything that was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
@@ -150,6 +159,8 @@ pub struct Notes {
     pub unrouted_types: BTreeMap<String, UnroutedType>,
     /// By the name of a record type that a route names.
     pub key_forms: BTreeMap<String, KeyForms>,
+    /// By the name of a record type that a route names.
+    pub unread_keys: BTreeMap<String, UnreadKeys>,
     /// Requests on paths that no route names, by the route's path that they resemble.
     pub resembled: BTreeMap<String, u64>,
 }
@@ -223,6 +234,18 @@ impl Observed {
         }
     }
 
+    /// Notes an announced key that nobody reads. Bounded by the number of types that routes name.
+    pub fn unread_key(&self, record_type: &str, key: &str) {
+        let mut notes = self.notes();
+        if !notes.unread_keys.contains_key(record_type) {
+            notes.unread_keys.insert(record_type.to_owned(), UnreadKeys::default());
+        }
+        if let Some(unread) = notes.unread_keys.get_mut(record_type) {
+            unread.count += 1;
+            unread.punctuation.extend(key.chars().filter(char::is_ascii_punctuation));
+        }
+    }
+
     /// Notes a request on a path that no route names, but that resembles this route's path. Bounded
     /// like routes.
     pub fn resembled(&self, route: &str) {
@@ -283,8 +306,11 @@ mod tests {
         }
         observed.route("/v1/{key}", |route| count_name(&mut route.dropped, &"x".repeat(OBSERVED_NAME_BYTES + 1)));
         observed.region(RegionId(7), |_| panic!("there is no such region"));
+        observed.unread_key("context", "tenant/7");
+        observed.unread_key("context", "a:b");
         let seen = observed.seen();
         assert_eq!(seen.unrouted_types.len(), OBSERVED_NAMES);
         assert_eq!(seen.routes["/v1/{key}"].dropped.len(), OBSERVED_NAMES);
+        assert_eq!(seen.unread_keys["context"], UnreadKeys { count: 2, punctuation: ['/', ':'].into() });
     }
 }

@@ -78,3 +78,5 @@ mod stage;
 mod stampede;
 #[cfg(test)]
 mod wire;
+#[cfg(test)]
+mod words;

@@ -2,9 +2,10 @@
 
 use super::{Check, Evidence, Finding, list};
 use crate::admin::limits;
+use crate::config::{RecordTemplate, Route};
 use crate::model::ids::{RegionId, RegionSet};
 use crate::protocol::wiring::Wired;
-use crate::telemetry::observed::{KeyForms, UnroutedType};
+use crate::telemetry::observed::UnroutedType;
 
 /// From this similarity on (0 to 1), two names are probably meant to be the same.
 const ALIKE: f64 = 0.75;
@@ -58,39 +59,70 @@ fn unrouted(evidence: &Evidence<'_>, name: &str, seen: &UnroutedType) -> Option<
     Some(Finding { check: Check::TypeUnrouted, subject: name.to_owned(), saw, advice })
 }
 
-/// A region announces records that are never read here, while records that are read change: the key
-/// has another form.
+/// A region announces records that are never read here, and something shows that its keys have
+/// another form.
 fn unmatched(evidence: &Evidence<'_>, name: &str, wired: Wired) -> Option<Finding> {
     let named = RegionSet(wired.named.0 & !wired.met.0);
-    let grown = wired.untold + wired.pending;
-    let forms = evidence.notes.key_forms.get(name);
-    if named.is_empty() || grown == 0 && !wired.violated && forms.is_none() {
+    if named.is_empty() {
         return None;
     }
-    let why = match forms {
-        Some(KeyForms { form: Some(form), count }) => format!("; {count} hold a key that is read, {form}"),
-        Some(KeyForms { form: None, count }) => format!("; {count} hold a key that is read, with more around it"),
-        None if grown == 0 => ", while an audit saw that what is read changed without an announcement".to_owned(),
-        None => format!(", while {grown} that are read changed without an announcement"),
-    };
-    let templates = evidence.config.service.routes.iter().flat_map(|route| {
-        let records = route.records.iter().filter(|record| record.record_type == name);
-        records.map(move |record| format!("`{record}` of {}", route.path.text))
-    });
-    let templates: Vec<_> = templates.collect();
+    let templates = templates(evidence, name);
+    let why = another_form(evidence, name)
+        .or_else(|| out_of_shape(evidence, name, &templates))
+        .or_else(|| changed_meanwhile(wired))?;
+    let keys: Vec<_> = templates.iter().map(|(record, path)| format!("`{}` of {path}", record.key_text())).collect();
     Some(Finding {
         check: Check::KeysUnmatched,
         subject: name.to_owned(),
         saw: format!(
-            "{} announced changes of it and none of a record that is read here{why}",
+            "{} announced changes of it and none of a record that is read here; {why}",
             evidence.names(named.iter())
         ),
         advice: format!(
-            "announce the key as {} makes it of the path (`nearside explain PATH` shows it), or change the route's records; \
-             no bound is stated until an announced key is one that is read",
-            list(templates.iter().map(String::as_str))
+            "announce the key as the route makes it of the path: {}, filled in, without `{name}:` before it; or change the \
+             route's records; `nearside check --announcement FILE --path PATH` says whether a message fits, `nearside \
+             explain PATH` which keys a path has; no bound is stated until an announced key is one that is read",
+            list(keys.iter().map(String::as_str))
         ),
     })
+}
+
+/// The records of this type that routes name, each with its route's path.
+fn templates<'a>(evidence: &Evidence<'a>, name: &str) -> Vec<(&'a RecordTemplate, &'a str)> {
+    let routes = &evidence.config.service.routes;
+    let of = |route: &'a Route| route.records.iter().map(move |record| (record, route.path.text.as_str()));
+    routes.iter().flat_map(of).filter(|(record, _)| record.record_type == name).collect()
+}
+
+/// A key that is read stands inside announced ones.
+fn another_form(evidence: &Evidence<'_>, name: &str) -> Option<String> {
+    let forms = evidence.notes.key_forms.get(name)?;
+    let form = forms.form.as_deref().unwrap_or("with more around them");
+    Some(format!("keys that are read were announced {form} (so far: {})", forms.count))
+}
+
+/// No route can make any of the announced keys: its own have punctuation that none of those has.
+fn out_of_shape(evidence: &Evidence<'_>, name: &str, templates: &[(&RecordTemplate, &str)]) -> Option<String> {
+    let unread = evidence.notes.unread_keys.get(name)?;
+    let lacking = |(record, _): &(&RecordTemplate, &str)| {
+        let lacking = record.punctuation().find(|sign| !unread.punctuation.contains(sign))?;
+        Some(format!("the `{lacking}` of `{}`", record.key_text()))
+    };
+    let lacking: Vec<String> = templates.iter().map(lacking).collect::<Option<_>>()?;
+    (!lacking.is_empty()).then(|| {
+        let lacking = list(lacking.iter().map(String::as_str));
+        format!("no announced key (so far: {}) has {lacking}", unread.count)
+    })
+}
+
+/// What is read changes, and the announcements are not of it.
+fn changed_meanwhile(wired: Wired) -> Option<String> {
+    match wired.untold + wired.pending {
+        0 if !wired.violated => None,
+        0 => Some("an audit saw that what is read changed without an announcement".to_owned()),
+        1 => Some("meanwhile a record that is read changed without an announcement".to_owned()),
+        grown => Some(format!("meanwhile {grown} records that are read changed without an announcement")),
+    }
 }
 
 /// Versions grow, and nobody announces it.
@@ -107,15 +139,19 @@ fn unannounced(evidence: &Evidence<'_>, name: &str, wired: Wired) -> Option<Find
         true => String::new(),
         false => format!(" ({} never announced this type)", evidence.names(regions)),
     };
-    Some(Finding {
-        check: Check::Unannounced,
-        subject: name.to_owned(),
-        saw: format!(
-            "replies showed changes that nobody announced: {} by their versions, {} of all that grew{silent}{}",
-            untold,
+    let saw = match untold {
+        0 => format!("an audit saw changes that nobody announced{silent}"),
+        _ => format!(
+            "replies showed changes that nobody announced: {untold} of {} seen, each by a higher version in a \
+             reply{silent}{}",
             untold + wired.told,
             if wired.violated { "; an audit saw one too" } else { "" }
         ),
+    };
+    Some(Finding {
+        check: Check::Unannounced,
+        subject: name.to_owned(),
+        saw,
         advice:
             "let every change be announced once the region answers with it (docs/publishing.md); /status lists what \
                  audits saw under audit.violations"

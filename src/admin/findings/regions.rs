@@ -18,10 +18,11 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
             found.push(of(
                 Check::RegionFails,
                 format!(
-                    "{} of the last {} requests to it failed, the last with {}",
+                    "{} of the last {} requests to it failed, the last with {}{}",
                     notes.failed.yes(),
                     notes.failed.len(),
-                    notes.failure
+                    notes.failure,
+                    failure_meaning(&notes.failure)
                 ),
                 failure_advice(&notes.failure),
             ));
@@ -62,10 +63,22 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     found
 }
 
+/// The words of [`crate::http::exchange::Failure`] that do not speak for themselves.
+fn failure_meaning(failure: &str) -> &'static str {
+    match failure {
+        "connect" => " (no connection: refused, no way there, no such name, or TLS)",
+        "deadline" => " (no whole reply in time)",
+        "garbage" => " (what came was no HTTP)",
+        "truncated" => " (the connection ended before the reply did)",
+        _ => "",
+    }
+}
+
 fn failure_advice(failure: &str) -> &'static str {
     match failure {
         "connect" => {
-            "look at service.region's url: name, port, TLS (tls.ca_file for a private CA), and whether this host reaches it"
+            "the log has the cause (`the region cannot be reached`): look at service.region's url: name, port, TLS \
+             (tls.ca_file for a private CA), and whether this host reaches it"
         }
         "deadline" => "look at the region, or give it more time in race.deadline",
         "garbage" => {

@@ -73,11 +73,15 @@ fn wrong(finding: &Finding) -> ReportLine {
     ReportLine { state: LineState::Wrong, subject, check: check.word(), title: check.title(), saw, advice }
 }
 
-const WITH_A_PATH: &str = "give a path that the service answers: --path /v1/...";
+const WITH_A_PATH: &str = "give a path that a route names and the service answers: --path /v1/...";
 const WITH_A_CHANGE: &str = "change a record while it listens, or let it listen for longer: --listen 60s";
 
+/// How many answers were no, if there were any.
+fn counted(recent: Recent) -> Option<u32> {
+    (!recent.is_empty()).then(|| recent.len() - recent.yes())
+}
+
 fn of_region(notes: &RegionNotes, name: &str, look: &mut impl FnMut(Check, &str, Option<String>, &str)) {
-    let counted = |recent: Recent| (!recent.is_empty()).then(|| recent.len() - recent.yes());
     let answered = counted(notes.failed).map(|well| format!("it answered {well} of {} requests", notes.failed.len()));
     look(Check::RegionFails, name, answered, WITH_A_PATH);
     let alike = counted(notes.odd).map(|well| format!("{well} of {} times", notes.odd.len()));
@@ -104,19 +108,29 @@ fn of_topic(
         Check::Access,
         name,
         made,
-        "it takes longer than this: look at the way to SNS and SQS, or listen for longer",
+        "look at the way to SNS and SQS, or let it listen for longer, if it only takes its time: --listen 60s",
     );
     let beats = (notes.heartbeats > 0).then(|| format!("{} came", notes.heartbeats));
-    look(Check::HeartbeatsMissing, name, beats, "they come every 5 s: listen for longer, --listen 15s");
+    look(Check::HeartbeatsMissing, name, beats, "let it listen for longer, since they come every 5 s: --listen 15s");
     let through = (notes.through.yes() > 0).then(|| "they do".to_owned());
-    look(Check::ThroughMissing, name, through, "no publisher sent a heartbeat of its own");
+    look(
+        Check::ThroughMissing,
+        name,
+        through,
+        "let a publisher of the region send heartbeats of its own (docs/publishing.md): those of `nearside heartbeat` \
+         cannot say it",
+    );
     let read = (!notes.undecodable.is_empty()).then(|| format!("all of the last {}", notes.undecodable.len()));
     look(Check::Undecodable, name, read, WITH_A_CHANGE);
     let numbered = (notes.numbered.yes() > 0).then(|| "they are".to_owned());
     look(Check::NumbersMissing, name, numbered, WITH_A_CHANGE);
     let versioned = (notes.versioned.yes() > 0).then(|| "they do".to_owned());
     look(Check::VersionsUnannounced, name, versioned, WITH_A_CHANGE);
-    let shown = (!notes.unshown.is_empty()).then(|| "it does".to_owned());
+    // Where all regions announce the same, a swapped topic shows only when one of them lags.
+    let shown = counted(notes.unshown).map(|shown| {
+        let of = notes.unshown.len();
+        format!("nothing contradicts it: {shown} of {of} replies after an announcement showed what was announced")
+    });
     look(Check::TopicSwapped, name, shown, "change the record of --path while it listens");
 }
 

@@ -45,8 +45,44 @@ fn absent(evidence: &Evidence<'_>, route: &Route, notes: &RouteNotes) -> Option<
             "every region answers that there is nothing, and never had anything: {} was asked for {base}{}",
             region.name, route.path.text
         ),
-        advice: "look at the paths in service.region's url: a prefix is missing, or there twice; or at what callers ask for".to_owned(),
+        advice: "perhaps this record does not exist: ask for one that does; else look at the paths in service.region's url: \
+                 a prefix is missing, or there twice"
+            .to_owned(),
     })
+}
+
+/// What was seen of a refusal by every region, and what to do.
+fn refused(route: &Route, notes: &RouteNotes) -> (String, String) {
+    let status = notes.refused_status;
+    let dropped = list(notes.dropped.keys().map(String::as_str));
+    if !dropped.is_empty() {
+        return (
+            format!("every region answers {status}, and {dropped} of the callers did not go along"),
+            format!(
+                "write what the service needs in the route's forward, or in identity_headers if it tells callers apart: \
+                 {dropped}"
+            ),
+        );
+    }
+    let identity = match &route.identity {
+        IdentityMode::Exact(names) => &names[..],
+        IdentityMode::Sidecar(_) => &[],
+    };
+    let passed: Vec<_> = route.forward.iter().chain(identity).map(|name| format!("--header '{name}: ...'")).collect();
+    let send = match passed.is_empty() {
+        true => String::new(),
+        false => format!("send what callers send: this route passes on (as doctor takes it) {}; ", passed.join(" ")),
+    };
+    match &route.identity {
+        IdentityMode::Sidecar(credentials) => (
+            format!("every region answers {status} to the sidecar's own credentials"),
+            format!("{send}look at the content of {} and at credentials.prefix", credentials.file.display()),
+        ),
+        IdentityMode::Exact(_) => (
+            format!("every region answers {status}"),
+            format!("{send}the same request to a region itself tells whether the values are right"),
+        ),
+    }
 }
 
 fn of_route(route: &Route, notes: &RouteNotes) -> Vec<Finding> {
@@ -55,25 +91,7 @@ fn of_route(route: &Route, notes: &RouteNotes) -> Vec<Finding> {
     // If some callers got what they asked for, the others' requests are at fault.
     let none_good = notes.good == 0;
     if none_good && notes.no_store.is_empty() && notes.refused.mostly(3) {
-        let status = notes.refused_status;
-        let names = list(notes.dropped.keys().map(String::as_str));
-        let (saw, advice) = match (&route.identity, names.is_empty()) {
-            (_, false) => (
-                format!("every region answers {status}, and {names} of the callers did not go along"),
-                format!(
-                    "write what the service needs in the route's forward, or in identity_headers if it tells callers \
-                         apart: {names}"
-                ),
-            ),
-            (IdentityMode::Sidecar(credentials), true) => (
-                format!("every region answers {status} to the sidecar's own credentials"),
-                format!("look at the content of {} and at credentials.prefix", credentials.file.display()),
-            ),
-            (IdentityMode::Exact(_), true) => (
-                format!("every region answers {status}"),
-                "the same request to a region itself tells whether the callers' credentials are right".to_owned(),
-            ),
-        };
+        let (saw, advice) = refused(route, notes);
         found.push(of(Check::Refused, saw, advice));
     }
     if notes.varied.mostly(3) {

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use super::report::{LineState, report};
 use super::*;
+use crate::aws::certificate::RefusedUrl;
+use crate::aws::verify::Rejected;
 use crate::config::read::from_toml;
 use crate::protocol::event::{Grade, SubscriptionState};
 use crate::protocol::horizon::Sight;
 use crate::sidecar::announcements::subscription::{AwsTrouble, Stage};
-use crate::telemetry::observed::{Recent, RegionNotes, RouteNotes, UnroutedType};
+use crate::telemetry::observed::{KeyForms, Recent, RegionNotes, RouteNotes, UnreadKeys, UnroutedType};
 
 const NOW: Moment = Moment::from_nanos(1_000_000_000_000);
 const PATH: &str = "/v1/contexts/{key}/{view}";
@@ -127,6 +129,16 @@ fn what_is_healthy_has_no_finding_and_every_line_of_its_report_is_well() {
 }
 
 #[test]
+fn that_a_region_shows_what_its_topic_announces_is_not_said_more_strongly_than_it_was_seen() {
+    let mut case = Case::healthy();
+    case.eu().unshown = recent(1, 2);
+    let lines = report(&case.evidence());
+    let line = lines.iter().find(|line| line.check == "topic-swapped" && line.subject == "eu-west-1").unwrap();
+    assert_eq!(line.state, LineState::Well);
+    assert_eq!(line.saw, "nothing contradicts it: 2 of 3 replies after an announcement showed what was announced");
+}
+
+#[test]
 fn what_nothing_was_seen_of_is_no_finding_and_says_how_to_see_it() {
     let mut case = Case::healthy();
     case.notes = Notes { regions: vec![RegionNotes::default(); 2], ..Notes::default() };
@@ -175,6 +187,24 @@ fn what_a_topic_lacks_is_said_with_what_is_lost_by_it() {
 }
 
 #[test]
+fn a_certificate_elsewhere_is_told_with_the_setting_and_where_the_log_has_its_place() {
+    let unverified = |signer: Option<&str>| {
+        found(|case| {
+            case.config.announcements.insecure_sns_signer = signer.map(|url| url::Url::parse(url).unwrap());
+            case.heard[0].unverified = Some(Rejected::CertificateUrl(RefusedUrl::Host));
+        })
+    };
+    let unset = unverified(None);
+    assert_eq!((unset.check, unset.subject.as_str()), (Check::Unverified, "eu-west-1"));
+    assert!(
+        unset.advice.contains("announcements.insecure_sns_signer, which is not set: `certificate_at`"),
+        "{unset:?}"
+    );
+    let other = unverified(Some("http://127.0.0.1:4566/"));
+    assert!(other.advice.contains("which says http://127.0.0.1:4566: `certificate_at`"), "{other:?}");
+}
+
+#[test]
 fn a_type_with_a_typo_is_told_with_the_one_that_is_meant_and_a_foreign_type_is_not() {
     let announced = |case: &mut Case, name: &str| {
         let seen = UnroutedType { count: 4, regions: vec![RegionId(0), RegionId(1)], last: NOW };
@@ -213,11 +243,50 @@ fn keys_of_another_form_are_told_with_the_template_that_makes_them() {
     let audited = Wired { heard: BOTH, named: BOTH, violated: true, ..Wired::default() };
     let finding = found(|case| case.types[0].1 = audited);
     assert!(finding.check == Check::KeysUnmatched && finding.saw.contains("an audit saw"), "{}", finding.line());
-    assert!(finding.advice.contains("`context:{key}` of /v1/contexts/{key}/{view}"), "{}", finding.line());
+    assert!(finding.advice.contains("`{key}` of /v1/contexts/{key}/{view}, filled in"), "{}", finding.line());
+    assert!(finding.advice.contains("without `context:` before it"), "{}", finding.line());
+    assert!(finding.advice.contains("check --announcement FILE --path PATH"), "{}", finding.line());
+    let named = Wired { heard: BOTH, named: BOTH, ..Wired::default() };
+    let formed = found(|case| {
+        case.types[0].1 = named;
+        let forms = KeyForms { count: 1, form: Some("as `context:{key}`".to_owned()) };
+        case.notes.key_forms.insert("context".to_owned(), forms);
+    });
+    assert!(
+        formed.saw.contains("keys that are read were announced as `context:{key}` (so far: 1)"),
+        "{}",
+        formed.saw
+    );
+    let one = found(|case| case.types[0].1 = Wired { pending: 1, ..named });
+    assert!(one.saw.contains("meanwhile a record that is read changed without"), "{}", one.saw);
     let silent = Wired { untold: 2, untold_at: Some(NOW), heard: EU, named: EU, met: EU, ..Wired::default() };
     let finding = found(|case| case.types[0].1 = silent);
     assert_eq!(finding.check, Check::Unannounced);
+    assert!(finding.saw.contains("nobody announced: 2 of 2 seen, each by a higher version"), "{}", finding.line());
     assert!(finding.saw.contains("us-east-1 never announced this type"), "{}", finding.line());
+    let audited = Wired { heard: BOTH, named: BOTH, met: BOTH, violated: true, ..Wired::default() };
+    let finding = found(|case| case.types[0].1 = audited);
+    assert_eq!(finding.saw, "an audit saw changes that nobody announced");
+}
+
+#[test]
+fn keys_that_no_route_can_make_are_told_at_the_first_announcement() {
+    let told = |record: &str, keys: &[&str]| {
+        let mut case = Case::healthy();
+        let text = format!("[[service.route]]\npath = \"/v1/{{site}}/{{meter}}\"\nrecords = [\"{record}\"]\n");
+        let region = "[[service.region]]\nname = \"eu-west-1\"\nurl = \"https://eu.example.com\"\n";
+        case.config = from_toml(&format!("{region}{text}")).unwrap();
+        case.notes = Notes::default();
+        let punctuation = keys.iter().flat_map(|key| key.chars()).filter(char::is_ascii_punctuation).collect();
+        let unread = UnreadKeys { count: keys.len() as u64, punctuation };
+        case.notes.unread_keys.insert("meter".to_owned(), unread);
+        case.types = vec![("meter".to_owned(), Wired { heard: EU, named: EU, ..Wired::default() })];
+        findings(&case.evidence()).into_iter().map(|finding| finding.line()).collect::<Vec<_>>()
+    };
+    let short = told("meter:{site}/{meter}", &["7"]);
+    assert!(short[0].contains("no announced key (so far: 1) has the `/` of `{site}/{meter}`"), "{short:?}");
+    assert_eq!(told("meter:{site}/{meter}", &["7", "bergen/9"]), [""; 0], "some are of the right form");
+    assert_eq!(told("meter:{meter}", &["7"]), [""; 0], "it may be of another meter");
 }
 
 #[test]
@@ -279,6 +348,13 @@ fn routes_that_do_not_fit_what_is_asked_or_answered_are_told_with_the_setting_to
         (case.route().good, case.route().no_store) = (0, Recent::default());
     });
     assert!(bare.advice.contains("to a region itself"), "{}", bare.line());
+    assert!(bare.advice.contains("--header 'authorization: ...' --header 'cookie: ...'"), "{}", bare.line());
+    let unsent = found(|case| {
+        case.config.service.routes[0].forward = vec![http::HeaderName::from_static("x-tenant")];
+        (case.route().refused, case.route().refused_status) = (recent(5, 0), 400);
+        (case.route().good, case.route().no_store) = (0, Recent::default());
+    });
+    assert!(unsent.advice.contains("--header 'x-tenant: ...'"), "{}", unsent.line());
     let vary = found(|case| {
         case.route().varied = recent(5, 0);
         case.route().vary = [("accept-language".to_owned(), 5)].into();
@@ -292,6 +368,8 @@ fn routes_that_do_not_fit_what_is_asked_or_answered_are_told_with_the_setting_to
     };
     assert_eq!(never(|route| route.no_store = recent(5, 0)).check, Check::NoStore);
     assert_eq!(never(|route| route.too_large = recent(5, 0)).check, Check::TooLarge);
+    let absent = never(|route| (route.absent, route.no_store) = (recent(9, 0), Recent::default()));
+    assert!(absent.line().contains("perhaps this record does not exist"), "{}", absent.line());
     let versions = found(|case| case.route().versioned = recent(0, 5));
     assert!(versions.line().contains("x-record-version is missing"), "{}", versions.line());
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::super::readiness::tampered;
 use super::{Check, Evidence, Finding};
 use crate::admin::limits;
+use crate::aws::verify::Rejected;
 use crate::model::ids::RegionId;
 use crate::protocol::event::{Grade, SubscriptionState};
 use crate::protocol::limits::HEARTBEAT_SLOT;
@@ -26,7 +27,7 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
         found.extend(access(evidence, id));
         if let Some(why) = evidence.heard.get(id.index()).and_then(|heard| heard.unverified) {
             let saw = format!("announcements arrive that cannot be verified: {why}");
-            found.push(of(Check::Unverified, saw, why.advice()));
+            found.push(of(Check::Unverified, saw, &unverified_advice(evidence, why)));
         }
         let Some(notes) = evidence.notes.regions.get(id.index()) else { continue };
         if is_without_heartbeats(evidence, id, notes) {
@@ -79,6 +80,20 @@ pub(super) fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// An emulator's certificates are elsewhere than Amazon's: then two spellings have to be compared.
+fn unverified_advice(evidence: &Evidence<'_>, why: Rejected) -> String {
+    let advice = why.advice();
+    if !matches!(why, Rejected::CertificateUrl(_)) {
+        return advice.to_owned();
+    }
+    let signer = evidence.config.announcements.insecure_sns_signer.as_ref();
+    let set = signer.map_or("is not set".to_owned(), |url| format!("says {}", url.origin().ascii_serialization()));
+    format!(
+        "{advice}, which {set}: `certificate_at` in the log's line `an announcement was rejected` is where the message's \
+         certificate is, and for an emulator the setting must be spelt exactly so"
+    )
 }
 
 fn states_versions(evidence: &Evidence<'_>) -> bool {

@@ -1,18 +1,17 @@
-//! `Set-Cookie` of a region, for the one caller whose request it answered.
+//! A region's `Set-Cookie`, for the one caller whose request it answered.
 
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, header};
 
-/// The values of `Set-Cookie`, beside the entry: that one is for others too, and holds none.
+/// The values of `Set-Cookie`. They are kept beside the entry, which others share and which holds
+/// none.
 #[derive(Clone, Default)]
 pub struct Cookies(Option<Arc<[HeaderValue]>>);
 
 impl Cookies {
-    /// None.
     pub const NONE: Self = Self(None);
 
-    /// Those of a reply.
     pub fn of(reply: &HeaderMap) -> Self {
         Self(
             reply
@@ -21,12 +20,10 @@ impl Cookies {
         )
     }
 
-    /// Whether there is none.
     pub const fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Each value, in order.
     pub fn values(&self) -> impl Iterator<Item = &HeaderValue> {
         self.0.iter().flat_map(|values| values.iter())
     }

@@ -1,7 +1,6 @@
-//! Owns our member of `Cache-Status` (RFC 9211): what a caller reads of how its answer came.
-//!
-//! Before it: [`crate::core::lookup`] fills the line in. After it: [`super`] puts it on the answer. Invariant: regions' names,
-//! stable words and numbers, nothing else; writing it takes no memory of its own.
+//! Our member of `Cache-Status` (RFC 9211), which tells a caller where its answer came from. It
+//! contains regions' names, stable words and numbers, nothing else. Writing it allocates no memory
+//! of its own.
 
 use bytes::BufMut;
 use http::HeaderValue;
@@ -12,25 +11,20 @@ use crate::model::ids::RegionId;
 /// The parameters of our member of `Cache-Status`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheLine {
-    /// Answered without asking a region.
     pub hit: bool,
-    /// Why a region was asked.
     pub fwd: Option<Fwd>,
-    /// What the region answered.
     pub fwd_status: Option<u16>,
-    /// Seconds of freshness left; negative when it is over.
+    /// Seconds of freshness left; negative once it is over.
     pub ttl: Option<i64>,
-    /// How old the answer can at most be, whole seconds; outside `Some` nothing is said.
+    /// How old the answer can be at most; `None` says nothing about it.
     pub bound: Option<Bound>,
-    /// The reply was stored.
     pub stored: bool,
-    /// Shared another reader's fill.
+    /// It shared another reader's fill.
     pub collapsed: bool,
     /// Which region, or why an old reply is served.
     pub detail: Option<Detail>,
 }
 
-/// Whether a bound can be stated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// Whole seconds, rounded up.
@@ -42,11 +36,9 @@ pub enum Bound {
 /// RFC 9211, 2.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fwd {
-    /// Not stored.
     UriMiss,
-    /// Stored, but its time was over or it had to be asked again.
+    /// Stored, but no longer fresh, or it had to be asked for again.
     Stale,
-    /// The caller asked for it.
     Request,
     /// The method is not for caching.
     Method,
@@ -54,12 +46,10 @@ pub enum Fwd {
     Bypass,
 }
 
-/// Which region, or why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// The region that answered, by its place in the configuration.
+    /// The region that answered, by its index in the configuration.
     Region(RegionId),
-    /// A stable word.
     Word(&'static str),
 }
 
@@ -69,7 +59,6 @@ impl CacheLine {
         text::written(|text| self.put(names, text)).unwrap_or(HeaderValue::from_static("nearside"))
     }
 
-    /// Appends the same to `text`.
     pub(crate) fn put(&self, names: &[String], text: &mut impl BufMut) {
         text.put_slice(b"nearside");
         if self.hit {
@@ -121,7 +110,7 @@ fn put_detail(text: &mut impl BufMut, word: &str) {
     }
 }
 
-/// An RFC 8941 token: begins with a letter.
+/// Whether it is an RFC 8941 token that begins with a letter.
 fn is_token(word: &str) -> bool {
     word.starts_with(|first: char| first.is_ascii_alphabetic())
         && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte))

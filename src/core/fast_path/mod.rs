@@ -1,9 +1,10 @@
-//! Plain HTTP/1.1 requests, from the bytes that were read to the bytes that are written, without hyper: a hit then costs a
-//! read, a lookup and a write, and no table of headers is filled. Where the store has nothing, the answer is waited for here
-//! and written the same way. `listen.fast = false` switches it off. Why it is worth a path of its own:
-//! `docs/decisions/0008-hits-without-hyper.md`.
+//! Plain HTTP/1.1 requests without hyper, from the bytes read to the bytes written. A hit then
+//! costs a read, a lookup and a write, and fills no header table. Where the store has nothing, the
+//! answer is awaited here and written the same way. `listen.fast = false` switches this off.
+//! `docs/decisions/0008-hits-without-hyper.md` says why it is worth a path of its own.
 //!
-//! What is not answered here is left in the wire, untouched, from its first byte; answers go out in order.
+//! What is not answered here stays in the wire, untouched, from its first byte. Answers go out in
+//! order.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -33,13 +34,13 @@ pub mod write;
 
 use plain::{Parsed, Plain};
 
-/// How far the answers came.
+/// How far the answers got.
 enum Taken {
-    /// To the end of what has come.
+    /// To the end of what has arrived.
     Short,
-    /// So far that they are to be sent first, with this body behind them.
+    /// So far that they should be sent first, followed by this body.
     Enough(Option<Bytes>),
-    /// To a request of so many bytes that the store does not answer; what will.
+    /// To a request of this many bytes that the store does not answer; the future that will.
     Asked(usize, BoxFuture<'static, Outcome>),
     /// To something else.
     Left(Next),
@@ -52,19 +53,18 @@ pub struct Hits {
     /// How often [`Current`] had been replaced when `core` was taken.
     replaced: u64,
     plain: Plain,
-    /// What the lines in `plain` ask for.
+    /// The caller whose lines are in `plain`.
     caller: Option<Caller>,
 }
 
 impl Hits {
-    /// None answered yet.
     pub fn new(current: Arc<Current>) -> Self {
         let replaced = current.replaced();
         let core = current.load_full();
         Self { current, core, replaced, plain: Plain::default(), caller: None }
     }
 
-    /// Takes what the newest configuration has. Lines that were let in before it are checked again.
+    /// Switches to the newest core. Lines admitted under the old one are checked again.
     fn renew(&mut self) {
         let replaced = self.current.replaced();
         if self.replaced != replaced {
@@ -76,7 +76,7 @@ impl Hits {
     }
 }
 
-/// Each connection begins anew.
+/// Each connection starts empty.
 impl Clone for Hits {
     fn clone(&self) -> Self {
         Self::new(self.current.clone())
@@ -117,8 +117,9 @@ impl FastPath for Hits {
 }
 
 impl Hits {
-    /// Answers a request of `len` bytes when its outcome has come. A caller who hangs up meanwhile is noticed when the
-    /// answer is sent, as by hyper, which reads nothing before that (`half_close`).
+    /// Answers a request of `len` bytes once its outcome is there. A caller who hangs up meanwhile
+    /// is noticed when the answer is sent. hyper does the same: it reads nothing before that
+    /// (`half_close`).
     async fn ask<S>(
         &self,
         wire: &mut Wire<S>,
@@ -132,7 +133,8 @@ impl Hits {
         let under_way = wire.begin();
         let outcome = outcome.await;
         let shown = match outcome {
-            // What may not be stored is as the region sent it, perhaps without a date: that, and a goodbye, are hyper's.
+            // Left to hyper: a reply that may not be stored, which is as the region sent it,
+            // perhaps without a date; and an answer that announces the end of the connection.
             Outcome::Shown(shown) if !matches!(shown.entry.hold, Hold::Uncacheable) && !under_way.lingers() => shown,
             outcome => return Ok(Some(Next::One(len, Box::new(respond(outcome, names))))),
         };
@@ -144,17 +146,17 @@ impl Hits {
         Ok(None)
     }
 
-    /// Appends the answers to what has come to `out`, as far as they fit.
+    /// Appends the answers to what has arrived to `out`, as far as they fit.
     fn take<S>(&mut self, wire: &mut Wire<S>, via: Via, out: &mut Vec<u8>) -> Taken {
         while out.len() < ANSWERS_BYTES {
             self.renew();
             let Self { core, plain, caller, .. } = self;
-            // A goodbye is said by hyper, with an answer.
+            // The end of the connection is announced by hyper, with an answer.
             if wire.pulse().lingers() || !core.config.listen.fast {
                 return Taken::Left(Next::All);
             }
             let admits = |headers: &HeaderMap| {
-                // These lines were not seen before.
+                // These lines are new.
                 *caller = None;
                 core.admission.admits(headers, via)
             };
@@ -187,12 +189,13 @@ impl Hits {
 }
 
 thread_local! {
-    /// Which connection this thread answered last, by its pulse's address.
+    /// The connection that this thread answered last, by its pulse's address.
     static LAST: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Lets every connection whose request came at the same time be read first. Then their answers go out one right behind
-/// the other, and a caller who waits for them is woken once, not for each. A caller who is alone does not wait.
+/// Lets all connections whose requests came at the same time be read first. Then their answers go
+/// out one right after the other, and a caller who waits for several is woken once instead of once
+/// for each. A connection that is alone does not wait.
 async fn after_the_others(pulse: &Pulse) {
     let me = std::ptr::from_ref(pulse).addr();
     let mut waits = LAST.replace(me) != me;
@@ -200,14 +203,14 @@ async fn after_the_others(pulse: &Pulse) {
         if !std::mem::take(&mut waits) {
             return Poll::Ready(());
         }
-        // To the end of the queue of those that are ready.
+        // Moves this task to the end of the queue of ready ones.
         cx.waker().wake_by_ref();
         Poll::Pending
     })
     .await
 }
 
-/// Sends `head` and `body` whole, one behind the other.
+/// Sends all of `head` and `body`, one after the other.
 async fn send<S: AsyncWrite + Unpin>(wire: &mut Wire<S>, head: &[u8], body: &[u8]) -> io::Result<()> {
     let (mut sent, all) = (0, head.len() + body.len());
     poll_fn(|cx| {

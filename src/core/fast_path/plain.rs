@@ -1,12 +1,13 @@
-//! Owns how a plain request is read from a connection's bytes: one that a stored reply may answer, and that ends with its
-//! head.
+//! Reads a plain request from a connection's bytes: one that a stored reply may answer and that
+//! ends with its head.
 //!
-//! Before it: [`crate::core::fast_path::hits`] has bytes. After it: a [`Head`] to look up by. A caller repeats itself: request
-//! after request comes with the same header lines. So the lines that were let in last are remembered with what they were
-//! parsed to, and a head whose lines are the same bytes needs its first line read, no more.
+//! A caller repeats itself: request after request comes with the same header lines. So the lines
+//! that were admitted last are kept with what they were parsed to. If a head has the same bytes,
+//! only its first line is read.
 //!
-//! Invariant: what is plain here hyper would read to the same head of the same length; whatever could be read in two ways
-//! (a body, a second host, a form of target that needs thought) is not plain, and is left to hyper from its first byte.
+//! hyper would read whatever is plain here to the same head of the same length. Whatever could be
+//! read in two ways (a body, a second host, an unusual form of target) is not plain and is left to
+//! hyper from its first byte.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 
@@ -14,25 +15,22 @@ use crate::core::limits;
 use crate::http::admission::{Head, TOKEN};
 use crate::http::limits::REQUEST_TARGET_BYTES;
 
-/// The lines that this connection's caller sends again and again. One for each connection.
+/// The header lines that this connection's caller sends again and again. One for each connection.
 #[derive(Default)]
 pub struct Plain {
-    /// From behind the request line to the blank line, that one included.
+    /// From after the request line up to and including the blank line.
     lines: Vec<u8>,
     headers: HeaderMap,
 }
 
-/// What a connection's bytes begin with.
 pub enum Parsed<'a> {
-    /// A head that is not complete; nothing, perhaps.
+    /// An incomplete head, perhaps an empty one.
     Part,
-    /// A plain request, and how long its head is, bytes.
+    /// A plain request, and the length of its head in bytes.
     Plain(Head<'a>, usize),
-    /// Anything else.
     Other,
 }
 
-/// A request line.
 struct Line<'a> {
     method: &'static Method,
     path_and_query: &'a str,
@@ -41,7 +39,7 @@ struct Line<'a> {
 }
 
 impl Plain {
-    /// Reads the head that `bytes` begin with. `admits` is asked once about lines that were not seen before.
+    /// Reads the head that `bytes` begin with. `admits` is called once for lines that are new.
     pub fn read<'a>(&'a mut self, bytes: &'a [u8], admits: impl FnOnce(&HeaderMap) -> bool) -> Parsed<'a> {
         let Line { method, path_and_query, path_len, len } = match line(bytes) {
             Ok(line) => line,
@@ -81,18 +79,18 @@ impl Plain {
     }
 }
 
-/// Whether nothing follows the head, and the connection goes on as it is.
+/// Whether nothing follows the head and the connection stays open.
 fn is_plain(headers: &HeaderMap) -> bool {
     const NEVER: [HeaderName; 5] =
         [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::UPGRADE, header::EXPECT, header::TRAILER];
     let goes_on = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"keep-alive");
     !NEVER.iter().any(|name| headers.contains_key(name))
         && headers.get_all(header::CONNECTION).iter().all(goes_on)
-        // What several lines mean together is for `request` to say.
+        // Several cookie lines are joined by [`crate::http::admission`].
         && headers.get_all(header::COOKIE).iter().count() <= 1
 }
 
-/// `GET` or `HEAD`, a path, `HTTP/1.1`, with one space between.
+/// `GET` or `HEAD`, a path, and `HTTP/1.1`, with single spaces.
 fn line(bytes: &[u8]) -> Result<Line<'_>, Parsed<'static>> {
     const END: &[u8] = b" HTTP/1.1\r\n";
     let (method, from) = match bytes {
@@ -117,7 +115,8 @@ fn line(bytes: &[u8]) -> Result<Line<'_>, Parsed<'static>> {
     Ok(Line { method, path_and_query, path_len, len: from + end + END.len() })
 }
 
-/// What RFC 3986 has in paths and queries. Others are let through by some parsers and changed by some.
+/// The characters that RFC 3986 allows in paths and queries. Some parsers let others through, and
+/// some change them.
 const IN_TARGET: [bool; 256] = {
     let mut table = [false; 256];
     let fits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!$&'()*+,;=:@%/?";

@@ -1,8 +1,6 @@
-//! Owns how a stored reply looks on an HTTP/1.1 connection, byte for byte.
-//!
-//! Before it: [`crate::core::fast_path::hits`] was given a [`Shown`]. After it: the bytes go out. It says what [`crate::core::answer::show`]
-//! and hyper would say for the same reply; a test compares the two. Invariant: the length that is stated is that of the
-//! body that follows, whatever the region stated.
+//! Writes a stored reply to an HTTP/1.1 connection byte for byte, as [`crate::core::answer::show`]
+//! and hyper would; a test compares the two. The stated length is that of the body that follows,
+//! whatever the region stated.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -10,7 +8,8 @@ use http::StatusCode;
 use crate::core::answer::{CACHE_STATUS, Shown, states_length};
 use crate::http::fields::belongs_in_not_modified;
 
-/// Appends `shown` to `out`. What comes back is a body that is better sent from where it lies, right behind.
+/// Appends `shown` to `out`. Returns a body that is better sent from where it lies, right after
+/// `out`.
 #[must_use]
 pub fn put(shown: &Shown, names: &[String], out: &mut Vec<u8>) -> Option<Bytes> {
     let Shown { entry, age, not_modified, head, cookies, line } = shown;
@@ -57,7 +56,7 @@ fn put_status(status: StatusCode, out: &mut Vec<u8>) {
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(status.as_str().as_bytes());
     out.push(b' ');
-    // As hyper has it for a status without a name.
+    // What hyper writes for a status without a name.
     out.extend_from_slice(status.canonical_reason().unwrap_or("<none>").as_bytes());
     out.extend_from_slice(b"\r\n");
 }

@@ -1,8 +1,8 @@
-//! Owns what a fill asks for: the representation's key, the request as regions get it, and what is stored already.
+//! What a fill asks for: the representation's key, the request as regions get it, and what is
+//! stored already.
 //!
-//! Before it: [`crate::core::lookup`] saw that asking is needed, or an announcement asks for a refetch. After it: [`super`]
-//! runs it. Invariant: a header of the caller reaches a region only if it joins the key, or is one of the three that
-//! describe the request itself (`traceparent`, `x-request-id`, `user-agent`).
+//! A header of the caller reaches a region through a fill only if it is part of the key, or is one
+//! of the three that describe the request itself (`traceparent`, `x-request-id`, `user-agent`).
 
 use std::sync::Arc;
 
@@ -26,37 +26,34 @@ use crate::protocol::standing::Sent;
 use crate::protocol::switch::{Rule, is_on};
 use crate::telemetry::limits::OBSERVED_NAMES;
 
-/// One representation to be asked for.
+/// One representation to ask for.
 #[derive(Clone)]
 pub struct Ask {
-    /// Its key.
     pub key: Key,
     /// The request, without validators and without the sidecar's own credentials.
     pub request: Arc<Outgoing>,
-    /// Which rules hold for it.
     pub of: Of,
     /// What is stored under the key now.
     pub previous: Option<Arc<Entry>>,
     /// Whether a reader waits for it.
     pub purpose: Purpose,
-    /// Ask end to end, in a fill that begins after the reader came: he said `no-cache`.
+    /// Ask end to end, in a fill that begins after the reader came: it said `no-cache`.
     pub no_cache: bool,
     /// Share with nobody and store nothing: the caller said `no-store`.
     pub alone: bool,
-    /// Headers of the caller that do not reach the regions, and that may matter to them.
+    /// Headers of the caller that do not reach the regions and might matter to them.
     pub dropped: Arc<[HeaderName]>,
 }
 
-/// Which rules hold.
+/// Which rules apply.
 #[derive(Clone)]
 pub enum Of {
-    /// A route's: announcements.
+    /// On a route: announcements.
     Route(Routing),
-    /// No route's: RFC 9111; and when the path was last invalidated.
+    /// On no route: RFC 9111; with when the path was last invalidated.
     Path(Moment),
 }
 
-/// What a routed representation shows.
 #[derive(Clone)]
 pub struct Routing {
     /// The route's id ([`crate::core::router`]).
@@ -64,8 +61,8 @@ pub struct Routing {
     pinned: Arc<Pinned>,
 }
 
-/// Live cells, given back to freshness when the last fill or reader lets go of them: a fill that stored nothing leaves
-/// none behind.
+/// Live cells, given back to freshness when the last fill or reader drops them, so that a fill that
+/// stored nothing leaves none behind.
 struct Pinned {
     freshness: Arc<Freshness>,
     records: Vec<(RecordId, Arc<Record>)>,
@@ -81,12 +78,12 @@ impl Drop for Pinned {
 }
 
 impl Routing {
-    /// What `route` shows, in the route's order.
+    /// `records` in the route's order.
     pub fn new(freshness: &Arc<Freshness>, route: u16, records: Vec<(RecordId, Arc<Record>)>) -> Self {
         Self { route, pinned: Arc::new(Pinned { freshness: freshness.clone(), records }) }
     }
 
-    /// The records, in the route's order.
+    /// In the route's order.
     pub fn records(&self) -> &[(RecordId, Arc<Record>)] {
         &self.pinned.records
     }
@@ -96,22 +93,22 @@ impl Routing {
         self.records().iter().for_each(|(_, record)| record.note_read(now));
     }
 
-    /// Each record's state now.
     pub fn snapshots(&self) -> Vec<Snapshot> {
         self.records().iter().map(|(_, record)| record.snapshot()).collect()
     }
 
-    /// The newest generation of the records. They are drawn from one sequence, so it moves whenever any of theirs does.
+    /// The newest generation of the records. They are drawn from one sequence, so it moves whenever
+    /// that of any record does.
     pub fn generation(&self) -> Generation {
         self.records().iter().map(|(_, record)| record.snapshot().generation).max().unwrap_or_default()
     }
 }
 
 impl Core {
-    /// What to ask again for a stored entry; `None` when no route shows it any more.
+    /// What to ask for again for a stored entry; `None` when no route shows it any more.
     pub fn routing_of(&self, entry: &Entry) -> Option<Routing> {
         let routed = entry.hold.routed()?;
-        // Stored under a route that a reload took away.
+        // It was stored under a route that a reload took away.
         self.router.place(routed.route)?;
         let records = routed.shows.iter().map(|shown| (shown.id(), shown.record.clone())).collect();
         Some(Routing::new(&self.freshness, routed.route, records))
@@ -130,18 +127,21 @@ impl Ask {
 }
 
 impl Ask {
-    /// Whether regions are asked past any cache before them: the caller wants it, or something was announced (R8).
+    /// Whether regions are asked past any cache in front of them, because the caller wants that or
+    /// something was announced (R8).
     pub fn is_end_to_end(&self) -> bool {
         let announced = |routing: &Routing| routing.records().iter().any(|(_, it)| it.snapshot().marker.is_some());
         self.no_cache || matches!(&self.of, Of::Route(routing) if is_on(Rule::R8) && announced(routing))
     }
 }
 
-/// The request as it goes out: validators, `no-cache` after an announcement (R8), the sidecar's own credentials; as it was
-/// asked for where there is none of them. `None` when the credentials cannot be read, or a reload took the route away.
+/// The request as it is sent: with validators, `no-cache` after an announcement (R8) and the
+/// sidecar's own credentials. It is shared unchanged if there are none of these. `None` when the
+/// credentials cannot be read, or a reload took the route away.
 pub fn dressed(core: &Core, ask: &Ask, routing: &Routing, sent: &Sent, conditional: bool) -> Option<Arc<Outgoing>> {
     let tag = ask.previous.as_ref().filter(|_| conditional).and_then(|previous| previous.header(&header::ETAG));
-    // What came out of an intermediary's cache is not asked for there again: it earns little (R5).
+    // What came out of an intermediary's cache is not asked for there again, because it earns
+    // little (R5).
     let aged = ask.previous.as_ref().is_some_and(|previous| previous.age_at_receipt.get() >= limits::AGED);
     let marked = sent.fence.iter().any(|record| record.marker.is_some());
     let no_cache = ask.no_cache || is_on(Rule::R8) && (marked || aged);
@@ -162,23 +162,24 @@ pub fn dressed(core: &Core, ask: &Ask, routing: &Routing, sent: &Sent, condition
     Some(Arc::new(request))
 }
 
-/// What an entry keeps of the headers of the request it answers: all but what describes that one request.
+/// The request headers that an entry keeps: all except those that describe that one request.
 pub fn kept(request: &Outgoing, route: &Route) -> HeaderMap {
     let mut kept = request.headers.clone();
     unkeyed(route).for_each(|name| drop(kept.remove(name)));
     kept
 }
 
-/// Headers that describe the request, not what is asked for: they go along from the fill's first reader.
+/// Headers that describe the request, not what is asked for: those of the fill's first reader are
+/// sent.
 pub const ALONG: [HeaderName; 3] =
     [HeaderName::from_static("traceparent"), HeaderName::from_static("x-request-id"), header::USER_AGENT];
 
-/// Those of them that are no part of the keys of `route`.
+/// Those of them that are not part of the keys of `route`.
 fn unkeyed(route: &Route) -> impl Iterator<Item = HeaderName> {
     ALONG.into_iter().filter(|name| !route.forward.contains(name) && !told_apart(route).contains(name))
 }
 
-/// By which headers a route's callers are told apart.
+/// The headers that tell a route's callers apart.
 fn told_apart(route: &Route) -> &[HeaderName] {
     match &route.identity {
         IdentityMode::Exact(names) => names,
@@ -186,16 +187,17 @@ fn told_apart(route: &Route) -> &[HeaderName] {
     }
 }
 
-/// The headers of a caller that regions get for a path of `route`; besides them `Accept-Encoding`, in our own words.
+/// The headers of a caller that regions get for a path of `route`, besides `Accept-Encoding`, which
+/// we write ourselves.
 pub fn goes_along(route: &Route) -> impl Iterator<Item = HeaderName> {
     let named = route.forward.iter().chain(told_apart(route)).cloned();
     std::iter::once(header::ACCEPT).chain(unkeyed(route)).chain(named)
 }
 
-/// Whether a reply is the same for all whose requests have its key: by its `Vary`, a region may give another one only for
-/// headers that are in the key, or that never reach a region.
+/// Whether a reply is the same for all requests with its key: by its `Vary`, a region may give
+/// another one only for headers that are in the key or never reach a region.
 ///
-/// `entry` is what was made of `reply`: after a 304 it says more.
+/// `entry` is what was made of `reply`; after a 304 it says more.
 pub fn is_for_all(reply: &Reply, entry: &Entry, route: &Route) -> bool {
     let varies_by = if reply.status == StatusCode::NOT_MODIFIED {
         let lines = entry.content.lines().filter(|(name, _)| *name == header::VARY.as_str());
@@ -206,8 +208,8 @@ pub fn is_for_all(reply: &Reply, entry: &Entry, route: &Route) -> bool {
     varies_by.is_some_and(|names| names.is_empty() || unkeyed(route).all(|name| !names.contains(&name)))
 }
 
-/// The cookies that a reply brings the caller whose request it answers. What a region sets for the sidecar's own
-/// credentials is no caller's.
+/// The cookies that a reply brings for the caller whose request it answers. What a region sets for
+/// the sidecar's own credentials is for no caller.
 pub fn cookies(reply: &Reply, route: &Route) -> Cookies {
     match route.identity {
         IdentityMode::Exact(_) => Cookies::of(&reply.headers),
@@ -225,14 +227,14 @@ pub fn routed_request(head: Head<'_>, route: &Route) -> Outgoing {
         }
     };
     goes_along(route).for_each(|name| copy(&name));
-    // Without the header a region may choose a coding that the caller does not take.
+    // Without the header a region could choose a coding that the caller does not accept.
     let codings = AcceptEncoding::of(head.headers).header();
     headers.insert(header::ACCEPT_ENCODING, codings.unwrap_or(HeaderValue::from_static("identity")));
     Outgoing { method: Method::GET, path_and_query: head.path_and_query.to_owned(), headers, body: Bytes::new() }
 }
 
-/// The headers of a caller that `routed_request` left out, and that may matter to a region: not those that every client sends of
-/// itself, or that caches and proxies deal with.
+/// The headers of a caller that `routed_request` left out and that might matter to a region.
+/// Headers that every client sends, or that caches and proxies handle, are not among them.
 pub fn dropped(headers: &HeaderMap, request: &Outgoing) -> Arc<[HeaderName]> {
     let matters = |name: &&HeaderName| {
         let text = name.as_str();
@@ -244,7 +246,8 @@ pub fn dropped(headers: &HeaderMap, request: &Outgoing) -> Arc<[HeaderName]> {
     names.cloned().collect()
 }
 
-/// What clients send of themselves, and what speaks of the message or its way rather than of what is asked for.
+/// What clients send by themselves, and what describes the message or its path rather than what is
+/// asked for.
 const OF_NO_INTEREST: [&str; 26] = [
     "accept",
     "accept-encoding",
@@ -274,8 +277,8 @@ const OF_NO_INTEREST: [&str; 26] = [
     "via",
 ];
 
-/// What of a caller's headers a read through a route needs besides, when it is passed on: the part that it wants, its
-/// conditions, and what describes a body.
+/// The caller's headers that a read through a route needs as well when it is passed on: the
+/// requested range, the conditions, and what describes a body.
 const OF_A_PASSED_READ: [HeaderName; 8] = [
     header::RANGE,
     header::IF_RANGE,
@@ -287,7 +290,8 @@ const OF_A_PASSED_READ: [HeaderName; 8] = [
     header::CONTENT_ENCODING,
 ];
 
-/// The request that one region gets for GET or HEAD on a route when the reply cannot be held for others.
+/// The request that one region gets for GET or HEAD on a route when the reply cannot be held for
+/// others.
 pub fn passed_read(admitted: &Admitted, route: &Route) -> Outgoing {
     let mut request = routed_request(admitted.head(), route);
     request.method = admitted.method.clone();
@@ -300,8 +304,8 @@ pub fn passed_read(admitted: &Admitted, route: &Route) -> Outgoing {
     request
 }
 
-/// The request that regions get for an unrouted path: all end-to-end headers, less the caller's own conditions,
-/// which the sidecar answers from the whole reply.
+/// The request that regions get for an unrouted path: all end-to-end headers except the caller's
+/// own conditions, which the sidecar answers from the whole reply.
 pub fn unrouted_request(head: Head<'_>) -> Outgoing {
     let mut headers = passed_headers(head.headers);
     rfc9111::validators::unconditional(&mut headers);
@@ -309,7 +313,8 @@ pub fn unrouted_request(head: Head<'_>) -> Outgoing {
     Outgoing { method, path_and_query, headers, body: Bytes::new() }
 }
 
-/// The request that one region gets when only it can answer: all end-to-end headers, the caller's conditions among them.
+/// The request that one region gets when only it can answer: all end-to-end headers, including the
+/// caller's conditions.
 pub fn passed_request(admitted: &Admitted) -> Outgoing {
     let headers = passed_headers(&admitted.headers);
     let path_and_query = admitted.path_and_query.clone();

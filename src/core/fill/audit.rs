@@ -1,11 +1,11 @@
-//! Asks all regions about what is stored, one entry after the other (R17).
+//! Compares what is stored with all regions, one entry after the other (R17).
+//! [`crate::protocol::audit`] judges and measures; metrics and `/status` report. If an audit finds
+//! something better, it is kept as after any fill.
 //!
-//! Before it: the store, the clock, and what the background budget leaves. After it: [`crate::protocol::audit`] judges
-//! and measures, metrics and `/status` tell. What an audit finds to be better is kept, as after any fill.
-//!
-//! Invariant: every stored routed entry comes due once in each `freshness.audit_period` in which it is stored throughout;
-//! it is then asked about, or counted as skipped. What is due waits for the budget at most for as long as the backlog
-//! takes: 26 s at the least budget. An audit sends nothing beyond its share of the background legs.
+//! Every routed entry that is stored throughout a `freshness.audit_period` comes due once in it,
+//! and is then asked about or counted as skipped. What is due waits for the budget at most as long
+//! as the backlog takes: 26 s at the smallest budget. Audits send nothing beyond their share of the
+//! background legs.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ use crate::protocol::switch::{self, Rule};
 pub struct Auditor {
     audits: Mutex<Audits<Key>>,
     room: Arc<Semaphore>,
-    /// Somebody walks already.
+    /// Set while a walk is running.
     runs: AtomicBool,
 }
 
@@ -67,7 +67,7 @@ impl Auditor {
     }
 }
 
-/// Begins to audit, until the process stops; does nothing where `freshness.audit_period` is zero.
+/// Audits until the process stops; does nothing if `freshness.audit_period` is zero.
 pub fn start(core: &Arc<Core>) {
     if core.config.freshness.audit_period.is_zero() || core.audits.runs.swap(true, Ordering::Relaxed) {
         return;
@@ -78,7 +78,7 @@ pub fn start(core: &Arc<Core>) {
     });
 }
 
-/// Until a reload switches it off.
+/// Runs until a reload switches it off.
 async fn run(first: &Arc<Core>) {
     let (steps, shortest, longest) = limits::AUDIT_STEP;
     let mut period = first.config.freshness.audit_period;
@@ -104,7 +104,8 @@ async fn run(first: &Arc<Core>) {
     }
 }
 
-/// Ends what the announcement path, or the time, has ended; second looks go to the front of the backlog.
+/// Ends the audits that announcements, or the time, have ended. Second looks go to the front of the
+/// backlog.
 fn look(core: &Core, backlog: &mut VecDeque<Key>) {
     let now = core.clock.now();
     let (look, violated) = {
@@ -116,8 +117,8 @@ fn look(core: &Core, backlog: &mut VecDeque<Key>) {
     look.again.into_iter().for_each(|key| backlog.push_front(key));
 }
 
-/// Adds what has come due. Where there is more than room, chance decides what is skipped, so that no entry is skipped
-/// time and again for where it lies.
+/// Adds what has come due. If there is more than room, chance decides what is skipped, so that no
+/// entry is skipped again and again because of where it is stored.
 fn gather(core: &Core, walk: &mut Walk, backlog: &mut VecDeque<Key>) {
     let mut due = core.store.due(walk.step(core.clock.now()));
     let room = limits::AUDIT_BACKLOG.saturating_sub(backlog.len());
@@ -128,7 +129,6 @@ fn gather(core: &Core, walk: &mut Walk, backlog: &mut VecDeque<Key>) {
     backlog.extend(due);
 }
 
-/// Sends what the budget allows.
 fn send(core: &Arc<Core>, backlog: &mut VecDeque<Key>) {
     for _ in 0..core.regions.left_for_audits() {
         let Ok(place) = core.audits.room.clone().try_acquire_owned() else { return };
@@ -141,7 +141,8 @@ fn send(core: &Arc<Core>, backlog: &mut VecDeque<Key>) {
     }
 }
 
-/// Audits what is stored under `key`, if it would be served without asking: else whoever reads it asks anyway.
+/// Audits what is stored under `key`, if it would be served without asking; otherwise its next
+/// reader asks anyway.
 async fn audit(core: &Arc<Core>, key: Key) {
     let held = core.store.get(key.as_ref()).filter(|entry| is_held(core, entry));
     let routing = held.as_ref().and_then(|entry| core.routing_of(entry));
@@ -168,7 +169,7 @@ async fn audit(core: &Arc<Core>, key: Key) {
     };
     let seen = seen(&asked, routing.records().len());
     let settled = settle(core, &ask.key, &seen);
-    // What took its place in the meantime was asked for later than this audit's own replies.
+    // Whatever replaced it meanwhile was asked for later than this audit's own replies.
     let stands = core.store.get(ask.key.as_ref()).is_some_and(|stored| Arc::ptr_eq(&stored, &entry));
     let overtaken = routing.snapshots().iter().zip(&before).any(|(now, before)| now.generation > *before);
     let caught_up = caught_up(core, &asked, &entry);
@@ -189,8 +190,9 @@ async fn audit(core: &Arc<Core>, key: Key) {
             }
         }
     }
-    // Without versions, one region that differs may be the one that lags: only what all agree on, or all that answer
-    // still do when none may lag any more, takes the place of what is stored.
+    // Without versions, a single region that differs may be the one that lags. So only what all
+    // agree on replaces what is stored, or what all that answer still show when none can lag any
+    // more.
     let better = match verdict {
         Some((_, AuditVerdict::Newer(..))) => true,
         Some((_, AuditVerdict::Other(_))) => asked.tally.votes.unanimous || settled == Some(AuditEnding::Stale),
@@ -209,14 +211,15 @@ fn is_held(core: &Core, entry: &Entry) -> bool {
     matches!(good_for, Use::Fresh | Use::Provisional | Use::Doubted)
 }
 
-/// A second look at the entry, if this was one.
+/// If this is a second look at the entry, ends its audit.
 fn settle(core: &Core, key: &Key, seen: &[(RegionId, Observation)]) -> Option<AuditEnding> {
     let ending = core.audits.audits().settle(key, seen, core.clock.now())?;
     count(core, ending);
     Some(ending)
 }
 
-/// What the regions show that say anything of the records, without replies from before an announcement (R8).
+/// What the regions show that say anything about the records, without replies from before an
+/// announcement (R8).
 fn seen(asked: &AllAsked, records: usize) -> Vec<(RegionId, Observation)> {
     let tally = &asked.tally;
     let shows = |leg: &Leg| {
@@ -235,8 +238,9 @@ fn seen(asked: &AllAsked, records: usize) -> Vec<(RegionId, Observation)> {
     seen
 }
 
-/// The regions whose replies can be no older than what is held, unless they went back: none lags behind by more than
-/// `worst_lag`, and no intermediary kept their replies since before the entry was asked for.
+/// The regions whose replies can be no older than what is held unless they went back: none lags by
+/// more than `worst_lag`, and no intermediary has kept their replies since before the entry was
+/// asked for.
 fn caught_up(core: &Core, asked: &AllAsked, entry: &Entry) -> RegionSet {
     let worst_lag = core.config.freshness.worst_lag;
     let later =
@@ -250,7 +254,8 @@ fn credible(versions: impl Iterator<Item = Version>, records: usize) -> Box<[Ver
     if versions.len() == records { versions.into() } else { Box::default() }
 }
 
-/// What the entry shows, and what that is worth against what was `seen`. Its digest is worked out where it is needed.
+/// What the entry shows, and how that compares with what was `seen`. Its digest is computed only if
+/// it is needed.
 async fn judge(
     entry: &Arc<Entry>,
     routed: &Routed,
@@ -304,7 +309,7 @@ fn suspicion(
     Suspicion { key: ask.key.clone(), held, timeline, certain, records: records.collect() }
 }
 
-/// Counts an audit's end, and in each window whether the entry was fresh.
+/// Counts an audit's end, and for each window whether the entry was fresh.
 fn count(core: &Core, ending: AuditEnding) {
     core.metrics.audited(ending.word());
     for (place, window) in AUDIT_WINDOWS.iter().enumerate() {

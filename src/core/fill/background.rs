@@ -1,9 +1,9 @@
-//! Fills that no reader waits for: rechecks of provisional entries (R5) and refetches after an announcement.
+//! Fills that no reader waits for: rechecks of provisional entries (R5), and refetches after an
+//! announcement of a record that was read in the last minute.
 //!
-//! Before it: a fill ended provisional, or an announcement named a record that was read in the last minute. After
-//! it: an ordinary fill. Invariants: background legs come out of a budget of their own ([`crate::core::race::budget`]);
-//! a key has at most one recheck waiting; what is still fresh is not refetched; a reader who joined a background fill
-//! that brought nothing asks for himself.
+//! Background legs have a budget of their own ([`crate::core::race::budget`]). A key has at most
+//! one recheck waiting. What is still fresh is not refetched. A reader who joined a background fill
+//! that brought nothing asks for itself.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -23,12 +23,13 @@ use crate::protocol::holding::Standing;
 use crate::protocol::standing::{self, Use};
 use crate::protocol::switch::{Rule, is_on};
 
-/// Refetches of one record that one announcement may begin.
+/// Most refetches that one announcement of a record may begin.
 const REFETCHES_PER_RECORD: usize = 16;
-/// Refetches are spread over this, so that sidecars that hear of a change together do not ask together.
+/// Refetches are spread over this, so that sidecars that hear of a change together do not ask
+/// together.
 const REFETCH_JITTER: Duration = Duration::from_millis(25);
 
-/// What goes on, or waits for its time, in the background.
+/// What runs or waits in the background.
 pub(crate) struct Pending {
     rechecks: Mutex<HashMap<Key, Recheck>>,
     refetches: Arc<Semaphore>,
@@ -40,7 +41,8 @@ impl Default for Pending {
     }
 }
 
-/// The rechecks of one key: those of a newer generation take the place of an older one's, whose waits have grown.
+/// The rechecks of one key. Those of a newer generation replace those of an older one, whose waits
+/// have grown.
 struct Recheck {
     generation: Generation,
     replaced: CancellationToken,
@@ -66,7 +68,7 @@ impl Pending {
         Some(replaced)
     }
 
-    /// Whether rechecks of `key` might begin; no when somebody is just looking.
+    /// Whether rechecks of `key` might begin; false while somebody else holds the lock.
     fn has_room_for(&self, key: &Key) -> bool {
         let rechecks = self.rechecks.try_lock();
         rechecks.is_ok_and(|rechecks| rechecks.len() < limits::PENDING_RECHECKS && !rechecks.contains_key(key))
@@ -80,7 +82,7 @@ impl Pending {
     }
 }
 
-/// Gives the place of a key's rechecks back, however they end.
+/// Frees the place of a key's rechecks, however they end.
 struct Place {
     core: Arc<Core>,
     key: Key,
@@ -93,8 +95,8 @@ impl Drop for Place {
     }
 }
 
-/// Rechecks the entry that `ask` filled, if it is provisional: after 50 ms, doubling to 60 s, until it is settled, gone,
-/// or nobody has read it for a while.
+/// Rechecks the entry that `ask` filled, if it is provisional: after 50 ms, doubling to 60 s, until
+/// it is settled, gone, or nobody has read it for a while.
 pub(crate) fn recheck(core: &Arc<Core>, ask: Ask) {
     let settles = || standing::recheck_may_settle(&core.freshness.horizon(), core.clock.now());
     if ask.purpose == Purpose::Background || ask.alone || !is_provisional(core, &ask) || !settles() {
@@ -114,7 +116,7 @@ pub(crate) fn recheck(core: &Arc<Core>, ask: Ask) {
         let (mut wait, longest) = limits::RECHECK_WAIT;
         while is_provisional(&own, &ask) {
             tokio::select! {
-                // In order, as everything here: a simulated seed does the same again.
+                // In order, as everywhere here: with the same seed a simulation repeats itself.
                 biased;
                 () = replaced.cancelled() => return,
                 () = tokio::time::sleep(wait) => {}
@@ -146,16 +148,16 @@ pub(crate) fn recheck(core: &Arc<Core>, ask: Ask) {
     });
 }
 
-/// What a hit sets in motion.
+/// What a hit triggers.
 pub enum Refresh {
-    /// A provisional entry is to be rechecked.
+    /// Recheck a provisional entry.
     Recheck(Key, Arc<Entry>),
-    /// What was served in its grace is to be fetched.
+    /// Fetch what was served in its grace period.
     Fill(Box<Ask>),
 }
 
 impl Refresh {
-    /// Begins it. On the hit path, so it waits for nobody.
+    /// Begins it. It runs on the hit path, so it waits for nothing.
     pub fn begin(self, core: &Arc<Core>) {
         match self {
             Self::Fill(ask) => core.fills.begin(core, *ask),
@@ -183,8 +185,8 @@ fn is_provisional(core: &Core, ask: &Ask) -> bool {
     matches!(&entry.hold, Hold::Routed(routed) if routed.standing == Standing::Provisional)
 }
 
-/// Refetches what is stored of a record that an announcement named: at once but for a jitter, within the budget. What
-/// there is no room for waits for a reader.
+/// Refetches what is stored of a record that an announcement named: at once except for a jitter,
+/// and within the budget. What there is no room for waits for a reader.
 pub fn refetch(core: &Arc<Core>, record: RecordId) {
     if core.sheds.load(Ordering::Relaxed) {
         return;
@@ -209,15 +211,15 @@ pub fn refetch(core: &Arc<Core>, record: RecordId) {
     }
 }
 
-/// Only what the announcement put out of date. A version that was served before it was announced moves the generation
-/// too, for entries without versions; those that show it are as fresh as they were.
+/// Only what the announcement made outdated. A version that was served before it was announced also
+/// moves the generation, for entries without versions; entries that show it are as fresh as before.
 fn is_outdated(core: &Core, entry: &Entry) -> bool {
     let Hold::Routed(routed) = &entry.hold else { return false };
     let (horizon, now) = (core.freshness.horizon(), core.clock.now());
     standing::judge(routed, entry.sent, &horizon, now, core.config.cache.soft_ttl) == Use::Below
 }
 
-/// What is stored under `key`, to be asked for once more; `None` when nothing is, or nothing need be.
+/// What to ask for again under `key`; `None` if nothing is stored there, or if it need not be.
 fn asked_again(core: &Core, key: Key) -> Option<Ask> {
     let previous = core.store.get(key.as_ref()).filter(|entry| is_outdated(core, entry))?;
     let routing = core.routing_of(&previous)?;

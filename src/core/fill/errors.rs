@@ -1,9 +1,9 @@
-//! Owns the failures of the last seconds: per key, what the last fill came to, so that a storm of misses does not become
-//! a storm of races.
+//! Remembers the failures of the last seconds, including bodies too large to hold, so that a storm
+//! of misses does not become a storm of races. Readers of the same key are told at once, for 1 to 5
+//! s.
 //!
-//! Before it: a fill with a waiting reader brought nothing, or a body too large to hold. After it: readers of the same
-//! key are told so at once for 1 to 5 s. Invariants: what is remembered belongs to one generation, so that an
-//! announcement asks anew; number and bytes are bounded; making room costs one look at everything per second at most.
+//! A memory belongs to one generation, so that after an announcement regions are asked again.
+//! Number and bytes are bounded. Making room scans everything at most once per second.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,6 @@ use crate::core::limits;
 use crate::model::ids::Generation;
 use crate::model::time::Moment;
 
-/// The failures of the last seconds.
 pub(crate) struct Errors {
     known: Mutex<Known>,
     most_bytes: usize,
@@ -36,19 +35,18 @@ struct Remembered {
     bytes: usize,
 }
 
-/// What a fill came to.
 enum What {
     Failed(Arc<Failed>),
     TooLarge,
 }
 
 impl Errors {
-    /// None yet; at most so many bytes of them.
+    /// At most this many bytes of them.
     pub(crate) fn new(most_bytes: usize) -> Self {
         Self { known: Mutex::default(), most_bytes }
     }
 
-    /// What the last fill of `key` came to, if it failed moments ago in this generation.
+    /// How the last fill of `key` ended, if it failed moments ago in this generation.
     pub(crate) fn of(&self, key: &Key, generation: Generation, now: Moment) -> Option<Filled> {
         let known = self.known();
         let last = known.by_key.get(key).filter(|last| now < last.until && last.generation == generation)?;
@@ -58,13 +56,12 @@ impl Errors {
         })
     }
 
-    /// None from now on.
     pub(crate) fn forget_all(&self) {
         *self.known() = Known::default();
     }
 
-    /// Remembers a failure: a second the first time, twice as long each time in a row, five seconds at most. What has
-    /// no room is not remembered.
+    /// Remembers a failure: for a second the first time, twice as long each time in a row, five
+    /// seconds at most. Without room it is not remembered.
     pub(crate) fn note(&self, key: &Key, generation: Generation, filled: &Filled, now: Moment) {
         let (what, body) = match filled {
             Filled::Failed(failed) => {
@@ -85,13 +82,14 @@ impl Errors {
         }
     }
 
-    /// A fill brought something: the next failure is a first one again.
+    /// A fill brought something, so the next failure counts as a first one again.
     pub(crate) fn forget(&self, key: &Key) {
         self.known().remove(key);
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        // A panic elsewhere cannot leave an entry half-written; at worst `bytes` is a little off until the next purge.
+        // A panic elsewhere cannot leave an entry half-written; at worst `bytes` is a little off
+        // until the next purge.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! What an operator orders of fills: which are under way, and a refresh of one entry.
+//! What an operator can ask about fills: which are under way, and to refresh one entry.
 
 use std::sync::{Arc, PoisonError};
 
@@ -10,11 +10,11 @@ use crate::core::race::region::Purpose;
 /// How the refresh of one entry ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refreshed {
-    /// Regions answered, and what is stored now is the best of it.
+    /// Regions answered, and the best reply is stored now.
     Done,
     /// No region gave anything to keep: what was stored stays.
     Failed,
-    /// The background budget has no room now: try again shortly.
+    /// The background budget has no room now; try again shortly.
     NoRoom,
     /// Nothing is stored under the key any more.
     Gone,
@@ -35,8 +35,8 @@ impl Fills {
     }
 }
 
-/// Asks all regions for what is stored under `key`, end to end and without validators, and keeps the best reply once all
-/// have answered. What is stored serves on meanwhile.
+/// Asks all regions for what is stored under `key`, end to end and without validators, and keeps
+/// the best reply once all have answered. What is stored is still served meanwhile.
 pub async fn refresh(core: &Arc<Core>, key: &Key) -> Refreshed {
     let Some(entry) = core.store.peek(key.as_ref()) else { return Refreshed::Gone };
     let Some(routing) = core.routing_of(&entry) else { return Refreshed::Unrouted };

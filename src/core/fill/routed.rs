@@ -1,10 +1,9 @@
-//! What a fill of a routed path does: race, serve the first good reply, keep the best one.
+//! The fill of a routed path: it races, serves the first good reply, and keeps the best one. The
+//! entry is stored CONFIRMED or PROVISIONAL; a provisional one is rechecked
+//! ([`super::background`]). [`crate::protocol`] says what each rule decides.
 //!
-//! Before it: [`super`] began the fill. After it: the entry is in the store, CONFIRMED or PROVISIONAL; a provisional
-//! one is rechecked ([`super::background`]). What each rule decides is in [`crate::protocol`].
-//!
-//! Invariant: the fence (generations, floors, epochs) is captured before anything is sent (R3), and an entry is
-//! stored only if the records, as they are when it is stored, still admit it.
+//! The fence (generations, floors, epochs) is captured before anything is sent (R3). An entry is
+//! stored only if the records still admit it at that moment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +37,8 @@ use crate::protocol::vote::Rank;
 mod noticed;
 mod reach;
 
-/// Runs one fill to its end: the result goes to the readers as soon as there is one, the rest of the race after.
+/// The readers get the result as soon as there is one; the rest of the race is dealt with after
+/// that.
 pub(crate) async fn run(mut pilot: Leader, ask: Ask, routing: Routing) {
     let core = pilot.core.clone();
     let sent = Sent { at: core.clock.now(), horizon: core.freshness.horizon().clone(), fence: routing.snapshots() };
@@ -89,12 +89,11 @@ pub(crate) async fn run(mut pilot: Leader, ask: Ask, routing: Routing) {
 /// What all regions show of one representation, for the auditor (R17).
 pub(crate) struct AllAsked {
     sent: Sent,
-    /// Every region's leg.
     pub(crate) tally: Tally,
 }
 
-/// Asks all regions that the background budget admits, end to end and without validators: an audit believes neither
-/// caches nor entity tags. `None` when the sidecar's own credentials cannot be read.
+/// Asks all regions that the background budget admits, end to end and without validators: an audit
+/// trusts neither caches nor entity tags. `None` when the sidecar's own credentials cannot be read.
 pub(crate) async fn ask_all(core: &Arc<Core>, ask: &Ask, routing: &Routing) -> Option<AllAsked> {
     let sent = Sent { at: core.clock.now(), horizon: core.freshness.horizon().clone(), fence: routing.snapshots() };
     let request = dressed(core, ask, routing, &sent, false)?;
@@ -104,8 +103,8 @@ pub(crate) async fn ask_all(core: &Arc<Core>, ask: &Ask, routing: &Routing) -> O
     Some(AllAsked { sent, tally: race.finish().await })
 }
 
-/// What regions showed counts as in any fill: versions raise floors (R1), and where an audit saw something `better` than
-/// what is stored, the best reply takes its place.
+/// What regions showed counts as in any fill: versions raise floors (R1). If an audit saw something
+/// `better` than what is stored, the best reply replaces it.
 pub(crate) fn learn(core: &Arc<Core>, ask: &Ask, routing: &Routing, asked: &AllAsked, better: bool) {
     let Some(route) = core.router.route(routing.route) else { return };
     let fill = RoutedFill { core, ask, routing, sent: &asked.sent, route };
@@ -124,17 +123,18 @@ fn known(ask: &Ask, routing: &Routing, sent: &Sent) -> Option<Known> {
         return None;
     }
     if sent.fence.iter().any(|now| now.escaped) {
-        // R15: what is stored may state no version because nobody believed it: what is not modified then says nothing of floors.
+        // R15: what is stored may state no version because nobody believed it. A 304 would then say
+        // nothing about floors.
         return None;
     }
     let current = |(shown, now): (&ShownRecord, &Snapshot)| now.upholds(shown.version, shown.generation);
     if !is_on(Rule::R7) {
-        // Whatever is not modified is taken for the newest that was heard of.
+        // Without the rule, a 304 counts as the newest version that was heard of.
         let floors = sent.fence.iter().map(|now| now.floor).filter(|floor| *floor != Version::NONE);
         return Some(Known { versions: floors.collect(), digest: routed.digest() });
     }
     let usable = routed.shows.iter().zip(&sent.fence).all(current);
-    // A record without a version keeps its place among those that have one.
+    // A record without a version keeps its position among those that have one.
     let versions = || routed.shows.iter().map(|shown| shown.version);
     let stated = if versions().all(|version| version == Version::NONE) { Vec::new() } else { versions().collect() };
     usable.then_some(Known { versions: stated, digest: routed.digest() })
@@ -149,8 +149,9 @@ struct RoutedFill<'a> {
 }
 
 impl RoutedFill<'_> {
-    /// What is stored may be served until the race is over: nobody waits for this one's first reply, and where another may
-    /// outrank it, it may be one from before what is stored (R4).
+    /// Whether what is stored may be served until the race is over. Nobody waits for this fill's
+    /// first reply, and where another may outrank it, that reply may be older than what is stored
+    /// (R4).
     fn still_serves(&self) -> bool {
         let Some(previous) = &self.ask.previous else { return false };
         let (core, now) = (self.core, self.core.clock.now());
@@ -161,7 +162,8 @@ impl RoutedFill<'_> {
         matches!(previous.hold.routed().map(judged), Some(Use::Fresh | Use::Provisional | Use::Doubted))
     }
 
-    /// Makes the winner an entry, stores it if it may be, and says how to serve it; `tally` when the race is over.
+    /// Makes the winner an entry, stores it if allowed, and says how to serve it. `tally` is given
+    /// when the race is over.
     fn keep(&self, winner: &Winner, tally: Option<&Tally>) -> Got {
         let reply = &winner.reply;
         if winner.verdict == Verdict::Refused {
@@ -191,8 +193,8 @@ impl RoutedFill<'_> {
         self.got(entry, winner, stored)
     }
 
-    /// R5: when the reply, and the oldest of those heard so far, came into being. `Age` may put that long before they were
-    /// asked for.
+    /// R5: when the reply, and the oldest one heard so far, were made. By their `Age` that may be
+    /// long before they were asked for.
     fn made(&self, reply: &Reply, tally: Option<&Tally>) -> Made {
         let says = |leg: &&Leg| matches!(leg.verdict, Some(Verdict::Good | Verdict::Absent));
         let voters = tally.into_iter().flat_map(|tally| tally.legs.iter().filter(says));
@@ -223,13 +225,14 @@ impl RoutedFill<'_> {
         standing::earn(self.sent, made, &freshness.horizon(), &votes, missed || self.is_doubted(), worst_lag)
     }
 
-    /// R15: a version jumped, or a floor was dropped: answers say so.
+    /// R15: a version jumped or a floor was dropped, and answers say so.
     fn is_doubted(&self) -> bool {
         self.routing.records().iter().any(|(_, record)| record.snapshot().escaped)
     }
 
     fn got(&self, entry: Arc<Entry>, winner: &Winner, stored: bool) -> Got {
-        // What a 304 refreshed says what was stored, and what the 304 says; else the two say the same.
+        // After a 304 the refreshed entry's headers count, which combine what was stored with what
+        // the 304 says; otherwise the reply's.
         let says = || match winner.reply.status {
             StatusCode::NOT_MODIFIED => ResponseDirectives::of(&entry.headers()),
             _ => ResponseDirectives::of(&winner.reply.headers),
@@ -244,8 +247,8 @@ impl RoutedFill<'_> {
         Got { entry, fwd_status, stored, shareable, label, cookies }
     }
 
-    /// Present and absent replies are stored, refusals and labelled ones are not; `no-store` is obeyed unless the
-    /// route says otherwise.
+    /// Present and absent replies are stored, refusals and labelled ones are not. `no-store` is
+    /// obeyed unless the route says otherwise.
     fn storable(&self, winner: &Winner) -> bool {
         matches!(winner.verdict, Verdict::Good | Verdict::Absent)
             && winner.label.is_none()
@@ -259,8 +262,8 @@ impl RoutedFill<'_> {
         if winner.versions.len() == count { winner.versions.clone() } else { vec![Version::NONE; count] }
     }
 
-    /// R15: a version that even its own reply did not raise the floor to protects nothing from an announcement, so that an
-    /// entry does not state it.
+    /// R15: a version to which not even its own reply raised the floor protects nothing from an
+    /// announcement, so an entry does not state it.
     fn believed(&self, mut versions: Vec<Version>) -> Vec<Version> {
         for ((_, record), version) in self.routing.records().iter().zip(&mut versions) {
             let state = record.snapshot();
@@ -290,7 +293,7 @@ impl RoutedFill<'_> {
         }
     }
 
-    /// R7: the stored body with the 304's headers (RFC 9111, 3.2), counted from this request.
+    /// R7: the stored body with the 304's headers (RFC 9111, 3.2), dated from this request.
     fn refreshed(&self, previous: &Entry, reply: &Reply, versions: &[Version], counts: (Earned, Made)) -> Entry {
         let absent = is_absent(previous.status);
         let digest = previous.hold.routed().and_then(Routed::digest);
@@ -307,15 +310,15 @@ impl RoutedFill<'_> {
         }
     }
 
-    /// What is to be asked again.
+    /// The request headers to ask with again.
     fn request_lines(&self) -> RequestLines {
         self.core.store.request_lines(&kept(&self.ask.request, self.route))
     }
 
-    /// All replies of a fill count from when it captured its fence, just before its first leg was sent (R3, R16): which of
-    /// them is kept makes no difference to how long.
+    /// All replies of a fill count from the capture of its fence, just before its first leg was
+    /// sent (R3, R16), so it makes no difference to the TTL which of them is kept.
     ///
-    /// What an intermediary's cache had kept for a while is kept here for that much less.
+    /// The time that an intermediary's cache kept a reply is subtracted from its TTL.
     fn routed(
         &self,
         versions: &[Version],
@@ -340,8 +343,9 @@ impl RoutedFill<'_> {
         }
     }
 
-    /// The route's TTL, at most 5 % shorter so that what was filled together does not end together (R16); an absence
-    /// holds shortly unless its DELETED is settled (R6).
+    /// The route's TTL, shortened by up to 5 % so that what was filled together does not end
+    /// together (R16). An absence is kept for a short time only, unless its DELETED is settled
+    /// (R6).
     fn ttl(&self, absent: bool, standing: Standing) -> Duration {
         let deleted = self
             .routing
@@ -355,7 +359,7 @@ impl RoutedFill<'_> {
         ttl.mul_f64(1.0 - fastrand::f64() * 0.05)
     }
 
-    /// The race is over: keep the best reply, with the standing that all votes earn.
+    /// The race is over: keeps the best reply, with the standing that all votes earn.
     fn settle(&self, first: &Winner, stored: bool, tally: &Tally) {
         let Some(best) = &tally.best else { return };
         let better = !Arc::ptr_eq(&best.reply, &first.reply);
@@ -367,7 +371,8 @@ impl RoutedFill<'_> {
         }
     }
 
-    /// Nothing could be served at once: the best below the floor, labelled; or too large to hold; or the best error.
+    /// Nothing could be served at once, so the result is the best reply below the floor, labelled;
+    /// or that it is too large to hold; or the best error.
     fn fall_back(&self, pilot: &mut Leader, tally: Tally) {
         if any_too_large(&tally.legs) && tally.best.as_ref().is_none_or(is_lesser) {
             return pilot.finish(Filled::TooLarge);
@@ -385,7 +390,7 @@ impl RoutedFill<'_> {
     }
 }
 
-/// A refusal, or what is too old: a good reply that is too large to hold is better.
+/// A refusal or a reply that is too old: a good reply that is too large to hold is better.
 fn is_lesser(winner: &Winner) -> bool {
     winner.verdict == Verdict::Refused || winner.label.is_some()
 }
@@ -394,7 +399,6 @@ fn any_too_large(legs: &[Leg]) -> bool {
     legs.iter().any(|leg| leg.outcome.as_ref().is_err_and(Failure::is_unheld))
 }
 
-/// 404 and 410 say that it is not there.
 pub(crate) fn is_absent(status: StatusCode) -> bool {
     matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE)
 }

@@ -1,7 +1,6 @@
-//! What a fill of an unrouted path does: race, pass on whatever status wins, keep it if RFC 9111 lets a shared cache.
-//!
-//! Before it: [`super`] began the fill. After it: the reply is in the store with its HTTP facts, or is nobody's but
-//! the first reader's. Invariant: a reply that a shared cache may not store is never given to a second reader.
+//! The fill of an unrouted path: it races, passes on whatever status wins, and stores it if RFC
+//! 9111 lets a shared cache do so. A reply that a shared cache may not store is never given to a
+//! second reader.
 
 use std::sync::Arc;
 
@@ -19,7 +18,6 @@ use crate::core::answer::Cookies;
 use crate::core::race::{First, Question, Race, Terms};
 use crate::http::exchange::{Failure, Outgoing, Reply};
 
-/// Runs one fill to its end.
 pub(crate) async fn run(mut pilot: Leader, mut ask: Ask) {
     let core = pilot.core.clone();
     loop {
@@ -38,7 +36,7 @@ pub(crate) async fn run(mut pilot: Leader, mut ask: Ask) {
         if let Some(best) = &tally.best {
             match keep(&core, &ask, &best.reply) {
                 Some(got) => return pilot.finish(Filled::Got(got)),
-                // RFC 9111, 4.3.4: a 304 that speaks of another reply; ask for the whole, once.
+                // RFC 9111, 4.3.4: this 304 is about another reply. Ask for the whole, once.
                 None => ask.previous = None,
             }
             continue;
@@ -52,7 +50,8 @@ pub(crate) async fn run(mut pilot: Leader, mut ask: Ask) {
     }
 }
 
-/// Validators of what is stored (RFC 9111, 4.3.1); the caller's own conditions were taken off when the ask was made.
+/// Adds validators of what is stored (RFC 9111, 4.3.1). The caller's own conditions were removed
+/// when the ask was made.
 fn dressed(ask: &Ask) -> Arc<Outgoing> {
     let Some(previous) = ask.previous.as_ref().filter(|_| ask.request.method == Method::GET) else {
         return ask.request.clone();
@@ -62,7 +61,8 @@ fn dressed(ask: &Ask) -> Arc<Outgoing> {
     Arc::new(request)
 }
 
-/// Stores what may be, and says how to serve it; `None` for a 304 that speaks of another reply.
+/// Stores what may be stored, and says how to serve it; `None` for a 304 that is about another
+/// reply.
 fn keep(core: &Core, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
     let headers = &ask.request.headers;
     let fwd_status = reply.status.as_u16();
@@ -99,7 +99,7 @@ fn keep(core: &Core, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
             let entry = Arc::new(entry(reply, facts));
             let stored = put(core, ask, entry.clone());
             if fields::withholds(&reply.headers) {
-                // What is stored lacks what is the first reader's alone (5.2.2.7).
+                // What is stored lacks the fields that are for the first reader alone (5.2.2.7).
                 let entry = Arc::new(Entry::passing(reply));
                 return Some(Got { shareable: false, ..got(entry, stored) });
             }
@@ -109,7 +109,7 @@ fn keep(core: &Core, ask: &Ask, reply: &Arc<Reply>) -> Option<Got> {
     })
 }
 
-/// Whether the reply varies by a header that callers of one shared fill may differ in.
+/// Whether the reply varies by a header in which the callers of one shared fill may differ.
 fn varies_by_caller(entry: &Entry) -> bool {
     entry.hold.unrouted().is_some_and(|facts| facts.vary.iter().any(|name| ALONG.contains(name)))
 }

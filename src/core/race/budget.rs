@@ -1,26 +1,26 @@
-//! Owns how many legs may be sent beyond the first: a region's tokens for extra legs, and its share of background work.
-//!
-//! Before it: [`super::region`] asks before each leg and reports how it ended. After it: nothing. Invariant: pure, with
-//! the time handed in; neither budget ever keeps a race's first leg back.
+//! How many legs may be sent beyond the first: a region's tokens for extra legs, and its share of
+//! background work. Pure: the time is passed in. While a reader waits, neither budget holds back a
+//! race's first leg.
 
 use crate::core::limits::{
     AUDIT_SHARE, BACKGROUND_LEGS_PER_SECOND, BACKGROUND_SHARE, TOKENS_PER_REGION, TOKENS_PER_SECOND,
 };
 use crate::model::time::Moment;
 
-/// How a leg ended, as far as the region earns from it.
+/// How a leg ended, as far as it matters for what the region earns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LegEnding {
     /// It answered: a representation, an absence, a 304.
     Answered,
-    /// It answered that it will not: 3xx, 4xx other than 404 and 410, 429.
+    /// It answered that it will not: 3xx, or any 4xx but 404 and 410 (so 429 too).
     Refused,
     /// 5xx, or no complete reply.
     Failed,
 }
 
-/// What extra legs to one region spend, and its replies earn: one that answers always earns more than it spends, one
-/// that refuses or fails earns less, so that asking it is worth less and less. A trickle lets it come back.
+/// Extra legs to a region spend tokens, and its replies earn them. A region that answers always
+/// earns more than it spends. One that refuses or fails earns less, so it is asked less and less. A
+/// trickle lets it come back.
 #[derive(Clone, Copy, Debug)]
 pub struct Tokens {
     left: f64,
@@ -28,12 +28,10 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// A full bucket.
     pub const fn new(now: Moment) -> Self {
         Self { left: TOKENS_PER_REGION, at: now }
     }
 
-    /// A leg ended.
     pub fn earn(&mut self, ending: LegEnding) {
         let earned = match ending {
             LegEnding::Answered => 1.25,
@@ -66,14 +64,13 @@ pub struct Background {
 }
 
 impl Background {
-    /// A foreground leg was sent.
     pub fn foreground(&mut self, now: Moment) {
         self.turn(now);
         self.foreground = self.foreground.saturating_add(1);
     }
 
-    /// Whether a background leg may be sent now: the larger of a fifth of the foreground's (in this second or the one
-    /// before, whichever had more) and twenty a second.
+    /// Whether a background leg may be sent now: up to a fifth of the foreground legs (in this
+    /// second or the one before, whichever had more) or twenty a second, whichever is more.
     pub fn admit(&mut self, now: Moment) -> bool {
         self.turn(now);
         let admitted = f64::from(self.background) < self.allowed();
@@ -83,7 +80,8 @@ impl Background {
         admitted
     }
 
-    /// How many legs an audit may send now: what is left of its share, so that what readers will want comes first.
+    /// How many legs an audit may send now: what is left of its share, so that what readers will
+    /// want comes first.
     pub fn left_for_audits(&mut self, now: Moment) -> usize {
         self.turn(now);
         (self.allowed() * AUDIT_SHARE - f64::from(self.background)).max(0.0) as usize

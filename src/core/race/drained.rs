@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use crate::model::ids::{RegionId, RegionSet};
 
-/// A set of regions that changes one by one and is read with every plan.
+/// A set of regions that is changed one at a time and read with every plan.
 #[derive(Debug, Default)]
 pub(crate) struct Drained {
     regions: AtomicU16,
@@ -15,8 +15,9 @@ impl Drained {
         RegionSet(self.regions.load(Ordering::Acquire))
     }
 
-    /// Adds one of `all`; whether it is new. `None`, and nothing is added, when it is the last that is not in the set and
-    /// there is no `force`. Of two calls at once only one can take the last but one.
+    /// Adds one of `all`; returns whether it is new. `None`, and nothing is added, when it is the
+    /// last that is not in the set and `force` is not set. Of two calls at once, only one can take
+    /// the last but one.
     pub(crate) fn add(&self, region: RegionId, all: RegionSet, force: bool) -> Option<bool> {
         let more = |drained| {
             let more = RegionSet(drained).with(region);
@@ -25,13 +26,13 @@ impl Drained {
         let added = self.regions.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
         match added {
             Ok(before) => Some(!RegionSet(before).contains(region)),
-            // Asked again for what is so already.
+            // The region is in the set already.
             Err(now) if RegionSet(now).contains(region) => Some(false),
             Err(_) => None,
         }
     }
 
-    /// Takes one out; whether it was in.
+    /// Takes one out; returns whether it was in.
     pub(crate) fn take(&self, region: RegionId) -> bool {
         let before = self.regions.fetch_and(!RegionSet::EMPTY.with(region).0, Ordering::AcqRel);
         RegionSet(before).contains(region)

@@ -1,7 +1,6 @@
-//! Owns what is known of a region's health: how fast it answers, whether it is an outlier, whether it asked to wait.
-//!
-//! Before it: [`super::region`] notes how each leg ended. After it: a race's plan skips outliers and regions that asked
-//! to be left alone, and waits by the p95. Invariant: pure, with the time handed in; an outlier is always probed again.
+//! A region's health: how fast it answers, whether it is an outlier, whether it asked to wait. A
+//! race's plan skips outliers and regions that asked to wait, and waits by the p95. An outlier is
+//! always probed again. Pure: the time is passed in.
 
 use std::time::Duration;
 
@@ -10,27 +9,24 @@ use crate::core::limits::{
 };
 use crate::model::time::Moment;
 
-/// What a timer may be off by: a leg that ends right at the p95 is not late.
+/// How far a timer may be off: a leg that ends right at the p95 is not late.
 const TIMER: Duration = Duration::from_millis(1);
 
-/// Whether a region should be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fitness {
-    /// Yes.
     Fit,
-    /// It fails too often; `probe` when it is time to see whether it still does.
+    /// It fails too often.
     Outlier {
-        /// One leg may be sent now, and is not waited for.
+        /// It is time to see whether it still fails: one leg may be sent now, and is not waited
+        /// for.
         probe: bool,
     },
     /// It sent Retry-After.
     HeldOff {
-        /// When it may be asked again.
         until: Moment,
     },
 }
 
-/// One region's health.
 #[derive(Debug)]
 pub struct Health {
     latencies: Latencies,
@@ -55,7 +51,7 @@ struct Window {
 }
 
 impl Health {
-    /// Nothing known: fit.
+    /// Nothing is known yet: fit.
     pub fn new(now: Moment) -> Self {
         Self {
             latencies: Latencies::default(),
@@ -66,7 +62,7 @@ impl Health {
         }
     }
 
-    /// A leg brought a complete reply that is no 5xx; a probe's success ends an outlier's time.
+    /// A leg brought a complete reply that is not a 5xx. An outlier is fit again after one success.
     pub fn succeeded(&mut self, took: Duration, now: Moment) {
         self.latencies.note(took);
         self.failures_in_a_row = 0;
@@ -89,12 +85,11 @@ impl Health {
         }
     }
 
-    /// It asked to be left alone for `wait`.
+    /// It asked not to be sent requests for `wait`.
     pub fn hold_off(&mut self, wait: Duration, now: Moment) {
         self.held_off_until = self.held_off_until.max(now + wait.min(RETRY_AFTER));
     }
 
-    /// Whether it should be asked now.
     pub fn fitness(&self, now: Moment) -> Fitness {
         match self.outlier {
             _ if now < self.held_off_until => Fitness::HeldOff { until: self.held_off_until },
@@ -103,7 +98,7 @@ impl Health {
         }
     }
 
-    /// A probe is being sent: the next is due twice as long after it, five seconds at most.
+    /// A probe is being sent: the next is due after twice the wait, five seconds at most.
     pub fn probing(&mut self, now: Moment) {
         if let Some(outlier) = &mut self.outlier {
             outlier.wait = (outlier.wait * 2).min(PROBE_WAIT.1);
@@ -121,12 +116,12 @@ impl Health {
         self.latencies.quantile(95)
     }
 
-    /// How long it is worth waiting for: its p95, capped, and the timer's own granularity.
+    /// How long it is worth waiting for: its p95, capped, plus the timer's granularity.
     pub fn patience(&self) -> Duration {
         self.p95().unwrap_or(HEDGE_WAIT).min(LATE_LEG_WAIT) + TIMER
     }
 
-    /// An estimate of its latency for choosing the fastest.
+    /// An estimate of its latency, for choosing the fastest.
     pub fn typical(&self) -> Duration {
         self.latencies.smoothed
     }

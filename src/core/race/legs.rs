@@ -1,7 +1,5 @@
-//! Owns the legs of one race that are under way: they run inside whoever waits for them.
-//!
-//! Before it: [`super::Race`] sends a leg. After it: the race takes its end in. Invariant: a leg makes progress only while
-//! [`Legs::next`] is waited for, and none outlives the race.
+//! The legs of one race that are under way. They run inside whoever waits for them: a leg makes
+//! progress only while [`Legs::next`] is awaited, and none outlives the race.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,8 +11,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::core::race::region::Leg;
 
-/// Legs under way. No task each: a leg mostly waits for a socket, and a task would only hand its reply on to the one that
-/// waits for it, which is a wake-up more on the way of every miss.
+/// They are not tasks of their own: a leg mostly waits for a socket, and a task would only hand its
+/// reply to the one that waits for it, which is one more wake-up for every miss.
 #[derive(Default)]
 pub(crate) struct Legs {
     under_way: FuturesUnordered<BoxFuture<'static, Option<Leg>>>,
@@ -25,7 +23,8 @@ impl Legs {
     pub(crate) fn start(&mut self, leg: impl Future<Output = Leg> + Send + 'static) {
         let unwinding = async move {
             let mut leg = pin!(leg);
-            // What a leg that panics leaves behind are its region's counters, each of them changed whole.
+            // Safe to unwind: a leg that panics leaves behind only its region's counters, each of
+            // which is changed whole.
             poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| leg.as_mut().poll(cx))) {
                 Ok(polled) => polled.map(Some),
                 Err(_) => Poll::Ready(None),
@@ -35,7 +34,8 @@ impl Legs {
         self.under_way.push(unwinding.boxed());
     }
 
-    /// The next that ends; `None` when none is left. A leg that panicked is skipped: it has no result.
+    /// The next one that ends; `None` when none is left. A leg that panicked is skipped, because it
+    /// has no result.
     pub(crate) async fn next(&mut self) -> Option<Leg> {
         loop {
             match self.under_way.next().await? {

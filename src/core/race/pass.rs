@@ -1,8 +1,6 @@
-//! Owns passing one request through to one region, its reply streamed: unsafe methods, Range, replies too large to store.
-//!
-//! Before it: [`crate::core::lookup`] decided that this request is not raced. After it: [`crate::core::answer`] streams the body on.
-//! Invariant: an unsafe request is sent to one region, once; a safe one may be tried at the next region while no head has
-//! arrived, and one region's reply is passed on.
+//! Passes one request to one region and streams its reply: unsafe methods, Range, replies too large
+//! to store. An unsafe request is sent once, to one region. A safe one may be tried at the next
+//! region until a usable head has arrived. One region's reply is passed on.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,13 +18,14 @@ use crate::tasks::TaskGroup;
 type Head = (RegionId, Result<Streamed, Failure>);
 
 impl Regions {
-    /// Passes `request` to the healthiest region outside `avoid` (inside it, when there is no other). A safe request goes
-    /// to the next one when a region fails, or is slower than its p95; the first head that is no 5xx or 429 wins, else
-    /// the first of those is passed on.
+    /// Passes `request` to the healthiest region outside `avoid` (inside it, if there is no other).
+    /// A safe request goes on to the next one when a region fails or is slower than its p95. The
+    /// first head that is not a 5xx or 429 wins; without one, the first of those is passed on.
     ///
     /// # Errors
-    /// The last region's failure when no head arrived by the race's deadline. For an unsafe request the region may have
-    /// acted on it all the same, unless the failure is [`Failure::Connect`], [`Failure::Saturated`] or [`Failure::Drained`].
+    /// The last region's failure when no head arrived by the race's deadline. The region may still
+    /// have acted on an unsafe request, unless the failure is [`Failure::Connect`],
+    /// [`Failure::Saturated`] or [`Failure::Drained`].
     pub async fn pass(self: &Arc<Self>, request: Outgoing, avoid: RegionSet) -> Result<Streamed, Failure> {
         let deadline = self.clock.now() + self.deadline();
         let mut line: VecDeque<RegionId> = self.line_up(avoid).into();
@@ -74,7 +73,7 @@ impl Regions {
         }
     }
 
-    /// One region's head; its permit stays with the body until that has ended or is dropped.
+    /// One region's head. The permit stays with the body until that has ended or is dropped.
     fn head(
         self: &Arc<Self>,
         region: RegionId,

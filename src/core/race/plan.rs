@@ -1,8 +1,6 @@
-//! Owns who is asked when: what a race's mode, the regions' health and their budgets make of the configured regions.
-//!
-//! Before it: [`super::region`] holds health and budgets. After it: [`crate::core::race`] and [`super::pass`] send the legs.
-//! Invariant: a plan always has a first leg while a reader waits and not every region is drained; outliers and regions that asked to wait are only first
-//! when there is nobody else.
+//! Who is asked when, given a race's mode and the health and budgets of the regions. A plan always
+//! has a first leg while a reader waits and not every region is drained. Outliers, and regions that
+//! asked to wait, come first only if there are no others.
 
 use super::health::Fitness;
 use super::region::{Purpose, Regions};
@@ -17,14 +15,16 @@ pub struct RacePlan {
     pub first: Vec<RegionId>,
     /// At once, to see whether they are well again; never waited for.
     pub probes: Vec<RegionId>,
-    /// Fit ones that the mode or the tokens keep back: when those asked are late, or bring nothing that may be served.
+    /// Fit ones that the mode or the tokens hold back: asked when the first ones are late or bring
+    /// nothing that may be served.
     pub reserve: Vec<RegionId>,
-    /// Outliers: only when nobody else answered at all, or half the deadline went by without anything to serve.
+    /// Outliers: asked only when the others brought nothing that may be served unlabelled, or when
+    /// half the deadline has passed without anything to serve.
     pub skipped: Vec<RegionId>,
 }
 
 impl Regions {
-    /// Who is asked when. In `pair` and `hedge`, a region that announced (`announcers`) goes before the primary: it is
+    /// In `pair` and `hedge`, a region that announced (`announcers`) goes before the primary: it is
     /// the one that surely has what the others may lack.
     pub(crate) fn plan(&self, purpose: Purpose, announcers: RegionSet) -> RacePlan {
         let now = self.clock.now();
@@ -60,7 +60,8 @@ impl Regions {
         plan
     }
 
-    /// Splits the fit ones into those asked at once and the reserve: the first always goes, the others cost a token.
+    /// Splits the fit ones into those asked at once and the reserve. The first always goes; the
+    /// others cost a token.
     fn spend(&self, plan: &mut RacePlan, fit: Vec<RegionId>, now: Moment) {
         let at_once = match self.mode {
             RaceMode::All => fit.len(),
@@ -73,8 +74,8 @@ impl Regions {
         }
     }
 
-    /// Fastest first in `all`; announcer, primary, then one drawn at random and the fastest in `pair`; announcer,
-    /// primary, then the fastest in `hedge`.
+    /// Fastest first in `all`; announcer, primary, then the fastest in `hedge`; in `pair` as in
+    /// `hedge`, but with the second one drawn at random.
     fn order(&self, fit: &mut [RegionId], purpose: Purpose, announcers: RegionSet) {
         fit.sort_by_key(|region| self.region(*region).state().health.typical());
         if purpose == Purpose::Background || self.mode == RaceMode::All {
@@ -86,7 +87,8 @@ impl Regions {
         }
     }
 
-    /// Takes from the reserve what may be asked now: all that have a token, or, with the tokens gone, just the next one.
+    /// Takes from the reserve what may be asked now: all that have a token or, if none has, just
+    /// the next one.
     pub(crate) fn draw(&self, reserve: &mut Vec<RegionId>) -> Vec<RegionId> {
         let (now, drained) = (self.clock.now(), self.drained());
         reserve.retain(|region| !drained.contains(*region));
@@ -102,8 +104,8 @@ impl Regions {
         drawn
     }
 
-    /// All regions that are asked at all, the one to pass a request to first: fit ones by their latency, outliers, those that asked to wait, and
-    /// at last those to avoid.
+    /// All regions that are asked at all, in the order in which a request is passed to them: fit
+    /// ones by latency, outliers, those that asked to wait, and finally those to avoid.
     pub(crate) fn line_up(&self, avoid: RegionSet) -> Vec<RegionId> {
         let (now, drained) = (self.clock.now(), self.drained());
         let mut line: Vec<_> = self

@@ -1,8 +1,6 @@
-//! Owns what is known and allowed of each region: permits, tokens, health, and who is asked in which order.
-//!
-//! Before it: `app` builds one [`Regions`] from the configuration. After it: [`crate::core::race`] asks it for a plan and sends
-//! its legs through it. Invariant: every request to a region holds one of its permits and tells its health how it ended;
-//! the last region is never skipped.
+//! What is known and allowed of each region: permits, tokens, health, and the order in which
+//! regions are asked. Every request to a region holds one of its permits and reports to its health
+//! how it ended. The last region is never skipped.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -31,21 +29,19 @@ pub struct Regions {
     pub(crate) mode: RaceMode,
     pub(crate) primary: RegionId,
     deadline: Duration,
-    /// What replies take until their race is over.
+    /// What replies hold until their race is over.
     bodies: Arc<ByteBudget>,
     pub(crate) origin: Arc<dyn Origin>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
 }
 
-/// One region.
 pub(crate) struct RacedRegion {
     name: String,
     permits: Permits,
     state: Mutex<RaceState>,
 }
 
-/// What moves.
 pub(crate) struct RaceState {
     pub(crate) health: Health,
     pub(crate) tokens: Tokens,
@@ -55,19 +51,15 @@ pub(crate) struct RaceState {
 /// On whose behalf a leg is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A reader waits.
     Foreground,
-    /// Refresh, recheck, audit: within a budget of its own. Always asks every fit region, since it is there to settle
-    /// whether they agree.
+    /// Refresh, recheck or audit, within a budget of its own. It always asks every fit region,
+    /// since it is there to find out whether they agree.
     Background,
 }
 
-/// How one leg ended.
 #[derive(Clone, Debug)]
 pub struct Leg {
-    /// Who was asked.
     pub region: RegionId,
-    /// What came of it.
     pub outcome: Result<Arc<Reply>, Failure>,
     /// From asking to the end.
     pub took: Duration,
@@ -78,7 +70,7 @@ pub struct Leg {
 }
 
 impl Leg {
-    /// What became of it, in a stable word for metrics and problem documents.
+    /// Its outcome, in a stable word for metrics and problem documents.
     pub fn word(&self) -> &'static str {
         match (&self.outcome, self.verdict) {
             (Err(failure), _) => failure.word(),
@@ -91,7 +83,6 @@ impl Leg {
 /// One region for `/status`.
 #[derive(Clone, Debug)]
 pub struct RegionHealth {
-    /// Requests under way.
     pub in_flight: usize,
     /// Of its latest replies; `None` before the first.
     pub p95: Option<Duration>,
@@ -99,7 +90,7 @@ pub struct RegionHealth {
     pub drained: bool,
     /// `fit`, `outlier` or `held-off`.
     pub health: &'static str,
-    /// How much longer it asked to be left alone.
+    /// For how much longer it asked not to be sent requests.
     pub held_off_for: Option<Duration>,
 }
 
@@ -118,7 +109,7 @@ impl Regions {
         Self::of(names, &race, origin, clock, metrics, bodies)
     }
 
-    /// As [`Regions::new`], from what it needs of the configuration.
+    /// Like [`Regions::new`], from what it needs of the configuration.
     pub(crate) fn of(
         names: Vec<String>,
         race: &crate::config::RaceConfig,
@@ -150,23 +141,23 @@ impl Regions {
         })
     }
 
-    /// The regions that nobody asks, because an operator said so.
+    /// The regions that an operator took out of use.
     pub fn drained(&self) -> RegionSet {
         self.drained.set()
     }
 
-    /// Nobody asks `region` from now on; whether that is new. `None` when it is the last one that is asked, unless by
-    /// `force`.
+    /// Stops asking `region`; returns whether that is new. `None` if it is the last one that is
+    /// asked, unless `force` is set.
     pub fn drain(&self, region: RegionId, force: bool) -> Option<bool> {
         self.drained.add(region, RegionSet::first(self.count()), force)
     }
 
-    /// `region` is asked again; whether that is new.
+    /// Asks `region` again; returns whether that is new.
     pub fn restore(&self, region: RegionId) -> bool {
         self.drained.take(region)
     }
 
-    /// The same regions, with what is known of them, raced as `race` says and asked through `origin`.
+    /// The same regions and what is known of them, raced as `race` says and asked through `origin`.
     pub fn renewed(&self, race: &crate::config::RaceConfig, origin: Arc<dyn Origin>) -> Arc<Self> {
         Arc::new(Self {
             regions: self.regions.clone(),
@@ -181,17 +172,15 @@ impl Regions {
         })
     }
 
-    /// So many requests may be under way at once to each region from now on.
+    /// Changes how many requests may be under way at once to each region.
     pub fn permit(&self, most: usize, tasks: &Tasks) {
         self.regions.iter().for_each(|region| region.permits.resize(most, tasks));
     }
 
-    /// How they are asked.
     pub fn origin(&self) -> &Arc<dyn Origin> {
         &self.origin
     }
 
-    /// How many are configured.
     pub fn count(&self) -> usize {
         self.regions.len()
     }
@@ -231,7 +220,8 @@ impl Regions {
         (0..).map(RegionId).zip(&*self.regions).map(status).collect()
     }
 
-    /// How many entries may be compared with all regions now (R17): what the region with the least left for it allows.
+    /// How many entries may be compared with all regions now (R17): as many as the region with the
+    /// smallest remainder allows.
     pub fn left_for_audits(&self) -> usize {
         let now = self.clock.now();
         self.each().map(|(_, mut state)| state.background.left_for_audits(now)).min().unwrap_or_default()
@@ -247,9 +237,9 @@ impl Regions {
         regions.iter().map(|region| self.region(region).state().health.patience()).max().unwrap_or_default()
     }
 
-    /// Sends one leg. It ends `within` the given time, whatever the region does (that is [`Origin::ask`]'s to keep: it
-    /// knows how far the reply came), and then gives its permit back; a region whose permits are all taken (by legs that
-    /// hang, say) fails at once.
+    /// Sends one leg. It ends `within` the given time, whatever the region does, and then gives its
+    /// permit back. [`Origin::ask`] keeps the time, because it knows how far the reply got. A
+    /// region whose permits are all taken (by legs that hang, for example) fails at once.
     pub(crate) fn leg(
         self: &Arc<Self>,
         region: RegionId,
@@ -275,7 +265,8 @@ impl Regions {
         }
     }
 
-    /// Reserves what a large reply takes until its race is over. Small ones are bounded by their number.
+    /// Reserves what a large reply takes until its race is over. Small ones are bounded by their
+    /// number.
     fn hold(&self, outcome: Result<Arc<Reply>, Failure>) -> (Result<Arc<Reply>, Failure>, Option<Arc<Reserved>>) {
         let large = outcome.as_ref().ok().map(|reply| reply.body.len()).filter(|bytes| *bytes > COPIED_BODY_BYTES);
         let Some(bytes) = large else { return (outcome, None) };
@@ -299,7 +290,7 @@ impl Regions {
         region.permits.try_take().map_err(|_| Failure::Saturated)
     }
 
-    /// A complete reply, or the head of a streamed one, came.
+    /// A complete reply, or the head of a streamed one, arrived.
     pub(crate) fn note_reply(&self, region: RegionId, status: StatusCode, headers: &http::HeaderMap, took: Duration) {
         let now = self.clock.now();
         let mut state = self.region(region).state();
@@ -321,8 +312,8 @@ impl Regions {
         }
     }
 
-    /// Nothing complete came. A saturated region was not asked, and one whose reply is too large to hold did nothing
-    /// wrong: health learns nothing from either.
+    /// Nothing complete arrived. A saturated region was not asked, and one whose reply is too large
+    /// to hold did nothing wrong: health learns nothing from either.
     pub(crate) fn note_failure(&self, region: RegionId, failure: &Failure) {
         let unasked = matches!(failure, Failure::Saturated | Failure::Target);
         if *failure == Failure::NoRoom {
@@ -354,7 +345,7 @@ impl Regions {
         (0..).map(RegionId).zip(&*self.regions).map(|(id, region)| (id, region.state()))
     }
 
-    /// Ids come from the configuration whose order `regions` has.
+    /// Cannot be out of bounds: ids come from the configuration, and `regions` is in its order.
     pub(crate) fn region(&self, region: RegionId) -> &RacedRegion {
         &self.regions[region.index()]
     }
@@ -367,7 +358,7 @@ impl RacedRegion {
     }
 }
 
-/// `Retry-After` as a span: seconds, or an HTTP date against the wall clock.
+/// `Retry-After` as a span: seconds, or an HTTP date compared with the wall clock.
 fn retry_after(headers: &http::HeaderMap, clock: &Clock) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {

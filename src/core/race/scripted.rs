@@ -1,4 +1,4 @@
-//! A double of the regions for tests: each answers by a script, in virtual time.
+//! A test double of the regions: each answers by a script, in virtual time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -86,7 +86,7 @@ impl Origin for Script {
     }
 }
 
-/// Three regions by a script, the first the primary.
+/// Three scripted regions, the first of which is the primary.
 pub(crate) fn regions(mode: RaceMode, permits: usize, acts: [(u64, Act); 3]) -> (Arc<Script>, Arc<Regions>) {
     let clock = Clock::simulated(Wall::from_millis(1_800_000_000_000));
     let acts = Mutex::new(acts.map(|(after, act)| (ms(after), act)).to_vec());

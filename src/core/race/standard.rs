@@ -1,7 +1,5 @@
-//! Owns what a race's replies are held against: floors, read anew each time, and what its validators stand for.
-//!
-//! Before it: a question's [`Terms`]. After it: [`super::Race`] judges by it. Invariant: floors and generations are those of
-//! now, announcers those of when the race began (R4).
+//! What a race's replies are judged against: floors, and what its validators stand for. Floors and
+//! generations are read each time; announcers are those of when the race began (R4).
 
 use std::sync::Arc;
 
@@ -11,7 +9,6 @@ use crate::model::ids::RegionSet;
 use crate::model::time::Moment;
 use crate::protocol::record::{Record, Snapshot};
 
-/// The floors to judge by, read anew each time.
 pub(crate) enum Standard {
     Routed { floors: Box<dyn Fn() -> Vec<Snapshot> + Send + Sync>, known: Option<Known> },
     Unrouted,
@@ -52,12 +49,13 @@ impl Standard {
         }
     }
 
-    /// Who took the writes of these records that passed through this sidecar and count (R20).
+    /// The regions that took the writes of these records that passed through this sidecar and still
+    /// count (R20).
     pub(crate) fn writers(&self) -> RegionSet {
         self.floors().into_iter().filter_map(|floor| floor.written).map(|written| written.by).collect()
     }
 
-    /// The regions that announced all of the records' newest changes.
+    /// The regions that announced the newest changes of all the records.
     pub(crate) fn announcers(&self) -> RegionSet {
         let markers = self.floors().into_iter().filter_map(|floor| floor.marker);
         markers.map(|marker| marker.regions.0).reduce(|all, one| all & one).map_or(RegionSet::EMPTY, RegionSet)

@@ -1,7 +1,6 @@
-//! Owns what a reply is worth: good, absent, refused, too old, worthless (DESIGN.md section 5).
-//!
-//! Before it: [`crate::http::client::attempt`] made sure that the reply is complete. After it: [`crate::core::race`] serves, waits or asks
-//! on. Invariant: pure; the floor is the records' at judging time, never the one when the race began.
+//! What a reply is worth: good, absent, refused, too old or worthless.
+//! [`crate::http::client::attempt`] made sure that it is complete. Pure; the floor is that of the
+//! records when they are judged, never that of when the race began.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,6 @@ use crate::protocol::record::Snapshot;
 use crate::protocol::switch::{Rule, is_on};
 use crate::protocol::vote::{self, Ballot, Presence, Rank};
 
-/// What a reply is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A complete 200-class reply, or a 304 for what we know, at or above the floor.
@@ -53,7 +51,7 @@ pub struct Known {
     pub digest: Option<u128>,
 }
 
-/// What a race's replies are held against.
+/// What a race's replies are judged against.
 #[derive(Clone, Copy, Debug)]
 pub enum Scales<'a> {
     /// A routed path: its records now, and what our validators stand for.
@@ -70,35 +68,32 @@ pub enum Scales<'a> {
 /// A verdict, and whether it may be served at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judged {
-    /// What the reply is worth.
     pub verdict: Verdict,
-    /// When it may be served, for good, absent and too old; `Waits` for a refusal; `Below` for the worthless.
+    /// When it may be served, for good, absent and too old; `Waits` for a refusal; `Below` for the
+    /// worthless.
     pub rank: Rank,
 }
 
 /// What may be given to the caller.
 #[derive(Clone, Debug)]
 pub struct Winner {
-    /// The reply.
     pub reply: Arc<Reply>,
-    /// What it is worth: never `Worthless`.
+    /// Never `Worthless`.
     pub verdict: Verdict,
-    /// What must be said in the answer, if anything.
+    /// What the answer must say about itself, if anything.
     pub label: Option<Label>,
-    /// Whether nobody who is missing can outrank it.
+    /// Whether it can still be outranked by a missing reply.
     pub rank: Rank,
     /// The versions it shows: its own, or for a 304 those of what we know; empty when unknown.
     pub versions: Vec<Version>,
 }
 
-/// What an answer must say of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Label {
     /// No reachable region has what was announced (strict mode: 504).
     BelowFloor,
 }
 
-/// Judges one complete reply.
 pub fn judge(reply: &Reply, scales: Scales<'_>) -> Judged {
     let Scales::Routed { records, known } = scales else {
         return if is_worthless(reply.status) {
@@ -127,7 +122,7 @@ const fn worthless() -> Judged {
     Judged { verdict: Verdict::Worthless, rank: Rank::Below }
 }
 
-/// 5xx and 429: the region could not, or would not now. Informational statuses are no reply at all.
+/// 5xx and 429: the region could not, or would not now. An informational status is no reply at all.
 pub fn is_worthless(status: StatusCode) -> bool {
     status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS || status.is_informational()
 }
@@ -148,20 +143,20 @@ pub fn ballot<'a>(reply: &'a Reply, known: Option<&'a Known>) -> Option<Ballot<'
     Some(Ballot { region: reply.region, said, versions, sent: reply.sent, generated })
 }
 
-/// When a reply came into being, by its `Age` (R8); when it arrived, where it states none.
+/// When a reply was made, by its `Age` (R8); when it arrived, if it states none.
 pub fn made(reply: &Reply) -> Moment {
     age(&reply.headers).map_or(reply.received, |age| vote::generated(reply.received, age))
 }
 
-/// R8: whether an intermediary made this reply before the newest announcement of one of its records: it says nothing of what
-/// its region has now.
+/// R8: whether an intermediary made this reply before the newest announcement of one of its
+/// records. Then it does not tell what its region has now.
 pub fn is_from_before(reply: &Reply, records: &[Snapshot]) -> bool {
     let made = made(reply);
     let marked = |record: &Snapshot| record.marker.is_some_and(|it| it.at <= reply.sent && made < it.at);
     is_on(Rule::R8) && records.iter().any(marked)
 }
 
-/// The ballots among replies, and the place of each one's reply.
+/// The ballots among replies, and the index of each one's reply.
 pub fn ballots<'a>(
     replies: impl Iterator<Item = &'a Arc<Reply>>,
     known: Option<&'a Known>,
@@ -170,13 +165,13 @@ pub fn ballots<'a>(
     cast.unzip()
 }
 
-/// What `Age` says; `None` where there is none.
+/// The stated `Age`; `None` if there is none.
 pub fn age(headers: &HeaderMap) -> Option<Duration> {
     headers.contains_key(header::AGE).then(|| stated_age(headers))
 }
 
-/// Of the worthless replies, the one to pass on when there is nothing else: one that says when to come back, else the
-/// first that is an error at all.
+/// Of the worthless replies, the one to pass on when there is nothing else: one that says when to
+/// come back, else the first that is an error at all.
 pub fn best_error<'a>(replies: impl Iterator<Item = &'a Arc<Reply>> + Clone) -> Option<Arc<Reply>> {
     let errors = replies.filter(|reply| is_worthless(reply.status) && !reply.status.is_informational());
     let with_advice = errors.clone().find(|reply| reply.headers.contains_key(header::RETRY_AFTER));

@@ -1,12 +1,12 @@
-//! Owns an HTTP/1.1 connection: plain requests are answered by the [`FastPath`], everything else by hyper.
+//! An HTTP/1.1 connection: the [`FastPath`] answers plain requests, and hyper everything else.
 //!
-//! Before it: [`super`] sniffed the protocol. A plain request with an answer that is not like a stored reply is given to
-//! hyper alone, byte for byte: it reads that one head, writes the answer, comes back for more, finds the end, and gives the
-//! connection back. Whatever is not a plain request (a body, an old version, rubbish) ends that: from there on the
-//! connection is hyper's.
+//! A plain request whose answer is not like a stored reply is given to hyper alone, byte for byte.
+//! hyper reads that one head, writes the answer, comes back for more, finds the end, and gives the
+//! connection back. After anything that is not a plain request (a body, an old version, rubbish)
+//! the connection belongs to hyper.
 //!
-//! Invariant: where one request ends and the next begins is decided by one reader at a time, and only a head without a body
-//! is ever cut off for hyper.
+//! Only one reader at a time decides where one request ends and the next begins, and only a head
+//! without a body is ever cut off for hyper.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -22,7 +22,6 @@ use super::{Answering, FastPath, Next, Via};
 use crate::http::body::Body;
 use crate::http::limits::{REQUEST_HEAD_BYTES, REQUEST_HEADERS};
 
-/// Serves a connection to its end.
 pub(super) async fn serve<S, P, H, F>(
     mut wire: Wire<S>,
     mut fast_path: Option<P>,
@@ -53,11 +52,12 @@ where
         };
         wire.allow(allowance);
         answering.ready.put(ready);
-        // On the heap: a connection that only ever hits carries no room for it.
+        // Boxed: a connection that only ever hits reserves no room for it.
         let mut connection = Box::new(http.serve_connection(TokioIo::new(wire), answering.clone()));
         let mut said = false;
         poll_fn(|cx| {
-            // One request whose answer is there is finished in any case, and then says goodbye by itself.
+            // A single request whose answer is ready is always finished, and then announces the end
+            // of the connection itself.
             if !said && allowance.is_none() && answering.pulse.closes() {
                 said = true;
                 Pin::new(&mut *connection).graceful_shutdown();

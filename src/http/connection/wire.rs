@@ -1,10 +1,10 @@
-//! Owns a connection's bytes before hyper sees them: which protocol they speak, and how long they keep us waiting.
+//! A connection's bytes before hyper sees them: which protocol they speak, and how long they keep
+//! us waiting. hyper's own header timeout runs from the end of the last answer, so it cannot tell a
+//! caller who idles from one who drips a header; [`Pulse`] can.
 //!
-//! Before it: [`super`] accepted the stream. After it: hyper parses. hyper's own header timeout runs from the end of
-//! the last answer, so that it cannot tell a caller who idles from one who drips a header; [`Pulse`] can.
-//!
-//! Invariant: a connection without a request under way is closed after `HEADER_WAIT` from the first byte of a head,
-//! or `IDLE_WAIT` from the last byte either way; at most `HEADER_WAIT` later than that, never earlier.
+//! A connection without a request under way is closed `HEADER_WAIT` after the first byte of a head,
+//! or `IDLE_WAIT` after the last byte either way; at most `HEADER_WAIT` later than that, never
+//! earlier.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -27,7 +27,7 @@ use crate::model::time::{Clock, Moment};
 /// What a client with prior knowledge of HTTP/2 sends first (RFC 9113, 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Which protocol the first bytes show.
+/// The protocol that the first bytes show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// Anything that is not the HTTP/2 preface.
@@ -39,13 +39,13 @@ pub enum Protocol {
 /// A stream, with what was read from it and not taken yet.
 pub struct Wire<S> {
     stream: S,
-    /// Of [`limits::WIRE_BYTES`]; empty while there is nothing to keep.
+    /// [`limits::WIRE_BYTES`] long; empty while there is nothing to keep.
     kept: Spare,
     from: usize,
     to: usize,
-    /// How much hyper may still read; all there is and will be, unless it is given one request.
+    /// How much hyper may still read; without a limit unless it is given one request only.
     allowance: Option<usize>,
-    /// Hyper came for more than it was allowed.
+    /// hyper asked for more than it was allowed.
     came_back: bool,
     pulse: Arc<Pulse>,
 }
@@ -69,10 +69,12 @@ impl<S: AsyncRead + Unpin> Wire<S> {
         }
     }
 
-    /// Reads more behind what there is; false at the end of the stream, or when the linger is over. To be called while
-    /// there is room ([`Wire::is_full`]). A connection that waits holds no memory for what may come.
+    /// Reads more after what is there; false at the end of the stream, or when the linger is over.
+    /// Call it while there is room ([`Wire::is_full`]). A connection that waits holds no memory for
+    /// what may come.
     pub(crate) async fn fill(&mut self) -> io::Result<bool> {
-        // A head is begun once we wait for its rest, and not while the answers before it are on their way.
+        // A head counts as begun once we wait for its rest, not while the answers before it are
+        // being sent.
         self.pulse.head.store(self.from < self.to, Ordering::Relaxed);
         poll_fn(|cx| {
             if self.pulse.closes() {
@@ -95,7 +97,7 @@ impl<S: AsyncRead + Unpin> Wire<S> {
         .await
     }
 
-    /// Puts what is unread at the beginning of the memory, once there is any.
+    /// Moves what is unread to the beginning of the buffer; gets one if there is none.
     fn make_room(&mut self) {
         if self.kept.is_empty() {
             self.kept = Spare::to_read();
@@ -107,12 +109,12 @@ impl<S: AsyncRead + Unpin> Wire<S> {
 }
 
 impl<S> Wire<S> {
-    /// What has come and nobody took.
+    /// What has arrived and was not taken.
     pub(crate) fn unread(&self) -> &[u8] {
         &self.kept[self.from..self.to]
     }
 
-    /// Whether no more can be read before some is taken.
+    /// Whether nothing more can be read before something is taken.
     pub(crate) fn is_full(&self) -> bool {
         self.to - self.from == limits::WIRE_BYTES
     }
@@ -123,22 +125,22 @@ impl<S> Wire<S> {
         self.pulse.answered_one();
     }
 
-    /// A request whose head has come begins, and is answered later.
+    /// Begins a request whose head has arrived and that is answered later.
     pub(crate) fn begin(&self) -> UnderWay {
         self.pulse.begin()
     }
 
-    /// What the connection is in the middle of.
     pub(crate) fn pulse(&self) -> &Pulse {
         &self.pulse
     }
 
-    /// Lets hyper read so much and no more; `None`: all.
+    /// Lets hyper read that many bytes and no more; `None` means all.
     pub(crate) fn allow(&mut self, allowance: Option<usize>) {
         (self.allowance, self.came_back) = (allowance, false);
     }
 
-    /// Whether hyper was done with what it was allowed, and would have gone on with the connection.
+    /// Whether hyper was done with what it was allowed, and would have continued with the
+    /// connection.
     pub(crate) fn goes_on(&self) -> bool {
         self.came_back
     }
@@ -199,18 +201,18 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Wire<S> {
     }
 }
 
-/// Whether a connection is alive, and what it is in the middle of. Written with every request, so it asks no clock: who
-/// watches ([`Pulse::impatience`]) looks now and then, and counts from when it first saw a change.
+/// Whether a connection is alive, and what it is in the middle of. It is written with every
+/// request, so it does not read the clock: the watcher ([`Pulse::idle_timeout`]) looks now and
+/// then, and counts from when it first saw a change.
 #[derive(Default)]
 pub struct Pulse {
     under_way: AtomicU32,
-    /// A request was answered.
     answered: AtomicBool,
-    /// A byte went either way since somebody looked.
+    /// A byte went either way since the last look.
     stirred: AtomicBool,
-    /// A head is begun and not complete.
+    /// A head has begun and is not complete.
     head: AtomicBool,
-    /// How many heads were complete: tells one that is begun from the one before.
+    /// How many heads were complete: tells the one that has begun from the one before.
     heads: AtomicU32,
     /// The two moments of a shutdown, as this connection was told of them.
     lingering: AtomicBool,
@@ -221,7 +223,7 @@ pub struct Pulse {
 pub struct UnderWay(Arc<Pulse>);
 
 impl UnderWay {
-    /// Whether the linger has begun: then its answer says goodbye.
+    /// Whether the linger has begun: then its answer announces the end of the connection.
     pub fn lingers(&self) -> bool {
         self.0.lingers()
     }
@@ -244,23 +246,21 @@ impl Pulse {
         UnderWay(self.clone())
     }
 
-    /// Whether the connection has served anybody yet.
+    /// Whether the connection has answered any request yet.
     pub fn has_answered(&self) -> bool {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Whether the linger has begun.
     pub fn lingers(&self) -> bool {
         self.lingering.load(Ordering::Relaxed)
     }
 
-    /// Whether the linger is over.
     pub fn closes(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
     }
 
-    /// A request was answered without hyper. Only the connection's own task says so, so that counting needs no atomic
-    /// addition.
+    /// A request was answered without hyper. Only the connection's own task calls this, so counting
+    /// needs no atomic addition.
     fn answered_one(&self) {
         self.stirred.store(true, Ordering::Relaxed);
         self.answered.store(true, Ordering::Relaxed);
@@ -281,7 +281,7 @@ impl Pulse {
         }
     }
 
-    /// Notes the two moments of a shutdown, each when it comes; never resolves.
+    /// Notes the two moments of a shutdown as they come; never resolves.
     pub async fn told(&self, shutdown: &Shutdown) -> Infallible {
         let lingering = async {
             shutdown.lingering.cancelled().await;
@@ -310,7 +310,7 @@ impl Pulse {
                 None => Some((heads, now)),
                 begun => begun,
             };
-            // Frames arrive on an idle HTTP/2 connection too; there the idle wait is the bound for both.
+            // Frames arrive on an idle HTTP/2 connection too, so there only the idle wait applies.
             let begun = head.filter(|_| protocol == Protocol::Http1);
             if now.since(last) >= limits::IDLE_WAIT
                 || begun.is_some_and(|(_, since)| now.since(since) >= limits::HEADER_WAIT)
@@ -321,40 +321,39 @@ impl Pulse {
     }
 }
 
-/// How often a connection is looked at: what it is allowed is at most overdrawn by twice this.
+/// How often a connection is checked: it may exceed its limits by at most twice this.
 const LOOK_EVERY: Duration = limits::HEADER_WAIT.checked_div(2).expect("two is not zero");
 
 thread_local! {
-    /// What this thread's connections read into, in turn. Of their whole length, so that nothing is cleared for the next.
+    /// Buffers that this thread's connections read into in turn. They keep their full length, so
+    /// that nothing is cleared for the next one.
     static READ: Cell<Vec<Vec<u8>>> = const { Cell::new(Vec::new()) };
-    /// What their answers are written into.
+    /// Buffers that their answers are written into.
     static WRITTEN: Cell<Vec<Vec<u8>>> = const { Cell::new(Vec::new()) };
 }
 
-/// Where a thread keeps what nobody uses.
+/// Where a thread keeps unused buffers.
 type Home = &'static LocalKey<Cell<Vec<Vec<u8>>>>;
 
-/// Bytes in memory that serves this thread's connections in turn: who is in the middle of something has it, and who waits
-/// has none.
+/// A buffer that this thread's connections use in turn: a connection in the middle of something has
+/// one, and a waiting one has none.
 pub(crate) struct Spare {
     bytes: Vec<u8>,
     home: Home,
 }
 
 impl Spare {
-    /// Nothing.
     const fn none() -> Self {
         Self { bytes: Vec::new(), home: &READ }
     }
 
-    /// To be read into.
     fn to_read() -> Self {
         let mut bytes = taken_from(&READ);
         bytes.resize(limits::WIRE_BYTES, 0);
         Self { bytes, home: &READ }
     }
 
-    /// To be written into: empty.
+    /// An empty buffer to write into.
     pub(crate) fn to_write() -> Self {
         let mut bytes = taken_from(&WRITTEN);
         bytes.clear();

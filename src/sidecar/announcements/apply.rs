@@ -199,9 +199,10 @@ impl Applier {
     fn compare_key(&self, record: RecordId, announcement: &Announcement) {
         let Some(is_read) = self.is_read.as_ref().filter(|is_read| !is_read(record)) else { return };
         let Announcement { record_type, key, .. } = announcement;
-        let is_meant = |meant: &Meant| self.keyring.record(record_type, &meant.key).is_some_and(is_read);
+        self.observed.unread_key(record_type, key);
+        let is_meant = |meant: &Meant<'_>| self.keyring.record(record_type, &meant.key).is_some_and(is_read);
         if let Some(meant) = key_form::meant(key).find(is_meant) {
-            self.observed.key_form(record_type, &meant.form);
+            self.observed.key_form(record_type, &meant.form());
         }
     }
 

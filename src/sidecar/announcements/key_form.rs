@@ -3,33 +3,65 @@
 //! Before it: [`super::apply`] met a key that nobody reads. After it: [`crate::telemetry::observed`] keeps the form, for a finding
 //! that shows what to mend. Pure.
 
-/// Parts of a key that are looked up, at most.
-const PARTS: usize = 6;
+use std::borrow::Cow;
 
-/// A key that may be meant by an announced one, and how that one writes it.
+/// Keys that are looked up for one that nobody reads, at most.
+const LOOKUPS: usize = 24;
+
+/// A key that may be meant by an announced one, and what that one has around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Meant {
-    pub(crate) key: String,
-    pub(crate) form: String,
+pub(crate) struct Meant<'a> {
+    pub(crate) key: Cow<'a, str>,
+    /// What stands before it and after it; `None` when only the letter case differs.
+    around: Option<(&'a str, &'a str)>,
 }
 
-/// The keys that `announced` may mean, a few at most: what stands between separators, and other letter cases.
-pub(crate) fn meant(announced: &str) -> impl Iterator<Item = Meant> {
-    let separates = |letter: char| matches!(letter, ':' | '/' | '|' | ',' | ';' | '#' | '=' | '.' | ' ' | '"');
-    let mut start = 0;
-    let parts = announced.split_inclusive(separates).map(move |part| {
-        let at = start;
-        start += part.len();
-        (at, part.trim_end_matches(separates))
-    });
-    let parts =
-        parts.filter(move |(_, part)| !part.is_empty() && part.len() < announced.len()).map(move |(at, part)| {
-            let (before, after) = (&announced[..at], &announced[at + part.len()..]);
-            Meant { key: part.to_owned(), form: format!("as `{before}{{key}}{after}`") }
-        });
+impl Meant<'_> {
+    /// How the announced key writes it.
+    pub(crate) fn form(&self) -> String {
+        match self.around {
+            Some((before, after)) => format!("as `{before}{{key}}{after}`"),
+            None => "in another letter case".to_owned(),
+        }
+    }
+}
+
+/// The keys that `announced` may mean, a few at most: other letter cases, and what stands between separators.
+pub(crate) fn meant(announced: &str) -> impl Iterator<Item = Meant<'_>> {
     let cases = [announced.to_lowercase(), announced.to_uppercase()].into_iter().filter(move |key| key != announced);
-    let cases = cases.map(|key| Meant { key, form: "in another letter case".to_owned() });
-    cases.chain(parts).take(PARTS)
+    let cases = cases.map(|key| Meant { key: Cow::Owned(key), around: None });
+    cases.chain(inside(announced)).take(LOOKUPS)
+}
+
+/// What stands in `announced` from the beginning of one part to the end of another: a key may have several parts itself.
+fn inside(announced: &str) -> impl Iterator<Item = Meant<'_>> {
+    let parts = parts(announced);
+    let count = parts.len();
+    // So many parts are left out in front and behind: none (only separators at the ends), some at one end, some at both.
+    let none = (0..count.min(1)).map(|_| (0, 0));
+    let at_one_end = (1..count).flat_map(|out| [(out, 0), (0, out)]);
+    let at_both = (2..count).flat_map(|out| (1..out).map(move |front| (front, out - front)));
+    none.chain(at_one_end).chain(at_both).filter_map(move |(front, back)| {
+        let (from, to) = (parts[front].0, parts[count - 1 - back].1);
+        let around = (&announced[..from], &announced[to..]);
+        let key = &announced[from..to];
+        (key.len() < announced.len()).then_some(Meant { key: Cow::Borrowed(key), around: Some(around) })
+    })
+}
+
+/// Where each part that is not empty begins and ends.
+fn parts(announced: &str) -> Vec<(usize, usize)> {
+    let mut next = 0;
+    let parts = announced.split_inclusive(separates).map(|part| {
+        let from = next;
+        next += part.len();
+        (from, from + part.trim_end_matches(separates).len())
+    });
+    parts.filter(|(from, to)| from < to).collect()
+}
+
+fn separates(letter: char) -> bool {
+    matches!(letter, ':' | '/' | '|' | ',' | ';' | '#' | '=' | '.' | ' ' | '"')
 }
 
 #[cfg(test)]
@@ -37,18 +69,21 @@ mod tests {
     use super::*;
 
     fn forms(announced: &str) -> Vec<(String, String)> {
-        meant(announced).map(|it| (it.key, it.form)).collect()
+        meant(announced).map(|it| (it.key.to_string(), it.form())).collect()
+    }
+
+    fn pair(key: &str, form: &str) -> (String, String) {
+        (key.to_owned(), form.to_owned())
     }
 
     #[test]
     fn a_key_is_looked_for_between_separators_and_in_another_case() {
-        let pair = |key: &str, form: &str| (key.to_owned(), form.to_owned());
         assert_eq!(
             forms("context:acme"),
             [
                 pair("CONTEXT:ACME", "in another letter case"),
-                pair("context", "as `{key}:acme`"),
-                pair("acme", "as `context:{key}`")
+                pair("acme", "as `context:{key}`"),
+                pair("context", "as `{key}:acme`")
             ]
         );
         assert_eq!(forms("ACME"), [pair("acme", "in another letter case")]);
@@ -57,8 +92,27 @@ mod tests {
     }
 
     #[test]
+    fn a_key_of_several_parts_is_looked_for_as_a_whole() {
+        let found = forms("meter:oslo/7");
+        for (key, form) in [
+            ("oslo/7", "as `meter:{key}`"),
+            ("meter:oslo", "as `{key}/7`"),
+            ("7", "as `meter:oslo/{key}`"),
+            ("oslo", "as `meter:{key}/7`"),
+        ] {
+            assert!(found.contains(&pair(key, form)), "{key}: {found:?}");
+        }
+        assert!(forms("/oslo/7").contains(&pair("oslo/7", "as `/{key}`")));
+        assert!(forms("\"oslo/7\"").contains(&pair("oslo/7", "as `\"{key}\"`")));
+        assert!(forms("eu/meter:oslo/7:v2").contains(&pair("oslo/7", "as `eu/meter:{key}:v2`")));
+        let address = forms("https://api.example.com/v1/sites/oslo/7");
+        assert!(address.contains(&pair("oslo/7", "as `https://api.example.com/v1/sites/{key}`")), "{address:?}");
+    }
+
+    #[test]
     fn a_long_list_of_parts_is_cut() {
-        assert_eq!(forms(&"a:".repeat(10_000)).len(), PARTS);
+        assert_eq!(forms(&"a:".repeat(10_000)).len(), LOOKUPS);
         assert_eq!(forms(""), []);
+        assert_eq!(forms("::"), []);
     }
 }

@@ -1,5 +1,6 @@
-//! What a race shows of how the regions and the configuration fit: one region against the others, replies against
-//! announcements, what callers send against what is forwarded ([`crate::telemetry::observed`]).
+//! What a race shows about how regions and configuration fit together: one region against the
+//! others, replies against announcements, what callers send against what is forwarded
+//! ([`crate::telemetry::observed`]).
 
 use std::sync::Arc;
 
@@ -21,11 +22,10 @@ use crate::protocol::standing;
 use crate::protocol::wiring::Growth;
 use crate::telemetry::observed::{RouteNotes, count_name, is_refusal};
 
-/// Clock readings of a region that are looked at together.
+/// Clock readings of a region that are compared together.
 const SKEWS: usize = 8;
 
 impl RoutedFill<'_> {
-    /// Notes what all legs show together.
     pub(crate) fn notice(&self, tally: &Tally) {
         if tally.legs.is_empty() {
             return;
@@ -43,7 +43,8 @@ impl RoutedFill<'_> {
         self.core.observed.route(route, |notes| self.notice_route(tally, with_it, notes));
     }
 
-    /// R21: what was stored was vouched for until it was asked for again, and a region has more.
+    /// R21: what was stored was vouched for until it was asked for again, and a region has
+    /// something newer.
     fn notice_growth(&self, tally: &Tally) {
         let Some(held) = self.ask.previous.as_ref().and_then(|previous| previous.hold.routed()) else { return };
         let vouching = standing::vouching(held, &self.sent.horizon);
@@ -99,7 +100,7 @@ impl RoutedFill<'_> {
         });
     }
 
-    /// What is the region's, not the sidecar's own.
+    /// Notes only failures of the region, not the sidecar's own.
     fn notice_failure(&self, leg: &Leg, failure: &Failure) {
         let its_own =
             matches!(failure, Failure::Connect | Failure::Deadline { .. } | Failure::Truncated | Failure::Garbage);
@@ -111,8 +112,8 @@ impl RoutedFill<'_> {
         }
     }
 
-    /// Whether its own region had announced a change of a record, before it was asked, that it does not show; `None` where it
-    /// announced none, or nothing can be compared.
+    /// Whether this region had announced a change of a record before it was asked, but does not
+    /// show it; `None` if it announced none, or nothing can be compared.
     fn unshown(&self, reply: &Reply) -> Option<bool> {
         let announced = |place: usize| {
             let then = self.sent.fence.get(place)?;
@@ -128,14 +129,14 @@ impl RoutedFill<'_> {
         compared.reduce(|any, one| any || one)
     }
 
-    /// Whether it shows a change that another region's topic has told of for a while and its own has not; `None` where there
-    /// is nothing to compare.
+    /// Whether it shows a change that another region's topic announced a while ago and its own did
+    /// not; `None` if there is nothing to compare.
     fn unannounced(&self, reply: &Reply) -> Option<bool> {
         let sight = self.sent.horizon.regions.get(reply.region.index())?;
         let compared = reply.versions.iter().zip(&self.sent.fence).filter_map(|(shown, then)| {
             let marker = then.marker.filter(|marker| then.at_floor && !marker.is_surpassed())?;
             let told_of = self.sent.at.since(marker.at) > GROWTH_WAIT && then.written.is_none();
-            // Who was not heard then may have told of it all the same.
+            // A region that was not heard at the time may have announced it anyway.
             let heard = sight.state == SubscriptionState::Live && sight.unbroken_since <= marker.at;
             (heard && told_of && *shown == then.floor).then(|| !marker.regions.contains(reply.region))
         });
@@ -151,7 +152,7 @@ impl RoutedFill<'_> {
             let forbidden = !self.route.store_no_store && ResponseDirectives::of(&reply.headers).no_store;
             notes.no_store.push(forbidden);
             notes.good += u64::from(!forbidden);
-            // Nobody's headers are left out in the background.
+            // A background fill leaves out nobody's headers.
             if self.ask.purpose == Purpose::Background {
                 continue;
             }
@@ -181,13 +182,13 @@ impl RoutedFill<'_> {
     }
 }
 
-/// The reply is, or stands for, the record itself.
+/// Whether the reply is the record itself, or stands for it.
 fn shows_something(status: StatusCode) -> bool {
     status.is_success() || status == StatusCode::NOT_MODIFIED
 }
 
-/// By how much the region's clock is ahead of this host's, at the least: `Date` is in whole seconds and was stamped between
-/// sending and receiving.
+/// By how much the region's clock is at least ahead of this host's: `Date` is in whole seconds and
+/// was stamped between sending and receiving.
 fn skew_ms(reply: &Reply) -> Option<i64> {
     let date = reply.headers.get(header::DATE)?.to_str().ok()?;
     let date = Wall::from_system_time(httpdate::parse_http_date(date).ok()?).as_millis() as i64;

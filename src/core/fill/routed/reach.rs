@@ -1,5 +1,5 @@
-//! What all legs of a race say of the records, whoever won it: a served version raises a floor (R1), and a floor that no
-//! region reaches is suspect (R15).
+//! What all legs of a race say about the records, whoever won: a served version raises a floor
+//! (R1), and a floor that no region reaches is suspect (R15).
 
 use super::RoutedFill;
 use crate::core::race::Tally;
@@ -8,8 +8,7 @@ use crate::http::exchange::Reply;
 use crate::model::ids::Version;
 
 impl RoutedFill<'_> {
-    /// R1, R15: what regions answered raises the floors, every good leg's; and a floor that none of them reaches is
-    /// suspect.
+    /// R1: versions that regions answered raise the floors.
     pub(crate) fn note_versions(&self, reply: &Reply, versions: &[Version]) {
         let now = self.core.clock.now();
         let made = verdict::made(reply).min(self.sent.at);
@@ -24,7 +23,7 @@ impl RoutedFill<'_> {
     pub(crate) fn note_reach(&self, tally: &Tally) {
         let now = self.core.clock.now();
         for leg in &tally.legs {
-            // A tombstone's version counts as any other (R6).
+            // A tombstone's version counts like any other (R6).
             if let (Ok(reply), Some(Verdict::Good | Verdict::Absent)) = (&leg.outcome, leg.verdict) {
                 self.note_versions(reply, &reply.versions);
             }
@@ -40,10 +39,10 @@ impl RoutedFill<'_> {
         if is_old(&best.reply) {
             return;
         }
-        // What an intermediary kept is no word of its region on the floor.
+        // A reply that an intermediary kept does not tell whether its region reaches the floor.
         let old = tally.legs.iter().filter(|leg| leg.outcome.as_ref().is_ok_and(|reply| is_old(reply)));
         let reachable = old.fold(tally.votes.reachable, |reachable, leg| reachable.without(leg.region));
-        // Nor does an old copy of one region's make what the others say now any older.
+        // Nor does one region's old copy make what the others say now any older.
         let replies = tally.legs.iter().filter(|leg| reachable.contains(leg.region));
         let newest = replies.filter_map(|leg| leg.outcome.as_ref().ok()).map(|reply| verdict::made(reply)).max();
         let made = newest.unwrap_or(now).min(now);

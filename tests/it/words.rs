@@ -1,0 +1,55 @@
+//! The words that users see and write into dashboards, alerts and scripts: series of `/metrics`, fields of `/status`.
+//! Whoever changes one on purpose changes the list with it, and says so in the CHANGELOG.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::program::get;
+use crate::stage::Stage;
+
+/// What is there and what the list names must be the same.
+fn compare(list: &str, file: &str, found: &BTreeSet<String>) {
+    let listed: BTreeSet<String> = list.lines().map(str::to_owned).collect();
+    let lines = |mark: char, one: &BTreeSet<String>, other: &BTreeSet<String>| {
+        one.difference(other).map(|line| format!("{mark} {line}\n")).collect::<String>()
+    };
+    let differ = lines('-', &listed, found) + &lines('+', found, &listed);
+    assert!(differ.is_empty(), "tests/it/words/{file}: gone (-) and new (+)\n{differ}");
+}
+
+#[tokio::test]
+async fn the_series_of_metrics_are_those_of_the_list() {
+    let stage = Stage::builder().start().await;
+    stage.live().await;
+    let page = get(&format!("http://{}/metrics", stage.app.admin)).await.1;
+    // Which tasks run is a matter of the moment.
+    let varies = |line: &str| line.starts_with("nearside_tasks") || line.contains("_bucket{");
+    let series = page.lines().filter(|line| !line.starts_with('#') && !varies(line));
+    let series = series.filter_map(|line| line.rsplit_once(' ')).map(|(name, _)| name.to_owned()).collect();
+    compare(include_str!("words/metrics.txt"), "metrics.txt", &series);
+    stage.stop().await;
+}
+
+#[tokio::test]
+async fn the_fields_of_status_are_those_of_the_list() {
+    let stage = Stage::builder().start().await;
+    stage.live().await;
+    stage.get("/v1/contexts/acme").await;
+    let page = get(&format!("http://{}/status", stage.app.admin)).await.1;
+    let mut fields = BTreeSet::new();
+    flatten(String::new(), &serde_json::from_str(&page).unwrap(), &mut fields);
+    compare(include_str!("words/status.txt"), "status.txt", &fields);
+    stage.stop().await;
+}
+
+fn flatten(path: String, value: &Value, fields: &mut BTreeSet<String>) {
+    match value {
+        _ if path == "/tasks" => {}
+        Value::Object(object) => {
+            object.iter().for_each(|(name, value)| flatten(format!("{path}/{name}"), value, fields))
+        }
+        Value::Array(items) => items.iter().for_each(|item| flatten(format!("{path}[]"), item, fields)),
+        _ => drop(fields.insert(path)),
+    }
+}
