@@ -1,4 +1,5 @@
-//! `nearside doctor`: a sidecar without listeners that asks, subscribes and listens for a while, and says what it saw.
+//! `nearside doctor`: a sidecar without listeners that asks, subscribes and listens for a while,
+//! and reports what it saw.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,26 +16,26 @@ use crate::core::{Core, serve};
 use crate::http::admission::Admitted;
 use crate::sidecar::announcements::subscription::Subscriptions;
 
-/// What is to be looked at.
+/// What to examine.
 #[derive(Clone, Debug, Default)]
 pub struct DoctorOrder {
     /// Paths that are asked for while it listens.
     pub paths: Vec<String>,
-    /// With these headers, as a caller would send them.
+    /// Sent with them, as a caller would.
     pub headers: HeaderMap,
-    /// For how long it listens.
     pub listen: Duration,
 }
 
-/// Between two requests for the same path: changes made meanwhile show.
+/// Time between two requests for the same path, so that changes made meanwhile show.
 const ASK_EVERY: Duration = Duration::from_millis(900);
 
-/// Looks, and leaves nothing behind.
+/// Examines, and leaves nothing behind.
 ///
 /// # Errors
-/// As a start does.
+/// Like a start.
 pub async fn examine(config: Config, order: DoctorOrder, instead: Instead) -> Result<Vec<ReportLine>, StartError> {
-    // SNS posts to one endpoint, a running sidecar's: a doctor who subscribed it and let go of it would take its topic away.
+    // SNS posts to one endpoint, that of a running sidecar. A doctor that subscribed and
+    // unsubscribed it would take that sidecar's topic away.
     let subscribes = !is_posted_to(&config);
     let (sidecar, _) = build(config, &instead, Memory::of_the_machine())?;
     let topics = Topics::default();
@@ -42,7 +43,7 @@ pub async fn examine(config: Config, order: DoctorOrder, instead: Instead) -> Re
     if started.is_ok() {
         tokio::select! {
             () = look(&sidecar, &order) => {}
-            // What was made is removed all the same.
+            // Even then, what was made is removed.
             Ok(()) = process::told_to_stop() => {}
         }
     }
@@ -76,7 +77,7 @@ async fn look(sidecar: &Arc<Core>, order: &DoctorOrder) {
     let _ = tokio::time::timeout(order.listen, asks).await;
 }
 
-/// As a caller who wants to know from the regions themselves.
+/// Asks like a caller who wants an answer from the regions themselves.
 async fn ask(sidecar: &Arc<Core>, path: &str, headers: &HeaderMap) {
     let mut headers = headers.clone();
     headers.insert(http::header::CACHE_CONTROL, http::HeaderValue::from_static("no-cache"));
@@ -86,7 +87,8 @@ async fn ask(sidecar: &Arc<Core>, path: &str, headers: &HeaderMap) {
     drop(serve::serve(sidecar, admitted).await);
 }
 
-/// Whether SNS posts to this configuration's sidecars: what comes from topics then shows in theirs alone.
+/// Whether SNS posts to this configuration's sidecars: what comes from topics then shows only
+/// there.
 pub fn is_posted_to(config: &Config) -> bool {
     matches!(config.announcements.transport, Transport::Http { .. })
 }

@@ -1,4 +1,4 @@
-//! Gathers what findings are made from, and logs each finding once while it lasts.
+//! Gathers the evidence for findings, and logs each finding once while it lasts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,15 +11,13 @@ use crate::core::Core;
 use crate::model::time::Moment;
 use crate::sidecar::announcements::subscription::{SubscriptionStatus, Subscriptions};
 
-/// Between two looks.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// What does not fit now.
 pub(super) fn of(sidecar: &Core, subscriptions: &[SubscriptionStatus], now: Moment) -> Vec<Finding> {
     with_evidence(sidecar, subscriptions, now, findings::findings)
 }
 
-/// Gathers what findings are made from, for `judge`.
+/// Gathers the evidence for findings and passes it to `judge`.
 pub(super) fn with_evidence<T>(
     sidecar: &Core,
     subscriptions: &[SubscriptionStatus],
@@ -48,7 +46,7 @@ pub(super) fn with_evidence<T>(
     })
 }
 
-/// Logs what is found, once each, and that it is over, until the process stops.
+/// Logs each finding once, and when it is over, until the process stops.
 pub(super) fn start(sidecar: &Arc<Core>, topics: &Topics) {
     let topics = topics.clone();
     let (own, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
@@ -80,7 +78,7 @@ fn tell(found: &[Finding], told: &mut HashSet<(Check, String)>) {
     });
 }
 
-/// What came from the regions' topics, and how it went with their subscriptions.
+/// What came from the regions' topics, and the state of their subscriptions.
 pub(super) fn heard(sidecar: &Core, subscriptions: &[SubscriptionStatus], now: Moment) -> Vec<Heard> {
     let arrived = sidecar.freshness.arrived(now);
     let mut heard: Vec<_> = arrived.iter().map(|it| Heard { lag_ms: it.lag_ms, ..Heard::default() }).collect();

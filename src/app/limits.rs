@@ -1,6 +1,8 @@
-//! The bounds of this room. What a user may tune has its default and range here.
+//! The bounds of the wiring. Settings that a user may tune have their defaults and ranges in
+//! `config`.
 
 use std::time::Duration;
 
-/// Files that a reload reads are read within this, or the operator is told that they are not.
+/// How long a reload may take to read its files; after that the operator is told that it did not
+/// finish.
 pub const RELOAD_WITHIN: Duration = Duration::from_secs(10);

@@ -1,7 +1,6 @@
-//! Owns what is remembered across restarts: which regions send heartbeats (FRESHNESS.md, weak proof).
-//!
-//! Before it: an action says that a region's first heartbeat came. After it: the next process does not accept weak
-//! proof from that region. Invariant: a missing or broken file costs the memory, never the start.
+//! What is remembered across restarts: which regions send heartbeats. From those the next process
+//! does not accept weak proof (docs/freshness.md). A missing or broken file costs the memory, never
+//! the start.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,7 +34,8 @@ pub(super) fn note(file: &Path, topic: &str) {
 
 /// Adds a topic to the file, unless it is there.
 fn remember(file: &Path, topic: &str) -> std::io::Result<()> {
-    // The first heartbeats of all regions come together: who reads the file and writes it anew must be alone.
+    // The first heartbeats of all regions come together, so reading and rewriting the file must be
+    // exclusive.
     static WRITING: Mutex<()> = Mutex::new(());
     let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut remembered = read(file);
@@ -48,7 +48,7 @@ fn remember(file: &Path, topic: &str) -> std::io::Result<()> {
     std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, file))
 }
 
-/// One topic ARN a line.
+/// One topic ARN per line.
 fn read(file: &Path) -> BTreeSet<String> {
     let bounded = std::fs::metadata(file).is_ok_and(|meta| meta.len() <= TOKEN_BYTES);
     let text = if bounded { std::fs::read_to_string(file).unwrap_or_default() } else { String::new() };

@@ -1,10 +1,8 @@
-//! Owns wiring and ordered shutdown, nothing else.
+//! Wiring and ordered shutdown. At the start: bind what callers reach, so that an error is clear
+//! and early; then the regions; then the subscriptions, which proceed on their own and hold up
+//! nothing. At the end: linger, close, then unsubscribe and drain together, under one deadline.
 //!
-//! Before it: a [`Config`]. After it: a running sidecar. The order at start: bind what callers reach (so that an
-//! error is clear and early), then the regions, then the subscriptions, which make their own way and hold up
-//! nothing. The order at the end: linger, close, unsubscribe and drain together, under one deadline.
-//!
-//! Invariant: when [`App::stop`] returns, no task of this process's sidecar runs and its sockets are closed.
+//! When [`App::stop`] returns, no task of this process's sidecar runs and its sockets are closed.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -51,10 +49,9 @@ mod watch;
 
 use reload::{Reloader, Source};
 
-/// Why a sidecar could not start: the operator's to mend.
+/// Why a sidecar could not start. The operator has to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A listener.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// The endpoint that SNS posts to.
@@ -63,10 +60,9 @@ pub enum StartError {
     /// A route's credentials, or the port's token.
     #[error(transparent)]
     Sidecar(#[from] CoreError),
-    /// The operators' token.
     #[error(transparent)]
     AdminToken(#[from] crate::http::token::TokenError),
-    /// The client that speaks to regions.
+    /// The client for the regions.
     #[error("the HTTP client for the regions could not be built: {0}")]
     Client(#[from] crate::http::client::attempt::UnusableClient),
     /// The client that fetches signing certificates.
@@ -74,32 +70,22 @@ pub enum StartError {
     Fetcher(reqwest::Error),
 }
 
-/// What a test or a demonstration puts in place of the machine's.
+/// What a test or a demonstration replaces of the machine's.
 #[derive(Default)]
 pub struct Instead {
-    /// Time.
     pub clock: Clock,
-    /// Replies.
     pub origin: Option<Arc<dyn Origin>>,
-    /// How hurried subscriptions are.
     pub pace: Option<Pace>,
-    /// What a reload reads again; without it there is none.
+    /// What a reload reads again; without it there are no reloads.
     pub source: Option<Source>,
 }
 
-/// A running sidecar.
 pub struct App {
-    /// Where TCP callers reach it.
     pub tcp: Option<SocketAddr>,
-    /// Where its Unix socket is.
     pub unix: Option<PathBuf>,
-    /// Where operators reach it.
     pub admin: SocketAddr,
-    /// What its requests share.
     pub sidecar: Arc<Core>,
-    /// What operators do to it.
     pub acts: Arc<Acts>,
-    /// Reads its configuration anew.
     pub reloader: Arc<Reloader>,
     topics: Topics,
     current: Arc<Current>,
@@ -109,12 +95,11 @@ pub struct App {
 /// The regions' subscriptions, once there are any.
 type Topics = Arc<OnceLock<Subscriptions>>;
 
-/// How a stop went.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Stopped {
     /// Tasks that had to be dropped at the deadline.
     pub late: Vec<&'static str>,
-    /// Subscriptions and queues that could not be removed; the janitor will.
+    /// Subscriptions and queues that could not be removed; the janitor will remove them.
     pub left_behind: usize,
 }
 
@@ -123,14 +108,14 @@ pub async fn start(config: Config) -> Result<App, StartError> {
     start_with(config, Instead::default()).await
 }
 
-/// Starts a sidecar with something of a test's or a demonstration's own.
+/// The same, with parts that a test or a demonstration replaces.
 pub async fn start_with(config: Config, instead: Instead) -> Result<App, StartError> {
     let sockets = Sockets::bind(&config).await?;
     let access = Access::new(&config.admin)?;
     let (sidecar, http) = build(config, &instead, Memory::of_the_machine())?;
     let app = open(sockets, access, sidecar, http, instead.source);
     if let Err(error) = subscribe(&app.sidecar, &app.topics, instead.pace.unwrap_or_default()) {
-        // Nothing of a sidecar that did not start goes on.
+        // Nothing of a sidecar that did not start keeps running.
         app.sidecar.tasks.drain(Duration::ZERO).await;
         return Err(error);
     }
@@ -165,7 +150,7 @@ impl Sockets {
     }
 }
 
-/// Everything a request needs, and nothing that runs yet.
+/// Everything that a request needs, before anything is served.
 fn build(
     config: Config,
     instead: &Instead,
@@ -186,13 +171,12 @@ fn build(
     Ok((Core::new(config, parts)?, http))
 }
 
-/// Keeps connections to those regions for which nobody does yet.
+/// Keeps connections to those regions for which nobody does so yet.
 fn keep_warm(origin: &Arc<HttpOrigin>, tasks: &Tasks) {
     let (warm, stopping) = (origin.clone(), tasks.stopping());
     tasks.spawn("warm", async move { stopping.run_until_cancelled(warm.keep_warm()).await });
 }
 
-/// Begins to accept.
 fn open(
     sockets: Sockets,
     access: Access,
@@ -253,12 +237,12 @@ fn open(
     App { tcp, unix, admin, sidecar, acts, reloader, topics, current, shutdown }
 }
 
-/// What is allowed in the settings and probably not meant, a line each.
+/// What is allowed in the settings but probably not meant, one line each.
 fn remarks_of(origins: Option<&Origins>) -> Vec<String> {
     origins.iter().flat_map(|origins| &origins.warnings).map(ToString::to_string).collect()
 }
 
-/// Begins to listen to the regions' topics, and to keep time.
+/// Starts to listen to the regions' topics, and to keep time.
 fn subscribe(sidecar: &Arc<Core>, topics: &Topics, pace: Pace) -> Result<(), StartError> {
     let config = &sidecar.config;
     memory::recall(sidecar);
@@ -294,7 +278,7 @@ fn subscribe(sidecar: &Arc<Core>, topics: &Topics, pace: Pace) -> Result<(), Sta
     Ok(())
 }
 
-/// Carries out what freshness asks of the edges.
+/// Carries out the actions that are outside the core.
 fn beyond(config: &Config, topics: Topics) -> Beyond {
     let file = config.freshness.state_file.clone();
     let arns = config.service.regions.iter().map(|region| region.topic.as_ref().map(|topic| topic.arn.clone()));
@@ -315,7 +299,7 @@ fn beyond(config: &Config, topics: Topics) -> Beyond {
 }
 
 impl App {
-    /// Where each region's subscription stands; none while there are none.
+    /// The regions' subscriptions; `None` while there are none.
     pub fn subscriptions(&self) -> Option<&Subscriptions> {
         self.topics.get()
     }
@@ -325,7 +309,7 @@ impl App {
         self.topics.get().and_then(Subscriptions::listening)
     }
 
-    /// Lingers, closes, unsubscribes and drains (DESIGN.md, section 2): after it nothing runs.
+    /// Lingers, closes, unsubscribes and drains; afterwards nothing runs.
     pub async fn stop(self) -> Stopped {
         let drain = self.current.load().config.drain;
         self.shutdown.lingering.cancel();
@@ -341,7 +325,7 @@ impl App {
         let (late, left_behind) = tokio::join!(self.sidecar.tasks.drain(drain.deadline), unsubscribed);
         let operators = self.sidecar.config.admin.unix.as_ref().map(|unix| &unix.path);
         for path in self.unix.iter().chain(operators) {
-            // Already gone is as good.
+            // It is fine if it is gone already.
             let _ = std::fs::remove_file(path);
         }
         tracing::info!(?late, left_behind, "stopped");

@@ -1,6 +1,5 @@
-//! Gathers what the admin pages show: counts and states of every part, never contents.
-//!
-//! Before it: the parts. After it: [`crate::admin::status`]. Invariant: gathering takes no lock that a hit takes.
+//! Gathers what the admin pages show: counts and states of every part, never contents. Gathering
+//! takes no lock that a hit takes.
 
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ use crate::protocol::limits::AUDIT_WINDOWS;
 use crate::sidecar::announcements::subscription::Subscriptions;
 use crate::tasks::permits::Permits;
 
-/// A closure that gathers the facts as they are when it is called.
+/// A closure that gathers the facts at the time of the call.
 pub(super) fn source(
     sidecar: &Arc<Core>,
     topics: &Topics,

@@ -1,8 +1,6 @@
-//! Owns the process around a sidecar: its runtime, its signals, its exit.
-//!
-//! Before it: [`crate::cli`] has a config. After it: an exit code. Invariant: SIGTERM and SIGINT begin an ordered
-//! stop, from before anything is made that would have to be removed; a second one ends at once. SIGHUP reloads and ends
-//! nothing.
+//! The process around a sidecar: its runtime, its signals, its exit. SIGTERM and SIGINT begin an
+//! ordered stop, and do so from before anything is made that would have to be removed; a second one
+//! ends the process at once. SIGHUP reloads and ends nothing.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,10 +12,9 @@ use super::reload::{Reloader, Source};
 use super::{Instead, StartError, Stopped};
 use crate::config::Config;
 
-/// Why the process could not run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The sidecar did not start: the operator's to mend.
+    /// The sidecar did not start. The operator has to fix it.
     #[error(transparent)]
     Start(#[from] StartError),
     /// The machine gave no threads or signals.
@@ -28,7 +25,7 @@ pub enum RunError {
     Late(Vec<&'static str>),
 }
 
-/// Runs a sidecar until it is told to stop; SIGHUP reads `source` anew.
+/// Runs a sidecar until it is told to stop; SIGHUP reads `source` again.
 pub fn run(config: Config, source: Source) -> Result<(), RunError> {
     let stopped = block_on(async {
         let (mut signals, mut hangups) = (Signals::listen()?, signal(SignalKind::hangup())?);
@@ -51,40 +48,41 @@ pub fn run(config: Config, source: Source) -> Result<(), RunError> {
     if stopped.late.is_empty() { Ok(()) } else { Err(RunError::Late(stopped.late)) }
 }
 
-/// Reloads at each SIGHUP; those that come while one is under way are one. While the process stops, it only says so.
+/// Reloads at each SIGHUP. Those that come while a reload is under way count as one. While the
+/// process stops, it only says so.
 async fn reload_at(hangups: &mut Signal, reloader: &Arc<Reloader>) -> Infallible {
     loop {
         if hangups.recv().await.is_none() {
             std::future::pending::<()>().await;
         }
         tracing::info!("SIGHUP: reading the configuration again");
-        // It has been told: logged, counted, and shown in `/status`.
+        // The result has been reported: logged, counted, and shown in `/status`.
         let _ = reloader.reload().await;
     }
 }
 
-/// Runs `work` on a runtime of the process's own, whose shape is chosen here alone.
+/// Runs `work` on a runtime of the process's own. Only this function chooses its kind.
 pub fn block_on<F: Future>(work: F) -> Result<F::Output, std::io::Error> {
-    // Where there is one core to be had (a container's CPU limit counts), nothing is gained by handing tasks to another
-    // thread, and a thread that waits for its own sockets alone falls asleep and wakes up more cheaply.
+    // With a single CPU (a container's limit counts), handing tasks to another thread gains
+    // nothing, and a thread that waits only for its own sockets sleeps and wakes more cheaply.
     let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
     let mut builder =
         if alone { runtime::Builder::new_current_thread() } else { runtime::Builder::new_multi_thread() };
     let runtime = builder.enable_all().build()?;
     let output = runtime.block_on(work);
-    // Blocking DNS look-ups must not hold the exit.
+    // Blocking DNS lookups must not delay the exit.
     runtime.shutdown_background();
     Ok(output)
 }
 
-/// SIGTERM and SIGINT, which end nothing by themselves as long as this lives; what comes between two waits is kept.
+/// SIGTERM and SIGINT. As long as this lives they end nothing by themselves, and one that comes
+/// between two waits is kept.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    /// From now on.
     pub fn listen() -> Result<Self, std::io::Error> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }

@@ -1,7 +1,6 @@
-//! Reads the configuration and the files that it names again while the process runs.
-//!
-//! Everything is read and checked before anything changes. Then a new [`Sidecar`] takes the place of the running one: a
-//! request that has begun ends with the old one, the next begins with the new one.
+//! Rereads the configuration and the files that it names while the process runs. Everything is read
+//! and checked before anything changes. Then a new [`Core`] replaces the running one: a request
+//! that has begun finishes with the old one, and the next begins with the new one.
 
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
@@ -24,38 +23,34 @@ use crate::http::token;
 use crate::tasks::permits::Permits;
 use crate::telemetry::log;
 
-/// Reads the configuration, or says everything that is wrong with it.
+/// Reads the configuration, or reports everything that is wrong with it.
 pub type Read = Box<dyn Fn() -> Found + Send + Sync>;
 
-/// The configuration, or all its mistakes.
 type Found = Result<(Config, Origins), Vec<ConfigError>>;
 
-/// Where the configuration is read from, and where that of the running process came from.
+/// How to read the configuration again, and where each setting of the running process came from.
 pub struct Source {
-    /// Reads all of it, and checks it.
     pub read: Read,
-    /// As it was read at the start.
+    /// As read at the start.
     pub origins: Origins,
 }
 
-/// What a reload changed, a line each, without secrets.
+/// What a reload changed, one line each, without secrets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Reloaded {
-    /// What holds from now on.
     pub changed: Vec<String>,
-    /// The settings that differ in the file and hold only after a restart.
+    /// Settings that differ in the file but take effect only after a restart.
     pub needs_restart: Vec<String>,
-    /// What is allowed and probably not meant.
+    /// What is allowed but probably not meant.
     pub warnings: Vec<String>,
 }
 
 /// Why a reload changed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
-    /// The operator's to mend, all at once.
+    /// All of them at once. The operator has to fix them.
     #[error("nothing was changed: {}", told(.0))]
     Mistakes(Vec<ConfigError>),
-    /// A defect.
     #[error("the reload broke: a defect, of which the log says more; what held before goes on")]
     Broke,
     /// A file could not be read in time.
@@ -65,10 +60,9 @@ pub enum ReloadError {
         humantime::format_duration(limits::RELOAD_WITHIN)
     )]
     Slow,
-    /// SIGTERM has come.
     #[error("nothing was changed: the process is stopping")]
     Stopping,
-    /// It was started with settings of a program's own.
+    /// It was started by a program with settings of its own.
     #[error("nothing was changed: this sidecar was not started from a configuration that could be read again")]
     NoSource,
 }
@@ -87,9 +81,10 @@ pub struct Reloader {
     acts: Arc<Acts>,
     admits: Arc<ArcSwap<Admits>>,
     read: Option<Read>,
-    /// Locked for the whole of a reload, its reading included: one at a time, in the order in which they were asked for.
+    /// Locked for the whole of a reload, including its reading: one at a time, in the order of the
+    /// requests.
     turn: Mutex<()>,
-    /// Locked while something is taken up.
+    /// Locked while something is put in place.
     state: Mutex<State>,
 }
 
@@ -121,15 +116,15 @@ impl Reloader {
         Arc::new(Self { current, connections, shutdown, last, remarks, acts, admits, read, turn, state })
     }
 
-    /// Reads everything anew and takes up what can change; waits for one that is under way. A file on a mount that stalls
-    /// holds up reloads, and nothing else.
+    /// Rereads everything and applies what can change; waits for a reload that is under way. A file
+    /// on a mount that stalls holds up only reloads.
     ///
     /// # Errors
     /// See [`ReloadError`]; then nothing has changed.
     pub async fn reload(self: &Arc<Self>) -> Result<Reloaded, ReloadError> {
         let own = self.clone();
         let reading = tokio::task::spawn_blocking(move || {
-            // What a panic, a defect, leaves is what the last reload that ended had left.
+            // After a panic, which is a defect, the state is what the last finished reload left.
             let _turn = own.turn.lock().unwrap_or_else(PoisonError::into_inner);
             let read = own.read.as_ref().map(|read| read());
             let mut state = own.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,8 +141,9 @@ impl Reloader {
         Err(failed)
     }
 
-    /// Takes up what the files that the settings name hold now, if any of them has changed; false while a reload is under way.
-    /// It reads files: not for a thread that others wait for.
+    /// Applies what the files that the settings name contain now, if any of them has changed; false
+    /// while a reload is under way. It reads files, so do not call it on a thread that others wait
+    /// for.
     pub(super) fn reload_files(&self) -> bool {
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
@@ -173,7 +169,7 @@ impl Reloader {
         let (wanted, origins) = read.map_err(ReloadError::Mistakes)?;
         let filter = wanted.log.filter.clone();
         let reloaded = self.apply(state, wanted, origins).map_err(ReloadError::Mistakes)?;
-        // An operator may have changed it since: that lasts until now.
+        // An operator may have changed it since. That lasts only until now.
         if log::filter().is_ok_and(|held| held != filter)
             && let Err(error) = log::change(&filter)
         {
@@ -182,7 +178,7 @@ impl Reloader {
         Ok(reloaded)
     }
 
-    /// Builds all that is new, which may fail, and then puts it in place, which cannot.
+    /// Builds everything new, which may fail, and then puts it in place, which cannot.
     fn apply(&self, state: &mut State, wanted: Config, origins: Origins) -> Result<Reloaded, Vec<ConfigError>> {
         let running = self.current.load_full();
         let config = change::merged(&running.config, &wanted);
@@ -285,7 +281,7 @@ pub(super) fn act(reloader: &Arc<Reloader>) -> ReloadFn {
     })
 }
 
-/// What changed although every setting may be as it was: the files that they name were written anew.
+/// What changed even if every setting is as before: the files that they name were rewritten.
 fn other_content(running: &Core, sidecar: &Core, http: Option<(&HttpOrigin, &HttpOrigin)>) -> Vec<String> {
     let mut changed = Vec::new();
     let same_file = running.config.listen.token_file == sidecar.config.listen.token_file;
@@ -311,7 +307,8 @@ fn other_content(running: &Core, sidecar: &Core, http: Option<(&HttpOrigin, &Htt
     changed
 }
 
-/// A file that was as it should be when it was checked, and is not any more; or what only a restart helps with.
+/// A file that was good when it was checked and is not any more, or something that only a restart
+/// can change.
 fn unusable(error: impl std::fmt::Display) -> Vec<ConfigError> {
     let wrong = ConfigProblem::new(error.to_string(), "mend it and reload again");
     vec![ConfigError::new(Place::Environment, "", wrong)]

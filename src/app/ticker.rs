@@ -12,7 +12,7 @@ use crate::protocol::switch::{Rule, is_on};
 
 const TICK: Duration = Duration::from_secs(1);
 
-/// Begins to tick, until the sidecar's tasks are told to stop.
+/// Ticks until the core's tasks are told to stop.
 pub(super) fn start(sidecar: &Arc<Core>) {
     let (ticking, stopping) = (sidecar.clone(), sidecar.tasks.stopping());
     let mut watch = Watch::new(sidecar.clock.clone());
@@ -30,7 +30,7 @@ pub(super) fn start(sidecar: &Arc<Core>) {
     }
 }
 
-/// Looks at what the process holds, so often that no burst of misses between two looks can end it.
+/// Checks what the process holds so often that no burst of misses between two checks can kill it.
 fn mind_memory(sidecar: Arc<Core>) {
     let (tasks, stopping) = (sidecar.tasks.clone(), sidecar.tasks.stopping());
     tasks.spawn("memory", async move {
@@ -45,7 +45,7 @@ fn mind_memory(sidecar: Arc<Core>) {
 }
 
 fn tick(sidecar: &Arc<Core>, watch: &mut Watch) {
-    // First: what is decided next is decided at the right time.
+    // First, so that whatever is decided next is decided at the right time.
     if let Some(span) = is_on(Rule::R9).then(|| watch.look()).flatten() {
         tracing::warn!(
             ?span,

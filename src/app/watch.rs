@@ -1,5 +1,5 @@
-//! Looks at the files of tokens and certificates once a second, and takes up what they hold when one has changed. Routes'
-//! credentials are watched by themselves ([`crate::core::keyed_hashes`]).
+//! Checks the files of tokens and certificates once a second, and applies what they contain when
+//! one has changed. Routes' credentials are watched separately ([`crate::core::credentials`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,11 +10,12 @@ use crate::config::Config;
 use crate::core::Core;
 use crate::core::limits::WATCH_EVERY;
 
-/// When each file was last written, and how long it is: `None` while it is not there.
+/// When each file was last written, and its length: `None` while it is not there.
 type Stamps = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
 
-/// Watches until the process stops. What a changed file holds wrongly is told once, and what held before stays in use: files
-/// may be replaced one after the other, and be there for a moment without each other.
+/// Watches until the process stops. If a changed file is wrong, that is reported once, and what
+/// held before stays in use: files may be replaced one after the other, so that for a moment they
+/// do not match.
 pub(super) fn start(sidecar: &Arc<Core>, reloader: &Arc<Reloader>) {
     let (own, reloader, stopping) = (sidecar.clone(), reloader.clone(), sidecar.tasks.stopping());
     let mut seen = stamps(&own.config);
@@ -22,12 +23,12 @@ pub(super) fn start(sidecar: &Arc<Core>, reloader: &Arc<Reloader>) {
         loop {
             tokio::time::sleep(WATCH_EVERY).await;
             let (own, reloader, before) = (own.clone(), reloader.clone(), seen.clone());
-            // A mount that stalls holds up this watch, and nothing else.
+            // A mount that stalls holds up only this watch.
             let look = tokio::task::spawn_blocking(move || {
                 let now = stamps(&own.newest().config);
                 if now == before || reloader.reload_files() { now } else { before }
             });
-            // A panic, a defect, has been logged: the next look may go well.
+            // A panic, which is a defect, has been logged; the next check may succeed.
             if let Ok(now) = look.await {
                 seen = now;
             }

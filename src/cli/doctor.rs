@@ -9,10 +9,12 @@ use clap::builder::styling::{AnsiColor, Style};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{CommandError, ConfigArgs, told, variables};
+use crate::admin::findings::Check;
 use crate::admin::findings::report::{LineState, ReportLine};
 use crate::app::doctor::{self, DoctorOrder};
 use crate::app::{Instead, process};
-use crate::config::read;
+use crate::config::{Config, RegionConfig, read};
+use crate::core::router::Router;
 use crate::telemetry::log;
 
 /// `nearside doctor`
@@ -75,16 +77,82 @@ pub(super) fn doctor(args: DoctorArgs) -> Result<(), CommandError> {
             "change the record of --path now, twice if you can: only then it shows whether announcements name what is read",
         );
     }
-    let order = DoctorOrder { paths: args.path, headers, listen };
-    let looked = process::block_on(async move { doctor::examine(config, order, Instead::default()).await });
+    let strays: Vec<_> = args.path.iter().filter_map(|path| unrouted(&config, path)).collect();
+    strays.iter().for_each(|it| say(&format!("{}: {}; {}", it.subject, it.saw, it.advice)));
+    let order = DoctorOrder { paths: args.path.clone(), headers, listen };
+    let examined = config.clone();
+    let looked = process::block_on(async move { doctor::examine(examined, order, Instead::default()).await });
     let looked = looked.map_err(|error| CommandError::Failed(error.to_string()))?;
-    let lines = looked.map_err(|error| CommandError::Failed(error.to_string()))?;
+    let mut lines = looked.map_err(|error| CommandError::Failed(error.to_string()))?;
+    name_paths(&mut lines, &config, &args.path);
+    lines.extend(strays);
     let written = if args.json { as_json(&lines) } else { write(&lines, args.verbose) };
     written.map_err(|error| CommandError::Failed(error.to_string()))?;
     match lines.iter().filter(|line| line.state == LineState::Wrong).count() {
         0 => Ok(()),
         _ => Err(CommandError::Failed(String::new())),
     }
+}
+
+/// Where a line shows a route's template as what was asked, it shows a path of the order instead.
+fn name_paths(lines: &mut [ReportLine], config: &Config, paths: &[String]) {
+    let router = Router::new(&config.service);
+    for path in paths {
+        let Some(matched) = router.find(bare(path)) else { continue };
+        let template = &matched.route.path.text;
+        for line in lines.iter_mut().filter(|line| line.check == Check::Absent.word() && line.subject == *template) {
+            line.saw = line.saw.replacen(template.as_str(), path, 1);
+        }
+    }
+}
+
+/// What is wrong with a path that no route names: nothing that it shows says anything of routes.
+fn unrouted(config: &Config, path: &str) -> Option<ReportLine> {
+    let router = Router::new(&config.service);
+    if router.find(bare(path)).is_some() {
+        return None;
+    }
+    let base = |region: &&RegionConfig| starts_with(path, base_of(region));
+    let twice = config.service.regions.iter().find(base);
+    let asked = twice.or(config.service.regions.first())?;
+    let near = "but it is nearly a route's: the letter case, a slash, an escape or its length differs";
+    let meant: Vec<_> = router.resembled(bare(path)).collect();
+    let advice = match twice {
+        Some(region) => {
+            let base = base_of(region);
+            format!("leave {base} out of --path: service.region's url ends with it, so that it stands there twice")
+        }
+        None if router.is_near(bare(path)) => format!("{near} from what the route says; nearside explain {path}"),
+        None if !meant.is_empty() => format!("perhaps {} is meant; nearside explain {path}", meant.join(" or ")),
+        None => format!("give a path of a route; nearside explain {path} lists the routes"),
+    };
+    Some(ReportLine {
+        state: LineState::Wrong,
+        subject: path.to_owned(),
+        check: Check::RouteUnmatched.word(),
+        title: Check::RouteUnmatched.title(),
+        saw: format!("no route names this path: nothing keeps it fresh; it is asked for as {}{path}", url_of(asked)),
+        advice,
+    })
+}
+
+/// The path without its query.
+fn bare(path: &str) -> &str {
+    path.split('?').next().unwrap_or(path)
+}
+
+fn url_of(region: &RegionConfig) -> &str {
+    region.url.as_str().trim_end_matches('/')
+}
+
+/// The path that a region's URL has, which goes before every path; empty when it has none.
+fn base_of(region: &RegionConfig) -> &str {
+    region.url.path().trim_end_matches('/')
+}
+
+/// Whether `base` stands before the rest of `path`.
+fn starts_with(path: &str, base: &str) -> bool {
+    !base.is_empty() && path.strip_prefix(base).is_some_and(|rest| rest.starts_with('/'))
 }
 
 fn say(text: &str) {
@@ -131,10 +199,66 @@ fn write(lines: &[ReportLine], verbose: bool) -> std::io::Result<()> {
         }
     }
     let count = |state: LineState| lines.iter().filter(|line| line.state == state).count();
-    let unseen = match count(LineState::Unseen) {
-        0 => String::new(),
-        some if verbose => format!(", {some} not seen"),
-        some => format!(", {some} not seen (--verbose says how to see them)"),
-    };
-    writeln!(out, "{} well, {} wrong{unseen}", count(LineState::Well), count(LineState::Wrong))
+    writeln!(out, "{}", summary(count(LineState::Well), count(LineState::Wrong), count(LineState::Unseen), verbose))
+}
+
+fn summary(well: usize, wrong: usize, unseen: usize, verbose: bool) -> String {
+    let how = if verbose { "the arrows say" } else { "--verbose says" };
+    match unseen {
+        0 => format!("{well} well, {wrong} wrong"),
+        _ => format!("{well} well, {wrong} wrong, {unseen} not seen, which proves nothing ({how} how to see them)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::read::from_toml;
+
+    fn config(base: &str) -> Config {
+        let text = format!(
+            "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1{base}\"\n[[service.route]]\n\
+             path = \"/v1/contexts/{{key}}/{{view}}\"\nrecords = [\"context:{{key}}\"]\n"
+        );
+        from_toml(&text).unwrap()
+    }
+
+    fn told(base: &str, path: &str) -> Option<(String, String)> {
+        unrouted(&config(base), path).map(|line| (line.saw, line.advice))
+    }
+
+    #[test]
+    fn a_path_that_no_route_names_is_wrong_and_says_what_was_asked_and_what_may_be_meant() {
+        assert_eq!(told("", "/v1/contexts/acme/limits?a=b"), None);
+        let (saw, advice) = told("/api", "/api/v1/contexts/acme/limits").unwrap();
+        assert_eq!(
+            saw,
+            "no route names this path: nothing keeps it fresh; it is asked for as \
+             http://127.0.0.1:1/api/api/v1/contexts/acme/limits"
+        );
+        assert!(advice.starts_with("leave /api out of --path"), "{advice}");
+        let (_, advice) = told("", "/v1/contexts/acme/limits/").unwrap();
+        assert!(advice.contains("it is nearly a route's"), "{advice}");
+        let (_, advice) = told("", "/v1/context/acme/limits").unwrap();
+        assert!(advice.contains("perhaps /v1/contexts/{key}/{view} is meant"), "{advice}");
+        let (_, advice) = told("", "/about").unwrap();
+        assert!(advice.contains("nearside explain /about lists the routes"), "{advice}");
+    }
+
+    #[test]
+    fn what_was_asked_is_shown_with_its_path() {
+        let saw = "nothing: a was asked for http://127.0.0.1:1/v1/contexts/{key}/{view}".to_owned();
+        let subject = "/v1/contexts/{key}/{view}".to_owned();
+        let (state, advice) = (LineState::Wrong, String::new());
+        let mut lines = [ReportLine { state, subject, check: Check::Absent.word(), title: "", saw, advice }];
+        name_paths(&mut lines, &config(""), &["/about".to_owned(), "/v1/contexts/acme/limits".to_owned()]);
+        assert_eq!(lines[0].saw, "nothing: a was asked for http://127.0.0.1:1/v1/contexts/acme/limits");
+    }
+
+    #[test]
+    fn the_summary_does_not_count_what_was_not_seen_as_well() {
+        assert_eq!(summary(9, 0, 0, false), "9 well, 0 wrong");
+        let told = summary(9, 1, 7, false);
+        assert_eq!(told, "9 well, 1 wrong, 7 not seen, which proves nothing (--verbose says how to see them)");
+    }
 }

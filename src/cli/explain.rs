@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::json;
 
 use super::ctl::{self, Reach};
-use super::{CommandError, doctor, settings};
+use super::{CommandError, doctor, settings, variables};
 use crate::config::{Config, IdentityMode, RegionConfig, Route, Unrouted};
 use crate::core::fill::ask;
 use crate::core::router::{Matched, Router};
@@ -28,6 +28,11 @@ pub struct ExplainArgs {
     pub reach: Reach,
 }
 
+/// What to give beside the path, when nothing was given.
+const WITH_WHAT: &str = "nothing says which routes there are: give --config FILE, as nearside run gets it; or ask a \
+                         running sidecar what it has stored for the path, with --socket PATH (its admin.unix) or --admin \
+                         ADDRESS and --token-file FILE";
+
 pub(super) fn explain(args: &ExplainArgs) -> Result<(), CommandError> {
     let path_len = args.path.find('?').unwrap_or(args.path.len());
     let reach = &args.reach;
@@ -35,6 +40,9 @@ pub(super) fn explain(args: &ExplainArgs) -> Result<(), CommandError> {
         let mut lines = vec!["route, records and what goes along: with --config".to_owned(), String::new()];
         lines.extend(stored(args, &args.path[..path_len]));
         return print(&lines);
+    }
+    if reach.config.is_none() && !variables().any(|(name, _)| name.starts_with("NEARSIDE__")) {
+        return Err(CommandError::Usage(WITH_WHAT.to_owned()));
     }
     let (config, _) = settings(reach.config.as_deref())?;
     let mut headers = HeaderMap::new();
@@ -75,12 +83,12 @@ fn routed(matched: &Matched<'_>, path: &str, path_len: usize, headers: &HeaderMa
         format!("route     {}", route.path.text),
         format!("records   {}", records.join(", ")),
         "          announcements must name exactly these: recordType before the colon, key after it".to_owned(),
-        format!("shared    {}", shared(route)),
+        format!("shared    {}, for the same of all that `kept apart` names below", shared(route)),
         format!("goes along  {}", names(request.headers.keys())),
     ];
     let may = ask::goes_along(route).map(|name| name.to_string()).collect::<Vec<_>>().join(", ");
     lines.push(format!("            (of these, where a caller sends them: {may}, accept-encoding)"));
-    lines.push(format!("kept apart  by path and query, Accept, Accept-Encoding{}", keyed(route)));
+    lines.push(format!("kept apart  by path and query, Accept, Accept-Encoding{}: each combination is stored", keyed(route)));
     let dropped = names(dropped);
     if !dropped.is_empty() {
         lines.push(format!("DROPPED   {dropped}: name them in the route's forward if the service needs them"));

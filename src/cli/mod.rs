@@ -49,15 +49,21 @@ pub enum Command {
     /// Show the effective settings and where each came from, or every mistake
     #[command(after_help = "Examples:\n  nearside check --config nearside.toml\n  \
                             nearside check --config nearside.toml --announcement message.json --path /v1/contexts/acme\n\n\
-                            The settings go to standard output as TOML, warnings and mistakes to standard error.")]
+                            The settings go to standard output as TOML, warnings and mistakes to standard error. Exit code 2 \
+                            when there is a mistake, or when the announcement would do nothing.")]
     Check(CheckArgs),
     /// Ask the regions and listen to their topics for a while: what fits, what does not, and what to write instead
-    #[command(after_help = "Example:\n  nearside doctor --config nearside.toml --path /v1/contexts/acme/limits\n\n\
+    #[command(after_help = "Examples:\n  nearside doctor --config nearside.toml --path /v1/contexts/acme/limits\n  \
+                            nearside doctor --config nearside.toml --path /v1/contexts/acme/limits --header 'X-Tenant: acme'\n\n\
                             It makes subscriptions of its own and removes them. Change the record meanwhile: then it sees whether \
-                            announcements reach what is read. Exit code 1 when something is wrong.")]
+                            announcements reach what is read. Exit code 1 when something is wrong; what was not seen is not \
+                            counted as wrong.")]
     Doctor(doctor::DoctorArgs),
     /// Show what a path is to the sidecar: its route and records, what goes along, and what is stored for it
-    #[command(after_help = "Example:\n  nearside explain /v1/contexts/acme/limits --config nearside.toml")]
+    #[command(after_help = "Examples:\n  nearside explain /v1/contexts/acme/limits --config nearside.toml\n  \
+                            nearside explain /v1/contexts/acme/limits --config nearside.toml --header 'X-Tenant: acme'\n\n\
+                            What is stored is shown by a running sidecar that lets operators in: admin.unix or \
+                            admin.token_file.")]
     Explain(explain::ExplainArgs),
     /// Run regions, topics and a sidecar on this machine, and show what it does
     #[command(after_help = "Example:\n  nearside dev\n  nearside dev put greeting '{\"hello\":\"world\"}'\n  \

@@ -158,15 +158,18 @@ fn of_path(config: &Config, announcement: &Announcement, path: &str) -> (String,
         (record_type.is_empty() || of == record_type) && (key.is_empty() || named == key)
     };
     if records.iter().any(meets) {
-        (format!("{path} shows {shown}: what is stored for it is asked for again"), None)
-    } else {
-        let why = format!(
-            "it does not touch {path}, which shows {shown}: announce the key as the route makes it of the path, or change the \
-             route's records ({})",
-            matched.route.path.text
-        );
-        (format!("{path} shows {shown}"), Some(why))
+        return (format!("{path} shows {shown}: what is stored for it is asked for again"), None);
     }
+    let of_its_type = records.iter().any(|(of, _)| of == record_type);
+    let meant = records.iter().filter(|(of, _)| !of_its_type || of == record_type);
+    let meant = meant.map(|(of, key)| format!("recordType {} and key {}", quoted(of), quoted(key)));
+    let why = format!(
+        "it does not touch {path}, which shows {shown}: announce the key as the route makes it of the path ({}), or change the \
+         route's records ({})",
+        meant.collect::<Vec<_>>().join(", or "),
+        matched.route.path.text
+    );
+    (format!("{path} shows {shown}"), Some(why))
 }
 
 #[cfg(test)]
@@ -201,6 +204,7 @@ mod tests {
     fn a_key_of_another_form_and_a_type_with_a_typo_are_said_to_do_nothing() {
         let (_, in_vain) = told(r#"{"recordType":"context","key":"context:acme"}"#, Some("/v1/contexts/acme/limits"));
         assert!(in_vain.contains("shows context:acme: announce the key as the route makes it"), "{in_vain}");
+        assert!(in_vain.contains("(recordType `context` and key `acme`), or change"), "{in_vain}");
         let (lines, in_vain) = told(r#"{"recordType":"contxt","key":"acme"}"#, Some("/v1/contexts/acme/limits"));
         assert!(in_vain.contains("did you mean `context`?"), "{in_vain}");
         assert!(lines.contains("without a version") && lines.contains("without publisher and sequence"), "{lines}");

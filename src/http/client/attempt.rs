@@ -1,9 +1,10 @@
-//! Owns one try at one region over a socket: [`HttpOrigin`], the real [`Origin`].
+//! One try at one region over a socket: [`HttpOrigin`], the real [`Origin`]. It gives a complete
+//! [`Reply`], or the [`Failure`] that says why there is none.
 //!
-//! Before it: [`crate::core::race::region`] admitted the leg. After it: a complete [`Reply`], or the [`Failure`] that says why there
-//! is none. Invariants: the target's bytes and the body's are the caller's and the region's own, unchanged; redirects are
-//! not followed, proxies not asked, codings not decoded; nothing that is too large, too slow or cut short becomes a
-//! `Reply`; a request that a region may have acted on is never sent twice unless it is safe.
+//! The bytes of the target are the caller's, and those of the body the region's, unchanged.
+//! Redirects are not followed, proxies not used, codings not decoded. Nothing that is too large,
+//! too slow or truncated becomes a `Reply`. A request that a region may have acted on is never sent
+//! twice unless it is safe.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -30,7 +31,6 @@ use crate::http::limits::{CONNECTION_AGE, REPLY_BODY_BYTES, WARM_WAIT};
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Moment, Wall};
 
-/// The regions over HTTP.
 pub struct HttpOrigin {
     pub(crate) sites: Vec<Arc<Site>>,
     pub(crate) version_header: HeaderName,
@@ -39,7 +39,7 @@ pub struct HttpOrigin {
     pub(crate) bodies: Arc<ByteBudget>,
 }
 
-/// Why the regions' clients cannot be built; the operator's to put right, no retry helps.
+/// Why the regions' clients cannot be built. The operator has to fix it; no retry helps.
 #[derive(Debug, thiserror::Error)]
 pub enum UnusableClient {
     /// A region is reached over TLS and the machine has no usable CA certificates.
@@ -48,7 +48,6 @@ pub enum UnusableClient {
     /// A file of a region's `tls` cannot be used.
     #[error("region {region:?}: {what}")]
     Tls {
-        /// The region's name.
         region: String,
         /// What is wrong, and what to do.
         what: String,
@@ -56,48 +55,45 @@ pub enum UnusableClient {
     /// A region's URL has a host that no certificate can name.
     #[error("region {region:?}: its host {host:?} cannot be reached over TLS")]
     Host {
-        /// The region's name.
         region: String,
-        /// The host in its URL.
         host: String,
     },
     /// A region's URL has no scheme and authority to connect to.
     #[error("region {region:?}: its URL names no host")]
     Url {
-        /// The region's name.
         region: String,
     },
 }
 
-/// One region's clients.
 pub(crate) struct Site {
     pub(crate) region: RegionId,
     pub(crate) name: String,
-    /// `http://host:port/prefix`, without a slash at its end: the caller's target is appended as it is.
+    /// `http://host:port/prefix` without a trailing slash: the caller's target is appended as it
+    /// is.
     pub(crate) base: String,
     pub(crate) version_header: HeaderName,
     pub(crate) clock: Clock,
     pub(crate) connector: Connector,
-    /// What replies are read into.
     pub(crate) bodies: Arc<ByteBudget>,
-    /// What a request says of where it goes, over HTTP/1.1; `None` when no header can say it.
+    /// The `Host` header over HTTP/1.1; `None` when no header can hold it.
     pub(crate) host: Option<HeaderValue>,
-    /// The path in `base`, without a slash at its end.
+    /// The path in `base`, without a trailing slash.
     pub(crate) prefix: String,
-    /// HTTP/1.1 connections.
     pub(crate) lines: Http1Pool,
     pub(crate) two: Http2Client,
-    /// Held while the first connection shows which protocol the region speaks, so that a cold burst opens one.
+    /// Held while the first connection shows which protocol the region speaks, so that a cold burst
+    /// opens only one.
     pub(crate) meeting: tokio::sync::Mutex<()>,
-    /// Rung when a connection has grown old and a successor should be opened.
+    /// Notified when a connection has grown old and a successor should be opened.
     pub(crate) successor: tokio::sync::Notify,
-    /// The last connection opened ahead could not be: what is said once, not with every try.
+    /// The last attempt to open a connection ahead failed. It is logged once, not with every try.
     pub(crate) unreachable: AtomicBool,
     /// Whether its connections are kept warm already.
     pub(crate) is_kept_warm: AtomicBool,
-    /// Where and how it is reached: while that stays, a reload keeps it.
+    /// Where and how it is reached: a reload keeps the site while this stays the same.
     pub(crate) reached: Reached,
-    /// Another took its place: what is under way ends over the connections that there are, and they are closed.
+    /// Another site took its place: requests under way finish over the existing connections, which
+    /// are then closed.
     pub(crate) replaced: CancellationToken,
 }
 
@@ -112,16 +108,17 @@ pub(crate) struct Reached {
 /// A reply whose body has not been read.
 struct Opened {
     response: Response<Incoming>,
-    /// What it comes over; `None` for HTTP/2.
+    /// The connection it comes over; `None` for HTTP/2.
     line: Option<Http1Connection>,
     sent: Moment,
     sent_wall: Wall,
 }
 
 impl HttpOrigin {
-    /// Keeps a connection to every region, so that no caller pays for setting one up: opens one at the start and
-    /// whenever there is none, and a successor to one that has grown old. Sends no request. Returns when a reload has
-    /// put others in the place of all that this call began with; `app` spawns it and drops it when it stops.
+    /// Keeps a connection to every region, so that no caller pays for setting one up: opens one at
+    /// the start and whenever there is none, and a successor to one that has grown old. Sends no
+    /// request. Returns when a reload has replaced everything that this call began with; `app`
+    /// spawns it and drops it when it stops.
     pub async fn keep_warm(&self) {
         let new = self.sites.iter().filter(|site| !site.is_kept_warm.swap(true, Ordering::Relaxed));
         futures_util::future::join_all(new.map(|site| site.keep_warm())).await;
@@ -176,11 +173,12 @@ impl Origin for HttpOrigin {
 }
 
 impl Site {
-    /// Sends the request and waits for the reply's head. A safe one is sent again, once, when a connection that already
-    /// carried replies ends before this one's first byte: its server closed it as idle.
+    /// Sends the request and waits for the reply's head. A safe one is sent again, once, when a
+    /// connection that already carried replies ends before the first byte of this one: its server
+    /// closed it as idle.
     async fn open(&self, outgoing: &Outgoing) -> Result<Opened, Failure> {
         if self.connector.protocol() == Negotiated::Unknown {
-            // What seldom happens has its room on the heap, so that every leg need not carry and move it.
+            // Boxed because it is rare, so that not every leg has to carry and move it.
             self.meet().boxed().await?;
         }
         match self.send(outgoing).await {
@@ -222,7 +220,8 @@ impl Site {
         Ok(())
     }
 
-    /// One request over one connection. On failure, says whether the connection had carried replies before.
+    /// Sends one request over one connection. On failure, says whether the connection had carried
+    /// replies before.
     async fn send(&self, outgoing: &Outgoing) -> Result<Opened, (Failure, bool)> {
         let (sent, sent_wall) = (self.clock.now(), self.clock.wall());
         let opened = match self.connector.protocol() {
@@ -279,15 +278,15 @@ impl Site {
         })
     }
 
-    /// A reply has been read to its end: its line may carry another, unless it has grown old.
+    /// A reply was read to its end: its connection may carry another, unless it has grown old.
     fn free(&self, line: Http1Connection) {
         if !self.is_retired(line.opened()) && !self.replaced.is_cancelled() {
             self.lines.give_back(line);
         }
     }
 
-    /// Whether a connection is to be taken out of use: an old one, once its successor is ready, so that the region's name
-    /// is resolved anew now and then and no caller waits for it.
+    /// Whether a connection should be taken out of use. An old one is, once its successor is ready,
+    /// so that the region's name is resolved again now and then and no caller waits for it.
     fn is_retired(&self, opened: Moment) -> bool {
         let age = self.clock.now().since(opened);
         if age < CONNECTION_AGE {
@@ -300,7 +299,7 @@ impl Site {
         retired
     }
 
-    /// The request as it is sent behind `base`; `None` when its target cannot be.
+    /// The request as it is sent with `base` in front; `None` when its target is unusable.
     fn request(&self, base: &str, outgoing: &Outgoing, host: Option<HeaderValue>) -> Option<Request<Full<Bytes>>> {
         if !outgoing.path_and_query.starts_with('/') {
             return None;
@@ -312,14 +311,13 @@ impl Site {
         *request.method_mut() = outgoing.method.clone();
         *request.uri_mut() = Uri::from_maybe_shared(Bytes::from(target)).ok()?;
         *request.headers_mut() = outgoing.headers.clone();
-        // The region's own authority, and the length of what is really sent.
+        // The region's own authority and the length of what is really sent replace them.
         request.headers_mut().remove(header::HOST);
         request.headers_mut().remove(header::CONTENT_LENGTH);
         request.headers_mut().extend(host.map(|host| (header::HOST, host)));
         Some(request)
     }
 
-    /// Reads the body to its end, under the limit.
     async fn read(&self, mut opened: Opened) -> Result<Reply, Failure> {
         let (head, body) = opened.response.into_parts();
         let body =
@@ -351,7 +349,7 @@ impl Site {
                 };
                 wait = if opened.is_ok() { shortest } else { (wait * 2).min(longest) };
             } else {
-                // Asking drops a connection that waited too long or was closed.
+                // This drops a connection that waited too long or was closed.
                 self.connector.is_ready();
             }
             tokio::select! {

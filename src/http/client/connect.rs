@@ -1,9 +1,8 @@
-//! Owns the opening of connections to one region: name, TCP, TLS, how many at once, and one held ready.
+//! Opens connections to one region: name, TCP, TLS, how many at once, and one held ready.
 //!
-//! Before it: [`crate::http::client::http1_pool`] or [`crate::http::client::http2_client`] asks for a connection when it has none. After it:
-//! they own the [`Link`]. Invariants: at most [`CONNECTS_PER_REGION`] are being opened at once; a region's name is resolved anew for
-//! each (the resolver keeps an address for its TTL); TLS is set up only where a region's URL asks for it, so plain ones
-//! need no CA certificates.
+//! At most [`CONNECTS_PER_REGION`] are being opened at once. A region's name is resolved again for
+//! each (the resolver keeps an address for its TTL). TLS is set up only if a region's URL asks for
+//! it, so plain ones need no CA certificates.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -47,27 +46,26 @@ struct Shared {
     alive: Arc<AtomicUsize>,
 }
 
-/// Which HTTP version a region speaks.
+/// The HTTP version that a region speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Negotiated {
     /// Not known before its first TLS handshake.
     Unknown = 0,
     /// HTTP/1.1: one request at a time per connection.
     One = 1,
-    /// HTTP/2: one connection does for all.
+    /// HTTP/2: one connection is enough for all.
     Two = 2,
 }
 
 /// A connection's own facts, shared with whoever used it.
 #[derive(Debug)]
 pub(crate) struct ConnectionMetadata {
-    /// When it was opened.
     pub(crate) at: Moment,
-    /// Replies that came over it: a failure of one with some is perhaps only its server's closing it.
+    /// Replies that came over it: if there are any, a failure may only mean that its server closed
+    /// it.
     pub(crate) replies: AtomicU32,
 }
 
-/// An open connection.
 pub(crate) struct Link {
     io: Io,
     birth: Arc<ConnectionMetadata>,
@@ -89,10 +87,10 @@ impl Drop for Alive {
 }
 
 impl Connector {
-    /// For the region at `uri` (scheme and authority), with TLS where its scheme asks for it.
+    /// For the region at `uri` (scheme and authority), with TLS if its scheme asks for it.
     ///
     /// # Errors
-    /// The host's name when it cannot stand in a certificate.
+    /// The host's name if it cannot be in a certificate.
     pub(crate) fn new(
         uri: Uri,
         tls: Option<Arc<rustls::ClientConfig>>,
@@ -126,7 +124,7 @@ impl Connector {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Which HTTP version the region spoke on its newest connection.
+    /// The HTTP version that the region spoke on its newest connection.
     pub(crate) fn protocol(&self) -> Negotiated {
         match self.shared.protocol.load(Ordering::Relaxed) {
             0 => Negotiated::Unknown,
@@ -135,12 +133,12 @@ impl Connector {
         }
     }
 
-    /// Connections open now, the one held ready included.
+    /// Connections open now, including the one held ready.
     pub(crate) fn alive(&self) -> usize {
         self.shared.alive.load(Ordering::Relaxed)
     }
 
-    /// Whether a usable connection is held ready; drops one that is not usable any more.
+    /// Whether a usable connection is held ready; drops one that is no longer usable.
     pub(crate) fn is_ready(&self) -> bool {
         let now = self.shared.clock.now();
         let mut ready = self.shared.ready();
@@ -150,7 +148,7 @@ impl Connector {
         ready.is_some()
     }
 
-    /// Opens a connection ahead and holds it ready for the next who needs one.
+    /// Opens a connection ahead and holds it ready for whoever needs one next.
     ///
     /// # Errors
     /// Whatever kept it from being opened.
@@ -159,12 +157,12 @@ impl Connector {
         Ok(())
     }
 
-    /// Lets go of the connection that is held ready.
+    /// Drops the connection that is held ready.
     pub(crate) fn let_go(&self) {
         *self.shared.ready() = None;
     }
 
-    /// Holds a connection that has carried nothing yet ready for the next who needs one.
+    /// Holds an unused connection ready for whoever needs one next.
     pub(crate) fn hold(&self, link: Link) {
         *self.shared.ready() = Some(link);
     }
@@ -242,8 +240,8 @@ impl Link {
         self.birth.clone()
     }
 
-    /// Whether it may carry its first request: young, and not closed by the other side. A plain server has nothing to
-    /// say before it is asked; a TLS one may have sent session tickets.
+    /// Whether it may carry its first request: it is young, and the other side has not closed it. A
+    /// plain server has nothing to say before it is asked; a TLS one may have sent session tickets.
     fn is_usable(&self, now: Moment) -> bool {
         let (stream, may_speak) = match &self.io {
             Io::Plain(stream) => (stream, false),
@@ -323,15 +321,15 @@ impl AsyncWrite for Link {
     }
 }
 
-/// Turns a region's host name into addresses, keeping them for their TTL; the C library's resolver where there is no
-/// `resolv.conf` to read.
+/// Resolves a region's host name to addresses and keeps them for their TTL. Uses the C library's
+/// resolver if there is no `resolv.conf` to read.
 #[derive(Clone)]
 pub(crate) struct Resolver {
     hickory: Option<TokioResolver>,
 }
 
 impl Resolver {
-    /// From the machine's settings. Must be called within a runtime.
+    /// With the machine's settings. Must be called within a runtime.
     pub(crate) fn of_the_machine() -> Self {
         let hickory = TokioResolver::builder_tokio().and_then(|mut builder| {
             builder.options_mut().ip_strategy = hickory_resolver::config::LookupIpStrategy::Ipv6AndIpv4;

@@ -1,8 +1,6 @@
-//! Owns the HTTP/1.1 connections to one region: the idle ones, and who uses which.
-//!
-//! Before it: [`super::attempt`] has a request to send. After it: it reads the reply and gives the line back. Invariants: a
-//! connection has no task of its own, whoever uses it drives it ([`driven`]); one that is given up before its reply's end is
-//! closed, never lent again; no more than [`IDLE_PER_REGION`] idle.
+//! The HTTP/1.1 connections to one region: the idle ones, and who uses which. A connection has no
+//! task of its own; whoever uses it drives it ([`driven`]). One that is abandoned before its
+//! reply's end is closed and never lent again. At most [`IDLE_PER_REGION`] are idle.
 
 use std::future::poll_fn;
 use std::io;
@@ -23,19 +21,19 @@ use super::connect::{ConnectionMetadata, Connector, Link};
 use crate::http::limits::{IDLE_PER_REGION, REPLY_HEAD_BYTES};
 use crate::model::time::{Clock, Moment};
 
-/// One region's idle connections.
 pub(crate) struct Http1Pool {
     connector: Connector,
     clock: Clock,
     idle: Mutex<Vec<Http1Connection>>,
-    /// Rung when a line comes back: who waits for one to be opened takes it.
+    /// Notified when a connection comes back: a waiter whose connection is still being opened takes
+    /// it.
     returned: Notify,
 }
 
 /// An open connection, for one request at a time.
 pub(crate) struct Http1Connection {
     requests: SendRequest<Full<Bytes>>,
-    /// `None` once it has ended. Boxed: a line moves to who uses it and back.
+    /// `None` once it has ended. Boxed, because the whole is moved to its user and back.
     connection: Option<Box<Connection<TokioIo<Link>, Full<Bytes>>>>,
     birth: Arc<ConnectionMetadata>,
     idle_since: Moment,
@@ -46,8 +44,8 @@ impl Http1Pool {
         Self { connector, clock, idle: Mutex::default(), returned: Notify::new() }
     }
 
-    /// A line: an idle one, else whichever comes first, one that is opened or one that is given back. `None` when what was
-    /// opened speaks HTTP/2: it is held ready.
+    /// An idle connection, else whichever comes first: a newly opened one or one that is given
+    /// back. `None` when the new one speaks HTTP/2; it is held ready.
     ///
     /// # Errors
     /// Whatever kept one from being opened.
@@ -73,7 +71,8 @@ impl Http1Pool {
         Http1Connection::over(link, self.clock.now()).await.map(Some)
     }
 
-    /// Whose reply has been read to its end; closed when it cannot carry another.
+    /// Takes back a connection whose reply was read to its end; closes it when it cannot carry
+    /// another.
     pub(crate) fn give_back(&self, mut line: Http1Connection) {
         if !line.is_open() {
             return;
@@ -84,22 +83,22 @@ impl Http1Pool {
             idle.push(line);
         }
         drop(idle);
-        // The last to wait: what the first has begun to open is nearest to being open.
+        // The last waiter, because the first one's new connection is nearest to being open.
         self.returned.notify_last();
     }
 
-    /// Closes what has waited too long, or was closed by the other side.
+    /// Closes connections that have waited too long or were closed by the other side.
     pub(crate) fn sweep(&self) {
         let now = self.clock.now();
         self.idle().retain_mut(|line| line.is_usable(now));
     }
 
-    /// Closes those that are idle.
+    /// Closes the idle ones.
     pub(crate) fn let_go(&self) {
         self.idle().clear();
     }
 
-    /// An idle line, the latest that came back: what is not needed ages at the other end.
+    /// The idle connection that came back last, so that unneeded ones grow old and are closed.
     pub(crate) fn take_idle(&self) -> Option<Http1Connection> {
         let now = self.clock.now();
         loop {
@@ -111,7 +110,7 @@ impl Http1Pool {
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Http1Connection>> {
-        // A line is added or taken whole: a panic elsewhere cannot leave half of one.
+        // A connection is added or taken whole: a panic elsewhere cannot leave half of one.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -125,7 +124,8 @@ impl Http1Connection {
         Ok(Self { requests, connection: Some(Box::new(connection)), birth, idle_since: now })
     }
 
-    /// Takes the request; it goes out, and its reply's head comes in, while the line is [`driven`].
+    /// Takes the request. It is sent, and its reply's head received, while the connection is
+    /// [`driven`].
     pub(crate) fn send(
         &mut self,
         request: Request<Full<Bytes>>,
@@ -133,25 +133,24 @@ impl Http1Connection {
         self.requests.send_request(request)
     }
 
-    /// When it was opened.
     pub(crate) fn opened(&self) -> Moment {
         self.birth.at
     }
 
-    /// Notes a reply, or that there was none; whether it had carried any before.
+    /// Notes a reply, or that there was none; returns whether it had carried any before.
     pub(crate) fn note(&self, replied: bool) -> bool {
         self.birth.replies.fetch_add(u32::from(replied), Ordering::Relaxed) > 0
     }
 
     fn step(&mut self, cx: &mut Context<'_>) {
         if self.connection.as_mut().is_some_and(|connection| Pin::new(&mut **connection).poll(cx).is_ready()) {
-            // How it ended is told to who waits for the reply. A request that it had not taken yet is told by its being
-            // dropped, and by nothing else.
+            // Whoever waits for the reply is told how the connection ended. A request that it had
+            // not taken yet learns of it only because it is dropped here.
             self.connection = None;
         }
     }
 
-    /// Whether it may carry another request, as far as has been heard from the other side.
+    /// Whether it may carry another request, as far as the other side has told.
     fn is_open(&mut self) -> bool {
         self.step(&mut Context::from_waker(Waker::noop()));
         self.connection.is_some() && self.requests.is_ready()
@@ -162,7 +161,8 @@ impl Http1Connection {
     }
 }
 
-/// Resolves with `work`; for as long as it takes, moves the bytes of the line that it reads from, if it has one.
+/// Resolves with `work`. Until then, moves the bytes of the connection that it reads from, if it
+/// has one.
 pub(crate) async fn driven<T>(line: &mut Option<Http1Connection>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     poll_fn(|cx| {

@@ -1,7 +1,5 @@
-//! Owns a region's HTTP/2 client: one connection for all requests.
-//!
-//! Before it: [`super::attempt`] has a request for a region that speaks HTTP/2. After it: the reply's head, and the
-//! [`Carrier`] it came over. Invariant: a connection that is taken out of use ends what it carries.
+//! A region's HTTP/2 client: one connection for all requests. A connection that is taken out of use
+//! still finishes what it carries.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +16,6 @@ use super::connect::{ConnectionMetadata, Connector};
 use crate::http::limits::{IDLE_PER_REGION, KEEPALIVE, REPLY_HEAD_BYTES};
 use crate::model::time::Moment;
 
-/// The client.
 pub(crate) struct Http2Client {
     client: Client<Connector, Full<Bytes>>,
 }
@@ -45,7 +42,7 @@ impl Http2Client {
         Self { client: builder.build(connector) }
     }
 
-    /// Resolves with the reply's head; without a carrier when there was no connection.
+    /// Resolves with the reply's head; without a carrier if there was no connection.
     pub(crate) async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
@@ -64,17 +61,15 @@ impl Carrier {
         Some(Self { captured, birth })
     }
 
-    /// When it was opened.
     pub(crate) fn opened(&self) -> Moment {
         self.birth.at
     }
 
-    /// Notes a reply, or that there was none; whether it had carried any before.
+    /// Notes a reply, or that there was none; returns whether it had carried any before.
     pub(crate) fn note(&self, replied: bool) -> bool {
         self.birth.replies.fetch_add(u32::from(replied), Ordering::Relaxed) > 0
     }
 
-    /// Takes it out of use.
     pub(crate) fn retire(&self) {
         if let Some(connected) = self.captured.connection_metadata().as_ref() {
             connected.poison();

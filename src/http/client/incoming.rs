@@ -1,7 +1,5 @@
-//! Owns taking in what a region sends: a body under its limits, the versions that it states, what an error means.
-//!
-//! Before it: [`super::attempt`] has the reply's head. After it: a complete body, or the [`Failure`] that says whose fault
-//! it is that there is none. Invariant: never more than the limit is held, and a body shorter than announced is no body.
+//! Takes in what a region sends: a body under its limits, the versions that it states, what an
+//! error means. Never more than the limit is held, and a body shorter than announced is no body.
 
 use std::sync::Arc;
 
@@ -19,8 +17,9 @@ use crate::http::exchange::Failure;
 use crate::http::limits::{REPLY_HEAD_BYTES, STREAM_CHUNK_WAIT};
 use crate::model::ids::Version;
 
-/// The whole body; `Content-Length` beyond the limit is refused before anything is read. What one read brings is not
-/// copied; what is put together is reserved from `budget` meanwhile.
+/// Reads the whole body. A `Content-Length` beyond the limit is refused before anything is read. A
+/// body that comes in one read is not copied; one that is put together is reserved from `budget`
+/// meanwhile.
 pub(crate) async fn whole(mut body: Incoming, limit: usize, budget: &Arc<ByteBudget>) -> Result<Bytes, Failure> {
     if body.size_hint().lower() > limit as u64 {
         return Err(Failure::Oversized { limit: limit as u64, announced: true });
@@ -43,7 +42,7 @@ pub(crate) async fn whole(mut body: Incoming, limit: usize, budget: &Arc<ByteBud
             continue;
         }
         if joined.is_none() {
-            // Not above the limit, as was seen above.
+            // Not above the limit, as checked above.
             let mut gathering = Gathering::new(length.map_or(limit, |length| length as usize), budget);
             if length.is_some() {
                 gathering.make_room().map_err(not_read)?;
@@ -58,8 +57,9 @@ pub(crate) async fn whole(mut body: Incoming, limit: usize, budget: &Arc<ByteBud
     Ok(joined.map_or(first, Gathering::release))
 }
 
-/// A body's chunks as they come, each within [`STREAM_CHUNK_WAIT`]. At its end the line that it came over is `freed`; that
-/// is with the last chunk where the length is known: who has all of it does not come back for the end.
+/// A body's chunks as they come, each within [`STREAM_CHUNK_WAIT`]. At its end, the connection that
+/// it came over is `freed`. If the length is known that is with the last chunk: whoever has all of
+/// it does not come back for the end.
 pub(crate) fn chunks(
     body: Incoming,
     mut line: Option<Http1Connection>,
@@ -91,7 +91,7 @@ pub(crate) fn chunks(
     })
 }
 
-/// What a client's error says of the region.
+/// What a client's error says about the region.
 pub(crate) fn failure_of(error: &legacy::Error) -> Failure {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<hyper::Error>());
     source.map_or(Failure::Truncated, failure_in)
@@ -119,8 +119,8 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The versions that a reply states: one number, or several separated by commas in the order of the route's records.
-/// Nothing when any of it is not a number.
+/// The versions that a reply states: one number, or several separated by commas in the order of the
+/// route's records. None if any of it is not a number.
 pub(crate) fn versions(headers: &HeaderMap, name: &HeaderName) -> Vec<Version> {
     let mut versions = Vec::new();
     for value in headers.get_all(name) {

@@ -1,4 +1,4 @@
-//! Builds the regions' clients, and builds them anew where a reload says that a region is reached in another way.
+//! Builds the regions' clients, and rebuilds those that a reload changes.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,7 +20,7 @@ use crate::http::client::http2_client::Http2Client;
 use crate::model::ids::RegionId;
 use crate::model::time::Clock;
 
-/// How one region is spoken to over TLS.
+/// How one region is contacted over TLS.
 #[derive(Clone, Default)]
 struct Trust {
     /// `None` over plain http.
@@ -29,10 +29,11 @@ struct Trust {
 }
 
 impl HttpOrigin {
-    /// Clients for every configured region, whose replies are held under `bodies`. Must be called within a runtime.
+    /// Clients for every configured region, whose replies are held under `bodies`. Must be called
+    /// within a runtime.
     ///
     /// # Errors
-    /// See [`Unusable`].
+    /// See [`UnusableClient`].
     pub fn new(config: &Config, clock: Clock, bodies: &Arc<ByteBudget>) -> Result<Self, UnusableClient> {
         let service = &config.service;
         let none = Self {
@@ -45,12 +46,13 @@ impl HttpOrigin {
         none.renewed(&service.regions)
     }
 
-    /// Clients for the same regions, in the same order, as they are reached now: those for which nothing has changed, the
-    /// content of their certificates' files included, are kept with their connections. The others are still in use here:
-    /// call [`HttpOrigin::give_way`] when nobody asks for them any more.
+    /// Clients for the same regions in the same order, as they are reached now. Those for which
+    /// nothing has changed, including the content of their certificate files, are kept with their
+    /// connections. The others are still in use here: call [`HttpOrigin::give_way`] when nobody
+    /// asks for them any more.
     ///
     /// # Errors
-    /// See [`Unusable`].
+    /// See [`UnusableClient`].
     pub fn renewed(&self, regions: &[config::RegionConfig]) -> Result<Self, UnusableClient> {
         let mut platform = None;
         let site = |(id, region): (u8, &config::RegionConfig)| {
@@ -77,13 +79,14 @@ impl HttpOrigin {
         })
     }
 
-    /// The places of the regions that are reached in another way than in `before`.
+    /// The indices of the regions that are reached in another way than in `before`.
     pub fn differ(&self, before: &Self) -> Vec<usize> {
         let both = self.sites.iter().zip(&before.sites).enumerate();
         both.filter(|(_, (site, before))| !Arc::ptr_eq(site, before)).map(|(place, _)| place).collect()
     }
 
-    /// Closes the connections that `renewed` does not use, as soon as nothing is under way over them.
+    /// Closes the connections that `renewed` does not use, as soon as nothing is under way over
+    /// them.
     pub fn give_way(&self, renewed: &Self) {
         for place in renewed.differ(self) {
             let site = &self.sites[place];
@@ -140,7 +143,7 @@ impl HttpOrigin {
     }
 }
 
-/// What the region's `tls` names; `None` where it is asked over plain http.
+/// What the region's `tls` names; `None` if it is asked over plain http.
 fn certificates(region: &config::RegionConfig, clock: &Clock) -> Result<Option<Certificates>, UnusableClient> {
     if region.url.scheme() != "https" {
         return Ok(None);
@@ -151,7 +154,7 @@ fn certificates(region: &config::RegionConfig, clock: &Clock) -> Result<Option<C
     })
 }
 
-/// TLS for one region; those that say nothing of it share what is in `platform`.
+/// TLS for one region. Those without settings of their own share the one in `platform`.
 fn settings(
     region: &config::RegionConfig,
     read: Certificates,
@@ -169,7 +172,7 @@ fn settings(
     Ok(platform.insert(made).clone())
 }
 
-/// The region's own authority, without its scheme's own port.
+/// The region's own authority, without its scheme's default port.
 fn host(url: &Url) -> Option<HeaderValue> {
     let host = url.host_str()?;
     let text = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));

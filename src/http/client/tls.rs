@@ -1,4 +1,4 @@
-//! Sets TLS to the regions up: whom it trusts, and what it shows of the sidecar.
+//! TLS to the regions: whom the sidecar trusts, and which certificate it shows.
 
 use std::sync::Arc;
 
@@ -7,10 +7,12 @@ use rustls_platform_verifier::BuilderVerifierExt;
 
 use crate::config::certificates::Certificates;
 
-/// The settings for regions whose `tls` names these certificates; the machine's trust roots where it names none.
+/// The settings for regions whose `tls` names these certificates; with the machine's trust roots if
+/// it names none.
 ///
 /// # Errors
-/// When the machine has no usable CA certificates, or the client certificate cannot be used: the operator's to mend.
+/// When the machine has no usable CA certificates, or the client certificate cannot be used. The
+/// operator has to fix it.
 pub(crate) fn settings(certificates: Certificates) -> Result<ClientConfig, Error> {
     let Certificates { roots, client, .. } = certificates;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

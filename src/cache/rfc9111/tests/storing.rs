@@ -111,3 +111,18 @@ fn rfc9111_4_1_vary_nominates_each_name_once_over_all_lines() {
     let many: Vec<String> = (0..17).map(|number| format!("x-{number}")).collect();
     assert_eq!(nominated(&headers(&[("vary", &many.join(","))])), None);
 }
+
+#[test]
+fn requests_go_the_way_that_their_method_and_conditions_allow() {
+    for (method, pairs, expected) in [
+        (Method::GET, &[("if-none-match", "\"1\"")][..], Handling::Cached),
+        (Method::HEAD, &[], Handling::Cached),
+        (Method::GET, &[("if-match", "\"1\"")], Handling::Passed),
+        (Method::GET, &[("if-unmodified-since", "x")], Handling::Passed),
+        (Method::OPTIONS, &[], Handling::Passed),
+        (Method::POST, &[], Handling::Unsafe),
+        (Method::from_bytes(b"PURGE").unwrap(), &[], Handling::Unsafe),
+    ] {
+        assert_eq!(way(&method, &headers(pairs)), expected, "{method}");
+    }
+}
