@@ -83,12 +83,15 @@ fn routed(matched: &Matched<'_>, path: &str, path_len: usize, headers: &HeaderMa
         format!("route     {}", route.path.text),
         format!("records   {}", records.join(", ")),
         "          announcements must name exactly these: recordType before the colon, key after it".to_owned(),
-        format!("shared    {}, for the same of all that `kept apart` names below", shared(route)),
+        format!("shared    {}", shared(route)),
         format!("goes along  {}", names(request.headers.keys())),
     ];
     let may = ask::goes_along(route).map(|name| name.to_string()).collect::<Vec<_>>().join(", ");
     lines.push(format!("            (of these, where a caller sends them: {may}, accept-encoding)"));
-    lines.push(format!("kept apart  by path and query, Accept, Accept-Encoding{}: each combination is stored", keyed(route)));
+    let keyed = keyed(route);
+    lines.push(format!(
+        "kept apart  by path and query, Accept, Accept-Encoding{keyed}: each combination has its own reply"
+    ));
     let dropped = names(dropped);
     if !dropped.is_empty() {
         lines.push(format!("DROPPED   {dropped}: name them in the route's forward if the service needs them"));
@@ -106,14 +109,17 @@ fn names<'a>(names: impl Iterator<Item = &'a HeaderName>) -> String {
     names.map(HeaderName::as_str).collect::<Vec<_>>().join(", ")
 }
 
+/// Two requests of callers who share a reply may still be of different replies.
+const ALIKE: &str = ", where nothing in `kept apart` differs";
+
 fn shared(route: &Route) -> String {
     match &route.identity {
-        IdentityMode::Exact(headers) if headers.is_empty() => "by all callers".to_owned(),
+        IdentityMode::Exact(headers) if headers.is_empty() => format!("by all callers{ALIKE}"),
         IdentityMode::Exact(headers) => {
-            format!("by callers with the same {} (identity = \"exact\")", names(headers.iter()))
+            format!("by callers with the same {} (identity = \"exact\"){ALIKE}", names(headers.iter()))
         }
         IdentityMode::Sidecar(credentials) => format!(
-            "by all callers (identity = \"sidecar\"): their credentials stay here, {} goes in {}",
+            "by all callers (identity = \"sidecar\"){ALIKE}: their credentials stay here, {} goes in {}",
             credentials.file.display(),
             credentials.header
         ),

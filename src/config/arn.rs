@@ -60,6 +60,20 @@ impl fmt::Display for TopicArn {
     }
 }
 
+/// Whether `name` is built as AWS names its regions: `eu-west-1`, `us-gov-east-1`.
+pub(super) fn is_like_aws(name: &str) -> bool {
+    const PLACES: [&str; 10] = ["af", "ap", "ca", "cn", "eu", "il", "me", "mx", "sa", "us"];
+    const SIDES: [&str; 10] =
+        ["central", "east", "gov", "north", "northeast", "northwest", "south", "southeast", "southwest", "west"];
+    let words: Vec<&str> = name.split('-').collect();
+    let [place, sides @ .., number] = words.as_slice() else { return false };
+    PLACES.contains(place)
+        && (1..=2).contains(&sides.len())
+        && sides.iter().all(|side| SIDES.contains(side))
+        && (1..=2).contains(&number.len())
+        && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 const fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'
 }
@@ -95,6 +109,18 @@ mod tests {
         );
         for arn in ["arn:aws-cn:sns:cn-north-1:000000000000:t", "arn:aws-us-gov:sns:us-gov-west-1:000000000000:t"] {
             assert_eq!(arn.parse::<TopicArn>().unwrap().to_string(), arn);
+        }
+    }
+
+    #[test]
+    fn a_name_is_like_that_of_an_aws_region_or_is_not() {
+        for name in ["eu-west-1", "ap-southeast-2", "us-gov-east-1", "mx-central-1", "cn-northwest-1"] {
+            assert!(is_like_aws(name), "{name}");
+        }
+        for name in
+            ["", "a", "eu", "eu-1", "west-1", "eu-berlin-1", "eu-west", "eu-west-1a", "EU-WEST-1", "eu-west-001"]
+        {
+            assert!(!is_like_aws(name), "{name}");
         }
     }
 

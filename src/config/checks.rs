@@ -97,6 +97,14 @@ fn topics(ledger: &mut Collector, config: &Config) {
             let instead = "write this region's own topic: the topic tells which region announced";
             refuse(ledger, &schema::REGION_TOPIC, Some(at), what, instead);
         }
+        if super::arn::is_like_aws(&region.name) && region.name != topic.region {
+            let text = format!(
+                "region {0} has its topic in {1}: what that topic announces counts as {0}'s; write the ARN of the topic on \
+                 which {0} announces, unless it is that one",
+                region.name, topic.region
+            );
+            warn(ledger, &schema::REGION_TOPIC, Some(at), text);
+        }
     }
     let soft = humantime::format_duration(config.cache.soft_ttl);
     let transport = &schema::ANNOUNCEMENTS_TRANSPORT;

@@ -31,9 +31,9 @@ use crate::protocol::standing::{self, Use};
 
 pub enum Found {
     /// An answer that may be served now, and the refresh that it triggers.
-    Answer(Shown, Option<Refresh>),
+    Answer(Shown, Option<Box<Refresh>>),
     /// Regions must be asked, in a fill that others may share.
-    Ask(Plan),
+    Ask(Box<Plan>),
     /// One region must be asked, for this caller alone; with the route that the path is on, if any.
     Pass(Moment, Option<OnRoute>),
     /// Nothing usable is stored, and the caller accepts nothing else (`only-if-cached`).
@@ -90,7 +90,7 @@ fn routed(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, matched: &Match
                 core.metrics.stale("grace");
                 let shown = core.stored_hit(head, caller, entry, &core.freshness.horizon(), now, Some("grace"));
                 let ask = core.routed_ask(head, caller, key, stored.clone(), matched);
-                return Found::Answer(shown, Some(Refresh::Fill(Box::new(ask))));
+                return Found::Answer(shown, Some(Box::new(Refresh::Fill(ask))));
             }
             Err(_) => {}
         }
@@ -105,7 +105,7 @@ fn routed(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, matched: &Match
         None => Fwd::UriMiss,
     };
     let ask = core.routed_ask(head, caller, key, stored, matched);
-    Found::Ask(Plan { started: now, ask, place: Some(matched.place), fwd })
+    Found::Ask(Box::new(Plan { started: now, ask, place: Some(matched.place), fwd }))
 }
 
 /// A path that no route names: a plain shared HTTP cache by RFC 9111.
@@ -142,7 +142,7 @@ fn unrouted(core: &Arc<Core>, caller: &Caller, head: Head<'_>, now: Moment) -> F
                 alone: caller.wish.no_store,
                 dropped: Arc::default(),
             };
-            return Found::Ask(Plan { started: now, ask, place: None, fwd });
+            return Found::Ask(Box::new(Plan { started: now, ask, place: None, fwd }));
         }
     }
     if caller.wish.only_if_cached {
@@ -188,7 +188,7 @@ impl Core {
         key: KeyRef<'_>,
         entry: &Arc<Entry>,
         now: Moment,
-    ) -> Result<(Shown, Option<Refresh>), Option<Use>> {
+    ) -> Result<(Shown, Option<Box<Refresh>>), Option<Use>> {
         let horizon = self.freshness.horizon();
         let (detail, refresh) = match self.found(entry, &horizon, now) {
             Some(Use::Fresh) => (None, None),
@@ -205,10 +205,10 @@ impl Core {
 
     /// A reader found `entry` provisional, so its rechecks resume if they ended (nobody had read
     /// it, no region was LIVE) or never began for lack of room.
-    fn recheck(&self, key: KeyRef<'_>, entry: &Arc<Entry>, horizon: &Horizon, now: Moment) -> Option<Refresh> {
+    fn recheck(&self, key: KeyRef<'_>, entry: &Arc<Entry>, horizon: &Horizon, now: Moment) -> Option<Box<Refresh>> {
         let young = now.since(entry.hold.routed()?.confirmed) <= limits::RECHECK_WAIT.0;
         let may_settle = !young && standing::recheck_may_settle(horizon, now);
-        may_settle.then(|| Refresh::Recheck(key.to_key(), entry.clone()))
+        may_settle.then(|| Box::new(Refresh::Recheck(key.to_key(), entry.clone())))
     }
 
     /// What to ask for a routed representation.

@@ -86,8 +86,8 @@ pub async fn carry_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Ou
     }
 }
 
-async fn ask(core: &Arc<Core>, plan: Plan, admitted: &Admitted) -> Outcome {
-    let Plan { started, ask, place, fwd } = plan;
+async fn ask(core: &Arc<Core>, plan: Box<Plan>, admitted: &Admitted) -> Outcome {
+    let Plan { started, ask, place, fwd } = *plan;
     let (of, previous, key) = (ask.of.clone(), ask.previous.clone(), ask.key.clone());
     let route = place.map(|place| &core.config.service.routes[place]);
     if let (Of::Route(routing), Some(route)) = (&of, route) {

@@ -1,4 +1,4 @@
-//! Two readings of the settings beside each other.
+//! Two readings of the settings side by side.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::protocol::holding::Standing;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Puts another reading, with a route more, in the place of the world's.
+/// Replaces the world's settings by others with one more route.
 fn reload(world: &mut World) {
     let text = "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n\
                 [[service.route]]\npath = \"/v1/things/{key}\"\nrecords = [\"thing:{key}\"]\n";

@@ -1,4 +1,5 @@
-//! The bounds of this room. What a user may tune has its default and range here.
+//! The bounds of the announcement path. Settings that a user may tune have their defaults and
+//! ranges in `config`.
 
 use std::time::Duration;
 
@@ -6,33 +7,35 @@ use crate::aws::limits::{AWS_CALL_WAIT, POLL_WAIT, VISIBILITY};
 use crate::model::size::KIB;
 use crate::protocol::limits::{ATTESTED_FOR, WEAK_LEASE, WEAK_PROOF_AFTER};
 
-/// What a connection to the announcement endpoint reads at once, bytes.
+/// The read buffer of a connection to the announcement endpoint, in bytes.
 pub const ENDPOINT_READ_BYTES: usize = 16 * KIB;
-/// Messages verified and not yet applied, per region.
+/// Messages per region that are verified and not applied yet.
 pub const PENDING_ANNOUNCEMENTS: usize = 1024;
 /// Messages per poll and per deletion: SQS allows no more.
 pub const MESSAGES_PER_POLL: i32 = 10;
-/// How long messages may gather in a queue that just brought some before it is polled again: at 200 a second they fill
-/// a poll.
+/// How long messages may gather in a queue that just brought some before it is polled again: at 200
+/// a second they fill a poll.
 pub const GATHER: Duration = Duration::from_millis(50);
-/// How long a message that is done with may wait for others to be deleted with.
+/// How long a finished message may wait to be deleted together with others.
 pub const DELETE_WITHIN: Duration = Duration::from_millis(150);
 /// Deletions under way at once, per region.
 pub const DELETIONS: usize = 16;
-/// The first look at a queue's policy, where no heartbeat has come by then (at most this, less jitter): a queue whose topic may
-/// not send is silent.
+/// Longest time to the first check of a queue's policy, less jitter, if no heartbeat has come by
+/// then: a queue whose topic may not send is silent.
 pub const POLICY_FIRST: Duration = Duration::from_secs(7);
-/// The first look at a subscription's attributes after it was made: at most this, less jitter. Weak proof waits for it.
+/// Longest time from making a subscription to the first check of its attributes, less jitter. Weak
+/// proof waits for it.
 pub const ATTEST_FIRST: Duration = Duration::from_secs(60);
-/// Between two later ones: at most this, less jitter.
+/// Longest time between two later checks, less jitter.
 pub const ATTEST_EVERY: Duration = Duration::from_secs(120);
-/// Looks in a row that are left out while heartbeats prove the way.
+/// Checks in a row that are skipped while heartbeats prove the path.
 pub const ATTEST_SKIPS: u32 = 3;
-/// After a look that could not be had; doubles with each, up to [`ATTEST_EVERY`].
+/// Wait after a check that failed; doubles with each, up to [`ATTEST_EVERY`].
 pub const ATTEST_AGAIN: Duration = Duration::from_secs(30);
-/// Sidecars of one account and region whose looks AWS must not throttle: smaller regions allow 150 calls a second.
+/// Sidecars of one account and region whose checks AWS must not throttle: smaller regions allow 150
+/// calls a second.
 pub const ATTESTED_FLEET: (u64, u64) = (10_800, 150);
-/// Between two `alive` tags of a queue.
+/// Time between two `alive` tags of a queue.
 pub const TAG_EVERY: Duration = Duration::from_secs(3600);
 /// Age of the `alive` tag beyond which the janitor removes a queue.
 pub const ABANDONED: Duration = Duration::from_secs(24 * 3600);
@@ -42,7 +45,8 @@ pub const SUBSCRIBE_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Durat
 pub const POLL_AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
 /// How long SNS may take to post a confirmation before Subscribe is called again.
 pub const CONFIRM_WAIT: Duration = Duration::from_secs(60);
-/// Subscriptions and queues of a region that could not be removed yet; the janitor has the rest.
+/// Subscriptions and queues of a region that could not be removed yet; the rest is left to the
+/// janitor.
 pub const DISCARDED: usize = 4;
 /// How long a posted envelope may take to arrive; SNS itself gives up after 15 s.
 pub const ENVELOPE_WAIT: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use http::HeaderMap;
 use nearside::app::{self, App, Instead};
-use nearside::config::{TopicArn, read};
+use nearside::config::TopicArn;
 use nearside::lab::world::World;
 use nearside::lab::world::catalogue::StoredRecord;
 use nearside::lab::world::port::Port;
@@ -96,7 +96,7 @@ impl Announced {
             topics.push(emulator.topic(region, wish.name, signature).await);
         }
         let port = Port::hold(0).unwrap();
-        let config = read::from_toml(&settings(&wish, &world, &topics, &port)).unwrap();
+        let config = crate::program::read(&settings(&wish, &world, &topics, &port));
         let instead = Instead { clock: wish.clock, pace: Some(hurried()), ..Instead::default() };
         let app = app::start_with(config, instead).await.unwrap();
         let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();

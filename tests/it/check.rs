@@ -89,6 +89,39 @@ fn a_missing_token_file_is_one_clear_line() {
 }
 
 #[test]
+fn an_announcement_that_would_do_nothing_is_a_mistake_and_one_that_would_do_something_is_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let message = directory.path().join("message.json");
+    let config = example();
+    let path = "/v1/contexts/acme/limits";
+    let file = message.to_str().unwrap();
+    let args = ["check", "--config", config.to_str().unwrap(), "--announcement", file, "--path", path];
+    for (key, code) in [("acme", 0), ("context:acme", 2)] {
+        let text_of = format!(r#"{{"kind": "CHANGED", "recordType": "context", "key": "{key}", "version": "7"}}"#);
+        std::fs::write(&message, text_of).unwrap();
+        let output = nearside(&args, &[]);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{told}");
+        assert_eq!(code == 2, told.contains("recordType `context` and key `acme`"), "{told}");
+    }
+}
+
+#[test]
+fn explain_says_what_to_give_it_and_who_shares_a_reply() {
+    let path = "/v1/contexts/acme/limits";
+    let bare = nearside(&["explain", path], &[]);
+    let told = text(&bare.stderr);
+    assert_eq!(bare.status.code(), Some(2), "{told}");
+    assert!(told.contains("give --config FILE") && told.contains("--socket PATH"), "{told}");
+    let config = example();
+    let output = nearside(&["explain", path, "--config", config.to_str().unwrap(), "--timeout", "2s"], &[]);
+    let shown = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(shown.contains("where nothing in `kept apart` differs"), "{shown}");
+    assert!(shown.contains("each combination has its own reply"), "{shown}");
+}
+
+#[test]
 fn a_file_that_is_not_there_and_arguments_that_make_no_sense_are_usage_mistakes() {
     for args in [&["check", "--config", "/no/such/file.toml"][..], &["chekc"], &["dev", "chaos"], &[]] {
         assert_eq!(nearside(args, &[]).status.code(), Some(2), "{args:?}");

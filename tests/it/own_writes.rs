@@ -11,7 +11,6 @@ use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use nearside::app;
-use nearside::config::read;
 use nearside::lab::world::port::{self, Port};
 use nearside::model::time::{Clock, Moment};
 use nearside::tasks::Tasks;
@@ -104,7 +103,7 @@ async fn ten_thousand_reads_after_writes_with_three_lagging_regions_are_never_be
         tasks.spawn("region", port::serve(port.listen().unwrap(), tasks.clone(), "connection", answer));
     }
     text += "[[service.route]]\npath = \"/v1/contexts/{key}\"\nrecords = [\"context:{key}\"]\n";
-    let app = app::start(read::from_toml(&text).unwrap()).await.unwrap();
+    let app = app::start(crate::program::read(&text)).await.unwrap();
     let base = format!("http://{}", app.tcp.unwrap());
     let started = Clock::System.now();
     let writers: Vec<_> =

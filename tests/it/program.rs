@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
+use nearside::config::{Config, read};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -15,6 +16,16 @@ use tokio::sync::watch;
 
 /// Longest wait for anything: far beyond what it takes, so that it only ends a test that has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What `make test` sets to run the tests on the wire with every request read by hyper as well.
+const FAST: &str = "NEARSIDE__LISTEN__FAST";
+
+/// Reads settings as the program would, [`FAST`] too.
+pub(crate) fn read(text: &str) -> Config {
+    let mut config = read::from_toml(text).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));
+    config.listen.fast &= std::env::var(FAST).as_deref() != Ok("false");
+    config
+}
 
 /// The program with an environment of the test's own, and credentials that any emulator takes.
 pub(crate) fn command(args: &[&str]) -> Command {
@@ -27,6 +38,7 @@ pub(crate) fn command(args: &[&str]) -> Command {
         ("AWS_SHARED_CREDENTIALS_FILE", "/dev/null"),
     ];
     command.env_clear().envs(credentials).args(args).stdin(Stdio::null());
+    command.envs(std::env::var(FAST).map(|fast| (FAST, fast)));
     command
 }
 

@@ -67,7 +67,10 @@ async fn the_reference_publishers_pass_a_doctor_against_the_emulator() {
         let topic = emulator.topic(REGIONS[place], &format!("published-by-{language}"), 2).await.arn;
         let url = service.url(place);
         text += &format!("[[service.region]]\nname = \"{language}\"\nurl = \"{url}\"\ntopic = \"{topic}\"\n");
-        publishers.push(start(command, &topic, &endpoint));
+        let mut publisher = start(command, &topic, &endpoint);
+        // It says how orders are written, and goes on.
+        writeln!(publisher.stdin.as_mut().unwrap(), "chnged context acme 1\nchanged context acme").unwrap();
+        publishers.push(publisher);
     }
     text += "[[service.route]]\npath = \"/v1/contexts/{key}/{view}\"\nrecords = [\"context:{key}\"]\n";
     let config = read::from_toml(&text).unwrap();

@@ -179,7 +179,7 @@ async fn credentials_that_cannot_be_read_at_the_start_are_a_clear_error() {
         if let Some(content) = content {
             std::fs::write(&file, content).unwrap();
         }
-        let config = nearside::config::read::from_toml(&text).unwrap();
+        let config = crate::program::read(&text);
         let error = nearside::app::start(config).await.err().expect("no start").to_string();
         assert!(error.contains("the credentials file") && error.contains("token"), "{error}");
         assert!(!error.contains("two"), "its content is nobody's business: {error}");

@@ -12,7 +12,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 use nearside::app::{self, App, Instead};
-use nearside::config::read;
 use nearside::lab::world::chaos::Mode;
 use nearside::lab::world::{self, World};
 use nearside::model::time::Clock;
@@ -176,7 +175,7 @@ impl Builder {
         let clock = Clock::simulated(Clock::System.wall());
         let world = self.world.clone().clock(clock.clone()).start().await.unwrap();
         let text = self.text(&world);
-        let config = read::from_toml(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));
+        let config = crate::program::read(&text);
         let instead = Instead { clock: clock.clone(), ..Instead::default() };
         let app = app::start_with(config, instead).await.unwrap();
         let http = reqwest::Client::builder()

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nearside::app::{self, App, Instead};
-use nearside::config::read;
 use nearside::model::ids::{RecordId, RegionId, Version};
 use nearside::model::time::{Clock, Wall};
 use nearside::protocol::event::{Event, Says};
@@ -159,7 +158,7 @@ impl Wire {
             all.push(Region::start(&tasks, script.clone()).await);
         }
         let text = configuration(&all, settings);
-        let config = read::from_toml(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));
+        let config = crate::program::read(&text);
         let clock = Clock::simulated(BEGIN);
         let app = app::start_with(config, Instead { clock: clock.clone(), ..Instead::default() }).await.unwrap();
         Self { regions: all, app, clock, tasks }

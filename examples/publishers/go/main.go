@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"log"
@@ -28,9 +29,8 @@ func main() {
 	}
 	now := func() *time.Time { now := time.Now(); return &now }
 	publisher := NewPublisher(sns.NewFromConfig(settings), topic, name, now)
-	var order string
-	for _, err := fmt.Scan(&order); err == nil; _, err = fmt.Scan(&order) {
-		obey(publisher, order)
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		obey(publisher, strings.TrimSpace(lines.Text()))
 	}
 	time.AfterFunc(30*time.Second, func() { log.Fatal("not all sent in 30 s") })
 	if _, err := publisher.Close(); err != nil {
@@ -38,27 +38,30 @@ func main() {
 	}
 }
 
-func obey(publisher *Publisher, order string) {
+func obey(publisher *Publisher, line string) {
 	var recordType, key string
 	var version, number int64
 	var seconds float64
 	var err error
-	switch order {
-	case "wait":
-		fmt.Scan(&seconds)
+	is := func(order string, words ...any) bool {
+		read, _ := fmt.Sscanf(line, order, words...)
+		return read == len(words)
+	}
+	switch {
+	case line == "":
+		return
+	case is("wait %g", &seconds):
 		time.Sleep(time.Duration(seconds * float64(time.Second)))
 		return
-	case "changed":
-		fmt.Scan(&recordType, &key, &version)
+	case is("changed %s %s %d", &recordType, &key, &version):
 		number, err = publisher.Changed(recordType, key, version)
-	case "deleted":
-		fmt.Scan(&recordType, &key, &version)
+	case is("deleted %s %s %d", &recordType, &key, &version):
 		number, err = publisher.Deleted(recordType, key, version)
-	case "reload":
-		fmt.Scan(&recordType)
+	case is("reload %s", &recordType):
 		number, err = publisher.Reload(recordType)
 	default:
-		err = fmt.Errorf("%q is no order", order)
+		fmt.Fprintln(os.Stderr, "orders: changed|deleted TYPE KEY VERSION, reload TYPE, wait SECONDS")
+		return
 	}
 	if err != nil {
 		log.Fatal(err)

@@ -7,16 +7,25 @@ import java.util.concurrent.CompletableFuture;
 public final class Orders {
     public static void main(String[] arguments) throws InterruptedException {
         var name = arguments.length > 1 ? arguments[1] : UUID.randomUUID().toString();
-        try (var publisher = new Publisher(arguments[0], name, Instant::now); var words = new Scanner(System.in)) {
-            while (words.hasNext()) {
-                switch (words.next()) {
-                    case "wait" -> Thread.sleep((long) (1000 * Double.parseDouble(words.next())));
-                    case "changed" -> told(publisher.changed(words.next(), words.next(), words.nextLong()));
-                    case "deleted" -> told(publisher.deleted(words.next(), words.next(), words.nextLong()));
-                    case "reload" -> told(publisher.reload(words.next()));
-                    default -> throw new IllegalArgumentException("no such order");
+        try (var publisher = new Publisher(arguments[0], name, Instant::now); var lines = new Scanner(System.in)) {
+            while (lines.hasNextLine()) {
+                try {
+                    obey(publisher, lines.nextLine().strip().split("\\s+"));
+                } catch (ArrayIndexOutOfBoundsException | IllegalArgumentException mistake) {
+                    System.err.println("orders: changed|deleted TYPE KEY VERSION, reload TYPE, wait SECONDS");
                 }
             }
+        }
+    }
+
+    private static void obey(Publisher publisher, String[] words) throws InterruptedException {
+        switch (words[0]) {
+            case "" -> { }
+            case "wait" -> Thread.sleep((long) (1000 * Double.parseDouble(words[1])));
+            case "changed" -> told(publisher.changed(words[1], words[2], Long.parseLong(words[3])));
+            case "deleted" -> told(publisher.deleted(words[1], words[2], Long.parseLong(words[3])));
+            case "reload" -> told(publisher.reload(words[1]));
+            default -> throw new IllegalArgumentException("no such order");
         }
     }
 

@@ -71,7 +71,9 @@ if (process.argv[1] && import.meta.url === pathToFileURL(realpathSync(process.ar
   const publisher = new Publisher(topic, () => new Date(), name); // here a change is made when its line is read
   for await (const line of createInterface({ input: process.stdin })) {
     const [order, ...rest] = line.trim().split(/\s+/);
-    if (order === "wait") await sleep(Number(rest[0]) * 1000);
+    const isOrder = /^((changed|deleted) \S+ \S+ \d+|reload \S+|wait [\d.]+)$/.test([order, ...rest].join(" "));
+    if (!isOrder) console.error("orders: changed|deleted TYPE KEY VERSION, reload TYPE, wait SECONDS");
+    else if (order === "wait") await sleep(Number(rest[0]) * 1000);
     else console.log(`announced ${await publisher[order](...rest)}`);
   }
   await publisher.close();

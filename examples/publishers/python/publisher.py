@@ -16,13 +16,11 @@ from botocore.config import Config
 class Publisher:
     """Numbers what any thread hands over and sends it in order. Each call returns a Future: the number, once sent.
     `through()` is the UTC datetime through which every change at the source was handed over; None: not known yet."""
-
     def __init__(self, topic, through, name=None):
         self.topic, self.through, self.name = topic, through, name or str(uuid.uuid4())  # new with each process
         once = Config(connect_timeout=2, read_timeout=5, retries={"total_max_attempts": 1})  # _send_all tries again
         self.sns = boto3.client("sns", region_name=topic.split(":")[3], config=once)
-        self.last, self.signed_off = 0, False
-        self.turn, self.queue = threading.Lock(), queue.SimpleQueue()
+        self.last, self.signed_off, self.turn, self.queue = 0, False, threading.Lock(), queue.SimpleQueue()
         for work in (self._send_all, self._beat):
             threading.Thread(target=work, daemon=True).start()
 
@@ -35,8 +33,7 @@ class Publisher:
     def reload(self, record_type):
         return self._say("RELOAD", recordType=record_type)
 
-    def close(self):
-        """Signs off once all is sent; raises TimeoutError if that takes longer than 30 s."""
+    def close(self):  # signs off once all is sent; raises TimeoutError if that takes longer than 30 s
         self._say("HEARTBEAT", ingestedThrough=self.through(), signingOff=True).result(30)
 
     def _beat(self):
@@ -72,9 +69,12 @@ class Publisher:
 
 if __name__ == "__main__":
     publisher = Publisher(sys.argv[1], lambda: datetime.now(timezone.utc), *sys.argv[2:])  # a line is a change made
-    for order, *rest in map(str.split, sys.stdin):
-        if order == "wait":
-            time.sleep(float(rest[0]))
-        else:
-            print("announced", getattr(publisher, order)(*rest).result(), flush=True)
+    orders = {"changed": publisher.changed, "deleted": publisher.deleted, "reload": publisher.reload}
+    orders["wait"] = lambda seconds: time.sleep(float(seconds))
+    for order, *rest in filter(None, map(str.split, sys.stdin)):
+        try:
+            if done := orders[order](*rest):
+                print("announced", done.result(), flush=True)
+        except (KeyError, TypeError, ValueError):
+            print("orders: changed|deleted TYPE KEY VERSION, reload TYPE, wait SECONDS", file=sys.stderr)
     publisher.close()

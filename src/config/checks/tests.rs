@@ -92,6 +92,21 @@ fn regions_have_urls_and_topics_of_their_own() {
 }
 
 #[test]
+fn a_region_that_is_called_as_one_of_aws_and_has_its_topic_in_another_is_warned_of() {
+    let region = |name: &str, of: &str| {
+        let topic = format!("arn:aws:sns:{of}:123456789012:changes");
+        format!("[[service.region]]\nname = \"{name}\"\nurl = \"https://x.example\"\ntopic = \"{topic}\"\n")
+    };
+    let told = warned(&region("us-west-2", "eu-central-1"));
+    assert!(told.contains("region us-west-2 has its topic in eu-central-1"), "{told}");
+    assert!(told.contains("nearside.toml:"), "where it is written: {told}");
+    for (name, of) in [("us-west-2", "us-west-2"), ("x", "eu-central-1"), ("shop-west-1", "eu-central-1")] {
+        let text = format!("{REGIONS}{}{}", region(name, of), route("/v1/contexts/{key}", ""));
+        assert_eq!(warnings_of(&text), vec![], "{name}");
+    }
+}
+
+#[test]
 fn plain_http_to_another_machine_is_warned_of_and_to_this_one_is_not() {
     let region = |url: &str| {
         let topic = "arn:aws:sns:us-west-2:123456789012:changes";

@@ -1,4 +1,4 @@
-//! Tests of connections on real sockets: protocols, patience, bounds, goodbyes.
+//! Tests of connections on real sockets: protocols, timeouts, bounds, how connections end.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
@@ -41,10 +41,14 @@ struct Door {
     context: ConnectionContext<Hits>,
 }
 
-/// What [`ByPath`] says is stored of these before the first connection.
+/// What [`ByPath`] answers for these is stored before the first connection.
 const STORED: [&str; 9] = ["1", "2", "3", "last", "one", "x", "inside", "x?16777216", "x?3145728"];
 
 async fn context(permits: usize) -> ConnectionContext<Hits> {
+    context_with(permits, "").await
+}
+
+async fn context_with(permits: usize, settings: &str) -> ConnectionContext<Hits> {
     let (clock, tasks) = (Clock::simulated(Wall::from_millis(1_800_000_000_000)), Tasks::new());
     let config = "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n\
                   [announcements]\ntransport = \"off\"\n[cache]\nmax_bytes = \"4GiB\"\nunrouted = \"cache\"\n";
@@ -57,7 +61,7 @@ async fn context(permits: usize) -> ConnectionContext<Hits> {
         memory: Memory::AMPLE,
         bodies: ByteBudget::new(BODIES_BYTES),
     };
-    let core = Core::new(read::from_toml(config).unwrap(), parts).unwrap();
+    let core = Core::new(read::from_toml(&format!("{config}{settings}")).unwrap(), parts).unwrap();
     let sizes = SIZES.map(|size| format!("x?{size}"));
     for path in STORED.into_iter().chain(sizes.iter().map(String::as_str)) {
         let (method, path_and_query) = (Method::GET, format!("/stored/{path}"));
@@ -70,8 +74,8 @@ async fn context(permits: usize) -> ConnectionContext<Hits> {
     ConnectionContext { tasks, clock, permits, shutdown: Shutdown::default(), fast_path }
 }
 
-/// A region that answers with the path, or with as many bytes as the query says: after a second under `/slow/`, and not to
-/// be stored under `/passing/`.
+/// A region that answers with the path, or with as many bytes as the query says: after a second
+/// under `/slow/`, and as not storable under `/passing/`.
 struct ByPath(Clock);
 
 impl Origin for ByPath {
@@ -222,7 +226,8 @@ async fn an_answer_that_was_waited_for_when_the_linger_began_or_ended_is_given_a
     }
 }
 
-/// The caller shuts down its side, which is allowed, and the answer still comes; one that is gone is let go of.
+/// The caller shuts down its side, which is allowed, and the answer still comes; the connection of
+/// a caller that is gone is dropped.
 #[tokio::test(start_paused = true)]
 async fn a_caller_who_hangs_up_while_somebody_is_asked_holds_no_connection() {
     let door = open(1).await;
@@ -262,6 +267,16 @@ async fn answers_to_requests_that_come_together_go_out_together() {
 }
 
 #[tokio::test]
+async fn with_listen_fast_switched_off_hyper_reads_every_request() {
+    let (mut caller, ours) = tokio::io::duplex(65_536);
+    let context = context_with(8, "[listen]\nfast = false\n").await;
+    context.tasks.spawn("caller", connection::serve(ours, Via::Tcp, context.clone(), answer));
+    caller.write_all(GET.replace("/one", "/stored/x").as_bytes()).await.unwrap();
+    let text = read_until(&mut caller, "/stored/x").await;
+    assert!(!text.contains("hit"), "the handler was asked: {text}");
+}
+
+#[tokio::test]
 async fn a_caller_who_is_alone_waits_for_nobody() {
     let (mut caller, ours) = tokio::io::duplex(65_536);
     let mut connection = pin!(connection::serve(ours, Via::Tcp, context(8).await, answer));
@@ -269,7 +284,7 @@ async fn a_caller_who_is_alone_waits_for_nobody() {
         caller.write_all(GET.replace("/one", "/stored/x").as_bytes()).await.unwrap();
         assert!(futures_util::poll!(&mut connection).is_pending());
         let answered = read_until(&mut caller, "/stored/x").now_or_never();
-        // Before the first one, somebody else may have been answered.
+        // Before the first one, another connection may have been answered.
         assert!(round == 0 || answered.is_some());
         assert!(futures_util::poll!(&mut connection).is_pending());
         assert!(answered.is_some() || read_until(&mut caller, "/stored/x").now_or_never().is_some());
@@ -464,7 +479,8 @@ async fn a_peer_whose_uid_is_not_named_is_turned_away() {
     assert_eq!(read_until(&mut stream, "/one").await, "");
 }
 
-/// Reads HTTP/2 frames until one of type `wanted` has come; the types of all, that one included.
+/// Reads HTTP/2 frames until one of type `wanted` has come; returns the types of all, including
+/// that one.
 async fn frames_until(stream: &mut TcpStream, wanted: u8) -> Vec<u8> {
     let mut kinds = Vec::new();
     while kinds.last() != Some(&wanted) {

@@ -153,14 +153,14 @@ pub enum Refresh {
     /// Recheck a provisional entry.
     Recheck(Key, Arc<Entry>),
     /// Fetch what was served in its grace period.
-    Fill(Box<Ask>),
+    Fill(Ask),
 }
 
 impl Refresh {
     /// Begins it. It runs on the hit path, so it waits for nothing.
     pub fn begin(self, core: &Arc<Core>) {
         match self {
-            Self::Fill(ask) => core.fills.begin(core, *ask),
+            Self::Fill(ask) => core.fills.begin(core, ask),
             Self::Recheck(key, entry) => recheck_found(core, key, &entry),
         }
     }

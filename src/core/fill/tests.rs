@@ -1,4 +1,4 @@
-//! Who shares a fill, and what is left when it ends however it ends: over a whole sidecar in virtual time.
+//! Who shares a fill, and what is left however it ends: over a whole core in virtual time.
 
 use std::sync::Arc;
 
@@ -177,7 +177,7 @@ async fn a_body_too_large_to_hold_is_asked_of_all_regions_once_and_then_streamed
     let oversized = || Act::Fail(Failure::Oversized { limit: 1, announced: true });
     let world = World::new([(1, oversized()), (1, oversized()), (1, oversized())]);
     for reader in 0..20 {
-        // The double streams what it would have sent whole: nothing.
+        // The double streams what it would have sent whole, which is nothing.
         world.get(X).await;
         let asked = world.asked().len();
         assert_eq!(asked > REGIONS, reader == 0, "{reader}: {asked}");

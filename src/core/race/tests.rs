@@ -185,7 +185,7 @@ async fn r4_without_versions_the_announcer_is_waited_for_while_it_may_answer() {
     assert!(about(took, 6));
 }
 
-/// R4: it may have answered from before what it announces.
+/// R4: it may have answered before what it announces.
 #[tokio::test(start_paused = true)]
 async fn a_region_that_joins_the_marker_in_mid_race_is_no_announcer_to_that_race() {
     let world = World::new(RaceMode::All, [(60, body("new")), (20, body("old")), (30, body("old"))]);

@@ -1,4 +1,5 @@
-//! Tests of the door: what the head alone decides. Bodies and malformed requests are tested on the wire.
+//! Tests of admission: what the head alone decides. Bodies and malformed requests are tested on the
+//! wire.
 
 use super::*;
 

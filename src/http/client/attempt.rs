@@ -54,15 +54,10 @@ pub enum UnusableClient {
     },
     /// A region's URL has a host that no certificate can name.
     #[error("region {region:?}: its host {host:?} cannot be reached over TLS")]
-    Host {
-        region: String,
-        host: String,
-    },
+    Host { region: String, host: String },
     /// A region's URL has no scheme and authority to connect to.
     #[error("region {region:?}: its URL names no host")]
-    Url {
-        region: String,
-    },
+    Url { region: String },
 }
 
 pub(crate) struct Site {

@@ -1,9 +1,9 @@
-//! Owns the last step of an announcement: a verified message becomes a freshness event, and is applied.
+//! The last step of an announcement: a verified message becomes a freshness event and is applied.
+//! Then the transport acknowledges it (R12), and the actions that freshness asks for are carried
+//! out. Record keys end here: only keyed hashes go on.
 //!
-//! Before it: [`crate::aws::verify`] and, called from here, [`crate::protocol::announcement`]. After it: the transport acknowledges (R12),
-//! and the edges carry out what freshness asks for. Record keys end here: what goes on is a keyed hash.
-//!
-//! Invariant: `Ok` is returned only after freshness took the event, so whoever acknowledges on `Ok` loses nothing.
+//! [`Applier::apply`] returns only after freshness took the event, so a transport that acknowledges
+//! then loses nothing.
 
 use std::sync::Arc;
 
@@ -23,10 +23,11 @@ use crate::telemetry::rate_limiter::RateLimiter;
 /// [`Freshness::step`](crate::protocol), as `app` wires it.
 pub type Step = Box<dyn Fn(Moment, Wall, Event) -> Vec<Action> + Send + Sync>;
 
-/// Who carries out what freshness asks for; called after the event was applied, and only with something to do.
+/// Carries out what freshness asks for; called after the event was applied, and only if there are
+/// actions.
 pub type ActionSink = Box<dyn Fn(Vec<Action>) + Send + Sync>;
 
-/// What became of a message that may now be acknowledged.
+/// The outcome of a message that may now be acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
     /// A change, a deletion or a reload of something that a route names.
@@ -35,13 +36,13 @@ pub enum Applied {
     Heartbeat,
     /// A record type that no route names: counted, and a proof of the path (R14).
     Unrouted,
-    /// Verified, but no announcement: the region's epoch moves (R14).
+    /// Verified, but not an announcement: the region's epoch moves (R14).
     Undecodable,
     /// An operator has paused the region's announcements: nothing changed.
     Paused,
     /// A second copy: nothing changed.
     Copy,
-    /// A confirmation, of which [`super::subscription`] decides: nothing changed here.
+    /// A confirmation, which is for [`super::subscription`]: nothing changed here.
     Lifecycle,
 }
 
@@ -74,7 +75,7 @@ pub struct Applier {
     sink: ActionSink,
     undecodable: RateLimiter,
     is_read: Option<IsRead>,
-    /// The regions', for the log.
+    /// The regions' names, for the log.
     names: Vec<String>,
 }
 
@@ -93,18 +94,18 @@ impl Applier {
         Self { step, keyring, remembered, clock, metrics, observed, sink, undecodable, is_read, names }
     }
 
-    /// Calls the regions by their names in the log.
+    /// Calls the regions by these names in the log.
     pub fn naming(self, names: Vec<String>) -> Self {
         Self { names, ..self }
     }
 
-    /// Looks for a key that is read in those that are not.
+    /// For announced keys that nobody reads, looks for a key inside them that somebody does.
     pub fn comparing_keys(self, is_read: IsRead) -> Self {
         Self { is_read: Some(is_read), ..self }
     }
 
-    /// Applies what `region`'s topic delivered. `queued` is the SQS `SentTimestamp`, when it came through a queue.
-    /// Counts the outcome; rejections are the transport's to count.
+    /// Applies what `region`'s topic delivered. `queued` is the SQS `SentTimestamp` if it came
+    /// through a queue. Counts the outcome; rejections are counted by the caller.
     pub fn apply(&self, region: RegionId, verified: Verified, queued: Option<Wall>) -> Applied {
         let applied = match verified {
             Verified::Notification { message, published, message_id } => {
@@ -166,10 +167,10 @@ impl Applier {
         applied
     }
 
-    /// What it states beside what it says, and what it says in vain.
+    /// Notes what an announcement states besides its change, and a type or a key that nobody reads.
     fn observe(&self, region: RegionId, announcement: &Announcement, read: &Read) {
         if read.says == Says::Unrouted {
-            // Another service's, perhaps: it says nothing of ours.
+            // Perhaps another service's: it says nothing about ours.
             return self.observed.unrouted_type(region, &announcement.record_type, self.clock.now());
         }
         if let Says::Changed(record, _) | Says::Deleted(record, _) = read.says {
@@ -195,7 +196,8 @@ impl Applier {
         });
     }
 
-    /// Whether a key that is read stands inside one that is not: the publisher writes it in another form.
+    /// Whether a key that is read is inside one that is not: then the publisher writes it in
+    /// another form.
     fn compare_key(&self, record: RecordId, announcement: &Announcement) {
         let Some(is_read) = self.is_read.as_ref().filter(|is_read| !is_read(record)) else { return };
         let Announcement { record_type, key, .. } = announcement;
@@ -206,7 +208,8 @@ impl Applier {
         }
     }
 
-    /// Names become ids; a number stays with an unrouted announcement, since its publisher counted it.
+    /// Turns names into ids. An unrouted announcement keeps its number, since its publisher counted
+    /// it.
     fn read(&self, announcement: &Announcement) -> Read {
         let Announcement { record_type, key, kind, numbered, ingested_at } = announcement;
         let record = || self.keyring.record(record_type, key);
@@ -225,7 +228,8 @@ impl Applier {
             }
             AnnouncementKind::Reload => scope().map(Says::Reload),
             AnnouncementKind::Reset => scope().map(Says::Reset),
-            // A path knows nothing of what a region has ingested, and no single copy signs off for the others.
+            // A path does not know what a region has ingested, and a single copy cannot sign off
+            // for the others.
             AnnouncementKind::Heartbeat { .. } if path => {
                 Some(Says::Heartbeat { path, ingested_through: None, signing_off: false })
             }
@@ -233,7 +237,8 @@ impl Applier {
                 Some(Says::Heartbeat { path, ingested_through, signing_off })
             }
         };
-        // What is no heartbeat yet speaks in a path's name would open a hole in a numbering that does not exist.
+        // If something that is not a heartbeat but has a path's name were counted, it would open a
+        // hole in a numbering that does not exist.
         let counted = !path || matches!(kind, AnnouncementKind::Heartbeat { .. });
         let numbered = numbered.as_ref().filter(|_| counted);
         Read {

@@ -1,8 +1,7 @@
-//! Owns path heartbeats: `nearside heartbeat`, for services that cannot send their own.
-//!
-//! One message every slot of 5 s proves the way from a topic to every sidecar (FRESHNESS.md, Proof, grade *Path*). Its
-//! number is the slot, so any number of copies may run and agree. Invariant: a number is never ahead of the wall clock
-//! of whoever publishes it.
+//! Path heartbeats: `nearside heartbeat`, for services that cannot send their own. One message per
+//! slot of 5 s proves the path from a topic to every sidecar (docs/freshness.md, proof of grade
+//! *Path*). Its number is the slot, so any number of copies may run and agree. A number is never
+//! ahead of the wall clock of its publisher.
 
 use std::time::Duration;
 
@@ -12,10 +11,9 @@ use crate::aws::clients::{CallFailure, Clients, Sdk};
 use crate::config::TopicArn;
 use crate::model::time::{Clock, Wall};
 
-/// Length of a slot.
 pub const SLOT: Duration = Duration::from_secs(5);
 
-/// How the publisher of a path heartbeat is named: this and who runs it.
+/// Prefix of the name of a path heartbeat's publisher; who runs it follows.
 pub const PUBLISHER: &str = "path:";
 
 /// The number of a heartbeat published at `now`: whole slots since 1970.
@@ -29,12 +27,12 @@ pub struct Heartbeat {
     topic: TopicArn,
     publisher: String,
     clock: Clock,
-    /// Where in a slot this copy publishes: copies spread out, each stays in its place.
+    /// Where in a slot this copy publishes. Copies spread out, and each keeps its offset.
     offset: Duration,
 }
 
 impl Heartbeat {
-    /// A publisher for `topic`, named after this machine or drawn at random.
+    /// A publisher for `topic`, with this machine's name or a random one.
     pub async fn new(sdk: &Sdk, topic: TopicArn, clock: Clock) -> Self {
         let clients = sdk.clients(&topic.region).await;
         let drawn = || (0..12).map(|_| fastrand::alphanumeric()).collect();
@@ -46,7 +44,7 @@ impl Heartbeat {
     /// Publishes one heartbeat; returns its number.
     ///
     /// # Errors
-    /// Any [`Failure`].
+    /// Any [`CallFailure`].
     pub async fn publish(&self) -> Result<u64, CallFailure> {
         let slot = slot(self.clock.wall());
         let body = body(&self.publisher, slot);
@@ -54,8 +52,8 @@ impl Heartbeat {
         sent.map(|_| slot).map_err(|error| CallFailure::of("Publish", &error))
     }
 
-    /// Publishes one heartbeat per slot until `stopping`; the first at once. What fails is said and not repeated: the
-    /// next slot's heartbeat proves more.
+    /// Publishes one heartbeat per slot until `stopping`, the first at once. A failure is logged
+    /// and not retried: the next slot's heartbeat proves more.
     pub async fn run(&self, stopping: CancellationToken) {
         let mut failing = false;
         let mut first = true;
@@ -81,7 +79,7 @@ impl Heartbeat {
         }
     }
 
-    /// From now to this copy's place in the next slot.
+    /// The time until this copy's offset in the next slot.
     fn until_next(&self) -> Duration {
         let now = self.clock.wall();
         let next = Wall::from_millis((slot(now) + 1) * SLOT.as_millis() as u64) + self.offset;
@@ -96,7 +94,7 @@ fn advice(failure: &CallFailure) -> &'static str {
     }
 }
 
-/// As proto3 JSON: a 64-bit number is a string.
+/// Proto3 JSON, where a 64-bit number is a string.
 fn body(publisher: &str, slot: u64) -> String {
     serde_json::json!({"kind": "HEARTBEAT", "publisher": publisher, "sequence": slot.to_string()}).to_string()
 }

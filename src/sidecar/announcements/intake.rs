@@ -1,8 +1,6 @@
-//! Owns the way from a delivered envelope to its receipt: verify, decode, apply, in that order.
-//!
-//! Before it: [`crate::aws::sqs`] or [`crate::sidecar::announcements::subscription::endpoint`] holds an envelope. After it: the transport acts on the receipt.
-//! Invariant: what is rejected is counted here, once, under a word that says why, and logged within a ration; only what
-//! a later delivery may mend is left to come again.
+//! From a delivered envelope to its receipt: verify, decode and apply, in that order. The transport
+//! acts on the receipt. What is rejected is counted here, once, under a word that says why, and its
+//! logging is rate-limited. Only what a later delivery may fix is left to come again.
 
 use std::sync::Arc;
 
@@ -32,18 +30,18 @@ struct Path {
     applier: Applier,
     metrics: Arc<Metrics>,
     names: Vec<String>,
-    /// The setting, if there is one.
+    /// The origin of `insecure_sns_signer`, if that is set.
     signer: Option<String>,
     clock: Clock,
-    /// Per region, since one whose endpoint is flooded must not silence the others.
+    /// One per region: a region whose endpoint is flooded must not silence the others.
     rejections: Vec<RateLimiter>,
 }
 
-/// How much of a rejected message's own words is shown, characters.
+/// How many characters of a rejected message's own text are shown.
 const SHOWN: usize = 100;
 
 impl VerifyingIntake {
-    /// The path into `sidecar`'s freshness; certificates come through `fetcher`.
+    /// The path into the freshness of the core; certificates come through `fetcher`.
     pub fn new(sidecar: &Arc<Core>, fetcher: Fetcher) -> Self {
         let config = &sidecar.config;
         let signer = config.announcements.insecure_sns_signer.as_ref();
@@ -94,7 +92,7 @@ impl Path {
         receipt
     }
 
-    /// What a rejected message says of itself may come from anybody: it is cut, and shown as quoted text.
+    /// Anybody may have sent a rejected message, so its text is cut and shown as quoted text.
     fn tell(&self, region: RegionId, rejected: Rejected, raw: &[u8], left_out: u64) {
         let envelope = Envelope::parse(raw).ok();
         let cut = |text: &str| text.chars().take(SHOWN).collect::<String>();

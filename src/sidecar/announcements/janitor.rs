@@ -1,9 +1,9 @@
-//! Owns `nearside janitor`: removes the queues and subscriptions that dead sidecars left behind.
+//! `nearside janitor`: removes the queues and subscriptions that dead sidecars left behind. A
+//! sidecar that was killed cannot clean up after itself, but it cannot re-tag its queue either.
 //!
-//! A sidecar that is killed cannot clean up after itself, but it cannot re-tag its queue either. Invariant: only a
-//! queue with our prefix, our tag and an `alive` tag older than [`limits::ABANDONED`] is touched, and only a
-//! subscription that leads to such a queue, or to one of ours that does not exist any more. What is in doubt is kept
-//! and listed.
+//! Only a queue with our prefix, our tag and an `alive` tag older than [`limits::ABANDONED`] is
+//! touched, and only a subscription that leads to such a queue or to one of ours that no longer
+//! exists. What is in doubt is kept and listed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
@@ -15,17 +15,16 @@ use crate::config::TopicArn;
 use crate::model::time::Wall;
 use crate::sidecar::limits;
 
-/// Where to sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JanitorTarget {
     /// An AWS region.
     pub region: String,
-    /// Topics there whose subscriptions are looked through, besides those that the queues' tags name.
+    /// Topics there whose subscriptions are checked, besides those that the queues' tags name.
     pub topics: Vec<String>,
 }
 
 impl JanitorTarget {
-    /// One place per AWS region that `topics` name.
+    /// One target per AWS region that `topics` name.
     pub fn of_topics<'a>(topics: impl IntoIterator<Item = &'a TopicArn>) -> Vec<Self> {
         let mut places: Vec<Self> = Vec::new();
         for topic in topics {
@@ -38,38 +37,30 @@ impl JanitorTarget {
     }
 }
 
-/// Something that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbandonedThing {
-    /// The AWS region.
     pub region: String,
-    /// What it is.
     pub what: What,
     /// A queue's name or a subscription's ARN.
     pub name: String,
-    /// Of a queue: since when its process has been silent.
+    /// For a queue: how long its process has been silent.
     pub silent: Option<Duration>,
-    /// What becomes of it.
     pub fate: Fate,
 }
 
-/// What a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A queue.
     Queue,
-    /// A subscription.
     Subscription,
 }
 
-/// What becomes of a finding.
+/// What happens to a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Left alone; why.
+    /// Left alone, with the reason.
     Kept(&'static str),
     /// Would be removed: a dry run.
     Doomed,
-    /// Removed.
     Removed,
     /// Should be removed and could not be.
     Stuck(CallFailure),
@@ -80,12 +71,12 @@ pub enum Fate {
 pub struct JanitorReport {
     /// In the order they were found.
     pub findings: Vec<AbandonedThing>,
-    /// Regions and topics that could not be looked through, and why.
+    /// Regions and topics that could not be checked, and why.
     pub failures: Vec<(String, CallFailure)>,
 }
 
 impl JanitorReport {
-    /// Whether everything was looked through and all that had to go is gone (or would be).
+    /// Whether everything was checked and all that had to go is gone (or would be).
     pub fn is_clean(&self) -> bool {
         self.failures.is_empty() && !self.findings.iter().any(|finding| matches!(finding.fate, Fate::Stuck(_)))
     }
@@ -133,8 +124,8 @@ fn advice(failure: &CallFailure) -> &'static str {
     }
 }
 
-/// Looks through every place and, unless `dry_run`, removes what has been silent for longer than `silence`
-/// ([`limits::ABANDONED`] by default).
+/// Checks every target and, unless `dry_run`, removes what has been silent for longer than
+/// `silence` ([`limits::ABANDONED`] by default).
 pub async fn sweep(
     sdk: &Sdk,
     places: &[JanitorTarget],
@@ -151,7 +142,7 @@ pub async fn sweep(
     report
 }
 
-/// A sweep of one place.
+/// A sweep of one target.
 struct Sweep<'a> {
     clients: Clients,
     place: &'a JanitorTarget,
@@ -161,7 +152,6 @@ struct Sweep<'a> {
     report: &'a mut JanitorReport,
 }
 
-/// What the queues of a place say.
 #[derive(Default)]
 struct Queues {
     /// Name and URL of those to remove.
@@ -178,7 +168,8 @@ impl Sweep<'_> {
             Ok(queues) => queues,
             Err(failure) => return self.report.failures.push((self.place.region.clone(), failure)),
         };
-        // Subscriptions first: a queue without them gets no more messages, a subscription without its queue fails.
+        // Subscriptions first: a queue without them gets no more messages, a subscription without
+        // its queue fails.
         for topic in queues.topics.iter().chain(&self.place.topics).collect::<BTreeSet<_>>() {
             if let Err(failure) = self.subscriptions(topic, &queues).await {
                 self.report.failures.push((topic.clone(), failure));
@@ -193,7 +184,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// Lists our queues, each with its verdict.
+    /// Lists our queues, each with its fate.
     async fn queues(&mut self) -> Result<Queues, CallFailure> {
         let mut queues = Queues::default();
         let mut pages =
@@ -226,7 +217,7 @@ impl Sweep<'_> {
         Ok(queues)
     }
 
-    /// Looks through a topic's subscriptions and removes those that lead to an abandoned queue or to none.
+    /// Checks a topic's subscriptions and removes those that lead to an abandoned queue or to none.
     async fn subscriptions(&mut self, topic: &str, queues: &Queues) -> Result<(), CallFailure> {
         let mut pages = self.clients.sns.list_subscriptions_by_topic().topic_arn(topic).into_paginator().send();
         let mut leading = Vec::new();
@@ -277,7 +268,7 @@ fn is_ours(tags: &HashMap<String, String>) -> bool {
     tags.get(OURS).is_some_and(|value| value == "1")
 }
 
-/// What a queue with these tags deserves, and since when its process has been silent.
+/// The fate of a queue with these tags, and how long its process has been silent.
 fn judge(tags: &HashMap<String, String>, now: Wall, silence: Duration) -> (Fate, Option<Duration>) {
     if !is_ours(tags) {
         return (Fate::Kept("not tagged as ours"), None);

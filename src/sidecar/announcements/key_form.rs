@@ -1,18 +1,17 @@
-//! What an announced key may hold besides the key that is meant: a prefix, a suffix, another letter case.
-//!
-//! Before it: [`super::apply`] met a key that nobody reads. After it: [`crate::telemetry::observed`] keeps the form, for a finding
-//! that shows what to mend. Pure.
+//! What an announced key may contain besides the key that is meant: a prefix, a suffix, another
+//! letter case. [`super::apply`] asks for keys that nobody reads, and
+//! [`crate::telemetry::observed`] keeps the form for a finding that says what to fix. Pure.
 
 use std::borrow::Cow;
 
-/// Keys that are looked up for one that nobody reads, at most.
+/// Most keys that are looked up for one that nobody reads.
 const LOOKUPS: usize = 24;
 
-/// A key that may be meant by an announced one, and what that one has around it.
+/// A key that an announced one may mean, and what surrounds it there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Meant<'a> {
     pub(crate) key: Cow<'a, str>,
-    /// What stands before it and after it; `None` when only the letter case differs.
+    /// The text before it and after it; `None` when only the letter case differs.
     around: Option<(&'a str, &'a str)>,
 }
 
@@ -26,18 +25,21 @@ impl Meant<'_> {
     }
 }
 
-/// The keys that `announced` may mean, a few at most: other letter cases, and what stands between separators.
+/// The keys that `announced` may mean, a few at most: other letter cases, and the text between
+/// separators.
 pub(crate) fn meant(announced: &str) -> impl Iterator<Item = Meant<'_>> {
     let cases = [announced.to_lowercase(), announced.to_uppercase()].into_iter().filter(move |key| key != announced);
     let cases = cases.map(|key| Meant { key: Cow::Owned(key), around: None });
     cases.chain(inside(announced)).take(LOOKUPS)
 }
 
-/// What stands in `announced` from the beginning of one part to the end of another: a key may have several parts itself.
+/// Every text in `announced` from the beginning of one part to the end of another: a key may itself
+/// have several parts.
 fn inside(announced: &str) -> impl Iterator<Item = Meant<'_>> {
     let parts = parts(announced);
     let count = parts.len();
-    // So many parts are left out in front and behind: none (only separators at the ends), some at one end, some at both.
+    // How many parts are left out in front and behind: none (only separators at the ends), some at
+    // one end, some at both.
     let none = (0..count.min(1)).map(|_| (0, 0));
     let at_one_end = (1..count).flat_map(|out| [(out, 0), (0, out)]);
     let at_both = (2..count).flat_map(|out| (1..out).map(move |front| (front, out - front)));
@@ -49,7 +51,7 @@ fn inside(announced: &str) -> impl Iterator<Item = Meant<'_>> {
     })
 }
 
-/// Where each part that is not empty begins and ends.
+/// Where each non-empty part begins and ends.
 fn parts(announced: &str) -> Vec<(usize, usize)> {
     let mut next = 0;
     let parts = announced.split_inclusive(separates).map(|part| {

@@ -1,11 +1,13 @@
 //! The announcement path: subscribe, receive, verify, decode, apply, acknowledge.
 //!
-//! Read in this order: [`aws`] (how AWS is called), [`subscription`] (every region's subscription, for `app`),
-//! [`lifecycle`] (one region's, from Subscribe to removal), [`attest`] with [`policy`] (is it still as we made it), [`sqs`] with
-//! [`poll`], and [`http`] (the two ways that messages arrive), then [`certificate`], [`verify`], [`decode`], [`apply`]. Beside the
-//! path: [`heartbeat`] publishes, [`janitor`] removes what dead sidecars left.
+//! Read in this order: `crate::aws::clients` (how AWS is called), [`subscription`] (every region's
+//! subscription, for `app`), its `lifecycle` (one region's, from Subscribe to removal), `attest`
+//! with `crate::aws::policy` (is it still as we made it), `crate::aws::sqs` with `poll`, and
+//! `endpoint` (the two ways that messages arrive), then `crate::aws::certificate`,
+//! `crate::aws::verify`, `crate::protocol::announcement` and [`apply`]. Beside the path,
+//! [`heartbeat`] publishes, and [`janitor`] removes what dead sidecars left.
 //!
-//! Invariant: a transport acknowledges a message only after [`Intake::take`] said so (R12).
+//! A transport acknowledges a message only after [`Intake::take`] said so (R12).
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -22,17 +24,17 @@ pub mod janitor;
 mod key_form;
 pub mod subscription;
 
-/// Where a transport hands an envelope: verify, decode, apply.
+/// Where a transport hands over an envelope: verify, decode, apply.
 ///
-/// The seam between transports and the rest of the path, so that each runs without the other. Outcomes are counted
-/// behind it; the transport only acts on the receipt.
+/// This is the seam between the transports and the rest of the path, so that each runs without the
+/// other. Outcomes are counted behind it; the transport only acts on the receipt.
 pub trait Intake: Send + Sync {
-    /// Takes the envelope `raw` that arrived for `region`; `queued` is the SQS `SentTimestamp`, if it came through a
-    /// queue. Resolves when what it says is applied, or cannot be.
+    /// Takes the envelope `raw` that arrived for `region`; `queued` is the SQS `SentTimestamp` if
+    /// it came through a queue. Resolves when its message is applied, or cannot be.
     fn take(&self, region: RegionId, raw: Bytes, queued: Option<Wall>) -> BoxFuture<'static, Receipt>;
 }
 
-/// What a transport does with an envelope that was taken.
+/// What a transport has to do with an envelope that was taken.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Receipt {
     /// Applied, or known already: acknowledge.
@@ -43,18 +45,19 @@ pub enum Receipt {
     Unverified(Rejected),
     /// A verified SubscriptionConfirmation: call ConfirmSubscription with this token.
     Confirm {
-        /// Worth a subscription: never logged.
+        /// As good as a subscription, so it is never logged.
         token: String,
     },
     /// A verified UnsubscribeConfirmation.
     Unsubscribed {
-        /// When SNS said so: a replayed one is of an earlier subscription.
+        /// When SNS sent it: a replayed one belongs to an earlier subscription.
         published: Wall,
     },
 }
 
 impl Receipt {
-    /// R12: whether the transport may let the envelope go for good (delete it, answer 2xx): all but what must come again.
+    /// R12: whether the transport may drop the envelope for good (delete it, answer 2xx). True
+    /// unless it must come again.
     pub fn may_be_deleted(&self) -> bool {
         let again = match self {
             Self::Retry => true,

@@ -1,9 +1,9 @@
-//! Owns the subscriptions of all regions: starts them, says where they stand, removes them at the end.
+//! The subscriptions of all regions: starts them, reports their state, removes them at the end.
+//! Each region with a topic has a [`lifecycle`]; with the http transport they share the
+//! [`endpoint`].
 //!
-//! Before it: `app`, with the configuration and the edges. After it: one [`crate::sidecar::announcements::subscription::lifecycle`] per region that has a
-//! topic, and with the http transport the [`crate::sidecar::announcements::subscription::endpoint`] endpoint that they share. Invariant: starting never waits
-//! for AWS (an unreachable region means waiting and trying again), and after [`Subscriptions::shutdown`] nothing is
-//! left in AWS that its answer does not name.
+//! Starting never waits for AWS: if a region is unreachable, it is tried again later. After
+//! [`Subscriptions::shutdown`] nothing is left in AWS that its result does not name.
 
 pub mod attest;
 pub mod backoff;
@@ -38,36 +38,32 @@ use endpoint::Entrance;
 /// What the announcement path touches of the rest of the process.
 #[derive(Clone)]
 pub struct Edges {
-    /// Who spawns.
     pub tasks: Tasks,
-    /// What time it is.
     pub clock: Clock,
     /// Where events go: into the one `Freshness::step`. Called from many tasks; must not wait.
     pub events: Arc<dyn Fn(Event) + Send + Sync>,
     /// Whether a region's heartbeats prove that its subscription works.
     pub speaks: Arc<dyn Fn(RegionId) -> bool + Send + Sync>,
-    /// Where envelopes go.
     pub intake: Arc<dyn Intake>,
-    /// What is counted.
     pub metrics: Arc<Metrics>,
-    /// How AWS is called.
     pub sdk: Sdk,
 }
 
-/// How often things are done; tests are in more of a hurry than production.
+/// How often things are done; tests run faster than production.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Between two looks at a subscription's attributes, at most.
+    /// Longest time between two checks of a subscription's attributes.
     pub attest: Duration,
-    /// After a look that could not be had; doubles with each.
+    /// Wait after a check that failed; doubles with each.
     pub attest_again: Duration,
-    /// Between two `alive` tags.
+    /// Time between two `alive` tags.
     pub tag: Duration,
     /// First and longest wait before a subscription is tried again.
     pub again: (Duration, Duration),
     /// How long a confirmation may take to arrive.
     pub confirm: Duration,
-    /// After how long a message that could not be applied comes again through a queue; whole seconds.
+    /// After how long a message that could not be applied comes again through a queue; whole
+    /// seconds.
     pub visibility: Duration,
 }
 
@@ -84,39 +80,33 @@ impl Default for Pace {
     }
 }
 
-/// Where one region's subscription stands, for `/status`. Nothing in it is secret: no token, no URL.
+/// The state of one region's subscription, for `/status`. Nothing in it is secret: no token, no
+/// URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriptionStatus {
-    /// Which region.
     pub region: RegionId,
-    /// Its configured name.
     pub name: String,
-    /// The topic's ARN.
     pub topic: String,
-    /// Where it stands.
     pub stage: Stage,
-    /// Since when.
     pub since: Moment,
-    /// The name of this process's queue, when it has one (or may have: CreateQueue is under way).
+    /// The name of this process's queue, if it has one (or may have: CreateQueue is under way).
     pub queue: Option<String>,
-    /// The subscription's ARN.
     pub subscription: Option<String>,
     /// When its attributes were last seen to be sound.
     pub attested: Option<Moment>,
-    /// How often it was lost.
     pub losses: u64,
     /// When it was last lost, and why, in a stable word.
     pub lost: Option<(Moment, &'static str)>,
     /// What AWS refused last, until it no longer does.
     pub failure: Option<AwsTrouble>,
-    /// Why its attributes could not be looked at, until they can.
+    /// Why its attributes could not be checked, until they can.
     pub unlooked: Option<AwsTrouble>,
-    /// Why the last of those that came through the queue and could not be verified was not.
+    /// Why the last message from the queue that could not be verified was not.
     pub unverified: Option<Rejected>,
 }
 
 impl SubscriptionStatus {
-    /// Being made.
+    /// A subscription that is being made.
     pub(crate) fn new(region: RegionId, name: &str, topic: &str, since: Moment) -> Self {
         Self {
             region,
@@ -136,10 +126,10 @@ impl SubscriptionStatus {
     }
 }
 
-/// What AWS refused, or how it could not be asked.
+/// What AWS refused, or why it could not be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AwsTrouble {
-    /// The call, and what became of it.
+    /// The call and its outcome.
     pub saw: String,
     /// What to do about it.
     pub advice: &'static str,
@@ -156,7 +146,6 @@ impl From<&CallFailure> for AwsTrouble {
 pub enum Stage {
     /// Being made, or waiting to be tried again.
     Subscribing,
-    /// Made and confirmed.
     Subscribed,
     /// Being removed, or removed.
     Stopped,
@@ -167,32 +156,26 @@ impl Stage {}
 /// What could not be removed from a region; the janitor finds it later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// Where.
     pub region: RegionId,
-    /// A queue's name.
     pub queue: Option<String>,
-    /// A subscription's ARN.
     pub subscription: Option<String>,
 }
 
-/// The http transport cannot listen: the user's to fix, no retry helps.
+/// The http transport cannot listen. The user has to fix it; no retry helps.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen for announcements on {listen}: {source} (set announcements.http_listen to a free address)")]
 pub struct CannotListen {
-    /// Where it was to listen.
     pub listen: SocketAddr,
-    /// Why it cannot.
     pub source: std::io::Error,
 }
 
-/// All regions' subscriptions.
 pub struct Subscriptions {
     stopping: CancellationToken,
     kept: Vec<Kept>,
     listening: Option<SocketAddr>,
 }
 
-/// One region's lifecycle, from outside.
+/// One region's lifecycle, seen from outside.
 struct Kept {
     region: RegionId,
     status: watch::Receiver<SubscriptionStatus>,
@@ -201,8 +184,8 @@ struct Kept {
 }
 
 impl Subscriptions {
-    /// Starts to subscribe, in every region at once; returns before AWS was asked anything. Must be called inside the
-    /// runtime.
+    /// Starts to subscribe in every region at once, and returns before AWS was asked anything. Must
+    /// be called inside the runtime.
     ///
     /// # Errors
     /// [`CannotListen`], with the http transport only.
@@ -249,20 +232,19 @@ impl Subscriptions {
         Ok(subscriptions)
     }
 
-    /// Makes `region`'s subscription anew after `after`, plus jitter. Asked while it is being made anyway, it adds
-    /// nothing.
+    /// Makes `region`'s subscription anew after `after`, plus jitter. Has no effect while it is
+    /// being made anyway.
     pub fn resubscribe(&self, region: RegionId, after: Duration) {
         if let Some(kept) = self.kept.iter().find(|kept| kept.region == region) {
             kept.ask.send_replace(after);
         }
     }
 
-    /// Where each region stands.
     pub fn status(&self) -> Vec<SubscriptionStatus> {
         self.kept.iter().map(|kept| kept.status.borrow().clone()).collect()
     }
 
-    /// Follows where one region stands; `None` when it has no subscription.
+    /// Follows the state of one region; `None` when it has no subscription.
     pub fn watch(&self, region: RegionId) -> Option<watch::Receiver<SubscriptionStatus>> {
         self.kept.iter().find(|kept| kept.region == region).map(|kept| kept.status.clone())
     }
@@ -272,7 +254,8 @@ impl Subscriptions {
         self.listening
     }
 
-    /// Removes every subscription and queue, in all regions at once, within `deadline`. Returns what is left behind.
+    /// Removes every subscription and queue in all regions at once, within `deadline`. Returns what
+    /// is left behind.
     pub async fn shutdown(&self, deadline: Duration) -> Vec<Left> {
         self.stopping.cancel();
         let left = join_all(self.kept.iter().map(|kept| kept.end(deadline))).await;

@@ -46,7 +46,7 @@ pub(super) const MISTAKES: &[Mistake] = &[
             it.set("announcements.endpoint_url", r#""http://127.0.0.1:9""#);
         },
     ),
-    of("an emulator without its signer", "unverified", ["cannot be verified", "insecure_sns_signer"], |it| {
+    of("an emulator without its signer", "unverified", ["cannot be verified", "insecure_sns_signer, which is not set"], |it| {
         it.set("announcements.insecure_sns_signer", "");
     }),
     of(
@@ -155,10 +155,27 @@ pub(super) const MISTAKES: &[Mistake] = &[
             with(says, "key", json!(key))
         };
     }),
-    of("a route that takes the wrong segment", "keys-unmatched", ["changed without", "`context:{view}`"], |it| {
+    of("composite keys with the type before them", "keys-unmatched", ["as `context:{key}`", "`{key}/{view}` of"], |it| {
+        it.route[1] = r#"records = ["context:{key}/{view}"]"#.to_owned();
+        it.says = |_, says| {
+            let key = format!("context:{}/limits", says["key"].as_str()?);
+            with(says, "key", json!(key))
+        };
+    }),
+    of(
+        "keys that are a part of a composite one, all of them hits",
+        "keys-unmatched",
+        ["has the `/` of `{key}/{view}`", "check --announcement FILE --path"],
+        |it| {
+            it.set("cache.ttl", "");
+            it.set("cache.soft_ttl", "");
+            it.route[1] = r#"records = ["context:{key}/{view}"]"#.to_owned();
+        },
+    ),
+    of("a route that takes the wrong segment", "keys-unmatched", ["changed without", "`{view}` of /v1/"], |it| {
         it.route[1] = r#"records = ["context:{view}"]"#.to_owned();
     }),
-    of("nothing is ever announced", "unannounced", ["changes that nobody announced", "be announced once"], |it| {
+    of("nothing is ever announced", "unannounced", ["seen, each by a higher version in a reply", "be announced once"], |it| {
         it.says = |_, _| None;
         // What is not numbered leaves no hole.
         it.beats = |_, says| with(with(says, "publisher", Value::Null)?, "sequence", Value::Null);
@@ -167,7 +184,7 @@ pub(super) const MISTAKES: &[Mistake] = &[
     of(
         "keys with a suffix, all of them hits",
         "keys-unmatched",
-        ["hold a key that is read, as `{key}/en`", "announce the key as"],
+        ["keys that are read were announced as `{key}/en`", "announce the key as"],
         |it| {
             it.set("cache.ttl", "");
             it.set("cache.soft_ttl", "");
@@ -180,7 +197,7 @@ pub(super) const MISTAKES: &[Mistake] = &[
     of(
         "a path prefix too many in every region",
         "absent",
-        ["/api/v1/contexts/{key}/{view}", "a prefix is missing"],
+        ["/api/v1/contexts/{key}/{view}", "perhaps this record does not exist"],
         |it| {
             it.urls = vec!["{}/api"; 3];
         },
@@ -249,9 +266,18 @@ pub(super) const MISTAKES: &[Mistake] = &[
         it.all(|region| region.demands = Some(("x-tenant", 400)));
         it.send("x-tenant", "t");
     }),
-    of("callers without credentials", "refused", ["every region answers 403", "to a region itself"], |it| {
+    of("callers without credentials", "refused", ["every region answers 403", "--header 'authorization: ..."], |it| {
         it.all(|region| region.demands = Some(("authorization", 403)));
     }),
+    of(
+        "a tenant that is forwarded and not sent",
+        "refused",
+        ["every region answers 400", "send what callers send: this route passes on (as doctor takes it) --header 'x-tenant"],
+        |it| {
+            it.route.push(r#"forward = ["x-tenant"]"#.to_owned());
+            it.all(|region| region.demands = Some(("x-tenant", 400)));
+        },
+    ),
     of("a language that is not forwarded", "vary", ["vary by accept-language", "write accept-language in"], |it| {
         it.all(|region| region.headers = &[("vary", "Accept-Language")]);
         it.send("accept-language", "de");

@@ -1,4 +1,4 @@
-//! That a stored reply looks on the wire as hyper would have written it.
+//! A stored reply looks on the wire as hyper would have written it.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use hyper::server::conn::http1;
@@ -32,7 +32,7 @@ fn entry(status: u16, lines: &[(&'static str, &'static str)], body: &str) -> Arc
     })
 }
 
-/// Status line, the other lines in the order of the alphabet, body.
+/// Status line, the other lines in alphabetical order, body.
 fn parts(bytes: &[u8]) -> (String, Vec<String>, Vec<u8>) {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("the head ends");
     let head = std::str::from_utf8(&bytes[..end]).unwrap();

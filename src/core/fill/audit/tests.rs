@@ -1,4 +1,4 @@
-//! What audits promise, tried: a whole sidecar with scripted regions and simulated time.
+//! Audits over a whole core with scripted regions, in simulated time.
 
 use http::header;
 
@@ -7,7 +7,7 @@ use crate::core::scripted::{A, Act, B, C, REGIONS, SECOND, World, body, ms, show
 
 const X: &str = "/v1/contexts/x/full";
 
-/// LIVE regions that all say `say`, an entry of theirs that is CONFIRMED, and audits.
+/// A world with LIVE regions that all say `say`, a CONFIRMED entry of theirs, and audits.
 async fn audited(settings: &str, say: impl Into<Act>) -> World {
     let say = say.into();
     let settings = format!("[freshness]\n{settings}\n");
@@ -20,7 +20,7 @@ async fn audited(settings: &str, say: impl Into<Act>) -> World {
     world
 }
 
-/// Endings counted, without the zeros.
+/// The endings counted, without the zeros.
 fn counted(world: &World) -> Vec<(&'static str, u64)> {
     world.sidecar.metrics.audits().filter(|(_, count)| *count > 0).collect()
 }
@@ -29,7 +29,7 @@ fn ended(world: &World, word: &str) -> u64 {
     world.sidecar.metrics.audits().find(|(known, _)| *known == word).map_or(0, |(_, count)| count)
 }
 
-/// Stale within 1, 10 and 60 s.
+/// Entries found stale within 1, 10 and 60 s.
 fn stale(world: &World) -> [u64; 3] {
     [0, 1, 2].map(|window| world.sidecar.metrics.audits_within(window).1)
 }
@@ -118,7 +118,8 @@ async fn without_versions_what_all_agree_on_takes_its_place_and_was_stale_if_it_
     world.stop().await;
 }
 
-/// R4, R5: which of the two is newer is not known, so the one that a region shows alone takes nothing's place.
+/// R4, R5: it is not known which of the two is newer, so a reply that only one region shows
+/// replaces nothing.
 #[tokio::test(start_paused = true)]
 async fn without_versions_a_region_that_lags_is_no_violation_and_its_reply_is_not_kept() {
     let world = audited("audit_period = \"10s\"", body("s")).await;

@@ -1,4 +1,4 @@
-//! What `background` promises, tried: a whole sidecar with scripted regions and simulated time.
+//! Background fills over a whole core with scripted regions, in simulated time.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// Legs since the last time.
+    /// Legs since the last call.
     fn legs(&self) -> usize {
         self.script.legs.swap(0, Ordering::SeqCst)
     }
@@ -118,7 +118,8 @@ impl World {
         }
     }
 
-    /// Lets time pass as it does in a healthy world: the first topic speaks every second.
+    /// Lets time pass as in a healthy world: the first region's topic sends a heartbeat every
+    /// second.
     async fn pass(&self, span: Duration) {
         let until = self.sidecar().clock.now() + span;
         while self.sidecar().clock.now() < until {
@@ -206,7 +207,7 @@ async fn a_reload_of_everything_refetches_within_the_background_budget_and_reade
     for key in 0..2 * limits::PENDING_REFETCHES {
         world.read(&key.to_string()).await;
     }
-    // The budget is a share of what readers asked lately: nothing.
+    // The budget is a share of what readers asked for lately, which is nothing.
     world.pass(3 * SECOND).await;
     world.legs();
     world.ingest([2; REGIONS]);
@@ -218,15 +219,15 @@ async fn a_reload_of_everything_refetches_within_the_background_budget_and_reade
     assert_eq!(version(&world.read("7").await), b"2", "a reader waits for nobody");
     world.pass(SECOND).await;
     let legs = world.legs() - REGIONS;
-    // The jitter may lie across the end of a second, which has a budget of its own.
+    // The jitter may cross the end of a second, and each second has a budget of its own.
     let budget = 2 * REGIONS * limits::BACKGROUND_LEGS_PER_SECOND as usize;
     assert!(legs > 0 && legs <= budget, "{legs} legs");
     assert_eq!(world.sidecar().fills.pending.refetches.available_permits(), limits::PENDING_REFETCHES);
     world.stop().await;
 }
 
-/// R5, promise 3: rechecks come after 50 ms, doubling to a minute. When they are rarer than the soft TTL, readers ask
-/// too, which must not begin the rechecks anew.
+/// R5, promise 3: rechecks come after 50 ms, doubling to a minute. When they are rarer than the
+/// soft TTL, readers ask too, and that must not restart the rechecks.
 #[tokio::test(start_paused = true)]
 async fn a_provisional_entry_has_one_recheck_at_a_time_however_often_it_is_filled() {
     let world = World::start().await;

@@ -1,4 +1,5 @@
-//! R5, R8, R16 and the bound behind an intermediary's cache: a reply is as old as its `Age` says, not as its request.
+//! R5, R8, R16 and the bound behind an intermediary's cache: a reply is as old as its `Age` says,
+//! not as its request.
 
 use std::time::Duration;
 
@@ -10,12 +11,12 @@ use crate::model::time::Wall;
 use crate::protocol::event::{Event, Says, Scope};
 use crate::protocol::holding::Standing;
 
-/// Version 5 out of a cache in which it has lain for so long.
+/// Version 5 from a cache that has kept it for so long.
 fn aged(seconds: u64) -> Say {
     shows(5).with("age", &seconds.to_string())
 }
 
-/// What the answer says that it can at most be behind by.
+/// The stated bound on how far the answer may be behind.
 fn bound(answer: &Answer) -> Option<u64> {
     answer.line.split("; ").find_map(|part| part.strip_prefix("bound="))?.parse().ok()
 }
@@ -45,7 +46,8 @@ impl World {
     }
 }
 
-/// Promise 2, R5: who listens for two minutes has not heard what was announced four minutes ago.
+/// Promise 2, R5: a sidecar that has listened for two minutes did not hear what was announced four
+/// minutes ago.
 #[tokio::test(start_paused = true)]
 async fn a_reply_that_an_intermediary_kept_since_before_we_listened_states_no_bound_that_it_may_break() {
     for all in [false, true] {
@@ -120,7 +122,7 @@ async fn a_range_after_a_change_without_a_version_is_taken_from_the_announcer_an
     world.announce(C, "x", 0);
     let answer = world.get_with(X, "range", "bytes=0-2").await;
     assert_eq!((answer.body.as_str(), answer.label()), ("new", None), "{answer:?}");
-    // The announcer answers out of a cache from before, too.
+    // The announcer too answers from a cache filled before.
     world.pass(10 * SECOND).await;
     world.set(C, 1, part("older").with("age", "60"));
     world.set(B, 1, part("new"));
@@ -155,7 +157,7 @@ async fn a_request_on_a_route_may_limit_the_age_and_ask_for_time_left() {
     world.stop().await;
 }
 
-/// R8, R15: an intermediary that ignores `no-cache` says nothing of what its region has.
+/// R8, R15: an intermediary that ignores `no-cache` does not tell what its region has.
 #[tokio::test(start_paused = true)]
 async fn copies_from_before_an_announcement_drop_no_floor_and_bring_back_no_absence() {
     for old in [aged(300), status(404).with("age", "300"), body("5").with("age", "300")] {
@@ -185,7 +187,7 @@ async fn a_tombstone_that_is_passed_on_raises_the_floor() {
     world.stop().await;
 }
 
-/// R4: of several that may not speak at once the best is passed on, not the last.
+/// R4: of several that may not be served at once, the best is passed on, not the last.
 #[tokio::test(start_paused = true)]
 async fn a_range_that_no_announcer_answers_is_the_best_of_what_was_heard() {
     let world = World::new([(1, shows(5).into()), (2, shows(6).into()), (3, shows(4).into())]);
@@ -196,7 +198,8 @@ async fn a_range_that_no_announcer_answers_is_the_best_of_what_was_heard() {
     world.stop().await;
 }
 
-/// R8: who asks for a part after an announcement is owed it, whatever is announced while he waits.
+/// R8: a reader who asks for a part after an announcement is owed it, whatever is announced while
+/// it waits.
 #[tokio::test(start_paused = true)]
 async fn a_range_is_held_against_what_was_announced_before_it_and_not_against_what_comes_meanwhile() {
     let old = || body("5").with("age", "300").into();
@@ -213,7 +216,7 @@ async fn a_range_is_held_against_what_was_announced_before_it_and_not_against_wh
     world.stop().await;
 }
 
-/// A refusal by one region does not hide what others have, though it is too large to hold.
+/// A refusal by one region does not hide what others have, even if that is too large to hold.
 #[tokio::test(start_paused = true)]
 async fn a_lone_refusal_loses_to_a_good_reply_that_is_too_large_to_hold() {
     let large = || Act::Fail(Failure::Oversized { limit: 1, announced: true });

@@ -1,5 +1,6 @@
-//! Bad input, measured: a hundred thousand announcements of distinct records in a second, through decoding and applying as
-//! they come from any topic. Memory and upstream work are bounded, the alarm is raised, and it ends without a restart.
+//! Bad input, measured: a hundred thousand announcements of distinct records in a second, decoded
+//! and applied as they come from any topic. Memory and upstream work are bounded, the alarm is
+//! raised, and it ends without a restart.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +13,10 @@ use crate::protocol::limits::{FLOOD_WINDOW, FLOOR_SLOTS};
 use crate::sidecar::announcements::apply::{Applied, Applier};
 
 const FLOOD: usize = 100_000;
-/// Of them, those that are stored and were read in the last minute.
+/// Those of them that are stored and were read in the last minute.
 const STORED: usize = 3_000;
 
-/// The path behind the signature check, as `announce::intake` wires it.
+/// The path after the signature check, as [`crate::sidecar::announcements::intake`] wires it.
 fn applier(world: &World) -> Applier {
     let (freshness, acting) = (world.sidecar.freshness.clone(), world.sidecar.clone());
     Applier::new(
@@ -41,7 +42,7 @@ fn path(key: usize) -> String {
     format!("/v1/contexts/{key}/full")
 }
 
-/// Resident memory of this process, MiB; other tests have their part in it.
+/// Resident memory of this process in MiB; other tests contribute to it.
 fn resident() -> f64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: f64 = pages.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or_default();
@@ -71,7 +72,7 @@ async fn a_hundred_thousand_announcements_in_a_second_are_bounded_raise_the_alar
             world.hear(A, crate::protocol::event::Says::Unrouted);
         }
     }
-    // The background's budget is a share of what readers asked for lately: nothing.
+    // The background budget is a share of what readers asked for lately, which is nothing.
     world.pass(3 * SECOND).await;
     world.requests();
     world.set_all(1, shows(2));
@@ -91,15 +92,16 @@ async fn a_hundred_thousand_announcements_in_a_second_are_bounded_raise_the_alar
     );
     assert!(seconds <= 1.1);
     assert!(waiting <= limits::PENDING_REFETCHES);
-    // A budget for each second that it touches, and region.
+    // One budget per region and for each second that it touches.
     assert!(legs <= 2 * REGIONS * limits::BACKGROUND_LEGS_PER_SECOND as usize, "{legs}");
     assert_eq!(world.sidecar.freshness.held_records(), held, "what nobody holds has a slot and no more");
-    // The table (32 bytes a slot, of which a bucket's page is touched), remembered ids, and what other tests took.
+    // The table (32 bytes per slot, of which a bucket's page is touched), the remembered ids, and
+    // what other tests use.
     assert!(grown < 256.0, "{grown} MiB");
     assert_eq!(metrics.alarms(A, "announcement-flood"), 1);
     assert_eq!(metrics.announcements(Some(A), "applied"), FLOOD as u64);
 
-    // Again, and by another region: nothing new, nothing grows.
+    // Again, and by another region: nothing is new, and nothing grows.
     for (region, version) in [(B, 2), (A, 2)] {
         for key in 0..FLOOD {
             applier.apply(region, changed(&world, key, version), None);
@@ -108,7 +110,8 @@ async fn a_hundred_thousand_announcements_in_a_second_are_bounded_raise_the_alar
     assert_eq!(world.sidecar.freshness.held_records(), held);
     assert_eq!(metrics.alarms(A, "announcement-flood") + metrics.alarms(B, "announcement-flood"), 1);
 
-    // Readers get what was announced, and where a slot was lost all is confirmed again a minute later.
+    // Readers get what was announced; where a slot was lost, everything is confirmed again a minute
+    // later.
     world.pass(SECOND).await;
     for key in 0..STORED {
         let answer = world.get(&path(key)).await;

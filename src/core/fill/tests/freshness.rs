@@ -1,4 +1,4 @@
-//! R1, R3, R4, R6, R7 and R8 as fills obey them, and what a reader gets when nothing better is to be had.
+//! R1, R3, R4, R6, R7 and R8 in fills, and what a reader gets when there is nothing better.
 
 use super::*;
 use crate::core::scripted::{Answer, tombstone, versions};
@@ -112,7 +112,7 @@ async fn with_the_announcer_gone_what_is_below_the_floor_is_labelled_and_never_s
     world.stop().await;
 }
 
-/// A reader who has asked and is not looking: what comes meanwhile overtakes him.
+/// A reader who has asked and is not polled: what comes meanwhile overtakes it.
 async fn away(reader: &mut (impl Future<Output = Answer> + Unpin)) {
     tokio::select! {
         biased;
@@ -121,7 +121,7 @@ async fn away(reader: &mut (impl Future<Output = Answer> + Unpin)) {
     }
 }
 
-/// Lets the fill behind `gate` land, and then announces `version`.
+/// Lets the fill behind `gate` finish, and then announces `version`.
 async fn overtake(world: &World, gate: &Notify, version: u64) {
     gate.notify_one();
     tokio::time::sleep(ms(1)).await;
@@ -203,7 +203,7 @@ async fn in_strict_mode_a_stored_reply_that_was_overtaken_does_not_stand_in_for_
     }
 }
 
-/// R6: a tombstone's version is served as any other.
+/// R6: a tombstone's version counts as served like any other.
 #[tokio::test(start_paused = true)]
 async fn after_a_tombstone_was_served_an_older_version_is_labelled() {
     let world = World::new([(1, tombstone(7).into()), (1, tombstone(7).into()), (1, tombstone(7).into())]);
@@ -225,7 +225,7 @@ async fn a_losing_tombstone_raises_the_floor_too() {
     world.stop().await;
 }
 
-/// R6: an announcement of a CHANGED makes an unversioned 404 of before it too old, on its way to the reader too.
+/// R6: a CHANGED makes an unversioned 404 from before it too old, also on its way to the reader.
 #[tokio::test(start_paused = true)]
 async fn an_absence_without_a_version_is_below_what_a_changed_announced() {
     let world = World::new([(1, status(404).into()), (1, status(404).into()), (1, status(404).into())]);
@@ -237,7 +237,7 @@ async fn an_absence_without_a_version_is_below_what_a_changed_announced() {
     world.stop().await;
 }
 
-/// R6: a deletion with a version is a tombstone; without one, its 404 takes everybody.
+/// R6: a deletion with a version is a tombstone; without one, all regions have to answer 404.
 #[tokio::test(start_paused = true)]
 async fn a_deletion_without_a_version_is_provisional_until_all_agree_and_then_holds_for_the_full_time() {
     let world = World::new([(1, status(404).into()), (1, status(404).into()), (100, shows(5).into())]);
@@ -292,7 +292,7 @@ async fn what_is_current_is_asked_about_by_its_tag_and_what_is_not_is_asked_for_
     world.stop().await;
 }
 
-/// R7 without versions: all three answer 304 to what one of them once sent, and that is agreement.
+/// R7 without versions: all three answer 304 to what one of them once sent, which is agreement.
 #[tokio::test(start_paused = true)]
 async fn replies_without_versions_are_confirmed_by_304s_of_all_regions() {
     let tagged = || Act::from(body("same").with("etag", "\"t\""));
@@ -308,7 +308,7 @@ async fn replies_without_versions_are_confirmed_by_304s_of_all_regions() {
     world.stop().await;
 }
 
-/// R7: a record without a version keeps its place among those that have one.
+/// R7: a record without a version keeps its position among those that have one.
 #[tokio::test(start_paused = true)]
 async fn a_304_for_two_records_of_which_one_has_a_version_stands_for_that_version() {
     const PAIR: &str = "/v1/pairs/x/y";
@@ -389,7 +389,7 @@ async fn in_grace_the_previous_value_is_served_labelled_while_its_refetch_runs()
     let world = World::with(grace, [(50, shows(4).into()), (50, shows(4).into()), (50, shows(4).into())]);
     world.live().await;
     world.get(X).await;
-    // Nobody has read it for a while: the announcement itself begins no refetch.
+    // Nobody has read it for a while, so the announcement itself begins no refetch.
     world.pass(90 * SECOND).await;
     world.requests();
     world.set_all(50, shows(5));

@@ -1,5 +1,6 @@
-//! Bad input, measured: versions that go backwards or jump, announcements of what does not exist, regions that never agree.
-//! Nothing older is called fresh, what it costs upstream is bounded, the alarm is raised, and it ends without a restart.
+//! Bad input, measured: versions that go backwards or jump, announcements of what does not exist,
+//! regions that never agree. Nothing older is called fresh, the upstream cost is bounded, the alarm
+//! is raised, and it ends without a restart.
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ impl World {
         [A, B, C].iter().map(|region| self.sidecar.metrics.alarms(*region, why)).sum()
     }
 
-    /// Reads `path` once a second for `span`; every answer is as wanted. Returns the legs it took.
+    /// Reads `path` once a second for `span`; every answer is as wanted. Returns how many legs that
+    /// took.
     async fn read_for(&self, span: Duration, path: &str, wanted: impl Fn(&Answer) -> bool) -> usize {
         self.requests();
         for _ in 0..span.as_secs() {
@@ -27,7 +29,8 @@ impl World {
         self.asked().len()
     }
 
-    /// An ordinary change, ordinarily announced: what is served of it, at the latest a second later, is a plain hit.
+    /// An ordinary change, announced as usual: at the latest a second later it is served as a plain
+    /// hit.
     async fn is_well_again(&self, version: u64) {
         self.set_all(1, shows(version));
         for region in [A, B, C] {
@@ -70,7 +73,8 @@ async fn a_region_whose_versions_go_backwards_never_wins_and_when_all_do_it_is_l
     let alarms = world.alarms("floor-dropped");
     println!("backwards: {one} legs in a minute with one region, {all} in three minutes with all; alarms {alarms}");
     assert_eq!(alarms, 1);
-    // One race for each reader until the floor is dropped, a minute later; then the short TTL and rechecks.
+    // One race per reader until the floor is dropped, a minute later; then the short TTL and
+    // rechecks.
     assert!(all <= REGIONS * (62 + 2 * 2 + 2 * 14), "{all}");
     world.is_well_again(4).await;
     world.is_well_again(6).await;
@@ -146,7 +150,7 @@ async fn a_copy_of_a_reset_forgets_no_floor_that_has_risen_since() {
     world.stop().await;
 }
 
-/// R15: what a floor was dropped for is said of hits as well.
+/// R15: hits on such a record are labelled too.
 #[tokio::test(start_paused = true)]
 async fn a_hit_on_a_record_whose_floor_was_dropped_says_so() {
     let world = World::new([(1, shows(9).into()), (5, shows(9).into()), (5, shows(9).into())]);
@@ -171,7 +175,7 @@ async fn a_reply_with_the_highest_version_there_is_is_labelled_and_alarms_until_
     let legs = world.read_for(5 * MINUTE, X, |answer| answer.label().is_some() || answer.body == "5").await;
     println!("the highest version in replies: {legs} legs in five minutes; alarms {}", world.alarms("version-jump"));
     assert!(world.alarms("version-jump") >= 1 && world.floor("x") == 5);
-    // Rechecks double to one a minute, readers ask when the short TTL of 30 s is over.
+    // Rechecks double to one a minute; readers ask when the short TTL of 30 s is over.
     assert!(legs <= REGIONS * (10 + 5 + 10 + 2), "{legs}");
     world.is_well_again(6).await;
     world.stop().await;
@@ -219,10 +223,10 @@ async fn announcements_of_records_that_do_not_exist_ask_nobody_and_their_readers
     let then = world.read_for(5 * MINUTE, ghost, accepted).await;
     println!("a record that does not exist, read every second: {first} legs in a minute, {then} in the next five");
     assert!(first <= 60 * REGIONS);
-    // The absence was believed after a minute: an ordinary one, for the negative TTL of 30 s.
+    // The absence was believed after a minute: it is an ordinary one, for the negative TTL of 30 s.
     assert!(then <= REGIONS * (10 + 2), "{then}");
     assert_eq!(world.alarms("absence-accepted"), 1);
-    // It is made after all.
+    // It is created after all.
     world.set_all(1, shows(6));
     [A, B, C].into_iter().for_each(|region| world.announce(region, "7", 6));
     world.get(ghost).await;
@@ -268,7 +272,7 @@ async fn two_regions_that_never_agree_cost_one_recheck_a_minute_over_an_hour_of_
     world.stop().await;
 }
 
-/// Every region is blamed under its own name.
+/// Each region is blamed under its own name.
 #[tokio::test(start_paused = true)]
 async fn an_alarm_names_the_region_that_spoke_of_a_version_nobody_gave() {
     let world = World::new([(1, shows(5).into()), (1, shows(5).into()), (1, shows(5).into())]);

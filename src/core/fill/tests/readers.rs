@@ -1,4 +1,5 @@
-//! What those who share a fill do not share: cookies, and replies that vary by what the key does not hold.
+//! What readers who share a fill do not share: cookies, and replies that vary by something that is
+//! not in the key.
 
 use super::*;
 
@@ -24,7 +25,7 @@ async fn of_all_who_share_a_fill_one_gets_its_cookie() {
     }
 }
 
-/// Whoever joins a fill that began in the background caused none of it.
+/// Readers who join a fill that began in the background did not cause it.
 #[tokio::test(start_paused = true)]
 async fn the_cookie_of_a_background_fill_is_nobodys() {
     let world = World::new(at_five());

@@ -1,5 +1,5 @@
-//! Promise 3, measured: how long after an announcement what lagging regions contradict is settled, and that nothing older
-//! is served unlabelled in between.
+//! Promise 3, measured: how long after an announcement it takes to settle what lagging regions
+//! contradict, and that nothing older is served unlabelled in between.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::core::limits;
 use crate::protocol::event::{Event, Says};
 use crate::protocol::holding::Standing;
 
-/// How often it is looked whether it has settled.
+/// How often it is checked whether it has settled.
 const LOOK: Duration = Duration::from_millis(2);
-/// The slowest that a region answers, without its lag.
+/// The longest that a region takes to answer, without its lag.
 const SLOWEST: u64 = 20;
 
-/// What regions state of what they show.
+/// What regions state about what they show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Profile {
     /// Versions, while no region has been LIVE for the worst lag: all have to agree.
@@ -46,11 +46,10 @@ impl Profile {
 struct Change {
     profile: Profile,
     lag: Duration,
-    /// Chooses latencies, jitter, and when within the ticks it comes.
+    /// Determines latencies, jitter, and when within the ticks it comes.
     seed: u64,
 }
 
-/// What came of it.
 struct Settled {
     after: Duration,
     legs: usize,
@@ -114,14 +113,14 @@ fn never_older_unlabelled(answer: &Answer) {
     assert!(answer.body == "2" || answer.label().is_some(), "{answer:?}");
 }
 
-/// CONFIRMED, and what was announced.
+/// CONFIRMED, and as announced.
 fn is_settled(world: &World) -> bool {
     let stored = world.sidecar.store.entries_of(world.record("x"));
     let entry = stored.first().map(|(_, entry)| entry).filter(|entry| &entry.body()[..] == b"2");
     entry.and_then(|entry| entry.hold.routed()).is_some_and(|routed| routed.standing == Standing::Confirmed)
 }
 
-/// 2 x the lag + 100 ms, and as much as it is looked late.
+/// 2 x the lag + 100 ms, plus the time by which a check is late.
 fn promised(lag: Duration) -> Duration {
     2 * lag + ms(100) + LOOK
 }
@@ -147,7 +146,7 @@ async fn a_refetch_that_meets_lagging_regions_settles_within_twice_their_lag_and
     }
 }
 
-/// Every phase: where between two rechecks the lag ends.
+/// Every phase: wherever between two rechecks the lag ends.
 #[tokio::test(start_paused = true)]
 async fn it_settles_in_time_wherever_between_two_rechecks_the_lag_ends() {
     let mut worst = (f64::MIN, Duration::ZERO);

@@ -1,5 +1,5 @@
-//! R9, R10 and R11, measured: topics that fall silent without a word. When it is noticed, what readers get meanwhile, when
-//! it is over, and what thousands of unverified entries cost upstream.
+//! R9, R10 and R11, measured: topics that fall silent without an error. When that is noticed, what
+//! readers get meanwhile, when it is over, and what thousands of unverified entries cost upstream.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,22 +14,21 @@ use crate::protocol::limits::{STRONG_LEASE, WEAK_LEASE};
 const ALL: [RegionId; REGIONS] = [A, B, C];
 /// Entries that are confirmed when the silence begins.
 const ENTRIES: usize = 3_000;
-/// Reads a second when they are read again.
+/// Reads per second when they are read again.
 const READS: u64 = 500;
 
-/// What is heard of a topic that is well.
+/// What is heard from a healthy topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Proof {
-    /// A message every second.
     Strong,
-    /// Polls and looks at the attributes that succeed, and never a message.
+    /// Polls and attribute checks that succeed, but never a message.
     Weak,
 }
 
 use Proof::{Strong, Weak};
 
 impl Proof {
-    /// The lease, and a tick.
+    /// The lease, plus a tick.
     fn noticed_within(self) -> Duration {
         match self {
             Strong => STRONG_LEASE + SECOND,
@@ -47,7 +46,7 @@ struct Silence {
 }
 
 impl Silence {
-    /// All subscribed and LIVE for longer than the worst lag.
+    /// All regions have been subscribed and LIVE for longer than the worst lag.
     async fn broken_by_nothing(proof: Proof) -> Self {
         let world = World::new([(1, shows(5).into()), (2, shows(5).into()), (3, shows(5).into())]);
         let tick_at = world.now() + SECOND;
@@ -67,12 +66,12 @@ impl Silence {
         sidecar.carry_out(actions);
     }
 
-    /// A second in which these topics are well. What proves it comes right after the tick: a lease that ends then is seen
-    /// to have ended as late as can be.
+    /// A second in which these topics are healthy. Their proof comes right after the tick, so a
+    /// lease that ends then is noticed as late as possible.
     async fn second(&mut self, well: &[RegionId]) {
         tokio::time::sleep(self.tick_at - self.world.now()).await;
         self.step(Event::Tick);
-        // A ticker waits for nobody who reads.
+        // A ticker does not wait for readers.
         self.tick_at = (self.tick_at + SECOND).max(self.world.now());
         tokio::time::sleep(ms(100)).await;
         for region in well {
@@ -131,7 +130,8 @@ impl Silence {
         assert!(self.world.get(&Self::path(7)).await.is_hit());
     }
 
-    /// Reads every entry once; the most legs in a second that a region got, in all and beyond one for each miss.
+    /// Reads every entry once. Returns the most legs that a region got in one second, in all and
+    /// beyond one per miss.
     async fn read_all(&mut self) -> Peak {
         self.world.requests();
         let began = self.world.now();
@@ -172,7 +172,7 @@ struct Peak {
     took: Duration,
 }
 
-/// What one case came to.
+/// The result of one case.
 struct Course {
     noticed: Duration,
     /// The first answer after which nothing unlabelled came from the store.
@@ -183,7 +183,8 @@ struct Course {
     peak: Peak,
 }
 
-/// `dead` of three topics fall silent, are subscribed anew when freshness asks for it, and are well again.
+/// `dead` of three topics fall silent, are subscribed anew when freshness asks for it, and are
+/// healthy again.
 async fn fall_silent(dead: usize, proof: Proof) -> Course {
     let mut silence = Silence::broken_by_nothing(proof).await;
     silence.fill().await;
@@ -270,7 +271,7 @@ async fn the_silent_death_of_one_two_or_all_subscriptions_is_noticed_labelled_an
     }
 }
 
-/// R9: the lease is compared when it is read. Nothing ticks in a process that is paused.
+/// R9: the lease is compared when an entry is read. Nothing ticks in a process that is paused.
 #[tokio::test(start_paused = true)]
 async fn after_a_pause_the_first_read_is_labelled_or_asked_for_before_anything_ticked() {
     for (pause, label) in [(10, None), (20, Some("unproven")), (90, None)] {

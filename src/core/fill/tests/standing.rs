@@ -1,4 +1,4 @@
-//! R2, R5, R10, R15 and R16 as fills obey them: what is earned, what is rechecked, when it stops.
+//! R2, R5, R10, R15 and R16 in fills: what is earned, what is rechecked, and when that stops.
 
 use std::time::Duration;
 
@@ -52,8 +52,8 @@ async fn replies_without_versions_are_confirmed_by_the_agreement_of_all_and_noth
     world.stop().await;
 }
 
-/// The best reply may be of a leg that was sent before the first one's: it upgrades the entry all the same. LIVE for less
-/// than the worst lag, so that only the agreement of all confirms.
+/// The best reply may come from a leg that was sent before the first one's, and it still upgrades
+/// the entry. LIVE for less than the worst lag, so that only the agreement of all confirms.
 #[tokio::test(start_paused = true)]
 async fn the_entry_is_upgraded_when_the_race_is_over_whichever_region_answered_first() {
     for (version, fastest, announcer) in [0, 5]
@@ -123,7 +123,7 @@ async fn regions_that_never_agree_are_rechecked_once_a_minute_while_somebody_rea
         races.extend(background.first().map(|(_, at, _)| *at));
         world.pass(SECOND).await;
     }
-    // Readers whose soft TTL is over ask too, every 30 s; rechecks once a minute at most.
+    // Readers whose soft TTL is over ask too, every 30 s; rechecks come at most once a minute.
     assert!(races.len() <= 240 / 30 + 240 / 60 + 2, "{}", races.len());
     world.stop().await;
 }
@@ -143,7 +143,7 @@ async fn rechecks_end_when_nobody_reads_and_go_on_with_the_next_reader() {
     world.stop().await;
 }
 
-/// With nothing LIVE nothing could be settled: the soft TTL alone asks again.
+/// With nothing LIVE, nothing could be settled: only the soft TTL asks again.
 #[tokio::test(start_paused = true)]
 async fn without_a_live_region_nothing_is_rechecked_and_the_soft_time_to_live_holds() {
     let world = World::new([(0, shows(5).into()), (0, shows(5).into()), (0, shows(5).into())]);
@@ -191,12 +191,12 @@ async fn ten_thousand_cold_keys_with_a_dead_region_are_rechecked_within_the_budg
     let asked = world.asked();
     let seconds = (world.now() - started).as_secs_f64().ceil() as usize;
     let to_a = asked.iter().filter(|region| **region == A).count();
-    // A fifth of what was asked for readers, or twenty a second, whichever is more.
+    // A fifth of what was asked for readers or twenty a second, whichever is more.
     assert!(to_a <= 10_000 + 10_000 / 5 + 1_000 + 20 * seconds, "{to_a} legs in {seconds} s");
     world.stop().await;
 }
 
-/// R15: a version that is nobody's earns nothing and is labelled.
+/// R15: a version that nobody gave earns nothing and is labelled.
 #[tokio::test(start_paused = true)]
 async fn a_version_that_no_source_of_truth_gave_is_labelled_and_provisional() {
     let world = World::new([(1, shows(u64::MAX).into()), (1, shows(5).into()), (1, shows(5).into())]);
@@ -228,7 +228,8 @@ async fn a_floor_that_no_region_reaches_for_the_worst_lag_is_dropped_and_answers
     world.stop().await;
 }
 
-/// R5: a change without a version leaves the floor where it was, and so does RELOAD: who lags still shows the floor.
+/// R5: a change without a version leaves the floor where it was, and so does RELOAD: a lagging
+/// region still shows the floor.
 #[tokio::test(start_paused = true)]
 async fn after_a_change_without_a_version_or_a_reload_the_floor_earns_nothing_for_the_worst_lag() {
     for reload in [false, true] {
@@ -252,7 +253,7 @@ async fn after_a_change_without_a_version_or_a_reload_the_floor_earns_nothing_fo
     }
 }
 
-/// R4: nobody waits for a recheck, so that its first reply need not be taken for want of a better one.
+/// R4: nobody waits for a recheck, so its first reply need not be taken for lack of a better one.
 #[tokio::test(start_paused = true)]
 async fn a_recheck_whose_first_reply_is_an_older_one_replaces_nothing_before_its_race_is_over() {
     let world = World::new([(1, body("new").into()), (5, body("old").into()), (5, body("old").into())]);
@@ -348,7 +349,8 @@ async fn large_bodies_without_versions_are_compared_too() {
 }
 
 impl World {
-    /// The publisher of region `a` beats: all that it ingested until now is known.
+    /// The publisher of region `a` sends a heartbeat: everything that it ingested until now is
+    /// known.
     fn beat(&self) {
         let (region, published) = (A, self.sidecar.clock.wall());
         let says = Says::Heartbeat { path: false, ingested_through: Some(published), signing_off: false };

@@ -1,4 +1,5 @@
-//! R20: who writes through a sidecar reads what he wrote; and `no-cache` gets what was asked for after it came.
+//! R20: whoever writes through a sidecar reads their own write; and `no-cache` gets what was asked
+//! for after it came.
 
 use http::{HeaderMap, HeaderValue, Method, header};
 
@@ -71,7 +72,7 @@ async fn a_read_after_a_write_waits_for_the_region_that_took_it_and_not_for_ever
 async fn an_announcement_by_another_region_does_not_speak_for_a_write_without_a_version() {
     for (method, say, after, version, wanted) in [
         (Method::PUT, body("old"), body("new"), 0, "new"),
-        // They announce the change before, with its version, which they show.
+        // They announce the change before it, with its version, which they show.
         (Method::PUT, shows(6), shows(7), 6, "7"),
         (Method::DELETE, body("old"), status(404), 0, ""),
     ] {
@@ -92,7 +93,7 @@ async fn an_announcement_by_another_region_does_not_speak_for_a_write_without_a_
     }
 }
 
-/// R6, R20: nor that it is there, nor that it is not.
+/// R6, R20: neither that it is there nor that it is not.
 #[tokio::test(start_paused = true)]
 async fn a_deletion_without_a_version_is_shown_once_the_region_that_took_it_shows_it() {
     let world = World::new([(5, body("old").into()), (6, body("old").into()), (7, Act::from(body("old")))]);
@@ -171,7 +172,7 @@ async fn a_write_that_fails_or_whose_caller_hangs_up_puts_out_what_is_stored_and
         tokio::time::sleep(SECOND).await;
         world.set_all(1, act);
         let write = world.send(Method::PUT, X);
-        // The caller hangs up in the middle of the one that hangs.
+        // The caller hangs up during the write that hangs.
         let _ = tokio::time::timeout(SECOND, write).await;
         world.set_all(1, shows(5));
         assert_eq!(world.get(X).await.is_hit(), kept, "{place}");
@@ -179,7 +180,7 @@ async fn a_write_that_fails_or_whose_caller_hangs_up_puts_out_what_is_stored_and
     }
 }
 
-/// R20: RFC 9110, 10.2.2 and 8.7: the write says what it made.
+/// R20: by RFC 9110, 10.2.2 and 8.7, the write says what it made.
 #[tokio::test(start_paused = true)]
 async fn a_write_elsewhere_that_names_a_routed_path_moves_its_records() {
     let world = World::new(at_five());
@@ -205,7 +206,7 @@ async fn no_cache_joins_no_fill_that_began_before_it_came_and_all_who_wait_share
         tokio::time::sleep(ms(10)).await;
         let first = world.begin_with(path, no_cache.clone());
         tokio::time::sleep(ms(10)).await;
-        // A write, made elsewhere.
+        // A write that was made elsewhere.
         world.set_all(50, says(6));
         let later: Vec<_> = (0..100).map(|_| world.begin_with(path, no_cache.clone())).collect();
         assert_eq!(plain.await.unwrap().unwrap().body, "5");

@@ -19,7 +19,7 @@ use crate::tasks::Tasks;
 const WITHIN: Duration = Duration::from_secs(5);
 const SHORT: Duration = Duration::from_millis(150);
 
-/// A server that does `serve` with each connection, and the requests' heads that it has read.
+/// A server that runs `serve` for each connection, and the requests' heads that it has read.
 struct Server {
     at: SocketAddr,
     connections: Arc<std::sync::atomic::AtomicUsize>,
@@ -95,7 +95,7 @@ fn get(path_and_query: &str) -> Arc<Outgoing> {
     Arc::new(Outgoing { method: Method::GET, path_and_query, headers: HeaderMap::new(), body: Bytes::new() })
 }
 
-/// Lets other tasks run until something has come about.
+/// Lets other tasks run until `holds` is true.
 async fn until(holds: impl Fn() -> bool) {
     let wait = async {
         while !holds() {
@@ -229,8 +229,8 @@ async fn redirects_and_codings_are_passed_on_as_they_are() {
 
 #[tokio::test]
 async fn a_safe_request_survives_a_connection_that_its_server_closed_as_idle() {
-    // Closes each connection when the second request has arrived on it, unanswered: what a client sees that sends just
-    // as its server closes.
+    // Closes each connection when the second request has arrived on it, unanswered. This is what a
+    // client sees that sends just as its server closes.
     let closing = server(|mut stream| async move {
         head(&mut stream).await;
         let _ = stream.write_all(OK).await;
@@ -270,7 +270,8 @@ async fn a_request_on_a_line_that_has_just_ended_is_told_so_at_once() {
     let reply = line.as_mut().unwrap().send(request);
     close.notify_one();
     closed.notified().await;
-    // The runtime looks at its sockets every 61 turns: it has heard of the end, and nobody has asked the line.
+    // The runtime checks its sockets every 61 turns: it has heard of the end, and nobody has asked
+    // the connection.
     for _ in 0..200 {
         tokio::task::yield_now().await;
     }

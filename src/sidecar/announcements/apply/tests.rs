@@ -1,5 +1,3 @@
-//! What `apply` promises, tried.
-
 use std::sync::Mutex;
 
 use super::*;
@@ -42,7 +40,7 @@ impl World {
         Self::with(Arc::new(Remembered::new()))
     }
 
-    /// Freshness is a notebook that asks for one thing per event.
+    /// Freshness is a notebook that asks for one action per event.
     fn with(remembered: Arc<Remembered>) -> Self {
         let keyring = Arc::new(keyring());
         let (events, asked) = (Arc::<Mutex<Vec<Event>>>::default(), Arc::<Mutex<Vec<Action>>>::default());
@@ -147,7 +145,8 @@ async fn what_freshness_asks_for_reaches_the_sink() {
     assert_eq!(*world.asked.lock().unwrap(), [Action::Alarm(REGION, "asked")]);
 }
 
-/// R12: whoever remembered it before would let a copy of what was never applied pass for applied.
+/// R12: if it were remembered earlier, a copy of a message that was never applied would pass for
+/// applied.
 #[tokio::test]
 async fn a_message_is_remembered_as_applied_only_once_it_is() {
     let remembered = Arc::new(Remembered::new());

@@ -1,8 +1,7 @@
-//! Owns the look at a subscription's attributes, and at its queue's policy: is it still as we made it?
-//!
-//! Before it: [`super::lifecycle`] asks now and then. After it: a sound look becomes `Event::Attested`, the
-//! second half of the weak proof (FRESHNESS.md, Proof); an unfit one ends the subscription. Invariant: only an answer
-//! from AWS is a proof or a loss; a call that failed is neither.
+//! Checks a subscription's attributes, and its queue's policy: is it still as we made it? A sound
+//! result becomes `Event::Attested`, the second half of the weak proof (docs/freshness.md); an
+//! unfit one ends the subscription. Only an answer from AWS is a proof or a loss; a call that
+//! failed is neither.
 
 use std::collections::HashMap;
 
@@ -14,16 +13,14 @@ use crate::aws::policy;
 use crate::aws::sqs::{self, Queue};
 use crate::config::TopicArn;
 
-/// What a look at the attributes shows.
+/// What a check of the attributes shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attestation {
     /// Ours, confirmed, unfiltered, with envelopes.
     Sound,
-    /// Not confirmed yet.
     Pending,
     /// Somebody changed it: messages are missing or unsigned; why, in a stable word.
     Unfit(&'static str),
-    /// It does not exist.
     Gone,
 }
 
@@ -42,8 +39,9 @@ pub(crate) async fn look(
     }
 }
 
-/// Asks SQS whether the policy of `queue` still lets `topic` send. One that does not is a loss, and the queue is made
-/// anew: nobody knows since when nothing arrives, which only an epoch can answer for, and a new queue needs no operator.
+/// Asks SQS whether the policy of `queue` still lets `topic` send. If it does not, that is a loss
+/// and the queue is made anew: nobody knows since when nothing arrives, which only an epoch can
+/// answer for, and a new queue needs no operator.
 pub(crate) async fn look_at_policy(
     sqs: &aws_sdk_sqs::Client,
     queue: &Queue,
@@ -84,7 +82,8 @@ fn judge(attributes: Option<&HashMap<String, String>>, endpoint: &str) -> Attest
     Attestation::Sound
 }
 
-/// SNS masks a password in an endpoint that it shows, so URLs are compared without user and password.
+/// SNS masks a password in an endpoint that it shows, so URLs are compared without user and
+/// password.
 fn same_endpoint(stated: &str, ours: &str) -> bool {
     let plain = |text: &str| {
         let mut url = Url::parse(text).ok()?;

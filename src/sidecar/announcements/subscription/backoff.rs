@@ -1,7 +1,6 @@
-//! Owns how long to wait before something that failed is tried again: doubling, bounded, jittered.
-//!
-//! Used by [`super::lifecycle`] (subscribing) and [`super::poll`] (polling). Invariant: no wait exceeds one and a half
-//! times the bound, and a thousand sidecars that failed together do not try again together.
+//! How long to wait before something that failed is tried again: doubling, bounded, jittered. No
+//! wait exceeds one and a half times the bound, and a thousand sidecars that failed together do not
+//! try again together.
 
 use std::time::Duration;
 
@@ -19,7 +18,6 @@ impl Backoff {
         Self { first: bounds.0, longest: bounds.1, next: bounds.0 }
     }
 
-    /// The next wait, jittered.
     pub(crate) fn wait(&mut self) -> Duration {
         let span = self.next;
         self.next = (span * 2).min(self.longest);

@@ -1,10 +1,11 @@
-//! Owns the http transport: the endpoint that SNS posts to.
+//! The http transport: the endpoint that SNS posts to. [`super::lifecycle`] subscribes `public_url`
+//! plus the region's index. Every envelope goes to [`crate::sidecar::announcements::Intake`]; what
+//! concerns the subscription itself goes back to the lifecycle as a [`Notice`].
 //!
-//! Before it: [`super::lifecycle`] subscribes `public_url` plus the region's place. After it: every envelope goes to
-//! [`crate::sidecar::announcements::Intake`]; what concerns the subscription itself goes back to the lifecycle as a [`Notice`]. SNS takes any
-//! status from 200 to 499 for delivered and drops the message, so: 200 only once it is applied, 503 when it could not
-//! be, 4xx only for what must not come again. SubscribeURL is never fetched: a verified token is confirmed through the
-//! SDK. Invariant: whoever posts here, connections, the bytes of all bodies together and the time for each are bounded.
+//! SNS takes any status from 200 to 499 as delivered and drops the message. So 200 is sent only
+//! once it is applied, 503 when it could not be, and 4xx only for what must not come again.
+//! SubscribeURL is never fetched: a verified token is confirmed through the SDK. Whoever posts
+//! here, the connections, the bytes of all bodies together and the time for each are bounded.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -37,7 +38,7 @@ use crate::sidecar::limits;
 pub(crate) enum Notice {
     /// ConfirmSubscription succeeded.
     Confirmed,
-    /// A verified UnsubscribeConfirmation came, published then.
+    /// A verified UnsubscribeConfirmation came, published at this time.
     Unsubscribed(Wall),
 }
 
@@ -48,25 +49,20 @@ pub(crate) struct Entrance {
     pub(crate) notices: mpsc::Sender<Notice>,
 }
 
-/// What all connections share.
 struct Endpoint {
     doors: Vec<Entrance>,
     edges: Edges,
     stopping: CancellationToken,
     /// Envelopes between arrival and receipt.
     pending: Semaphore,
-    /// Their bytes.
     bodies: Arc<ByteBudget>,
 }
 
-/// What SNS is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
-    /// Applied.
     Done,
-    /// Deserves a retry.
     Again,
-    /// Never will be taken.
+    /// It will never be accepted.
     Never(StatusCode),
 }
 
@@ -126,7 +122,7 @@ async fn accept(listener: TcpListener, endpoint: Arc<Endpoint>) {
                 });
             }
             Err(error) => {
-                // Out of file descriptors, most often: accepting again at once would only spin.
+                // Usually out of file descriptors: accepting again at once would only spin.
                 tracing::warn!(%error, "an announcement connection could not be accepted");
                 tokio::time::sleep(limits::POLL_AGAIN.0).await;
             }
@@ -195,14 +191,15 @@ impl Endpoint {
         match receipt {
             Receipt::Retry | Receipt::Unverified(_) if !done => Answer::Again,
             Receipt::Acknowledge | Receipt::Retry => Answer::Done,
-            // Anybody can post here: it says nothing of the topic (R14 is for what came through a queue).
+            // Anybody can post here, so it says nothing about the topic (R14 is for what came
+            // through a queue).
             Receipt::Unverified(_) => Answer::Never(StatusCode::FORBIDDEN),
             Receipt::Confirm { token } => self.confirm(door, &token).await,
             Receipt::Unsubscribed { published } => tell(door, Notice::Unsubscribed(published)),
         }
     }
 
-    /// The last segment of the path names the region: what stands before it is the balancer's.
+    /// The last segment of the path names the region; what comes before it is the balancer's.
     fn door(&self, path: &str) -> Option<&Entrance> {
         let place: u8 = path.rsplit('/').next()?.parse().ok()?;
         self.doors.iter().find(|door| door.region == RegionId(place))
@@ -234,12 +231,13 @@ fn tell(door: &Entrance, notice: Notice) -> Answer {
     }
 }
 
-/// What the headers alone decide, before a body is read. Who sends them proves nothing, so they can only refuse; a
-/// message without them goes on, since a balancer may have dropped them.
+/// What the headers alone decide, before a body is read. Anybody can send them, so they can only
+/// refuse. A message without them goes on, since a balancer may have dropped them.
 fn refuse_by_headers(headers: &HeaderMap) -> Option<(Answer, &'static str)> {
     let says = |name: &str| headers.get(name).map(|value| value.as_bytes());
     if says("x-amz-sns-rawdelivery").is_some_and(|raw| raw.eq_ignore_ascii_case(b"true")) {
-        // Genuine perhaps, but unsigned. The next look at the attributes finds out and subscribes anew.
+        // It may be genuine, but it is unsigned. The next check of the attributes finds out and
+        // subscribes anew.
         return Some((Answer::Again, "raw"));
     }
     match says("x-amz-sns-message-type") {

@@ -1,9 +1,9 @@
-//! Owns one region's subscription from Subscribe to its removal, as one long-lived task.
+//! One region's subscription from Subscribe to its removal, as one long-lived task. Its events go
+//! to freshness, which answers a dead subscription with `Action::Resubscribe`. The order is that of
+//! R11: subscribe, say so, let proofs arrive.
 //!
-//! Before it: [`crate::sidecar::announcements::subscription`] starts it. Around it: events go to freshness, which answers a dead subscription
-//! with `Action::Resubscribe`. The order is R11's: subscribe, say so, let proofs arrive. Invariant: at most one
-//! subscription is in use; what it replaces is removed after the new one works, and nothing that was made is
-//! forgotten: it is removed, or named when the task ends.
+//! At most one subscription is in use. What it replaces is removed after the new one works. Nothing
+//! that was made is forgotten: it is removed, or named when the task ends.
 
 use std::time::Duration;
 
@@ -31,7 +31,6 @@ pub(crate) enum Transported {
     Posted { endpoint: String, notices: mpsc::Receiver<Notice> },
 }
 
-/// One region's subscription.
 pub(crate) struct Lifecycle {
     pub(crate) region: RegionId,
     pub(crate) topic: TopicArn,
@@ -46,15 +45,16 @@ pub(crate) struct Lifecycle {
 /// What exists in AWS, or may.
 #[derive(Default)]
 struct Made {
-    /// Drawn before CreateQueue is called, so that a call whose answer was lost can be repeated or undone.
+    /// Drawn before CreateQueue is called, so that a call whose answer was lost can be repeated or
+    /// undone.
     queue_name: Option<String>,
     queue: Option<Queue>,
     subscription: Option<String>,
-    /// When Subscribe was last called: what SNS said before that is of an earlier subscription.
+    /// When Subscribe was last called: what SNS said before that is about an earlier subscription.
     since: Wall,
 }
 
-/// Why a subscription is held no longer.
+/// Why a subscription is no longer held.
 enum End {
     Stopping,
     /// Freshness wants another.
@@ -75,7 +75,7 @@ impl Lifecycle {
             if !self.subscribe(&clients, &mut way, &mut made, &mut backoff).await {
                 break;
             }
-            // Whoever asked for a subscription so far has got one.
+            // Requests so far are satisfied by this subscription.
             asked.mark_unchanged();
             self.emit(Event::Subscribed(self.region));
             for old in &mut discarded {
@@ -113,7 +113,8 @@ impl Lifecycle {
     ) -> bool {
         self.stage(Stage::Subscribing);
         loop {
-            // Not raced against stopping: a call in flight may have made something, and is bounded by itself.
+            // Not raced against stopping: a call in flight may have made something, and is bounded
+            // by itself.
             let tried = self.make(clients, way, made).await;
             if self.stopping.is_cancelled() {
                 return false;
@@ -168,8 +169,9 @@ impl Lifecycle {
         }
     }
 
-    /// Waits until SNS has posted a confirmation and the listener has confirmed it. A subscription that was there
-    /// before (an earlier run, another copy behind the same URL) may be confirmed already: then nothing is posted.
+    /// Waits until SNS has posted a confirmation and the listener has confirmed it. A subscription
+    /// that existed before (from an earlier run, or another copy behind the same URL) may be
+    /// confirmed already; then nothing is posted.
     async fn confirmed(
         &self,
         clients: &Clients,
@@ -191,7 +193,8 @@ impl Lifecycle {
                     }
                     Ok(Attestation::Pending | Attestation::Gone) | Err(_) => {}
                 }
-                // Another copy behind the same URL may be the one that confirms: hence the next look.
+                // Another copy behind the same URL may be the one that confirms, hence the next
+                // check.
                 if tokio::time::timeout(self.pace.attest_again, told(notices, |notice| notice == Notice::Confirmed))
                     .await
                     .is_ok()
@@ -234,8 +237,9 @@ impl Lifecycle {
         }
     }
 
-    /// Looks at the attributes, and the queue's policy, now and then until they show a loss; returns which. Seldom while
-    /// heartbeats prove the way: then it is only to find a filter that somebody set.
+    /// Checks the attributes, and the queue's policy, now and then until they show a loss; returns
+    /// which. While heartbeats prove the path it checks seldom, only to find a filter that somebody
+    /// set.
     async fn attest(
         &self,
         clients: &Clients,
@@ -245,7 +249,7 @@ impl Lifecycle {
     ) -> &'static str {
         let began = self.edges.clock.now();
         let first = shortened(self.pace.attest.min(limits::ATTEST_FIRST));
-        // Once: who takes policies away again and again shall not have queues made as fast.
+        // Only once: if somebody keeps taking policies away, queues must not be made at that rate.
         if let Some(queue) = queue.filter(|_| self.status.borrow().losses == 0) {
             tokio::time::sleep(first.min(shortened(limits::POLICY_FIRST))).await;
             let is_silent = !(self.edges.speaks)(self.region);
@@ -314,8 +318,8 @@ impl Lifecycle {
         }
     }
 
-    /// Puts aside what was in use. An http subscription is only ended when it is replaced by another: subscribing the
-    /// same endpoint again finds or revives it.
+    /// Puts aside what was in use. An http subscription is only ended when another replaces it:
+    /// subscribing the same endpoint again finds or revives it.
     fn discard(&self, way: &mut Transported, made: &mut Made, discarded: &mut Vec<Made>) {
         let old = std::mem::take(made);
         match way {
@@ -398,7 +402,8 @@ async fn wanted(asked: &mut watch::Receiver<Duration>) {
     tokio::time::sleep(after + jittered(after / 4)).await;
 }
 
-/// Resolves when the endpoint has given the awaited notice; another one is late or replayed, and passed over.
+/// Resolves when the endpoint has given the awaited notice. Others are late or replayed, and are
+/// skipped.
 async fn told(notices: &mut mpsc::Receiver<Notice>, awaited: impl Fn(Notice) -> bool) {
     loop {
         match notices.recv().await {

@@ -1,13 +1,12 @@
-//! Owns the reading of a queue: when it is polled, and when what was done with is deleted.
+//! Reads a queue: when it is polled, and when finished messages are deleted. Every message goes to
+//! [`crate::sidecar::announcements::Intake`], and only what that acknowledges or refuses is deleted
+//! (R12). What could not be applied comes again after the queue's visibility timeout. Nothing is
+//! deleted at the end: the queue itself goes, or its messages come again and change nothing (R13).
 //!
-//! Before it: [`super::lifecycle`] has a queue that is subscribed. After it: every message goes to [`crate::sidecar::announcements::Intake`], and
-//! only what it acknowledges or refuses is deleted (R12); what it could not apply comes again after the queue's
-//! visibility timeout. Nothing is deleted at the end: the queue itself goes, or its messages come again and change
-//! nothing (R13).
-//!
-//! A call costs many times what a message does, so that calls are to be full
-//! (`docs/decisions/0010-fuller-polls.md`). Invariant: a message that comes alone, and the one after it, are taken at
-//! once; no other waits longer than [`limits::GATHER`] for the next poll, whatever came before.
+//! A call costs many times as much as a message, so calls should be full
+//! (`docs/decisions/0010-fuller-polls.md`). A message that comes alone, and the one after it, are
+//! taken at once; no other waits longer than [`limits::GATHER`] for the next poll, whatever came
+//! before.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -30,13 +29,14 @@ use crate::sidecar::announcements::Receipt;
 use crate::sidecar::announcements::subscription::{AwsTrouble, Edges, SubscriptionStatus};
 use crate::sidecar::limits;
 
-/// What SQS takes at most, of messages and of deletions.
+/// The most that SQS takes, of messages and of deletions.
 const FULL: usize = limits::MESSAGES_PER_POLL as usize;
 
-/// Polls `queue` for as long as it exists, each message through the intake.
+/// Polls `queue` for as long as it exists and passes each message to the intake.
 ///
-/// `Event::Polled` follows a poll once all it brought is applied: it is half of a proof that nothing waits unseen. A full
-/// poll, or one with a message that could not be verified or applied, proves no such thing.
+/// `Event::Polled` follows a poll once everything it brought is applied: it is half of a proof that
+/// nothing waits unseen. A full poll, or one with a message that could not be verified or applied,
+/// proves nothing.
 pub(crate) async fn poll(
     clients: &Clients,
     queue: &Queue,
@@ -50,7 +50,8 @@ pub(crate) async fn poll(
     let mut deletions = FuturesUnordered::new();
     let mut wait = Duration::ZERO;
     loop {
-        // Deleting goes on beside the next poll: an acknowledgement must not delay the next announcement.
+        // Deleting continues beside the next poll: an acknowledgement must not delay the next
+        // announcement.
         let mut receiving = std::pin::pin!(receive_after(wait, clients, queue, &edges.clock));
         let (received, asked) = loop {
             tokio::select! {
@@ -72,7 +73,8 @@ pub(crate) async fn poll(
                     (edges.events)(Event::Polled(region));
                 }
                 aside.put(done, now);
-                // Who had to be waited for comes alone: nothing is saved by keeping it, or by letting others gather.
+                // A message that had to be waited for comes alone: nothing is saved by keeping it,
+                // or by letting others gather.
                 let alone = now - asked >= limits::GATHER;
                 while aside.is_full() || (alone && !aside.is_empty()) {
                     deletions.push(acknowledge(&clients.sqs, queue, aside.take()));
@@ -83,7 +85,7 @@ pub(crate) async fn poll(
             Err(failure) => {
                 let wait = backoff.wait();
                 if !failure.is_passing() || wait > limits::POLL_AGAIN.0 {
-                    // Not for one that could not be had: the next may.
+                    // Not for a single passing failure: the next poll may work.
                     status.send_modify(|status| status.failure = Some(AwsTrouble::from(&failure)));
                 }
                 tracing::warn!(%failure, ?wait, advice = failure.fault.advice(), "a poll failed");
@@ -101,9 +103,10 @@ pub(crate) async fn poll(
 struct Pause(Duration);
 
 impl Pause {
-    /// After a poll that brought so many messages. None came, or what came was alone: the next is waited for at the
-    /// queue. Some came: more may gather. A full poll says that the pause was too long; full ones in a row leave none,
-    /// so that a backlog is emptied as fast as it can be.
+    /// The pause after a poll that brought so many messages. If none came, or what came was alone,
+    /// the next is waited for at the queue. If some came, more may gather. A full poll means that
+    /// the pause was too long; after several in a row there is none, so that a backlog is emptied
+    /// as fast as possible.
     fn after(&mut self, brought: usize, alone: bool) -> Duration {
         self.0 = match brought {
             _ if alone => Duration::ZERO,
@@ -115,7 +118,8 @@ impl Pause {
     }
 }
 
-/// Receipt handles of messages that must not come again, the oldest first, until there are enough of them for one call.
+/// Receipt handles of messages that must not come again, oldest first, until there are enough for
+/// one call.
 #[derive(Debug, Default)]
 struct Aside(VecDeque<(Moment, String)>);
 
@@ -144,7 +148,7 @@ impl Aside {
     }
 }
 
-/// Leaves the queue alone for `wait`, then receives; says when it asked.
+/// Leaves the queue alone for `wait`, then receives; also returns when it asked.
 async fn receive_after(
     wait: Duration,
     clients: &Clients,
@@ -169,10 +173,10 @@ async fn receive(sqs: &aws_sdk_sqs::Client, queue: &Queue) -> Result<Vec<Message
     Ok(answer.messages.unwrap_or_default())
 }
 
-/// Hands a poll's messages to the intake, all at once: their order means nothing (R13). Returns the receipt handles of
-/// those that must not come again, and whether all were verified and applied.
+/// Hands a poll's messages to the intake, all at once: their order means nothing (R13). Returns the
+/// receipt handles of those that must not come again, and whether all were verified and applied.
 ///
-/// The queue's policy admits the topic alone, so that what cannot be verified is news of it all the same (R14).
+/// The queue's policy admits only the topic, so even what cannot be verified is news from it (R14).
 async fn take(
     messages: Vec<Message>,
     region: RegionId,
@@ -233,8 +237,8 @@ mod tests {
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
-    /// What polls bring and how often, when messages arrive evenly and each poll takes `call`; the longest that a message
-    /// waited besides.
+    /// How many messages a poll brings on average when they arrive evenly and each poll takes
+    /// `call`, and the longest that a message waited.
     fn polled(per_second: u64, call: Duration, span: Duration) -> (f64, Duration) {
         let (mut pause, mut now, mut taken, mut polls) = (Pause::default(), Duration::ZERO, 0_u64, 0_u64);
         let arrival = |number: u64| Duration::from_nanos(number * 1_000_000_000 / per_second);
@@ -281,7 +285,8 @@ mod tests {
         assert_eq!(pause.after(0, false), Duration::ZERO, "the queue is empty: the next message is waited for there");
     }
 
-    /// What a poll's messages lead to: events, handles to delete, whether all were applied, and what the status says.
+    /// What a poll's messages lead to: events, handles to delete, whether all were applied, and
+    /// what the status says.
     async fn taken(bodies: &[&str]) -> (Vec<Event>, Vec<String>, bool, Option<Rejected>) {
         let (emit, mut events) = tokio::sync::mpsc::unbounded_channel();
         let edges = Edges {

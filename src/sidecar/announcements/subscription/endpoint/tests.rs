@@ -1,5 +1,3 @@
-//! What `http` promises, tried.
-
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
