@@ -29,15 +29,15 @@ use crate::http::site::is_cross_site;
 use crate::tasks::Tasks;
 use crate::telemetry::metrics::{Metrics, exposition};
 
-pub mod acts;
-pub mod audit;
+pub(crate) mod acts;
+pub(crate) mod audit;
 pub mod findings;
-pub mod health;
-pub mod host;
+pub(crate) mod health;
+mod host;
 mod index;
-pub mod limits;
-pub mod readiness;
-pub mod status;
+mod limits;
+pub(crate) mod readiness;
+pub(crate) mod status;
 
 use crate::admin::acts::problem::Problem;
 use acts::Acts;

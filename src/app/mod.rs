@@ -39,11 +39,11 @@ use crate::tasks::permits::Permits;
 
 pub mod doctor;
 mod findings;
-pub mod limits;
+mod limits;
 mod memory;
 mod overview;
-pub mod process;
-pub mod reload;
+pub(crate) mod process;
+pub(crate) mod reload;
 mod ticker;
 mod watch;
 

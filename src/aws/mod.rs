@@ -3,8 +3,8 @@
 pub mod certificate;
 pub mod clients;
 pub mod envelope;
-pub mod limits;
-pub mod policy;
+pub(crate) mod limits;
+pub(crate) mod policy;
 pub mod remembered;
 pub mod sqs;
 pub mod verify;

@@ -19,7 +19,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use self::request_lines::RequestLines;
 use crate::cache::limits;
 
-pub mod request_lines;
+pub(crate) mod request_lines;
 
 /// A reply's headers and body, and its request's headers.
 pub struct Content {

@@ -6,4 +6,4 @@ pub mod entry;
 pub mod key;
 pub mod limits;
 pub mod rfc9111;
-pub mod store;
+pub(crate) mod store;

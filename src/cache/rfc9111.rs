@@ -20,11 +20,11 @@
 pub mod directives;
 pub mod fields;
 pub mod freshness;
-pub mod invalidation;
-pub mod renewal;
-pub mod reuse;
+mod invalidation;
+mod renewal;
+mod reuse;
 pub mod storing;
-pub mod validators;
+pub(crate) mod validators;
 
 #[cfg(test)]
 mod tests;

@@ -21,7 +21,7 @@ mod commands;
 mod ctl;
 mod doctor;
 mod explain;
-pub mod limits;
+mod limits;
 mod paint;
 
 use commands::{order_world, probe, publish_heartbeats, remove_abandoned, run_sidecar, run_world};

@@ -2,18 +2,18 @@
 //! TOML file and `NEARSIDE__*` variables, and collects every mistake with its place. A `Config`
 //! that exists is usable; no code behind it checks a setting again.
 
-pub mod arn;
-pub mod certificates;
-pub mod change;
+mod arn;
+pub(crate) mod certificates;
+pub(crate) mod change;
 mod checks;
 pub mod effective;
 pub mod error;
 mod file;
 mod files;
-pub mod limits;
+pub(crate) mod limits;
 pub mod read;
 pub mod scope;
-pub mod settings;
+mod settings;
 pub mod template;
 mod tree;
 mod value;

@@ -23,11 +23,11 @@ use crate::model::ids::Generation;
 use crate::model::time::Moment;
 use crate::protocol::switch::{Rule, is_on};
 
-pub mod ask;
+pub(crate) mod ask;
 pub mod audit;
-pub mod background;
+pub(crate) mod background;
 mod errors;
-pub mod orders;
+pub(crate) mod orders;
 mod outcome;
 mod routed;
 mod unrouted;

@@ -40,15 +40,15 @@ use crate::telemetry::rate_limiter::RateLimiter;
 mod actions;
 pub mod answer;
 pub mod caller;
-pub mod churn;
-pub mod credentials;
+mod churn;
+mod credentials;
 pub mod fast_path;
 pub mod fill;
 mod forgotten;
 pub mod limits;
 pub mod lookup;
 mod pass;
-pub mod race;
+pub(crate) mod race;
 pub mod router;
 #[cfg(test)]
 pub(crate) mod scripted;
@@ -324,6 +324,6 @@ impl Core {
     }
 }
 
-pub mod keyed_hashes;
+pub(crate) mod keyed_hashes;
 #[cfg(test)]
 mod tests;

@@ -385,14 +385,14 @@ impl Tally {
     }
 }
 
-pub mod budget;
-pub mod drained;
-pub mod health;
-pub mod pass;
-pub mod plan;
-pub mod region;
+mod budget;
+mod drained;
+mod health;
+mod pass;
+mod plan;
+pub(crate) mod region;
 #[cfg(test)]
 mod scripted;
 #[cfg(test)]
 mod tests;
-pub mod verdict;
+pub(crate) mod verdict;

@@ -29,7 +29,7 @@ use crate::tasks::permits::Permits;
 use crate::tasks::wake_gated::WakeGated;
 
 mod http1;
-pub mod wire;
+pub(crate) mod wire;
 
 use wire::{Protocol, Pulse, Wire};
 

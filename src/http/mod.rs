@@ -4,11 +4,11 @@
 pub mod admission;
 pub mod bodies;
 pub mod body;
-pub mod client;
+pub(crate) mod client;
 pub mod connection;
 pub mod exchange;
-pub mod fields;
+pub(crate) mod fields;
 pub mod limits;
 pub mod listener;
-pub mod site;
-pub mod token;
+pub(crate) mod site;
+pub(crate) mod token;

@@ -2,7 +2,7 @@
 //! against, and the benchmark.
 
 pub mod bench;
-pub mod limits;
+pub(crate) mod limits;
 pub mod signer;
-pub mod uuid;
+mod uuid;
 pub mod world;

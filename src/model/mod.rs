@@ -1,6 +1,6 @@
 //! The vocabulary of the program: ids, versions, times, sizes.
 
 pub mod ids;
-pub mod limits;
-pub mod size;
+pub(crate) mod limits;
+pub(crate) mod size;
 pub mod time;

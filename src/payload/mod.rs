@@ -1,4 +1,4 @@
 //! What a body says, whatever its content coding.
 
 pub mod digest;
-pub mod limits;
+pub(crate) mod limits;

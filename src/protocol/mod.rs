@@ -47,12 +47,12 @@ use self::wiring::{Growth, Wired};
 use crate::model::ids::{RecordId, RegionId, RegionSet, TypeId, Version};
 use crate::model::time::{Moment, Wall};
 
-pub mod arrivals;
-pub mod audit;
+mod arrivals;
+pub(crate) mod audit;
 mod doubts;
 pub mod event;
 mod flood;
-pub mod holding;
+pub(crate) mod holding;
 pub mod horizon;
 pub mod limits;
 mod merge;
@@ -68,7 +68,7 @@ mod table;
 mod tuning;
 mod unread;
 pub mod vote;
-pub mod wiring;
+pub(crate) mod wiring;
 
 /// How far the published lease of a region may lag behind while messages pour in. This is safe,
 /// since an understated lease only ends early, and it means a new horizon ten times a second rather

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-pub mod limits;
+mod limits;
 pub mod permits;
 pub(crate) mod wake_gated;
 

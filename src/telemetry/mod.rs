@@ -1,9 +1,9 @@
 //! What operators see: logs and metrics.
 
 pub(crate) mod counts;
-pub mod labels;
+pub(crate) mod labels;
 pub mod limits;
-pub mod log;
+pub(crate) mod log;
 pub mod metrics;
-pub mod observed;
-pub mod rate_limiter;
+pub(crate) mod observed;
+pub(crate) mod rate_limiter;

@@ -23,18 +23,18 @@ use crate::telemetry::labels::ACTS;
 use crate::telemetry::log::LogError;
 use crate::telemetry::rate_limiter::RateLimiter;
 
-pub mod access;
-pub mod announcements;
+pub(crate) mod access;
+pub(crate) mod announcements;
 mod asked;
-pub mod inspect;
-pub mod jobs;
+pub(crate) mod inspect;
+pub(crate) mod jobs;
 mod journal;
-pub mod log;
-pub mod purge;
-pub mod refresh;
-pub mod region;
-pub mod reset;
-pub mod target;
+pub(crate) mod log;
+pub(crate) mod purge;
+pub(crate) mod refresh;
+pub(crate) mod region;
+pub(crate) mod reset;
+pub(crate) mod target;
 
 /// Every act, in the order in which help lists them.
 pub const NAMES: [&str; 11] = ACTS;
@@ -182,6 +182,6 @@ fn is_too_large(error: &axum::Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<http_body_util::LengthLimitError>())
 }
 
-pub mod problem;
+pub(crate) mod problem;
 #[cfg(test)]
 mod tests;

@@ -71,7 +71,9 @@ fn refused(route: &Route, notes: &RouteNotes) -> (String, String) {
     let passed: Vec<_> = route.forward.iter().chain(identity).map(|name| format!("--header '{name}: ...'")).collect();
     let send = match passed.is_empty() {
         true => String::new(),
-        false => format!("send what callers send: this route passes on (as doctor takes it) {}; ", passed.join(" ")),
+        false => {
+            format!("send what callers send, of which this goes along (as doctor takes it): {}; ", passed.join(" "))
+        }
     };
     match &route.identity {
         IdentityMode::Sidecar(credentials) => (

@@ -1,9 +1,9 @@
 //! Connections to the regions, and one attempt over them.
 
-pub mod attempt;
-pub mod connect;
-pub mod http1_pool;
-pub mod http2_client;
-pub mod incoming;
-pub mod renewal;
-pub mod tls;
+pub(crate) mod attempt;
+mod connect;
+mod http1_pool;
+mod http2_client;
+mod incoming;
+mod renewal;
+mod tls;

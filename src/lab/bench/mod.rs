@@ -10,34 +10,34 @@
 //! ```
 
 // What to run, and in which order.
-pub mod run;
-pub mod target;
+pub(crate) mod run;
+pub(crate) mod target;
 
-pub mod progress;
+pub(crate) mod progress;
 
 // Who is measured, and where.
-pub mod announcer;
-pub mod fetch;
-pub mod ground;
-pub mod peers;
-pub mod process;
-pub mod regions;
-pub mod sidecar;
+pub(crate) mod announcer;
+mod fetch;
+mod ground;
+mod peers;
+mod process;
+pub(crate) mod regions;
+mod sidecar;
 pub mod subject;
 
 // Load.
-pub mod client;
-pub mod failover;
-pub mod h2c;
-pub mod http1;
+mod client;
+mod failover;
+mod h2c;
+mod http1;
 pub mod load;
 pub mod pace;
 pub mod paths;
-pub mod wire;
+mod wire;
 
 // Results.
-pub mod histogram;
-pub mod promises;
-pub mod reference_loop;
-pub mod report;
-pub mod result;
+mod histogram;
+mod promises;
+pub(crate) mod reference_loop;
+pub(crate) mod report;
+mod result;

@@ -2,7 +2,7 @@
 //! subjects of one scenario are measured A B C, A B C, ..., so that whatever else the machine does
 //! hits all of them alike. CPU time is read around the measured requests alone.
 
-pub mod scenario;
+pub(crate) mod scenario;
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //! all of it. A built world answers on every port that it names; a stopped or dropped one answers
 //! nowhere.
 
-pub mod control;
+pub(crate) mod control;
 
 use std::io;
 use std::net::SocketAddr;

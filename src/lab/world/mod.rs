@@ -15,28 +15,28 @@
 pub mod aws;
 pub mod catalogue;
 pub mod chaos;
-pub mod deliver;
+mod deliver;
 pub mod demo;
-pub mod held;
-pub mod ingest;
-pub mod knobs;
-pub mod payload;
+mod held;
+pub(crate) mod ingest;
+mod knobs;
+mod payload;
 pub mod port;
-pub mod publisher;
-pub mod queue;
+pub(crate) mod publisher;
+pub(crate) mod queue;
 pub mod reader;
-pub mod region;
+mod region;
 pub mod reply;
 pub mod screen;
 pub mod seal;
 pub mod sns;
-pub mod sqs;
+mod sqs;
 pub mod story;
-pub mod subscription;
-pub mod topic;
-pub mod traffic;
+mod subscription;
+mod topic;
+mod traffic;
 
-pub mod build;
+pub(crate) mod build;
 
 pub use held::HeldReplies;
 

@@ -5,11 +5,11 @@
 //! Starting never waits for AWS: if a region is unreachable, it is tried again later. After
 //! [`Subscriptions::shutdown`] nothing is left in AWS that its result does not name.
 
-pub mod attest;
-pub mod backoff;
-pub mod endpoint;
-pub mod lifecycle;
-pub mod poll;
+mod attest;
+mod backoff;
+mod endpoint;
+mod lifecycle;
+mod poll;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};

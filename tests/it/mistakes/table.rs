@@ -46,9 +46,14 @@ pub(super) const MISTAKES: &[Mistake] = &[
             it.set("announcements.endpoint_url", r#""http://127.0.0.1:9""#);
         },
     ),
-    of("an emulator without its signer", "unverified", ["cannot be verified", "insecure_sns_signer, which is not set"], |it| {
-        it.set("announcements.insecure_sns_signer", "");
-    }),
+    of(
+        "an emulator without its signer",
+        "unverified",
+        ["cannot be verified", "insecure_sns_signer, which is not set"],
+        |it| {
+            it.set("announcements.insecure_sns_signer", "");
+        },
+    ),
     of(
         "a role that may not subscribe",
         "access",
@@ -155,13 +160,18 @@ pub(super) const MISTAKES: &[Mistake] = &[
             with(says, "key", json!(key))
         };
     }),
-    of("composite keys with the type before them", "keys-unmatched", ["as `context:{key}`", "`{key}/{view}` of"], |it| {
-        it.route[1] = r#"records = ["context:{key}/{view}"]"#.to_owned();
-        it.says = |_, says| {
-            let key = format!("context:{}/limits", says["key"].as_str()?);
-            with(says, "key", json!(key))
-        };
-    }),
+    of(
+        "composite keys with the type before them",
+        "keys-unmatched",
+        ["as `context:{key}`", "`{key}/{view}` of"],
+        |it| {
+            it.route[1] = r#"records = ["context:{key}/{view}"]"#.to_owned();
+            it.says = |_, says| {
+                let key = format!("context:{}/limits", says["key"].as_str()?);
+                with(says, "key", json!(key))
+            };
+        },
+    ),
     of(
         "keys that are a part of a composite one, all of them hits",
         "keys-unmatched",
@@ -175,11 +185,16 @@ pub(super) const MISTAKES: &[Mistake] = &[
     of("a route that takes the wrong segment", "keys-unmatched", ["changed without", "`{view}` of /v1/"], |it| {
         it.route[1] = r#"records = ["context:{view}"]"#.to_owned();
     }),
-    of("nothing is ever announced", "unannounced", ["seen, each by a higher version in a reply", "be announced once"], |it| {
-        it.says = |_, _| None;
-        // What is not numbered leaves no hole.
-        it.beats = |_, says| with(with(says, "publisher", Value::Null)?, "sequence", Value::Null);
-    }),
+    of(
+        "nothing is ever announced",
+        "unannounced",
+        ["seen, each by a higher version in a reply", "be announced once"],
+        |it| {
+            it.says = |_, _| None;
+            // What is not numbered leaves no hole.
+            it.beats = |_, says| with(with(says, "publisher", Value::Null)?, "sequence", Value::Null);
+        },
+    ),
     // As a service has it that keeps what it stores for an hour: nothing grows, since nothing is asked for again.
     of(
         "keys with a suffix, all of them hits",
@@ -266,13 +281,18 @@ pub(super) const MISTAKES: &[Mistake] = &[
         it.all(|region| region.demands = Some(("x-tenant", 400)));
         it.send("x-tenant", "t");
     }),
-    of("callers without credentials", "refused", ["every region answers 403", "--header 'authorization: ..."], |it| {
-        it.all(|region| region.demands = Some(("authorization", 403)));
-    }),
+    of(
+        "callers without credentials",
+        "refused",
+        ["every region answers 403", "--header 'authorization: ..."],
+        |it| {
+            it.all(|region| region.demands = Some(("authorization", 403)));
+        },
+    ),
     of(
         "a tenant that is forwarded and not sent",
         "refused",
-        ["every region answers 400", "send what callers send: this route passes on (as doctor takes it) --header 'x-tenant"],
+        ["every region answers 400", "--header 'x-tenant: ...' --header 'authorization: ...'"],
         |it| {
             it.route.push(r#"forward = ["x-tenant"]"#.to_owned());
             it.all(|region| region.demands = Some(("x-tenant", 400)));

@@ -8,10 +8,10 @@
 //! nothing for longer. Replies have no `Vary`: Envoy's filter does not store such replies, and
 //! crashes with the setting that allows it (envoyproxy/envoy#40469).
 
-pub mod envoy;
-pub mod haproxy;
-pub mod nginx;
-pub mod varnish;
+mod envoy;
+pub(crate) mod haproxy;
+pub(crate) mod nginx;
+mod varnish;
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};

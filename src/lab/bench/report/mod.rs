@@ -11,10 +11,10 @@
 //! Nothing here measures, reads a clock or touches a file: a [`Report`](super::result::Report) goes
 //! in, text comes out.
 
-pub mod json;
-pub mod page;
-pub mod picture;
-pub mod table;
+pub(crate) mod json;
+pub(crate) mod page;
+pub(crate) mod picture;
+pub(crate) mod table;
 
 mod bars;
 mod escape;

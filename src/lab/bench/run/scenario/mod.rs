@@ -5,13 +5,13 @@ use crate::lab::bench::result::{Goal, Row, Scenario};
 use crate::lab::bench::run::{Bench, BenchError};
 use crate::lab::bench::sidecar::NEARSIDE;
 
-pub mod announced;
-pub mod hit;
-pub mod live;
-pub mod million;
-pub mod miss;
-pub mod start;
-pub mod trouble;
+mod announced;
+mod hit;
+mod live;
+mod million;
+mod miss;
+mod start;
+mod trouble;
 
 pub type Measure = fn(&mut Bench<'_>) -> Result<Scenario, BenchError>;
 
