@@ -110,8 +110,11 @@ impl House {
         let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (module, text) in &self.texts {
             for line in text.lines().map(str::trim_start) {
-                let kinds = ["pub struct ", "pub enum ", "pub type ", "pub trait "];
-                let Some(rest) = kinds.iter().find_map(|kind| line.strip_prefix(kind)) else { continue };
+                let Some(rest) = ["pub ", "pub(crate) "].iter().find_map(|it| line.strip_prefix(it)) else {
+                    continue;
+                };
+                let kinds = ["struct ", "enum ", "type ", "trait "];
+                let Some(rest) = kinds.iter().find_map(|kind| rest.strip_prefix(kind)) else { continue };
                 let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
                 found.entry(name).or_default().push(module);
             }
@@ -266,7 +269,7 @@ fn no_two_public_types_share_a_name() {
     assert!(shared.is_empty(), "one name, one thing:\n{}", shared.join("\n"));
     let mut house = House::default();
     house.add(Path::new("core/plan.rs"), "pub struct Plan;\n");
-    house.add(Path::new("lab/plan.rs"), "pub enum Plan {}\npub(crate) struct Other;\n");
+    house.add(Path::new("lab/plan.rs"), "pub(crate) enum Plan {}\nstruct Other;\n");
     assert_eq!(house.shared_names(), ["Plan: core::plan, lab::plan"]);
 }
 

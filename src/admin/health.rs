@@ -16,7 +16,7 @@ use crate::model::time::{Clock, Moment};
 /// Why the sidecar is not healthy. A retry helps with one that is starting, not with one that is
 /// draining.
 #[derive(Debug, thiserror::Error)]
-pub enum Unhealthy {
+pub(crate) enum Unhealthy {
     /// Nobody listens there, or the connection broke.
     #[error("cannot ask {address}: {cause}")]
     Unreachable { address: SocketAddr, cause: std::io::Error },
@@ -35,7 +35,7 @@ pub enum Unhealthy {
 /// Asks `/readyz` at `address`; `Ok` if it answers 200 `within` the time given.
 ///
 /// A sidecar may listen on an unspecified address (`0.0.0.0`, `[::]`), which is asked on loopback.
-pub fn probe(address: SocketAddr, within: Duration) -> Result<(), Unhealthy> {
+pub(crate) fn probe(address: SocketAddr, within: Duration) -> Result<(), Unhealthy> {
     let address = reachable(address);
     let deadline = Clock::System.now() + within;
     let answer = ask(address, deadline).map_err(|cause| match cause.kind() {

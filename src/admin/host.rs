@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 /// Whether `authority` (`host` or `host:port`, as in `Host`) names this process: a loopback name or
 /// address, the address the connection came in on, or one of `allowed`.
-pub fn names_us(authority: &str, local: IpAddr, allowed: &[String]) -> bool {
+pub(super) fn names_us(authority: &str, local: IpAddr, allowed: &[String]) -> bool {
     let Some(host) = host_of(authority) else { return false };
     if let Ok(ip) = host.parse::<IpAddr>() {
         return ip.is_loopback() || ip.to_canonical() == local.to_canonical() || lists(allowed, host);

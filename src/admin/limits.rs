@@ -5,41 +5,41 @@ use std::time::Duration;
 use crate::model::size::KIB;
 
 /// Connections open at once to the admin port.
-pub const ADMIN_CONNECTIONS: usize = 64;
+pub(super) const ADMIN_CONNECTIONS: usize = 64;
 /// How long an admin connection may live before it is asked to close; a scrape under way still
 /// finishes.
-pub const ADMIN_CONNECTION_LIFE: Duration = Duration::from_secs(300);
+pub(super) const ADMIN_CONNECTION_LIFE: Duration = Duration::from_secs(300);
 /// How long a closing admin connection may take to hand over its last reply.
-pub const ADMIN_LAST_REPLY_WAIT: Duration = Duration::from_secs(5);
+pub(super) const ADMIN_LAST_REPLY_WAIT: Duration = Duration::from_secs(5);
 /// How long after its start a sidecar without a lease is `warming`; after that it is `degraded`.
 /// Weak proof begins 60 s after Subscribe.
-pub const WARMING: Duration = Duration::from_secs(120);
+pub(super) const WARMING: Duration = Duration::from_secs(120);
 /// How much of the answer a health probe reads, bytes.
-pub const PROBE_BYTES: usize = 4 * KIB;
+pub(super) const PROBE_BYTES: usize = 4 * KIB;
 /// The size of an operator's arguments, bytes.
-pub const ACT_BODY_BYTES: usize = 16 * KIB;
+pub(super) const ACT_BODY_BYTES: usize = 16 * KIB;
 /// How long an operator's arguments may take to arrive.
-pub const ACT_BODY_WAIT: Duration = Duration::from_secs(5);
+pub(super) const ACT_BODY_WAIT: Duration = Duration::from_secs(5);
 /// Connections open at once to the operators' socket.
-pub const OPERATORS: usize = 16;
+pub(super) const OPERATORS: usize = 16;
 /// Acts under way at once.
-pub const ACTS: usize = 8;
+pub(super) const ACTS: usize = 8;
 /// How many acts on records or entries are remembered for `inspect`.
-pub const ACTS_REMEMBERED: usize = 64;
+pub(super) const ACTS_REMEMBERED: usize = 64;
 /// Jobs that run at once in the background.
-pub const JOBS: usize = 4;
+pub(super) const JOBS: usize = 4;
 /// Jobs that are remembered, running ones included.
-pub const JOBS_REMEMBERED: usize = 32;
+pub(super) const JOBS_REMEMBERED: usize = 32;
 /// Entries of one job that are refreshed at once.
-pub const REFRESHES: usize = 16;
+pub(super) const REFRESHES: usize = 16;
 /// How long to wait before looking again for room in the background budget.
-pub const REFRESH_PACE: Duration = Duration::from_millis(50);
+pub(super) const REFRESH_PACE: Duration = Duration::from_millis(50);
 /// How many entries `inspect` shows; it counts all of them.
-pub const INSPECTED: usize = 64;
+pub(super) const INSPECTED: usize = 64;
 /// How far all messages must be stamped too early, or one too late, before an operator is told to
 /// check the clocks.
-pub const CLOCK_SKEW: Duration = Duration::from_secs(2);
+pub(super) const CLOCK_SKEW: Duration = Duration::from_secs(2);
 /// How long an operator is told that a subscription was lost.
-pub const LOSS_SHOWN: Duration = Duration::from_secs(600);
+pub(super) const LOSS_SHOWN: Duration = Duration::from_secs(600);
 
 const _: () = assert!(JOBS < JOBS_REMEMBERED, "a job that runs is never forgotten");

@@ -44,7 +44,7 @@ impl ReadyState {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub(crate) enum Reason {
     /// No region has a topic, or announcements are off.
     NoAnnouncements,
     /// A region that announces has no lease; with the state of its subscription and the age of its
@@ -78,7 +78,7 @@ pub struct Heard {
 
 /// The verdict of `/readyz`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Readiness {
+pub(crate) struct Readiness {
     pub state: ReadyState,
     /// Everything that is wrong. With `fresh` and `doubtful` it does not matter yet, since one
     /// lease is enough.
@@ -87,7 +87,7 @@ pub struct Readiness {
 
 /// What [`readiness`] needs besides the horizon.
 #[derive(Clone, Copy, Debug)]
-pub struct Conditions<'a> {
+pub(crate) struct Conditions<'a> {
     pub up: Duration,
     /// SIGTERM has come.
     pub draining: bool,
@@ -105,7 +105,7 @@ pub struct Conditions<'a> {
 
 /// How fresh the sidecar is (docs/freshness.md, end of *State*): one LIVE region is enough, none
 /// means soft TTLs.
-pub fn readiness(horizon: &Horizon, now: Moment, conditions: &Conditions<'_>) -> Readiness {
+pub(crate) fn readiness(horizon: &Horizon, now: Moment, conditions: &Conditions<'_>) -> Readiness {
     let live = horizon.live(now);
     let announcing = || conditions.topics.iter().filter_map(|id| Some((id, horizon.regions.get(id.index())?)));
     let mut reasons: Vec<_> = announcing()
@@ -171,19 +171,19 @@ impl Heard {
 
 impl Readiness {
     /// One line per reason; `names` are the regions' names.
-    pub fn lines(&self, names: &[String]) -> Vec<String> {
+    pub(crate) fn lines(&self, names: &[String]) -> Vec<String> {
         self.reasons.iter().map(|reason| reason.line(names)).collect()
     }
 }
 
 impl Reason {
     /// Whether an operator caused it and has to undo it.
-    pub const fn is_an_operators(&self) -> bool {
+    pub(crate) const fn is_an_operators(&self) -> bool {
         matches!(self, Self::Paused(_) | Self::Drained(_))
     }
 
     /// One line for an operator; `names` are the regions' names.
-    pub fn line(&self, names: &[String]) -> String {
+    pub(crate) fn line(&self, names: &[String]) -> String {
         let name = |region: &RegionId| names.get(region.index()).map_or("?", String::as_str);
         match self {
             Self::NoAnnouncements => {

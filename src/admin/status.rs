@@ -334,7 +334,7 @@ fn millis(span: Duration) -> u64 {
 }
 
 /// Settings that relax a protection, one line each.
-pub fn insecure(config: &Config) -> Vec<String> {
+pub(crate) fn insecure(config: &Config) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(signer) = &config.announcements.insecure_sns_signer {
         lines.push(format!("announcements.insecure_sns_signer: certificates of {} are trusted", host(signer)));

@@ -5,4 +5,4 @@ use std::time::Duration;
 
 /// How long a reload may take to read its files; after that the operator is told that it did not
 /// finish.
-pub const RELOAD_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const RELOAD_WITHIN: Duration = Duration::from_secs(10);

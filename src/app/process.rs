@@ -13,7 +13,7 @@ use super::{Instead, StartError, Stopped};
 use crate::config::Config;
 
 #[derive(Debug, thiserror::Error)]
-pub enum RunError {
+pub(crate) enum RunError {
     /// The sidecar did not start. The operator has to fix it.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -26,7 +26,7 @@ pub enum RunError {
 }
 
 /// Runs a sidecar until it is told to stop; SIGHUP reads `source` again.
-pub fn run(config: Config, source: Source) -> Result<(), RunError> {
+pub(crate) fn run(config: Config, source: Source) -> Result<(), RunError> {
     let stopped = block_on(async {
         let (mut signals, mut hangups) = (Signals::listen()?, signal(SignalKind::hangup())?);
         let app = super::start_with(config, Instead { source: Some(source), ..Instead::default() }).await?;
@@ -62,7 +62,7 @@ async fn reload_at(hangups: &mut Signal, reloader: &Arc<Reloader>) -> Infallible
 }
 
 /// Runs `work` on a runtime of the process's own. Only this function chooses its kind.
-pub fn block_on<F: Future>(work: F) -> Result<F::Output, std::io::Error> {
+pub(crate) fn block_on<F: Future>(work: F) -> Result<F::Output, std::io::Error> {
     // With a single CPU (a container's limit counts), handing tasks to another thread gains
     // nothing, and a thread that waits only for its own sockets sleeps and wakes more cheaply.
     let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
@@ -77,18 +77,18 @@ pub fn block_on<F: Future>(work: F) -> Result<F::Output, std::io::Error> {
 
 /// SIGTERM and SIGINT. As long as this lives they end nothing by themselves, and one that comes
 /// between two waits is kept.
-pub struct Signals {
+pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    pub fn listen() -> Result<Self, std::io::Error> {
+    pub(crate) fn listen() -> Result<Self, std::io::Error> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
     /// Resolves at either of them.
-    pub async fn told(&mut self) {
+    pub(crate) async fn told(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -97,7 +97,7 @@ impl Signals {
 }
 
 /// Resolves at SIGTERM or SIGINT, from when it is first polled.
-pub async fn told_to_stop() -> Result<(), std::io::Error> {
+pub(crate) async fn told_to_stop() -> Result<(), std::io::Error> {
     Signals::listen()?.told().await;
     Ok(())
 }

@@ -24,7 +24,7 @@ use crate::tasks::permits::Permits;
 use crate::telemetry::log;
 
 /// Reads the configuration, or reports everything that is wrong with it.
-pub type Read = Box<dyn Fn() -> Found + Send + Sync>;
+pub(crate) type Read = Box<dyn Fn() -> Found + Send + Sync>;
 
 type Found = Result<(Config, Origins), Vec<ConfigError>>;
 

@@ -7,33 +7,33 @@ use crate::model::size::KIB;
 use crate::protocol::limits::REGIONS;
 
 /// Signing certificates kept, for all regions: two each, so that a new one finds room.
-pub const CERTIFICATES: usize = 32;
+pub(crate) const CERTIFICATES: usize = 32;
 /// Slots for URLs that have not yielded a certificate yet: being fetched, or recently fetched
 /// without success.
-pub const UNKNOWN_CERTIFICATES: usize = 32;
+pub(crate) const UNKNOWN_CERTIFICATES: usize = 32;
 /// Largest signing certificate, including its chain, in bytes.
-pub const CERTIFICATE_BYTES: usize = 64 * KIB;
+pub(crate) const CERTIFICATE_BYTES: usize = 64 * KIB;
 /// Most certificates in one served chain.
-pub const CERTIFICATE_CHAIN: usize = 8;
+pub(crate) const CERTIFICATE_CHAIN: usize = 8;
 /// How long a certificate fetch may take, including the wait for a permit.
-pub const CERTIFICATE_WAIT: Duration = Duration::from_secs(5);
+pub(crate) const CERTIFICATE_WAIT: Duration = Duration::from_secs(5);
 /// Certificate fetches running at once.
-pub const CERTIFICATE_FETCHES: usize = 4;
+pub(crate) const CERTIFICATE_FETCHES: usize = 4;
 /// How long the outcome of a certificate fetch stands before the same URL is fetched again.
-pub const CERTIFICATE_PAUSE: Duration = Duration::from_secs(1);
+pub(crate) const CERTIFICATE_PAUSE: Duration = Duration::from_secs(1);
 /// Message ids remembered per process, to drop second copies before they are verified.
-pub const REMEMBERED_MESSAGES: usize = 65_536;
+pub(crate) const REMEMBERED_MESSAGES: usize = 65_536;
 /// How long one AWS call may take including its retries, and how long one attempt may take.
-pub const AWS_CALL_WAIT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(4));
-pub const AWS_ATTEMPTS: u32 = 3;
+pub(crate) const AWS_CALL_WAIT: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(4));
+pub(crate) const AWS_ATTEMPTS: u32 = 3;
 /// How long a long poll waits for a message. SQS allows no more.
-pub const POLL_WAIT: Duration = Duration::from_secs(20);
+pub(crate) const POLL_WAIT: Duration = Duration::from_secs(20);
 /// How long a long poll may take in total before the connection counts as dead.
-pub const POLL_ANSWER_WAIT: Duration = Duration::from_secs(25);
+pub(crate) const POLL_ANSWER_WAIT: Duration = Duration::from_secs(25);
 /// How long a received message stays hidden. One that could not be applied comes back after that.
-pub const VISIBILITY: Duration = Duration::from_secs(30);
+pub(crate) const VISIBILITY: Duration = Duration::from_secs(30);
 /// How long a queue keeps a message that nobody takes. By then the lease has long expired (R9).
-pub const RETENTION: Duration = Duration::from_secs(300);
+pub(crate) const RETENTION: Duration = Duration::from_secs(300);
 
 const _: () = assert!(2 * REGIONS <= CERTIFICATES);
 const _: () = assert!(CERTIFICATE_FETCHES < UNKNOWN_CERTIFICATES, "fetches under way must leave room for others");

@@ -17,7 +17,7 @@ use crate::config::limits;
 use crate::model::time::Wall;
 
 /// The content of the files that a region's `tls` names.
-pub struct Certificates {
+pub(crate) struct Certificates {
     /// `None` trusts whom the platform trusts.
     pub roots: Option<rustls::RootCertStore>,
     /// What the sidecar presents: its certificate with those that it was issued by, and the key.
@@ -30,7 +30,7 @@ pub struct Certificates {
 
 /// What is wrong with one of the files, for the operator to fix.
 #[derive(Debug)]
-pub struct UnusableFile {
+pub(crate) struct UnusableFile {
     /// The setting that names the file.
     pub setting: &'static Setting,
     pub wrong: ConfigProblem,
@@ -40,7 +40,7 @@ pub struct UnusableFile {
 ///
 /// # Errors
 /// The first file that cannot be read, or does not hold what it should.
-pub fn read(tls: &RegionTls, now: Wall) -> Result<Certificates, UnusableFile> {
+pub(crate) fn read(tls: &RegionTls, now: Wall) -> Result<Certificates, UnusableFile> {
     let mut read = Certificates { roots: None, client: None, digest: [0; 32], warnings: Vec::new() };
     let mut sum = digest::Context::new(&digest::SHA256);
     if let Some(file) = &tls.ca_file {

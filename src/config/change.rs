@@ -12,7 +12,7 @@ mod tests;
 
 /// What differs between two readings, one line each, without secrets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
+pub(crate) struct Changes {
     /// What takes effect with a reload.
     pub live: Vec<String>,
     /// The settings that keep their old value until a restart.
@@ -22,7 +22,7 @@ pub struct Changes {
 /// The configuration after a reload: `wanted`, except for what needs a restart.
 ///
 /// Every field is named here, so that a new one has to be decided about.
-pub fn merged(running: &Config, wanted: &Config) -> Config {
+pub(crate) fn merged(running: &Config, wanted: &Config) -> Config {
     let mut merged = wanted.clone();
     let Config { service, listen, admin, cache, race, freshness, announcements, drain: _, log } = &mut merged;
     let Service { name, regions, routes: _, version_header } = service;
@@ -75,7 +75,7 @@ fn region(running: &RegionConfig, wanted: &[RegionConfig]) -> RegionConfig {
 
 /// The differences between the `running` settings and those `wanted`, and the origins of the
 /// settings that hold after a reload.
-pub fn compare(running: &Origins, wanted: &Origins) -> (Changes, Origins) {
+pub(crate) fn compare(running: &Origins, wanted: &Origins) -> (Changes, Origins) {
     let (before, after) = (Reading::of(running), Reading::of(wanted));
     let mut changes = Changes::default();
     let mut holds = Origins { settings: Vec::new(), warnings: wanted.warnings.clone() };

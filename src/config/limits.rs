@@ -3,33 +3,33 @@
 use crate::model::size::{KIB, MIB};
 
 /// Routes of one service.
-pub const ROUTES: usize = 256;
+pub(crate) const ROUTES: usize = 256;
 /// The size of a file of certificates, bytes; a bundle of all public CAs has a quarter of this.
-pub const PEM_BYTES: u64 = MIB as u64;
+pub(crate) const PEM_BYTES: u64 = MIB as u64;
 /// Records that one path may name.
-pub const RECORDS_PER_ROUTE: usize = 8;
+pub(crate) const RECORDS_PER_ROUTE: usize = 8;
 /// Headers that one route may forward or hash.
-pub const HEADERS_PER_ROUTE: usize = 16;
+pub(crate) const HEADERS_PER_ROUTE: usize = 16;
 /// The size of a configuration file, bytes.
-pub const CONFIG_BYTES: u64 = MIB as u64;
+pub(crate) const CONFIG_BYTES: u64 = MIB as u64;
 /// Named segments of one path template.
-pub const NAMES_PER_PATH: usize = 8;
+pub(crate) const NAMES_PER_PATH: usize = 8;
 /// Hosts that `listen.allowed_hosts` may name, and uids of `listen.unix_uids`.
-pub const ALLOWED_CALLERS: usize = 64;
+pub(crate) const ALLOWED_CALLERS: usize = 64;
 /// Tags that an operator may give the queues; AWS allows 50, of which Nearside sets five.
-pub const QUEUE_TAGS: usize = 40;
+pub(crate) const QUEUE_TAGS: usize = 40;
 /// The longest path of a Unix socket, bytes: `sun_path` without the final NUL.
-pub const SOCKET_PATH_BYTES: usize = 107;
+pub(crate) const SOCKET_PATH_BYTES: usize = 107;
 /// The size of a credentials or token file, bytes.
-pub const TOKEN_BYTES: u64 = 16 * KIB as u64;
+pub(crate) const TOKEN_BYTES: u64 = 16 * KIB as u64;
 /// Connections open at once over all listeners.
-pub const CONNECTIONS: usize = 4096;
+pub(crate) const CONNECTIONS: usize = 4096;
 /// The most that `listen.max_connections` may ask for.
-pub const CONNECTIONS_AT_MOST: usize = 65_536;
+pub(crate) const CONNECTIONS_AT_MOST: usize = 65_536;
 /// Requests under way at once to one region.
-pub const PERMITS_PER_REGION: usize = 512;
+pub(crate) const PERMITS_PER_REGION: usize = 512;
 /// The most that `race.permits` may ask for.
-pub const PERMITS_PER_REGION_AT_MOST: usize = 4096;
+pub(crate) const PERMITS_PER_REGION_AT_MOST: usize = 4096;
 
 const _: () = assert!(CONNECTIONS <= CONNECTIONS_AT_MOST);
 const _: () = assert!(PERMITS_PER_REGION <= PERMITS_PER_REGION_AT_MOST);

@@ -34,7 +34,7 @@ pub enum Section {
 
 impl Section {
     /// In the order in which they are documented and printed.
-    pub const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Service,
         Self::Region,
         Self::Tls,
@@ -164,7 +164,7 @@ macro_rules! settings {
     ($($name:ident = $section:ident $key:literal $kind:expr, $preset:expr, $about:literal $(, $reload:ident)?;)*) => {
         $(
             #[doc = $about]
-            pub const $name: Setting = Setting {
+            pub(crate) const $name: Setting = Setting {
                 section: Section::$section,
                 key: $key,
                 kind: $kind,
@@ -174,7 +174,7 @@ macro_rules! settings {
             };
         )*
         /// Every setting, in the order in which they are documented and printed.
-        pub const ALL: &[Setting] = &[$($name),*];
+        pub(crate) const ALL: &[Setting] = &[$($name),*];
     };
 }
 
@@ -348,7 +348,7 @@ settings! {
 }
 
 /// The settings of one section, in order.
-pub fn of(section: Section) -> impl Iterator<Item = &'static Setting> {
+pub(super) fn of(section: Section) -> impl Iterator<Item = &'static Setting> {
     ALL.iter().filter(move |setting| setting.section == section)
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::ArcSwap;
 use http::{HeaderName, HeaderValue};
 
 use crate::config::Credentials;
@@ -26,7 +26,7 @@ pub enum CredentialsError {
 pub struct HeldCredentials {
     /// The header that carries them.
     pub header: HeaderName,
-    value: Arc<ArcSwapOption<HeaderValue>>,
+    value: Arc<ArcSwap<HeaderValue>>,
     stamp: Option<Stamp>,
 }
 
@@ -38,13 +38,13 @@ impl HeldCredentials {
     pub fn read(credentials: &Credentials) -> Result<Self, CredentialsError> {
         // Taken before the content, so that a write in between is seen as a change later.
         let stamp = stamp(credentials);
-        let value = Arc::new(ArcSwapOption::from_pointee(read(credentials)?));
+        let value = Arc::new(ArcSwap::from_pointee(read(credentials)?));
         Ok(Self { header: credentials.header.clone(), value, stamp })
     }
 
-    /// The value to send now; `None` after the file became unreadable.
-    pub fn value(&self) -> Option<HeaderValue> {
-        self.value.load().as_ref().map(|value| HeaderValue::clone(value))
+    /// The value to send now.
+    pub fn value(&self) -> HeaderValue {
+        HeaderValue::clone(&self.value.load())
     }
 
     /// Watches the file until the process stops or nobody holds these credentials. If the file goes
@@ -62,7 +62,7 @@ impl HeldCredentials {
                 }
                 match read(&credentials) {
                     Ok(value) => {
-                        held.store(Some(Arc::new(value)));
+                        held.store(Arc::new(value));
                         seen = now;
                         tracing::info!(file = %credentials.file.display(), "credentials were read again");
                     }

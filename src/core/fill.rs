@@ -71,7 +71,7 @@ type Shard = HashMap<FillKey, InFlight>;
 
 /// A fill under way, as its followers see it.
 struct InFlight {
-    landing: ResultCell,
+    cell: ResultCell,
     /// Its position among all arrivals of readers and beginnings of fills.
     began: u64,
     /// When it is over at the latest, unless the process stood still. After that, its result is too
@@ -126,9 +126,9 @@ impl Fills {
 }
 
 impl Fills {
-    fn shard(&self, flight: &FillKey) -> MutexGuard<'_, Shard> {
+    fn shard(&self, fill_key: &FillKey) -> MutexGuard<'_, Shard> {
         // Both fills of a key and a generation are in one shard.
-        let shard = self.hasher.hash_one((&flight.key, flight.generation)) as usize % self.shards.len();
+        let shard = self.hasher.hash_one((&fill_key.key, fill_key.generation)) as usize % self.shards.len();
         // A fill is inserted or removed whole: a panic elsewhere cannot leave half of one.
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -158,15 +158,15 @@ impl Fills {
         }
         let arrived = self.arrivals.fetch_add(1, Ordering::Relaxed);
         loop {
-            let (landing, share) = match self.join(core, ask.clone(), arrived) {
-                Join::Follow(landing, share) => (landing, share),
+            let (cell, share) = match self.join(core, ask.clone(), arrived) {
+                Join::Follow(cell, share) => (cell, share),
                 Join::Next(before) => {
                     before.wait().await;
                     continue;
                 }
                 Join::Full => return (Filled::Busy, Role::Leader),
             };
-            let FillResult { filled, purpose } = landing.wait().await.clone();
+            let FillResult { filled, purpose } = cell.wait().await.clone();
             // A background fill may have asked fewer regions than a reader is entitled to.
             let settled = matches!(&filled, Filled::Got(got) if got.label.is_none());
             let kept_short = purpose == Purpose::Background && ask.purpose == Purpose::Foreground;
@@ -182,13 +182,13 @@ impl Fills {
         if let Some(failed) = self.errors.of(&ask.key, ask.generation(), core.clock.now()) {
             return (failed, Role::Remembered);
         }
-        let Some((pilot, landing)) = self.lead(core, &ask, None) else {
+        let Some((leader, cell)) = self.lead(core, &ask, None) else {
             return (Filled::Busy, Role::Leader);
         };
         // A task like any other fill: the reader gets its reply as soon as there is one, not when
         // the slowest leg has ended.
-        core.tasks.spawn("fill", run(pilot, ask).boxed());
-        (landing.wait().await.filled.clone(), Role::Leader)
+        core.tasks.spawn("fill", run(leader, ask).boxed());
+        (cell.wait().await.filled.clone(), Role::Leader)
     }
 
     /// Begins the fill that `ask` wants, unless it is under way, without waiting.
@@ -200,32 +200,32 @@ impl Fills {
 
     /// Joins or begins a fill for a reader who came at `arrived`, without waiting.
     fn join(&self, core: &Arc<Core>, ask: Ask, arrived: u64) -> Join {
-        let flight = FillKey::of(core, &ask);
-        let mut shard = self.shard(&flight);
+        let fill_key = FillKey::of(core, &ask);
+        let mut shard = self.shard(&fill_key);
         // An end-to-end reply also serves those who did not ask for one.
-        let better = FillKey { end_to_end: true, ..flight.clone() };
-        if let Some(flying) = shard.get(&flight).or_else(|| shard.get(&better)) {
-            if let (Purpose::Foreground, Some(wanted)) = (ask.purpose, &flying.wanted) {
+        let better = FillKey { end_to_end: true, ..fill_key.clone() };
+        if let Some(current) = shard.get(&fill_key).or_else(|| shard.get(&better)) {
+            if let (Purpose::Foreground, Some(wanted)) = (ask.purpose, &current.wanted) {
                 wanted.cancel();
             }
             let insists = ask.no_cache && ask.purpose == Purpose::Foreground;
-            let overdue = core.clock.now() > flying.until;
-            return match insists && flying.began < arrived || overdue {
-                true => Join::Next(flying.landing.clone()),
-                false => Join::Follow(flying.landing.clone(), Role::Follower),
+            let overdue = core.clock.now() > current.until;
+            return match insists && current.began < arrived || overdue {
+                true => Join::Next(current.cell.clone()),
+                false => Join::Follow(current.cell.clone(), Role::Follower),
             };
         }
         let wanted = (ask.purpose == Purpose::Background).then(CancellationToken::new);
-        let Some((pilot, landing)) = self.lead(core, &ask, Some(wanted.clone())) else {
+        let Some((leader, cell)) = self.lead(core, &ask, Some(wanted.clone())) else {
             return Join::Full;
         };
         let began = self.arrivals.fetch_add(1, Ordering::Relaxed);
         let until = core.clock.now() + OVERDUE * core.regions.deadline();
-        shard.insert(flight, InFlight { landing: landing.clone(), began, until, wanted });
+        shard.insert(fill_key, InFlight { cell: cell.clone(), began, until, wanted });
         drop(shard);
         // Boxed before it is handed around, because it is large.
-        core.tasks.spawn("fill", run(pilot, ask).boxed());
-        Join::Follow(landing, Role::Leader)
+        core.tasks.spawn("fill", run(leader, ask).boxed());
+        Join::Follow(cell, Role::Leader)
     }
 
     /// `shared` is `None` for a fill that nobody else joins.
@@ -239,18 +239,18 @@ impl Fills {
             self.under_way.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        let landing = ResultCell::default();
-        let pilot = Leader {
+        let cell = ResultCell::default();
+        let leader = Leader {
             core: core.clone(),
-            flight: FillKey::of(core, ask),
-            landing: landing.clone(),
+            fill_key: FillKey::of(core, ask),
+            cell: cell.clone(),
             purpose: ask.purpose,
             shared: shared.is_some(),
             wanted: shared.flatten(),
             counted: true,
             turn: None,
         };
-        Some((pilot, landing))
+        Some((leader, cell))
     }
 }
 
@@ -258,8 +258,8 @@ impl Fills {
 /// happens.
 pub(crate) struct Leader {
     core: Arc<Core>,
-    flight: FillKey,
-    landing: ResultCell,
+    fill_key: FillKey,
+    cell: ResultCell,
     purpose: Purpose,
     shared: bool,
     wanted: Option<CancellationToken>,
@@ -302,15 +302,15 @@ impl Leader {
     fn finish(&mut self, filled: Filled) {
         let fills = &self.core.fills;
         match &filled {
-            Filled::Got(_) => fills.errors.forget(&self.flight.key),
+            Filled::Got(_) => fills.errors.forget(&self.fill_key.key),
             Filled::Failed(failed) if failed.below_floor => {}
             _ if self.purpose == Purpose::Background || !self.core.is_newest() => {}
-            failed => fills.errors.note(&self.flight.key, self.flight.generation, failed, self.core.clock.now()),
+            failed => fills.errors.note(&self.fill_key.key, self.fill_key.generation, failed, self.core.clock.now()),
         }
         self.clear();
         let purpose = self.purpose;
         // Nobody else sets it, and a leader finishes once.
-        let _ = self.landing.set(FillResult { filled, purpose });
+        let _ = self.cell.set(FillResult { filled, purpose });
     }
 
     fn fail(&mut self, failed: Failed) {
@@ -321,7 +321,7 @@ impl Leader {
         self.turn = None;
         if std::mem::take(&mut self.counted) {
             if self.shared {
-                self.core.fills.shard(&self.flight).remove(&self.flight);
+                self.core.fills.shard(&self.fill_key).remove(&self.fill_key);
             }
             self.core.fills.under_way.fetch_sub(1, Ordering::Relaxed);
         }
@@ -332,20 +332,20 @@ impl Drop for Leader {
     /// The readers of a fill that broke get a result too.
     fn drop(&mut self) {
         self.clear();
-        if !self.landing.initialized() {
-            let _ = self.landing.set(FillResult { filled: Filled::broken(), purpose: self.purpose });
+        if !self.cell.initialized() {
+            let _ = self.cell.set(FillResult { filled: Filled::broken(), purpose: self.purpose });
         }
     }
 }
 
-async fn run(mut pilot: Leader, ask: Ask) {
-    if !pilot.take_turn().await {
-        pilot.core.metrics.over_budget("races");
-        return pilot.finish(Filled::Busy);
+async fn run(mut leader: Leader, ask: Ask) {
+    if !leader.take_turn().await {
+        leader.core.metrics.over_budget("races");
+        return leader.finish(Filled::Busy);
     }
     match ask.of.clone() {
-        Of::Route(routing) => routed::run(pilot, ask, routing).await,
-        Of::Path(_) => unrouted::run(pilot, ask).await,
+        Of::Route(routing) => routed::run(leader, ask, routing).await,
+        Of::Path(_) => unrouted::run(leader, ask).await,
     }
 }
 

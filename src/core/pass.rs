@@ -35,10 +35,7 @@ pub(super) async fn pass(
     let write = on_route.filter(|_| !safe).map(|it| Write::begin(core, &admitted.method, &it.routing));
     let read = on_route.filter(|_| matches!(admitted.method, Method::GET | Method::HEAD));
     let passed = match read {
-        Some(on_route) => match read_through(core, admitted, on_route, started).await {
-            Some(passed) => passed,
-            None => return no_credentials(),
-        },
+        Some(on_route) => read_through(core, admitted, on_route, started).await,
         None => core.regions.pass(ask::passed_request(admitted), RegionSet::EMPTY).await.map(|head| (head, None)),
     };
     let outcome = match passed {
@@ -89,7 +86,7 @@ pub(super) async fn pass(
 }
 
 /// Reads through a route. With the reply comes its label: below the floor (R1) because no region
-/// has better, or doubtful (R15). `None` when the sidecar's own credentials cannot be read.
+/// has better, or doubtful (R15).
 ///
 /// Only reads use the sidecar's credentials: whoever reaches the listener may read, not write.
 async fn read_through(
@@ -97,13 +94,13 @@ async fn read_through(
     admitted: &Admitted,
     on_route: &OnRoute,
     started: Moment,
-) -> Option<Result<(Streamed, Option<&'static str>), Failure>> {
+) -> Result<(Streamed, Option<&'static str>), Failure> {
     let OnRoute { place, routing } = on_route;
     routing.note_read(started);
     let records = routing.records();
     let mut request = ask::passed_read(admitted, &core.config.service.routes[*place]);
     if let Some(held) = &core.credentials[*place] {
-        request.headers.insert(held.header.clone(), held.value()?);
+        request.headers.insert(held.header.clone(), held.value());
     }
     if RequestDirectives::of(&admitted.headers).no_cache
         || records.iter().any(|(_, record)| record.snapshot().marker.is_some())
@@ -111,7 +108,7 @@ async fn read_through(
         // R8.
         request.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
-    Some(at_the_floor(core, request, records, started).await)
+    at_the_floor(core, request, records, started).await
 }
 
 /// Asks one region after the other, within one race's deadline, until a reply may be served at
@@ -231,11 +228,6 @@ fn rank(heard: &Heard, records: &[Snapshot]) -> Rank {
     let unannounced = ballot.said == Presence::Present
         && records.iter().all(|record| record.marker.is_none_or(|it| it.is_surpassed()));
     if rank == Rank::Waits && unannounced { Rank::Now } else { rank }
-}
-
-fn no_credentials() -> Outcome {
-    let outcome = "credentials".to_owned();
-    Outcome::NoneAnswered(vec![Attempted { region: "all".into(), outcome, blame: Blame::Unusable }])
 }
 
 /// RFC 9111, 4.4: invalidates the target, and what Location and Content-Location name on the same

@@ -26,7 +26,7 @@ mod legs;
 mod standard;
 
 #[derive(Clone, Debug)]
-pub struct Question {
+pub(crate) struct Question {
     /// GET or HEAD, as every region gets it.
     pub request: Arc<Outgoing>,
     pub terms: Terms,
@@ -35,7 +35,7 @@ pub struct Question {
 
 /// What replies are judged against.
 #[derive(Clone, Debug)]
-pub enum Terms {
+pub(crate) enum Terms {
     Routed {
         /// Their live cells, in the order of the route.
         records: Vec<Arc<Record>>,
@@ -51,7 +51,7 @@ pub enum Terms {
 
 /// What may be given to the waiting readers.
 #[derive(Clone, Debug)]
-pub enum First {
+pub(crate) enum First {
     /// This may be served: good or absent at once, refused or labelled when there is nothing
     /// better.
     Good(Winner),
@@ -61,7 +61,7 @@ pub enum First {
 
 /// The result of a race once every leg has ended.
 #[derive(Clone, Debug)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// In the order in which they ended; empty when the background budget admitted none.
     pub legs: Vec<Leg>,
     /// The reply to keep, judged against the current floors. It must not be stored if its verdict
@@ -76,7 +76,7 @@ pub struct Tally {
 }
 
 /// A race under way. Dropping it abandons its legs.
-pub struct Race {
+pub(crate) struct Race {
     regions: Arc<Regions>,
     request: Arc<Outgoing>,
     purpose: Purpose,
@@ -109,7 +109,7 @@ enum Step {
 }
 
 impl Race {
-    pub fn start(regions: &Arc<Regions>, question: Question) -> Self {
+    pub(crate) fn start(regions: &Arc<Regions>, question: Question) -> Self {
         let standard = Standard::of(question.terms, regions.clock.now());
         Self::over(regions, question.request, question.purpose, standard)
     }
@@ -145,7 +145,7 @@ impl Race {
 
     /// Resolves as soon as something may be served, or nothing can be any more. Cancelling it loses
     /// nothing.
-    pub async fn first(&mut self) -> First {
+    pub(crate) async fn first(&mut self) -> First {
         loop {
             if let Some(decided) = &self.decided {
                 return decided.clone();
@@ -172,7 +172,7 @@ impl Race {
 
     /// Resolves when every leg has ended, at the deadline at the latest. Losers are read to their
     /// end, so that their connections stay usable and their answers count.
-    pub async fn finish(mut self) -> Tally {
+    pub(crate) async fn finish(mut self) -> Tally {
         let first = self.first().await;
         while let Some(leg) = self.legs.next().await {
             self.note(Some(leg));
@@ -186,13 +186,13 @@ impl Race {
         self.tally(digests)
     }
 
-    pub fn ended(&self) -> &[Leg] {
+    pub(crate) fn ended(&self) -> &[Leg] {
         &self.ended
     }
 
     /// A reader started to wait for what began in the background: the regions that the background
     /// budget held back are asked now.
-    pub fn escalate(&mut self) {
+    pub(crate) fn escalate(&mut self) {
         if self.purpose == Purpose::Foreground || self.decided.is_some() {
             return;
         }
@@ -379,11 +379,7 @@ fn digest_of(reply: &Arc<Reply>) -> impl FnOnce() -> u128 + Send + use<> {
     move || digest::digest(&reply.body, &reply.headers)
 }
 
-impl Tally {
-    pub fn asked(&self) -> RegionSet {
-        self.legs.iter().map(|leg| leg.region).collect()
-    }
-}
+impl Tally {}
 
 mod budget;
 mod drained;

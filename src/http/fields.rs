@@ -29,7 +29,7 @@ pub fn end_to_end(headers: &HeaderMap) -> HeaderMap {
 }
 
 /// The same, without a copy.
-pub fn into_end_to_end(mut headers: HeaderMap) -> HeaderMap {
+pub(crate) fn into_end_to_end(mut headers: HeaderMap) -> HeaderMap {
     let lines = headers.get_all(header::CONNECTION).iter();
     let named = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii));
     let named: Vec<_> = named.filter_map(|name| HeaderName::from_bytes(name).ok()).collect();
@@ -41,7 +41,7 @@ pub fn into_end_to_end(mut headers: HeaderMap) -> HeaderMap {
 
 /// Whether a 304 made from a stored reply carries this field of it: validators and what caches
 /// need, but nothing that describes the absent body (RFC 9110, 15.4.5).
-pub fn belongs_in_not_modified(name: &str) -> bool {
+pub(crate) fn belongs_in_not_modified(name: &str) -> bool {
     let of_the_body = OF_THE_BODY.iter().chain(&[header::CONTENT_TYPE, header::CONTENT_LANGUAGE]);
     !of_the_body.into_iter().any(|left_out| left_out == name)
 }

@@ -17,7 +17,7 @@ pub enum TokenError {
 ///
 /// # Errors
 /// When the file cannot be read, is empty or too large.
-pub fn read(setting: &'static str, file: Option<&Path>) -> Result<Option<Vec<u8>>, TokenError> {
+pub(crate) fn read(setting: &'static str, file: Option<&Path>) -> Result<Option<Vec<u8>>, TokenError> {
     let Some(file) = file else { return Ok(None) };
     let text = std::fs::read(file).map_err(|error| TokenError::Unreadable(setting, file.to_owned(), error))?;
     let token = text.trim_ascii().to_vec();

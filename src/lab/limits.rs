@@ -7,65 +7,65 @@ use crate::model::size::{KIB, MIB};
 use crate::protocol::limits::RECORD_KEY_BYTES;
 
 /// How long a measured server may take until it answers; Varnish compiles its program first.
-pub const BENCH_READY_WAIT: Duration = Duration::from_secs(60);
+pub(crate) const BENCH_READY_WAIT: Duration = Duration::from_secs(60);
 /// How often the harness checks whether a server answers.
-pub const BENCH_READY_STEP: Duration = Duration::from_millis(2);
+pub(crate) const BENCH_READY_STEP: Duration = Duration::from_millis(2);
 /// How long a server may take to stop before it is killed.
-pub const BENCH_STOP_WAIT: Duration = Duration::from_secs(3);
+pub(crate) const BENCH_STOP_WAIT: Duration = Duration::from_secs(3);
 /// How much of a server's output an error repeats, in bytes.
-pub const BENCH_OUTPUT_BYTES: usize = KIB;
+pub(crate) const BENCH_OUTPUT_BYTES: usize = KIB;
 /// How much is read from a socket at once, in bytes.
-pub const BENCH_READ_BYTES: usize = 64 * KIB;
+pub(crate) const BENCH_READ_BYTES: usize = 64 * KIB;
 /// How much a server may send over HTTP/2 before the load generator confirms it, in bytes.
-pub const BENCH_WINDOW_BYTES: u32 = 8 << 20;
+pub(crate) const BENCH_WINDOW_BYTES: u32 = 8 << 20;
 /// How many sockets one call to the kernel reports.
-pub const BENCH_EVENTS: usize = 256;
+pub(crate) const BENCH_EVENTS: usize = 256;
 /// Requests of an open loop that are due and wait for a connection; any further request that comes
 /// due fails. At 100,000 a second this lasts as long as [`BENCH_ANSWER_WAIT`], so that a pause
 /// shows in the latencies of the requests that it delayed.
-pub const BENCH_BACKLOG: u64 = 1_000_000;
+pub(crate) const BENCH_BACKLOG: u64 = 1_000_000;
 /// How long there may be no answer at all before every request in flight fails.
-pub const BENCH_ANSWER_WAIT: Duration = Duration::from_secs(10);
+pub(crate) const BENCH_ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// The largest body that the harness's regions send, in KiB.
-pub const BENCH_BODY_KIB: usize = 8 * KIB;
+pub(crate) const BENCH_BODY_KIB: usize = 8 * KIB;
 /// The longest page that the harness fetches besides its load, such as metrics, in bytes.
-pub const BENCH_PAGE_BYTES: u64 = MIB as u64;
+pub(crate) const BENCH_PAGE_BYTES: u64 = MIB as u64;
 /// How many records the harness's announcer changes in turn.
-pub const BENCH_ANNOUNCED: u64 = 10_000;
+pub(crate) const BENCH_ANNOUNCED: u64 = 10_000;
 /// How many signed changes the harness's announcer keeps, and how many it signs for one order.
-pub const BENCH_SIGNED: (usize, usize) = (20_000, 250);
+pub(crate) const BENCH_SIGNED: (usize, usize) = (20_000, 250);
 /// Records in the catalogue.
-pub const WORLD_RECORDS: usize = 200_000;
+pub(crate) const WORLD_RECORDS: usize = 200_000;
 /// The length of a record's key in the catalogue, in bytes; it must fit into an announcement.
-pub const WORLD_KEY_BYTES: usize = 512;
+pub(crate) const WORLD_KEY_BYTES: usize = 512;
 /// The length of a record's value, in bytes.
-pub const WORLD_VALUE_BYTES: usize = 64 * KIB;
+pub(crate) const WORLD_VALUE_BYTES: usize = 64 * KIB;
 /// Changes kept for regions that lag; a region that falls further behind reloads everything.
-pub const WORLD_CHANGES: usize = 65_536;
+pub(crate) const WORLD_CHANGES: usize = 65_536;
 /// Connections open at once to one of the world's servers.
-pub const WORLD_CONNECTIONS: usize = 4096;
+pub(crate) const WORLD_CONNECTIONS: usize = 4096;
 /// The body of a request to one of the world's servers, in bytes.
-pub const WORLD_BODY_BYTES: usize = 512 * KIB;
+pub(crate) const WORLD_BODY_BYTES: usize = 512 * KIB;
 /// Paths for which a region counts the requests separately, and answers that it remembers.
-pub const WORLD_PATHS: usize = 32_768;
+pub(crate) const WORLD_PATHS: usize = 32_768;
 /// Scripted answers of one region.
-pub const WORLD_SCRIPTS: usize = 1024;
+pub(crate) const WORLD_SCRIPTS: usize = 1024;
 /// Topics, queues and subscriptions, each.
-pub const WORLD_CHANNELS: usize = 256;
+pub(crate) const WORLD_CHANNELS: usize = 256;
 /// Messages waiting in one queue; beyond this the oldest is lost, and counted.
-pub const WORLD_QUEUE_MESSAGES: usize = 10_000;
+pub(crate) const WORLD_QUEUE_MESSAGES: usize = 10_000;
 /// Tags of one queue, and attributes of a queue or subscription: as many as AWS allows.
-pub const WORLD_TAGS: usize = 50;
+pub(crate) const WORLD_TAGS: usize = 50;
 /// Deliveries that wait at once for their time or for an endpoint's answer.
-pub const WORLD_DELIVERIES: usize = 4096;
+pub(crate) const WORLD_DELIVERIES: usize = 4096;
 /// Retries of a failed HTTP delivery and the wait between them, as in SNS.
-pub const SNS_RETRIES: (u32, Duration) = (3, Duration::from_secs(20));
+pub(crate) const SNS_RETRIES: (u32, Duration) = (3, Duration::from_secs(20));
 /// How long SNS waits for an endpoint's answer.
-pub const SNS_DELIVERY_WAIT: Duration = Duration::from_secs(15);
+pub(crate) const SNS_DELIVERY_WAIT: Duration = Duration::from_secs(15);
 /// How often a publisher sends its heartbeat (`docs/freshness.md`).
-pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
+pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 /// How far an endless body may grow before the region gives up, in bytes.
-pub const ENDLESS_BYTES: usize = 256 * MIB;
+pub(crate) const ENDLESS_BYTES: usize = 256 * MIB;
 
 const _: () = assert!(WORLD_KEY_BYTES <= RECORD_KEY_BYTES);
 const _: () = assert!(ENDLESS_BYTES > REPLY_BODY_BYTES);

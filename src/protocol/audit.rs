@@ -41,7 +41,7 @@ use crate::protocol::limits;
 
 /// What an entry or a reply shows of its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Observation {
+pub(crate) struct Observation {
     /// 404 or 410.
     pub absent: bool,
     /// A credible version of each record, in the route's order; empty if one is missing.
@@ -83,7 +83,7 @@ impl Observation {
 
 /// What one look at all regions says about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AuditVerdict {
+pub(crate) enum AuditVerdict {
     /// No region that could be compared shows anything newer.
     Fresh,
     /// This region shows a higher version.
@@ -99,7 +99,7 @@ pub enum AuditVerdict {
 
 /// Compares an entry with what regions show, without their replies from before an announcement
 /// (R8). Regions in `caught_up` should show nothing older than what is held.
-pub fn judge(held: &Observation, seen: &[(RegionId, Observation)], caught_up: RegionSet) -> AuditVerdict {
+pub(crate) fn judge(held: &Observation, seen: &[(RegionId, Observation)], caught_up: RegionSet) -> AuditVerdict {
     let mut verdict = AuditVerdict::Undecided;
     for (region, shows) in seen {
         verdict = match (shows.against(held), verdict) {
@@ -122,7 +122,7 @@ pub fn judge(held: &Observation, seen: &[(RegionId, Observation)], caught_up: Re
 
 /// How the audit of one entry ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AuditEnding {
+pub(crate) enum AuditEnding {
     /// No region showed anything newer.
     Fresh,
     /// A region did, and the announcement came this long after first sight.
@@ -139,7 +139,7 @@ pub enum AuditEnding {
 
 impl AuditEnding {
     /// A stable word for metrics and `/status`.
-    pub const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Fresh => "fresh",
             Self::Announced(_) => "announced",
@@ -151,7 +151,7 @@ impl AuditEnding {
     }
 
     /// Whether the entry was fresh within `window`; `None` if nothing was decided.
-    pub fn within(self, window: Duration) -> Option<bool> {
+    pub(crate) fn within(self, window: Duration) -> Option<bool> {
         match self {
             Self::Fresh | Self::CaughtUp => Some(true),
             Self::Announced(after) => Some(after <= window),
@@ -191,7 +191,7 @@ pub struct Timeline {
 
 /// An entry for which an audit saw something newer, or something else.
 #[derive(Debug)]
-pub struct Suspicion<K> {
+pub(crate) struct Suspicion<K> {
     /// Which representation; kept only while the suspicion is open.
     pub key: K,
     pub held: Observation,
@@ -218,14 +218,14 @@ impl<K> Suspicion<K> {
 
 /// What a look at the open suspicions found.
 #[derive(Debug)]
-pub struct SuspicionLook<K> {
+pub(crate) struct SuspicionLook<K> {
     pub ended: Vec<AuditEnding>,
     /// Those that need a second look.
     pub again: Vec<K>,
 }
 
 #[derive(Debug)]
-pub struct Audits<K> {
+pub(crate) struct Audits<K> {
     open: Vec<Open<K>>,
     violations: VecDeque<Timeline>,
     /// Record types with a change that was never announced, and when that was last found.
@@ -247,7 +247,7 @@ impl<K> Default for Audits<K> {
 
 impl<K: Clone + Eq> Audits<K> {
     /// Follows a suspicion; false if there is no room. An entry has at most one, the first.
-    pub fn open(&mut self, suspicion: Suspicion<K>) -> bool {
+    pub(crate) fn open(&mut self, suspicion: Suspicion<K>) -> bool {
         if self.open.iter().any(|open| open.suspicion.key == suspicion.key) {
             return true;
         }
@@ -260,7 +260,7 @@ impl<K: Clone + Eq> Audits<K> {
 
     /// Time has passed: finds the suspicions that were announced and those past the last window.
     /// Call this at least once a second; a late call makes no difference to what is measured.
-    pub fn look(&mut self, now: Moment, worst_lag: Duration) -> SuspicionLook<K> {
+    pub(crate) fn look(&mut self, now: Moment, worst_lag: Duration) -> SuspicionLook<K> {
         let mut look = SuspicionLook { ended: Vec::new(), again: Vec::new() };
         for open in std::mem::take(&mut self.open) {
             let Open { mut suspicion, mut asked_again } = open;
@@ -287,7 +287,7 @@ impl<K: Clone + Eq> Audits<K> {
 
     /// The second look at what is under `key`: what regions show now against what was held at first
     /// sight. `seen` is empty if there was nothing left to ask about.
-    pub fn settle(&mut self, key: &K, seen: &[(RegionId, Observation)], now: Moment) -> Option<AuditEnding> {
+    pub(crate) fn settle(&mut self, key: &K, seen: &[(RegionId, Observation)], now: Moment) -> Option<AuditEnding> {
         let place = self.open.iter().position(|open| open.asked_again && open.suspicion.key == *key)?;
         let suspicion = self.open.swap_remove(place).suspicion;
         let shown: Vec<_> = seen.iter().map(|(_, shows)| shows.against(&suspicion.held)).collect();
@@ -304,13 +304,13 @@ impl<K: Clone + Eq> Audits<K> {
         Some(self.end(suspicion.timeline, ending))
     }
 
-    pub fn open_count(&self) -> usize {
+    pub(crate) fn open_count(&self) -> usize {
         self.open.len()
     }
 
     /// The violations, oldest first: entries that were not fresh within the shortest window. Those
     /// still waiting for their announcement come last.
-    pub fn violations(&self, now: Moment) -> Vec<Timeline> {
+    pub(crate) fn violations(&self, now: Moment) -> Vec<Timeline> {
         let waiting = |open: &&Open<K>| open.suspicion.certain && now.since(open.suspicion.timeline.seen) > SHORTEST;
         let waiting = self.open.iter().filter(waiting).map(|open| &open.suspicion.timeline);
         self.violations.iter().chain(waiting.take(limits::AUDIT_VIOLATIONS)).cloned().collect()
@@ -318,7 +318,7 @@ impl<K: Clone + Eq> Audits<K> {
 
     /// The record types with an open violation: of an entry that still waits for its announcement,
     /// or of one that recently waited in vain (R21).
-    pub fn violated(&self, now: Moment) -> Vec<TypeId> {
+    pub(crate) fn violated(&self, now: Moment) -> Vec<TypeId> {
         let late = |open: &&Open<K>| open.suspicion.certain && now.since(open.suspicion.timeline.seen) > SHORTEST;
         let waiting = self.open.iter().filter(late).flat_map(|open| &open.suspicion.records);
         let untold = self.untold.iter().filter(|(_, at)| now.since(*at) < limits::WIRING_DOUBT).map(|(id, _)| *id);
@@ -349,7 +349,7 @@ const LONGEST: Duration = limits::AUDIT_WINDOWS[limits::AUDIT_WINDOWS.len() - 1]
 
 /// A walk around all record hashes, once in each period.
 #[derive(Debug)]
-pub struct Walk {
+pub(crate) struct Walk {
     period: Duration,
     at: u64,
     stepped: Moment,
@@ -371,13 +371,13 @@ impl Slice {
 
 impl Walk {
     /// Starts at the beginning; `period` is not zero.
-    pub const fn new(period: Duration, now: Moment) -> Self {
+    pub(crate) const fn new(period: Duration, now: Moment) -> Self {
         Self { period, at: 0, stepped: now }
     }
 
     /// Goes on to where it should be `now`; what lies in between is due. Time in which the process
     /// was paused is not made up for: it served nothing then, and the walk goes on where it was.
-    pub fn step(&mut self, now: Moment) -> Slice {
+    pub(crate) fn step(&mut self, now: Moment) -> Slice {
         let passed = now.since(self.stepped).min(limits::PAUSE);
         self.stepped = now;
         let share = (passed.as_nanos() << 64) / self.period.as_nanos().max(1);

@@ -56,7 +56,8 @@ pub const NOTICES: usize = 8;
 pub const JANITOR_PAGES: usize = 1000;
 
 const _: () = assert!(POLL_WAIT.as_secs() <= 20 && MESSAGES_PER_POLL <= 10, "SQS's own bounds");
-const _: () = assert!(GATHER.as_millis() <= 50, "half of what promise 3 of FRESHNESS.md allows beside the lag");
+const _: () =
+    assert!(GATHER.as_millis() <= 50, "half of what promise 3 of docs/architecture.md allows beside the lag");
 const _: () = assert!(DELETE_WITHIN.as_millis() + AWS_CALL_WAIT.0.as_millis() < VISIBILITY.as_millis());
 const _: () = assert!(
     ATTEST_EVERY.as_secs() + ATTEST_AGAIN.as_secs() * (1 + 2) * 3 / 2 < ATTESTED_FOR.as_secs(),

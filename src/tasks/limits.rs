@@ -1,4 +1,4 @@
 //! Bounds of the tasks module.
 
 /// Calls of [`super::compute`] running at once.
-pub const COMPUTATIONS: usize = 2;
+pub(super) const COMPUTATIONS: usize = 2;

@@ -84,7 +84,7 @@ pub(super) const EPOCHS: &[&str] = &[
 pub(super) const ALARMS: &[&str] =
     &["version-jump", "floor-dropped", "absence-accepted", "regressed", "announcement-flood", "floor-table-overflow"];
 /// What operators may do, in the order in which help lists it.
-pub const ACTS: [&str; 11] =
+pub(crate) const ACTS: [&str; 11] =
     ["purge", "refresh", "reset", "inspect", "drain", "restore", "pause", "resume", "log", "jobs", "reload"];
 
 /// The labels that acts are counted under: their names, and `none` for a request that is turned

@@ -14,7 +14,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::config::{Log, check_filter};
 
 /// For commands that do one thing in a terminal: warnings and what they did, for people.
-pub fn for_commands() -> Log {
+pub(crate) fn for_commands() -> Log {
     Log { json: false, filter: "nearside=info,warn".to_owned() }
 }
 
@@ -49,7 +49,7 @@ static FILTER: OnceLock<Changeable> = OnceLock::new();
 ///
 /// # Errors
 /// [`LogError::NotOurs`]
-pub fn filter() -> Result<String, LogError> {
+pub(crate) fn filter() -> Result<String, LogError> {
     FILTER.get().map(|filter| filter.text().clone()).ok_or(LogError::NotOurs)
 }
 
@@ -58,7 +58,7 @@ pub fn filter() -> Result<String, LogError> {
 /// # Errors
 /// If `text` is not a filter, the previous one stays. [`LogError::NotOurs`] if another subscriber
 /// is set.
-pub fn change(text: &str) -> Result<String, LogError> {
+pub(crate) fn change(text: &str) -> Result<String, LogError> {
     let known = FILTER.get().ok_or(LogError::NotOurs)?;
     check_filter(text).map_err(|wrong| LogError::Level { what: wrong.what, instead: wrong.instead })?;
     let filter = read_filter(text)?;
@@ -79,7 +79,7 @@ impl Changeable {
 /// Sends this process's log lines to standard error from now on.
 ///
 /// Does nothing if a subscriber is already set, by a test or an embedding program.
-pub fn init(settings: &Log) -> Result<(), LogError> {
+pub(crate) fn init(settings: &Log) -> Result<(), LogError> {
     let (lines, swap) = subscriber(settings, std::io::stderr, std::io::stderr().is_terminal())?;
     if tracing::subscriber::set_global_default(lines).is_err() {
         tracing::debug!("a subscriber is already set; it stays");

@@ -266,7 +266,7 @@ impl Observed {
 }
 
 /// Counts `name` once, if there is room for it.
-pub fn count_name(names: &mut BTreeMap<String, u64>, name: &str) {
+pub(crate) fn count_name(names: &mut BTreeMap<String, u64>, name: &str) {
     if let Some(count) = names.get_mut(name) {
         *count += 1;
     } else if names.len() < OBSERVED_NAMES && name.len() <= OBSERVED_NAME_BYTES {
@@ -275,7 +275,7 @@ pub fn count_name(names: &mut BTreeMap<String, u64>, name: &str) {
 }
 
 /// The statuses by which a region says that a request lacks something.
-pub fn is_refusal(status: StatusCode) -> bool {
+pub(crate) fn is_refusal(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
 }
 

@@ -22,7 +22,7 @@ pub(in crate::admin) enum Peer {
 
 /// Who acts, as logs name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operator {
+pub(crate) enum Operator {
     /// A process of this user, over the socket.
     Uid(u32),
     /// Somebody who has the token.
@@ -40,7 +40,7 @@ impl fmt::Display for Operator {
 
 /// Why somebody may not act. Other settings or another caller help; a retry does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Denied {
+pub(crate) enum Denied {
     /// Neither a socket nor a token is configured.
     #[error(
         "acts are closed here; set admin.unix to a path and use that socket, or set admin.token_file and send its \

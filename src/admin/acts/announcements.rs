@@ -12,7 +12,7 @@ use crate::protocol::event::{Event, SubscriptionState};
 
 /// The reply to both acts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Believing {
+pub(crate) struct Believing {
     pub region: String,
     /// Whether its announcements are applied now, and count as proof.
     pub believed: bool,

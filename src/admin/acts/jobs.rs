@@ -14,7 +14,7 @@ use crate::model::time::Moment;
 
 /// The state of one job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobSeen {
+pub(crate) struct JobSeen {
     pub job: u64,
     /// The act that started it.
     pub act: String,
@@ -36,7 +36,7 @@ pub struct JobSeen {
 
 /// Every job that is remembered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobsSeen {
+pub(crate) struct JobsSeen {
     /// Oldest first.
     pub jobs: Vec<JobSeen>,
 }

@@ -6,7 +6,7 @@ use super::ActRefused;
 use crate::telemetry::log;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Logging {
+pub(crate) struct Logging {
     /// The filter that holds now.
     pub filter: String,
     /// The filter before it, if the act changed it.

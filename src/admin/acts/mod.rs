@@ -37,7 +37,7 @@ pub(crate) mod reset;
 pub(crate) mod target;
 
 /// Every act, in the order in which help lists them.
-pub const NAMES: [&str; 11] = ACTS;
+pub(crate) const NAMES: [&str; 11] = ACTS;
 
 /// Why an act was not carried out. All but the last are for the caller to fix.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +75,7 @@ pub enum ActRefused {
 }
 
 /// Reads the configuration again; resolves to what changed, or to why nothing did.
-pub type ReloadFn = Box<dyn Fn() -> BoxFuture<'static, Result<Value, ActRefused>> + Send + Sync>;
+pub(crate) type ReloadFn = Box<dyn Fn() -> BoxFuture<'static, Result<Value, ActRefused>> + Send + Sync>;
 
 /// The acts on one sidecar.
 pub struct Acts {

@@ -20,7 +20,7 @@ use crate::protocol::event::{Action, Event, OperatorOrder, Scope};
 
 /// Counts of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Purged {
+pub(crate) struct Purged {
     pub purged: u64,
     pub left: u64,
 }

@@ -23,7 +23,7 @@ use crate::core::fill::orders::{self, Refreshed};
 use crate::protocol::event::Scope;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refreshing {
+pub(crate) struct Refreshing {
     /// `None` if there was nothing to do.
     pub job: Option<JobSeen>,
     pub entries: u64,

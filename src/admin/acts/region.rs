@@ -8,7 +8,7 @@ use crate::model::ids::RegionId;
 
 /// The reply to both acts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asking {
+pub(crate) struct Asking {
     pub region: String,
     /// Whether races, passes and rechecks ask it now.
     pub asked: bool,

@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::protocol::event::{Event, OperatorOrder, Scope};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reset {
+pub(crate) struct Reset {
     /// `record`, `type` or `all`.
     pub target: String,
     /// How many of the records that were reset have an entry.

@@ -10,7 +10,7 @@ use crate::protocol::event::Scope;
 /// A target as an operator writes it: exactly one of these is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct WrittenTarget {
+pub(crate) struct WrittenTarget {
     /// A path as callers write it; any query matches, and `*` at the end stands for the rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
@@ -25,14 +25,14 @@ pub struct WrittenTarget {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     Of(Scope),
     Paths(Pattern),
 }
 
 /// Paths, without their query.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern {
+pub(crate) struct Pattern {
     text: String,
     prefix: bool,
 }

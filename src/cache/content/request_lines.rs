@@ -46,7 +46,7 @@ impl std::fmt::Debug for RequestLines {
 
 /// Finds lines that some entry already has, by their hash; one set of lines per place.
 #[derive(Debug)]
-pub struct Requests(Mutex<Box<[Place]>>);
+pub(crate) struct Requests(Mutex<Box<[Place]>>);
 
 type Place = Option<Weak<Vec<u8>>>;
 
@@ -58,7 +58,7 @@ impl Default for Requests {
 
 impl Requests {
     /// Returns these lines, sharing another entry's copy if there is one.
-    pub fn share(&self, headers: &HeaderMap) -> RequestLines {
+    pub(crate) fn share(&self, headers: &HeaderMap) -> RequestLines {
         let own = RequestLines::alone(headers);
         if own.lines.len() > limits::SHARED_REQUEST_BYTES {
             return own;

@@ -9,7 +9,7 @@ use crate::cache::limits;
 
 /// An entity tag (RFC 9110, 8.8.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EntityTag<'a> {
+pub(crate) struct EntityTag<'a> {
     /// `W/`: equivalent content, but perhaps not byte for byte the same.
     pub weak: bool,
     /// The text between the quotes.
@@ -19,7 +19,7 @@ pub struct EntityTag<'a> {
 impl<'a> EntityTag<'a> {
     /// The tag in a reply's `ETag`. An unquoted one is taken as it stands: servers that forget the
     /// quotes mean it so.
-    pub fn of(headers: &'a HeaderMap) -> Option<Self> {
+    pub(crate) fn of(headers: &'a HeaderMap) -> Option<Self> {
         Self::first(headers.get(header::ETAG)?.as_bytes())
     }
 
@@ -28,12 +28,12 @@ impl<'a> EntityTag<'a> {
     }
 
     /// Equal, and neither is weak (RFC 9110, 8.8.3.2).
-    pub fn matches_strongly(self, other: Self) -> bool {
+    pub(crate) fn matches_strongly(self, other: Self) -> bool {
         !self.weak && !other.weak && self.opaque == other.opaque
     }
 
     /// Equal, whether weak or not.
-    pub fn matches_weakly(self, other: Self) -> bool {
+    pub(crate) fn matches_weakly(self, other: Self) -> bool {
         self.opaque == other.opaque
     }
 }
@@ -64,20 +64,20 @@ impl<'a> Iterator for EntityTags<'a> {
     }
 }
 
-pub fn has_validator(headers: &HeaderMap) -> bool {
+pub(crate) fn has_validator(headers: &HeaderMap) -> bool {
     headers.contains_key(header::ETAG) || headers.contains_key(header::LAST_MODIFIED)
 }
 
 /// Removes a caller's conditions, so that a region answers in full and the reply can be stored for
 /// everybody.
-pub fn unconditional(headers: &mut HeaderMap) {
+pub(crate) fn unconditional(headers: &mut HeaderMap) {
     headers.remove(header::IF_NONE_MATCH);
     headers.remove(header::IF_MODIFIED_SINCE);
 }
 
 /// Replaces the conditions in `headers` with ones that validate the stored reply (4.3.1). Returns
 /// false if the reply has no validator; the request is then unconditional.
-pub fn validate(headers: &mut HeaderMap, stored: &HeaderMap) -> bool {
+pub(crate) fn validate(headers: &mut HeaderMap, stored: &HeaderMap) -> bool {
     unconditional(headers);
     if let Some(tag) = stored.get(header::ETAG) {
         headers.insert(header::IF_NONE_MATCH, tag.clone());
@@ -116,7 +116,7 @@ pub fn not_modified(request: &HeaderMap, entry: &Entry) -> bool {
 /// Whether a 304 is about this stored reply (4.3.4): judged by a strong tag, else by a weak one,
 /// else by `Last-Modified`. A 304 that names no validator is about the reply whose validators were
 /// sent.
-pub fn speaks_of(update: &HeaderMap, stored: &HeaderMap) -> bool {
+pub(crate) fn speaks_of(update: &HeaderMap, stored: &HeaderMap) -> bool {
     match EntityTag::of(update) {
         Some(tag) if !tag.weak => EntityTag::of(stored).is_some_and(|stored| tag.matches_strongly(stored)),
         Some(tag) => EntityTag::of(stored).is_some_and(|stored| tag.matches_weakly(stored)),

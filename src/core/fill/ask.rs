@@ -136,9 +136,15 @@ impl Ask {
 }
 
 /// The request as it is sent: with validators, `no-cache` after an announcement (R8) and the
-/// sidecar's own credentials. It is shared unchanged if there are none of these. `None` when the
-/// credentials cannot be read, or a reload took the route away.
-pub fn dressed(core: &Core, ask: &Ask, routing: &Routing, sent: &Sent, conditional: bool) -> Option<Arc<Outgoing>> {
+/// sidecar's own credentials. It is shared unchanged if there are none of these. `None` when a
+/// reload took the route away.
+pub(crate) fn dressed(
+    core: &Core,
+    ask: &Ask,
+    routing: &Routing,
+    sent: &Sent,
+    conditional: bool,
+) -> Option<Arc<Outgoing>> {
     let tag = ask.previous.as_ref().filter(|_| conditional).and_then(|previous| previous.header(&header::ETAG));
     // What came out of an intermediary's cache is not asked for there again, because it earns
     // little (R5).
@@ -157,13 +163,13 @@ pub fn dressed(core: &Core, ask: &Ask, routing: &Routing, sent: &Sent, condition
         request.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
     if let Some(credentials) = credentials {
-        request.headers.insert(credentials.header.clone(), credentials.value()?);
+        request.headers.insert(credentials.header.clone(), credentials.value());
     }
     Some(Arc::new(request))
 }
 
 /// The request headers that an entry keeps: all except those that describe that one request.
-pub fn kept(request: &Outgoing, route: &Route) -> HeaderMap {
+pub(crate) fn kept(request: &Outgoing, route: &Route) -> HeaderMap {
     let mut kept = request.headers.clone();
     unkeyed(route).for_each(|name| drop(kept.remove(name)));
     kept
@@ -171,7 +177,7 @@ pub fn kept(request: &Outgoing, route: &Route) -> HeaderMap {
 
 /// Headers that describe the request, not what is asked for: those of the fill's first reader are
 /// sent.
-pub const ALONG: [HeaderName; 3] =
+pub(crate) const ALONG: [HeaderName; 3] =
     [HeaderName::from_static("traceparent"), HeaderName::from_static("x-request-id"), header::USER_AGENT];
 
 /// Those of them that are not part of the keys of `route`.
@@ -189,7 +195,7 @@ fn told_apart(route: &Route) -> &[HeaderName] {
 
 /// The headers of a caller that regions get for a path of `route`, besides `Accept-Encoding`, which
 /// we write ourselves.
-pub fn goes_along(route: &Route) -> impl Iterator<Item = HeaderName> {
+pub(crate) fn goes_along(route: &Route) -> impl Iterator<Item = HeaderName> {
     let named = route.forward.iter().chain(told_apart(route)).cloned();
     std::iter::once(header::ACCEPT).chain(unkeyed(route)).chain(named)
 }
@@ -198,7 +204,7 @@ pub fn goes_along(route: &Route) -> impl Iterator<Item = HeaderName> {
 /// another one only for headers that are in the key or never reach a region.
 ///
 /// `entry` is what was made of `reply`; after a 304 it says more.
-pub fn is_for_all(reply: &Reply, entry: &Entry, route: &Route) -> bool {
+pub(crate) fn is_for_all(reply: &Reply, entry: &Entry, route: &Route) -> bool {
     let varies_by = if reply.status == StatusCode::NOT_MODIFIED {
         let lines = entry.content.lines().filter(|(name, _)| *name == header::VARY.as_str());
         rfc9111::storing::nominated_by(lines.map(|(_, line)| line))
@@ -210,7 +216,7 @@ pub fn is_for_all(reply: &Reply, entry: &Entry, route: &Route) -> bool {
 
 /// The cookies that a reply brings for the caller whose request it answers. What a region sets for
 /// the sidecar's own credentials is for no caller.
-pub fn cookies(reply: &Reply, route: &Route) -> Cookies {
+pub(crate) fn cookies(reply: &Reply, route: &Route) -> Cookies {
     match route.identity {
         IdentityMode::Exact(_) => Cookies::of(&reply.headers),
         IdentityMode::Sidecar(_) => Cookies::NONE,
@@ -218,7 +224,7 @@ pub fn cookies(reply: &Reply, route: &Route) -> Cookies {
 }
 
 /// The request that regions get for a routed path.
-pub fn routed_request(head: Head<'_>, route: &Route) -> Outgoing {
+pub(crate) fn routed_request(head: Head<'_>, route: &Route) -> Outgoing {
     let sent = rfc9111::end_to_end(head.headers);
     let mut headers = HeaderMap::new();
     let mut copy = |name: &HeaderName| {
@@ -235,7 +241,7 @@ pub fn routed_request(head: Head<'_>, route: &Route) -> Outgoing {
 
 /// The headers of a caller that `routed_request` left out and that might matter to a region.
 /// Headers that every client sends, or that caches and proxies handle, are not among them.
-pub fn dropped(headers: &HeaderMap, request: &Outgoing) -> Arc<[HeaderName]> {
+pub(crate) fn dropped(headers: &HeaderMap, request: &Outgoing) -> Arc<[HeaderName]> {
     let matters = |name: &&HeaderName| {
         let text = name.as_str();
         let usual =
@@ -292,7 +298,7 @@ const OF_A_PASSED_READ: [HeaderName; 8] = [
 
 /// The request that one region gets for GET or HEAD on a route when the reply cannot be held for
 /// others.
-pub fn passed_read(admitted: &Admitted, route: &Route) -> Outgoing {
+pub(crate) fn passed_read(admitted: &Admitted, route: &Route) -> Outgoing {
     let mut request = routed_request(admitted.head(), route);
     request.method = admitted.method.clone();
     request.body = admitted.body.clone();
@@ -306,7 +312,7 @@ pub fn passed_read(admitted: &Admitted, route: &Route) -> Outgoing {
 
 /// The request that regions get for an unrouted path: all end-to-end headers except the caller's
 /// own conditions, which the sidecar answers from the whole reply.
-pub fn unrouted_request(head: Head<'_>) -> Outgoing {
+pub(crate) fn unrouted_request(head: Head<'_>) -> Outgoing {
     let mut headers = passed_headers(head.headers);
     rfc9111::validators::unconditional(&mut headers);
     let (method, path_and_query) = (head.method.clone(), head.path_and_query.to_owned());
@@ -315,7 +321,7 @@ pub fn unrouted_request(head: Head<'_>) -> Outgoing {
 
 /// The request that one region gets when only it can answer: all end-to-end headers, including the
 /// caller's conditions.
-pub fn passed_request(admitted: &Admitted) -> Outgoing {
+pub(crate) fn passed_request(admitted: &Admitted) -> Outgoing {
     let headers = passed_headers(&admitted.headers);
     let path_and_query = admitted.path_and_query.clone();
     Outgoing { method: admitted.method.clone(), path_and_query, headers, body: admitted.body.clone() }

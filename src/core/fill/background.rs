@@ -187,7 +187,7 @@ fn is_provisional(core: &Core, ask: &Ask) -> bool {
 
 /// Refetches what is stored of a record that an announcement named: at once except for a jitter,
 /// and within the budget. What there is no room for waits for a reader.
-pub fn refetch(core: &Arc<Core>, record: RecordId) {
+pub(crate) fn refetch(core: &Arc<Core>, record: RecordId) {
     if core.sheds.load(Ordering::Relaxed) {
         return;
     }

@@ -9,7 +9,7 @@ use crate::core::race::region::Purpose;
 
 /// How the refresh of one entry ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refreshed {
+pub(crate) enum Refreshed {
     /// Regions answered, and the best reply is stored now.
     Done,
     /// No region gave anything to keep: what was stored stays.
@@ -28,7 +28,7 @@ impl Fills {
         let mut found = Vec::new();
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            let keys = shard.keys().map(|flight| &flight.key);
+            let keys = shard.keys().map(|fill_key| &fill_key.key);
             found.extend(keys.filter(|key| wanted(key.as_ref().target())).cloned());
         }
         found
@@ -37,7 +37,7 @@ impl Fills {
 
 /// Asks all regions for what is stored under `key`, end to end and without validators, and keeps
 /// the best reply once all have answered. What is stored is still served meanwhile.
-pub async fn refresh(core: &Arc<Core>, key: &Key) -> Refreshed {
+pub(crate) async fn refresh(core: &Arc<Core>, key: &Key) -> Refreshed {
     let Some(entry) = core.store.peek(key.as_ref()) else { return Refreshed::Gone };
     let Some(routing) = core.routing_of(&entry) else { return Refreshed::Unrouted };
     let ask = Ask {

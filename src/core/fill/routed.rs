@@ -39,14 +39,14 @@ mod reach;
 
 /// The readers get the result as soon as there is one; the rest of the race is dealt with after
 /// that.
-pub(crate) async fn run(mut pilot: Leader, ask: Ask, routing: Routing) {
-    let core = pilot.core.clone();
+pub(crate) async fn run(mut leader: Leader, ask: Ask, routing: Routing) {
+    let core = leader.core.clone();
     let sent = Sent { at: core.clock.now(), horizon: core.freshness.horizon().clone(), fence: routing.snapshots() };
     let known = known(&ask, &routing, &sent);
     let request = dressed(&core, &ask, &routing, &sent, known.is_some());
     let Some((route, request)) = core.router.route(routing.route).zip(request) else {
         let asked = vec![Attempted { region: "all".into(), outcome: "credentials".into(), blame: Blame::Unusable }];
-        return pilot.fail(Failed { best_error: None, asked, below_floor: false });
+        return leader.fail(Failed { best_error: None, asked, below_floor: false });
     };
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
     let terms = Terms::Routed { records, known, worst_lag: core.config.freshness.worst_lag };
@@ -55,7 +55,7 @@ pub(crate) async fn run(mut pilot: Leader, ask: Ask, routing: Routing) {
         tokio::select! {
             biased;
             first = race.first() => break first,
-            () = pilot.wanted() => race.escalate(),
+            () = leader.wanted() => race.escalate(),
         }
     };
     let fill = RoutedFill { core: &core, ask: &ask, routing: &routing, sent: &sent, route };
@@ -63,14 +63,14 @@ pub(crate) async fn run(mut pilot: Leader, ask: Ask, routing: Routing) {
         First::Good(winner) if is_lesser(&winner) && any_too_large(race.ended()) => None,
         First::Good(winner) if winner.label.is_some() && core.config.freshness.strict => {
             let asked = core.attempted(race.ended());
-            pilot.fail(Failed { best_error: None, asked, below_floor: true });
+            leader.fail(Failed { best_error: None, asked, below_floor: true });
             Some((winner, false))
         }
-        First::Good(winner) if winner.rank < Rank::Now && pilot.is_background() && fill.still_serves() => None,
+        First::Good(winner) if winner.rank < Rank::Now && leader.is_background() && fill.still_serves() => None,
         First::Good(winner) => {
             let got = fill.keep(&winner, None);
             let stored = got.stored;
-            pilot.finish(Filled::Got(got));
+            leader.finish(Filled::Got(got));
             Some((winner, stored))
         }
         First::Nothing => None,
@@ -80,9 +80,9 @@ pub(crate) async fn run(mut pilot: Leader, ask: Ask, routing: Routing) {
     fill.notice(&tally);
     match first {
         Some((winner, stored)) => fill.settle(&winner, stored, &tally),
-        None => fill.fall_back(&mut pilot, tally),
+        None => fill.fall_back(&mut leader, tally),
     }
-    drop(pilot);
+    drop(leader);
     super::background::recheck(&core, ask);
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct AllAsked {
 }
 
 /// Asks all regions that the background budget admits, end to end and without validators: an audit
-/// trusts neither caches nor entity tags. `None` when the sidecar's own credentials cannot be read.
+/// trusts neither caches nor entity tags. `None` when a reload took the route away.
 pub(crate) async fn ask_all(core: &Arc<Core>, ask: &Ask, routing: &Routing) -> Option<AllAsked> {
     let sent = Sent { at: core.clock.now(), horizon: core.freshness.horizon().clone(), fence: routing.snapshots() };
     let request = dressed(core, ask, routing, &sent, false)?;
@@ -373,20 +373,20 @@ impl RoutedFill<'_> {
 
     /// Nothing could be served at once, so the result is the best reply below the floor, labelled;
     /// or that it is too large to hold; or the best error.
-    fn fall_back(&self, pilot: &mut Leader, tally: Tally) {
+    fn fall_back(&self, leader: &mut Leader, tally: Tally) {
         if any_too_large(&tally.legs) && tally.best.as_ref().is_none_or(is_lesser) {
-            return pilot.finish(Filled::TooLarge);
+            return leader.finish(Filled::TooLarge);
         }
         if let Some(best) = &tally.best {
             if self.core.config.freshness.strict && best.label.is_some() {
                 let asked = self.core.attempted(&tally.legs);
-                return pilot.fail(Failed { best_error: None, asked, below_floor: true });
+                return leader.fail(Failed { best_error: None, asked, below_floor: true });
             }
-            return pilot.finish(Filled::Got(self.keep(best, Some(&tally))));
+            return leader.finish(Filled::Got(self.keep(best, Some(&tally))));
         }
         let asked = self.core.attempted(&tally.legs);
         let best_error = tally.best_error.as_ref().map(|reply| super::best_error(reply, cookies(reply, self.route)));
-        pilot.fail(Failed { best_error, asked, below_floor: false });
+        leader.fail(Failed { best_error, asked, below_floor: false });
     }
 }
 

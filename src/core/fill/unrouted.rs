@@ -18,8 +18,8 @@ use crate::core::answer::Cookies;
 use crate::core::race::{First, Question, Race, Terms};
 use crate::http::exchange::{Failure, Outgoing, Reply};
 
-pub(crate) async fn run(mut pilot: Leader, mut ask: Ask) {
-    let core = pilot.core.clone();
+pub(crate) async fn run(mut leader: Leader, mut ask: Ask) {
+    let core = leader.core.clone();
     loop {
         let request = dressed(&ask);
         let question = Question { request, terms: Terms::Unrouted, purpose: ask.purpose };
@@ -28,25 +28,25 @@ pub(crate) async fn run(mut pilot: Leader, mut ask: Ask) {
         if let First::Good(winner) = &first
             && let Some(got) = keep(&core, &ask, &winner.reply)
         {
-            pilot.finish(Filled::Got(got));
+            leader.finish(Filled::Got(got));
             race.finish().await;
             return;
         }
         let tally = race.finish().await;
         if let Some(best) = &tally.best {
             match keep(&core, &ask, &best.reply) {
-                Some(got) => return pilot.finish(Filled::Got(got)),
+                Some(got) => return leader.finish(Filled::Got(got)),
                 // RFC 9111, 4.3.4: this 304 is about another reply. Ask for the whole, once.
                 None => ask.previous = None,
             }
             continue;
         }
         if tally.legs.iter().any(|leg| leg.outcome.as_ref().is_err_and(Failure::is_unheld)) {
-            return pilot.finish(Filled::TooLarge);
+            return leader.finish(Filled::TooLarge);
         }
         let asked = core.attempted(&tally.legs);
         let best_error = tally.best_error.as_ref().map(|reply| best_error(reply, Cookies::of(&reply.headers)));
-        return pilot.fail(Failed { best_error, asked, below_floor: false });
+        return leader.fail(Failed { best_error, asked, below_floor: false });
     }
 }
 

@@ -79,8 +79,8 @@ async fn credentials_are_read_again_when_their_file_changes_and_a_bad_file_keeps
     assert!(matches!(HeldCredentials::read(&credentials), Err(CredentialsError::Unreadable(..))));
     std::fs::write(&file, "first\n").unwrap();
     let held = HeldCredentials::read(&credentials).unwrap();
-    assert_eq!(held.value().unwrap(), "Bearer first");
-    assert!(held.value().unwrap().is_sensitive());
+    assert_eq!(held.value(), "Bearer first");
+    assert!(held.value().is_sensitive());
 
     let tasks = Tasks::new();
     held.watch(credentials, &tasks);
@@ -88,7 +88,7 @@ async fn credentials_are_read_again_when_their_file_changes_and_a_bad_file_keeps
         let held = held.clone();
         async move {
             let changed = async {
-                while held.value().unwrap() != wanted {
+                while held.value() != wanted {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
             };
@@ -99,7 +99,7 @@ async fn credentials_are_read_again_when_their_file_changes_and_a_bad_file_keeps
     wait_for("Bearer second, longer").await;
     std::fs::write(&file, "").unwrap();
     tokio::time::sleep(limits::WATCH_EVERY * 2).await;
-    assert_eq!(held.value().unwrap(), "Bearer second, longer");
+    assert_eq!(held.value(), "Bearer second, longer");
     assert!(tasks.drain(Duration::from_secs(5)).await.is_empty());
 }
 

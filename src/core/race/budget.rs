@@ -9,7 +9,7 @@ use crate::model::time::Moment;
 
 /// How a leg ended, as far as it matters for what the region earns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LegEnding {
+pub(crate) enum LegEnding {
     /// It answered: a representation, an absence, a 304.
     Answered,
     /// It answered that it will not: 3xx, or any 4xx but 404 and 410 (so 429 too).
@@ -22,17 +22,17 @@ pub enum LegEnding {
 /// earns more than it spends. One that refuses or fails earns less, so it is asked less and less. A
 /// trickle lets it come back.
 #[derive(Clone, Copy, Debug)]
-pub struct Tokens {
+pub(crate) struct Tokens {
     left: f64,
     at: Moment,
 }
 
 impl Tokens {
-    pub const fn new(now: Moment) -> Self {
+    pub(crate) const fn new(now: Moment) -> Self {
         Self { left: TOKENS_PER_REGION, at: now }
     }
 
-    pub fn earn(&mut self, ending: LegEnding) {
+    pub(crate) fn earn(&mut self, ending: LegEnding) {
         let earned = match ending {
             LegEnding::Answered => 1.25,
             LegEnding::Refused => 0.5,
@@ -42,7 +42,7 @@ impl Tokens {
     }
 
     /// Takes one for an extra leg, if there is one.
-    pub fn spend(&mut self, now: Moment) -> bool {
+    pub(crate) fn spend(&mut self, now: Moment) -> bool {
         let trickle = now.since(self.at).as_secs_f64() * TOKENS_PER_SECOND;
         self.left = (self.left + trickle).min(TOKENS_PER_REGION);
         self.at = now;
@@ -56,7 +56,7 @@ impl Tokens {
 
 /// A region's legs in the current and the previous second, foreground and background.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Background {
+pub(crate) struct Background {
     second: u64,
     foreground: u32,
     foreground_before: u32,
@@ -64,14 +64,14 @@ pub struct Background {
 }
 
 impl Background {
-    pub fn foreground(&mut self, now: Moment) {
+    pub(crate) fn foreground(&mut self, now: Moment) {
         self.turn(now);
         self.foreground = self.foreground.saturating_add(1);
     }
 
     /// Whether a background leg may be sent now: up to a fifth of the foreground legs (in this
     /// second or the one before, whichever had more) or twenty a second, whichever is more.
-    pub fn admit(&mut self, now: Moment) -> bool {
+    pub(crate) fn admit(&mut self, now: Moment) -> bool {
         self.turn(now);
         let admitted = f64::from(self.background) < self.allowed();
         if admitted {
@@ -82,7 +82,7 @@ impl Background {
 
     /// How many legs an audit may send now: what is left of its share, so that what readers will
     /// want comes first.
-    pub fn left_for_audits(&mut self, now: Moment) -> usize {
+    pub(crate) fn left_for_audits(&mut self, now: Moment) -> usize {
         self.turn(now);
         (self.allowed() * AUDIT_SHARE - f64::from(self.background)).max(0.0) as usize
     }

@@ -13,7 +13,7 @@ use crate::model::time::Moment;
 const TIMER: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fitness {
+pub(crate) enum Fitness {
     Fit,
     /// It fails too often.
     Outlier {
@@ -28,7 +28,7 @@ pub enum Fitness {
 }
 
 #[derive(Debug)]
-pub struct Health {
+pub(crate) struct Health {
     latencies: Latencies,
     failures_in_a_row: u32,
     window: Window,
@@ -52,7 +52,7 @@ struct Window {
 
 impl Health {
     /// Nothing is known yet: fit.
-    pub fn new(now: Moment) -> Self {
+    pub(crate) fn new(now: Moment) -> Self {
         Self {
             latencies: Latencies::default(),
             failures_in_a_row: 0,
@@ -63,7 +63,7 @@ impl Health {
     }
 
     /// A leg brought a complete reply that is not a 5xx. An outlier is fit again after one success.
-    pub fn succeeded(&mut self, took: Duration, now: Moment) {
+    pub(crate) fn succeeded(&mut self, took: Duration, now: Moment) {
         self.latencies.note(took);
         self.failures_in_a_row = 0;
         if self.outlier.take().is_some() {
@@ -73,7 +73,7 @@ impl Health {
     }
 
     /// A leg brought a 5xx or nothing complete.
-    pub fn failed(&mut self, now: Moment) {
+    pub(crate) fn failed(&mut self, now: Moment) {
         self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
         let window = self.turn(now);
         window.ended += 1;
@@ -86,11 +86,11 @@ impl Health {
     }
 
     /// It asked not to be sent requests for `wait`.
-    pub fn hold_off(&mut self, wait: Duration, now: Moment) {
+    pub(crate) fn hold_off(&mut self, wait: Duration, now: Moment) {
         self.held_off_until = self.held_off_until.max(now + wait.min(RETRY_AFTER));
     }
 
-    pub fn fitness(&self, now: Moment) -> Fitness {
+    pub(crate) fn fitness(&self, now: Moment) -> Fitness {
         match self.outlier {
             _ if now < self.held_off_until => Fitness::HeldOff { until: self.held_off_until },
             Some(outlier) => Fitness::Outlier { probe: now >= outlier.probe_at },
@@ -99,30 +99,25 @@ impl Health {
     }
 
     /// A probe is being sent: the next is due after twice the wait, five seconds at most.
-    pub fn probing(&mut self, now: Moment) {
+    pub(crate) fn probing(&mut self, now: Moment) {
         if let Some(outlier) = &mut self.outlier {
             outlier.wait = (outlier.wait * 2).min(PROBE_WAIT.1);
             outlier.probe_at = now + outlier.wait;
         }
     }
 
-    /// The p50 of its latest replies; `None` before the first.
-    pub fn p50(&self) -> Option<Duration> {
-        self.latencies.quantile(50)
-    }
-
     /// The p95 of its latest replies; `None` before the first.
-    pub fn p95(&self) -> Option<Duration> {
+    pub(crate) fn p95(&self) -> Option<Duration> {
         self.latencies.quantile(95)
     }
 
     /// How long it is worth waiting for: its p95, capped, plus the timer's granularity.
-    pub fn patience(&self) -> Duration {
+    pub(crate) fn patience(&self) -> Duration {
         self.p95().unwrap_or(HEDGE_WAIT).min(LATE_LEG_WAIT) + TIMER
     }
 
     /// An estimate of its latency, for choosing the fastest.
-    pub fn typical(&self) -> Duration {
+    pub(crate) fn typical(&self) -> Duration {
         self.latencies.smoothed
     }
 
@@ -234,7 +229,7 @@ mod tests {
         let mut health = Health::new(START);
         assert_eq!((health.p95(), health.patience()), (None, HEDGE_WAIT + TIMER));
         (1..=100).for_each(|n| health.succeeded(n * MS, START));
-        assert_eq!((health.p50(), health.p95()), (Some(51 * MS), Some(96 * MS)));
+        assert_eq!(health.p95(), Some(96 * MS));
         (0..LATENCIES).for_each(|_| health.succeeded(7 * MS, START));
         assert_eq!(health.p95(), Some(7 * MS));
     }

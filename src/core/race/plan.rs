@@ -10,7 +10,7 @@ use crate::model::time::Moment;
 
 /// Who is asked when.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RacePlan {
+pub(crate) struct RacePlan {
     /// At once, and waited for.
     pub first: Vec<RegionId>,
     /// At once, to see whether they are well again; never waited for.

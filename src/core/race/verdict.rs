@@ -44,7 +44,7 @@ impl Verdict {
 
 /// What the validators that a race sends stand for (R7).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub(crate) struct Known {
     /// The stored versions, in the order of the route's records; empty when none were stated.
     pub versions: Vec<Version>,
     /// Digest of the stored decoded content.
@@ -53,7 +53,7 @@ pub struct Known {
 
 /// What a race's replies are judged against.
 #[derive(Clone, Copy, Debug)]
-pub enum Scales<'a> {
+pub(crate) enum Scales<'a> {
     /// A routed path: its records now, and what our validators stand for.
     Routed {
         /// In the route's order.
@@ -67,7 +67,7 @@ pub enum Scales<'a> {
 
 /// A verdict, and whether it may be served at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Judged {
+pub(crate) struct Judged {
     pub verdict: Verdict,
     /// When it may be served, for good, absent and too old; `Waits` for a refusal; `Below` for the
     /// worthless.
@@ -76,7 +76,7 @@ pub struct Judged {
 
 /// What may be given to the caller.
 #[derive(Clone, Debug)]
-pub struct Winner {
+pub(crate) struct Winner {
     pub reply: Arc<Reply>,
     /// Never `Worthless`.
     pub verdict: Verdict,
@@ -89,12 +89,12 @@ pub struct Winner {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Label {
+pub(crate) enum Label {
     /// No reachable region has what was announced (strict mode: 504).
     BelowFloor,
 }
 
-pub fn judge(reply: &Reply, scales: Scales<'_>) -> Judged {
+pub(crate) fn judge(reply: &Reply, scales: Scales<'_>) -> Judged {
     let Scales::Routed { records, known } = scales else {
         return if is_worthless(reply.status) {
             worthless()
@@ -123,12 +123,12 @@ const fn worthless() -> Judged {
 }
 
 /// 5xx and 429: the region could not, or would not now. An informational status is no reply at all.
-pub fn is_worthless(status: StatusCode) -> bool {
+pub(crate) fn is_worthless(status: StatusCode) -> bool {
     status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS || status.is_informational()
 }
 
 /// What a reply says about the route's records; `None` when it says nothing about them.
-pub fn ballot<'a>(reply: &'a Reply, known: Option<&'a Known>) -> Option<Ballot<'a>> {
+pub(crate) fn ballot<'a>(reply: &'a Reply, known: Option<&'a Known>) -> Option<Ballot<'a>> {
     let (said, versions): (Presence, &[Version]) = match (reply.status, known) {
         // A part was not asked for, and is not the representation.
         (StatusCode::PARTIAL_CONTENT, _) => return None,
@@ -144,20 +144,20 @@ pub fn ballot<'a>(reply: &'a Reply, known: Option<&'a Known>) -> Option<Ballot<'
 }
 
 /// When a reply was made, by its `Age` (R8); when it arrived, if it states none.
-pub fn made(reply: &Reply) -> Moment {
+pub(crate) fn made(reply: &Reply) -> Moment {
     age(&reply.headers).map_or(reply.received, |age| vote::generated(reply.received, age))
 }
 
 /// R8: whether an intermediary made this reply before the newest announcement of one of its
 /// records. Then it does not tell what its region has now.
-pub fn is_from_before(reply: &Reply, records: &[Snapshot]) -> bool {
+pub(crate) fn is_from_before(reply: &Reply, records: &[Snapshot]) -> bool {
     let made = made(reply);
     let marked = |record: &Snapshot| record.marker.is_some_and(|it| it.at <= reply.sent && made < it.at);
     is_on(Rule::R8) && records.iter().any(marked)
 }
 
 /// The ballots among replies, and the index of each one's reply.
-pub fn ballots<'a>(
+pub(crate) fn ballots<'a>(
     replies: impl Iterator<Item = &'a Arc<Reply>>,
     known: Option<&'a Known>,
 ) -> (Vec<usize>, Vec<Ballot<'a>>) {
@@ -166,13 +166,13 @@ pub fn ballots<'a>(
 }
 
 /// The stated `Age`; `None` if there is none.
-pub fn age(headers: &HeaderMap) -> Option<Duration> {
+pub(crate) fn age(headers: &HeaderMap) -> Option<Duration> {
     headers.contains_key(header::AGE).then(|| stated_age(headers))
 }
 
 /// Of the worthless replies, the one to pass on when there is nothing else: one that says when to
 /// come back, else the first that is an error at all.
-pub fn best_error<'a>(replies: impl Iterator<Item = &'a Arc<Reply>> + Clone) -> Option<Arc<Reply>> {
+pub(crate) fn best_error<'a>(replies: impl Iterator<Item = &'a Arc<Reply>> + Clone) -> Option<Arc<Reply>> {
     let errors = replies.filter(|reply| is_worthless(reply.status) && !reply.status.is_informational());
     let with_advice = errors.clone().find(|reply| reply.headers.contains_key(header::RETRY_AFTER));
     with_advice.or_else(|| errors.clone().next()).cloned()

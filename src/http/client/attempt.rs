@@ -31,7 +31,7 @@ use crate::http::limits::{CONNECTION_AGE, REPLY_BODY_BYTES, WARM_WAIT};
 use crate::model::ids::RegionId;
 use crate::model::time::{Clock, Moment, Wall};
 
-pub struct HttpOrigin {
+pub(crate) struct HttpOrigin {
     pub(crate) sites: Vec<Arc<Site>>,
     pub(crate) version_header: HeaderName,
     pub(crate) resolver: Resolver,
@@ -114,7 +114,7 @@ impl HttpOrigin {
     /// the start and whenever there is none, and a successor to one that has grown old. Sends no
     /// request. Returns when a reload has replaced everything that this call began with; `app`
     /// spawns it and drops it when it stops.
-    pub async fn keep_warm(&self) {
+    pub(crate) async fn keep_warm(&self) {
         let new = self.sites.iter().filter(|site| !site.is_kept_warm.swap(true, Ordering::Relaxed));
         futures_util::future::join_all(new.map(|site| site.keep_warm())).await;
     }

@@ -34,7 +34,7 @@ impl HttpOrigin {
     ///
     /// # Errors
     /// See [`UnusableClient`].
-    pub fn new(config: &Config, clock: Clock, bodies: &Arc<ByteBudget>) -> Result<Self, UnusableClient> {
+    pub(crate) fn new(config: &Config, clock: Clock, bodies: &Arc<ByteBudget>) -> Result<Self, UnusableClient> {
         let service = &config.service;
         let none = Self {
             sites: Vec::new(),
@@ -53,7 +53,7 @@ impl HttpOrigin {
     ///
     /// # Errors
     /// See [`UnusableClient`].
-    pub fn renewed(&self, regions: &[config::RegionConfig]) -> Result<Self, UnusableClient> {
+    pub(crate) fn renewed(&self, regions: &[config::RegionConfig]) -> Result<Self, UnusableClient> {
         let mut platform = None;
         let site = |(id, region): (u8, &config::RegionConfig)| {
             let before = self.sites.get(usize::from(id));
@@ -80,14 +80,14 @@ impl HttpOrigin {
     }
 
     /// The indices of the regions that are reached in another way than in `before`.
-    pub fn differ(&self, before: &Self) -> Vec<usize> {
+    pub(crate) fn differ(&self, before: &Self) -> Vec<usize> {
         let both = self.sites.iter().zip(&before.sites).enumerate();
         both.filter(|(_, (site, before))| !Arc::ptr_eq(site, before)).map(|(place, _)| place).collect()
     }
 
     /// Closes the connections that `renewed` does not use, as soon as nothing is under way over
     /// them.
-    pub fn give_way(&self, renewed: &Self) {
+    pub(crate) fn give_way(&self, renewed: &Self) {
         for place in renewed.differ(self) {
             let site = &self.sites[place];
             site.replaced.cancel();

@@ -49,7 +49,7 @@ use crate::tasks::Tasks;
 const STEP: Duration = Duration::from_millis(5);
 
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
+pub(crate) enum ServeError {
     #[error(transparent)]
     World(#[from] WorldError),
     /// The port for orders is taken; another port helps.
@@ -59,7 +59,7 @@ pub enum ServeError {
 
 /// Serves the topics of this many regions and announces as told on `orders`, until the process
 /// ends.
-pub async fn serve(regions: usize, orders: SocketAddr) -> Result<Infallible, ServeError> {
+pub(crate) async fn serve(regions: usize, orders: SocketAddr) -> Result<Infallible, ServeError> {
     let world = Arc::new(World::builder().regions(regions).start().await?);
     let listener = TcpListener::bind(orders).await?;
     let rate = watch::Sender::new(0);
@@ -197,7 +197,7 @@ impl Desk {
 
 /// What a sidecar must know to subscribe.
 #[derive(Clone, Debug)]
-pub struct Announcing {
+pub(crate) struct Announcing {
     pub orders: SocketAddr,
     /// The base URL of SNS and SQS: `http://127.0.0.1:PORT`
     pub endpoint: String,
@@ -206,14 +206,14 @@ pub struct Announcing {
 }
 
 #[derive(Debug)]
-pub struct Announcer {
+pub(crate) struct Announcer {
     pub announcing: Announcing,
     _process: Running,
 }
 
 impl Announcer {
     /// Starts it on the harness's core, because it is not what is measured.
-    pub fn start(ground: &Ground, regions: usize) -> Result<Self, SubjectError> {
+    pub(crate) fn start(ground: &Ground, regions: usize) -> Result<Self, SubjectError> {
         let folder = ground.folder("announcer")?;
         let orders = process::free_port()?;
         let arguments = ["bench", "announcer", "--regions", &regions.to_string(), &orders.to_string()];
@@ -225,7 +225,7 @@ impl Announcer {
     }
 
     /// Signs ahead until `wanted` announcements are ready, or as many as the limit allows.
-    pub fn sign(&self, wanted: u64) -> Result<(), SubjectError> {
+    pub(crate) fn sign(&self, wanted: u64) -> Result<(), SubjectError> {
         let mut ready = 0;
         while ready < wanted {
             let now = self.announcing.order(&format!("sign/{wanted}"))?.parse().unwrap_or(0);
@@ -238,19 +238,19 @@ impl Announcer {
     }
 
     /// From now on, announces this many times a second, summed over all regions.
-    pub fn rate(&self, per_second: u32) -> Result<(), SubjectError> {
+    pub(crate) fn rate(&self, per_second: u32) -> Result<(), SubjectError> {
         self.announcing.order(&format!("rate/{per_second}")).map(drop)
     }
 
     /// How many announcements it has sent, without heartbeats.
-    pub fn published(&self) -> Result<u64, SubjectError> {
+    pub(crate) fn published(&self) -> Result<u64, SubjectError> {
         Ok(self.announcing.order("published")?.parse().unwrap_or(0))
     }
 }
 
 impl Announcing {
     /// Whether all topics have a subscription; if so, each topic got a heartbeat.
-    pub fn welcomes(&self) -> bool {
+    pub(crate) fn welcomes(&self) -> bool {
         self.order("welcome").is_ok_and(|told| told == "true")
     }
 

@@ -13,7 +13,7 @@ use super::paths::Paths;
 use super::subject::Address;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Speaks {
+pub(crate) enum Speaks {
     /// HTTP/1.1 on this many keep-alive connections.
     Http1 { connections: usize },
     /// HTTP/2 with prior knowledge: one connection with this many requests in flight.
@@ -27,7 +27,7 @@ pub enum Speaks {
     },
 }
 
-pub enum Client {
+pub(super) enum Client {
     Http1(Load),
     H2c(Streams),
     InOrder(Failover),
@@ -35,7 +35,7 @@ pub enum Client {
 
 impl Client {
     /// Connects to `address`; `InOrder` has addresses of its own.
-    pub fn open(address: &Address, speaks: &Speaks, ask: BenchRequest) -> Result<Self, LoadError> {
+    pub(super) fn open(address: &Address, speaks: &Speaks, ask: BenchRequest) -> Result<Self, LoadError> {
         Ok(match speaks {
             Speaks::Http1 { connections } => Self::Http1(Load::open(address, *connections, ask)?),
             Speaks::H2c { streams } => Self::H2c(Streams::open(address, *streams, ask)?),
@@ -44,7 +44,7 @@ impl Client {
     }
 
     /// From now on, asks for other paths.
-    pub fn ask_for(&mut self, paths: Paths) {
+    pub(super) fn ask_for(&mut self, paths: Paths) {
         match self {
             Self::Http1(load) => load.ask_for(paths),
             Self::H2c(streams) => streams.ask_for(paths),
@@ -53,7 +53,7 @@ impl Client {
     }
 
     /// Sends until `end`, then waits for the outstanding replies.
-    pub fn run(&mut self, pace: LoadPace, end: End) -> Result<Counted, LoadError> {
+    pub(super) fn run(&mut self, pace: LoadPace, end: End) -> Result<Counted, LoadError> {
         match self {
             Self::Http1(load) => load.run(pace, end),
             Self::H2c(streams) => streams.run(pace, end),

@@ -19,7 +19,7 @@ use crate::lab::limits;
 use crate::model::time::{Clock, Moment};
 
 /// One caller with one connection to each region.
-pub struct Failover {
+pub(super) struct Failover {
     regions: Vec<Region>,
     wait: Duration,
     ask: BenchRequest,
@@ -34,19 +34,19 @@ struct Region {
 
 impl Failover {
     /// Asks the regions in this order, and waits `wait` for each but the last.
-    pub fn new(regions: &[SocketAddr], wait: Duration, ask: BenchRequest) -> Self {
+    pub(super) fn new(regions: &[SocketAddr], wait: Duration, ask: BenchRequest) -> Self {
         let regions = regions.iter().map(|address| Region { address: Address::Tcp(*address), open: None });
         let buffer = vec![0; limits::BENCH_READ_BYTES];
         Self { regions: regions.collect(), wait, ask, request: Vec::new(), buffer }
     }
 
     /// From now on, asks for other paths.
-    pub fn ask_for(&mut self, paths: Paths) {
+    pub(super) fn ask_for(&mut self, paths: Paths) {
         self.ask.paths = paths;
     }
 
     /// Sends one request after another until `end`, and sleeps until the next one is due.
-    pub fn run(&mut self, pace: LoadPace, end: End) -> Result<Counted, LoadError> {
+    pub(super) fn run(&mut self, pace: LoadPace, end: End) -> Result<Counted, LoadError> {
         let start = Clock::System.now();
         let (mut schedule, mut counted, mut last) = (Schedule::new(pace, end, start), Counted::default(), start);
         loop {

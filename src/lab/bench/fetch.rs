@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use crate::lab::limits;
 
 /// The body of a 200 at `path`; any other status is an error.
-pub fn page(address: SocketAddr, path: &str) -> io::Result<String> {
+pub(super) fn page(address: SocketAddr, path: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, limits::BENCH_ANSWER_WAIT)?;
     stream.set_read_timeout(Some(limits::BENCH_ANSWER_WAIT))?;
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes())?;
@@ -26,7 +26,7 @@ fn body(answer: &str) -> Option<&str> {
 }
 
 /// The value of metric `name` with `label` (`outcome="applied"`), summed over all other labels.
-pub fn total(metrics: &str, name: &str, label: &str) -> u64 {
+pub(super) fn total(metrics: &str, name: &str, label: &str) -> u64 {
     let of_it = metrics
         .lines()
         .filter(|line| line.split_once('{').is_some_and(|(named, labels)| named == name && labels.contains(label)));

@@ -14,7 +14,7 @@ use crate::lab::limits;
 use crate::model::time::{Clock, Wall};
 
 #[derive(Debug)]
-pub struct Ground {
+pub(crate) struct Ground {
     /// This executable, which is also nearside, the floor and the regions.
     pub program: PathBuf,
     /// The core of the measured servers; `None` if they are not pinned.
@@ -37,14 +37,15 @@ impl Drop for Folder {
 }
 
 #[derive(Debug)]
-pub struct BenchRegions {
+pub(crate) struct BenchRegions {
     pub addresses: Vec<SocketAddr>,
-    pub process: Running,
+    /// Runs for as long as these are held.
+    _process: Running,
 }
 
 impl BenchRegions {
     /// Sends an order to a region ([`super::regions::ORDERS`]) and returns its answer.
-    pub fn order(&self, region: usize, order: &str) -> Result<String, SubjectError> {
+    pub(crate) fn order(&self, region: usize, order: &str) -> Result<String, SubjectError> {
         let path = format!("{}{order}", super::regions::ORDERS);
         let asked = TcpStream::connect(self.addresses[region]).and_then(|mut stream| {
             stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").as_bytes())?;
@@ -60,7 +61,7 @@ impl BenchRegions {
     }
 
     /// How many requests each region has received.
-    pub fn asked(&self) -> Result<Vec<u64>, SubjectError> {
+    pub(crate) fn asked(&self) -> Result<Vec<u64>, SubjectError> {
         let regions = 0..self.addresses.len();
         regions.map(|region| Ok(self.order(region, "count")?.parse().unwrap_or(0))).collect()
     }
@@ -68,7 +69,7 @@ impl BenchRegions {
 
 impl Ground {
     /// Looks at the machine, and pins this thread to the first core if there are at least two.
-    pub fn new() -> Result<Self, SubjectError> {
+    pub(crate) fn new() -> Result<Self, SubjectError> {
         let place = std::env::temp_dir();
         sweep(&place);
         let folder = Folder(place.join(format!("{FOLDERS}{}", std::process::id())));
@@ -82,7 +83,7 @@ impl Ground {
         Ok(Self { program, core, own_core, machine, folder, folders: std::cell::Cell::default() })
     }
 
-    pub fn folder(&self, name: &str) -> Result<PathBuf, SubjectError> {
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf, SubjectError> {
         let number = self.folders.get();
         self.folders.set(number + 1);
         let folder = self.folder.0.join(format!("{number}-{}", name.replace(' ', "-")));
@@ -91,7 +92,7 @@ impl Ground {
     }
 
     /// What a server in front of `regions` is started with.
-    pub fn wish(&self, name: &str, regions: &BenchRegions) -> Result<Wish, SubjectError> {
+    pub(crate) fn wish(&self, name: &str, regions: &BenchRegions) -> Result<Wish, SubjectError> {
         let (upstreams, core) = (regions.addresses.clone(), self.core);
         let keeper = Some(self.program.clone());
         Ok(Wish {
@@ -106,7 +107,7 @@ impl Ground {
     }
 
     /// Starts regions on the harness's core, because they are not what is measured.
-    pub fn regions(&self, count: usize, delay: Delay) -> Result<BenchRegions, SubjectError> {
+    pub(crate) fn regions(&self, count: usize, delay: Delay) -> Result<BenchRegions, SubjectError> {
         let folder = self.folder("regions")?;
         let mut addresses = Vec::new();
         for _ in 0..count {
@@ -117,10 +118,10 @@ impl Ground {
         let mut process = process::start(&self.program, arguments, self.own_core, &folder)?;
         let first = Address::Tcp(addresses[0]);
         process.wait_until(|| super::wire::BenchStream::open(&first).ok())?;
-        Ok(BenchRegions { addresses, process })
+        Ok(BenchRegions { addresses, _process: process })
     }
 
-    pub fn floor(&self, body_bytes: usize, unix: bool) -> Result<Subject, SubjectError> {
+    pub(crate) fn floor(&self, body_bytes: usize, unix: bool) -> Result<Subject, SubjectError> {
         let folder = self.folder("floor")?;
         let address =
             if unix { Address::Unix(folder.join("listen.sock")) } else { Address::Tcp(process::free_port()?) };
@@ -158,10 +159,10 @@ fn sweep(place: &Path) {
 /// The prefix of every harness's folder; the process id follows.
 const FOLDERS: &str = "nearside-bench-";
 
-pub const FLOOR: &str = "bare responder";
+pub(super) const FLOOR: &str = "bare responder";
 
 /// Writes a file of a subject.
-pub fn write(path: &Path, text: &str) -> Result<(), SubjectError> {
+pub(super) fn write(path: &Path, text: &str) -> Result<(), SubjectError> {
     fs::write(path, text).map_err(|error| unwritable(path, error))
 }
 
@@ -178,7 +179,7 @@ fn machine(cores: usize, pinned: bool) -> Machine {
     Machine { cpu, cores, kernel, pinned }
 }
 
-pub fn rfc3339_now() -> String {
+pub(super) fn rfc3339_now() -> String {
     rfc3339(Clock::System.wall())
 }
 

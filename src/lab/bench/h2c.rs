@@ -29,7 +29,7 @@ use crate::tasks::Tasks;
 type Sender = SendRequest<Empty<Bytes>>;
 
 /// A connection to one server.
-pub struct Streams {
+pub(super) struct Streams {
     address: Address,
     runtime: Runtime,
     tasks: Tasks,
@@ -51,7 +51,7 @@ struct Shared<'a> {
 }
 
 impl Streams {
-    pub fn open(address: &Address, streams: usize, ask: BenchRequest) -> Result<Self, LoadError> {
+    pub(super) fn open(address: &Address, streams: usize, ask: BenchRequest) -> Result<Self, LoadError> {
         let refused = |error| LoadError::Connect { address: address.clone(), error };
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?;
         let tasks = Tasks::new();
@@ -61,12 +61,12 @@ impl Streams {
     }
 
     /// From now on, asks for other paths.
-    pub fn ask_for(&mut self, paths: Paths) {
+    pub(super) fn ask_for(&mut self, paths: Paths) {
         self.ask.paths = paths;
     }
 
     /// Sends until `end`, then waits for the outstanding replies.
-    pub fn run(&mut self, pace: LoadPace, end: End) -> Result<Counted, LoadError> {
+    pub(super) fn run(&mut self, pace: LoadPace, end: End) -> Result<Counted, LoadError> {
         let refused = |error| LoadError::Connect { address: self.address.clone(), error };
         if self.sender.is_closed() {
             self.sender = self.runtime.block_on(connect(&self.address, &self.tasks)).map_err(refused)?;

@@ -16,7 +16,7 @@ pub struct RawReply {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
+pub(super) enum Broken {
     /// A status line, a header line or a number is missing where one belongs.
     #[error("the reply is not HTTP/1.1")]
     Malformed,
@@ -33,7 +33,7 @@ pub enum Broken {
 
 /// Reads the replies of one connection, one after another.
 #[derive(Debug, Default)]
-pub struct ReplyReader {
+pub(super) struct ReplyReader {
     /// The beginning of an incomplete head.
     head: Vec<u8>,
     /// The reply whose body is being read, and where in the body.
@@ -63,13 +63,13 @@ enum Chunks {
 
 impl ReplyReader {
     /// Forgets a reply that will never be complete.
-    pub fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.head.clear();
         self.open = None;
     }
 
     /// Takes the next bytes; returns a reply when they complete it.
-    pub fn read(&mut self, mut bytes: &[u8], proof: &Proof) -> Result<Option<RawReply>, Broken> {
+    pub(super) fn read(&mut self, mut bytes: &[u8], proof: &Proof) -> Result<Option<RawReply>, Broken> {
         if self.open.is_none() {
             let opened = if self.head.is_empty() {
                 head(bytes, proof)?.map(|(reply, body, length)| (reply, body, &bytes[length..]))
@@ -152,7 +152,7 @@ fn field(line: &[u8], proof: &Proof, reply: &mut RawReply, body: &mut Option<Bod
 }
 
 /// Whether this header is the proof.
-pub fn proves(proof: &Proof, name: &[u8], value: &[u8]) -> bool {
+pub(super) fn proves(proof: &Proof, name: &[u8], value: &[u8]) -> bool {
     match proof {
         Proof::Header { name: wanted, contains } => {
             name.eq_ignore_ascii_case(wanted.as_bytes()) && is_in(value, contains)

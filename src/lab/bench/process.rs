@@ -61,7 +61,7 @@ pub struct Running {
 
 /// Starts `program` pinned to `core`, with nothing of this process's environment but `PATH`. Its
 /// output goes to `folder/NAME.log`.
-pub fn start<A: AsRef<OsStr>>(
+pub(super) fn start<A: AsRef<OsStr>>(
     program: &Path,
     arguments: impl IntoIterator<Item = A>,
     core: Option<usize>,
@@ -73,7 +73,7 @@ pub fn start<A: AsRef<OsStr>>(
 /// The same, by way of `keeper`, which is this executable: its `bench hold` asks the kernel to end
 /// the process with the harness, however that ends, and then becomes the program. Other people's
 /// programs do not ask for that themselves.
-pub fn start_held<A: AsRef<OsStr>>(
+pub(super) fn start_held<A: AsRef<OsStr>>(
     keeper: Option<&Path>,
     program: &Path,
     arguments: impl IntoIterator<Item = A>,
@@ -113,20 +113,20 @@ fn on_core<T>(core: Option<usize>, work: impl FnOnce() -> T) -> T {
 }
 
 /// Pins this thread to `core`; returns whether that was allowed.
-pub fn hold(core: usize) -> bool {
+pub(super) fn hold(core: usize) -> bool {
     let mut set = CpuSet::new();
     set.set(core);
     sched_setaffinity(None, &set).is_ok()
 }
 
-pub fn cores() -> Vec<usize> {
+pub(super) fn cores() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
     (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
 }
 
 /// Raises this process's limit of open files as far as it may: a thousand callers need more than
 /// the usual limit.
-pub fn raise_open_files() {
+pub(super) fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     // With the usual limit, fewer connections can be opened, and then that fails with an error.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
@@ -134,7 +134,7 @@ pub fn raise_open_files() {
 
 /// A loopback port that was free a moment ago, and a different one at each call; otherwise a caller
 /// who asks for two might get the same one twice.
-pub fn free_port() -> Result<SocketAddr, ProcessError> {
+pub(super) fn free_port() -> Result<SocketAddr, ProcessError> {
     static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
     let prepare = |error| ProcessError::Prepare { what: "no free port on loopback".to_owned(), error };
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,7 +7,7 @@ use std::io::{IsTerminal, Write};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub(crate) enum Progress {
     /// A bar that is redrawn in place.
     Bar,
     Lines,
@@ -16,18 +16,18 @@ pub enum Progress {
 
 /// The progress of one scenario.
 #[derive(Debug)]
-pub struct ProgressLine {
+pub(crate) struct ProgressLine {
     bar: ProgressBar,
 }
 
 impl Progress {
     /// The kind that suits this process's standard error.
-    pub fn for_stderr() -> Self {
+    pub(crate) fn for_stderr() -> Self {
         if std::io::stderr().is_terminal() { Self::Bar } else { Self::Lines }
     }
 
     /// Says that a scenario is done, and how long it took.
-    pub fn took(self, name: &str, seconds: f64) {
+    pub(crate) fn took(self, name: &str, seconds: f64) {
         if self != Self::Hidden {
             // When standard error is closed, nobody is left to tell.
             let _ = writeln!(std::io::stderr().lock(), "{name}: {seconds:.0} s");
@@ -35,7 +35,7 @@ impl Progress {
     }
 
     /// Begins a scenario of `steps` steps.
-    pub fn scenario(self, name: &str, steps: usize) -> ProgressLine {
+    pub(crate) fn scenario(self, name: &str, steps: usize) -> ProgressLine {
         if self == Self::Lines {
             // When standard error is closed, nobody is left to tell.
             let _ = writeln!(std::io::stderr().lock(), "{name}: {steps} rounds");
@@ -52,12 +52,12 @@ impl Progress {
 
 impl ProgressLine {
     /// Shows what begins now.
-    pub fn doing(&self, what: &str) {
+    pub(crate) fn doing(&self, what: &str) {
         self.bar.set_message(what.to_owned());
         self.bar.tick();
     }
 
-    pub fn done_one(&self) {
+    pub(crate) fn done_one(&self) {
         self.bar.inc(1);
     }
 }

@@ -51,7 +51,7 @@ const FIGURES: [Figure; 22] = [
     figure(7, "a region dies: p99.9 <= 2 x the quiet run's", "dying", "p99.9"),
 ];
 
-pub fn judged(report: &BenchReport) -> Vec<Promise> {
+pub(super) fn judged(report: &BenchReport) -> Vec<Promise> {
     FIGURES.iter().map(|figure| figure.judged(report)).collect()
 }
 

@@ -28,7 +28,7 @@ struct Caller {
 }
 
 /// Answers every request with `answer`, until the process ends.
-pub fn serve(address: &Address, answer: &[u8]) -> io::Result<()> {
+pub(crate) fn serve(address: &Address, answer: &[u8]) -> io::Result<()> {
     let door = BenchListener::open(address)?;
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, &door, EventData::new_u64(DOOR), EventFlags::IN)?;
@@ -107,7 +107,7 @@ impl Caller {
 }
 
 /// The answer for [`serve`]: the same head and body size as the peers send.
-pub fn answer(body_bytes: usize) -> Vec<u8> {
+pub(crate) fn answer(body_bytes: usize) -> Vec<u8> {
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\netag: \"5\"\r\ncache-control: max-age=3600\r\n\
          x-record-version: 5\r\ndate: Fri, 15 Jan 2027 08:00:00 GMT\r\nage: 1\r\n\

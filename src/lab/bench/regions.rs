@@ -24,7 +24,7 @@ use crate::model::time::{Clock, Moment};
 
 /// The path prefix of a region's orders: `/bench/die/MILLISECONDS`, `/bench/live`, and
 /// `/bench/count`, which says how many requests the region has received.
-pub const ORDERS: &str = "/bench/";
+pub(crate) const ORDERS: &str = "/bench/";
 const TIMER: u64 = u64::MAX;
 /// Connections are numbered from here; the numbers below are listening sockets.
 const CALLERS: u64 = 1 << 16;
@@ -99,7 +99,7 @@ struct Regions {
 }
 
 /// Serves one region per address until the process ends.
-pub fn serve(addresses: &[SocketAddr], delay: Delay) -> io::Result<()> {
+pub(crate) fn serve(addresses: &[SocketAddr], delay: Delay) -> io::Result<()> {
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
     epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN)?;
@@ -278,7 +278,7 @@ impl Regions {
 
 /// The least that a stored reply of this length takes, in bytes: its header lines as in HTTP/1.1,
 /// and the body.
-pub fn stored_bytes(view: &str) -> usize {
+pub(crate) fn stored_bytes(view: &str) -> usize {
     const HEADERS: [(&str, &str); 6] = [
         ("content-type", "application/json"),
         ("etag", "\"5\""),
@@ -291,7 +291,7 @@ pub fn stored_bytes(view: &str) -> usize {
 }
 
 /// The body size that the last segment of a path asks for: `1k`, `100k`.
-pub fn body_bytes(path: &str) -> usize {
+pub(crate) fn body_bytes(path: &str) -> usize {
     let view = path.rsplit('/').next().unwrap_or_default();
     view.strip_suffix('k').and_then(|kib| kib.parse::<usize>().ok()).unwrap_or(1).min(limits::BENCH_BODY_KIB) << 10
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Everything that one command measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct BenchReport {
+pub(crate) struct BenchReport {
     /// When the run began, RFC 3339.
     pub began: String,
     /// How long the run took, in seconds.
@@ -23,7 +23,7 @@ pub struct BenchReport {
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Promise {
+pub(crate) struct Promise {
     /// Its place in the list of promises; several figures may share one.
     pub number: u8,
     pub text: String,
@@ -40,7 +40,7 @@ pub struct Promise {
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Machine {
+pub(crate) struct Machine {
     pub cpu: String,
     /// How many cores this process may use.
     pub cores: usize,
@@ -50,7 +50,7 @@ pub struct Machine {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Missing {
+pub(crate) struct Missing {
     pub name: String,
     /// Why, and what to do about it.
     pub why: String,
@@ -58,7 +58,7 @@ pub struct Missing {
 
 /// One thing that was measured, on several subjects.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Scenario {
+pub(crate) struct Scenario {
     /// A short name for command lines and anchors: `hit-1k`.
     pub name: String,
     pub title: String,
@@ -78,7 +78,7 @@ pub struct Scenario {
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// Its name: `nearside`, `haproxy`, `bare responder`.
     pub subject: String,
     /// Its version in its own words.
@@ -92,7 +92,7 @@ pub struct Row {
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Round {
+pub(crate) struct Round {
     /// How long it was measured, in seconds.
     pub took_s: f64,
     /// Requests with a right answer.
@@ -120,7 +120,7 @@ pub struct LatencyFigures {
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct PlotData {
+pub(crate) struct PlotData {
     pub title: String,
     /// The horizontal axis, with its unit.
     pub x: String,
@@ -132,7 +132,7 @@ pub struct PlotData {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Goal {
+pub(crate) struct Goal {
     /// In words: `CPU per request <= 1.15 x the bare responder`.
     pub text: String,
     /// What was measured, in the unit of the words.
@@ -142,7 +142,7 @@ pub struct Goal {
 }
 
 /// The middle one of the values; 0 if there are none.
-pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+pub(super) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -155,31 +155,31 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 
 impl Row {
     /// The median over all rounds of `figure`; 0 without rounds.
-    pub fn median(&self, figure: impl Fn(&Round) -> f64) -> f64 {
+    pub(crate) fn median(&self, figure: impl Fn(&Round) -> f64) -> f64 {
         median(self.rounds.iter().map(figure))
     }
 
     /// The median number of requests answered per second.
-    pub fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         self.median(|round| round.requests as f64 / round.took_s.max(1e-9))
     }
 }
 
 impl Scenario {
     /// The row of `subject`, if it was measured.
-    pub fn row(&self, subject: &str) -> Option<&Row> {
+    pub(crate) fn row(&self, subject: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.subject == subject)
     }
 }
 
 impl Goal {
     /// A goal that is met if at most `limit` was seen.
-    pub fn at_most(text: impl Into<String>, seen: f64, limit: f64) -> Self {
+    pub(crate) fn at_most(text: impl Into<String>, seen: f64, limit: f64) -> Self {
         Self { text: text.into(), seen, limit, met: seen <= limit }
     }
 
     /// A goal that is met if at least `limit` was seen.
-    pub fn at_least(text: impl Into<String>, seen: f64, limit: f64) -> Self {
+    pub(crate) fn at_least(text: impl Into<String>, seen: f64, limit: f64) -> Self {
         Self { text: text.into(), seen, limit, met: seen >= limit }
     }
 }

@@ -18,7 +18,7 @@ use super::subject::{Subject, SubjectError};
 use crate::model::time::Clock;
 
 #[derive(Clone, Debug)]
-pub struct BenchSettings {
+pub(crate) struct BenchSettings {
     /// Repetitions of everything.
     pub rounds: usize,
     /// How long a round is measured.
@@ -33,7 +33,7 @@ pub struct BenchSettings {
 
 /// Why a run ended early.
 #[derive(Debug, thiserror::Error)]
-pub enum BenchError {
+pub(crate) enum BenchError {
     /// The harness's own servers, or nearside, did not start.
     #[error(transparent)]
     Start(#[from] SubjectError),
@@ -55,7 +55,7 @@ pub enum BenchError {
 }
 
 /// Runs the scenarios that were asked for.
-pub fn run(settings: &BenchSettings, progress: &Progress) -> Result<BenchReport, BenchError> {
+pub(crate) fn run(settings: &BenchSettings, progress: &Progress) -> Result<BenchReport, BenchError> {
     let known = scenario::ALL;
     for asked in &settings.only {
         if !known.iter().any(|(name, _)| name == asked) {
@@ -84,7 +84,7 @@ pub fn run(settings: &BenchSettings, progress: &Progress) -> Result<BenchReport,
 
 /// What a scenario works with.
 #[derive(Debug)]
-pub struct Bench<'a> {
+pub(crate) struct Bench<'a> {
     pub settings: &'a BenchSettings,
     /// The machine and the harness's own servers.
     pub ground: &'a Ground,
@@ -94,7 +94,7 @@ pub struct Bench<'a> {
 }
 
 /// A subject and the client that puts load on it.
-pub struct Entrant {
+pub(crate) struct Entrant {
     subject: Subject,
     client: Client,
     row: Row,
@@ -104,12 +104,12 @@ pub struct Entrant {
 impl Entrant {
     /// Opens `connections` to a subject that is to answer `ask` over HTTP/1.1, and checks that it
     /// does.
-    pub fn new(subject: Subject, connections: usize, ask: BenchRequest) -> Result<Self, BenchError> {
+    pub(crate) fn new(subject: Subject, connections: usize, ask: BenchRequest) -> Result<Self, BenchError> {
         Self::over(subject, &Speaks::Http1 { connections }, ask)
     }
 
     /// The same over any protocol.
-    pub fn over(subject: Subject, speaks: &Speaks, ask: BenchRequest) -> Result<Self, BenchError> {
+    pub(crate) fn over(subject: Subject, speaks: &Speaks, ask: BenchRequest) -> Result<Self, BenchError> {
         let mut client =
             Client::open(&subject.address, speaks, BenchRequest { proof: subject.proof.clone(), ..ask })?;
         // The first request fills the cache and the next ones should hit; some caches store only
@@ -126,7 +126,7 @@ impl Entrant {
 
     /// Checks that all replies carry the proof by now, for subjects where a mere majority would
     /// hide something.
-    pub fn prove(&mut self) -> Result<(), BenchError> {
+    pub(crate) fn prove(&mut self) -> Result<(), BenchError> {
         let counted = self.client.run(LoadPace::Closed, End::Requests(64))?;
         if counted.proven == 64 {
             return Ok(());
@@ -138,22 +138,22 @@ impl Entrant {
     }
 
     /// From now on, asks for other paths.
-    pub fn ask_for(&mut self, paths: Paths) {
+    pub(crate) fn ask_for(&mut self, paths: Paths) {
         self.client.ask_for(paths);
     }
 
     /// The memory of its process in bytes; 0 if it is not ours to look at.
-    pub fn memory(&self) -> u64 {
+    pub(crate) fn memory(&self) -> u64 {
         self.subject.process.as_ref().map_or(0, super::process::Running::memory)
     }
 
     /// Puts load on it without measuring.
-    pub fn warm(&mut self, pace: LoadPace, end: End) -> Result<Counted, BenchError> {
+    pub(crate) fn warm(&mut self, pace: LoadPace, end: End) -> Result<Counted, BenchError> {
         Ok(self.client.run(pace, end)?)
     }
 
     /// Measures one round for its row, and returns what was counted.
-    pub fn measure(&mut self, pace: LoadPace, end: End) -> Result<Counted, BenchError> {
+    pub(crate) fn measure(&mut self, pace: LoadPace, end: End) -> Result<Counted, BenchError> {
         let cpu = || self.subject.process.as_ref().map(super::process::Running::cpu);
         let before = cpu();
         let counted = self.client.run(pace, end)?;
@@ -169,7 +169,7 @@ impl Entrant {
     }
 
     /// The rounds so far as a row of their own named `name`; later rounds go into another row.
-    pub fn take_row(&mut self, name: String) -> Row {
+    pub(crate) fn take_row(&mut self, name: String) -> Row {
         let rounds = std::mem::take(&mut self.row.rounds);
         let proof = self.proof();
         self.proven = (0, 0);
@@ -177,7 +177,7 @@ impl Entrant {
     }
 
     /// Stops the subject and returns its row.
-    pub fn into_row(self) -> Row {
+    pub(crate) fn into_row(self) -> Row {
         Row { proof: self.proof(), ..self.row }
     }
 
@@ -190,7 +190,7 @@ impl Entrant {
 }
 
 /// Turns what was counted into a round of the report.
-pub fn round(counted: &Counted, cpu: Option<Duration>, memory: Option<u64>) -> Round {
+pub(crate) fn round(counted: &Counted, cpu: Option<Duration>, memory: Option<u64>) -> Round {
     Round {
         took_s: counted.took.as_secs_f64(),
         requests: counted.answered,
@@ -203,7 +203,7 @@ pub fn round(counted: &Counted, cpu: Option<Duration>, memory: Option<u64>) -> R
 
 impl Bench<'_> {
     /// Lets all entrants take turns at one pace, and adds their rows to the scenario.
-    pub fn rounds(
+    pub(crate) fn rounds(
         &self,
         scenario: &mut Scenario,
         mut entrants: Vec<Entrant>,
@@ -224,7 +224,7 @@ impl Bench<'_> {
     }
 
     /// Notes once that a peer could not be measured.
-    pub fn miss(&mut self, name: &str, why: &BenchError) {
+    pub(crate) fn miss(&mut self, name: &str, why: &BenchError) {
         if !self.missing.iter().any(|missing| missing.name == name) {
             self.missing.push(Missing { name: name.to_owned(), why: why.to_string() });
         }

@@ -11,11 +11,11 @@ use super::subject::{Address, Proof, Subject, SubjectError, Wish};
 use super::{fetch, ground};
 
 /// The name in reports.
-pub const NEARSIDE: &str = "nearside";
+pub(super) const NEARSIDE: &str = "nearside";
 
 /// What a scenario sets besides the wish, as lines of TOML for each section.
 #[derive(Clone, Debug, Default)]
-pub struct Extra {
+pub(super) struct Extra {
     /// For `[cache]`.
     pub cache: String,
     /// For `[race]`.
@@ -25,7 +25,7 @@ pub struct Extra {
 }
 
 #[derive(Debug)]
-pub struct Started {
+pub(super) struct Started {
     pub subject: Subject,
     /// Serves `/readyz` and `/metrics`.
     pub admin: SocketAddr,
@@ -33,7 +33,7 @@ pub struct Started {
 
 /// Starts one, and waits until `/readyz` says 200 and, if it subscribes, until every region is
 /// live.
-pub fn start(program: &Path, wish: &Wish, extra: &Extra) -> Result<Started, SubjectError> {
+pub(super) fn start(program: &Path, wish: &Wish, extra: &Extra) -> Result<Started, SubjectError> {
     let admin = process::free_port()?;
     let address = if wish.unix { Address::Unix(wish.socket()) } else { Address::Tcp(process::free_port()?) };
     let file = wish.folder.join("nearside.toml");
@@ -111,7 +111,7 @@ fn configuration(wish: &Wish, extra: &Extra, address: &Address, admin: SocketAdd
 }
 
 /// Whether `/readyz` on the admin port says 200.
-pub fn ready(admin: SocketAddr) -> bool {
+pub(super) fn ready(admin: SocketAddr) -> bool {
     fetch::page(admin, "/readyz").is_ok()
 }
 

@@ -18,7 +18,7 @@ use crate::model::time::Clock;
 
 /// What a user wants measured.
 #[derive(Clone, Debug)]
-pub struct Own {
+pub(crate) struct Own {
     /// The target first, then the services to compare it with.
     pub urls: Vec<Url>,
     /// Asked for instead of the URLs' own paths.
@@ -34,7 +34,7 @@ pub struct Own {
 }
 
 /// Measures all of them in turn.
-pub fn run(settings: &BenchSettings, own: &Own, progress: &Progress) -> Result<BenchReport, BenchError> {
+pub(crate) fn run(settings: &BenchSettings, own: &Own, progress: &Progress) -> Result<BenchReport, BenchError> {
     let began = Clock::System.now();
     let ground = ground::Ground::new()?;
     let pace = own.per_second.map_or(LoadPace::Closed, |rate| LoadPace::Open { per_second: f64::from(rate.max(1)) });

@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use super::subject::Address;
 
 #[derive(Debug)]
-pub enum BenchStream {
+pub(super) enum BenchStream {
     /// Over TCP, with `TCP_NODELAY`.
     Tcp(TcpStream),
     Unix(UnixStream),
@@ -17,13 +17,13 @@ pub enum BenchStream {
 
 /// A listening socket.
 #[derive(Debug)]
-pub enum BenchListener {
+pub(super) enum BenchListener {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
 impl BenchStream {
-    pub fn open(address: &Address) -> io::Result<Self> {
+    pub(super) fn open(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp(address) => Self::tcp(TcpStream::connect(address)?),
             Address::Unix(path) => Self::unix(UnixStream::connect(path)?),
@@ -42,7 +42,7 @@ impl BenchStream {
     }
 
     /// Reads what is there; `None` if there is nothing yet.
-    pub fn read(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<Option<usize>> {
         at_once(match self {
             Self::Tcp(stream) => stream.read(into),
             Self::Unix(stream) => stream.read(into),
@@ -50,7 +50,7 @@ impl BenchStream {
     }
 
     /// Returns how many bytes the kernel took.
-    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = at_once(match self {
             Self::Tcp(stream) => stream.write(bytes),
             Self::Unix(stream) => stream.write(bytes),
@@ -69,7 +69,7 @@ impl AsFd for BenchStream {
 }
 
 impl BenchListener {
-    pub fn open(address: &Address) -> io::Result<Self> {
+    pub(super) fn open(address: &Address) -> io::Result<Self> {
         let door = match address {
             Address::Tcp(address) => Self::Tcp(TcpListener::bind(address)?),
             Address::Unix(path) => Self::Unix(UnixListener::bind(path)?),
@@ -82,7 +82,7 @@ impl BenchListener {
     }
 
     /// The next connection; `None` if nobody is waiting.
-    pub fn accept(&self) -> io::Result<Option<BenchStream>> {
+    pub(super) fn accept(&self) -> io::Result<Option<BenchStream>> {
         let accepted = match self {
             Self::Tcp(listener) => listener.accept().and_then(|(stream, _)| BenchStream::tcp(stream)),
             Self::Unix(listener) => listener.accept().and_then(|(stream, _)| BenchStream::unix(stream)),

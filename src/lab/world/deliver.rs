@@ -10,11 +10,11 @@ use super::subscription::WorldSubscription;
 use crate::lab::limits;
 
 /// How long after a message its duplicate follows.
-pub const BETWEEN_COPIES: Duration = Duration::from_millis(40);
+pub(super) const BETWEEN_COPIES: Duration = Duration::from_millis(40);
 
 /// One copy of a message, ready to be sent.
 #[derive(Clone, Debug)]
-pub struct Post {
+pub(super) struct Post {
     /// `Notification` or `SubscriptionConfirmation`
     pub kind: &'static str,
     /// The message's id, the same for every copy and attempt.
@@ -30,7 +30,7 @@ pub struct Post {
 
 /// Posts until the endpoint takes it or the attempts, `pause` apart, are used up; returns whether
 /// it was taken.
-pub async fn to_endpoint(http: &reqwest::Client, url: &url::Url, post: &Post, pause: Duration) -> bool {
+pub(super) async fn to_endpoint(http: &reqwest::Client, url: &url::Url, post: &Post, pause: Duration) -> bool {
     let (retries, _) = limits::SNS_RETRIES;
     for attempt in 0..=retries {
         if attempt > 0 {

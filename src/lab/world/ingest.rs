@@ -14,14 +14,14 @@ use super::region::WorldRegion;
 use crate::model::time::Clock;
 
 /// Follows the catalogue for `region` until `stopping`, with a heartbeat every `beat`.
-pub async fn follow(region: Arc<WorldRegion>, clock: Clock, beat: Duration, stopping: CancellationToken) {
+pub(crate) async fn follow(region: Arc<WorldRegion>, clock: Clock, beat: Duration, stopping: CancellationToken) {
     let mut beats = tokio::time::interval(beat);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while stopping.run_until_cancelled(step(&region, &clock, &mut beats)).await.is_some() {}
 }
 
 /// Sends a heartbeat now, which a region may do at any time.
-pub fn heartbeat(region: &WorldRegion) {
+pub(crate) fn heartbeat(region: &WorldRegion) {
     // In this order, so that everything claimed was announced before the last number is read.
     let through = region.catalogue.through(region.cursor());
     region.publisher.heartbeat(through);

@@ -20,10 +20,10 @@ use crate::lab::limits;
 use crate::lab::world::knobs::Knobs;
 
 /// A body that may fail half-way.
-pub type Payload = UnsyncBoxBody<Bytes, io::Error>;
+pub(super) type Payload = UnsyncBoxBody<Bytes, io::Error>;
 
 /// Turns `reply` into a response whose body is sent as `mode` says.
-pub fn send(reply: ScriptedReply, mode: Mode, knobs: watch::Receiver<Knobs>) -> Response<Payload> {
+pub(super) fn send(reply: ScriptedReply, mode: Mode, knobs: watch::Receiver<Knobs>) -> Response<Payload> {
     let length = HeaderValue::from(reply.body.len());
     let payload = match mode {
         Mode::Drip if !reply.body.is_empty() => drip(reply.body, knobs),

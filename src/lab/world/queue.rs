@@ -14,10 +14,10 @@ use crate::lab::limits;
 use crate::model::time::{Clock, Moment, Wall};
 
 /// The account that everything in this world belongs to.
-pub const ACCOUNT: &str = "000000000000";
+pub(crate) const ACCOUNT: &str = "000000000000";
 
 /// When one delivery was taken by its reader; shared with the topic's log.
-pub type Taken = Arc<OnceLock<Moment>>;
+pub(crate) type Taken = Arc<OnceLock<Moment>>;
 
 /// All queues of all regions.
 #[derive(Debug)]

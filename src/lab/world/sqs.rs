@@ -15,7 +15,7 @@ use crate::lab::limits;
 
 /// Why SQS would refuse a call. The fault is always the caller's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SqsFault {
+pub(super) enum SqsFault {
     #[error("The specified queue does not exist.")]
     NoQueue,
     /// The queue exists with other attributes, or there is no room.
@@ -34,7 +34,7 @@ pub enum SqsFault {
 
 impl SqsFault {
     /// The shape's name, and the code of the old Query protocol.
-    pub const fn codes(&self) -> (&'static str, &'static str) {
+    pub(super) const fn codes(&self) -> (&'static str, &'static str) {
         match self {
             Self::NoQueue => ("QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"),
             Self::Exists => ("QueueNameExists", "QueueAlreadyExists"),
@@ -46,10 +46,10 @@ impl SqsFault {
 }
 
 /// The status, the JSON, and for an error the `x-amzn-query-error` header.
-pub type SqsAnswer = (StatusCode, String, Option<String>);
+pub(super) type SqsAnswer = (StatusCode, String, Option<String>);
 
 /// Carries out one call in `region`; queue URLs begin with `base`.
-pub async fn call(queues: &WorldQueues, region: &str, base: &str, action: &str, body: &[u8]) -> SqsAnswer {
+pub(super) async fn call(queues: &WorldQueues, region: &str, base: &str, action: &str, body: &[u8]) -> SqsAnswer {
     let input: Value = serde_json::from_slice(body).unwrap_or_default();
     match (Call { queues, region, base, input: &input }).act(action).await {
         Ok(Value::Null) => (StatusCode::OK, "{}".to_owned(), None),

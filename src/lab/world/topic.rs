@@ -400,6 +400,6 @@ impl fmt::Debug for Topics {
 }
 
 /// The region that an ARN names.
-pub fn region_of(arn: &str) -> Option<&str> {
+pub(super) fn region_of(arn: &str) -> Option<&str> {
     arn.split(':').nth(3)
 }

@@ -23,7 +23,7 @@ use crate::protocol::standing;
 mod why;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Inspected {
+pub(crate) struct Inspected {
     /// The records that were asked about, or that the path shows.
     pub records: Vec<RecordSeen>,
     /// How many entries there are; only the first of them are in `entries`.
@@ -37,7 +37,7 @@ pub struct Inspected {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecordSeen {
+pub(crate) struct RecordSeen {
     #[serde(rename = "type")]
     pub record_type: String,
     /// Its key, hashed as logs and `/status` show it.
@@ -62,7 +62,7 @@ pub struct RecordSeen {
 
 /// One stored reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EntrySeen {
+pub(crate) struct EntrySeen {
     /// Without the query.
     pub path: String,
     /// Whether the path has a query.
@@ -93,7 +93,7 @@ pub struct EntrySeen {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RegionSeen {
+pub(crate) struct RegionSeen {
     pub name: String,
     pub subscription: String,
     /// Moves when messages may have been lost.

@@ -5,10 +5,10 @@ use super::{Front, find, shown, write};
 use crate::lab::bench::subject::{Address, Proof, Subject, SubjectError, Wish};
 
 /// The name in the report.
-pub const NAME: &str = "envoy";
+pub(super) const NAME: &str = "envoy";
 
 /// Starts one and waits until it answers.
-pub fn start(wish: &Wish) -> Result<Subject, SubjectError> {
+pub(super) fn start(wish: &Wish) -> Result<Subject, SubjectError> {
     let found = find("envoy", "--version", version)?;
     let front = Front::new(NAME, wish)?;
     let file = write(wish, "envoy.yaml", &configuration(&front))?;

@@ -9,13 +9,13 @@ use super::{Front, TTL_S, after, find, mebibytes, open_files, shown, write};
 use crate::lab::bench::subject::{Proof, Subject, SubjectError, Wish};
 
 /// The name in the report.
-pub const NAME: &str = "haproxy";
+pub(crate) const NAME: &str = "haproxy";
 
 /// HAProxy refuses more.
 const MOST_MEBIBYTES: u64 = 4095;
 
 /// Starts one and waits until it answers.
-pub fn start(wish: &Wish) -> Result<Subject, SubjectError> {
+pub(crate) fn start(wish: &Wish) -> Result<Subject, SubjectError> {
     let found = find("haproxy", "-v", |text| after(text, "version "))?;
     let front = Front::new(NAME, wish)?;
     let file = write(wish, "haproxy.cfg", &configuration(&front, wish))?;

@@ -27,7 +27,7 @@ use super::subject::{Address, Candidate, Proof, Subject, SubjectError, Wish};
 use crate::lab::limits;
 
 /// All of them, the most similar to Nearside first. nginx is there twice ([`nginx`] says why).
-pub const PEERS: [Candidate; 5] = [
+pub(super) const PEERS: [Candidate; 5] = [
     Candidate { name: haproxy::NAME, unix: true, start: haproxy::start },
     Candidate { name: nginx::NAME, unix: true, start: nginx::start },
     Candidate { name: nginx::SENDFILE_NAME, unix: true, start: nginx::start_sendfile },

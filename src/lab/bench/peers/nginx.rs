@@ -10,18 +10,18 @@ use super::{Front, TTL_S, after, find, mebibytes, open_files, shown, write};
 use crate::lab::bench::subject::{Proof, Subject, SubjectError, Wish};
 
 /// The name in the report of the setup for small replies.
-pub const NAME: &str = "nginx";
+pub(crate) const NAME: &str = "nginx";
 
 /// The name in the report of the setup for large replies.
-pub const SENDFILE_NAME: &str = "nginx-sendfile";
+pub(crate) const SENDFILE_NAME: &str = "nginx-sendfile";
 
 /// Starts one that reads its files and writes replies in one piece.
-pub fn start(wish: &Wish) -> Result<Subject, SubjectError> {
+pub(crate) fn start(wish: &Wish) -> Result<Subject, SubjectError> {
     start_with(NAME, "sendfile off", "sendfile off;\n    output_buffers 2 128k;", wish)
 }
 
 /// Starts one that lets the kernel send its files.
-pub fn start_sendfile(wish: &Wish) -> Result<Subject, SubjectError> {
+pub(crate) fn start_sendfile(wish: &Wish) -> Result<Subject, SubjectError> {
     start_with(SENDFILE_NAME, "sendfile on", "sendfile on;", wish)
 }
 

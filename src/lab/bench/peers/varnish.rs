@@ -5,10 +5,10 @@ use super::{Front, TTL_S, after, find, mebibytes, shown, write};
 use crate::lab::bench::subject::{Proof, Subject, SubjectError, Wish};
 
 /// The name in the report.
-pub const NAME: &str = "varnish";
+pub(super) const NAME: &str = "varnish";
 
 /// Starts one and waits until it answers.
-pub fn start(wish: &Wish) -> Result<Subject, SubjectError> {
+pub(super) fn start(wish: &Wish) -> Result<Subject, SubjectError> {
     let found = find("varnishd", "-V", |text| after(text, "(varnish-"))?;
     let front = Front::new(NAME, wish)?;
     let file = write(wish, "varnish.vcl", &program(&front))?;

@@ -17,7 +17,7 @@ mod promises;
 const STYLE: &str = include_str!("page/style.css");
 
 /// The whole HTML file.
-pub fn page(report: &BenchReport) -> String {
+pub(crate) fn page(report: &BenchReport) -> String {
     let inks = Inks::of(report);
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

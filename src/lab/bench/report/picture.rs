@@ -18,7 +18,7 @@ const BELOW: f64 = 44.0;
 const SCENARIO: &str = "hit-1k";
 
 /// The SVG; `None` if no scenario has the CPU time of two subjects.
-pub fn picture(report: &BenchReport) -> Option<String> {
+pub(crate) fn picture(report: &BenchReport) -> Option<String> {
     let shows = |scenario: &&Scenario| summaries(scenario).0.iter().filter(|line| line.cpu_us.is_some()).count() >= 2;
     let named = report.scenarios.iter().filter(|scenario| scenario.name == SCENARIO).find(shows);
     let scenario = named.or_else(|| report.scenarios.iter().find(shows))?;

@@ -8,12 +8,12 @@ use super::summary::{LATENCIES, Summary, summaries, verdict_in_words};
 use crate::lab::bench::result::{BenchReport, Goal, PlotData, Promise, Scenario};
 
 /// How many columns of a terminal a report needs.
-pub const WIDTH: usize = 110;
+pub(crate) const WIDTH: usize = 110;
 /// What a subject's name gets at least, even if the numbers are long.
 const NAME: usize = 12;
 const SPREAD: &str = "spread";
 
-pub fn table(report: &BenchReport) -> String {
+pub(crate) fn table(report: &BenchReport) -> String {
     let mut text = head(report);
     for scenario in &report.scenarios {
         text.push('\n');
@@ -44,7 +44,7 @@ fn account(promise: &Promise) -> String {
 }
 
 /// One scenario: its title, table, goals and notes.
-pub fn one(scenario: &Scenario) -> String {
+pub(crate) fn one(scenario: &Scenario) -> String {
     let took = if scenario.took_s > 0.0 { format!(", {} s", figure(scenario.took_s)) } else { String::new() };
     let mut text = format!("{} ({}{took})\n", scenario.title, scenario.name);
     text += &wrapped(&scenario.how, "  ", "  ");

@@ -162,7 +162,7 @@ fn say(status: StatusCode, line: &str) -> Response<Full<Bytes>> {
 
 /// What a second terminal can ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ControlCommand {
+pub(crate) enum ControlCommand {
     /// `nearside dev put KEY JSON`
     Put(String, String),
     /// `nearside dev delete KEY`
@@ -175,7 +175,7 @@ pub enum ControlCommand {
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
-pub enum ControlError {
+pub(crate) enum ControlError {
     /// No world answers there; starting one helps.
     #[error("no world answers on {0}: start one with `nearside dev`")]
     Absent(SocketAddr),
@@ -185,7 +185,7 @@ pub enum ControlError {
 }
 
 /// Sends a command to the world at `control` and returns its answer.
-pub async fn ask(control: SocketAddr, command: &ControlCommand) -> Result<String, ControlError> {
+pub(crate) async fn ask(control: SocketAddr, command: &ControlCommand) -> Result<String, ControlError> {
     let absent = |_| ControlError::Absent(control);
     let (method, path, body) = match command {
         ControlCommand::Put(key, value) => (Method::PUT, vec!["records", key], value.clone()),

@@ -48,7 +48,7 @@ const CERTIFICATE_URL: &str =
     "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem";
 
 /// Measures from decoded message to applied, and from signed envelope to receipt.
-pub fn rates(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
+pub(super) fn rates(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let mut scenario = Scenario {
         name: "announced".to_owned(),
         title: "Announcements, verified and applied in-process".to_owned(),

@@ -19,7 +19,7 @@ use crate::lab::bench::sidecar::{self, Extra, NEARSIDE};
 use crate::lab::bench::subject::{Subject, Wish};
 
 /// Connections of the closed loops that fill a core.
-pub const CONNECTIONS: usize = 16;
+pub(super) const CONNECTIONS: usize = 16;
 /// Requests a second in `hit-1k-rate`: what the slowest of the peers still answers on one core of
 /// an older machine.
 const RATE: f64 = 25_000.0;
@@ -48,7 +48,7 @@ struct Shape {
 }
 
 /// 1 KiB, 16 connections.
-pub fn one_kib(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
+pub(super) fn one_kib(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let (name, title, connections) = ("hit-1k", "A hit of 1 KiB", CONNECTIONS);
     let shape = Shape { name, title, view: SMALL, connections, live: true, ..Shape::default() };
     let mut scenario = measure(bench, shape)?;
@@ -61,7 +61,7 @@ pub fn one_kib(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
 /// 1 KiB, 16 connections, at the same constant rate for everybody. In a closed loop, a faster
 /// server finds more requests each time it looks. At one rate, no server can spread its work over
 /// more requests than another.
-pub fn at_one_rate(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
+pub(super) fn at_one_rate(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let shape = Shape {
         name: "hit-1k-rate",
         title: "A hit of 1 KiB, at one rate for all",
@@ -79,7 +79,7 @@ pub fn at_one_rate(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
 }
 
 /// 1 KiB, one connection.
-pub fn one_connection(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
+pub(super) fn one_connection(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let title = "A hit of 1 KiB on one connection";
     let shape = Shape { name: "hit-1k-one", title, view: SMALL, connections: 1, live: true, ..Shape::default() };
     let mut scenario = measure(bench, shape)?;
@@ -89,7 +89,7 @@ pub fn one_connection(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
 }
 
 /// 100 KiB, 16 connections.
-pub fn large(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
+pub(super) fn large(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let title = "A hit of 100 KiB";
     let shape = Shape { name: "hit-100k", title, view: "100k", connections: CONNECTIONS, ..Shape::default() };
     let mut scenario = measure(bench, shape)?;
@@ -98,7 +98,7 @@ pub fn large(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
 }
 
 /// 1 KiB over a Unix socket, one connection.
-pub fn unix(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
+pub(super) fn unix(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let title = "A hit of 1 KiB over a Unix socket, one connection";
     let shape = Shape { name: "hit-unix", title, view: SMALL, connections: 1, unix: true, ..Shape::default() };
     let mut scenario = measure(bench, shape)?;
@@ -109,14 +109,14 @@ pub fn unix(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
 
 /// 1 KiB over HTTP/2 in plain text: one connection with as many requests in flight as `hit-1k` has
 /// connections. The bare responder parses nothing and so cannot speak it.
-pub fn h2c(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
+pub(super) fn h2c(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let title = "A hit of 1 KiB over HTTP/2 in plain text";
     let shape = Shape { name: "hit-h2c", title, view: SMALL, streams: CONNECTIONS, live: true, ..Shape::default() };
     measure(bench, shape)
 }
 
 /// 10,000 keys, drawn by Zipf's law.
-pub fn hot(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
+pub(super) fn hot(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let title = "A hit of 1 KiB on one of 10,000 hot keys";
     let connections = CONNECTIONS;
     let shape = Shape { name: "hot-10k", title, view: SMALL, connections, keys: HOT_KEYS, ..Shape::default() };
@@ -216,7 +216,7 @@ fn how(shape: Shape) -> String {
 }
 
 /// The median CPU time per request, in microseconds.
-pub fn cpu(row: &Row) -> f64 {
+pub(super) fn cpu(row: &Row) -> f64 {
     row.median(|round| round.cpu_us.unwrap_or(0.0))
 }
 

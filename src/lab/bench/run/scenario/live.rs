@@ -33,7 +33,7 @@ const QUIET: &str = "nearside, quiet";
 const TOLD: &str = "nearside, 500/s";
 
 /// Measures idle memory, and hits without and with announcements.
-pub fn live(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
+pub(super) fn live(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let mut scenario = Scenario {
         name: "live".to_owned(),
         title: "Live subscriptions, and hits while announcements arrive".to_owned(),

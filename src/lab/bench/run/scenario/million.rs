@@ -29,7 +29,7 @@ const VIEW: &str = "1k";
 const KEY_BYTES: usize = 1 + 8 + 16 + 1 + 2 * 4;
 
 /// Measures memory per entry and CPU per hit, by the number of entries.
-pub fn entries(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
+pub(super) fn entries(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let mut scenario = Scenario {
         name: "million".to_owned(),
         title: "A million entries of 1 KiB".to_owned(),

@@ -33,7 +33,7 @@ const FAILOVERS: [(&str, Duration); 2] = [
 const FIRST_KEY: u64 = 1_000_000;
 
 /// Regions that answer after 5, 10 and 15 ms; measures what the sidecar adds to the first one.
-pub fn fastest(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
+pub(super) fn fastest(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let delay = Delay::Fixed(Duration::from_millis(5));
     let mut scenario = Scenario {
         name: "miss".to_owned(),
@@ -56,7 +56,7 @@ pub fn fastest(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
 }
 
 /// Regions whose latencies have heavy tails, drawn from the seed.
-pub fn tail(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
+pub(super) fn tail(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let delay = Delay::Tail(bench.settings.seed);
     let mut scenario = Scenario {
         name: "miss-tail".to_owned(),

@@ -13,10 +13,10 @@ mod miss;
 mod start;
 mod trouble;
 
-pub type Measure = fn(&mut Bench<'_>) -> Result<Scenario, BenchError>;
+pub(crate) type Measure = fn(&mut Bench<'_>) -> Result<Scenario, BenchError>;
 
 /// All scenarios, in the order of the report.
-pub const ALL: [(&str, Measure); 15] = [
+pub(crate) const ALL: [(&str, Measure); 15] = [
     ("hit-1k", hit::one_kib),
     ("hit-1k-rate", hit::at_one_rate),
     ("hit-1k-one", hit::one_connection),

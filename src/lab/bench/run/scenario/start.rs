@@ -12,7 +12,7 @@ use crate::lab::bench::sidecar::{self, Extra, NEARSIDE};
 use crate::model::time::Clock;
 
 /// Measures exec to ready, and the memory of an idle process.
-pub fn start(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
+pub(super) fn start(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let mut scenario = Scenario {
         name: "start".to_owned(),
         title: "Cold start and idle footprint".to_owned(),
@@ -45,7 +45,7 @@ pub fn start(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
 }
 
 /// One start as a round of one request.
-pub fn once(took: Duration) -> Counted {
+pub(super) fn once(took: Duration) -> Counted {
     let mut latencies = Latencies::default();
     latencies.record(took);
     Counted { took, answered: 1, latencies, ..Counted::default() }

@@ -24,7 +24,7 @@ const READERS: usize = 1000;
 const QUIET: &str = "nearside, quiet";
 
 /// One of three regions dies in the middle of an open loop; quiet runs and such runs take turns.
-pub fn dying(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
+pub(super) fn dying(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let regions = bench.ground.regions(REGIONS, Delay::None)?;
     let mut quiet = filled(bench, &regions, QUIET)?;
     let fastest = quiet.warm(LoadPace::Closed, End::After(bench.settings.round))?;
@@ -83,7 +83,7 @@ fn filled(bench: &Bench<'_>, regions: &BenchRegions, name: &str) -> Result<Entra
 }
 
 /// A thousand readers ask for one cold key at once.
-pub fn stampede(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
+pub(super) fn stampede(bench: &mut Bench<'_>) -> Result<Scenario, BenchError> {
     let mut scenario = Scenario {
         name: "stampede".to_owned(),
         title: "A thousand readers of one cold key".to_owned(),
