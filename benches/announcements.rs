@@ -1,10 +1,13 @@
-//! How many announcements one core takes: from the verified text to applied, and from the signed envelope to its receipt.
+//! How many announcements one core takes: from the verified text to applied, and from the signed
+//! envelope to its receipt.
 //!
-//! A pass is a fresh sidecar and messages that nothing has seen: a message that comes again is a copy and costs less. Only
-//! the pass is timed, not what it needs. *Distinct keys* are records that nobody holds, each announced once (new memory in
-//! the floor table each time); *hot keys* are a few that entries hold, announced over and over.
+//! A pass is a fresh sidecar and messages that nothing has seen: a message that comes again is a
+//! copy and costs less. Only the pass is timed, not what it needs. *Distinct keys* are records that
+//! nobody holds, each announced once (new memory in the floor table each time); *hot keys* are a
+//! few that entries hold, announced over and over.
 //!
-//! The rates that were asked for at first are printed in the end: 50,000/s applied, 20,000/s verified and applied.
+//! The rates that were asked for at first are printed in the end: 50,000/s applied, 20,000/s
+//! verified and applied.
 
 use std::hint::black_box;
 use std::sync::{Arc, LazyLock};
@@ -66,7 +69,8 @@ impl Keys {
     }
 }
 
-/// A sidecar whose region is LIVE; of the hot keys somebody holds the records, and nobody read them lately.
+/// A sidecar whose region is LIVE; of the hot keys somebody holds the records, and nobody read them
+/// lately.
 struct World {
     sidecar: Arc<Core>,
     _held: Vec<Arc<Record>>,
@@ -80,7 +84,8 @@ impl World {
         Self { sidecar, _held: held }
     }
 
-    /// As [`Announcements`] wires it; with something to carry out it would not be announcements that are measured.
+    /// As [`Announcements`] wires it; with something to carry out it would not be announcements
+    /// that are measured.
     fn applier(&self) -> Applier {
         let freshness = self.sidecar.freshness.clone();
         let (keyring, metrics) = (self.sidecar.keyring.clone(), self.sidecar.metrics.clone());
@@ -245,7 +250,8 @@ fn say(line: &str) {
 criterion_group!(benches, announcements, parts);
 
 fn main() {
-    // So many messages and nothing else, for whoever counts their instructions (`benches/instructions.sh`).
+    // So many messages and nothing else, for whoever counts their instructions
+    // (`benches/instructions.sh`).
     if let Some(count) = std::env::var("NEARSIDE_APPLY").ok().and_then(|count| count.parse().ok()) {
         apply(Keys::Distinct, count);
         return;

@@ -1,9 +1,10 @@
-//! What a hit costs, and its two largest parts: the key of a representation, and the judgement that it is still fresh.
+//! What a hit costs, and its two largest parts: the key of a representation, and the judgement that
+//! it is still fresh.
 //!
-//! The whole hit goes from a request's bytes to its answer's, as a connection of HTTP/1.1 has it, or from an admitted request
-//! to a response, as hyper is given it; no socket. Built with regions
-//! that answer at once, so that the one miss that fills the store needs no network. Compare figures of one machine and
-//! one run only.
+//! The whole hit goes from a request's bytes to its answer's, as a connection of HTTP/1.1 has it,
+//! or from an admitted request to a response, as hyper is given it; no socket. Built with regions
+//! that answer at once, so that the one miss that fills the store needs no network. Compare figures
+//! of one machine and one run only.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -53,7 +54,8 @@ fn found(sidecar: &Arc<Core>, head: Head<'_>, caller: &mut Caller) -> Shown {
     }
 }
 
-/// A hit as HTTP/2 has it: decided without waiting, answered in the memory of the request's headers.
+/// A hit as HTTP/2 has it: decided without waiting, answered in the memory of the request's
+/// headers.
 fn stored(sidecar: &Arc<Core>, request: Admitted) -> Response<Body> {
     let head = request.head();
     let shown = found(sidecar, head, &mut Caller::of(head.headers));
@@ -160,7 +162,8 @@ fn parts(criterion: &mut Criterion) {
     });
 }
 
-/// So many hits and nothing else, for whoever counts their instructions (`benches/instructions.sh`).
+/// So many hits and nothing else, for whoever counts their instructions
+/// (`benches/instructions.sh`).
 fn hits(count: usize, from_bytes: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (sidecar, headers) = (live_sidecar::sidecar(config(1, "")), headers());

@@ -1,23 +1,28 @@
-//! What an entry takes beyond what it holds, and what a hit costs among a thousand of them and among a million.
+//! What an entry takes beyond what it holds, and what a hit costs among a thousand of them and
+//! among a million.
 //!
-//! A sidecar without sockets is filled through its real fill path, with regions that answer at once. A reply comes as
-//! hyper brings it: lines and body are slices of a read buffer of 8 KiB that several replies of one connection share.
+//! A sidecar without sockets is filled through its real fill path, with regions that answer at
+//! once. A reply comes as hyper brings it: lines and body are slices of a read buffer of 8 KiB that
+//! several replies of one connection share.
 //!
 //! Counted as held, and taken off what is measured:
-//! * key: the bytes of the key under which the entry is stored: the path and query, 16 bytes for whose reply it is, the
-//!   codings and `Accept` of the request, the route, and four bytes per part for its length;
+//! * key: the bytes of the key under which the entry is stored: the path and query, 16 bytes for
+//!   whose reply it is, the codings and `Accept` of the request, the route, and four bytes per part
+//!   for its length;
 //! * headers: of each stored line its name, its value and the four bytes around them in HTTP/1.1;
 //! * body: its bytes.
 //!
-//! What is left is the entry's own: places in tables, links, times, versions, the record's state, the request to ask
-//! again with, and what the allocator adds. By allocator count it is what was asked for and not given back, by RSS what
-//! the process grew by. Every entry is hit once before that, since the first hit makes its bytes shared.
+//! What is left is the entry's own: places in tables, links, times, versions, the record's state,
+//! the request to ask again with, and what the allocator adds. By allocator count it is what was
+//! asked for and not given back, by RSS what the process grew by. Every entry is hit once before
+//! that, since the first hit makes its bytes shared.
 //!
-//! Weighed is what the store counts of it against its capacity; it should be what it takes by RSS. The last lines say where
-//! the bytes are, by count: each part is made by itself; the store's own and the index from records to keys are what remains.
+//! Weighed is what the store counts of it against its capacity; it should be what it takes by RSS.
+//! The last lines say where the bytes are, by count: each part is made by itself; the store's own
+//! and the index from records to keys are what remains.
 //!
-//! `NEARSIDE_ENTRIES=N` takes one size alone, `NEARSIDE_HITS=M` does so many hits after it and no timing, for whoever
-//! counts instructions.
+//! `NEARSIDE_ENTRIES=N` takes one size alone, `NEARSIDE_HITS=M` does so many hits after it and no
+//! timing, for whoever counts instructions.
 
 use std::alloc::System;
 use std::any::Any;

@@ -1,7 +1,8 @@
-//! What a race costs besides its regions: the bookkeeping over three replies, and a whole miss whose regions answer at once.
+//! What a race costs besides its regions: the bookkeeping over three replies, and a whole miss
+//! whose regions answer at once.
 //!
-//! The miss goes from an admitted request to a response and on until its race is over (entry stored, best one kept, task
-//! gone); no socket. Compare figures of one machine and one run only.
+//! The miss goes from an admitted request to a response and on until its race is over (entry
+//! stored, best one kept, task gone); no socket. Compare figures of one machine and one run only.
 
 use std::hint::black_box;
 use std::sync::Arc;

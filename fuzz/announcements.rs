@@ -1,6 +1,8 @@
-//! Targets of the announcement path before anything is trusted: the envelope and the announcement in it.
+//! Targets of the announcement path before anything is trusted: the envelope and the announcement
+//! in it.
 //!
-//! `planted` holds a panic on purpose: that `make fuzz-check` finds it shows that coverage leads the way.
+//! `planted` holds a panic on purpose: that `make fuzz-check` finds it shows that coverage leads
+//! the way.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +13,8 @@ use nearside::protocol::announcement::{decode, encode_base64, encode_json};
 use nearside::protocol::limits::{PUBLISHER_BYTES, RECORD_KEY_BYTES, RECORD_TYPE_BYTES};
 use serde_json::json;
 
-/// What [`Envelope::parse`] takes can be written and read again, and its text to sign can be read back in one way.
+/// What [`Envelope::parse`] takes can be written and read again, and its text to sign can be read
+/// back in one way.
 pub(crate) fn envelope(data: &[u8]) {
     let Ok(envelope) = Envelope::parse(data) else { return };
     assert!(data.len() <= ENVELOPE_BYTES);
@@ -51,7 +54,8 @@ fn signed_fields(envelope: &Envelope) -> Fields {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Reads a text to sign from its end, knowing nothing of the envelope: every field but the first is two lines.
+/// Reads a text to sign from its end, knowing nothing of the envelope: every field but the first is
+/// two lines.
 fn read_back(text: &str) -> Fields {
     let mut rest = text.strip_suffix('\n').expect("a newline ends it");
     let mut fields = Fields::new();
@@ -68,8 +72,8 @@ fn read_back(text: &str) -> Fields {
     }
 }
 
-/// What [`decode`] takes is complete and within bounds, and both wire forms of it decode to the same. The bytes are
-/// read as text, and as the Protobuf message that a base64 text would hold.
+/// What [`decode`] takes is complete and within bounds, and both wire forms of it decode to the
+/// same. The bytes are read as text, and as the Protobuf message that a base64 text would hold.
 pub(crate) fn announcement(data: &[u8]) {
     let text = std::str::from_utf8(data).map(str::to_owned);
     for text in [text.ok(), Some(STANDARD.encode(data))].into_iter().flatten() {
@@ -102,10 +106,11 @@ fn complete(announcement: &Announcement) {
 
 /// Panics on bytes that begin with four given words of two letters.
 ///
-/// The words are in the target's dictionary among others, so writing one where it belongs has odds of about one in two
-/// thousand a run, and writing all four at one go, blindly, of one in 10^13. Each that fits is a step that coverage shows,
-/// and so an input worth going on from: that leads there within some hundred thousand runs. Nothing is decoded first: what
-/// that shows would be gone on from as well, and the way there took between one million runs and more than twenty.
+/// The words are in the target's dictionary among others, so writing one where it belongs has odds
+/// of about one in two thousand a run, and writing all four at one go, blindly, of one in 10^13.
+/// Each that fits is a step that coverage shows, and so an input worth going on from: that leads
+/// there within some hundred thousand runs. Nothing is decoded first: what that shows would be gone
+/// on from as well, and the way there took between one million runs and more than twenty.
 pub(crate) fn planted(data: &[u8]) {
     let mut fitting = 0;
     for (written, wanted) in data.chunks(2).zip([b"fU", b"z7", b"g0", b"Ld"]) {

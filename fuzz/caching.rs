@@ -1,4 +1,5 @@
-//! Targets of what is decided about caching: keys, RFC 9111's words, and what a body says once it is decoded.
+//! Targets of what is decided about caching: keys, RFC 9111's words, and what a body says once it
+//! is decoded.
 
 use std::io::Write;
 
@@ -90,8 +91,8 @@ pub(crate) fn key(data: &[u8]) {
     assert_eq!(AcceptEncoding::of(&stated.unwrap_or_default()), accepted);
 }
 
-/// A request and a reply (its first line is the status): nothing is stored that says plainly that it must not be, and
-/// what is kept of it is for everybody.
+/// A request and a reply (its first line is the status): nothing is stored that says plainly that
+/// it must not be, and what is kept of it is for everybody.
 pub(crate) fn policy(data: &[u8]) {
     let (request, reply) = two_heads(data);
     let status = StatusCode::from_bytes(reply.line.get(..3).unwrap_or_default()).unwrap_or(StatusCode::OK);
@@ -148,8 +149,8 @@ fn words(headers: &HeaderMap) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// The first byte says the codings, the rest is the body: whatever it is, it has one digest, and that of what it says is
-/// the same behind any coding.
+/// The first byte says the codings, the rest is the body: whatever it is, it has one digest, and
+/// that of what it says is the same behind any coding.
 pub(crate) fn digest(data: &[u8]) {
     const CODINGS: [&str; 8] =
         ["gzip", "deflate", "br", "zstd", "gzip, br", "zstd, zstd, zstd", "identity, x-gzip", "unknown"];

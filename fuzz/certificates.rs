@@ -1,7 +1,8 @@
-//! Targets of what a message may be signed by: the certificate's URL, the certificate, the signature.
+//! Targets of what a message may be signed by: the certificate's URL, the certificate, the
+//! signature.
 //!
-//! The seeds were signed by a key that was drawn for them and thrown away: whatever these targets find to be signed that
-//! is none of the seeds was not signed by it.
+//! The seeds were signed by a key that was drawn for them and thrown away: whatever these targets
+//! find to be signed that is none of the seeds was not signed by it.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -40,8 +41,8 @@ fn trust() -> Trust {
     Trust::new(&topic(TOPIC).expect("a topic"), Some(&Url::parse(INSECURE).expect("an origin")))
 }
 
-/// The first line is a topic, the rest a URL: what [`Trust::admit`] takes is byte for byte the https URL of a PEM file at
-/// that topic's own host, or a plain path at the insecure origin.
+/// The first line is a topic, the rest a URL: what [`Trust::admit`] takes is byte for byte the
+/// https URL of a PEM file at that topic's own host, or a plain path at the insecure origin.
 pub(crate) fn url(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (arn, url) = text.split_once('\n').unwrap_or((TOPIC, text));
@@ -63,8 +64,8 @@ pub(crate) fn url(data: &[u8]) {
     assert!(file.is_some_and(|hex| hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit())));
 }
 
-/// PEM text, or the DER of one certificate: one that [`Certificate::inspect`] takes names SNS and is valid now, and only
-/// the seeds' key fits the seeds' signature.
+/// PEM text, or the DER of one certificate: one that [`Certificate::inspect`] takes names SNS and
+/// is valid now, and only the seeds' key fits the seeds' signature.
 pub(crate) fn certificate(data: &[u8]) {
     let wrapped = format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", STANDARD.encode(data));
     let pem = if data.starts_with(b"-----") { data } else { wrapped.as_bytes() };
@@ -97,7 +98,8 @@ fn modulus() -> Vec<u8> {
     }
 }
 
-/// A message that [`Verifier::verify`] takes has, field for field, the signed text of one of the seeds.
+/// A message that [`Verifier::verify`] takes has, field for field, the signed text of one of the
+/// seeds.
 pub(crate) fn signature(data: &[u8]) {
     static SIGNED: LazyLock<Vec<String>> =
         LazyLock::new(|| GENUINE.iter().map(|raw| Envelope::parse(raw).expect("a seed").string_to_sign()).collect());

@@ -1,8 +1,10 @@
-//! Coverage-guided fuzzing: every target in one binary, driven by libFuzzer. `fuzz/README.md` says how to run it.
+//! Coverage-guided fuzzing: every target in one binary, driven by libFuzzer. `fuzz/README.md` says
+//! how to run it.
 //!
-//! Before it: `fuzz/run.sh` builds it with coverage counted and names a target in `FUZZ_TARGET`. After it: a finding is
-//! a panic, and a file under `target/fuzz/found`. Invariant: a target asserts what its module promises, and the same
-//! bytes always do the same: no network, no clock, no randomness.
+//! Before it: `fuzz/run.sh` builds it with coverage counted and names a target in `FUZZ_TARGET`.
+//! After it: a finding is a panic, and a file under `target/fuzz/found`. Invariant: a target
+//! asserts what its module promises, and the same bytes always do the same: no network, no clock,
+//! no randomness.
 
 #![no_main]
 

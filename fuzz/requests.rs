@@ -1,8 +1,10 @@
-//! Target of a request's way in: bytes on a connection, through hyper and the listener, to what the door admits.
+//! Target of a request's way in: bytes on a connection, through hyper and the listener, to what the
+//! door admits.
 //!
-//! Each connection is served twice, by hyper alone and as it is in the product, where some of it is answered without hyper:
-//! both must read the same requests. The connection is a real one in memory: sniffed, HTTP/1.1 or HTTP/2, in
-//! pieces of any size. Time is paused and moves by itself when everything waits, so nobody waits.
+//! Each connection is served twice, by hyper alone and as it is in the product, where some of it is
+//! answered without hyper: both must read the same requests. The connection is a real one in
+//! memory: sniffed, HTTP/1.1 or HTTP/2, in pieces of any size. Time is paused and moves by itself
+//! when everything waits, so nobody waits.
 
 use std::io;
 use std::net::IpAddr;
@@ -45,7 +47,8 @@ pub(crate) fn runtime() -> &'static Runtime {
     &RUNTIME
 }
 
-/// The first byte sets the door and the size of the pieces, the rest is what a caller sends until it says no more.
+/// The first byte sets the door and the size of the pieces, the rest is what a caller sends until
+/// it says no more.
 pub(crate) fn request(data: &[u8]) {
     let Some((first, raw)) = data.split_first() else { return };
     let guarded = first & 1 == 1;
@@ -100,8 +103,8 @@ fn note(log: &Log, method: &Method, target: &str, headers: &HeaderMap) {
     log.lock().expect("nobody panics").push(format!("{method} {target} {lines:?}"));
 }
 
-/// A store that has what has an even number of bytes to its name; somebody is asked for the rest, and half of what comes
-/// of that is like a stored reply, half is for hyper to write.
+/// A store that has what has an even number of bytes to its name; somebody is asked for the rest,
+/// and half of what comes of that is like a stored reply, half is for hyper to write.
 fn at_once(door: &Arc<Admission>, log: Log) -> AtOnce {
     let noted = log.clone();
     let stored = move |head: Head<'_>, _: &mut Option<Asking>| {
@@ -182,12 +185,14 @@ fn target(admitted: &Admitted, uri: &Uri, version: Version, seen: &Seen) {
     assert!(!target.bytes().any(|byte| byte <= b' ' || byte == 0x7f || byte == b'#'), "{target:?}");
     let rest = target.strip_prefix(admitted.path()).expect("the target begins with its path");
     assert!(!admitted.path().contains('?') && (rest.is_empty() || rest.starts_with('?')), "{target:?}");
-    // `http://localhost?x` names the path `/` without writing it (RFC 9110, 4.2.3); HTTP/2 compresses.
+    // `http://localhost?x` names the path `/` without writing it (RFC 9110, 4.2.3); HTTP/2
+    // compresses.
     let written = if uri.authority().is_some() && !contains(&seen.raw, target) { &target[1..] } else { target };
     assert!(version >= Version::HTTP_2 || contains(&seen.raw, written), "{target:?}");
 }
 
-/// On a TCP port the host is this machine's or a configured one, as a browser reads it; one host, not two.
+/// On a TCP port the host is this machine's or a configured one, as a browser reads it; one host,
+/// not two.
 fn host(uri: &Uri, headers: &HeaderMap, version: Version, via: Via) {
     assert!(headers.get_all(header::HOST).iter().count() <= 1);
     let named = uri.authority().map(|authority| authority.as_str().as_bytes());

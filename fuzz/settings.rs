@@ -1,4 +1,5 @@
-//! Targets of what an operator writes: route templates and the configuration, and the paths that meet them.
+//! Targets of what an operator writes: route templates and the configuration, and the paths that
+//! meet them.
 
 use nearside::config::error::{ConfigError, Place};
 use nearside::config::read::from_toml_with_origins;
@@ -8,8 +9,8 @@ use nearside::core::router::Router;
 use nearside::protocol::limits::{RECORD_KEY_BYTES, REGIONS};
 use percent_encoding::percent_decode_str;
 
-/// Two path templates, a record template and a path, a line each: a template reads back as it was written, and what it
-/// takes of a path puts that path together again.
+/// Two path templates, a record template and a path, a line each: a template reads back as it was
+/// written, and what it takes of a path puts that path together again.
 pub(crate) fn template(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut lines = text.splitn(4, '\n');
@@ -58,7 +59,8 @@ fn captured(template: &PathTemplate, record: &RecordTemplate, path: &str) {
     assert_eq!(record.key_of(&captures), key);
 }
 
-/// A text is a configuration that reads back from what `nearside check` prints, or a list of mistakes with their places.
+/// A text is a configuration that reads back from what `nearside check` prints, or a list of
+/// mistakes with their places.
 pub(crate) fn config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match from_toml_with_origins(text) {
@@ -82,7 +84,8 @@ fn printed(origins: &nearside::config::scope::Origins) -> String {
     String::from_utf8(out).expect("settings are text")
 }
 
-/// At least one mistake, in order, each once, each on one line with a place in this text, and what to write instead.
+/// At least one mistake, in order, each once, each on one line with a place in this text, and what
+/// to write instead.
 fn told(text: &str, mistakes: &[ConfigError]) {
     assert!(!mistakes.is_empty());
     assert!(mistakes.is_sorted() && mistakes.windows(2).all(|two| two[0] != two[1]));

@@ -1,8 +1,9 @@
-//! What a hit takes of the allocator, from the caller's first byte to the answer's last, hyper and the runtime included; and what a
-//! message takes that cannot be read.
+//! What a hit takes of the allocator, from the caller's first byte to the answer's last, hyper and
+//! the runtime included; and what a message takes that cannot be read.
 //!
-//! One thread does all of it, and counts its own allocations; the caller uses two buffers again and again. The figure is
-//! the least of several rounds: whatever else the process does now and then (a tick) only adds.
+//! One thread does all of it, and counts its own allocations; the caller uses two buffers again and
+//! again. The figure is the least of several rounds: whatever else the process does now and then (a
+//! tick) only adds.
 
 use std::sync::Arc;
 

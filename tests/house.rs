@@ -1,5 +1,5 @@
-//! The house: rooms whose arrows point down, and no circle of files inside a room. What is meant is in
-//! docs/architecture.md; this reads every path in `src/` that names another module.
+//! The house: rooms whose arrows point down, and no circle of files inside a room. What is meant is
+//! in docs/architecture.md; this reads every path in `src/` that names another module.
 //!
 //! Tests are not held to it: they may stand on the lab.
 
@@ -162,7 +162,8 @@ fn code_of(text: &str) -> String {
     text[..end].lines().map(|line| bare(line) + "\n").collect()
 }
 
-/// Every path that begins with `crate`, `super` or `self`, with its place; of a tree in braces, each branch.
+/// Every path that begins with `crate`, `super` or `self`, with its place; of a tree in braces,
+/// each branch.
 fn paths(text: &str) -> Vec<(usize, Vec<String>)> {
     let mut found = Vec::new();
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';

@@ -1,7 +1,8 @@
-//! A sidecar whose regions are LIVE and answer at once: what the benchmarks and the test of allocations measure.
+//! A sidecar whose regions are LIVE and answer at once: what the benchmarks and the test of
+//! allocations measure.
 //!
-//! Before it: nothing. After it: requests, or announcements. No network: a reply is scripted, and always the same; no
-//! announcement comes but the caller's own.
+//! Before it: nothing. After it: requests, or announcements. No network: a reply is scripted, and
+//! always the same; no announcement comes but the caller's own.
 
 use std::sync::Arc;
 use std::time::Duration;

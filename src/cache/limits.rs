@@ -76,7 +76,8 @@ pub const UNTOLD_RELEASES: usize = 32_768;
 pub const DELTA_SECONDS: u64 = 1 << 31;
 /// Entity tags of a caller's `If-None-Match` that are compared.
 pub const ENTITY_TAGS: usize = 256;
-/// Targets that one unsafe request may invalidate: its own, and two readings each of `Location` and `Content-Location`.
+/// Targets that one unsafe request may invalidate: its own, and two readings each of `Location` and
+/// `Content-Location`.
 pub const INVALIDATED_TARGETS: usize = 5;
 /// Entries that one record may be indexed under. Any more are served but not stored.
 pub const ENTRIES_PER_RECORD: usize = 4096;

@@ -49,7 +49,8 @@ pub struct StoredFacts {
     pub lifetime: Duration,
     /// `no-cache`: never served without validation.
     pub always_validate: bool,
-    /// `must-revalidate`, `proxy-revalidate` or `s-maxage`: never served stale, whatever happens (4.2.4).
+    /// `must-revalidate`, `proxy-revalidate` or `s-maxage`: never served stale, whatever happens
+    /// (4.2.4).
     pub never_stale: bool,
     /// How long after its lifetime the entry may stand in for an error (RFC 5861, 4), if the reply
     /// says.
@@ -63,7 +64,8 @@ pub struct StoredFacts {
 pub enum Handling {
     /// May be answered from the store, and its reply may be stored.
     Cached,
-    /// Safe, but only a region can answer it: a range, or a condition that only the origin may evaluate (4.3.2).
+    /// Safe, but only a region can answer it: a range, or a condition that only the origin may
+    /// evaluate (4.3.2).
     Passed,
     /// Goes to one region, once; its reply may invalidate (4.4).
     Unsafe,

@@ -303,8 +303,8 @@ impl Store {
         self.settle();
     }
 
-    /// Removes all stored replies of an unrouted URI, and refuses those whose requests were sent before `now` (RFC 9111,
-    /// 4.4).
+    /// Removes all stored replies of an unrouted URI, and refuses those whose requests were sent
+    /// before `now` (RFC 9111, 4.4).
     pub fn invalidate(&self, buffer: &mut KeyBuffer, path_and_query: &str, now: Moment) {
         let primary = buffer.primary(path_and_query).to_key();
         self.invalidated.note(primary.as_ref(), now);

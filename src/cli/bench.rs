@@ -63,10 +63,12 @@ pub struct BenchArgs {
     /// With --target: connections kept open
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=limits::BENCH_CONNECTIONS as i64))]
     pub connections: u16,
-    /// With --target: HTTP/2 in plain text, one connection on which as many requests as --connections are under way
+    /// With --target: HTTP/2 in plain text, one connection on which as many requests as
+    /// --connections are under way
     #[arg(long, requires = "target")]
     pub h2c: bool,
-    /// With --target: requests a second, whatever is answered; without it each connection asks when it was answered
+    /// With --target: requests a second, whatever is answered; without it each connection asks when
+    /// it was answered
     #[arg(long, value_name = "PER_SECOND", requires = "target")]
     pub rate: Option<u32>,
     /// With --target: a header to send, `name: value`; may be given several times

@@ -31,10 +31,12 @@ pub struct Reach {
     /// Its Unix socket (admin.unix) [default: from --config, else NEARSIDE__ADMIN__UNIX]
     #[arg(long, global = true, value_name = "PATH", conflicts_with = "admin")]
     pub socket: Option<PathBuf>,
-    /// Its admin address, which takes a token [default: from --config, else NEARSIDE__ADMIN__LISTEN, else 127.0.0.1:8701]
+    /// Its admin address, which takes a token [default: from --config, else
+    /// NEARSIDE__ADMIN__LISTEN, else 127.0.0.1:8701]
     #[arg(long, global = true, value_name = "ADDRESS")]
     pub admin: Option<SocketAddr>,
-    /// The file with the token, for --admin [default: from --config, else NEARSIDE__ADMIN__TOKEN_FILE]
+    /// The file with the token, for --admin [default: from --config, else
+    /// NEARSIDE__ADMIN__TOKEN_FILE]
     #[arg(long, global = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// Take all of these from the sidecar's configuration
@@ -52,7 +54,8 @@ pub struct Reach {
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct TargetArgs {
-    /// A path as callers write it, with any query and for any caller; `*` at its end stands for the rest
+    /// A path as callers write it, with any query and for any caller; `*` at its end stands for the
+    /// rest
     #[arg(long, value_name = "PATH")]
     pub path: Option<String>,
     /// One record: `context:acme`
@@ -83,7 +86,8 @@ pub enum Act {
         #[arg(long)]
         wait: bool,
     },
-    /// Forget floors, after a restore or when a record began anew: what is stored is asked for again
+    /// Forget floors, after a restore or when a record began anew: what is stored is asked for
+    /// again
     #[command(
         after_help = "Examples:\n  nearside ctl reset --record context:acme\n  nearside ctl reset --type context"
     )]

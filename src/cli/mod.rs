@@ -26,7 +26,8 @@ mod paint;
 
 use commands::{order_world, probe, publish_heartbeats, remove_abandoned, run_sidecar, run_world};
 
-/// A client sidecar for lookups: asks every region at once, answers with the first good reply, and keeps it true.
+/// A client sidecar for lookups: asks every region at once, answers with the first good reply, and
+/// keeps it true.
 ///
 /// Applications call it on localhost exactly as they would call the service.
 #[derive(Clone, Debug, Parser)]
@@ -52,14 +53,16 @@ pub enum Command {
                             The settings go to standard output as TOML, warnings and mistakes to standard error. Exit code 2 \
                             when there is a mistake, or when the announcement would do nothing.")]
     Check(CheckArgs),
-    /// Ask the regions and listen to their topics for a while: what fits, what does not, and what to write instead
+    /// Ask the regions and listen to their topics for a while: what fits, what does not, and what
+    /// to write instead
     #[command(after_help = "Examples:\n  nearside doctor --config nearside.toml --path /v1/contexts/acme/limits\n  \
                             nearside doctor --config nearside.toml --path /v1/contexts/acme/limits --header 'X-Tenant: acme'\n\n\
                             It makes subscriptions of its own and removes them. Change the record meanwhile: then it sees whether \
                             announcements reach what is read. Exit code 1 when something is wrong; what was not seen is not \
                             counted as wrong.")]
     Doctor(doctor::DoctorArgs),
-    /// Show what a path is to the sidecar: its route and records, what goes along, and what is stored for it
+    /// Show what a path is to the sidecar: its route and records, what goes along, and what is
+    /// stored for it
     #[command(after_help = "Examples:\n  nearside explain /v1/contexts/acme/limits --config nearside.toml\n  \
                             nearside explain /v1/contexts/acme/limits --config nearside.toml --header 'X-Tenant: acme'\n\n\
                             What is stored is shown by a running sidecar that lets operators in: admin.unix or \
@@ -114,7 +117,8 @@ pub struct CheckArgs {
     /// Do not look at the files that the settings name, for a pipeline where the secrets are not
     #[arg(long)]
     pub without_files: bool,
-    /// Say what this message of a topic would do: a file with the announcement as it is published, JSON or base64
+    /// Say what this message of a topic would do: a file with the announcement as it is published,
+    /// JSON or base64
     #[arg(long, value_name = "FILE")]
     pub announcement: Option<PathBuf>,
     /// Say what it would do to what is stored for this path
@@ -165,7 +169,8 @@ pub enum DevCommand {
     Chaos {
         /// The region's name
         region: String,
-        /// What it shall do, in words: `off`, `on`, `slow 5s`, `lag 3s`, `status 503`, `mute on`, `reset`
+        /// What it shall do, in words: `off`, `on`, `slow 5s`, `lag 3s`, `status 503`, `mute on`,
+        /// `reset`
         #[arg(required = true, num_args = 1..=3, value_name = "ORDER")]
         order: Vec<String>,
         #[command(flatten)]
@@ -191,7 +196,8 @@ pub struct ControlArgs {
 /// `nearside health`
 #[derive(Clone, Debug, Args)]
 pub struct HealthArgs {
-    /// The sidecar's admin address [default: from --config, else NEARSIDE__ADMIN__LISTEN, else 127.0.0.1:8701]
+    /// The sidecar's admin address [default: from --config, else NEARSIDE__ADMIN__LISTEN, else
+    /// 127.0.0.1:8701]
     #[arg(long, value_name = "ADDRESS")]
     pub admin: Option<SocketAddr>,
     /// Take the admin address from this configuration

@@ -14,7 +14,8 @@ use crate::config::error::ConfigProblem;
 use crate::config::limits;
 use crate::model::time::Clock;
 
-/// Notes every file that is missing, unreadable, empty or too large, and every directory that is missing.
+/// Notes every file that is missing, unreadable, empty or too large, and every directory that is
+/// missing.
 pub(super) fn check(ledger: &mut Collector, config: &Config) {
     for (at, route) in config.service.routes.iter().enumerate() {
         if let IdentityMode::Sidecar(credentials) = &route.identity {

@@ -54,7 +54,8 @@ pub struct Config {
 pub struct Service {
     /// For logs and metrics.
     pub name: String,
-    /// 1 to 16 regions, in the order of the file; the first is the primary unless `race.primary` names another.
+    /// 1 to 16 regions, in the order of the file; the first is the primary unless `race.primary`
+    /// names another.
     pub regions: Vec<RegionConfig>,
     /// Routed paths, matched in the order of the file.
     pub routes: Vec<Route>,
@@ -235,7 +236,8 @@ pub struct Cache {
     pub max_bytes: Option<u64>,
     /// What happens to paths that no route names.
     pub unrouted: Unrouted,
-    /// How long past its time a stored reply may be served, labelled, when every region fails: 24 h.
+    /// How long past its time a stored reply may be served, labelled, when every region fails: 24
+    /// h.
     pub stale_if_error: Duration,
 }
 
@@ -287,7 +289,8 @@ pub struct FreshnessConfig {
     /// Each stored reply is compared with all regions once in this time (R17): 10 min; zero
     /// switches the audit off.
     pub audit_period: Duration,
-    /// Where "this region sends heartbeats" is remembered across restarts; `None` remembers nothing.
+    /// Where "this region sends heartbeats" is remembered across restarts; `None` remembers
+    /// nothing.
     pub state_file: Option<PathBuf>,
 }
 

@@ -79,8 +79,9 @@ impl PathTemplate {
         })
     }
 
-    /// The values of the named segments in `path` (no query), or `None` if it does not match. Literal segments are compared
-    /// byte for byte; a trailing slash is an empty last segment. The path is known to be plain ([`is_plain`]).
+    /// The values of the named segments in `path` (no query), or `None` if it does not match.
+    /// Literal segments are compared byte for byte; a trailing slash is an empty last segment. The
+    /// path is known to be plain ([`is_plain`]).
     pub fn captures<'p>(&'p self, path: &'p str) -> Option<Captures<'p>> {
         let mut captures = Captures { template: self, values: [""; limits::NAMES_PER_PATH] };
         let mut free = captures.values.iter_mut();

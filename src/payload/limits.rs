@@ -12,5 +12,6 @@ pub(crate) const CONTENT_CODINGS: usize = 4;
 pub(crate) const ZSTD_WINDOW_LOG: u32 = 23;
 
 const _: () = assert!(REPLY_BODY_BYTES as u64 <= DECODED_BODY_BYTES);
-/// Largest body whose digest is worked out where requests are served, bytes; larger ones go to a thread of their own.
+/// Largest body whose digest is worked out where requests are served, bytes; larger ones go to a
+/// thread of their own.
 pub(crate) const INLINE_DIGEST_BYTES: usize = 32 * KIB;

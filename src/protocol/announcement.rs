@@ -132,7 +132,8 @@ fn complete(wire: wire::Announcement) -> Result<Announcement, Undecodable> {
         return Err(Undecodable::NoRecord);
     }
     let sequence = u64::try_from(wire.sequence).map_err(|_| Undecodable::NegativeSequence)?;
-    // A heartbeat may say "I have announced nothing yet"; an announcement's own number is at least 1.
+    // A heartbeat may say "I have announced nothing yet"; an announcement's own number is at least
+    // 1.
     let counts = sequence > 0 || matches!(kind, AnnouncementKind::Heartbeat { .. });
     let numbered = (!wire.publisher.is_empty() && counts).then_some(Numbered { publisher: wire.publisher, sequence });
     Ok(Announcement { record_type: wire.record_type, key: wire.key, kind, numbered, ingested_at })

@@ -163,7 +163,8 @@ impl AuditEnding {
     }
 }
 
-/// What is kept of a violation, and shown in `/status`: hashes, versions and times, no key and no content.
+/// What is kept of a violation, and shown in `/status`: hashes, versions and times, no key and no
+/// content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     /// The entry's first record: its type, and its key as a keyed hash.

@@ -292,7 +292,8 @@ impl Record {
         self.sequence.store(before.wrapping_add(2), Ordering::Release);
     }
 
-    /// Notes a reader. Writes at most once a second, so that a hot record's cache line stays shared.
+    /// Notes a reader. Writes at most once a second, so that a hot record's cache line stays
+    /// shared.
     pub(crate) fn note_read(&self, now: Moment) {
         let (second, before) = (seconds(now), self.read_at.load(Ordering::Relaxed));
         if before & !PRESENT != second {

@@ -317,7 +317,8 @@ impl Records {
         vec![Action::Alarm(blamed, "floor-dropped")]
     }
 
-    /// R2: whether a request for this record, sent at `sent`, may have missed an announcement whose slot was lost.
+    /// R2: whether a request for this record, sent at `sent`, may have missed an announcement whose
+    /// slot was lost.
     pub(crate) fn may_have_missed(&self, id: RecordId, sent: Moment) -> bool {
         let shard = self.shard(id);
         match shard.cell(id.hash) {

@@ -78,7 +78,8 @@ const fn tag(key: u64) -> u64 {
     if key == 0 { 1 } else { key }
 }
 
-/// The last word: 38 bits of milliseconds since boot (eight years), the marker's regions above them, flags on top.
+/// The last word: 38 bits of milliseconds since boot (eight years), the marker's regions above
+/// them, flags on top.
 const TIME: u64 = (1 << TIME_BITS) - 1;
 const TIME_BITS: u32 = 38;
 

@@ -13,8 +13,8 @@ use super::switch::{Rule, is_on};
 use crate::model::ids::{RegionId, RegionSet, Version};
 use crate::model::time::Moment;
 
-/// What one region's reply says about the route's records. Replies that say nothing about them (refusals, failures)
-/// cast no ballot.
+/// What one region's reply says about the route's records. Replies that say nothing about them
+/// (refusals, failures) cast no ballot.
 #[derive(Clone, Debug)]
 pub struct Ballot<'a> {
     pub region: RegionId,

@@ -1,23 +1,27 @@
-//! Owns the judgement of a run: which answers broke a promise, how old answers were, how many carried a label. Pure.
+//! Owns the judgement of a run: which answers broke a promise, how old answers were, how many
+//! carried a label. Pure.
 //!
-//! Before it: [`super::history`], complete. After it: [`super::report`] prints it, with the story of a violation.
+//! Before it: [`super::history`], complete. After it: [`super::report`] prints it, with the story
+//! of a violation.
 //!
 //! An unlabelled answer of version `v`, asked for at `t`, is a violation when
 //!
-//! - **monotone**: the same process of the sidecar had answered more than `v` to a request that ended before `t`
-//!   (promise 1). A new process begins anew; what holds for it is what the other rules say.
-//! - **bound**: it states `bound=b`, and the source of truth was past `v` before `t - b`. This is the strongest reading
-//!   that is sound: the bound comes from one region's watermark, at or after `t - b`, and a watermark is a time through
-//!   which that region claimed to have ingested *and announced* all of the truth. Which region it was does not matter.
-//!   `t` is when the request was sent, never later than the sidecar's own now.
-//! - **fetched**: it came from a region, and every region had shown more than `v` before the request (before `t` less
-//!   the race's deadline for one that joined a fill under way). No pause is forgiven: what was asked before a SIGSTOP
-//!   may not answer who asks after it.
-//! - **unstated**: a hit without a stated bound, and every region had shown more than `v` for longer than the leases,
-//!   the hole window and the soft TTL allow.
+//! - **monotone**: the same process of the sidecar had answered more than `v` to a request that
+//!   ended before `t` (promise 1). A new process begins anew; what holds for it is what the other
+//!   rules say.
+//! - **bound**: it states `bound=b`, and the source of truth was past `v` before `t - b`. This is
+//!   the strongest reading that is sound: the bound comes from one region's watermark, at or after
+//!   `t - b`, and a watermark is a time through which that region claimed to have ingested *and
+//!   announced* all of the truth. Which region it was does not matter. `t` is when the request was
+//!   sent, never later than the sidecar's own now.
+//! - **fetched**: it came from a region, and every region had shown more than `v` before the
+//!   request (before `t` less the race's deadline for one that joined a fill under way). No pause
+//!   is forgiven: what was asked before a SIGSTOP may not answer who asks after it.
+//! - **unstated**: a hit without a stated bound, and every region had shown more than `v` for
+//!   longer than the leases, the hole window and the soft TTL allow.
 //!
-//! "Had shown" is dated by when the driver heard of it, which is later than the fact: a region's progress is never
-//! assumed. [`ALLOWANCE`] is for the milliseconds to which wall times are told.
+//! "Had shown" is dated by when the driver heard of it, which is later than the fact: a region's
+//! progress is never assumed. [`ALLOWANCE`] is for the milliseconds to which wall times are told.
 
 use super::history::{At, History, Progress, Read, SECOND, Shown};
 
@@ -25,7 +29,8 @@ use super::history::{At, History, Progress, Read, SECOND, Shown};
 const ALLOWANCE: At = SECOND / 20;
 /// `race.deadline`: how long before its reader a shared fill can have begun.
 const FILL: At = 2 * SECOND + SECOND / 10;
-/// The strong lease (15 s) and the hole window (10 s), or the soft TTL (30 s) and a race; whichever is longer, and slack.
+/// The strong lease (15 s) and the hole window (10 s), or the soft TTL (30 s) and a race; whichever
+/// is longer, and slack.
 const UNSTATED: At = 35 * SECOND;
 /// Before the first window counts as quiet: start-up.
 const START: At = 25 * SECOND;
@@ -69,8 +74,9 @@ pub(crate) struct Judgement {
     pub(crate) quiet_staleness: Vec<At>,
     /// Stated bounds, microseconds, sorted.
     pub(crate) bounds: Vec<At>,
-    /// The first answer after each SIGCONT for each record that changed meanwhile: fresh, labelled, old but within what
-    /// the other rules allow. After short sleeps, and after those that outlast every lease.
+    /// The first answer after each SIGCONT for each record that changed meanwhile: fresh, labelled,
+    /// old but within what the other rules allow. After short sleeps, and after those that outlast
+    /// every lease.
     pub(crate) awakened: [[usize; 3]; 2],
 }
 
@@ -194,7 +200,8 @@ fn unfresh(truth: &Truth, read: &Read, shown: &Shown) -> Option<(Rule, u64)> {
     (shown.version < least).then_some((rule, least))
 }
 
-/// Per record and process: whether an answer shows less than one that had ended before it was asked for.
+/// Per record and process: whether an answer shows less than one that had ended before it was asked
+/// for.
 fn regressions(history: &History, violations: &mut Vec<Violation>) {
     let mut groups = std::collections::BTreeMap::<_, Vec<(usize, &Read, &Shown)>>::new();
     for (place, read) in history.reads.iter().enumerate() {

@@ -1,9 +1,10 @@
 //! Owns the source of truth: the log of writes, and the lines by which region processes follow it.
 //!
-//! Before it: [`super::load`] writes. After it: [`super::region`], in its own process, reads `base`, `again`, `change`,
-//! `through`, `drop` and answers `ingested`, `announced`, `dropped`. Invariant: `through W` is sent when every change up
-//! to the wall time W was; a region that comes back is given what it had ingested before, quietly, and told to announce
-//! again what it may not have.
+//! Before it: [`super::load`] writes. After it: [`super::region`], in its own process, reads
+//! `base`, `again`, `change`, `through`, `drop` and answers `ingested`, `announced`, `dropped`.
+//! Invariant: `through W` is sent when every change up to the wall time W was; a region that comes
+//! back is given what it had ingested before, quietly, and told to announce again what it may not
+//! have.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;

@@ -1,8 +1,9 @@
-//! Owns what happened: every write, every read, what each region had when, every fault. Only recorded here.
+//! Owns what happened: every write, every read, what each region had when, every fault. Only
+//! recorded here.
 //!
-//! Before it: the driver's tasks record as they go. After it: [`super::check`] judges all of it, once. Invariant: one
-//! clock, that of the machine since boot, for all processes; a region's progress is dated when the driver heard of it,
-//! which is never before it was so.
+//! Before it: the driver's tasks record as they go. After it: [`super::check`] judges all of it,
+//! once. Invariant: one clock, that of the machine since boot, for all processes; a region's
+//! progress is dated when the driver heard of it, which is never before it was so.
 
 use super::script::{Kind, REGIONS};
 

@@ -1,7 +1,9 @@
-//! Owns the load: readers that come at a fixed rate however long others wait, and writers. Every read is recorded.
+//! Owns the load: readers that come at a fixed rate however long others wait, and writers. Every
+//! read is recorded.
 //!
-//! Before it: [`super::run`] starts it. After it: the sidecar, as applications call it; [`super::feed`] for writes.
-//! Invariant: the load does not wait for answers; only when all connections wait are reads held back, and counted.
+//! Before it: [`super::run`] starts it. After it: the sidecar, as applications call it;
+//! [`super::feed`] for writes. Invariant: the load does not wait for answers; only when all
+//! connections wait are reads held back, and counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,4 +1,5 @@
-//! `make chaos`: the sidecar, three regions and the AWS emulator as processes, under a seeded script of faults.
+//! `make chaos`: the sidecar, three regions and the AWS emulator as processes, under a seeded
+//! script of faults.
 //!
 //! ```text
 //! script (seed) -> run -> processes, proxies, topics      load -> the sidecar -> proxy -> region
@@ -8,8 +9,8 @@
 //!                                   check -> report
 //! ```
 //!
-//! The region processes are this program again. Exit code 1 says that a promise was broken; `tests/chaos/README.md`
-//! says how to read the rest.
+//! The region processes are this program again. Exit code 1 says that a promise was broken;
+//! `tests/chaos/README.md` says how to read the rest.
 
 mod check;
 #[path = "../it/emulator.rs"]

@@ -1,7 +1,8 @@
-//! Owns the processes of a run: one sidecar, three regions, the emulator; their start, their signals, their end.
+//! Owns the processes of a run: one sidecar, three regions, the emulator; their start, their
+//! signals, their end.
 //!
-//! Before it: [`super::run`] says what happens to whom. After it: the operating system. Invariant: addresses stay while
-//! processes come and go; nothing outlives the driver, also when that panics.
+//! Before it: [`super::run`] says what happens to whom. After it: the operating system. Invariant:
+//! addresses stay while processes come and go; nothing outlives the driver, also when that panics.
 
 use std::fs::OpenOptions;
 use std::io;

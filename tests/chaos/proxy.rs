@@ -1,7 +1,9 @@
-//! Owns a TCP proxy between two parties that can be made to swallow, delay, drip or cut what passes.
+//! Owns a TCP proxy between two parties that can be made to swallow, delay, drip or cut what
+//! passes.
 //!
-//! Before it: whoever connects to its port. After it: the port that it stands for. Invariant: bytes pass whole and in
-//! order, or the connection ends; what a blackhole held is passed on when it is over, as TCP would.
+//! Before it: whoever connects to its port. After it: the port that it stands for. Invariant: bytes
+//! pass whole and in order, or the connection ends; what a blackhole held is passed on when it is
+//! over, as TCP would.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -59,7 +61,8 @@ impl Proxy {
 }
 
 async fn connection(near: TcpStream, target: SocketAddr, mut ways: watch::Receiver<Way>, tasks: Tasks) {
-    // A lost option only costs milliseconds; a reset that becomes a plain end is an end all the same.
+    // A lost option only costs milliseconds; a reset that becomes a plain end is an end all the
+    // same.
     let _ = near.set_nodelay(true);
     let open = ways.wait_for(|way| *way != Way::Blackhole).await.is_ok_and(|way| *way != Way::Cut);
     if !open {

@@ -1,8 +1,10 @@
-//! Owns a region process: a read service over its own copy of the records, which announces what it ingested on its topic.
+//! Owns a region process: a read service over its own copy of the records, which announces what it
+//! ingested on its topic.
 //!
-//! Before it: [`super::processes`] starts it; the driver's [`super::feed`] gives it changes. After it: the sidecar asks
-//! it; SNS has its announcements. Invariant: a change is shown before it is announced; numbers are published in order,
-//! each until SNS took it; a heartbeat claims no time that is not announced. It ends with its driver.
+//! Before it: [`super::processes`] starts it; the driver's [`super::feed`] gives it changes. After
+//! it: the sidecar asks it; SNS has its announcements. Invariant: a change is shown before it is
+//! announced; numbers are published in order, each until SNS took it; a heartbeat claims no time
+//! that is not announced. It ends with its driver.
 
 use std::collections::HashMap;
 use std::error::Error;

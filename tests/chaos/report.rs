@@ -1,6 +1,7 @@
 //! Owns what a run says at its end: one table, and the story of what went wrong.
 //!
-//! Before it: [`super::check`] judged. After it: the exit code. Invariant: a run that broke a promise names its seed.
+//! Before it: [`super::check`] judged. After it: the exit code. Invariant: a run that broke a
+//! promise names its seed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +10,8 @@ use super::check::{Judgement, Truth};
 use super::history::{At, History, Progress, SECOND};
 use super::script::Kind;
 
-/// Labelled reads outside fault windows, percent: a sidecar that labels everything would break no other promise.
+/// Labelled reads outside fault windows, percent: a sidecar that labels everything would break no
+/// other promise.
 const LABELLED: f64 = 5.0;
 /// Violations and failures that are told in full.
 const STORIES: usize = 5;

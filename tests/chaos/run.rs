@@ -1,7 +1,8 @@
 //! Owns one run: the stage is set, the script carried out under load, the history handed over.
 //!
-//! Before it: [`super::script`] made the plan. After it: [`super::check`] judges the [`History`]. Invariant: a fault is
-//! recorded from before its first effect until after its last; the same lane never has two at once.
+//! Before it: [`super::script`] made the plan. After it: [`super::check`] judges the [`History`].
+//! Invariant: a fault is recorded from before its first effect until after its last; the same lane
+//! never has two at once.
 
 use std::error::Error;
 use std::net::SocketAddr;

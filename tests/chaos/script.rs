@@ -1,8 +1,10 @@
-//! Owns the plan of a run: which fault when, for how long, to whom. Pure: a seed and a length make the same plan anywhere.
+//! Owns the plan of a run: which fault when, for how long, to whom. Pure: a seed and a length make
+//! the same plan anywhere.
 //!
-//! Before it: the arguments. After it: [`super::run`] carries the plan out. Invariant: from five minutes on every kind
-//! comes at least three times; no more than two of the three regions are ill for readers at any time; each cycle ends
-//! quiet, so that what happens outside fault windows can be measured.
+//! Before it: the arguments. After it: [`super::run`] carries the plan out. Invariant: from five
+//! minutes on every kind comes at least three times; no more than two of the three regions are ill
+//! for readers at any time; each cycle ends quiet, so that what happens outside fault windows can
+//! be measured.
 
 use std::ops::Range;
 
@@ -13,8 +15,8 @@ pub(crate) const REGIONS: usize = 3;
 /// How long a cycle takes at least, and its quiet end, milliseconds.
 const CYCLE: u64 = 150_000;
 const QUIET: u64 = 45_000;
-/// How long after a fault its traces may last, milliseconds. Rechecks of what could not be confirmed double their waits,
-/// so a bad time leaves traces for about as long again.
+/// How long after a fault its traces may last, milliseconds. Rechecks of what could not be
+/// confirmed double their waits, so a bad time leaves traces for about as long again.
 pub(crate) const RECOVERY: u64 = 25_000;
 
 /// What can be done to the world.

@@ -1,6 +1,8 @@
-//! Owns the proof that the checker sees what it is for: histories with one broken promise each, before every run.
+//! Owns the proof that the checker sees what it is for: histories with one broken promise each,
+//! before every run.
 //!
-//! Invariant: each rule flags its own planted violation and nothing in the honest twin of that history.
+//! Invariant: each rule flags its own planted violation and nothing in the honest twin of that
+//! history.
 
 use super::check::{Rule, judge};
 use super::history::{At, History, Progress, Read, SECOND, Shown, Window, Write};

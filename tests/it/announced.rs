@@ -1,8 +1,8 @@
-//! Owns a sidecar in front of three regions that listens to the emulator's topics: what the tests of the announcement
-//! path share.
+//! Owns a sidecar in front of three regions that listens to the emulator's topics: what the tests
+//! of the announcement path share.
 //!
-//! Invariant: the sidecar is the one that runs in production, configured by text; only how hurried its subscriptions are
-//! (and, where a test says so, its clock) is the test's.
+//! Invariant: the sidecar is the one that runs in production, configured by text; only how hurried
+//! its subscriptions are (and, where a test says so, its clock) is the test's.
 
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ use url::Url;
 
 use super::emulator::{Emulator, REGIONS};
 
-/// Longest wait for anything: far beyond what it takes, so that it only ends a test that has failed.
+/// Longest wait for anything: far beyond what it takes, so that it only ends a test that has
+/// failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two looks at something that is waited for.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -69,7 +70,8 @@ pub(crate) struct Announced {
     pub(crate) app: App,
     pub(crate) client: reqwest::Client,
     sns: Vec<aws_sdk_sns::Client>,
-    /// Where SNS posts to: held, so that nobody else is given the port before the sidecar listens there.
+    /// Where SNS posts to: held, so that nobody else is given the port before the sidecar listens
+    /// there.
     _posted_to: Port,
 }
 

@@ -1,8 +1,8 @@
-//! The transports against SNS and SQS as the emulator speaks them, in three regions: subscribe, receive, acknowledge,
-//! lose, resubscribe, remove; the janitor; path heartbeats.
+//! The transports against SNS and SQS as the emulator speaks them, in three regions: subscribe,
+//! receive, acknowledge, lose, resubscribe, remove; the janitor; path heartbeats.
 //!
-//! Every envelope is verified as in production, with the emulator for a signer; what it says is not applied but
-//! passed to the test.
+//! Every envelope is verified as in production, with the emulator for a signer; what it says is not
+//! applied but passed to the test.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ use url::Url;
 
 use super::emulator::{Emulator, REGIONS};
 
-/// Longest wait for anything: far beyond what it takes, so that it only ends a test that has failed.
+/// Longest wait for anything: far beyond what it takes, so that it only ends a test that has
+/// failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An envelope that was taken.

@@ -1,4 +1,5 @@
-//! `nearside bench` end to end where it is more than load: subscriptions that are live while it measures.
+//! `nearside bench` end to end where it is more than load: subscriptions that are live while it
+//! measures.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

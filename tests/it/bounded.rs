@@ -1,4 +1,5 @@
-//! The real program's memory while others try to fill it: it grows by its budgets at most, and goes back.
+//! The real program's memory while others try to fill it: it grows by its budgets at most, and goes
+//! back.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,8 @@ const MIB: u64 = 1 << 20;
 /// What one run differs from another by: stacks, timers, tables that grow once.
 const NOISE: u64 = 16 * MIB;
 
-/// A POST of which all but the last byte is sent, as far as the other side takes it; what it answers, if it does.
+/// A POST of which all but the last byte is sent, as far as the other side takes it; what it
+/// answers, if it does.
 async fn half_sent(to: SocketAddr, path: &str, bytes: usize) -> (TcpStream, Option<String>) {
     let mut stream = TcpStream::connect(to).await.unwrap();
     let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {bytes}\r\n\r\n");
@@ -57,7 +59,8 @@ async fn settled(program: &Program, wanted: u64) -> u64 {
     held(program)
 }
 
-/// What is resident, without the pages of the program itself: code that ran for the first time stays, and holds nothing.
+/// What is resident, without the pages of the program itself: code that ran for the first time
+/// stays, and holds nothing.
 fn held(program: &Program) -> u64 {
     program.memory("VmRSS").unwrap() - program.memory("RssFile").unwrap()
 }

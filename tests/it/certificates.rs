@@ -52,7 +52,8 @@ impl Authority {
         (params.signed_by(&key, &self.issuer).unwrap(), key)
     }
 
-    /// Writes a client's certificate and key, in the place of those before; returns the certificate.
+    /// Writes a client's certificate and key, in the place of those before; returns the
+    /// certificate.
     fn write_client(&self) -> CertificateDer<'static> {
         let (certificate, key) = self.issue("sidecar", ExtendedKeyUsagePurpose::ClientAuth);
         // One after the other, as a tool that renews them might.

@@ -1,5 +1,6 @@
-//! `nearside dev` as it is shown to a stranger: the story, told of the sidecar that runs in production and asserted
-//! from what was measured; the program; and the orders that a second terminal gives.
+//! `nearside dev` as it is shown to a stranger: the story, told of the sidecar that runs in
+//! production and asserted from what was measured; the program; and the orders that a second
+//! terminal gives.
 
 use std::process::{Child, Stdio};
 use std::time::Duration;

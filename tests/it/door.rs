@@ -1,4 +1,5 @@
-//! Admission on the wire: what is HTTP and not for us, what is no HTTP, what is too large or too slow.
+//! Admission on the wire: what is HTTP and not for us, what is no HTTP, what is too large or too
+//! slow.
 
 use std::time::Duration;
 
@@ -361,7 +362,8 @@ async fn pipelined_requests_are_answered_in_order_with_a_refusal_among_them() {
     wire.end().await;
 }
 
-/// Virtual time runs on whenever nothing else does: the waits that are measured here take none of ours.
+/// Virtual time runs on whenever nothing else does: the waits that are measured here take none of
+/// ours.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_arrive_is_408_and_its_connection_ends() {
     let wire = Wire::one(echo).await;

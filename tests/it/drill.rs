@@ -1,5 +1,6 @@
-//! A drill of an incident: the real program in front of three regions, under load, while an operator purges, refreshes,
-//! resets, drains, pauses, inspects and changes the log through `nearside ctl`. No request fails.
+//! A drill of an incident: the real program in front of three regions, under load, while an
+//! operator purges, refreshes, resets, drains, pauses, inspects and changes the log through
+//! `nearside ctl`. No request fails.
 //!
 //! Beside it: the ways in which acts stay closed.
 
@@ -20,7 +21,8 @@ use super::program::{self, PATIENCE, Program, settings, text};
 
 const OFF: &str = "[announcements]\ntransport = \"off\"\n";
 
-/// A world, the program in front of it with an operators' socket, and those who call it all the time.
+/// A world, the program in front of it with an operators' socket, and those who call it all the
+/// time.
 struct Drill {
     world: World,
     program: Program,
@@ -296,7 +298,8 @@ async fn a_region_is_taken_out_and_back_in(drill: &Drill) {
     assert!(drill.world.region(0).traffic.total() > before);
 }
 
-/// What is mistyped changes nothing; neither does what is sent to the side that applications ask, and no region sees it.
+/// What is mistyped changes nothing; neither does what is sent to the side that applications ask,
+/// and no region sees it.
 async fn mistakes_are_told(drill: &Drill) {
     for (mistyped, advice) in [("log inof", "did you mean \"info\"?"), ("log nearside=loud", "write a level")] {
         let refused = drill.run(mistyped).await;
@@ -325,7 +328,8 @@ async fn topics_are_paused_and_resumed(drill: &Drill) {
     assert_eq!((&ready["state"], paused.count()), (&"degraded".into(), 3), "{ready}");
     let status = drill.program.json("/status").await;
     assert_eq!(status["regions"][0]["subscription"], "paused", "{status}");
-    // What was confirmed hangs on topics that nobody believes any more; what is read now hangs on none.
+    // What was confirmed hangs on topics that nobody believes any more; what is read now hangs on
+    // none.
     let said = drill.ctl("inspect --record context:tenant-352").await;
     assert!(said.contains("asked about before it is next served"), "{said}");
     assert!(said.contains(&format!("region {}: its announcements are paused by an operator", names[0])), "{said}");

@@ -1,8 +1,10 @@
-//! Drop-in: clients that know nothing of Nearside send the same requests once to the service itself and once to a
-//! sidecar in front of three regions of it, and must not be able to tell which was which.
+//! Drop-in: clients that know nothing of Nearside send the same requests once to the service itself
+//! and once to a sidecar in front of three regions of it, and must not be able to tell which was
+//! which.
 //!
-//! The clients are Python's requests, Node's fetch, http.request and http2, and curl, over keep-alive, on TCP (HTTP/1.1
-//! and h2c) and on the Unix socket. What may differ is what the sidecar adds, and framing.
+//! The clients are Python's requests, Node's fetch, http.request and http2, and curl, over
+//! keep-alive, on TCP (HTTP/1.1 and h2c) and on the Unix socket. What may differ is what the
+//! sidecar adds, and framing.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -96,7 +98,8 @@ fn script() -> Vec<Step> {
     ]
 }
 
-/// The steps that a sidecar answers from its store; those on paths without a route only where it is told to.
+/// The steps that a sidecar answers from its store; those on paths without a route only where it is
+/// told to.
 const FROM_THE_STORE: [usize; 12] = [1, 2, 4, 5, 12, 14, 18, 19, 23, 24, 25, 32];
 
 /// The service, and a sidecar in front of three regions of another one just like it.

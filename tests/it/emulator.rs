@@ -1,7 +1,8 @@
-//! Owns the AWS emulator of this test binary: set up, started once on a free port, gone with the process.
+//! Owns the AWS emulator of this test binary: set up, started once on a free port, gone with the
+//! process.
 //!
-//! Invariant: nothing of it outlives the process, however that ends: `run.sh` holds the other end of a pipe and kills
-//! the emulator's process group when it closes.
+//! Invariant: nothing of it outlives the process, however that ends: `run.sh` holds the other end
+//! of a pipe and kills the emulator's process group when it closes.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -52,8 +53,8 @@ impl Emulator {
         panic!("the emulator ended {PORTS} times while it started; see {}", log(0).parent().unwrap().display());
     }
 
-    /// `http://localhost:PORT`, as the emulator itself spells it in SigningCertURL: for `endpoint_url` and
-    /// `insecure_sns_signer`.
+    /// `http://localhost:PORT`, as the emulator itself spells it in SigningCertURL: for
+    /// `endpoint_url` and `insecure_sns_signer`.
     pub(crate) fn url(&self) -> Url {
         Url::parse(&format!("http://localhost:{}", self.port)).unwrap()
     }

@@ -147,7 +147,8 @@ async fn a_storm_of_misses_on_a_failing_key_is_no_storm_of_races() {
         let answers = futures_util::future::join_all(burst).await;
         assert!(answers.iter().all(|answer| (answer.status, &answer.body[..]) == (500, b"no")));
     }
-    // An error is remembered for a second at first: on a machine that takes longer, one race a second is right.
+    // An error is remembered for a second at first: on a machine that takes longer, one race a
+    // second is right.
     let races = 1 + (stage.clock.now() - began).as_secs();
     assert!(stage.legs(PATH).iter().all(|legs| *legs <= races), "{:?} in {races} s", stage.legs(PATH));
     stage.idle().await;
@@ -219,7 +220,8 @@ async fn a_race_asks_all_regions_or_two_or_the_primary_as_its_mode_says() {
         stage.idle().await;
         let legs = stage.legs(PATH);
         assert_eq!((answer.status, legs[1]), (200, 1), "{mode}: the primary is asked");
-        // On a machine that stalls for longer than the others' turn takes to come, they are asked rightly.
+        // On a machine that stalls for longer than the others' turn takes to come, they are asked
+        // rightly.
         assert!(legs.iter().sum::<u64>() == at_once || !quick, "{mode}: {legs:?}");
         assert!(legs.iter().all(|legs| *legs <= 1), "{mode}: {legs:?}");
     }

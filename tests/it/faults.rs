@@ -1,9 +1,10 @@
-//! A dead region costs nothing: misses at a steady rate while one, then two of three regions fail in each of the ways
-//! that regions do.
+//! A dead region costs nothing: misses at a steady rate while one, then two of three regions fail
+//! in each of the ways that regions do.
 //!
-//! The callers are an open loop: each request leaves when it is due, whatever became of those before it, and its
-//! latency counts from when it was due. Faults run side by side, each with a world and a sidecar of its own, beside a
-//! sidecar that has a single healthy region: what a miss costs there and then, on this machine, is the measure.
+//! The callers are an open loop: each request leaves when it is due, whatever became of those
+//! before it, and its latency counts from when it was due. Faults run side by side, each with a
+//! world and a sidecar of its own, beside a sidecar that has a single healthy region: what a miss
+//! costs there and then, on this machine, is the measure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,8 @@ const EVERY: Duration = Duration::from_millis(10);
 const LATENCY: Latency = Latency::millis(20, 5);
 /// Between two heartbeats: the least that keeps a lease is no load.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// Faults side by side, and a healthy region beside them: half a core of the two, so that others may build meanwhile.
+/// Faults side by side, and a healthy region beside them: half a core of the two, so that others
+/// may build meanwhile.
 const AT_ONCE: usize = 4;
 /// A p99 may be so many times a healthy region's.
 const ALLOWED: f64 = 2.0;
@@ -44,7 +46,8 @@ struct Row {
     failures: Vec<String>,
     /// Microseconds, from when a request was due to its last byte.
     took: Histogram<u64>,
-    /// Microseconds by which requests left after they were due: the driver's own fault, and part of `took`.
+    /// Microseconds by which requests left after they were due: the driver's own fault, and part of
+    /// `took`.
     late: Histogram<u64>,
     legs: Vec<u64>,
 }

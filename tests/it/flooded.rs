@@ -1,4 +1,5 @@
-//! A public endpoint that anybody posts rubbish to: each post is refused and counted, and the log stays short.
+//! A public endpoint that anybody posts rubbish to: each post is refused and counted, and the log
+//! stays short.
 
 use std::time::Duration;
 

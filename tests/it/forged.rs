@@ -1,7 +1,9 @@
-//! What the running sidecar does with announcements that are not SNS's, or that it cannot take yet: over http, posted to
-//! its endpoint as anybody on the internet could; over sqs, put into its own queue.
+//! What the running sidecar does with announcements that are not SNS's, or that it cannot take yet:
+//! over http, posted to its endpoint as anybody on the internet could; over sqs, put into its own
+//! queue.
 //!
-//! Messages are signed by the tests' own keys, whose certificates a server of the test's own hands out (or does not).
+//! Messages are signed by the tests' own keys, whose certificates a server of the test's own hands
+//! out (or does not).
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::TcpListener;
@@ -89,8 +91,8 @@ impl Signers {
         sign(&self.good, topic, message, &self.at(GOOD))
     }
 
-    /// Everything that must be dropped, as delivered for `topic`, under the word that it is counted by. `host` is where
-    /// no certificate may be fetched from.
+    /// Everything that must be dropped, as delivered for `topic`, under the word that it is counted
+    /// by. `host` is where no certificate may be fetched from.
     fn forgeries(&self, topic: &str, another: &str, host: &str) -> Vec<(&'static str, String)> {
         let message = &changed("x", 9);
         let signed = |signer: &Signer, path: &str| sign(signer, topic, message, &self.at(path));
@@ -153,7 +155,8 @@ impl Target {
         let wish = Wish { signer: Some(signers.origin.clone()), ..Wish::over(transport, name) };
         let announced = Announced::start(wish).await;
         if transport == "http" {
-            // The emulator's key is none of ours: its confirmations are refused, and the test confirms.
+            // The emulator's key is none of ours: its confirmations are refused, and the test
+            // confirms.
             announced.until_counted("wrong-host", 3).await;
             for region in 0..3 {
                 confirm(&announced, region).await;
@@ -197,7 +200,8 @@ impl Target {
         sent.send().await.unwrap().status()
     }
 
-    /// Reads until what was filled is settled, so that only an announcement can make a region be asked again.
+    /// Reads until what was filled is settled, so that only an announcement can make a region be
+    /// asked again.
     async fn settled(&self, key: &str) {
         until("a confirmed entry", async || {
             let seen = self.announced.read(key).await;
@@ -225,8 +229,9 @@ async fn confirm(announced: &Announced, region: usize) {
     sns.confirm_subscription().topic_arn(&topic.arn).token(token).send().await.unwrap();
 }
 
-/// Delivers every forgery: each is counted once, dropped for good, and nothing that the sidecar knows of records has
-/// changed. Over http, where anybody may post, nothing at all has; over sqs the region's epoch has moved (R14).
+/// Delivers every forgery: each is counted once, dropped for good, and nothing that the sidecar
+/// knows of records has changed. Over http, where anybody may post, nothing at all has; over sqs
+/// the region's epoch has moved (R14).
 async fn drops_all_forgeries(target: &Target) {
     let announced = &target.announced;
     let (host, trap) = trap();
@@ -361,7 +366,8 @@ async fn over_sqs_what_cannot_be_verified_ends_weak_proof_until_it_can_be_and_re
     let origin = Some(signers.origin.clone());
     let wish = Wish { signer: origin, clock: clock.clone(), ..Wish::over("sqs", "unverified-weak") };
     let announced = Announced::subscribed(wish).await;
-    // Weak proof begins; what SNS stamps from now on seems a minute old, and proves nothing by itself.
+    // Weak proof begins; what SNS stamps from now on seems a minute old, and proves nothing by
+    // itself.
     clock.suspend(Duration::from_secs(61));
     let queue = announced.queue_url(0).await;
     let target = Target { signers, announced, transport: "sqs", queue };
@@ -404,7 +410,8 @@ async fn repetition_is_harmless(target: &Target) {
     assert_eq!(announced.read("x").await.version, 7);
     target.settled("x").await;
     let (asked, epoch) = (announced.asked("x"), announced.sight(0).epoch);
-    // Older than what is known, for the first time; then all again, and again; then one from an hour ago.
+    // Older than what is known, for the first time; then all again, and again; then one from an
+    // hour ago.
     target.take(six.clone(), "applied").await;
     for envelope in [&five, &six, &seven, &seven, &five] {
         target.take(envelope.clone(), "duplicate").await;

@@ -1,5 +1,5 @@
-//! A version 5 that was announced, and a lagging region that answers version 4 first: 4 is never served as fresh,
-//! whenever the announcement comes.
+//! A version 5 that was announced, and a lagging region that answers version 4 first: 4 is never
+//! served as fresh, whenever the announcement comes.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Nearside against real engines: SNS and SQS (an emulator that speaks their protocols), real sockets, real clients.
+//! Nearside against real engines: SNS and SQS (an emulator that speaks their protocols), real
+//! sockets, real clients.
 //!
 //! One binary, so that everything shares one emulator.
 

@@ -1,5 +1,6 @@
-//! What a newcomer gets wrong, made on a running sidecar: each mistake is named, with what to write instead, by `/status` and
-//! by `nearside doctor`, within half a minute; of a healthy set-up nothing of the kind is said.
+//! What a newcomer gets wrong, made on a running sidecar: each mistake is named, with what to write
+//! instead, by `/status` and by `nearside doctor`, within half a minute; of a healthy set-up
+//! nothing of the kind is said.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

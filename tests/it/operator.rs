@@ -1,5 +1,5 @@
-//! What whoever runs a sidecar sees of it: probes, status, metrics, logs, and the commands that look after topics,
-//! all through the program, with SNS and SQS as the emulator speaks them.
+//! What whoever runs a sidecar sees of it: probes, status, metrics, logs, and the commands that
+//! look after topics, all through the program, with SNS and SQS as the emulator speaks them.
 
 use std::collections::BTreeSet;
 
@@ -297,7 +297,8 @@ async fn the_janitor_shows_and_then_removes_what_a_killed_sidecar_left_and_spare
     stage.stop().await;
 }
 
-/// The rules and the dashboard in `deploy/` name metrics that exist, and are of the form that their readers take.
+/// The rules and the dashboard in `deploy/` name metrics that exist, and are of the form that their
+/// readers take.
 #[test]
 fn the_rules_and_the_dashboard_name_metrics_that_exist() {
     use nearside::telemetry::metrics::Metrics;

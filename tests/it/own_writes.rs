@@ -1,5 +1,6 @@
-//! Who writes through a sidecar reads what he wrote (R20), over real sockets: each region shows at once what it took itself,
-//! and what another took only after its lag. Nothing is announced, so that nothing but the write itself can tell.
+//! Who writes through a sidecar reads what he wrote (R20), over real sockets: each region shows at
+//! once what it took itself, and what another took only after its lag. Nothing is announced, so
+//! that nothing but the write itself can tell.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +18,8 @@ use nearside::tasks::Tasks;
 
 const PAIRS: u64 = 10_000;
 const WRITERS: u64 = 16;
-/// How far each region lags behind what the others took: some reads meet a region that has it already.
+/// How far each region lags behind what the others took: some reads meet a region that has it
+/// already.
 const LAGS: [Duration; 3] = [Duration::from_millis(900), Duration::from_millis(30), Duration::from_millis(300)];
 
 /// A write: its version, who took it, and when.
@@ -70,7 +72,8 @@ fn version(answer: &reqwest::Response) -> u64 {
     answer.headers().get("x-record-version").and_then(|text| text.to_str().ok()?.parse().ok()).unwrap_or_default()
 }
 
-/// So many writes, each followed by a read of the same path; how many of the reads said that they may be old.
+/// So many writes, each followed by a read of the same path; how many of the reads said that they
+/// may be old.
 async fn write_and_read(base: String, writer: u64) -> u64 {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let mut labelled = 0;

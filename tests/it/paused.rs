@@ -1,5 +1,5 @@
-//! SIGSTOP: a process that slept through changes, announced or not. What it serves first when it wakes is fresh, or says
-//! that it may not be (R9, R10).
+//! SIGSTOP: a process that slept through changes, announced or not. What it serves first when it
+//! wakes is fresh, or says that it may not be (R9, R10).
 
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ use super::wire::{Message, read_message, request};
 
 /// How long it is stopped: beyond every lease and grade of proof.
 const PAUSE: Duration = Duration::from_secs(90);
-/// Records; every third is changed and announced during the pause, every third is changed and nobody is told.
+/// Records; every third is changed and announced during the pause, every third is changed and
+/// nobody is told.
 const RECORDS: usize = 24;
 
 /// A sidecar of its own world, over one transport.
@@ -26,7 +27,8 @@ struct Sleeper {
     world: World,
     program: Program,
     transport: &'static str,
-    /// Where SNS posts to: held, so that nobody else is given the port before the sidecar listens there.
+    /// Where SNS posts to: held, so that nobody else is given the port before the sidecar listens
+    /// there.
     _posted_to: Port,
 }
 

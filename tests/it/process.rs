@@ -1,5 +1,5 @@
-//! The program's start and end, as a person, a shell or a container's runtime meets them: bad surroundings at the
-//! start, signals under load at the end.
+//! The program's start and end, as a person, a shell or a container's runtime meets them: bad
+//! surroundings at the start, signals under load at the end.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -299,7 +299,8 @@ async fn keep_alive(address: SocketAddr, tally: Arc<Tally>, tasks: Tasks) {
     }
 }
 
-/// An application with one HTTP/2 connection and several requests on it at once; a GOAWAY makes it open another.
+/// An application with one HTTP/2 connection and several requests on it at once; a GOAWAY makes it
+/// open another.
 async fn multiplexed(address: SocketAddr, tally: Arc<Tally>, tasks: Tasks) {
     while tally.goes_on() {
         let stream = match TcpStream::connect(address).await {
@@ -328,8 +329,8 @@ async fn multiplexed(address: SocketAddr, tally: Arc<Tally>, tasks: Tasks) {
     }
 }
 
-/// A GOAWAY came first: the request was not taken, and any client sends it again over another connection (RFC 9113,
-/// 6.8). hyper tells it by its cause only.
+/// A GOAWAY came first: the request was not taken, and any client sends it again over another
+/// connection (RFC 9113, 6.8). hyper tells it by its cause only.
 fn was_not_taken(error: &hyper::Error) -> bool {
     format!("{error:?}").contains("GoAway(b\"\", NO_ERROR, Remote)") || error.is_canceled()
 }
@@ -390,7 +391,8 @@ async fn a_sigterm_under_load_loses_no_request_ends_in_time_and_leaves_nothing_i
     let health = program::run(&["health", "--admin", &program.admin.to_string()]);
     assert_eq!(health.status.code(), Some(1));
     assert!(text(&health.stderr).contains("503"), "{}", text(&health.stderr));
-    // The last second is left to the machine: what is written to a socket must have been read before the linger ends.
+    // The last second is left to the machine: what is written to a socket must have been read
+    // before the linger ends.
     tokio::time::sleep((LINGER - Duration::from_secs(1)).saturating_sub(Clock::System.now() - signalled)).await;
     for tally in [&one, &two] {
         tally.told_to_stop.store(true, Ordering::Release);

@@ -1,6 +1,8 @@
-//! Owns one run of the real program: its configuration file, its process, what it says on standard error.
+//! Owns one run of the real program: its configuration file, its process, what it says on standard
+//! error.
 //!
-//! Invariant: no process outlives its handle; every line is a JSON object, or the test that reads it fails.
+//! Invariant: no process outlives its handle; every line is a JSON object, or the test that reads
+//! it fails.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -14,7 +16,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-/// Longest wait for anything: far beyond what it takes, so that it only ends a test that has failed.
+/// Longest wait for anything: far beyond what it takes, so that it only ends a test that has
+/// failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What `make test` sets to run the tests on the wire with every request read by hyper as well.
@@ -109,7 +112,8 @@ impl Program {
             });
             parsed.into_iter().find(|line| wanted(line))
         };
-        // What it yields is a lock of the lines: held, it would stop who reads them as soon as there is one more to write.
+        // What it yields is a lock of the lines: held, it would stop who reads them as soon as
+        // there is one more to write.
         let came = tokio::time::timeout(PATIENCE, said.wait_for(|lines| found(lines).is_some()))
             .await
             .is_ok_and(|came| came.is_ok());
@@ -145,7 +149,8 @@ impl Program {
         self.hang_up().await
     }
 
-    /// Has the settings read again with SIGHUP, and waits for how that ended: `reload` of `/status`.
+    /// Has the settings read again with SIGHUP, and waits for how that ended: `reload` of
+    /// `/status`.
     pub(crate) async fn hang_up(&self) -> Value {
         let before = self.json("/status").await["reload"]["at"].clone();
         self.signal(Signal::HUP);

@@ -41,7 +41,8 @@ fn broken(promises: &[Promise], exists: impl Fn(&str) -> bool) -> Vec<String> {
     lines
 }
 
-/// The names of all functions in `text` that stand under a test attribute, or in a `proptest!` block as one.
+/// The names of all functions in `text` that stand under a test attribute, or in a `proptest!`
+/// block as one.
 fn tests_in(text: &str) -> impl Iterator<Item = &str> {
     let mut attributed = false;
     text.lines().filter_map(move |line| {

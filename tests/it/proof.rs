@@ -1,4 +1,5 @@
-//! What makes a region's topic count: the first minute, weak proof, heartbeats; and what is remembered of it.
+//! What makes a region's topic count: the first minute, weak proof, heartbeats; and what is
+//! remembered of it.
 
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ async fn beat(announced: &Announced, region: usize) {
     Heartbeat::new(&Emulator::shared().sdk(), topic, Clock::System).await.publish().await.unwrap();
 }
 
-/// A sidecar more than a minute after it subscribed. Its clocks have run ahead of everybody else's, so that messages
-/// seem a minute old when they come, and prove nothing by themselves.
+/// A sidecar more than a minute after it subscribed. Its clocks have run ahead of everybody else's,
+/// so that messages seem a minute old when they come, and prove nothing by themselves.
 async fn a_minute_later(wish: Wish) -> Announced {
     let clock = Clock::simulated(Clock::System.wall());
     let announced = Announced::subscribed(Wish { clock: clock.clone(), ..wish }).await;
@@ -27,7 +28,8 @@ async fn a_minute_later(wish: Wish) -> Announced {
     announced
 }
 
-/// Both halves of weak proof come in: a poll all of whose messages were applied, then a sound look at the attributes.
+/// Both halves of weak proof come in: a poll all of whose messages were applied, then a sound look
+/// at the attributes.
 async fn prove_weakly(announced: &Announced, region: usize) {
     // When the second is there, the poll that brought the first one has ended.
     for _ in 0..2 {
@@ -118,7 +120,8 @@ async fn which_regions_send_heartbeats_is_remembered_across_a_restart() {
     announced.stop().await;
 }
 
-/// R9: the proof dates from publication, which by our clock is too long ago; and the operator is told that it is the clock.
+/// R9: the proof dates from publication, which by our clock is too long ago; and the operator is
+/// told that it is the clock.
 #[tokio::test]
 async fn a_clock_that_is_ahead_is_named_and_its_skew_is_measured() {
     let clock = Clock::simulated(Clock::System.wall() + Duration::from_secs(20));

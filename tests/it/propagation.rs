@@ -1,5 +1,5 @@
-//! How long a published change takes until the sidecar's callers see it: the real SNS and SQS protocols, three regions
-//! without ingest lag, a reader that asks every millisecond.
+//! How long a published change takes until the sidecar's callers see it: the real SNS and SQS
+//! protocols, three regions without ingest lag, a reader that asks every millisecond.
 
 use std::time::Duration;
 
@@ -14,10 +14,11 @@ const RECORDS: u64 = 10;
 /// What the issue asks for, at 50 and at 99 of a hundred.
 const PROMISED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(500));
 
-/// Publishes one change after the other and follows each until a caller sees it; returns how long each took.
+/// Publishes one change after the other and follows each until a caller sees it; returns how long
+/// each took.
 ///
-/// The regions take turns to announce first. The other two announce a change once it was seen: so what is measured is
-/// one topic's way, and not which of three the emulator happens to serve first.
+/// The regions take turns to announce first. The other two announce a change once it was seen: so
+/// what is measured is one topic's way, and not which of three the emulator happens to serve first.
 async fn follow(announced: &Announced, queues: &[(aws_sdk_sqs::Client, String)]) -> Vec<Duration> {
     let keys: Vec<String> = (0..RECORDS).map(|record| format!("tenant-{record}")).collect();
     for key in &keys {
@@ -52,7 +53,8 @@ async fn follow(announced: &Announced, queues: &[(aws_sdk_sqs::Client, String)])
         tokio::join!(announced.publish((first + 1) % 3, &message), announced.publish((first + 2) % 3, &message));
         // Each announcement is applied.
         announced.until_counted("applied", 3 * (change + 1)).await;
-        // A change is measured by itself, not behind what the emulator still does about those before it.
+        // A change is measured by itself, not behind what the emulator still does about those
+        // before it.
         join_all(queues.iter().map(|(sqs, url)| emptied(sqs, url))).await;
     }
     took.sort_unstable();

@@ -1,5 +1,5 @@
-//! The reference publishers of `examples/publishers`, each with its language's ordinary SDK, announce to the emulator; a doctor
-//! who listens finds nothing wrong.
+//! The reference publishers of `examples/publishers`, each with its language's ordinary SDK,
+//! announce to the emulator; a doctor who listens finds nothing wrong.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! That no reader gets what was another's: cookies, replies that vary by what the key does not hold, unrouted paths, and
-//! pages of other sites in a browser on this machine.
+//! That no reader gets what was another's: cookies, replies that vary by what the key does not
+//! hold, unrouted paths, and pages of other sites in a browser on this machine.
 
 use super::wire::{Message, Say, Wire, exchange, reply, request};
 

@@ -1,5 +1,6 @@
-//! Subscriptions that die while the sidecar serves, in one region and then in all: callers keep being served, `/readyz`
-//! says what is wrong, and what changed meanwhile is seen without anything having been flushed (R10, R11).
+//! Subscriptions that die while the sidecar serves, in one region and then in all: callers keep
+//! being served, `/readyz` says what is wrong, and what changed meanwhile is seen without anything
+//! having been flushed (R10, R11).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -167,7 +168,8 @@ async fn subscriptions_that_are_deleted_in_all_regions_at_once_are_replaced_whil
         let arn = announced.status(region).subscription.unwrap();
         Emulator::shared().sns(name).unsubscribe().subscription_arn(arn).send().await.unwrap();
     }
-    // Announced to nobody: the topics have no subscription left, or a new one that nothing vouches for yet.
+    // Announced to nobody: the topics have no subscription left, or a new one that nothing vouches
+    // for yet.
     announced.put("changed", 2);
     for region in 0..3 {
         until("the loss is noticed", async || announced.status(region).losses >= 1).await;

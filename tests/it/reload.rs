@@ -1,4 +1,5 @@
-//! Settings, tokens and credentials are read again while the program runs: SIGHUP, with the real binary.
+//! Settings, tokens and credentials are read again while the program runs: SIGHUP, with the real
+//! binary.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

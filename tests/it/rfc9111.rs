@@ -1,5 +1,6 @@
-//! Unrouted paths on the wire: a shared HTTP cache by RFC 9111, RFC 5861 (stale-if-error) and RFC 9211 (`Cache-Status`).
-//! A test's name begins with the section that it holds, of RFC 9111 unless another is named.
+//! Unrouted paths on the wire: a shared HTTP cache by RFC 9111, RFC 5861 (stale-if-error) and RFC
+//! 9211 (`Cache-Status`). A test's name begins with the section that it holds, of RFC 9111 unless
+//! another is named.
 
 use std::time::Duration;
 
@@ -33,7 +34,8 @@ fn asked(wire: &Wire) -> usize {
     wire.seen().len()
 }
 
-/// Stores what `lines` say, lets `age` pass, and tells whether the reply is then served without asking.
+/// Stores what `lines` say, lets `age` pass, and tells whether the reply is then served without
+/// asking.
 async fn is_fresh_after(lines: &str, age: u64) -> bool {
     let say = reply(200, lines, "x");
     let wire = cached(move |_| say.clone()).await;

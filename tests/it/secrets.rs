@@ -1,4 +1,5 @@
-//! What must not show anywhere: a canary in every body, token and key, and a look at all that the program says of itself.
+//! What must not show anywhere: a canary in every body, token and key, and a look at all that the
+//! program says of itself.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

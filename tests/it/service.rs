@@ -1,7 +1,9 @@
-//! Owns the service of the drop-in tests: what a read service does with HTTP, on one port or behind several regions.
+//! Owns the service of the drop-in tests: what a read service does with HTTP, on one port or behind
+//! several regions.
 //!
-//! Codings, validators, ranges, redirects, writes, errors, large and chunked bodies. Invariant: the same requests in the
-//! same order to a new service get the same answers, whichever of its regions they reach.
+//! Codings, validators, ranges, redirects, writes, errors, large and chunked bodies. Invariant: the
+//! same requests in the same order to a new service get the same answers, whichever of its regions
+//! they reach.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -1,9 +1,9 @@
-//! Owns the fixture of the tests on the wire: a world and a sidecar in the test's own process, on free ports, and a
-//! caller who knows neither.
+//! Owns the fixture of the tests on the wire: a world and a sidecar in the test's own process, on
+//! free ports, and a caller who knows neither.
 //!
-//! Before it: a test says what differs from the defaults. After it: the test asks, counts legs, and turns the world's
-//! switches. Invariant: nothing outlives a stage that was dropped; what a stage knows of the sidecar it read from the
-//! wire, or from what regions saw.
+//! Before it: a test says what differs from the defaults. After it: the test asks, counts legs, and
+//! turns the world's switches. Invariant: nothing outlives a stage that was dropped; what a stage
+//! knows of the sidecar it read from the wire, or from what regions saw.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +16,8 @@ use nearside::lab::world::chaos::Mode;
 use nearside::lab::world::{self, World};
 use nearside::model::time::Clock;
 
-/// Longest wait for a condition: far beyond what it takes, so that it only ends a test that has failed.
+/// Longest wait for a condition: far beyond what it takes, so that it only ends a test that has
+/// failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks at a condition.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -66,8 +67,9 @@ pub(crate) struct Answer {
 }
 
 impl Stage {
-    /// Three healthy regions without latency or lag and a hundred records (`tenant-1`...), announcements over the
-    /// world's own SNS and SQS, with heartbeats in such a hurry that a region is LIVE within half a second.
+    /// Three healthy regions without latency or lag and a hundred records (`tenant-1`...),
+    /// announcements over the world's own SNS and SQS, with heartbeats in such a hurry that a
+    /// region is LIVE within half a second.
     pub(crate) fn builder() -> Builder {
         let defaults = [
             ("listen.tcp", r#""127.0.0.1:0""#),
@@ -83,8 +85,8 @@ impl Stage {
         Builder { world, settings }
     }
 
-    /// The stage that most tests want: [`Stage::builder`] without announcements, so that no fill is anybody's but the
-    /// callers'.
+    /// The stage that most tests want: [`Stage::builder`] without announcements, so that no fill is
+    /// anybody's but the callers'.
     pub(crate) fn quiet() -> Builder {
         Self::builder().set("announcements.transport", r#""off""#)
     }
@@ -109,7 +111,8 @@ impl Stage {
         Answer::read(self.request(http::Method::GET, path)).await
     }
 
-    /// One request, read to its end. Panics when the sidecar gives no complete answer: it always must.
+    /// One request, read to its end. Panics when the sidecar gives no complete answer: it always
+    /// must.
     pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> Answer {
         Answer::read(request).await.expect("a complete answer")
     }

@@ -22,7 +22,8 @@ fn h2() -> reqwest::Client {
 
 /// Resolves once `readers` readers wait for what they asked of `KEY`.
 ///
-/// What a waiting reader asks for holds the record's cell, besides freshness itself and the look taken here.
+/// What a waiting reader asks for holds the record's cell, besides freshness itself and the look
+/// taken here.
 async fn admitted(stage: &Stage, readers: usize) {
     let id = stage.app.sidecar.keyring.record("context", KEY).expect("a route names the type");
     let cell = stage.app.sidecar.freshness.pin(id);
@@ -74,7 +75,8 @@ async fn callers_who_hang_up_in_the_middle_cancel_nothing_that_others_wait_for()
     admitted(&stage, 21).await;
     first.abort();
     others[..10].iter().for_each(tokio::task::JoinHandle::abort);
-    // Over HTTP/2 the sidecar sees at once that a caller went; over HTTP/1.1 it may have shut down its sending side only.
+    // Over HTTP/2 the sidecar sees at once that a caller went; over HTTP/1.1 it may have shut down
+    // its sending side only.
     let streams = || stage.app.sidecar.tasks.running().get("stream").copied().unwrap_or(0);
     until("the sidecar to see eleven callers go", || streams() == 10).await;
     held.release();

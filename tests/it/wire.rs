@@ -1,9 +1,9 @@
-//! Owns the fixture of the tests that count bytes: regions that answer exactly what a test says and remember what they
-//! were asked, a sidecar before them, and a caller who sees raw heads.
+//! Owns the fixture of the tests that count bytes: regions that answer exactly what a test says and
+//! remember what they were asked, a sidecar before them, and a caller who sees raw heads.
 //!
-//! Before it: a test says what the regions answer. After it: the test asks, lets time pass, and looks at both ends.
-//! Invariant: nothing between caller and region but the sidecar touches a byte; time passes by [`Clock::suspend`], never
-//! by sleeping.
+//! Before it: a test says what the regions answer. After it: the test asks, lets time pass, and
+//! looks at both ends. Invariant: nothing between caller and region but the sidecar touches a byte;
+//! time passes by [`Clock::suspend`], never by sleeping.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -23,7 +23,8 @@ pub(crate) use message::{Message, connect_unix, exchange, read_message, request,
 
 mod message;
 
-/// Longest wait for anything: far beyond what it takes, so that it only ends a test that has failed.
+/// Longest wait for anything: far beyond what it takes, so that it only ends a test that has
+/// failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// When the tests' time begins.
 const BEGIN: Wall = Wall::from_millis(1_800_000_000_000);

@@ -1,5 +1,6 @@
-//! The words that users see and write into dashboards, alerts and scripts: series of `/metrics`, fields of `/status`.
-//! Whoever changes one on purpose changes the list with it, and says so in the CHANGELOG.
+//! The words that users see and write into dashboards, alerts and scripts: series of `/metrics`,
+//! fields of `/status`. Whoever changes one on purpose changes the list with it, and says so in the
+//! CHANGELOG.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! Owns an answer, as its reader sees it.
 //!
-//! Before it: [`super::run`]. After it: [`super::check`] judges it. Invariant: what it says of itself is read from
-//! `Cache-Status`, as any client would.
+//! Before it: [`super::run`]. After it: [`super::check`] judges it. Invariant: what it says of
+//! itself is read from `Cache-Status`, as any client would.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Owns running many seeds: on all cores, with progress, to be taken up again where it stopped.
 //!
-//! Before it: [`super::main`]. After it: totals, and the seeds that failed. Invariant: which seeds were run, and what came
-//! of each, does not depend on the number of threads.
+//! Before it: [`super::main`]. After it: totals, and the seeds that failed. Invariant: which seeds
+//! were run, and what came of each, does not depend on the number of threads.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};

@@ -1,8 +1,9 @@
 //! Owns the properties: what a reader must never see, whatever goes wrong.
 //!
-//! Before it: [`super::run`] tells of every delivery and every answer, at the moment it happens. After it: the first
-//! violation, and the tallies. Invariant: it believes only the truth and what replies say they show; nothing the
-//! sidecar claims excuses it, except a label, and labels are counted.
+//! Before it: [`super::run`] tells of every delivery and every answer, at the moment it happens.
+//! After it: the first violation, and the tallies. Invariant: it believes only the truth and what
+//! replies say they show; nothing the sidecar claims excuses it, except a label, and labels are
+//! counted.
 
 use std::time::Duration;
 
@@ -97,7 +98,8 @@ impl Checker {
         }
     }
 
-    /// Readers who overlap have no order: only what had been served when a reader came is before him.
+    /// Readers who overlap have no order: only what had been served when a reader came is before
+    /// him.
     fn count_backwards(&mut self, answer: &Answer, label: Option<&str>, (key, place): (usize, usize)) {
         let before = self.known.newest_served[key].iter().rev().find(|(at, _)| *at <= answer.began);
         let backwards = label.is_none() && before.is_some_and(|(_, served)| place < *served);
@@ -107,7 +109,8 @@ impl Checker {
     fn check(&mut self, plan: &Plan, answer: &Answer, seen: &Seen, (key, place): (usize, usize)) {
         let known = self.known.told[key].max(self.known.served[key]);
         let told_only = if plan.announces_versions { known } else { self.known.served[key] };
-        // Once the table of floors was too small, any slot may make way later; an old copy then meets nothing that knows better.
+        // Once the table of floors was too small, any slot may make way later; an old copy then
+        // meets nothing that knows better.
         let forgotten = !self.known.lost_slots.is_zero() && seen.generated < seen.asked;
         let doubtful = self.known.is_doubtful(plan, key, answer.ended) || forgotten;
         if states(plan, key, place) && place < told_only && !doubtful {
@@ -160,13 +163,14 @@ impl Checker {
         let Some((region, at, announced)) = self.known.announcer[key].filter(|_| answer.read.view != 2) else {
             return;
         };
-        // A 404 is outvoted by a 200 (R6). Without versions in announcements nobody can tell whether a second region
-        // announces the same change or the next (R4).
+        // A 404 is outvoted by a 200 (R6). Without versions in announcements nobody can tell
+        // whether a second region announces the same change or the next (R4).
         let doubtful = self.known.is_doubtful(plan, key, answer.ended);
         let told_apart = plan.style != Style::Versions && plan.announces_versions && !doubtful;
         let held = |w: &Window| holds_copies(w.fault) && near(w, answer.ended);
         let told_apart = told_apart && !plan.windows.iter().any(held);
-        // What was written since is a change that nobody has announced yet: who took it speaks first (R20).
+        // What was written since is a change that nobody has announced yet: who took it speaks
+        // first (R20).
         let told_apart = told_apart && self.known.tried[key].is_none_or(|tried| tried < at);
         let heard = told_apart && at < seen.asked && plan.truth.is_present(key, announced);
         if !heard || place >= announced {
@@ -248,7 +252,8 @@ impl Checker {
         }
     }
 
-    /// Everything has come to rest: what is read now must be the newest, and say nothing against itself.
+    /// Everything has come to rest: what is read now must be the newest, and say nothing against
+    /// itself.
     pub(crate) fn rested(&mut self, world: &World, answer: &Answer) {
         if self.lenient {
             return;
@@ -307,7 +312,8 @@ impl Checker {
         }
     }
 
-    /// In any ten seconds: what readers caused, three tries each, and the background's 20/s and fifth.
+    /// In any ten seconds: what readers caused, three tries each, and the background's 20/s and
+    /// fifth.
     fn check_budget(&mut self, region: usize, legs: &[Duration]) {
         let ten = Duration::from_secs(10);
         for (first, from) in legs.iter().enumerate().step_by(25) {
@@ -343,7 +349,8 @@ fn as_seen(plan: &Plan, key: usize, place: usize, at: Duration) -> usize {
     (place..=newest).rev().find(|later| !plan.truth.is_present(key, *later)).unwrap_or(place)
 }
 
-/// Whether a reply states a version of this record: an absence that states none is nothing that one could protect.
+/// Whether a reply states a version of this record: an absence that states none is nothing that one
+/// could protect.
 fn states(plan: &Plan, key: usize, place: usize) -> bool {
     let stated = plan.truth.version(key, place) > 0 && (plan.tombstones || plan.truth.is_present(key, place));
     plan.style == Style::Versions && stated

@@ -1,15 +1,18 @@
-//! Owns the designs that people would build instead, to be held beside ours: same regions, same topics, same faults.
+//! Owns the designs that people would build instead, to be held beside ours: same regions, same
+//! topics, same faults.
 //!
-//! Both race all regions, share a fill among the readers of a path, and keep what they get for the route's TTL.
+//! Both race all regions, share a fill among the readers of a path, and keep what they get for the
+//! route's TTL.
 //!
-//! *Naive*: an announcement deletes, the first reply wins. *Middle*: what a careful engineer adds who thinks of races and
-//! of order, but not of silence: a floor per record, below which nothing is stored and nothing served while any region
-//! has better; a generation, so that no fill from before an announcement is stored or joined after it; a short TTL for
-//! absence, and a 404 without a version only when no region shows the record; a label on what is below the floor all the
-//! same. It has no lease, no epochs and no rechecks: it believes that announcements arrive.
+//! *Naive*: an announcement deletes, the first reply wins. *Middle*: what a careful engineer adds
+//! who thinks of races and of order, but not of silence: a floor per record, below which nothing is
+//! stored and nothing served while any region has better; a generation, so that no fill from before
+//! an announcement is stored or joined after it; a short TTL for absence, and a 404 without a
+//! version only when no region shows the record; a label on what is below the floor all the same.
+//! It has no lease, no epochs and no rechecks: it believes that announcements arrive.
 //!
-//! Before it: [`super::subject`]. After it: answers whose staleness is counted, not judged. Invariant: neither knows more
-//! than its readers, its topics and its regions have told it.
+//! Before it: [`super::subject`]. After it: answers whose staleness is counted, not judged.
+//! Invariant: neither knows more than its readers, its topics and its regions have told it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -213,7 +216,8 @@ impl Simple {
         }
     }
 
-    /// Keeps what was got, if the design allows it; returns whether it is at the floor, as far as the design has one.
+    /// Keeps what was got, if the design allows it; returns whether it is at the floor, as far as
+    /// the design has one.
     fn keep(&self, (path, generations): (String, Vec<u64>), best: Kept) -> bool {
         if self.design == Design::Naive {
             self.state().kept.insert(path, best);

@@ -1,7 +1,8 @@
 //! Owns the names of what may go wrong, and which rules answer it.
 //!
-//! Before it: nothing. After it: [`super::plan`] draws windows of them, the world carries them out and notes which took
-//! effect. Invariant: a fault counts as fired only when it did something that somebody could notice.
+//! Before it: nothing. After it: [`super::plan`] draws windows of them, the world carries them out
+//! and notes which took effect. Invariant: a fault counts as fired only when it did something that
+//! somebody could notice.
 
 use std::fmt;
 

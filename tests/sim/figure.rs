@@ -1,8 +1,8 @@
 //! Owns the comparison of the designs: the same seeds for each, one table, one picture.
 //!
-//! Before it: whoever can simulate a seed with a design. After it: `docs/pictures/designs.svg`, and the table between the
-//! markers of the README and of the protocol's page. Invariant: what is written is what was counted; the same seeds write
-//! the same bytes.
+//! Before it: whoever can simulate a seed with a design. After it: `docs/pictures/designs.svg`, and
+//! the table between the markers of the README and of the protocol's page. Invariant: what is
+//! written is what was counted; the same seeds write the same bytes.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -37,10 +37,11 @@ struct Row {
     tallies: Tallies,
 }
 
-/// What the protocol asks of a service and its publishers, or as the seed has it: perhaps no versions, no numbers, no
-/// heartbeats, and not every region with a topic.
+/// What the protocol asks of a service and its publishers, or as the seed has it: perhaps no
+/// versions, no numbers, no heartbeats, and not every region with a topic.
 fn wishes(world: usize) -> Wishes {
-    // Where data go back, it is a matter of taste which is the newest; and no design hears what is announced as another record.
+    // Where data go back, it is a matter of taste which is the newest; and no design hears what is
+    // announced as another record.
     let without = vec![Fault::Restored, Fault::Recreated, Fault::Mistyped, Fault::Astray];
     match world {
         0 => Wishes {
@@ -55,7 +56,8 @@ fn wishes(world: usize) -> Wishes {
     }
 }
 
-/// Simulates `seeds` seeds from 0 on with every design, on two threads, and writes table and picture.
+/// Simulates `seeds` seeds from 0 on with every design, on two threads, and writes table and
+/// picture.
 pub(crate) fn compare(seeds: u64, simulate: impl Fn(u64, &Wishes, Design) -> Tallies + Sync) {
     let mut rows = Vec::new();
     for (world, name) in WORLDS.iter().enumerate() {

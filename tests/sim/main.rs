@@ -1,9 +1,11 @@
-//! The seeded simulation of the freshness protocol: the real `freshness`, `serve`, `fill` and `race` over regions and
-//! topics in memory, in simulated time, under every fault of the protocol page, with a checker that knows the truth.
+//! The seeded simulation of the freshness protocol: the real `freshness`, `serve`, `fill` and
+//! `race` over regions and topics in memory, in simulated time, under every fault of the protocol
+//! page, with a checker that knows the truth.
 //!
-//! Read in this order: [`faults`], [`truth`], [`plan`] (what a seed stands for), [`world`] and [`topic`] (what happens),
-//! [`subject`] and [`designs`] (what is tested), [`run`], [`check`] (what must hold), [`campaign`] (many seeds),
-//! [`rules`] (the test of the tester), [`replay`] (the story of one seed).
+//! Read in this order: [`faults`], [`truth`], [`plan`] (what a seed stands for), [`world`] and
+//! [`topic`] (what happens), [`subject`] and [`designs`] (what is tested), [`run`], [`check`] (what
+//! must hold), [`campaign`] (many seeds), [`rules`] (the test of the tester), [`replay`] (the story
+//! of one seed).
 //!
 //! `sim` runs 10,000 seeds and the rules; `sim --help` says what else there is.
 

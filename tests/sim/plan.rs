@@ -1,7 +1,8 @@
 //! Owns what one seed stands for: the service, its regions, the writes, the reads and the faults.
 //!
-//! Before it: a seed, and what a profile insists on. After it: [`super::world`] carries the plan out. Invariant: the same
-//! seed and the same wishes draw the same plan; at no time is every region ill.
+//! Before it: a seed, and what a profile insists on. After it: [`super::world`] carries the plan
+//! out. Invariant: the same seed and the same wishes draw the same plan; at no time is every region
+//! ill.
 
 use std::time::Duration;
 
@@ -14,8 +15,8 @@ mod draw;
 
 pub(crate) use draw::{DROPPED, draw, suit};
 
-/// How long writes and faults go on; what comes after is the calm in which everything must come right: eleven minutes and
-/// more in all.
+/// How long writes and faults go on; what comes after is the calm in which everything must come
+/// right: eleven minutes and more in all.
 pub(crate) const SPAN: Duration = Duration::from_secs(480);
 /// Regions of the service.
 pub(crate) const REGIONS: usize = 3;

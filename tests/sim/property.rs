@@ -1,6 +1,7 @@
 //! Owns the names of the properties, and what it is to break one.
 //!
-//! Before it: [`super::check`]. After it: reports. Invariant: each is a promise or a rule of the protocol.
+//! Before it: [`super::check`]. After it: reports. Invariant: each is a promise or a rule of the
+//! protocol.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,11 +13,13 @@ pub(crate) enum Property {
     Monotone,
     /// Promise 3, R3: nothing requested before an announcement to a reader after it.
     Fenced,
-    /// R4, R7: without versions, what the announcer answered is not overruled by those who lag behind him.
+    /// R4, R7: without versions, what the announcer answered is not overruled by those who lag
+    /// behind him.
     Announced,
     /// R6: what was announced as changed is not called absent.
     Present,
-    /// What was written through the sidecar, or directly by who then asks end to end, is seen by who asks after it.
+    /// What was written through the sidecar, or directly by who then asks end to end, is seen by
+    /// who asks after it.
     ReadYourWrites,
     /// `max-age` and `min-fresh` of a request are honoured.
     Honoured,

@@ -1,7 +1,9 @@
-//! Owns the story of one seed: what happened to the record that went wrong, in the shortest run that shows it.
+//! Owns the story of one seed: what happened to the record that went wrong, in the shortest run
+//! that shows it.
 //!
-//! Before it: a seed that failed. After it: a page to read. Invariant: the run stops at its first violation, so what is
-//! told is the shortest prefix that fails; faults without which it fails just the same are left out.
+//! Before it: a seed that failed. After it: a page to read. Invariant: the run stops at its first
+//! violation, so what is told is the shortest prefix that fails; faults without which it fails just
+//! the same are left out.
 
 use std::time::Duration;
 
@@ -67,7 +69,8 @@ fn tell_plan(plan: &Plan) {
     }
 }
 
-/// The faults of a failing seed without which it does not fail the same way. Each is left out in turn.
+/// The faults of a failing seed without which it does not fail the same way. Each is left out in
+/// turn.
 fn shrink(seed: u64, wishes: &Wishes, failed: &Outcome) -> Vec<Fault> {
     let property = failed.checker.violation.as_ref().map(|violation| violation.property);
     let mut left_out = Vec::new();

@@ -1,7 +1,7 @@
 //! Owns one run: moves time, publishes, delivers, reads, breaks things, and tells the checker.
 //!
-//! Before it: a [`World`]. After it: what the checker found. Invariant: everything happens on one thread in virtual time,
-//! in the order of the plan; the same seed does the same, to the last draw.
+//! Before it: a [`World`]. After it: what the checker found. Invariant: everything happens on one
+//! thread in virtual time, in the order of the plan; the same seed does the same, to the last draw.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,6 +1,7 @@
 //! Owns what is under test: a whole sidecar without sockets, or one of the designs beside it.
 //!
-//! Before it: [`super::run`]. After it: answers with what they show. Invariant: nothing of a stopped subject runs on.
+//! Before it: [`super::run`]. After it: answers with what they show. Invariant: nothing of a
+//! stopped subject runs on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +30,8 @@ use super::topic::{Message, Reach, Says};
 use super::truth::Kind;
 use super::world::{Regions, SHOWS, Shown, World};
 
-/// Records that are remembered without an entry, in a simulation: so few that a flood of announcements is too much.
+/// Records that are remembered without an entry, in a simulation: so few that a flood of
+/// announcements is too much.
 const FLOOR_SLOTS: usize = 512;
 
 /// What the regions are called.
@@ -122,7 +124,8 @@ impl Subject {
         }
     }
 
-    /// Drains it. Returns the fills that are still counted; tasks that had to be dropped go to `left`.
+    /// Drains it. Returns the fills that are still counted; tasks that had to be dropped go to
+    /// `left`.
     pub(crate) async fn stop(&mut self, left: &mut Vec<&'static str>) -> usize {
         left.extend(self.tasks().drain(Duration::from_secs(60)).await);
         match self {

@@ -1,6 +1,7 @@
 //! Owns what is counted over seeds.
 //!
-//! Before it: [`super::check`]. After it: tables. Invariant: adding two up is the same as having counted both.
+//! Before it: [`super::check`]. After it: tables. Invariant: adding two up is the same as having
+//! counted both.
 
 use std::time::Duration;
 

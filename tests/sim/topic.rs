@@ -1,8 +1,9 @@
-//! Owns the way from a region's change to the sidecar: publishers that number, topics that lose, delay, duplicate and
-//! reorder, subscriptions that die.
+//! Owns the way from a region's change to the sidecar: publishers that number, topics that lose,
+//! delay, duplicate and reorder, subscriptions that die.
 //!
-//! Before it: [`super::run`] says what is published when. After it: deliveries, each with its time. Invariant: what a
-//! publisher says of itself (numbers, `ingested_through`) is true unless a fault says otherwise.
+//! Before it: [`super::run`] says what is published when. After it: deliveries, each with its time.
+//! Invariant: what a publisher says of itself (numbers, `ingested_through`) is true unless a fault
+//! says otherwise.
 
 use std::time::Duration;
 
@@ -73,7 +74,8 @@ pub(crate) struct Message {
 pub(crate) struct Topic {
     /// The number of the subscription, while there is one.
     pub(crate) subscription: Option<u32>,
-    /// From when on messages reach it: SNS may take a moment after it says that a subscription is made.
+    /// From when on messages reach it: SNS may take a moment after it says that a subscription is
+    /// made.
     since: Duration,
     made: u32,
     /// The subscription whose queue takes nothing from the topic any more.

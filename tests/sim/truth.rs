@@ -1,8 +1,9 @@
 //! Owns the truth: what each record was, when, and which region knew it when.
 //!
-//! Before it: [`super::plan`] draws writes and lags. After it: regions answer from it, the checker compares with it.
-//! Times are since the start of the simulation. A record's *place* counts its writes: place 0 is what it was at the start,
-//! place n what its nth write made it. Invariant: nothing here changes once it is built.
+//! Before it: [`super::plan`] draws writes and lags. After it: regions answer from it, the checker
+//! compares with it. Times are since the start of the simulation. A record's *place* counts its
+//! writes: place 0 is what it was at the start, place n what its nth write made it. Invariant:
+//! nothing here changes once it is built.
 
 use std::time::Duration;
 
@@ -24,7 +25,8 @@ pub(crate) struct Write {
     pub(crate) key: usize,
     /// What.
     pub(crate) kind: Kind,
-    /// The version the source gives it: larger than all before, over all records, unless it goes `back`.
+    /// The version the source gives it: larger than all before, over all records, unless it goes
+    /// `back`.
     pub(crate) version: u64,
     /// Which place of its record it leads to.
     pub(crate) place: usize,

@@ -1,8 +1,9 @@
 //! Owns the world around a sidecar: the regions that answer, and what has been noticed.
 //!
-//! Before it: a [`Plan`]. After it: [`super::run`] moves time, [`super::check`] judges. It is the [`Origin`] of the
-//! sidecar under test. Each reply says in a header of its own what it really shows, so that the checker need not trust
-//! what it checks. Invariant: the same plan and the same requests at the same times get the same replies.
+//! Before it: a [`Plan`]. After it: [`super::run`] moves time, [`super::check`] judges. It is the
+//! [`Origin`] of the sidecar under test. Each reply says in a header of its own what it really
+//! shows, so that the checker need not trust what it checks. Invariant: the same plan and the same
+//! requests at the same times get the same replies.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -21,8 +22,8 @@ mod reply;
 
 pub(crate) use reply::Regions;
 
-/// Where replies say what they show: `n=<race>;r=<region>;q=<ns>;g=<ns>;<key>=<place>,...`: in which race they came, whose they are, when they were
-/// asked for, and when what they show was so.
+/// Where replies say what they show: `n=<race>;r=<region>;q=<ns>;g=<ns>;<key>=<place>,...`: in
+/// which race they came, whose they are, when they were asked for, and when what they show was so.
 pub(crate) const SHOWS: HeaderName = HeaderName::from_static("x-sim");
 
 /// The calendar when a simulation starts.
@@ -223,7 +224,8 @@ impl World {
         self.plan.seed.is_multiple_of(2)
     }
 
-    /// What an intermediary holds that takes a copy of everything every few minutes, whoever reads it: how old, and what.
+    /// What an intermediary holds that takes a copy of everything every few minutes, whoever reads
+    /// it: how old, and what.
     fn aged(&self, region: usize, path: &str, keys: &[usize], at: Duration) -> Option<(Duration, Shown)> {
         let on = |window: &&Window| {
             matches!(window.fault, Fault::AgedIntermediary | Fault::ReloadAll)

@@ -10,7 +10,8 @@ use crate::config::scope::Origins;
 const EXAMPLE: &str = include_str!("../../../nearside.example.toml");
 const DOCUMENTATION: &str = include_str!("../../../docs/configuration.md");
 
-/// The variables of a configuration on which `setting` can be set without breaking a rule between settings.
+/// The variables of a configuration on which `setting` can be set without breaking a rule between
+/// settings.
 fn base(setting: &Setting, token: &str) -> Vec<(String, String)> {
     let mut env = vec![
         ("REGION__EU_WEST_1__URL", "https://eu.example.com"),
@@ -58,7 +59,8 @@ fn with(setting: &Setting, value: &str, token: &str) -> Result<Origins, Vec<Conf
     load(None, env.into_iter()).map(|(_, origins)| origins)
 }
 
-/// A directory with a token, and with a certificate and its key under the names of the settings that take them.
+/// A directory with a token, and with a certificate and its key under the names of the settings
+/// that take them.
 fn token_file() -> (tempfile::TempDir, String) {
     let directory = tempfile::tempdir().unwrap();
     let certified = rcgen::generate_simple_self_signed(["sidecar".to_owned()]).unwrap();
@@ -192,7 +194,8 @@ fn the_defaults_are_those_of_the_design() {
     assert!(config.freshness.max_jump > 1 << 40 && config.freshness.max_jump < 1 << 62);
 }
 
-/// The lines of the example that hold a setting: the section, the key, the value, and whether it is a default.
+/// The lines of the example that hold a setting: the section, the key, the value, and whether it is
+/// a default.
 fn example_lines() -> Vec<(String, String, String, bool)> {
     let mut section = String::new();
     let mut lines = Vec::new();

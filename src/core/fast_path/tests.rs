@@ -506,7 +506,8 @@ async fn an_http2_connection_made_during_the_linger_is_told_to_go_only_with_its_
     stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
     stream.write_all(&[0, 0, 8, PING, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]).await.unwrap();
     assert!(!frames_until(&mut stream, PING).await.contains(&GOAWAY), "it would be of no use");
-    // GET / over http from localhost, by HPACK's static table; the end of headers and of the stream.
+    // GET / over http from localhost, by HPACK's static table; the end of headers and of the
+    // stream.
     let fields = [&[0x82, 0x84, 0x86, 0x41, 9][..], b"localhost"].concat();
     stream.write_all(&[0, 0, fields.len() as u8, HEADERS, 5, 0, 0, 0, 1]).await.unwrap();
     stream.write_all(&fields).await.unwrap();

@@ -415,7 +415,8 @@ async fn the_last_region_is_never_skipped_and_outliers_are_asked_when_nobody_els
     assert_eq!(winner(world.first().await.0).reply.region, B);
 }
 
-/// Found by `make chaos`: a region that had been dead was well again, unnoticed, when the others began to hang.
+/// Found by `make chaos`: a region that had been dead was well again, unnoticed, when the others
+/// began to hang.
 #[tokio::test(start_paused = true)]
 async fn an_outlier_that_is_well_again_answers_while_all_fit_regions_hang() {
     let world = World::new(RaceMode::All, [(5, shows(1)), (5, shows(1)), (1, Act::Fail(Failure::Connect))]);

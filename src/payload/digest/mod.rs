@@ -40,8 +40,8 @@ pub fn digest(body: &Bytes, headers: &HeaderMap) -> u128 {
     digest_within(body, headers, limits::DECODED_BODY_BYTES)
 }
 
-/// The digest of a body of `len` bytes, by `work`. A large one takes milliseconds, which nobody else should wait for: it goes
-/// to a thread of its own. `None` when that panicked.
+/// The digest of a body of `len` bytes, by `work`. A large one takes milliseconds, which nobody
+/// else should wait for: it goes to a thread of its own. `None` when that panicked.
 pub async fn of_body(len: usize, work: impl FnOnce() -> u128 + Send + 'static) -> Option<u128> {
     if len <= limits::INLINE_DIGEST_BYTES { Some(work()) } else { on_blocking_pool(work).await }
 }

@@ -10,8 +10,8 @@ const CONTENT: &[u8] = b"{\"tenant\":\"t-1\",\"plan\":\"gold\",\"plan again\":\"
 /// An uncompressed brotli stream. Compressing `CONTENT` would need the reference encoder; this is
 /// enough.
 fn brotli_stored(content: &[u8]) -> Vec<u8> {
-    // RFC 7932, 9.1 and 9.2: WBITS 16 is one 0 bit; then per meta-block ISLAST=0, MNIBBLES=4 (00), MLEN-1 in 16 bits,
-    // ISUNCOMPRESSED=1, padding to a byte; at the end ISLAST=1, ISLASTEMPTY=1.
+    // RFC 7932, 9.1 and 9.2: WBITS 16 is one 0 bit; then per meta-block ISLAST=0, MNIBBLES=4 (00),
+    // MLEN-1 in 16 bits, ISUNCOMPRESSED=1, padding to a byte; at the end ISLAST=1, ISLASTEMPTY=1.
     let length = (content.len() - 1) as u32;
     let head: u32 = length << 4 | 1 << 20;
     let mut coded = head.to_le_bytes()[..3].to_vec();

@@ -61,7 +61,8 @@ pub(crate) const NAMES: [&str; 9] =
 /// The names in the .proto file, where they differ.
 const ALIASES: [&str; 4] = ["record_type", "ingested_at", "ingested_through", "signing_off"];
 
-/// Reads one JSON object. serde's own message may quote the content, so only its class and the field's name are kept.
+/// Reads one JSON object. serde's own message may quote the content, so only its class and the
+/// field's name are kept.
 pub(crate) fn read(text: &str) -> Result<wire::Announcement, Undecodable> {
     let read: Read = serde_json::from_str(text).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => Undecodable::WrongType(wrong_one(text)),

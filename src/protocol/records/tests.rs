@@ -55,7 +55,8 @@ fn floor(records: &Records, hash: u64) -> u64 {
     floor
 }
 
-/// R4, R8: a slot keeps whole milliseconds, and what is asked for in the same one was asked for after the announcement.
+/// R4, R8: a slot keeps whole milliseconds, and what is asked for in the same one was asked for
+/// after the announcement.
 #[test]
 fn a_marker_from_a_slot_is_not_later_than_its_announcement() {
     let records = records(1 << 12);
@@ -334,7 +335,8 @@ fn a_reload_of_a_type_moves_the_generations_of_that_type_and_keeps_floors() {
     assert!(!odd.snapshot().upholds(Version(5), before));
 }
 
-/// R18, R8: an intermediary's copy from before the RELOAD must not pass, though nothing held the record when it came.
+/// R18, R8: an intermediary's copy from before the RELOAD must not pass, though nothing held the
+/// record when it came.
 #[test]
 fn a_reload_of_a_type_or_of_all_marks_what_nothing_held_when_it_came() {
     for scope in [Scope::Type(TypeId(1)), Scope::All] {

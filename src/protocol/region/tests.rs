@@ -347,7 +347,8 @@ fn weak_proof_begins_a_minute_after_subscribing_and_takes_both_halves() {
     );
 }
 
-/// Weak grade: a look at the attributes holds for longer than a poll, so that a fleet need not look every minute.
+/// Weak grade: a look at the attributes holds for longer than a poll, so that a fleet need not look
+/// every minute.
 #[test]
 fn weak_proof_holds_from_poll_to_poll_while_the_attributes_were_looked_at_in_the_last_five_minutes() {
     let mut world = World::subscribed();

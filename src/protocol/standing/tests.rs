@@ -50,7 +50,8 @@ fn state(floor: u64, generation: u64) -> Snapshot {
 
 const ID: RecordId = RecordId { record_type: TypeId(0), hash: 1 };
 
-/// CONFIRMED, shows version 5 in generation 1, requested at 100 while both regions were LIVE with epoch 3.
+/// CONFIRMED, shows version 5 in generation 1, requested at 100 while both regions were LIVE with
+/// epoch 3.
 fn entry(state: Snapshot) -> Routed {
     let record = Arc::new(Record::new(ID, state, Moment::ZERO));
     Routed {

@@ -1,4 +1,5 @@
-//! An AWS endpoint before the world's, as an account has it whose policies refuse some calls: in AWS's own words.
+//! An AWS endpoint before the world's, as an account has it whose policies refuse some calls: in
+//! AWS's own words.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A service in several regions that changes its records and announces it, as well or as badly as a test wants.
+//! A service in several regions that changes its records and announces it, as well or as badly as a
+//! test wants.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -195,7 +195,8 @@ pub(super) const MISTAKES: &[Mistake] = &[
             it.beats = |_, says| with(with(says, "publisher", Value::Null)?, "sequence", Value::Null);
         },
     ),
-    // As a service has it that keeps what it stores for an hour: nothing grows, since nothing is asked for again.
+    // As a service has it that keeps what it stores for an hour: nothing grows, since nothing is
+    // asked for again.
     of(
         "keys with a suffix, all of them hits",
         "keys-unmatched",

@@ -1,5 +1,5 @@
-//! A page in a browser on this machine reaches the ports with a valid `Host`: it is turned away by what the browser says
-//! of it (`Sec-Fetch-Site`).
+//! A page in a browser on this machine reaches the ports with a valid `Host`: it is turned away by
+//! what the browser says of it (`Sec-Fetch-Site`).
 
 use tokio::net::TcpStream;
 

@@ -1,4 +1,5 @@
-//! Paths that no route names: passed on unless they are to be cached, and then never somebody's own reply for everybody.
+//! Paths that no route names: passed on unless they are to be cached, and then never somebody's own
+//! reply for everybody.
 
 use super::{Message, Say, Wire, reply, route};
 

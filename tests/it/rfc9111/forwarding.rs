@@ -1,4 +1,5 @@
-//! What goes further and how it is told: hop-by-hop headers, ranges, targets, shared requests, `Cache-Status`.
+//! What goes further and how it is told: hop-by-hop headers, ranges, targets, shared requests,
+//! `Cache-Status`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! RFC 9111, 4.3 and 4.4: asking about what is stored, answering callers' conditions and HEAD, and invalidation.
+//! RFC 9111, 4.3 and 4.4: asking about what is stored, answering callers' conditions and HEAD, and
+//! invalidation.
 
 use std::sync::Arc;
 
@@ -161,7 +162,8 @@ async fn section_4_3_5_a_head_freshens_the_stored_get_or_shows_that_it_is_out_of
     }
 }
 
-/// Stores `/a`, sends `request` whose reply is `said`, and tells whether `/a` is still served without asking.
+/// Stores `/a`, sends `request` whose reply is `said`, and tells whether `/a` is still served
+/// without asking.
 async fn survives(method: &str, target: &str, said: Say) -> bool {
     let wire = cached(|_| reply(200, "Cache-Control: max-age=60\nVary: x-a", "x")).await;
     wire.get("/a", &["X-A: 1"]).await;

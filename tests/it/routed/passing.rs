@@ -1,5 +1,5 @@
-//! What is passed on rather than kept: unsafe and unknown methods, targets byte for byte, ranges, replies too large to
-//! hold; callers who pipeline or hang up.
+//! What is passed on rather than kept: unsafe and unknown methods, targets byte for byte, ranges,
+//! replies too large to hold; callers who pipeline or hang up.
 
 use std::sync::Arc;
 
@@ -51,7 +51,8 @@ async fn an_unsafe_request_is_never_sent_twice_even_when_its_region_fails_in_the
     ];
     for (place, say) in broken.into_iter().enumerate() {
         let wire = Wire::with(3, &route(""), |_| reply(200, "", "warm")).await;
-        // Connections that have carried a reply: a client library may take such a one's end for an idle timeout.
+        // Connections that have carried a reply: a client library may take such a one's end for an
+        // idle timeout.
         wire.get("/r/warm", &[]).await;
         wire.idle().await;
         wire.says(move |request| if request.method() == "GET" { reply(200, "", "x") } else { say.clone() });

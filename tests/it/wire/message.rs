@@ -1,4 +1,5 @@
-//! Owns messages as they are on the wire: writing a request, reading what comes, whole or cut short.
+//! Owns messages as they are on the wire: writing a request, reading what comes, whole or cut
+//! short.
 
 use std::path::Path;
 
@@ -75,7 +76,8 @@ impl Message {
     }
 }
 
-/// Reads one message; `None` when the stream ends before its first byte. `bodiless` is for replies to HEAD.
+/// Reads one message; `None` when the stream ends before its first byte. `bodiless` is for replies
+/// to HEAD.
 pub(crate) async fn read_message(stream: &mut (impl AsyncRead + Unpin), bodiless: bool) -> Option<Message> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

@@ -1,4 +1,5 @@
-//! Owns how old an answer may be: by its bound, by its TTLs and leases, by what nobody could read, by the audit.
+//! Owns how old an answer may be: by its bound, by its TTLs and leases, by what nobody could read,
+//! by the audit.
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use super::super::truth::Write;
 use super::{Checker, near};
 
 impl Checker {
-    /// R17: what every region has surpassed is found within a period of the audit and the time to ask.
+    /// R17: what every region has surpassed is found within a period of the audit and the time to
+    /// ask.
     pub(super) fn check_audit(&mut self, plan: &Plan, answer: &Answer, (key, place): (usize, usize)) {
         use Fault::{AgedIntermediary, Backup, MaxInMessage, MaxInReply, Recreated, Restart, Restored, Suspended};
         let odd = |w: &Window| {
@@ -35,15 +37,15 @@ impl Checker {
     /// Promise 2, for whatever states a bound, labelled or not.
     pub(super) fn check_bound(&mut self, plan: &Plan, answer: &Answer, (key, place): (usize, usize)) {
         let Some(bound) = answer.bound() else { return };
-        // A version that is nobody's is none, and then only its own freshness speaks for a node of the announcer's
-        // (docs/architecture.md, promise 5).
+        // A version that is nobody's is none, and then only its own freshness speaks for a node of
+        // the announcer's (docs/architecture.md, promise 5).
         if self.known.is_doubtful(plan, key, answer.ended)
             && plan.regions.iter().any(|region| !region.cache_lag.is_zero())
         {
             return;
         }
-        // A region that announces changes which its restored data do not show yet is another: where announcements state no
-        // version, what all regions showed then stays until its TTL is over.
+        // A region that announces changes which its restored data do not show yet is another: where
+        // announcements state no version, what all regions showed then stays until its TTL is over.
         let restored = |w: &Window| w.fault == Fault::Backup && w.from <= answer.ended;
         if !plan.announces_versions && plan.windows.iter().any(restored) {
             return;

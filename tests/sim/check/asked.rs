@@ -1,4 +1,5 @@
-//! Owns what must hold for who asked: his own writes, what he asks of caches, and what no race decides.
+//! Owns what must hold for who asked: his own writes, what he asks of caches, and what no race
+//! decides.
 
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use super::super::world::{Told, World};
 use super::{Checker, OwnWrite, as_seen, holds_copies, near, states};
 
 impl Checker {
-    /// What was written through the sidecar is seen by whoever asks after it was told: not below the version that the reply
-    /// stated, and nothing that was asked for before it was made.
+    /// What was written through the sidecar is seen by whoever asks after it was told: not below
+    /// the version that the reply stated, and nothing that was asked for before it was made.
     pub(super) fn check_own_writes(&mut self, world: &World, answer: &Answer, seen: &Seen, shown: (usize, usize)) {
         let (plan, (key, place)) = (&world.plan, shown);
         if self.known.is_doubtful(plan, key, answer.ended) {
@@ -32,9 +33,9 @@ impl Checker {
         self.check_taker(world, answer, seen, (key, place));
     }
 
-    /// R20: of a write without a version, who took it and shows it is not overruled by those who do not have it. Of two records
-    /// nobody may be who took both; where another
-    /// region announces a version, nobody can tell whether it is of that write.
+    /// R20: of a write without a version, who took it and shows it is not overruled by those who do
+    /// not have it. Of two records nobody may be who took both; where another region announces a
+    /// version, nobody can tell whether it is of that write.
     fn check_taker(&mut self, world: &World, answer: &Answer, seen: &Seen, (key, place): (usize, usize)) {
         let plan = &world.plan;
         let told_apart = !answer.is_passed()
@@ -99,8 +100,9 @@ impl Checker {
         }
     }
 
-    /// R19: what was reset begins anew, and nothing of it is compared with what was before. Where nothing else has been heard
-    /// of the record since, and all regions show the same, no label speaks of older versions.
+    /// R19: what was reset begins anew, and nothing of it is compared with what was before. Where
+    /// nothing else has been heard of the record since, and all regions show the same, no label
+    /// speaks of older versions.
     pub(super) fn check_reset(&mut self, world: &World, answer: &Answer, shown: &[(usize, usize)]) {
         let plan = &world.plan;
         if !matches!(answer.label(), Some("below-floor" | "floor-escaped")) || answer.seen.is_none() {
@@ -121,17 +123,20 @@ impl Checker {
         }
     }
 
-    /// R4 where no race is held: what is passed on is not what the announcer would better, while he can answer.
+    /// R4 where no race is held: what is passed on is not what the announcer would better, while he
+    /// can answer.
     pub(super) fn check_passed(&mut self, world: &World, answer: &Answer, seen: &Seen, shown: (usize, usize)) {
         let (plan, (key, place)) = (&world.plan, shown);
         if !answer.is_passed() || answer.read.view == 2 || self.known.is_doubtful(plan, key, answer.ended) {
             return;
         }
         let Some((region, at, announced)) = self.known.announcer[key] else { return };
-        // Who told of any change lately may have told of this one, for all that is known: up to a minute after another did.
+        // Who told of any change lately may have told of this one, for all that is known: up to a
+        // minute after another did.
         let lately = answer.began.saturating_sub(Duration::from_secs(61) * REGIONS as u32);
         let told = |told: &Duration| *told >= lately;
-        // Without versions nobody can tell whether a second region announces the same change or the next (R4).
+        // Without versions nobody can tell whether a second region announces the same change or the
+        // next (R4).
         let others = (0..REGIONS).filter(|other| *other != region);
         let next = |other: usize| self.known.told_by[key][other].is_some_and(|told| told > at);
         if !plan.announces_versions && others.into_iter().any(next) {

@@ -1,7 +1,8 @@
-//! Owns what is known for certain while a seed runs: what was told, what was served, what is proven.
+//! Owns what is known for certain while a seed runs: what was told, what was served, what is
+//! proven.
 //!
-//! Before it: deliveries and answers, as they happen. After it: [`super`] compares answers with it. Invariant: nothing in it
-//! comes from the sidecar's own account.
+//! Before it: deliveries and answers, as they happen. After it: [`super`] compares answers with it.
+//! Invariant: nothing in it comes from the sidecar's own account.
 
 use std::time::Duration;
 
@@ -46,8 +47,8 @@ pub(crate) struct Known {
     pub(super) served: Vec<usize>,
     /// Per record: what was the newest that had been served since when, of what replies state.
     pub(super) newest_served: Vec<Vec<(Duration, usize)>>,
-    /// Per record: when announcements arrived that put everything before them out of date, but for what shows the place
-    /// that they announce, if they say which.
+    /// Per record: when announcements arrived that put everything before them out of date, but for
+    /// what shows the place that they announce, if they say which.
     pub(super) news: Vec<Vec<(Duration, Option<usize>)>>,
     /// Per record: which region last announced a change, when that arrived, and its place.
     pub(super) announcer: Vec<Option<(usize, Duration, usize)>>,
@@ -63,7 +64,8 @@ pub(crate) struct Known {
     pub(super) highest: Vec<u64>,
     /// Per record: the latest time at which each region told of a change.
     pub(super) told_by: Vec<[Option<Duration>; REGIONS]>,
-    /// When slots of the table of floors were last lost, and what they knew of announcements with them.
+    /// When slots of the table of floors were last lost, and what they knew of announcements with
+    /// them.
     pub(super) lost_slots: Duration,
     /// Per record: when it was last RESET.
     pub(super) reset: Vec<Option<Duration>>,
@@ -115,8 +117,8 @@ impl Known {
         self.told_by.fill(Default::default());
     }
 
-    /// Whether something makes a record's versions say less than they should: somebody stated an impossible one, or they went
-    /// back and nobody has been told.
+    /// Whether something makes a record's versions say less than they should: somebody stated an
+    /// impossible one, or they went back and nobody has been told.
     pub(super) fn is_doubtful(&self, plan: &Plan, key: usize, at: Duration) -> bool {
         self.spoiled[key].is_some_and(|until| at < until) || self.is_back(plan, key, at)
     }
@@ -131,7 +133,8 @@ impl Known {
         (0..plan.truth.keys()).any(|key| self.is_back(plan, key, at + RECOVERY))
     }
 
-    /// Whether a reader may know of this write: it was told, or what tells of all has been said since.
+    /// Whether a reader may know of this write: it was told, or what tells of all has been said
+    /// since.
     pub(super) fn is_told(&self, write: &Write) -> bool {
         !write.silent && (!write.back || self.reset[write.key].is_some())
     }
@@ -151,8 +154,8 @@ impl Known {
         self.proven[region].unverified = true;
     }
 
-    /// Promise 4: what a new publisher said first is lost, and that shows within ten seconds of the first that is heard of
-    /// it. Until then nothing can know.
+    /// Promise 4: what a new publisher said first is lost, and that shows within ten seconds of the
+    /// first that is heard of it. Until then nothing can know.
     pub(super) fn is_unheard(&self, plan: &Plan, write: &Write, at: Duration) -> bool {
         let Some(window) = plan.window(Fault::FirstLost) else { return false };
         let lost = (0..plan.topics).any(|region| window.holds(plan.truth.ingest_at(region, write)));
@@ -277,9 +280,9 @@ impl Known {
         self.reset[key] = Some(at);
     }
 
-    /// Somebody stated a version of this record that nobody gave it. What is credible raises the floor until R15 drops
-    /// it; what is not ends with the next ordinary change that states a version, or, if only a region replied it, when all
-    /// agree on something else.
+    /// Somebody stated a version of this record that nobody gave it. What is credible raises the
+    /// floor until R15 drops it; what is not ends with the next ordinary change that states a
+    /// version, or, if only a region replied it, when all agree on something else.
     pub(crate) fn spoil(&mut self, plan: &Plan, window: &Window, version: u64, said: bool) {
         // Of one that could be true, an ordinary change after its floor was dropped.
         let over = if version < 1 << 60 { window.from + DROPPED } else { window.until };
@@ -293,7 +296,8 @@ impl Known {
 }
 
 impl Proven {
-    /// R9, by the truth: strong for 15 s; weak while a poll is not older than 75 s, nor a look than 5 minutes.
+    /// R9, by the truth: strong for 15 s; weak while a poll is not older than 75 s, nor a look than
+    /// 5 minutes.
     fn leases(&self, at: Duration) -> bool {
         let within = |proof: Option<Duration>, lease: u64| {
             proof.is_some_and(|proof| at <= proof + Duration::from_secs(lease) + Duration::from_millis(200))

@@ -1,8 +1,8 @@
 //! Owns the picture: small multiples of horizontal bars, in one SVG that stands alone.
 //!
-//! Before it: [`super`] gives names and figures. After it: a file for a README. Invariant: no script, no font and no other
-//! file is fetched; every figure is written out, so that no length has to be measured; light and dark follow the reader's
-//! system, ground and ink together.
+//! Before it: [`super`] gives names and figures. After it: a file for a README. Invariant: no
+//! script, no font and no other file is fetched; every figure is written out, so that no length has
+//! to be measured; light and dark follow the reader's system, ground and ink together.
 
 use std::fmt::Write as _;
 

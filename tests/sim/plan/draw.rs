@@ -1,7 +1,7 @@
 //! Owns how a plan is drawn from its seed: faults, regions, writes, reads.
 //!
-//! Before it: a seed and [`Wishes`]. After it: a [`Plan`]. Invariant: draws come in one order, so that a seed stays the
-//! same plan.
+//! Before it: a seed and [`Wishes`]. After it: a [`Plan`]. Invariant: draws come in one order, so
+//! that a seed stays the same plan.
 
 use std::time::Duration;
 
@@ -44,7 +44,8 @@ pub(crate) fn draw(seed: u64, wishes: &Wishes) -> Plan {
     let silent = |window: &Window| strays(window.fault) || proof != Proof::Watermark && loses(window.fault);
     let silent_losses = windows.iter().any(silent);
     let ttl = if silent_losses && wishes.ttl.is_none() { ttl.min(secs(120)) } else { ttl };
-    // Only announced versions tell that the announcer's own nodes lag (docs/architecture.md, promise 5).
+    // Only announced versions tell that the announcer's own nodes lag (docs/architecture.md,
+    // promise 5).
     let fleet = windows.iter().any(|window| window.fault == Fault::FleetLags);
     let announces_versions = wishes.announces_versions.unwrap_or(states || fleet);
     let regions = regions(rng, style, &windows);
@@ -159,7 +160,8 @@ fn windows(
             let mut pool: Vec<Fault> = Fault::ALL.iter().copied().filter(drawn).collect();
             rng.shuffle(&mut pool);
             pool.truncate(9 + rng.usize(0..5));
-            // What was announced before a restore, and comes again after it, nobody can tell from what is announced after it.
+            // What was announced before a restore, and comes again after it, nobody can tell from
+            // what is announced after it.
             let one_region = pool.contains(&Fault::Backup) && rng.bool();
             pool.retain(|fault| !(one_region && matches!(fault, Fault::Restored | Fault::Recreated)));
             let restored = pool.iter().any(|fault| matches!(fault, Fault::Restored | Fault::Recreated));
@@ -203,8 +205,8 @@ fn windows(
     windows
 }
 
-/// In one seed of four a publisher is set up wrongly besides. By dice of its own, so that everything else of a seed stays the
-/// same plan.
+/// In one seed of four a publisher is set up wrongly besides. By dice of its own, so that
+/// everything else of a seed stays the same plan.
 fn stray(seed: u64, wishes: &Wishes, (keys, topics): (usize, usize)) -> Option<Window> {
     let rng = &mut Rng::with_seed(seed ^ 0x7374_7261_7973);
     let fault = [Fault::Mistyped, Fault::Astray][rng.usize(0..2)];

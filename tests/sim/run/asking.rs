@@ -18,7 +18,8 @@ impl Run {
         let began = world.elapsed();
         let large = world.plan.is_large(read.key);
         if large && std::mem::replace(&mut lock(&shared).waits_for_large, true) {
-            // Those who wait for one fill are woken in any order, and of what is too large each then asks for himself.
+            // Those who wait for one fill are woken in any order, and of what is too large each
+            // then asks for himself.
             let again = if last { Happening::LastRead(read) } else { Happening::Read(read) };
             return self.at(began + Duration::from_millis(40), again);
         }
@@ -76,8 +77,8 @@ impl Run {
     }
 }
 
-/// A number for what a reader got and when. Readers of one moment are told in no particular order, so that imprints are
-/// only ever summed.
+/// A number for what a reader got and when. Readers of one moment are told in no particular order,
+/// so that imprints are only ever summed.
 fn imprint(answer: &Answer) -> u64 {
     let mix = |seen: u64, part: u64| (seen ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
     let mut seen = mix(answer.ended.as_nanos() as u64, answer.began.as_nanos() as u64);

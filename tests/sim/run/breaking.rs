@@ -1,7 +1,7 @@
 //! Owns what faults do when they begin and when they end.
 //!
-//! Before it: the windows of a plan. After it: a world, or a sidecar, that is not what it was. Invariant: a fault that takes
-//! effect is said to have fired, and none other.
+//! Before it: the windows of a plan. After it: a world, or a sidecar, that is not what it was.
+//! Invariant: a fault that takes effect is said to have fired, and none other.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! Owns the sidecar's way to its topics: subscribing, polling, and being attested.
 //!
-//! Before it: the loop of [`super`]. After it: events for the sidecar, and proofs for the checker. Invariant: a subscription
-//! gets what is published from when it is made, less what a fault keeps from it.
+//! Before it: the loop of [`super`]. After it: events for the sidecar, and proofs for the checker.
+//! Invariant: a subscription gets what is published from when it is made, less what a fault keeps
+//! from it.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Owns what regions tell and how it arrives: announcements, heartbeats, what operators order.
 //!
-//! What a region says it says on time; what arrives while the process is paused, or cannot be verified or applied, comes
-//! later or never.
+//! What a region says it says on time; what arrives while the process is paused, or cannot be
+//! verified or applied, comes later or never.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use super::super::truth::Write;
 use super::super::world::World;
 use super::{Happening, Run, lock};
 
-/// How long before everything is read for the last time an operator makes all be forgotten, after a restore.
+/// How long before everything is read for the last time an operator makes all be forgotten, after a
+/// restore.
 const FINAL_ORDER: Duration = Duration::from_secs(85);
 
 impl Run {
@@ -105,7 +106,8 @@ impl Run {
         self.step(event);
     }
 
-    /// Something came that cannot be verified: its certificate cannot be fetched now, or it is nobody's.
+    /// Something came that cannot be verified: its certificate cannot be fetched now, or it is
+    /// nobody's.
     fn unverifiable(&mut self, window: &Window, subscription: u32, message: Message, now: Duration) {
         self.world.fired(Fault::Unverifiable);
         self.world.tell(&keys_of(&self.world, message.says), || format!("cannot be verified: {message:?}"));
@@ -118,7 +120,8 @@ impl Run {
         }
     }
 
-    /// What operators make regions say of what they did: when all regions show it, and once more when all is quiet.
+    /// What operators make regions say of what they did: when all regions show it, and once more
+    /// when all is quiet.
     pub(super) fn prepare_orders(&mut self) {
         let world = self.world.clone();
         let plan = &world.plan;

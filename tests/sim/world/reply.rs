@@ -1,7 +1,8 @@
-//! Owns how regions answer: the [`Origin`] of the sidecar under test, and what its replies look like.
+//! Owns how regions answer: the [`Origin`] of the sidecar under test, and what its replies look
+//! like.
 //!
-//! Before it: a request. After it: a reply that says what it shows, or a failure. Invariant: a leg takes its draws when it is
-//! sent, and is noticed whatever becomes of it.
+//! Before it: a request. After it: a reply that says what it shows, or a failure. Invariant: a leg
+//! takes its draws when it is sent, and is noticed whatever becomes of it.
 
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -20,7 +21,8 @@ use super::super::plan::Style;
 use super::{Fate, SHOWS, Shown, Told, World};
 
 impl World {
-    /// What stands for the records in their replies: the same at all regions, unless their tags are their own.
+    /// What stands for the records in their replies: the same at all regions, unless their tags are
+    /// their own.
     fn tag(&self, region: usize, path: &str, shown: &Shown) -> Option<HeaderValue> {
         let own = self.plan.windows.iter().any(|window| window.fault == Fault::RegionEtags);
         let tagged = match self.plan.style {
@@ -95,7 +97,8 @@ impl World {
                 .find(|w| w.fault == Fault::MaxInReply && w.is_at(region) && w.key == *key && w.holds(now));
             if let Some(window) = max {
                 self.fired(Fault::MaxInReply);
-                // Less than what messages may state: two regions that make up the same are two regions (R15).
+                // Less than what messages may state: two regions that make up the same are two
+                // regions (R15).
                 return Version(if window.strength < 0.5 { u64::MAX } else { 1 << 60 });
             }
             // Who states no versions of what is gone states none of it beside others either.

@@ -71,7 +71,8 @@ pub(crate) struct EntrySeen {
     pub status: u16,
     /// `confirmed`, `provisional`, `unverified`; `unrouted` where RFC 9111 decides.
     pub standing: String,
-    /// What it is good for now: `fresh`, `unproven`, `provisional`, `doubted`, `unverified`, `expired`, `below`, `unrouted`.
+    /// What it is good for now: `fresh`, `unproven`, `provisional`, `doubted`, `unverified`,
+    /// `expired`, `below`, `unrouted`.
     pub now: String,
     /// The version that it states for each record.
     pub versions: Vec<Option<u64>>,

@@ -414,7 +414,8 @@ async fn in_grace_the_previous_value_is_served_labelled_while_its_refetch_runs()
     world.stop().await;
 }
 
-/// R1 in strict mode: the previous value is known to be too old from the moment of the announcement.
+/// R1 in strict mode: the previous value is known to be too old from the moment of the
+/// announcement.
 #[tokio::test(start_paused = true)]
 async fn in_strict_mode_there_is_no_grace() {
     let settings = "[freshness]\ngrace = \"2s\"\nstrict = true\n";

@@ -241,7 +241,8 @@ async fn fall_silent(dead: usize, proof: Proof) -> Course {
     Course { noticed, labelled, asked, live, settled, peak }
 }
 
-/// Criterion: noticed within 16 s (strong) or 76 s (weak), labelled, recovered, revalidated when read.
+/// Criterion: noticed within 16 s (strong) or 76 s (weak), labelled, recovered, revalidated when
+/// read.
 #[tokio::test(start_paused = true)]
 async fn the_silent_death_of_one_two_or_all_subscriptions_is_noticed_labelled_and_recovered_from() {
     println!("dead proof  | noticed labelled | subscribed-anew  live settled | misses peak-legs/s beyond-misses/s");

@@ -272,7 +272,8 @@ async fn a_recheck_whose_first_reply_is_an_older_one_replaces_nothing_before_its
     world.stop().await;
 }
 
-/// R15: the doubt is over when all agree on something ordinary; what was stored meanwhile must not outlive the next change.
+/// R15: the doubt is over when all agree on something ordinary; what was stored meanwhile must not
+/// outlive the next change.
 #[tokio::test(start_paused = true)]
 async fn what_showed_a_doubted_version_is_put_out_by_an_ordinary_announcement_after_the_doubt() {
     let huge = 1 << 61;

@@ -1,7 +1,8 @@
-//! Owns what changes in a plan: writes, when each region has them, and which of them go through the sidecar.
+//! Owns what changes in a plan: writes, when each region has them, and which of them go through the
+//! sidecar.
 //!
-//! A restore is a write of each record that had changed since, back to what it was; its version goes back too, and so do
-//! those of the writes that follow.
+//! A restore is a write of each record that had changed since, back to what it was; its version
+//! goes back too, and so do those of the writes that follow.
 
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use super::super::super::truth::{Backup, Kind, Truth, Write};
 use super::super::{Put, RegionPlan, Style, Window, between};
 use super::{ms, on_topic, secs};
 
-/// When the floor has been dropped that one impossible version raised, on a record that is read every few seconds.
+/// When the floor has been dropped that one impossible version raised, on a record that is read
+/// every few seconds.
 pub(crate) const DROPPED: Duration = Duration::from_secs(150);
 /// So much changes at least.
 const WRITES: usize = 50;
@@ -68,7 +70,8 @@ fn of_window(rng: &mut Rng, keys: usize, window: &Window, writes: &mut Vec<Drawn
             let changed = |key| write(between(rng, window.from, soon), key, Kind::Changed);
             writes.extend((0..keys).step_by(2).map(changed));
         }
-        // An ordinary change ends the doubt; of a version that could be true it takes one after its floor was dropped.
+        // An ordinary change ends the doubt; of a version that could be true it takes one after its
+        // floor was dropped.
         Fault::MaxInMessage | Fault::MaxInReply => {
             let mut ordinary = |at| writes.push(write(at, window.key, Kind::Changed));
             ordinary(between(rng, window.from, window.until));

@@ -1,4 +1,5 @@
-//! Owns who reads what when: around changes, at the end of pauses, after one's own writes, and at any time.
+//! Owns who reads what when: around changes, at the end of pauses, after one's own writes, and at
+//! any time.
 
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use super::{ms, secs};
 /// Readers come at least so often (with those of the calm it is 2,000).
 const READS: usize = 1_870;
 
-/// Some records have a second view, some are shown beside another: each URL of a record costs its own rechecks.
+/// Some records have a second view, some are shown beside another: each URL of a record costs its
+/// own rechecks.
 fn view(rng: &mut Rng, key: usize) -> u8 {
     match rng.u8(0..5) {
         3 if key.is_multiple_of(3) => 1,
@@ -25,7 +27,8 @@ fn view(rng: &mut Rng, key: usize) -> u8 {
 pub(super) fn reads(rng: &mut Rng, keys: usize, truth: &Truth, windows: &[Window], puts: &[Put]) -> Vec<Read> {
     let has = |fault: Fault| windows.iter().any(|window| window.fault == fault);
     let mut reads: Vec<Read> = Vec::new();
-    // Around a change is where something can go wrong: before it arrives, while it arrives, just after.
+    // Around a change is where something can go wrong: before it arrives, while it arrives, just
+    // after.
     for (index, write) in truth.writes.iter().enumerate() {
         for ingests in &truth.ingests {
             let around = ingests[index].saturating_sub(ms(rng.u64(0..120)));
