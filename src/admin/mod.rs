@@ -24,6 +24,7 @@ use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Listen;
+use crate::http::host::{self, host_of};
 use crate::http::limits::{HEADER_WAIT, REQUEST_HEAD_BYTES, REQUEST_HEADERS};
 use crate::http::site::is_cross_site;
 use crate::tasks::Tasks;
@@ -33,7 +34,6 @@ pub(crate) mod acts;
 pub(crate) mod audit;
 pub mod findings;
 pub(crate) mod health;
-mod host;
 mod index;
 mod limits;
 pub(crate) mod readiness;
@@ -198,8 +198,11 @@ fn router(pages: Pages, reached: Reached) -> Router {
 async fn guard(Shared((pages, reached)): Shared<(Pages, Reached)>, request: Request, next: Next) -> Response {
     let authority = request.headers().get(header::HOST).map(|value| value.to_str().unwrap_or_default());
     let admits = pages.admits.load_full();
-    let foreign =
-        |authority: &str| reached.local.is_some_and(|local| !host::names_us(authority, local, &admits.allowed_hosts));
+    let foreign = |authority: &str| {
+        reached.local.is_some_and(|local| {
+            !host_of(authority).is_some_and(|host| host::is_ours(host, Some(local), &admits.allowed_hosts))
+        })
+    };
     // No browser connects to a Unix socket.
     let cross_site = reached.local.is_some() && !admits.allow_cross_site && is_cross_site(request.headers());
     let mut response = match (pages.acts.access.welcomes(reached.peer), authority) {

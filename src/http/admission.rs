@@ -8,7 +8,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -19,6 +18,7 @@ use hyper::body::{Body as _, Incoming};
 use crate::config::Listen;
 use crate::http::bodies::{self, ByteBudget, NotRead};
 use crate::http::connection::Via;
+use crate::http::host::{self, host_of};
 use crate::http::limits;
 
 /// The header that carries the port's token (`listen.token_file`).
@@ -259,7 +259,7 @@ impl Admission {
             return Err(Refusal::LargeHead);
         }
         let host = named_host(headers, authority, version)?;
-        if via == Via::Tcp && !host.is_some_and(|host| self.serves(host)) {
+        if via == Via::Tcp && !host.is_some_and(|host| host::is_ours(host, None, &self.allowed_hosts)) {
             return Err(Refusal::ForeignHost);
         }
         // No browser connects to a Unix socket.
@@ -278,16 +278,6 @@ impl Admission {
             }
         }
         Ok(())
-    }
-
-    /// Loopback by name or address, or a configured name; the port does not matter.
-    fn serves(&self, host: &str) -> bool {
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        if let Ok(address) = bare.parse::<IpAddr>() {
-            return address.is_loopback() || self.allowed_hosts.iter().any(|allowed| allowed == bare);
-        }
-        let lower = host.trim_end_matches('.').to_ascii_lowercase();
-        lower == "localhost" || lower.ends_with(".localhost") || self.allowed_hosts.contains(&lower)
     }
 }
 
@@ -322,34 +312,14 @@ fn named_host<'a>(
     if hosts.next().is_some() {
         return Err(Refusal::BadHost);
     }
-    let header = header.map(host_of).transpose()?;
+    let header = header.map(|value| host_of(value).ok_or(Refusal::BadHost)).transpose()?;
     match (authority, header) {
         // `http` lets a user through, and a port that is not a number.
-        (Some(authority), _) => host_of(authority.as_str()).map(Some),
+        (Some(authority), _) => host_of(authority.as_str()).map(Some).ok_or(Refusal::BadHost),
         (None, Some(host)) => Ok(Some(host)),
         (None, None) if version < Version::HTTP_11 => Ok(None),
         (None, None) => Err(Refusal::BadHost),
     }
-}
-
-/// `host[:port]`, checked, without the port.
-fn host_of(value: &str) -> Result<&str, Refusal> {
-    let (host, port) = match value.strip_prefix('[').and_then(|rest| rest.find(']')) {
-        Some(end) => value.split_at(end + 2),
-        None => value.split_at(value.find(':').unwrap_or(value.len())),
-    };
-    // `parse` alone would accept a sign.
-    let number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.parse::<u16>().is_ok();
-    let port_ok = port.is_empty() || port.strip_prefix(':').is_some_and(number);
-    let host_ok = match host.strip_prefix('[') {
-        Some(address) => address.strip_suffix(']').is_some_and(|address| address.parse::<Ipv6Addr>().is_ok()),
-        // A name that a URL may contain (RFC 3986, 3.2.2). Nobody can have been sent to any other.
-        None => {
-            let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(&byte);
-            !host.is_empty() && host.bytes().all(fits)
-        }
-    };
-    if port_ok && host_ok { Ok(host) } else { Err(Refusal::BadHost) }
 }
 
 /// HTTP/2 may split cookies over lines. For identities and for regions they are one field (RFC

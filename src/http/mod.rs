@@ -8,6 +8,7 @@ pub(crate) mod client;
 pub mod connection;
 pub mod exchange;
 pub(crate) mod fields;
+pub(crate) mod host;
 pub mod limits;
 pub mod listener;
 pub(crate) mod site;
