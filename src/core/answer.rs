@@ -17,6 +17,7 @@ use crate::http::admission::Refusal;
 use crate::http::body::{Body, BodyUnread};
 use crate::http::exchange::Failure;
 use crate::http::fields::belongs_in_not_modified;
+use crate::protocol::label::Label;
 
 mod cookies;
 mod line;
@@ -123,7 +124,10 @@ pub fn respond(outcome: Outcome, names: &[String]) -> Response<Body> {
         }
         Outcome::BelowFloor(asked) => {
             let detail = "every region that answered is behind an announced change (freshness.strict); retry shortly";
-            Problem::new(StatusCode::GATEWAY_TIMEOUT, "below-floor", detail).asked(asked).retry_after(1).respond()
+            Problem::new(StatusCode::GATEWAY_TIMEOUT, Label::BelowFloor.word(), detail)
+                .asked(asked)
+                .retry_after(1)
+                .respond()
         }
         Outcome::NoneAnswered(asked) => none_answered(asked),
         Outcome::Busy => {

@@ -33,7 +33,7 @@ mod routed;
 mod unrouted;
 
 pub use ask::{Ask, Of, Routing};
-pub use outcome::{BELOW_FLOOR, BestError, FLOOR_ESCAPED, Failed, Filled, Got, Role};
+pub use outcome::{BestError, Failed, Filled, Got, Role};
 
 use outcome::best_error;
 

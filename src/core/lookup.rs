@@ -14,7 +14,7 @@ use http::Method;
 use super::answer::{Bound, CacheLine, Detail, Fwd, Shown};
 use super::caller::Caller;
 use super::fill::background::Refresh;
-use super::fill::{self, Ask, FLOOR_ESCAPED, Of, Routing};
+use super::fill::{self, Ask, Of, Routing};
 use super::race::region::Purpose;
 use super::router::Matched;
 use super::{Core, limits};
@@ -27,6 +27,7 @@ use crate::http::exchange::Outgoing;
 use crate::model::time::Moment;
 use crate::protocol::holding;
 use crate::protocol::horizon::Horizon;
+use crate::protocol::label::Label;
 use crate::protocol::standing::{self, Use};
 
 pub enum Found {
@@ -87,8 +88,8 @@ fn routed(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, matched: &Match
             }
             Err(Some(Use::Below)) if core.is_in_grace(entry, now) => {
                 matched.counts.stale();
-                core.metrics.stale("grace");
-                let shown = core.stored_hit(head, caller, entry, &core.freshness.horizon(), now, Some("grace"));
+                core.metrics.stale(Label::Grace);
+                let shown = core.stored_hit(head, caller, entry, &core.freshness.horizon(), now, Some(Label::Grace));
                 let ask = core.routed_ask(head, caller, key, stored.clone(), matched);
                 return Found::Answer(shown, Some(Box::new(Refresh::Fill(ask))));
             }
@@ -190,17 +191,17 @@ impl Core {
         now: Moment,
     ) -> Result<(Shown, Option<Box<Refresh>>), Option<Use>> {
         let horizon = self.freshness.horizon();
-        let (detail, refresh) = match self.found(entry, &horizon, now) {
+        let (label, refresh) = match self.found(entry, &horizon, now) {
             Some(Use::Fresh) => (None, None),
-            Some(Use::Unproven) => (Some("unproven"), None),
-            Some(Use::Provisional) => (Some("provisional"), self.recheck(key, entry, &horizon, now)),
+            Some(Use::Unproven) => (Some(Label::Unproven), None),
+            Some(Use::Provisional) => (Some(Label::Provisional), self.recheck(key, entry, &horizon, now)),
             Some(Use::Doubted) => {
-                self.metrics.stale(FLOOR_ESCAPED);
-                (Some(FLOOR_ESCAPED), self.recheck(key, entry, &horizon, now))
+                self.metrics.stale(Label::FloorEscaped);
+                (Some(Label::FloorEscaped), self.recheck(key, entry, &horizon, now))
             }
             other => return Err(other),
         };
-        Ok((self.stored_hit(head, caller, entry, &horizon, now, detail), refresh))
+        Ok((self.stored_hit(head, caller, entry, &horizon, now, label), refresh))
     }
 
     /// A reader found `entry` provisional, so its rechecks resume if they ended (nobody had read
@@ -271,14 +272,14 @@ impl Core {
         entry: &Arc<Entry>,
         horizon: &Horizon,
         now: Moment,
-        detail: Option<&'static str>,
+        label: Option<Label>,
     ) -> Shown {
         let age = entry.age(now);
         let line = CacheLine {
             hit: true,
             ttl: self.seconds_left(entry, horizon, now),
             bound: self.bound(entry, age, horizon, now),
-            detail: detail.map(Detail::Word),
+            detail: label.map(Detail::Label),
             ..CacheLine::default()
         };
         let shown = caller.shown(head, entry, Some(age.as_secs()), line);
@@ -291,7 +292,7 @@ impl Core {
 fn unrouted_hit(core: &Core, head: Head<'_>, caller: &Caller, entry: &Arc<Entry>, now: Moment) -> Option<Shown> {
     let (age, ttl, detail) = match rfc9111::decide(&caller.wish, entry, entry.hold.unrouted()?, now) {
         Decision::Fresh { age, ttl } => (age, ttl.as_secs() as i64, None),
-        Decision::Stale { age } => (age, left(entry, now), Some(Detail::Word("max-stale"))),
+        Decision::Stale { age } => (age, left(entry, now), Some(Detail::Label(Label::MaxStale))),
         _ => return None,
     };
     let line = CacheLine { hit: true, ttl: Some(ttl), detail, ..CacheLine::default() };

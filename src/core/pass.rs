@@ -13,13 +13,14 @@ use crate::cache::key::KeyBuffer;
 use crate::cache::rfc9111::{self, Handling, RequestDirectives};
 use crate::config::IdentityMode;
 use crate::core::answer::{Attempted, Blame, CacheLine, Detail, Fwd, Outcome};
-use crate::core::fill::{BELOW_FLOOR, FLOOR_ESCAPED, ask};
+use crate::core::fill::ask;
 use crate::core::lookup::OnRoute;
 use crate::core::race::verdict;
 use crate::http::admission::Admitted;
 use crate::http::exchange::{Failure, Outgoing, Streamed};
 use crate::model::ids::{RecordId, RegionId, RegionSet, Version};
 use crate::model::time::Moment;
+use crate::protocol::label::Label;
 use crate::protocol::record::{Record, Snapshot};
 use crate::protocol::switch::{Rule, is_on};
 use crate::protocol::vote::{self, Ballot, Presence, Rank};
@@ -39,7 +40,7 @@ pub(super) async fn pass(
         None => core.regions.pass(ask::passed_request(admitted), RegionSet::EMPTY).await.map(|head| (head, None)),
     };
     let outcome = match passed {
-        Ok((Streamed { region, .. }, Some(BELOW_FLOOR))) if core.config.freshness.strict => {
+        Ok((Streamed { region, .. }, Some(Label::BelowFloor))) if core.config.freshness.strict => {
             let region = core.names[region.index()].clone();
             Outcome::BelowFloor(vec![Attempted { region, outcome: "too-old".into(), blame: Blame::Unusable }])
         }
@@ -62,7 +63,7 @@ pub(super) async fn pass(
             let line = CacheLine {
                 fwd: Some(if safe { Fwd::Bypass } else { Fwd::Method }),
                 fwd_status: Some(status.as_u16()),
-                detail: Some(label.map_or(Detail::Region(region), Detail::Word)),
+                detail: Some(label.map_or(Detail::Region(region), Detail::Label)),
                 ..CacheLine::default()
             };
             Outcome::Streamed { status, headers, body, line }
@@ -94,7 +95,7 @@ async fn read_through(
     admitted: &Admitted,
     on_route: &OnRoute,
     started: Moment,
-) -> Result<(Streamed, Option<&'static str>), Failure> {
+) -> Result<(Streamed, Option<Label>), Failure> {
     let OnRoute { place, routing } = on_route;
     routing.note_read(started);
     let records = routing.records();
@@ -118,7 +119,7 @@ async fn at_the_floor(
     request: Outgoing,
     records: &[(RecordId, Arc<Record>)],
     started: Moment,
-) -> Result<(Streamed, Option<&'static str>), Failure> {
+) -> Result<(Streamed, Option<Label>), Failure> {
     let worst_lag = core.config.freshness.worst_lag;
     let begun: Vec<Snapshot> =
         records.iter().map(|(_, record)| record.snapshot().as_of(started, worst_lag)).collect();
@@ -158,13 +159,13 @@ async fn at_the_floor(
     // Everything in `waiting` cast a ballot, since only a ballot can wait, so the indices agree.
     let best = vote::best(&ballots, &states).unwrap_or_default();
     let below = ballots.get(best).is_some_and(|ballot| vote::rank(ballot, &states) == Rank::Below);
-    let label = if below { Some(BELOW_FLOOR) } else { doubt(&states) };
+    let label = if below { Some(Label::BelowFloor) } else { doubt(&states) };
     Ok((waiting.swap_remove(best).head, label))
 }
 
 /// R15.
-fn doubt(records: &[Snapshot]) -> Option<&'static str> {
-    records.iter().any(|record| record.escaped).then_some(FLOOR_ESCAPED)
+fn doubt(records: &[Snapshot]) -> Option<Label> {
+    records.iter().any(|record| record.escaped).then_some(Label::FloorEscaped)
 }
 
 /// R1: what is passed on was served. A tombstone's version counts like any other (R6).

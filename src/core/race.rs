@@ -11,11 +11,12 @@ use std::time::Duration;
 use http::Method;
 
 use crate::core::race::region::{Leg, Purpose, Regions};
-use crate::core::race::verdict::{Judged, Known, Label, Verdict, Winner};
+use crate::core::race::verdict::{Judged, Known, Verdict, Winner};
 use crate::http::exchange::{Outgoing, Reply};
 use crate::model::ids::{RegionId, RegionSet};
 use crate::model::time::Moment;
 use crate::payload::digest;
+use crate::protocol::label::Label;
 use crate::protocol::record::{Record, Snapshot};
 use crate::protocol::vote::{self, Rank, Votes};
 

@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 
 use super::answer::{self, CacheLine, Detail, Fwd, Outcome, Shown};
 use super::caller::Caller;
-use super::fill::{self, Ask, Failed, Filled, Got, Of, Role, Routing};
+use super::fill::{Ask, Failed, Filled, Got, Of, Role, Routing};
 use super::lookup::{Found, OnRoute, Plan, left, lookup};
 use super::telling::{self, passed_on, shown};
 use super::{Core, limits, pass};
@@ -21,6 +21,7 @@ use crate::http::body::Body;
 use crate::http::connection::Via;
 use crate::model::ids::Version;
 use crate::model::time::Moment;
+use crate::protocol::label::Label;
 use crate::protocol::standing::Use;
 use crate::protocol::switch::{Rule, is_on};
 
@@ -144,7 +145,7 @@ impl Core {
                 let below_floor = Failed { best_error: None, asked: Vec::new(), below_floor: true };
                 return match self.config.freshness.strict {
                     true => (Filled::Failed(Arc::new(below_floor)), share),
-                    false => (Filled::Got(Got { label: Some(fill::BELOW_FLOOR), ..got.clone() }), share),
+                    false => (Filled::Got(Got { label: Some(Label::BelowFloor), ..got.clone() }), share),
                 };
             }
             tries += 1;
@@ -183,7 +184,7 @@ impl Core {
             bound: self.bound(&got.entry, got.entry.age(now), &self.freshness.horizon(), now),
             stored: got.stored,
             collapsed: share == Role::Follower,
-            detail: Some(got.label.map_or(Detail::Region(got.entry.region), Detail::Word)),
+            detail: Some(got.label.map_or(Detail::Region(got.entry.region), Detail::Label)),
             ..CacheLine::default()
         };
         if let Some(label) = got.label {
@@ -217,12 +218,12 @@ impl Core {
             && !strict
             && now.since(entry.sent) <= routed.ttl.get() + self.config.cache.stale_if_error
         {
-            self.metrics.stale("stale-if-error");
+            self.metrics.stale(Label::StaleIfError);
             let line = CacheLine {
                 hit: true,
                 ttl: self.seconds_left(&entry, &horizon, now),
                 bound: self.bound(&entry, entry.age(now), &horizon, now),
-                detail: Some(Detail::Word("stale-if-error")),
+                detail: Some(Detail::Label(Label::StaleIfError)),
                 ..CacheLine::default()
             };
             return Outcome::Shown(shown(admitted.head(), &entry, Some(entry.age(now).as_secs()), line));
@@ -267,8 +268,8 @@ fn stale_if_error(
         now,
     )
     .then_some(())?;
-    core.metrics.stale("stale-if-error");
-    let detail = Some(Detail::Word("stale-if-error"));
+    core.metrics.stale(Label::StaleIfError);
+    let detail = Some(Detail::Label(Label::StaleIfError));
     let line = CacheLine { hit: true, ttl: Some(left(&entry, now)), detail, ..CacheLine::default() };
     Some(Outcome::Shown(shown(admitted.head(), &entry, Some(entry.age(now).as_secs()), line)))
 }

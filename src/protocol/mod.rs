@@ -54,6 +54,7 @@ pub mod event;
 mod flood;
 pub(crate) mod holding;
 pub mod horizon;
+pub mod label;
 pub mod limits;
 mod merge;
 mod publisher;

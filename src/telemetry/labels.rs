@@ -2,6 +2,8 @@
 //! is an increase like any other.
 
 /// What a request that was not a hit may get.
+use crate::protocol::label::Label;
+
 pub(super) const GOT: &[&str] = &["good", "absent", "refused", "too-old", "worthless", "stale", "streamed", "none"];
 /// How a leg may end.
 pub(super) const LEGS: &[&str] = &[
@@ -47,7 +49,10 @@ pub(super) const OUTCOMES: &[&str] = &[
     "wrong-topic",
 ];
 /// Why an answer may be labelled as old.
-pub(super) const LABELS: &[&str] = &["below-floor", "floor-escaped", "grace", "stale-if-error"];
+pub(super) const LABELS: &[&str] = &{
+    let [a, b, c, d] = Label::COUNTED;
+    [a.word(), b.word(), c.word(), d.word()]
+};
 /// Why a request may be refused before it is looked up.
 pub(super) const REFUSALS: &[&str] = &[
     "bad-body",

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::counts::{Grid, LatencyHistogram};
 use crate::model::ids::RegionId;
+use crate::protocol::label::Label;
 use crate::protocol::limits::{AUDIT_WINDOWS, REGIONS};
 use crate::telemetry::labels::{
     ACT_OUTCOMES, ALARMS, AUDITED, BUDGETS, COUNTED_ACTS, EPOCHS, GOT, LABELS, LEGS, OUTCOMES, REFUSALS, RELOADS,
@@ -120,10 +121,9 @@ impl Metrics {
         self.cells.hits.observe(took);
     }
 
-    /// A stored reply was served although it could not be shown to be fresh; `why` is a stable
-    /// word.
-    pub fn stale(&self, why: &'static str) {
-        self.cells.stale.add(0, why);
+    /// A stored reply was served although it could not be shown to be fresh.
+    pub fn stale(&self, why: Label) {
+        self.cells.stale.add(0, why.word());
     }
 
     /// A request was answered after a fill, with the verdict on its reply and the region that gave

@@ -7,6 +7,7 @@ use http::HeaderValue;
 
 use super::text;
 use crate::model::ids::RegionId;
+use crate::protocol::label::Label;
 
 /// The parameters of our member of `Cache-Status`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +51,7 @@ pub enum Fwd {
 pub enum Detail {
     /// The region that answered, by its index in the configuration.
     Region(RegionId),
-    Word(&'static str),
+    Label(Label),
 }
 
 impl CacheLine {
@@ -90,7 +91,7 @@ impl CacheLine {
             text.put_slice(b"; collapsed");
         }
         match self.detail {
-            Some(Detail::Word(word)) => put_detail(text, word),
+            Some(Detail::Label(label)) => put_detail(text, label.word()),
             Some(Detail::Region(region)) => {
                 put_detail(text, names.get(region.index()).map_or("unknown", String::as_str))
             }

@@ -24,7 +24,7 @@ fn cache_status_follows_rfc_9211() {
         hit: true,
         ttl: Some(-7),
         bound: Some(Bound::None),
-        detail: Some(Detail::Word("stale-if-error")),
+        detail: Some(Detail::Label(Label::StaleIfError)),
         ..CacheLine::default()
     };
     assert_eq!(stale.value(&names()), "nearside; hit; ttl=-7; bound=none; detail=stale-if-error");

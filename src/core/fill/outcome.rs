@@ -5,12 +5,7 @@ use std::sync::Arc;
 use crate::cache::entry::Entry;
 use crate::core::answer::{Attempted, Cookies};
 use crate::http::exchange::Reply;
-/// The label of an answer below its record's floor (R1).
-pub const BELOW_FLOOR: &str = "below-floor";
-
-/// The label of an answer about a record whose floor was dropped, or whose version jumped (R15).
-pub const FLOOR_ESCAPED: &str = "floor-escaped";
-
+use crate::protocol::label::Label;
 /// The result of a fill, for each of its readers.
 #[derive(Clone)]
 pub enum Filled {
@@ -32,7 +27,7 @@ pub struct Got {
     /// Whether readers who joined may have it, or only the first.
     pub shareable: bool,
     /// Why it cannot be called fresh, if it cannot.
-    pub label: Option<&'static str>,
+    pub label: Option<Label>,
     /// For the reader who began the fill.
     pub cookies: Cookies,
 }

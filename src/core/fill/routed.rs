@@ -11,7 +11,7 @@ use std::time::Duration;
 use http::{StatusCode, header};
 
 use super::ask::{cookies, dressed, is_for_all, kept};
-use super::{Ask, BELOW_FLOOR, FLOOR_ESCAPED, Failed, Filled, Got, Leader, Routing};
+use super::{Ask, Failed, Filled, Got, Leader, Routing};
 use crate::cache::content::Content;
 use crate::cache::content::request_lines::RequestLines;
 use crate::cache::entry::{Entry, Hold};
@@ -23,12 +23,13 @@ use crate::config::Route;
 use crate::core::Core;
 use crate::core::answer::{Attempted, Blame};
 use crate::core::race::region::Leg;
-use crate::core::race::verdict::{self, Known, Label, Verdict, Winner};
+use crate::core::race::verdict::{self, Known, Verdict, Winner};
 use crate::core::race::{First, Question, Race, Tally, Terms};
 use crate::http::exchange::{Failure, Reply};
 use crate::model::ids::{RecordId, Version};
 use crate::model::time::Wall;
 use crate::protocol::holding::{Routed, ShownRecord, Standing};
+use crate::protocol::label::Label;
 use crate::protocol::record::{Record, Snapshot};
 use crate::protocol::standing::{self, Earned, Made, Sent, Use};
 use crate::protocol::switch::{Rule, is_on};
@@ -238,10 +239,7 @@ impl RoutedFill<'_> {
             _ => ResponseDirectives::of(&winner.reply.headers),
         };
         let private = !self.route.store_no_store && says().no_store;
-        let label = match winner.label {
-            Some(Label::BelowFloor) => Some(BELOW_FLOOR),
-            None => self.is_doubted().then_some(FLOOR_ESCAPED),
-        };
+        let label = winner.label.or_else(|| self.is_doubted().then_some(Label::FloorEscaped));
         let shareable = !private && is_for_all(&winner.reply, &entry, self.route);
         let (fwd_status, cookies) = (winner.reply.status.as_u16(), cookies(&winner.reply, self.route));
         Got { entry, fwd_status, stored, shareable, label, cookies }

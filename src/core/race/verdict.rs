@@ -11,6 +11,7 @@ use crate::cache::rfc9111::freshness::stated_age;
 use crate::http::exchange::Reply;
 use crate::model::ids::Version;
 use crate::model::time::Moment;
+use crate::protocol::label::Label;
 use crate::protocol::record::Snapshot;
 use crate::protocol::switch::{Rule, is_on};
 use crate::protocol::vote::{self, Ballot, Presence, Rank};
@@ -86,12 +87,6 @@ pub(crate) struct Winner {
     pub rank: Rank,
     /// The versions it shows: its own, or for a 304 those of what we know; empty when unknown.
     pub versions: Vec<Version>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Label {
-    /// No reachable region has what was announced (strict mode: 504).
-    BelowFloor,
 }
 
 pub(crate) fn judge(reply: &Reply, scales: Scales<'_>) -> Judged {

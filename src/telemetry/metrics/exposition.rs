@@ -411,6 +411,7 @@ fn histogram(metric: &mut MetricEncoder, latency: &LatencyHistogram) -> fmt::Res
 mod tests {
     use super::*;
     use crate::model::ids::RegionId;
+    use crate::protocol::label::Label;
     use crate::telemetry::metrics::Metrics;
 
     fn regions() -> Metrics {
@@ -435,7 +436,7 @@ mod tests {
         metrics.epoch_moved(RegionId(0), "hole");
         metrics.alarm(RegionId(0), "floor-dropped");
         metrics.refused("host");
-        metrics.stale("regions-down");
+        metrics.stale(Label::Grace);
         metrics.fill_shared();
         metrics.churn();
         metrics.audited("stale");
@@ -462,7 +463,7 @@ mod tests {
             "nearside_reloads_total{outcome=\"applied\"} 0",
             "nearside_reloads_total{outcome=\"refused\"} 1",
             "nearside_refused_requests_total{reason=\"host\"} 1",
-            "nearside_stale_served_total{reason=\"regions-down\"} 1",
+            "nearside_stale_served_total{reason=\"grace\"} 1",
             "nearside_fills_shared_total 1",
             "nearside_identity_churn_total 1",
             "nearside_audit_entries_total{result=\"stale\"} 1",

@@ -15,6 +15,7 @@ use crate::cache::limits::COPIED_BODY_BYTES;
 use crate::core::answer::{Bound, CacheLine, Cookies, Detail, show};
 use crate::model::ids::RegionId;
 use crate::model::time::{Moment, Span};
+use crate::protocol::label::Label;
 
 fn entry(status: u16, lines: &[(&'static str, &'static str)], body: &str) -> Arc<Entry> {
     let lines = lines.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
@@ -86,7 +87,7 @@ async fn a_stored_reply_is_what_hyper_would_have_written() {
                 hit: true,
                 ttl: Some(-3),
                 bound: Some(Bound::Seconds(2)),
-                detail: Some(Detail::Word("grace")),
+                detail: Some(Detail::Label(Label::Grace)),
                 ..CacheLine::default()
             };
             let (stored, head) = (entry.clone(), method == "HEAD");

@@ -3,9 +3,10 @@
 
 use super::RoutedFill;
 use crate::core::race::Tally;
-use crate::core::race::verdict::{self, Label, Verdict};
+use crate::core::race::verdict::{self, Verdict};
 use crate::http::exchange::Reply;
 use crate::model::ids::Version;
+use crate::protocol::label::Label;
 
 impl RoutedFill<'_> {
     /// R1: versions that regions answered raise the floors.

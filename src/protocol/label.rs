@@ -1,0 +1,38 @@
+//! Why an answer cannot be called simply fresh: one word from the decision to `Cache-Status` and the
+//! metrics.
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// Something newer was announced or served (R1).
+    BelowFloor,
+    /// A record's floor was dropped, or its version jumped (R15).
+    FloorEscaped,
+    /// The previous value, while the announced one is fetched (`freshness.grace`).
+    Grace,
+    /// Every region failed.
+    StaleIfError,
+    /// The caller takes stale replies (RFC 9111, 5.2.1.2).
+    MaxStale,
+    /// It was fresh, and no lease shows that it still is (R9).
+    Unproven,
+    /// Within its short TTL, being rechecked (R5).
+    Provisional,
+}
+
+impl Label {
+    /// Those that a metric counts as stale answers.
+    pub const COUNTED: [Self; 4] = [Self::BelowFloor, Self::FloorEscaped, Self::Grace, Self::StaleIfError];
+
+    /// A stable word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::BelowFloor => "below-floor",
+            Self::FloorEscaped => "floor-escaped",
+            Self::Grace => "grace",
+            Self::StaleIfError => "stale-if-error",
+            Self::MaxStale => "max-stale",
+            Self::Unproven => "unproven",
+            Self::Provisional => "provisional",
+        }
+    }
+}
