@@ -228,10 +228,10 @@ impl Race {
             return self.step_when_all_ended(best);
         }
         if !self.reserve.is_empty() && now >= self.hedge_at {
-            return Step::Ask(self.regions.draw(&mut self.reserve));
+            return Step::Ask(self.regions.take_from(&mut self.reserve));
         }
         if best.is_none() && !self.skipped.is_empty() && now >= self.resort_at {
-            return Step::Ask(self.regions.draw(&mut self.skipped));
+            return Step::Ask(self.regions.take_from(&mut self.skipped));
         }
         let settles =
             best.as_ref().is_some_and(|best| best.verdict != Verdict::Refused || self.is_refusal_confirmed());
@@ -239,7 +239,7 @@ impl Race {
         let waited_for = self.missing.0 | self.reserve.iter().copied().collect::<RegionSet>().0;
         let is_taken = self.standard.writers().0 & waited_for != 0;
         if settles && !is_taken && self.late_at.is_none() {
-            self.late_at = Some(now + self.regions.patience(self.missing));
+            self.late_at = Some(now + self.regions.hedge_delay(self.missing));
         }
         let no_resort = best.is_some() || self.skipped.is_empty();
         match (self.late_at, best) {
@@ -256,11 +256,11 @@ impl Race {
     /// the rest brought nothing or is below the floor), or the best so far has to do.
     fn step_when_all_ended(&mut self, best: Option<Winner>) -> Step {
         if !self.reserve.is_empty() && !self.is_refusal_confirmed() {
-            return Step::Ask(self.regions.draw(&mut self.reserve));
+            return Step::Ask(self.regions.take_from(&mut self.reserve));
         }
         let answered = best.as_ref().is_some_and(|best| best.label.is_none());
         if !answered && !self.skipped.is_empty() {
-            return Step::Ask(self.regions.draw(&mut self.skipped));
+            return Step::Ask(self.regions.take_from(&mut self.skipped));
         }
         match best {
             Some(best) => Step::Serve(best),
@@ -284,7 +284,7 @@ impl Race {
             self.missing = self.missing.with(*region);
         }
         let asked = regions.iter().copied().collect();
-        self.hedge_at = self.regions.clock.now() + self.regions.patience(asked);
+        self.hedge_at = self.regions.clock.now() + self.regions.hedge_delay(asked);
         self.late_at = None;
     }
 

@@ -1,5 +1,5 @@
-//! Which `Host` a request may carry: the defence against DNS rebinding. A name that an attacker could
-//! point at this address is never accepted.
+//! Which `Host` a request may carry: the defence against DNS rebinding. A name that an attacker
+//! could point at this address is never accepted.
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -1,5 +1,5 @@
-//! Why an answer cannot be called simply fresh: one word from the decision to `Cache-Status` and the
-//! metrics.
+//! Why an answer cannot be called simply fresh: one word from the decision to `Cache-Status` and
+//! the metrics.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Label {

@@ -253,7 +253,7 @@ impl Record {
         RecordId { record_type: self.record_type, hash: self.hash }
     }
 
-    /// Floor, generation and marker, consistent with each other.
+    /// Floor, generation and marker, consistent with each other: a seqlock read.
     pub fn snapshot(&self) -> Snapshot {
         let mut tries = 0u32;
         loop {

@@ -133,7 +133,7 @@ impl RegionState {
         let dead = match self.state {
             SubscriptionState::Suspect => now > lease_until.max(quiet_since) + limits::SUSPECT_FOR,
             SubscriptionState::Probing => {
-                self.subscribed.is_some_and(|at| now > at.max(quiet_since) + self.patience())
+                self.subscribed.is_some_and(|at| now > at.max(quiet_since) + self.probing_wait())
             }
             _ => false,
         };
@@ -362,7 +362,7 @@ impl RegionState {
     }
 
     /// How long a subscription may go without proof.
-    fn patience(&self) -> Duration {
+    fn probing_wait(&self) -> Duration {
         if self.weak_refused { limits::PROBING_WAIT } else { limits::WEAK_PROOF_AFTER + limits::WEAK_LEASE }
     }
 

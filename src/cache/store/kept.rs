@@ -1,15 +1,15 @@
 //! Holds what is stored under each key, up to a capacity, and decides what makes room.
 //!
 //! A shard is a list of slots without gaps, and a table of their places; when a slot is removed,
-//! the last one fills its place. A hand moves around each shard (a CLOCK). New arrivals are on
-//! probation: one that was read by the time the hand comes by for the second time becomes
-//! established, otherwise it is evicted. The hand acts on established slots only while they exceed
-//! their share, and then evicts one that has not been read. So a scan over any number of keys
-//! replaces what is on probation and nothing else.
+//! the last one fills its place. This is a segmented CLOCK: a hand moves around each shard. New
+//! arrivals are on probation: one that was read by the time the hand comes by for the second time
+//! becomes established, otherwise it is evicted. The hand acts on established slots only while they
+//! exceed their share, and then evicts one that has not been read. So a scan over any number of
+//! keys replaces what is on probation and nothing else.
 //!
-//! [`Kept::change`] is atomic for its key. Whatever leaves is reported once ([`Held::leave`]),
-//! before the call that removed it returns and with no lock held. When a call that adds something
-//! returns, the total is within the capacity.
+//! [`SegmentedClock::change`] is atomic for its key. Whatever leaves is reported once
+//! ([`Held::leave`]), before the call that removed it returns and with no lock held. When a call
+//! that adds something returns, the total is within the capacity.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

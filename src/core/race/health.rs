@@ -112,7 +112,7 @@ impl Health {
     }
 
     /// How long it is worth waiting for: its p95, capped, plus the timer's granularity.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn hedge_delay(&self) -> Duration {
         self.p95().unwrap_or(HEDGE_WAIT).min(LATE_LEG_WAIT) + TIMER
     }
 
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn quantiles_are_over_the_latest_replies() {
         let mut health = Health::new(START);
-        assert_eq!((health.p95(), health.patience()), (None, HEDGE_WAIT + TIMER));
+        assert_eq!((health.p95(), health.hedge_delay()), (None, HEDGE_WAIT + TIMER));
         (1..=100).for_each(|n| health.succeeded(n * MS, START));
         assert_eq!(health.p95(), Some(96 * MS));
         (0..LATENCIES).for_each(|_| health.succeeded(7 * MS, START));

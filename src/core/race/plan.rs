@@ -89,7 +89,7 @@ impl Regions {
 
     /// Takes from the reserve what may be asked now: all that have a token or, if none has, just
     /// the next one.
-    pub(crate) fn draw(&self, reserve: &mut Vec<RegionId>) -> Vec<RegionId> {
+    pub(crate) fn take_from(&self, reserve: &mut Vec<RegionId>) -> Vec<RegionId> {
         let (now, drained) = (self.clock.now(), self.drained());
         reserve.retain(|region| !drained.contains(*region));
         let (mut drawn, mut kept) = (Vec::new(), Vec::new());

@@ -233,8 +233,8 @@ impl Regions {
     }
 
     /// How long the slowest of `regions` is worth waiting for: its p95, capped.
-    pub(crate) fn patience(&self, regions: RegionSet) -> Duration {
-        regions.iter().map(|region| self.region(region).state().health.patience()).max().unwrap_or_default()
+    pub(crate) fn hedge_delay(&self, regions: RegionSet) -> Duration {
+        regions.iter().map(|region| self.region(region).state().health.hedge_delay()).max().unwrap_or_default()
     }
 
     /// Sends one leg. It ends `within` the given time, whatever the region does, and then gives its
