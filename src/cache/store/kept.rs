@@ -160,7 +160,7 @@ impl SegmentedClock {
         self.clear(wanted, None);
     }
 
-    /// Like [`Kept::make_room`]. `newcomer` (hash and bytes) has just arrived and is not evicted to
+    /// Like [`SegmentedClock::make_room`]. `newcomer` (hash and bytes) has just arrived and is not evicted to
     /// make room for itself, because nobody could have read it yet. Established slots give way if
     /// it needs more than everything on probation.
     fn clear(&self, wanted: u64, newcomer: Option<(u64, u64)>) {

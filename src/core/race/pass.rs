@@ -47,7 +47,7 @@ impl Regions {
                 heads.start(self.head(region, request.clone(), deadline));
                 flying += 1;
                 if !line.is_empty() {
-                    until = self.clock.now() + self.patience(RegionSet::EMPTY.with(region));
+                    until = self.clock.now() + self.hedge_delay(RegionSet::EMPTY.with(region));
                 }
             }
             let wait = until.min(deadline) - self.clock.now();
