@@ -14,7 +14,7 @@ use crate::model::time::Moment;
 use crate::protocol::event::SubscriptionState;
 use crate::protocol::horizon::{Horizon, Sight};
 
-/// How far the sidecar's freshness can be relied on. Only [`State::Draining`] is not ready.
+/// How far the sidecar's freshness can be relied on. Only [`ReadyState::Draining`] is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReadyState {
@@ -68,7 +68,7 @@ pub(crate) enum Reason {
 /// What has lately come from a region's topic, and what kept messages from coming.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
-    /// Receipt minus SNS `Timestamp`, in milliseconds ([`crate::protocol::arrivals::Arrived`]).
+    /// Receipt minus SNS `Timestamp`, in milliseconds (`protocol::arrivals::Arrived`).
     pub lag_ms: Option<i64>,
     /// Why the last message could not be verified; cleared once one can be.
     pub unverified: Option<Rejected>,

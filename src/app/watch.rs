@@ -1,5 +1,5 @@
 //! Checks the files of tokens and certificates once a second, and applies what they contain when
-//! one has changed. Routes' credentials are watched separately ([`crate::core::credentials`]).
+//! one has changed. Routes' credentials are watched separately (`core::credentials`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -255,7 +255,7 @@ fn of_code(code: &str, message: impl FnOnce() -> String) -> CallFault {
 /// confirmed or not.
 ///
 /// # Errors
-/// Any [`Failure`]; `Gone` when the topic does not exist.
+/// Any [`CallFailure`]; `Gone` when the topic does not exist.
 pub async fn subscribe(
     sns: &aws_sdk_sns::Client,
     topic: &TopicArn,
@@ -280,7 +280,7 @@ pub async fn subscribe(
 /// signed calls by the topic's or the subscription's owner can end it.
 ///
 /// # Errors
-/// Any [`Failure`].
+/// Any [`CallFailure`].
 pub async fn confirm(sns: &aws_sdk_sns::Client, topic: &TopicArn, token: &str) -> Result<String, CallFailure> {
     let answer = sns
         .confirm_subscription()
@@ -298,7 +298,7 @@ pub async fn confirm(sns: &aws_sdk_sns::Client, topic: &TopicArn, token: &str) -
 /// Ends a subscription; succeeds if it does not exist.
 ///
 /// # Errors
-/// Any [`Failure`] but `Gone`.
+/// Any [`CallFailure`] but `Gone`.
 pub async fn unsubscribe(sns: &aws_sdk_sns::Client, subscription: &str) -> Result<(), CallFailure> {
     match sns.unsubscribe().subscription_arn(subscription).send().await {
         Ok(_) => Ok(()),

@@ -40,7 +40,7 @@ pub(super) fn is_none(raw: &Raw, kind: SettingKind) -> bool {
     }
 }
 
-/// [`Kind::Text`] and other text that needs no further parsing.
+/// [`SettingKind::Text`] and other text that needs no further parsing.
 pub(super) fn text(raw: &Raw, _: SettingKind) -> Read<String> {
     let text = text_of(raw, "write it between quotes")?;
     if text.chars().any(char::is_control) {

@@ -26,8 +26,8 @@
 //! the process was awake) comes due in it. What is due is either asked about, or counted as skipped
 //! if the background budget does not suffice.
 //!
-//! Every audited entry ends in exactly one [`Ending`]. What is kept is bounded, and a [`Timeline`]
-//! holds no key and no content.
+//! Every audited entry ends in exactly one [`AuditEnding`]. What is kept is bounded, and a
+//! [`Timeline`] holds no key and no content.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! What is known of one region's topic: subscription state, proof and its grade, lease, epoch and
-//! publishers (R9, R10, R14, and the three grades of proof). [`Region::sight`] is what the read
-//! path sees of it.
+//! publishers (R9, R10, R14, and the three grades of proof). [`RegionState::sight`] is what the
+//! read path sees of it.
 //!
 //! A region is LIVE only while it is subscribed and a proof's lease holds. Whatever may have lost a
 //! message moves the epoch before anything else is decided, and so does turning LIVE again. A proof

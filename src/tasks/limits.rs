@@ -1,4 +1,4 @@
 //! Bounds of the tasks module.
 
-/// Calls of [`super::compute`] running at once.
+/// Calls of [`super::on_blocking_pool`] running at once.
 pub(super) const COMPUTATIONS: usize = 2;

@@ -2,8 +2,8 @@
 //!
 //! A connection's task waits for its socket and also for things that hardly ever happen: a
 //! shutdown, a timer. Polling those with every request costs locks that all connections share.
-//! [`Seldom`] has a waker of its own and polls only after that has been woken; [`unless`] runs such
-//! a future next to the main one.
+//! [`WakeGated`] has a waker of its own and polls only after that has been woken; [`unless`] runs
+//! such a future next to the main one.
 //!
 //! A wake-up is never lost. The bell is rung before the task is woken, and a poll stores whom to
 //! wake, for good, before it checks whether the bell has rung.

@@ -1,4 +1,5 @@
-//! The cells that metrics count in: [`Grid`] (regions by words) and [`Latency`] (a histogram).
+//! The cells that metrics count in: [`Grid`] (regions by words) and [`LatencyHistogram`] (a
+//! histogram).
 //!
 //! Counting is one or two relaxed atomic additions, without a lock, a map or an allocation. A
 //! reader may see a count that is slightly old, but never one that goes backwards.
@@ -112,7 +113,7 @@ pub(crate) struct LatencyHistogram {
     sum_ns: AtomicU64,
 }
 
-/// A snapshot of a [`Latency`].
+/// A snapshot of a [`LatencyHistogram`].
 pub(crate) struct Reading {
     /// The sum of all durations, in seconds.
     pub(crate) sum: f64,

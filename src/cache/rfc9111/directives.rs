@@ -1,5 +1,5 @@
-//! Parses `Cache-Control`: what a request asks for ([`Asked`]) and what a reply says ([`Said`]).
-//! See RFC 9111, 5.2 and 5.4, and RFC 5861.
+//! Parses `Cache-Control`: what a request asks for ([`RequestDirectives`]) and what a reply says
+//! ([`ResponseDirectives`]). See RFC 9111, 5.2 and 5.4, and RFC 5861.
 //!
 //! A directive that contradicts itself or cannot be parsed gets the more careful reading (4.2.1):
 //! an age of zero, or the whole reply instead of some of its fields.

@@ -160,9 +160,9 @@ impl SegmentedClock {
         self.clear(wanted, None);
     }
 
-    /// Like [`SegmentedClock::make_room`]. `newcomer` (hash and bytes) has just arrived and is not evicted to
-    /// make room for itself, because nobody could have read it yet. Established slots give way if
-    /// it needs more than everything on probation.
+    /// Like [`SegmentedClock::make_room`]. `newcomer` (hash and bytes) has just arrived and is not
+    /// evicted to make room for itself, because nobody could have read it yet. Established slots
+    /// give way if it needs more than everything on probation.
     fn clear(&self, wanted: u64, newcomer: Option<(u64, u64)>) {
         let needed = newcomer.map_or(0, |(_, bytes)| bytes);
         let share = wanted.saturating_sub(needed.max(wanted / limits::PROBATION));

@@ -1,7 +1,7 @@
 //! Fills that no reader waits for: rechecks of provisional entries (R5), and refetches after an
 //! announcement of a record that was read in the last minute.
 //!
-//! Background legs have a budget of their own ([`crate::core::race::budget`]). A key has at most
+//! Background legs have a budget of their own (`core::race::budget`). A key has at most
 //! one recheck waiting. What is still fresh is not refetched. A reader who joined a background fill
 //! that brought nothing asks for itself.
 

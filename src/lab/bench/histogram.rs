@@ -1,4 +1,4 @@
-//! The latencies of a run, recorded in nanoseconds and turned into a [`Latency`] for the report.
+//! The latencies of a run, recorded in nanoseconds and turned into a `Latency` for the report.
 //! They keep three significant digits from a nanosecond to a minute. Nothing recorded is lost:
 //! anything longer counts as a minute.
 

@@ -57,7 +57,7 @@ pub struct Gauges {
 /// The measured values of one region.
 #[derive(Clone, Debug, Default)]
 pub struct RegionGauges {
-    /// [`Subscription::word`], or `none` for a region without a topic.
+    /// [`crate::protocol::event::SubscriptionState::word`], or `none` for a region without a topic.
     pub state: &'static str,
     /// [`Grade::word`].
     pub grade: &'static str,

@@ -8,7 +8,7 @@
 //!        -> json, and back
 //! ```
 //!
-//! Nothing here measures, reads a clock or touches a file: a [`Report`](super::result::Report) goes
+//! Nothing here measures, reads a clock or touches a file: a [`Report`](super::result::BenchReport) goes
 //! in, text comes out.
 
 pub(crate) mod json;
