@@ -13,7 +13,7 @@
 //! `tests/chaos/README.md` says how to read the rest.
 
 mod check;
-#[path = "../it/emulator.rs"]
+#[path = "../it/support/emulator.rs"]
 #[allow(dead_code, clippy::unwrap_used, clippy::panic, reason = "it belongs to the tests in tests/it")]
 mod emulator;
 mod feed;

@@ -6,8 +6,6 @@
 #[cfg(test)]
 mod abandoned;
 #[cfg(test)]
-mod announced;
-#[cfg(test)]
 mod announcements;
 #[cfg(test)]
 mod audited;
@@ -27,8 +25,6 @@ mod door;
 mod drill;
 #[cfg(test)]
 mod drop_in;
-#[cfg(test)]
-mod emulator;
 #[cfg(test)]
 mod failing;
 #[cfg(test)]
@@ -50,8 +46,6 @@ mod paused;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
-mod program;
-#[cfg(test)]
 mod promises;
 #[cfg(test)]
 mod proof;
@@ -72,12 +66,13 @@ mod routed;
 #[cfg(test)]
 mod secrets;
 #[cfg(test)]
-mod service;
-#[cfg(test)]
-mod stage;
-#[cfg(test)]
 mod stampede;
+#[cfg(test)]
+mod support;
 #[cfg(test)]
 mod wire;
 #[cfg(test)]
 mod words;
+
+#[cfg(test)]
+use support::{announced, emulator, program, service, stage};

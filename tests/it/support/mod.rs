@@ -1,0 +1,7 @@
+//! What the suites stand on: the emulator, the program, a scripted service, a stage with a world, and one with topics.
+
+pub(crate) mod announced;
+pub(crate) mod emulator;
+pub(crate) mod program;
+pub(crate) mod service;
+pub(crate) mod stage;
