@@ -15,18 +15,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri, Version, header};
 use hyper::body::Incoming;
 use nearside::cache::content::Content;
 use nearside::cache::entry::{Entry, Hold};
 use nearside::cache::rfc9111::{StoredFacts, end_to_end};
 use nearside::config::Listen;
+use nearside::core::Current;
 use nearside::core::answer::{CacheLine, Cookies, Outcome, Shown};
 use nearside::core::caller::Caller;
-use nearside::core::fast_path::hits::{AtOnce, Newest};
+use nearside::core::fast_path::{Answers, Hits};
 use nearside::http::admission::{Admission, Admitted, Entered, Head, TOKEN};
 use nearside::http::body::Body;
-use nearside::http::connection::{Context, Shutdown, Via};
+use nearside::http::connection::{ConnectionContext, Shutdown, Via};
 use nearside::http::limits::{REQUEST_BODY_BYTES, REQUEST_HEADERS, REQUEST_TARGET_BYTES};
 use nearside::http::listener;
 use nearside::model::ids::RegionId;
@@ -69,26 +71,26 @@ pub(crate) fn request(data: &[u8]) {
     let seen = |log: Log| Arc::new(Seen { raw: raw.clone(), via, guarded, strict: listen.refuse_forwarded, log });
     let [by_hyper, shared] = [Log::default(), Log::default()];
     connect(&door, seen(by_hyper.clone()), piece, None);
-    connect(&door, seen(shared.clone()), piece, Some(at_once(&door, shared.clone())));
+    connect(&door, seen(shared.clone()), piece, Some(Store { admission: door.clone(), log: shared.clone() }));
     let [by_hyper, shared] = [by_hyper, shared].map(|log| std::mem::take(&mut *log.lock().expect("nobody panics")));
     assert_eq!(by_hyper, shared, "hyper alone reads the same requests, one by one");
 }
 
 /// A connection from its first byte to its last.
-fn connect(door: &Arc<Admission>, seen: Arc<Seen>, piece: usize, at_once: Option<AtOnce>) {
+fn connect(door: &Arc<Admission>, seen: Arc<Seen>, piece: usize, store: Option<Store>) {
     let door = door.clone();
     runtime().block_on(async move {
         let tasks = Tasks::new();
-        let reception = Context {
+        let context = ConnectionContext {
             tasks: tasks.clone(),
             clock: Clock::simulated(Wall::from_millis(0)),
             permits: Permits::new(1),
-            ending: Shutdown::default(),
-            at_once: at_once.map(|at_once| Arc::new(Newest::new(at_once))),
+            shutdown: Shutdown::default(),
+            fast_path: store.map(|store| Hits::new(Arc::new(Current::new(Arc::new(store))))),
         };
         let (raw, via) = (seen.raw.clone(), seen.via);
         let handler = move |request: Request<Incoming>, _| answer(door.clone(), seen.clone(), request);
-        nearside::http::connection::serve(Caller { raw, piece }, via, reception, handler).await;
+        nearside::http::connection::serve(Pieces { raw, piece }, via, context, handler).await;
         tasks.drain(Duration::from_secs(60)).await;
     });
 }
@@ -105,27 +107,38 @@ fn note(log: &Log, method: &Method, target: &str, headers: &HeaderMap) {
 
 /// A store that has what has an even number of bytes to its name; somebody is asked for the rest,
 /// and half of what comes of that is like a stored reply, half is for hyper to write.
-fn at_once(door: &Arc<Admission>, log: Log) -> AtOnce {
-    let noted = log.clone();
-    let stored = move |head: Head<'_>, _: &mut Option<Asking>| {
-        let is_stored = head.path_and_query.len() % 2 == 0;
-        is_stored.then(|| {
-            note(&log, head.method, head.path_and_query, head.headers);
-            shown(head, Hold::Uncacheable)
-        })
-    };
-    let asked = move |head: Head<'_>, _: &Option<Asking>| {
-        let admitted = head.admitted();
-        note(&noted, &admitted.method, &admitted.path_and_query, &admitted.headers);
-        let kept = head.path_and_query.len() % 4 == 1;
+struct Store {
+    admission: Arc<Admission>,
+    log: Log,
+}
+
+impl Answers for Store {
+    fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    fn names(&self) -> &[String] {
+        &[]
+    }
+
+    fn is_fast(&self) -> bool {
+        true
+    }
+
+    fn find(self: &Arc<Self>, _: &mut Option<Caller>, head: Head<'_>) -> Result<Shown, BoxFuture<'static, Outcome>> {
+        note(&self.log, head.method, head.path_and_query, head.headers);
+        let length = head.path_and_query.len();
+        if length % 2 == 0 {
+            return Ok(shown(head, Hold::Uncacheable));
+        }
+        let kept = length % 4 == 1;
         let shown = shown(head, if kept { Hold::Unrouted(StoredFacts::default()) } else { Hold::Uncacheable });
-        async move {
+        Err(async move {
             tokio::task::yield_now().await;
             Outcome::Shown(shown)
         }
-        .boxed()
-    };
-    AtOnce { door: door.clone(), stored: Arc::new(stored), asked: Arc::new(asked), names: Arc::new([]) }
+        .boxed())
+    }
 }
 
 fn shown(head: Head<'_>, hold: Hold) -> Shown {
@@ -259,12 +272,12 @@ fn contains(bytes: &[u8], wanted: &str) -> bool {
 }
 
 /// Sends its bytes in pieces, then says no more; takes whatever it is told.
-struct Caller {
+struct Pieces {
     raw: Bytes,
     piece: usize,
 }
 
-impl AsyncRead for Caller {
+impl AsyncRead for Pieces {
     fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let size = self.piece.min(buffer.remaining()).min(self.raw.len());
         let piece = self.raw.split_to(size);
@@ -273,7 +286,7 @@ impl AsyncRead for Caller {
     }
 }
 
-impl AsyncWrite for Caller {
+impl AsyncWrite for Pieces {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
         Poll::Ready(Ok(buffer.len()))
     }

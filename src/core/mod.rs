@@ -57,29 +57,29 @@ mod telling;
 mod write;
 
 /// The core of the newest configuration; `app` keeps it.
-pub struct Current {
-    newest: ArcSwap<Core>,
+pub struct Current<T = Core> {
+    newest: ArcSwap<T>,
     /// How often it was replaced: the only thing that a plain request looks at.
     replaced: AtomicU64,
 }
 
-impl Current {
-    pub fn new(first: Arc<Core>) -> Self {
+impl<T> Current<T> {
+    pub fn new(first: Arc<T>) -> Self {
         Self { newest: ArcSwap::new(first), replaced: AtomicU64::new(0) }
     }
 
     /// For as long as a request takes.
-    pub fn load(&self) -> Guard<Arc<Core>> {
+    pub fn load(&self) -> Guard<Arc<T>> {
         self.newest.load()
     }
 
     /// To keep.
-    pub fn load_full(&self) -> Arc<Core> {
+    pub fn load_full(&self) -> Arc<T> {
         self.newest.load_full()
     }
 
     /// Every request read from now on is answered by `core`.
-    pub fn replace(&self, core: Arc<Core>) {
+    pub fn replace(&self, core: Arc<T>) {
         self.newest.store(core);
         self.replaced.fetch_add(1, Ordering::Release);
     }

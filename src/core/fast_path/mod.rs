@@ -20,11 +20,12 @@ use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::cache::entry::Hold;
-use crate::core::answer::{Outcome, respond};
+use crate::core::answer::{Outcome, Shown, respond};
 use crate::core::caller::Caller;
 use crate::core::lookup::{Found, lookup};
 use crate::core::serve::carry_out;
 use crate::core::{Core, Current};
+use crate::http::admission::{Admission, Head};
 use crate::http::connection::wire::{Pulse, Spare, Wire};
 use crate::http::connection::{FastPath, Next, Via};
 use crate::http::limits::ANSWERS_BYTES;
@@ -46,10 +47,63 @@ enum Taken {
     Left(Next),
 }
 
+/// Answers plain requests: the core, or what stands for one where only the reading is tried.
+pub trait Answers: Send + Sync + 'static {
+    fn admission(&self) -> &Admission;
+
+    /// The regions' names.
+    fn names(&self) -> &[String];
+
+    /// Whether plain requests are answered here at all.
+    fn is_fast(&self) -> bool;
+
+    /// What is stored, or the future that will have an answer. `caller` is remembered for the next
+    /// request with the same lines.
+    fn find(
+        self: &Arc<Self>,
+        caller: &mut Option<Caller>,
+        head: Head<'_>,
+    ) -> Result<Shown, BoxFuture<'static, Outcome>>;
+}
+
+impl Answers for Core {
+    fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    fn is_fast(&self) -> bool {
+        self.config.listen.fast
+    }
+
+    fn find(
+        self: &Arc<Self>,
+        caller: &mut Option<Caller>,
+        head: Head<'_>,
+    ) -> Result<Shown, BoxFuture<'static, Outcome>> {
+        let caller = caller.get_or_insert_with(|| Caller::of(head.headers));
+        match lookup(self, caller, head, false) {
+            Found::Answer(shown, refresh) => {
+                if let Some(refresh) = refresh {
+                    refresh.begin(self);
+                }
+                Ok(shown)
+            }
+            found => {
+                let (core, admitted) = (self.clone(), head.admitted());
+                Err(async move { carry_out(&core, found, admitted).await }.boxed())
+            }
+        }
+    }
+}
+
 /// One connection's plain requests.
-pub struct Hits {
-    current: Arc<Current>,
-    core: Arc<Core>,
+pub struct Hits<T = Core> {
+    current: Arc<Current<T>>,
+    core: Arc<T>,
     /// How often [`Current`] had been replaced when `core` was taken.
     replaced: u64,
     plain: Plain,
@@ -57,8 +111,8 @@ pub struct Hits {
     caller: Option<Caller>,
 }
 
-impl Hits {
-    pub fn new(current: Arc<Current>) -> Self {
+impl<T> Hits<T> {
+    pub fn new(current: Arc<Current<T>>) -> Self {
         let replaced = current.replaced();
         let core = current.load_full();
         Self { current, core, replaced, plain: Plain::default(), caller: None }
@@ -77,13 +131,13 @@ impl Hits {
 }
 
 /// Each connection starts empty.
-impl Clone for Hits {
+impl<T> Clone for Hits<T> {
     fn clone(&self) -> Self {
         Self::new(self.current.clone())
     }
 }
 
-impl FastPath for Hits {
+impl<T: Answers> FastPath for Hits<T> {
     async fn answer<S>(&mut self, wire: &mut Wire<S>, via: Via) -> io::Result<Next>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send,
@@ -116,7 +170,7 @@ impl FastPath for Hits {
     }
 }
 
-impl Hits {
+impl<T: Answers> Hits<T> {
     /// Answers a request of `len` bytes once its outcome is there. A caller who hangs up meanwhile
     /// is noticed when the answer is sent. hyper does the same: it reads nothing before that
     /// (`half_close`).
@@ -129,7 +183,7 @@ impl Hits {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let names = &self.core.names;
+        let names = self.core.names();
         let under_way = wire.begin();
         let outcome = outcome.await;
         let shown = match outcome {
@@ -152,33 +206,24 @@ impl Hits {
             self.renew();
             let Self { core, plain, caller, .. } = self;
             // The end of the connection is announced by hyper, with an answer.
-            if wire.pulse().lingers() || !core.config.listen.fast {
+            if wire.pulse().lingers() || !core.is_fast() {
                 return Taken::Left(Next::All);
             }
             let admits = |headers: &HeaderMap| {
                 // These lines are new.
                 *caller = None;
-                core.admission.admits(headers, via)
+                core.admission().admits(headers, via)
             };
             let (head, len) = match plain.read(wire.unread(), admits) {
                 Parsed::Plain(head, len) => (head, len),
                 Parsed::Part => return Taken::Short,
                 Parsed::Other => return Taken::Left(Next::All),
             };
-            let caller = caller.get_or_insert_with(|| Caller::of(head.headers));
-            let shown = match lookup(core, caller, head, false) {
-                Found::Answer(shown, refresh) => {
-                    if let Some(refresh) = refresh {
-                        refresh.begin(core);
-                    }
-                    shown
-                }
-                found => {
-                    let (core, admitted) = (core.clone(), head.admitted());
-                    return Taken::Asked(len, async move { carry_out(&core, found, admitted).await }.boxed());
-                }
+            let shown = match core.find(caller, head) {
+                Ok(shown) => shown,
+                Err(asked) => return Taken::Asked(len, asked),
             };
-            let body = write::put(&shown, &core.names, out);
+            let body = write::put(&shown, core.names(), out);
             wire.answered(len);
             if body.is_some() {
                 return Taken::Enough(body);

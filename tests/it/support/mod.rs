@@ -1,4 +1,5 @@
-//! What the suites stand on: the emulator, the program, a scripted service, a stage with a world, and one with topics.
+//! What the suites stand on: the emulator, the program, a scripted service, a stage with a world,
+//! and one with topics.
 
 pub(crate) mod announced;
 pub(crate) mod emulator;

@@ -8,8 +8,8 @@
 //!        -> json, and back
 //! ```
 //!
-//! Nothing here measures, reads a clock or touches a file: a [`Report`](super::result::BenchReport) goes
-//! in, text comes out.
+//! Nothing here measures, reads a clock or touches a file: a [`Report`](super::result::BenchReport)
+//! goes in, text comes out.
 
 pub(crate) mod json;
 pub(crate) mod page;
