@@ -30,7 +30,6 @@ use nearside::http::admission::{Admission, Admitted, Entered, Head, TOKEN};
 use nearside::http::body::Body;
 use nearside::http::connection::{ConnectionContext, Shutdown, Via};
 use nearside::http::limits::{REQUEST_BODY_BYTES, REQUEST_HEADERS, REQUEST_TARGET_BYTES};
-use nearside::http::listener;
 use nearside::model::ids::RegionId;
 use nearside::model::time::{Clock, Moment, Span, Wall};
 use nearside::tasks::Tasks;
