@@ -27,6 +27,12 @@ mod invalidations;
 mod kept;
 mod resize;
 #[cfg(test)]
+thread_local! {
+    /// How often this thread called [`Store::get`].
+    pub(crate) static CALLED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(test)]
 mod tests;
 mod walk;
 
@@ -199,6 +205,8 @@ impl Store {
     }
 
     pub fn get(&self, key: KeyRef<'_>) -> Option<Arc<Entry>> {
+        #[cfg(test)]
+        CALLED.set(CALLED.get() + 1);
         match self.kept.get(key)? {
             Held::Entry(entry) => Some(entry),
             held @ Held::Apart(_) => held.entry().cloned(),

@@ -47,6 +47,8 @@ impl Caller {
         head: Head<'_>,
         matched: &Matched<'_>,
     ) -> KeyRef<'b> {
+        #[cfg(test)]
+        CALLED.set(CALLED.get() + 1);
         let Head { path_and_query, headers, .. } = head;
         if self.tail.as_ref().is_none_or(|(route, _)| *route != matched.id) {
             let Route { forward, identity, .. } = matched.route;
@@ -63,4 +65,10 @@ impl Caller {
         let head = *head.method == Method::HEAD;
         Shown { entry: entry.clone(), age, not_modified, head, cookies: Cookies::NONE, line }
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often this thread called [`Caller::key`].
+    pub(crate) static CALLED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }

@@ -95,6 +95,8 @@ impl Router {
     /// A path whose key would be longer than an announcement can carry is unrouted too: nothing
     /// could keep it fresh.
     pub fn find<'p>(&'p self, path: &'p str) -> Option<Matched<'p>> {
+        #[cfg(test)]
+        CALLED.set(CALLED.get() + 1);
         let length = path.strip_prefix('/')?.bytes().filter(|byte| *byte == b'/').count() + 1;
         let places = self.by_length.get(length)?;
         let known = |place: &u16| (usize::from(*place), &self.routes[usize::from(*place)]);
@@ -157,6 +159,12 @@ impl Router {
     pub fn routes(&self) -> impl Iterator<Item = &Route> {
         self.routes.iter().map(|known| &known.route)
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often this thread called [`Router::find`].
+    pub(crate) static CALLED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(test)]

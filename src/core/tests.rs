@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use crate::cache::store;
 use crate::config::read;
 use crate::core::scripted::{Act, World, shows};
+use crate::core::{caller, router};
 use crate::protocol::holding::Standing;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -48,5 +50,21 @@ async fn a_reader_after_a_reload_joins_no_fill_from_before_it() {
     assert_eq!(world.get("/v1/contexts/acme/full").await.status, 200);
     assert_eq!(before.await.unwrap().unwrap().status, 200);
     assert_eq!(world.asked().len(), 6, "each asked for itself");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_miss_is_routed_keyed_and_looked_up_once_before_its_fill() {
+    let counts =
+        || [&router::CALLED, &caller::CALLED, &store::CALLED].map(|called| called.with(std::cell::Cell::get));
+    let world = World::new([(5, shows(1).into()), (0, Act::Hang), (0, Act::Hang)]);
+    let before = counts();
+    let reader = world.begin("/v1/contexts/k/full");
+    while world.script.asked_so_far() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let once = before.map(|count| count + 1);
+    assert_eq!(counts(), once, "route, key and store, until the first region is asked");
+    assert_eq!(reader.await.unwrap().unwrap().status, 200);
     world.stop().await;
 }
