@@ -56,7 +56,7 @@
 
 /// The rules of the protocol, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "docs/freshness.md says what each is; the table in this directory's mod.rs, where")]
+#[expect(missing_docs, reason = "docs/freshness.md says what each is, the table in protocol/mod.rs where")]
 pub enum Rule {
     R1,
     R2,

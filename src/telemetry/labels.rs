@@ -1,9 +1,9 @@
 //! The words that labels may take. All show as zero from the start, so that an alarm's first event
 //! is an increase like any other.
 
-/// What a request that was not a hit may get.
 use crate::protocol::label::Label;
 
+/// What a request that was not a hit may get.
 pub(super) const GOT: &[&str] = &["good", "absent", "refused", "too-old", "worthless", "stale", "streamed", "none"];
 /// How a leg may end.
 pub(super) const LEGS: &[&str] = &[

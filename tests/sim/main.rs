@@ -1,5 +1,5 @@
-//! The seeded simulation of the freshness protocol: the real `freshness`, `serve`, `fill` and
-//! `race` over regions and topics in memory, in simulated time, under every fault of the protocol
+//! The seeded simulation of the freshness protocol: the real `protocol`, lookup, fill and race
+//! over regions and topics in memory, in simulated time, under every fault of the protocol
 //! page, with a checker that knows the truth.
 //!
 //! Read in this order: [`faults`], [`truth`], [`plan`] (what a seed stands for), [`world`] and

@@ -1,7 +1,7 @@
 //! Owns the test of the tester: each rule of the protocol, switched off, must be caught.
 //!
 //! Before it: [`super::main`]. After it: a table, rule -> property -> first seed -> faults. A
-//! rule's profile is what it alone protects (the table in `src/freshness/switch.rs`). Invariant: a
+//! rule's profile is what it alone protects (the table in `src/protocol/switch.rs`). Invariant: a
 //! catch counts only if the same seed is clean with the rule on.
 
 use std::time::Duration;

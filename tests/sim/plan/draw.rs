@@ -189,7 +189,7 @@ fn windows(
             (window.from, window.until) = (Duration::ZERO, SPAN);
         }
         if fault == Fault::OneLiveOneBehind {
-            // Who is further behind than `worst_lag`, of him nobody promises anything.
+            // Nothing is promised of a region that is further behind than `worst_lag`.
             (window.from, window.until) = (Duration::ZERO, secs(40 + rng.u64(0..18)));
         }
         shape(&mut window, proof, rng);
