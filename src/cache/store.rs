@@ -18,7 +18,7 @@ use super::entry::{Entry, Hold};
 use super::key::{Key, KeyBuffer, KeyRef};
 use crate::cache::limits;
 use crate::http::limits::REPLY_BODY_BYTES;
-use crate::model::ids::{RecordId, TypeId};
+use crate::model::ids::RecordId;
 use crate::model::time::Moment;
 use crate::protocol::audit::Slice;
 
@@ -359,9 +359,9 @@ impl Store {
         self.kept.under(hash).into_iter().filter_map(entry).collect()
     }
 
-    /// The records, of one type or of all, that some entry shows: what a RELOAD covers (R18).
-    pub fn records_of(&self, record_type: Option<TypeId>) -> Vec<RecordId> {
-        self.index.records(record_type)
+    /// The records that some entry shows.
+    pub fn records(&self) -> Vec<RecordId> {
+        self.index.records()
     }
 
     /// Bytes in use: bodies, headers, keys and overhead.

@@ -8,7 +8,7 @@ impl Core {
     /// Removes such entries a few records at a time, so that other tasks run in between.
     pub async fn forget_unrouted(&self) {
         let mut removed: u64 = 0;
-        for records in self.store.records_of(None).chunks(limits::FORGOTTEN_AT_ONCE) {
+        for records in self.store.records().chunks(limits::FORGOTTEN_AT_ONCE) {
             for (key, entry) in records.iter().flat_map(|record| self.store.entries_of(*record)) {
                 let gone = entry.hold.routed().is_some_and(|routed| self.router.place(routed.route).is_none());
                 if gone {

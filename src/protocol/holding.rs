@@ -99,8 +99,6 @@ pub enum Standing {
     Confirmed,
     /// For the short TTL, while it is being rechecked.
     Provisional,
-    /// Not before regions were asked about it.
-    Unverified,
 }
 
 impl Standing {
@@ -109,7 +107,6 @@ impl Standing {
         match self {
             Self::Confirmed => "confirmed",
             Self::Provisional => "provisional",
-            Self::Unverified => "unverified",
         }
     }
 }

@@ -311,8 +311,9 @@ impl Freshness {
         self.records.wiring().known(now)
     }
 
-    /// How many records entries and fills hold, for `/status`.
-    pub fn held_records(&self) -> usize {
+    /// How many records entries and fills hold.
+    #[cfg(test)]
+    pub(crate) fn held_records(&self) -> usize {
         self.records.held()
     }
 

@@ -328,6 +328,7 @@ impl Records {
     }
 
     /// How many records entries and fills hold.
+    #[cfg(test)]
     pub(crate) fn held(&self) -> usize {
         self.shards.iter().map(|shard| lock(shard).cells.len()).sum()
     }

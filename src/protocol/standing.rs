@@ -161,9 +161,6 @@ pub fn judge(entry: &Routed, sent: Moment, horizon: &Horizon, now: Moment, soft_
     if is_on(Rule::R16) && now.since(sent) >= entry.ttl.get() {
         return Use::Expired;
     }
-    if entry.standing == Standing::Unverified {
-        return Use::Unverified;
-    }
     if !entry.live.is_empty() {
         match best_witness(entry, horizon, now) {
             Witness::None => return Use::Unverified,
@@ -221,7 +218,6 @@ pub fn bound(entry: &Routed, age: Duration, horizon: &Horizon, now: Moment, wors
     match entry.standing {
         Standing::Confirmed => Some(whole_seconds(now.since(newest))),
         Standing::Provisional => Some(whole_seconds(age + worst_lag)),
-        Standing::Unverified => None,
     }
 }
 

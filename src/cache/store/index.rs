@@ -198,11 +198,11 @@ impl Index {
         self.shards.iter().map(of_shard).sum()
     }
 
-    pub(super) fn records(&self, record_type: Option<TypeId>) -> Vec<RecordId> {
+    pub(super) fn records(&self) -> Vec<RecordId> {
         let mut records = Vec::new();
         for shard in &self.shards {
             let shard = lock(shard);
-            for (of_type, of) in types(&shard).filter(|(of_type, _)| record_type.is_none_or(|it| it == *of_type)) {
+            for (of_type, of) in types(&shard) {
                 records.extend(of.records().map(|hash| RecordId { record_type: of_type, hash }));
             }
         }

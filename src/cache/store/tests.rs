@@ -8,6 +8,7 @@ use super::*;
 use crate::cache::content::Content;
 use crate::cache::key::HashKey;
 use crate::cache::rfc9111::StoredFacts;
+use crate::model::ids::TypeId;
 use crate::model::ids::{Generation, RegionId, RegionSet, Version};
 use crate::model::time::Span;
 use crate::protocol::holding::{Routed, ShownRecord, Standing};
@@ -131,11 +132,10 @@ fn replacing_an_entry_keeps_the_index_and_releases_only_records_that_nothing_sho
     store.put(key.as_ref(), &routed(1, &[(1, 1, 1), (2, 1, 1)]));
     store.put(key.as_ref(), &routed(2, &[(2, 1, 1), (3, 1, 1)]));
     assert_eq!(*released.lock().unwrap(), [record(1)]);
-    assert_eq!(store.records_of(None), [record(2), record(3)]);
-    assert_eq!(store.records_of(Some(TypeId(1))), [record(3)]);
+    assert_eq!(store.records(), [record(2), record(3)]);
     assert_eq!(store.entries_of(record(2)).len(), 1);
     store.remove(key.as_ref());
-    assert!(store.records_of(None).is_empty());
+    assert!(store.records().is_empty());
     assert_eq!(*released.lock().unwrap(), [record(1), record(2), record(3)]);
 }
 
@@ -161,7 +161,7 @@ fn a_record_with_too_many_entries_takes_no_more() {
     let more = routed(2, &[(2, 1, 1), (1, 1, 1)]);
     assert!(matches!(store.put(key("/more").as_ref(), &more), Put::Full));
     assert!(store.get(key("/more").as_ref()).is_none());
-    assert_eq!(store.records_of(None), [record(1)], "nothing of it stays in the index");
+    assert_eq!(store.records(), [record(1)], "nothing of it stays in the index");
     assert!(
         matches!(store.put(key("/0").as_ref(), &routed(2, &[(1, 1, 1)])), Put::Stored),
         "one that is there may be replaced"
@@ -180,7 +180,7 @@ fn eviction_keeps_to_the_capacity_and_the_index_true() {
     assert!(store.entries() > 30, "{store:?}");
     let kept = (0..400).filter(|number| store.get(key(&format!("/{number}")).as_ref()).is_some()).count();
     assert_eq!(kept as u64, store.entries());
-    assert_eq!(store.records_of(None).len(), kept);
+    assert_eq!(store.records().len(), kept);
     assert_eq!(released.lock().unwrap().len(), 400 - kept, "each is told once");
 }
 
@@ -203,7 +203,7 @@ fn what_is_given_up_leaves_the_index_and_makes_room_for_others() {
     let (entries, bytes) = (store.entries(), store.bytes());
     store.give_up();
     assert!(store.bytes() <= bytes - bytes / limits::GIVEN_UP && store.entries() > entries / 2, "{store:?}");
-    assert_eq!(store.records_of(None).len() as u64, store.entries());
+    assert_eq!(store.records().len() as u64, store.entries());
     assert_eq!(released.lock().unwrap().len() as u64, 1_000 - store.entries());
     assert!(matches!(put(2_000), Put::Stored));
     assert!(store.get(key("/2000").as_ref()).is_some());
@@ -264,7 +264,7 @@ fn an_entry_larger_than_the_store_is_not_kept() {
     let Hold::Routed(hold) = Arc::into_inner(routed(1, &[(1, 1, 1)])).unwrap().hold else { unreachable!() };
     store.put(key("/a").as_ref(), &entry(at(1), &[0; 4096], Hold::Routed(hold)));
     assert!(store.get(key("/a").as_ref()).is_none());
-    assert!(store.records_of(None).is_empty());
+    assert!(store.records().is_empty());
     assert_eq!(*released.lock().unwrap(), [record(1)]);
 }
 
@@ -356,6 +356,6 @@ async fn racing_puts_leave_the_newest_and_a_true_index() {
         assert_eq!(store.get(key(&format!("/{path}")).as_ref()).unwrap().sent, at(1_000));
         assert_eq!(store.entries_of(record(path)).len(), 1);
     }
-    assert_eq!(store.records_of(None), [record(0), record(2), record(1)], "and nothing that has gone");
+    assert_eq!(store.records(), [record(0), record(2), record(1)], "and nothing that has gone");
     assert!(released.lock().unwrap().contains(&record(10)));
 }

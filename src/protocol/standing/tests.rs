@@ -200,8 +200,6 @@ fn a_provisional_entry_holds_for_the_soft_ttl_at_most() {
     let entry = Routed { standing: Standing::Provisional, ..entry(state(5, 1)) };
     assert_eq!(judged(&entry, regions(129), 129), Use::Provisional);
     assert_eq!(judged(&entry, regions(130), 130), Use::Expired);
-    let unverified = Routed { standing: Standing::Unverified, ..entry };
-    assert_eq!(judged(&unverified, regions(101), 101), Use::Unverified);
 }
 
 /// R5, R9: no announcements are configured.
@@ -269,8 +267,6 @@ fn a_provisional_answer_is_as_old_as_its_request_and_the_worst_lag_at_most() {
     let broken = horizon([moved(watermark(190, live(0, 195))), moved(watermark(198, live(0, 195)))]);
     assert_eq!(bound_of(&provisional, &broken, at(101)), None, "what was announced since may be lost");
     assert_eq!(bound_of(&provisional, &horizon([live(0, 195), live(0, 195)]), at(101)), None, "no watermark");
-    let unverified = Routed { standing: Standing::Unverified, ..entry(state(5, 1)) };
-    assert_eq!(bound_of(&unverified, &both, at(101)), None);
 }
 
 #[test]
