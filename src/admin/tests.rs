@@ -1,3 +1,5 @@
+//! The operators' port over real sockets: pages, hosts, bounds.
+
 use std::net::SocketAddr;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

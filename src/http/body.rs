@@ -1,3 +1,5 @@
+//! The body of an answer: whole, or streamed as a region sends it.
+
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 

@@ -1,3 +1,5 @@
+//! The protocol as a whole: events in, horizon and actions out.
+
 use super::event::{Scope, SubscriptionState};
 use super::*;
 use crate::model::ids::{Generation, TypeId};

@@ -1,3 +1,5 @@
+//! `/status` from facts: what is shown, warned of and left out.
+
 use std::path::PathBuf;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Which signing certificates and URLs are trusted.
+
 use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};

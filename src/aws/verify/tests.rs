@@ -1,3 +1,5 @@
+//! Which envelopes pass for SNS's, and of which topic.
+
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;

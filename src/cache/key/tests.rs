@@ -1,3 +1,5 @@
+//! What tells keys apart, and what they have in common.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The store: entries, variants, the index of records, capacity.
+
 use std::sync::Mutex;
 use std::time::Duration;
 

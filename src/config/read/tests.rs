@@ -1,3 +1,5 @@
+//! Reading TOML and variables: values, places, all errors at once.
+
 use std::time::Duration;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! The table of settings against variables, documentation, example and reload.
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 

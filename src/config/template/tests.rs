@@ -1,3 +1,5 @@
+//! Path and record templates.
+
 use super::*;
 
 /// The values of the named segments in `path`, as the router takes them.

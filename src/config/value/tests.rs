@@ -1,3 +1,5 @@
+//! Values that settings take and refuse.
+
 use super::*;
 use crate::config::error::Place;
 

@@ -1,3 +1,5 @@
+//! Digests: same content, same digest, whatever its codings.
+
 use std::io::Write;
 
 use flate2::Compression;

@@ -1,3 +1,5 @@
+//! Announcements in JSON and Protobuf, both ways, and what is refused.
+
 use proptest::prelude::*;
 
 use super::*;

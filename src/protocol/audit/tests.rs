@@ -1,3 +1,5 @@
+//! How audits judge entries and follow suspicions (R17).
+
 use super::*;
 use crate::cache::key::{HashKey, Key, KeyBuffer};
 use crate::model::ids::TypeId;

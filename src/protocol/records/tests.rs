@@ -1,3 +1,5 @@
+//! Records: floors, generations, slots, and what their loss means (R1, R2, R13).
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! A region's subscription: proof, lease, epoch (R9 to R11).
+
 use super::*;
 
 mod numbers;

@@ -1,3 +1,5 @@
+//! What replies earn and entries are good for (R3, R5, R9, R10, R16).
+
 use super::super::event::Grade;
 use super::*;
 use crate::model::ids::{Generation, RecordId, TypeId};

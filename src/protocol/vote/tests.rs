@@ -1,3 +1,5 @@
+//! How a race ranks replies (R4 to R8).
+
 use super::*;
 use crate::protocol::record::Marker;
 

@@ -1,3 +1,5 @@
+//! Fetching certificates: single flight, pauses, and which slots give way.
+
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! The segmented CLOCK: what stays, what makes room, what leaves once.
+
 use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;

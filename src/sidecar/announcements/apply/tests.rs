@@ -1,3 +1,5 @@
+//! From a verified message to an event, and what is remembered of it (R12).
+
 use std::sync::Mutex;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! The endpoint that SNS posts to: answers, bounds, confirmations.
+
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
