@@ -1,14 +1,17 @@
 //! Accepts connections on loopback TCP and Unix sockets. A connection takes a permit before it is
 //! accepted: beyond the bound, callers wait in the kernel's backlog.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::config::UnixSocket;
@@ -98,26 +101,15 @@ where
     H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,
     F: Future<Output = Response<Body>> + Send + 'static,
 {
-    while let Some(permit) = context.permit().await {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = context.shutdown.closing.cancelled() => return,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                // Without it a small answer may wait for the caller's ACK; failing to set it costs
-                // only time.
-                let _ = stream.set_nodelay(true);
-                let handler = handler.clone();
-                let connection = connection::serve(stream, Via::Tcp, context.clone(), handler);
-                context.tasks.spawn("connection", async move {
-                    connection.await;
-                    drop(permit);
-                });
-            }
-            Err(error) => pause_after(&error).await,
-        }
-    }
+    let accept = |cx: &mut Context<'_>| {
+        listener.poll_accept(cx).map_ok(|(stream, _)| {
+            // Without it a small answer may wait for the caller's ACK; failing to set it costs only
+            // time.
+            let _ = stream.set_nodelay(true);
+            Some(stream)
+        })
+    };
+    accept_with(accept, Via::Tcp, context, handler).await;
 }
 
 /// Accepts Unix connections of permitted peers until the linger ends.
@@ -128,26 +120,45 @@ where
     F: Future<Output = Response<Body>> + Send + 'static,
 {
     let own = rustix::process::geteuid().as_raw();
+    let accept = |cx: &mut Context<'_>| {
+        listener.poll_accept(cx).map_ok(|(stream, _)| {
+            let uid = stream.peer_cred().map(|peer| peer.uid()).ok();
+            let welcome = uid.is_some_and(|uid| if uids.is_empty() { uid == own } else { uids.contains(&uid) });
+            if !welcome {
+                tracing::warn!(?uid, "a peer that listen.unix_uids does not name was turned away");
+            }
+            welcome.then_some(stream)
+        })
+    };
+    accept_with(accept, Via::Unix, context, handler).await;
+}
+
+/// Serves what `accept` brings; `None` is a peer that was turned away.
+async fn accept_with<S, P, H, F>(
+    mut accept: impl FnMut(&mut Context<'_>) -> Poll<io::Result<Option<S>>> + Send,
+    via: Via,
+    context: ConnectionContext<P>,
+    handler: H,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    P: FastPath,
+    H: Fn(Request<Incoming>, Via) -> F + Clone + Unpin + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
     while let Some(permit) = context.permit().await {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = poll_fn(&mut accept) => accepted,
             () = context.shutdown.closing.cancelled() => return,
         };
         match accepted {
-            Ok((stream, _)) => {
-                let uid = stream.peer_cred().map(|peer| peer.uid()).ok();
-                let welcome = uid.is_some_and(|uid| if uids.is_empty() { uid == own } else { uids.contains(&uid) });
-                if !welcome {
-                    tracing::warn!(?uid, "a peer that listen.unix_uids does not name was turned away");
-                    continue;
-                }
-                let handler = handler.clone();
-                let connection = connection::serve(stream, Via::Unix, context.clone(), handler);
+            Ok(Some(stream)) => {
+                let connection = connection::serve(stream, via, context.clone(), handler.clone());
                 context.tasks.spawn("connection", async move {
                     connection.await;
                     drop(permit);
                 });
             }
+            Ok(None) => {}
             Err(error) => pause_after(&error).await,
         }
     }
