@@ -25,7 +25,7 @@ use nearside::config::Listen;
 use nearside::core::Current;
 use nearside::core::answer::{CacheLine, Cookies, Outcome, Shown};
 use nearside::core::caller::Caller;
-use nearside::core::fast_path::{Answers, Hits};
+use nearside::core::fast_path::Answers;
 use nearside::http::admission::{Admission, Admitted, Entered, Head, TOKEN};
 use nearside::http::body::Body;
 use nearside::http::connection::{ConnectionContext, Shutdown, Via};
@@ -85,7 +85,7 @@ fn connect(door: &Arc<Admission>, seen: Arc<Seen>, piece: usize, store: Option<S
             clock: Clock::simulated(Wall::from_millis(0)),
             permits: Permits::new(1),
             shutdown: Shutdown::default(),
-            fast_path: store.map(|store| Hits::new(Arc::new(Current::new(Arc::new(store))))),
+            fast_path: store.map(|store| Arc::new(Current::new(Arc::new(store)))),
         };
         let (raw, via) = (seen.raw.clone(), seen.via);
         let handler = move |request: Request<Incoming>, _| answer(door.clone(), seen.clone(), request);

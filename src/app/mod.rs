@@ -22,7 +22,6 @@ use crate::cache::capacity::Memory;
 use crate::cache::key::HashKey;
 use crate::config::scope::Origins;
 use crate::config::{Config, Transport};
-use crate::core::fast_path::Hits;
 use crate::core::fill::audit;
 use crate::core::{Beyond, Core, CoreError, Current, Parts, serve};
 use crate::http::bodies::ByteBudget;
@@ -195,7 +194,7 @@ fn open(
         clock: sidecar.clock.clone(),
         permits: connections.clone(),
         shutdown: shutdown.clone(),
-        fast_path: Some(Hits::new(current.clone())),
+        fast_path: Some(current.clone()),
     };
     let newest = current.clone();
     let handler = move |request: Request<Incoming>, via: Via| serve::answer(&newest.load(), request, via);

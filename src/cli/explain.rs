@@ -36,12 +36,13 @@ const WITH_WHAT: &str = "nothing says which routes there are: give --config FILE
 pub(super) fn explain(args: &ExplainArgs) -> Result<(), CommandError> {
     let path_len = args.path.find('?').unwrap_or(args.path.len());
     let reach = &args.reach;
-    if reach.config.is_none() && (reach.socket.is_some() || reach.admin.is_some()) {
+    let by_env = variables().any(|(name, _)| name.starts_with("NEARSIDE__SERVICE__"));
+    if reach.config.is_none() && !by_env && (reach.socket.is_some() || reach.admin.is_some()) {
         let mut lines = vec!["route, records and what goes along: with --config".to_owned(), String::new()];
         lines.extend(stored(args, &args.path[..path_len]));
         return print(&lines);
     }
-    if reach.config.is_none() && !variables().any(|(name, _)| name.starts_with("NEARSIDE__")) {
+    if reach.config.is_none() && !by_env {
         return Err(CommandError::Usage(WITH_WHAT.to_owned()));
     }
     let (config, _) = settings(reach.config.as_deref())?;

@@ -24,6 +24,7 @@ use crate::cache::rfc9111::{self, Decision};
 use crate::config::Unrouted;
 use crate::http::admission::Head;
 use crate::http::exchange::Outgoing;
+use crate::model::ids::RecordId;
 use crate::model::time::Moment;
 use crate::protocol::holding;
 use crate::protocol::horizon::Horizon;
@@ -36,19 +37,16 @@ pub enum Found {
     /// Regions must be asked, in a fill that others may share.
     Ask(Box<Plan>),
     /// One region must be asked, for this caller alone; with the route that the path is on, if any.
-    Pass(Moment, Option<OnRoute>),
+    Pass(Option<OnRoute>),
     /// Nothing usable is stored, and the caller accepts nothing else (`only-if-cached`).
     NotStored,
 }
 
-/// What to ask for, and what was stored at the time of the lookup. It holds no floor, generation or
-/// epoch: the fill takes its own fence (R3).
+/// What to ask for, and what was stored at the time of the lookup. Of a routed path it holds no
+/// floor, generation or epoch: the fill takes its own fence (R3).
 pub struct Plan {
-    pub(super) started: Moment,
-    /// The one place where routed or unrouted is decided ([`Ask::of`]).
+    /// Says whether it is routed or unrouted ([`Ask::of`]).
     pub(super) ask: Ask,
-    /// Its route's index in the configuration.
-    pub(super) place: Option<usize>,
     pub(super) fwd: Fwd,
 }
 
@@ -56,7 +54,7 @@ pub struct Plan {
 pub struct OnRoute {
     /// Its index in the configuration.
     pub(super) place: usize,
-    pub(super) routing: Routing,
+    pub(super) records: Vec<RecordId>,
 }
 
 /// Looks up what `head` names for `caller`, which was made from its lines. A request with a body is
@@ -66,7 +64,7 @@ pub fn lookup(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, has_body: b
     let matched = core.router.find(head.path());
     if !caller.is_cached || has_body || !matches!(*head.method, Method::GET | Method::HEAD) {
         matched.iter().for_each(|matched| matched.counts.miss());
-        return Found::Pass(now, matched.map(|matched| core.on_route(&matched)));
+        return Found::Pass(matched.map(|matched| core.on_route(&matched)));
     }
     match matched {
         Some(matched) => routed(core, caller, head, &matched, now),
@@ -106,7 +104,7 @@ fn routed(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, matched: &Match
         None => Fwd::UriMiss,
     };
     let ask = core.routed_ask(head, caller, key, stored, matched);
-    Found::Ask(Box::new(Plan { started: now, ask, place: Some(matched.place), fwd }))
+    Found::Ask(Box::new(Plan { ask, fwd }))
 }
 
 /// A path that no route names: a plain shared HTTP cache by RFC 9111.
@@ -143,24 +141,25 @@ fn unrouted(core: &Arc<Core>, caller: &Caller, head: Head<'_>, now: Moment) -> F
                 alone: caller.wish.no_store,
                 dropped: Arc::default(),
             };
-            return Found::Ask(Box::new(Plan { started: now, ask, place: None, fwd }));
+            return Found::Ask(Box::new(Plan { ask, fwd }));
         }
     }
     if caller.wish.only_if_cached {
         return Found::NotStored;
     }
     core.router.resembled(head.path()).for_each(|route| core.observed.resembled(route));
-    Found::Pass(now, None)
+    Found::Pass(None)
 }
 
 impl Core {
-    /// The live cells of the records that a path shows.
     fn on_route(&self, matched: &Matched<'_>) -> OnRoute {
-        let records = matched.records().filter_map(|(record_type, key)| {
-            let id = self.keyring.record(record_type, &key)?;
-            Some((id, self.freshness.pin(id)))
-        });
-        OnRoute { place: matched.place, routing: Routing::new(&self.freshness, matched.id, records.collect()) }
+        let records = matched.records().filter_map(|(record_type, key)| self.keyring.record(record_type, &key));
+        OnRoute { place: matched.place, records: records.collect() }
+    }
+
+    /// The live cells of these records, which a path of this route shows.
+    pub(super) fn routing(&self, route: u16, records: impl Iterator<Item = RecordId>) -> Routing {
+        Routing::new(&self.freshness, route, records.map(|id| (id, self.freshness.pin(id))).collect())
     }
 
     /// What a stored entry is good for, if it is routed. Notes the read.
@@ -226,7 +225,7 @@ impl Core {
             key: key.to_key(),
             dropped: fill::ask::dropped(head.headers, &request),
             request: Arc::new(request),
-            of: Of::Route(self.on_route(matched).routing),
+            of: Of::Route(self.routing(matched.id, self.on_route(matched).records.into_iter())),
             previous,
             purpose: Purpose::Foreground,
             // A limit on the age also applies to what comes from an intermediary.

@@ -26,14 +26,10 @@ use crate::protocol::switch::{Rule, is_on};
 use crate::protocol::vote::{self, Ballot, Presence, Rank};
 
 /// Passes a request to one region; `on_route` is the route that its path is on, if any.
-pub(super) async fn pass(
-    core: &Arc<Core>,
-    admitted: &Admitted,
-    on_route: Option<&OnRoute>,
-    started: Moment,
-) -> Outcome {
+pub(super) async fn pass(core: &Arc<Core>, admitted: &Admitted, on_route: Option<&OnRoute>) -> Outcome {
+    let started = core.clock.now();
     let safe = rfc9111::way(&admitted.method, &admitted.headers) != Handling::Unsafe;
-    let write = on_route.filter(|_| !safe).map(|it| Write::begin(core, &admitted.method, &it.routing));
+    let write = on_route.filter(|_| !safe).map(|it| Write::begin(core, &admitted.method, &it.records));
     let read = on_route.filter(|_| matches!(admitted.method, Method::GET | Method::HEAD));
     let passed = match read {
         Some(on_route) => read_through(core, admitted, on_route, started).await,
@@ -96,7 +92,8 @@ async fn read_through(
     on_route: &OnRoute,
     started: Moment,
 ) -> Result<(Streamed, Option<Label>), Failure> {
-    let OnRoute { place, routing } = on_route;
+    let OnRoute { place, records } = on_route;
+    let routing = core.routing(core.router.id(*place), records.iter().copied());
     routing.note_read(started);
     let records = routing.records();
     let mut request = ask::passed_read(admitted, &core.config.service.routes[*place]);

@@ -380,8 +380,6 @@ fn digest_of(reply: &Arc<Reply>) -> impl FnOnce() -> u128 + Send + use<> {
     move || digest::digest(&reply.body, &reply.headers)
 }
 
-impl Tally {}
-
 mod budget;
 mod drained;
 mod health;

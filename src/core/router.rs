@@ -147,6 +147,11 @@ impl Router {
     }
 
     /// The request counts of the route at this index.
+    /// The id of the route at this place.
+    pub fn id(&self, place: usize) -> u16 {
+        self.routes[place].id
+    }
+
     pub fn counts(&self, place: usize) -> &RouteCounts {
         &self.routes[place].counts
     }

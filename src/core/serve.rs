@@ -36,12 +36,11 @@ pub fn answer(core: &Arc<Core>, request: Request<Incoming>, via: Via) -> AnswerF
         Err(refusal) => return Either::Left(ready(refused(core, refusal))),
     };
     let found = entered.head().map(|head| lookup(core, &mut Caller::of(head.headers), head, false));
-    if let Some(Found::Answer(shown, refresh)) = found {
-        if let Some(refresh) = refresh {
-            refresh.begin(core);
-        }
-        return Either::Left(ready(answer::show(shown, entered.into_headers(), &core.names)));
-    }
+    let found = match found.map(|found| at_once(core, found)) {
+        Some(Ok(shown)) => return Either::Left(ready(answer::show(shown, entered.into_headers(), &core.names))),
+        Some(Err(found)) => Some(found),
+        None => None,
+    };
     let core = core.clone();
     let asked = async move {
         let admitted = match entered.whole().await {
@@ -65,6 +64,15 @@ fn refused(core: &Core, refusal: Refusal) -> Response<Body> {
     answer::respond(Outcome::Refused(refusal), &core.names)
 }
 
+/// The answer, if there is one already; begins the refresh that it triggers.
+pub(super) fn at_once(core: &Arc<Core>, found: Found) -> Result<Shown, Found> {
+    let Found::Answer(shown, refresh) = found else { return Err(found) };
+    if let Some(refresh) = refresh {
+        refresh.begin(core);
+    }
+    Ok(shown)
+}
+
 pub async fn serve(core: &Arc<Core>, admitted: Admitted) -> Outcome {
     let mut caller = Caller::of(&admitted.headers);
     let found = lookup(core, &mut caller, admitted.head(), !admitted.body.is_empty());
@@ -74,41 +82,43 @@ pub async fn serve(core: &Arc<Core>, admitted: Admitted) -> Outcome {
 /// Answers what was found, or asks for it. The future that passes a request on is boxed, because
 /// most requests do not need it.
 pub async fn carry_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Outcome {
-    match found {
-        Found::Answer(shown, refresh) => {
-            if let Some(refresh) = refresh {
-                refresh.begin(core);
-            }
-            Outcome::Shown(shown)
-        }
-        Found::Ask(plan) => ask(core, plan, &admitted).await,
-        Found::Pass(started, route) => pass::pass(core, &admitted, route.as_ref(), started).boxed().await,
-        Found::NotStored => Outcome::NotStored,
+    match at_once(core, found) {
+        Ok(shown) => Outcome::Shown(shown),
+        Err(Found::Ask(plan)) => ask(core, *plan, &admitted).await,
+        Err(Found::Pass(route)) => pass::pass(core, &admitted, route.as_ref()).boxed().await,
+        Err(_) => Outcome::NotStored,
     }
 }
 
-async fn ask(core: &Arc<Core>, plan: Box<Plan>, admitted: &Admitted) -> Outcome {
-    let Plan { started, ask, place, fwd } = *plan;
+async fn ask(core: &Arc<Core>, Plan { ask, fwd }: Plan, admitted: &Admitted) -> Outcome {
+    let started = core.clock.now();
     let (of, previous, key) = (ask.of.clone(), ask.previous.clone(), ask.key.clone());
-    let route = place.map(|place| &core.config.service.routes[place]);
-    if let (Of::Route(routing), Some(route)) = (&of, route) {
+    let place = match &of {
+        Of::Route(routing) => core.router.place(routing.route),
+        Of::Path(_) => None,
+    };
+    if let (Of::Route(routing), Some(place)) = (&of, place) {
         routing.note_read(started);
-        core.note_churn(
-            routing,
-            core.keyring.identity(&route.identity, &admitted.headers),
-            &route.path.text,
-            started,
-        );
+        let route = &core.config.service.routes[place];
+        let identity = core.keyring.identity(&route.identity, &admitted.headers);
+        core.note_churn(routing, identity, &route.path.text, started);
     }
     let (filled, share) = core.filled(ask).await;
     let outcome = match (filled, of) {
         (Filled::Got(got), _) => core.shown(admitted, &got, share, fwd),
         (Filled::Busy, _) => Outcome::Busy,
-        (Filled::TooLarge, Of::Route(routing)) => {
-            let route = place.map(|place| OnRoute { place, routing });
-            pass::pass(core, admitted, route.as_ref(), core.clock.now()).boxed().await
+        (Filled::TooLarge, of) => {
+            let ids = |routing: &Routing| routing.records().iter().map(|(id, _)| *id).collect();
+            let on_route = match &of {
+                Of::Route(routing) => place.map(|place| OnRoute { place, records: ids(routing) }),
+                Of::Path(_) => None,
+            };
+            if let Some(place) = place {
+                core.router.counts(place).miss();
+            }
+            // It counts what it answers itself.
+            return pass::pass(core, admitted, on_route.as_ref()).boxed().await;
         }
-        (Filled::TooLarge, Of::Path(_)) => pass::pass(core, admitted, None, core.clock.now()).boxed().await,
         (Filled::Failed(failed), Of::Route(_)) => {
             // Another fill may have stored something in the meantime.
             let stored = core.store.get(key.as_ref()).or(previous);

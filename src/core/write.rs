@@ -10,7 +10,6 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 
 use super::Core;
-use crate::core::fill::Routing;
 use crate::core::router::Matched;
 use crate::http::exchange::{Failure, Streamed};
 use crate::model::ids::{RecordId, RegionId, Version};
@@ -25,9 +24,8 @@ pub(crate) struct Write {
 
 impl Write {
     /// A request with an unsafe method for a path that shows these records.
-    pub(crate) fn begin(core: &Arc<Core>, method: &Method, routing: &Routing) -> Self {
-        let records = routing.records().iter().map(|(id, _)| *id).collect();
-        Self { core: core.clone(), records, deletes: *method == Method::DELETE, ended: false }
+    pub(crate) fn begin(core: &Arc<Core>, method: &Method, records: &[RecordId]) -> Self {
+        Self { core: core.clone(), records: records.to_vec(), deletes: *method == Method::DELETE, ended: false }
     }
 
     /// A region answered. A 4xx refuses; any other status, even a 5xx, may mean that it was done.

@@ -73,7 +73,7 @@ impl<'a> Head<'a> {
         &self.path_and_query[..self.path_len]
     }
 
-    /// The whole request, if it was admitted and nothing follows its head.
+    /// The whole request. Only for a head that was admitted and that no body follows.
     pub fn admitted(&self) -> Admitted {
         Admitted {
             method: self.method.clone(),

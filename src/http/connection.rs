@@ -63,10 +63,19 @@ pub struct ConnectionContext<P> {
     pub fast_path: Option<P>,
 }
 
-/// Answers plain HTTP/1.1 requests before hyper reads them. Each connection has its own.
-pub trait FastPath: Clone + Send + Sync + Unpin + 'static {
+/// Answers plain HTTP/1.1 requests before hyper reads them.
+pub trait FastPath: Clone + Send + Sync + 'static {
+    /// What one connection keeps from a request to the next.
+    type Kept: Send;
+
+    fn begin(&self) -> Self::Kept;
+
     /// Answers until a request comes that is not plain, or whose answer hyper has to write.
-    fn answer<S>(&mut self, wire: &mut Wire<S>, via: Via) -> impl Future<Output = io::Result<Next>> + Send
+    fn answer<S>(
+        kept: &mut Self::Kept,
+        wire: &mut Wire<S>,
+        via: Via,
+    ) -> impl Future<Output = io::Result<Next>> + Send
     where
         S: AsyncRead + AsyncWrite + Unpin + Send;
 }

@@ -22,8 +22,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::cache::entry::Hold;
 use crate::core::answer::{Outcome, Shown, respond};
 use crate::core::caller::Caller;
-use crate::core::lookup::{Found, lookup};
-use crate::core::serve::carry_out;
+use crate::core::lookup::lookup;
+use crate::core::serve::{at_once, carry_out};
 use crate::core::{Core, Current};
 use crate::http::admission::{Admission, Head};
 use crate::http::connection::wire::{Pulse, Spare, Wire};
@@ -85,18 +85,10 @@ impl Answers for Core {
         head: Head<'_>,
     ) -> Result<Shown, BoxFuture<'static, Outcome>> {
         let caller = caller.get_or_insert_with(|| Caller::of(head.headers));
-        match lookup(self, caller, head, false) {
-            Found::Answer(shown, refresh) => {
-                if let Some(refresh) = refresh {
-                    refresh.begin(self);
-                }
-                Ok(shown)
-            }
-            found => {
-                let (core, admitted) = (self.clone(), head.admitted());
-                Err(async move { carry_out(&core, found, admitted).await }.boxed())
-            }
-        }
+        at_once(self, lookup(self, caller, head, false)).map_err(|found| {
+            let (core, admitted) = (self.clone(), head.admitted());
+            async move { carry_out(&core, found, admitted).await }.boxed()
+        })
     }
 }
 
@@ -112,7 +104,7 @@ pub struct Hits<T = Core> {
 }
 
 impl<T> Hits<T> {
-    pub fn new(current: Arc<Current<T>>) -> Self {
+    fn new(current: Arc<Current<T>>) -> Self {
         let replaced = current.replaced();
         let core = current.load_full();
         Self { current, core, replaced, plain: Plain::default(), caller: None }
@@ -130,21 +122,20 @@ impl<T> Hits<T> {
     }
 }
 
-/// Each connection starts empty.
-impl<T> Clone for Hits<T> {
-    fn clone(&self) -> Self {
-        Self::new(self.current.clone())
-    }
-}
+impl<T: Answers> FastPath for Arc<Current<T>> {
+    type Kept = Hits<T>;
 
-impl<T: Answers> FastPath for Hits<T> {
-    async fn answer<S>(&mut self, wire: &mut Wire<S>, via: Via) -> io::Result<Next>
+    fn begin(&self) -> Hits<T> {
+        Hits::new(self.clone())
+    }
+
+    async fn answer<S>(hits: &mut Hits<T>, wire: &mut Wire<S>, via: Via) -> io::Result<Next>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send,
     {
         loop {
             let mut out = Spare::to_write();
-            let taken = self.take(wire, via, &mut out);
+            let taken = hits.take(wire, via, &mut out);
             if !out.is_empty() {
                 after_the_others(wire.pulse()).await;
                 let body = if let Taken::Enough(Some(body)) = &taken { &body[..] } else { &[] };
@@ -154,7 +145,7 @@ impl<T: Answers> FastPath for Hits<T> {
             match taken {
                 Taken::Enough(_) => {}
                 Taken::Asked(len, outcome) => {
-                    if let Some(next) = self.ask(wire, len, outcome).await? {
+                    if let Some(next) = hits.ask(wire, len, outcome).await? {
                         return Ok(next);
                     }
                 }

@@ -15,13 +15,12 @@ use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::Hits;
 use crate::cache::capacity::Memory;
 use crate::cache::key::HashKey;
 use crate::cache::limits::COPIED_BODY_BYTES;
 use crate::config::{UnixSocket, read};
 use crate::core::serve::serve;
-use crate::core::{Core, Parts};
+use crate::core::{Core, Current, Parts};
 use crate::http::admission::Admitted;
 use crate::http::bodies::ByteBudget;
 use crate::http::body::Body;
@@ -38,17 +37,17 @@ const SIZES: [usize; 4] = [COPIED_BODY_BYTES, COPIED_BODY_BYTES + 1, 3 << 20, 1]
 
 struct Door {
     addr: SocketAddr,
-    context: ConnectionContext<Hits>,
+    context: ConnectionContext<Arc<Current>>,
 }
 
 /// What [`ByPath`] answers for these is stored before the first connection.
 const STORED: [&str; 9] = ["1", "2", "3", "last", "one", "x", "inside", "x?16777216", "x?3145728"];
 
-async fn context(permits: usize) -> ConnectionContext<Hits> {
+async fn context(permits: usize) -> ConnectionContext<Arc<Current>> {
     context_with(permits, "").await
 }
 
-async fn context_with(permits: usize, settings: &str) -> ConnectionContext<Hits> {
+async fn context_with(permits: usize, settings: &str) -> ConnectionContext<Arc<Current>> {
     let (clock, tasks) = (Clock::simulated(Wall::from_millis(1_800_000_000_000)), Tasks::new());
     let config = "[[service.region]]\nname = \"a\"\nurl = \"http://127.0.0.1:1\"\n\
                   [announcements]\ntransport = \"off\"\n[cache]\nmax_bytes = \"4GiB\"\nunrouted = \"cache\"\n";
@@ -70,7 +69,7 @@ async fn context_with(permits: usize, settings: &str) -> ConnectionContext<Hits>
         serve(&core, Admitted { method, path_and_query, path_len, headers, body }).await;
     }
     let permits = Permits::new(permits);
-    let fast_path = Some(Hits::new(core.into_current()));
+    let fast_path = Some(core.into_current());
     ConnectionContext { tasks, clock, permits, shutdown: Shutdown::default(), fast_path }
 }
 
@@ -274,6 +273,27 @@ async fn with_listen_fast_switched_off_hyper_reads_every_request() {
     caller.write_all(GET.replace("/one", "/stored/x").as_bytes()).await.unwrap();
     let text = read_until(&mut caller, "/stored/x").await;
     assert!(!text.contains("hit"), "the handler was asked: {text}");
+}
+
+#[tokio::test]
+async fn a_connection_lets_go_of_the_core_that_a_reload_replaced_with_its_next_request() {
+    let (mut caller, ours) = tokio::io::duplex(65_536);
+    let context = context(8).await;
+    let current = context.fast_path.clone().unwrap();
+    context.tasks.spawn("caller", connection::serve(ours, Via::Tcp, context.clone(), answer));
+    let request = GET.replace("/one", "/stored/x");
+    caller.write_all(request.as_bytes()).await.unwrap();
+    read_until(&mut caller, "/stored/x").await;
+    let first = current.load_full();
+    current.replace(first.renewed(first.config.clone(), first.regions.origin().clone()).unwrap());
+    let first = {
+        let weak = Arc::downgrade(&first);
+        drop(first);
+        weak
+    };
+    caller.write_all(request.as_bytes()).await.unwrap();
+    read_until(&mut caller, "/stored/x").await;
+    assert_eq!(first.strong_count(), 0, "nothing of the connection holds it");
 }
 
 #[tokio::test]

@@ -157,7 +157,7 @@ pub enum Refresh {
 }
 
 impl Refresh {
-    /// Begins it. It runs on the hit path, so it waits for nothing.
+    /// Begins it. It runs on the hit path, so it awaits nothing.
     pub fn begin(self, core: &Arc<Core>) {
         match self {
             Self::Fill(ask) => core.fills.begin(core, ask),

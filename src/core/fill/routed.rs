@@ -46,7 +46,7 @@ pub(crate) async fn run(mut leader: Leader, ask: Ask, routing: Routing) {
     let known = known(&ask, &routing, &sent);
     let request = dressed(&core, &ask, &routing, &sent, known.is_some());
     let Some((route, request)) = core.router.route(routing.route).zip(request) else {
-        let asked = vec![Attempted { region: "all".into(), outcome: "credentials".into(), blame: Blame::Unusable }];
+        let asked = vec![Attempted { region: "all".into(), outcome: "no-route".into(), blame: Blame::Unusable }];
         return leader.fail(Failed { best_error: None, asked, below_floor: false });
     };
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();

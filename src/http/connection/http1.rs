@@ -24,7 +24,7 @@ use crate::http::limits::{REQUEST_HEAD_BYTES, REQUEST_HEADERS};
 
 pub(super) async fn serve<S, P, H, F>(
     mut wire: Wire<S>,
-    mut fast_path: Option<P>,
+    fast_path: Option<P>,
     answering: Answering<H>,
 ) -> hyper::Result<()>
 where
@@ -40,15 +40,20 @@ where
         .max_header_size(REQUEST_HEAD_BYTES)
         .max_buf_size(REQUEST_HEAD_BYTES * 2)
         .half_close(true);
+    let mut kept = fast_path.map(|fast_path| fast_path.begin());
     loop {
-        let next = match &mut fast_path {
-            Some(fast_path) => fast_path.answer(&mut wire, answering.via).await.unwrap_or(Next::Gone),
+        let next = match &mut kept {
+            Some(kept) => P::answer(kept, &mut wire, answering.via).await.unwrap_or(Next::Gone),
             None => Next::All,
         };
         let (allowance, ready) = match next {
             Next::Gone => return Ok(()),
             Next::One(len, ready) => (Some(len), Some(ready)),
-            Next::All => (None, None),
+            Next::All => {
+                // The fast path gets nothing of it any more: what it holds may go.
+                kept = None;
+                (None, None)
+            }
         };
         wire.allow(allowance);
         answering.ready.put(ready);
