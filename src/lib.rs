@@ -18,6 +18,7 @@ pub mod telemetry;
 
 pub mod aws;
 pub mod cache;
+pub mod engine;
 pub mod http;
 pub mod payload;
 

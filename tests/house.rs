@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The rooms, lowest first: each imports only from itself and from those before it.
-const ROOMS: [&str; 15] = [
+const ROOMS: [&str; 19] = [
     "model",
     "tasks",
     "protocol",
@@ -17,8 +17,12 @@ const ROOMS: [&str; 15] = [
     "payload",
     "cache",
     "aws",
+    "engine",
     "core",
     "sidecar",
+    "catalogue",
+    "views",
+    "region",
     "admin",
     "app",
     "lab",

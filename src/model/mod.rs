@@ -2,5 +2,6 @@
 
 pub mod ids;
 pub(crate) mod limits;
+pub mod names;
 pub(crate) mod size;
 pub mod time;

@@ -1,0 +1,215 @@
+//! What real engines get wrong, put around any of them: calls that fail, take long, or fail after
+//! they took place; a feed that repeats, reorders, splits and skips. What happens is drawn from
+//! `fastrand`, so that a seed gives the same run again.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{self, BoxStream, StreamExt};
+
+use super::{
+    Change, EngineError, Feed, FeedBatch, Item, ItemKey, Page, Position, Segment, Shard, ShardId, Store, Table,
+    Topic, Write, WriteError,
+};
+
+/// What goes wrong now; shared with whoever decides it.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    state: Arc<Mutex<FaultRates>>,
+}
+
+/// How likely each fault is, from 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FaultRates {
+    /// A call fails and does nothing.
+    pub fails: f64,
+    /// A call is throttled.
+    pub throttles: f64,
+    /// A write takes place, and its caller hears that it failed.
+    pub loses_answers: f64,
+    /// A call takes [`FaultRates::slowness`] more.
+    pub is_slow: f64,
+    pub slowness: Duration,
+    /// A change comes twice, the second time later.
+    pub repeats: f64,
+    /// Changes of one batch come in another order.
+    pub reorders: f64,
+    /// A change is left out of the feed for ever.
+    pub skips: f64,
+    /// What was written together comes in several batches.
+    pub splits: f64,
+    /// A message is refused by the topic while others of its call are taken.
+    pub refuses: f64,
+}
+
+impl Faults {
+    pub fn set(&self, rates: FaultRates) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = rates;
+    }
+
+    pub fn get(&self) -> FaultRates {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes its time, and perhaps fails.
+    async fn call(&self, what: &str) -> Result<(), EngineError> {
+        let rates = self.get();
+        if draw(rates.is_slow) {
+            tokio::time::sleep(rates.slowness).await;
+        }
+        if draw(rates.throttles) {
+            return Err(EngineError::Throttled { what: what.to_owned() });
+        }
+        if draw(rates.fails) {
+            return Err(EngineError::Unavailable { what: what.to_owned(), why: "a planted fault".to_owned() });
+        }
+        Ok(())
+    }
+}
+
+fn draw(rate: f64) -> bool {
+    rate > 0.0 && fastrand::f64() < rate
+}
+
+/// A store, a feed or a topic with faults.
+#[derive(Clone)]
+pub struct Faulty<T> {
+    pub inner: T,
+    pub faults: Faults,
+}
+
+impl<T> Faulty<T> {
+    pub const fn new(inner: T, faults: Faults) -> Self {
+        Self { inner, faults }
+    }
+}
+
+impl<S: Store> Store for Faulty<S> {
+    fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        async move {
+            self.faults.call("GetItem").await?;
+            self.inner.get(table, key).await
+        }
+        .boxed()
+    }
+
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), WriteError>> {
+        async move {
+            self.faults.call("TransactWriteItems").await?;
+            self.inner.write(writes).await?;
+            match draw(self.faults.get().loses_answers) {
+                true => {
+                    let why = "the answer was lost".to_owned();
+                    Err(EngineError::Unavailable { what: "TransactWriteItems".to_owned(), why }.into())
+                }
+                false => Ok(()),
+            }
+        }
+        .boxed()
+    }
+
+    fn query<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page, EngineError>> {
+        async move {
+            self.faults.call("Query").await?;
+            self.inner.query(table, partition, after, limit).await
+        }
+        .boxed()
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        segment: Segment,
+        after: Option<ItemKey>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, EngineError>> {
+        async move {
+            self.faults.call("Scan").await?;
+            self.inner.scan(table, segment, after, limit).await
+        }
+        .boxed()
+    }
+}
+
+impl<F: Feed + Clone> Feed for Faulty<F> {
+    fn shards(&self) -> BoxFuture<'_, Result<Vec<Shard>, EngineError>> {
+        async move {
+            self.faults.call("ListShards").await?;
+            self.inner.shards().await
+        }
+        .boxed()
+    }
+
+    fn open(&self, shard: &ShardId, from: Position) -> BoxStream<'static, Result<FeedBatch, EngineError>> {
+        let state = (self.inner.open(shard, from.clone()), self.faults.clone(), Vec::new(), from);
+        stream::unfold(state, |(mut inner, faults, late, from)| async move {
+            if let Err(error) = faults.call("SubscribeToShard").await {
+                return Some((Err(error), (inner, faults, late, from)));
+            }
+            let batch = inner.next().await?;
+            let Ok(batch) = batch else { return Some((batch, (inner, faults, late, from))) };
+            let next = batch.next.clone();
+            let (batch, late) = spoiled(batch, late, &from, faults.get());
+            Some((Ok(batch), (inner, faults, late, next)))
+        })
+        .boxed()
+    }
+}
+
+/// The batch as an unreliable feed brings it, and what it repeats later. What it holds back of the
+/// batch's own changes comes late in every sense, so it does not say that it got that far.
+fn spoiled(
+    mut batch: FeedBatch,
+    mut late: Vec<Change>,
+    before: &Position,
+    rates: FaultRates,
+) -> (FeedBatch, Vec<Change>) {
+    let mut changes = std::mem::take(&mut late);
+    for change in batch.changes.drain(..) {
+        if draw(rates.skips) {
+            continue;
+        }
+        if draw(rates.repeats) {
+            late.push(change.clone());
+        }
+        changes.push(change);
+    }
+    if draw(rates.reorders) {
+        fastrand::shuffle(&mut changes);
+    }
+    if changes.len() > 1 && draw(rates.splits) {
+        // The other half comes with the next batch; whoever stops in between reads both again.
+        let rest = changes.split_off(changes.len() / 2);
+        let through = rest.iter().map(|change| change.written.as_millis()).min().unwrap_or_default();
+        batch.through = batch.through.min(crate::model::time::Wall::from_millis(through.saturating_sub(1)));
+        batch.next = before.clone();
+        late.extend(rest);
+    }
+    batch.changes = changes;
+    (batch, late)
+}
+
+impl<T: Topic> Topic for Faulty<T> {
+    fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
+        async move {
+            self.faults.call("PublishBatch").await?;
+            let refuses = self.faults.get().refuses;
+            let (mut taken, mut refused) = (Vec::new(), Vec::new());
+            for (place, message) in messages.into_iter().enumerate() {
+                if draw(refuses) { refused.push(place) } else { taken.push(message) }
+            }
+            if !taken.is_empty() {
+                self.inner.publish(taken).await?;
+            }
+            Ok(refused)
+        }
+        .boxed()
+    }
+}

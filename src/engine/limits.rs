@@ -1,0 +1,37 @@
+//! Bounds of the engines. The first group is DynamoDB's, Kinesis's and SNS's own.
+
+use std::time::Duration;
+
+use crate::model::size::KIB;
+
+/// Parts of a transaction.
+pub const TRANSACTION_ITEMS: usize = 100;
+/// Items of a transaction together.
+pub const TRANSACTION_BYTES: usize = 4 << 20;
+pub const PARTITION_BYTES: usize = 2048;
+pub const SORT_BYTES: usize = 1024;
+/// Messages of one call to SNS.
+pub const PUBLISH_BATCH: usize = 10;
+/// What one call to SNS may carry.
+pub const PUBLISH_BYTES: usize = 256 * KIB;
+
+/// A body. A change travels with the item before and after it, in base64, and must stay below
+/// 1 MiB, or the stream leaves it out.
+pub const BODY_BYTES: usize = 256 * KIB;
+/// A note.
+pub const NOTE_BYTES: usize = 16 * KIB;
+/// What an item takes besides what it holds.
+pub const ITEM_OVERHEAD_BYTES: usize = 100;
+/// Buckets over which the items of a type are spread.
+pub const BUCKETS: u16 = 256;
+
+/// The first wait before a retry, and the longest.
+pub const RETRY_FIRST: Duration = Duration::from_millis(50);
+pub const RETRY_MOST: Duration = Duration::from_secs(5);
+
+/// Changes that the memory engine's feed keeps.
+pub const MEMORY_FEED_CHANGES: usize = 200_000;
+/// Changes in one batch of the embedded feeds.
+pub const FEED_BATCH: usize = 500;
+/// An embedded feed that has nothing to say says so this often.
+pub const FEED_IDLE: Duration = Duration::from_secs(1);

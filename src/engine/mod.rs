@@ -1,0 +1,391 @@
+//! Where records lie and how changes travel: the narrow seams between catalogue, views and regions
+//! and what holds their data. Two engines stand behind them: `embedded` (memory, or redb in one
+//! directory) and `aws` (DynamoDB, Kinesis, SNS). The services run the same code on both.
+//!
+//! A [`Store`] is one place's tables: the home region's or a region's own. A [`Feed`] carries what
+//! was written to a streamed table, and promises little (`docs/services.md`). A [`Topic`] takes
+//! announcements.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+
+use crate::model::time::Wall;
+
+pub mod bucket;
+pub mod faulty;
+pub mod limits;
+pub mod memory;
+
+/// The tables. [`Table::Contexts`] and [`Table::Region`] lie in each region, the others at home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// The catalogue's records, as they are now; streamed.
+    Records,
+    /// Every version of every record.
+    History,
+    /// Idempotency keys and what was answered to them; items expire.
+    Requests,
+    /// Views, as they are now; streamed.
+    Views,
+    /// What the views service knows besides: vectors, references, jobs, failures, checkpoints.
+    Mapping,
+    /// A region's copy of the views.
+    Contexts,
+    /// What a region knows besides: its lease and its checkpoints.
+    Region,
+}
+
+impl Table {
+    pub const ALL: [Self; 7] =
+        [Self::Records, Self::History, Self::Requests, Self::Views, Self::Mapping, Self::Contexts, Self::Region];
+
+    /// The last part of its name in DynamoDB.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Records => "records",
+            Self::History => "history",
+            Self::Requests => "requests",
+            Self::Views => "views",
+            Self::Mapping => "mapping",
+            Self::Contexts => "contexts",
+            Self::Region => "region",
+        }
+    }
+
+    /// The stream that carries its changes.
+    pub const fn stream(self) -> Option<Stream> {
+        match self {
+            Self::Records => Some(Stream::Changes),
+            Self::Views => Some(Stream::Views),
+            _ => None,
+        }
+    }
+
+    pub const fn is_regional(self) -> bool {
+        matches!(self, Self::Contexts | Self::Region)
+    }
+}
+
+/// What carries the changes of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stream {
+    /// Of [`Table::Records`].
+    Changes,
+    /// Of [`Table::Views`].
+    Views,
+}
+
+impl Stream {
+    /// The last part of its name in Kinesis.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Changes => "changes",
+            Self::Views => "views",
+        }
+    }
+}
+
+/// Where an item lies in its table. Items of one partition are in the order of `sort`, by bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ItemKey {
+    /// At most [`limits::PARTITION_BYTES`].
+    pub partition: String,
+    /// At most [`limits::SORT_BYTES`], not empty.
+    pub sort: String,
+}
+
+impl ItemKey {
+    pub fn new(partition: impl Into<String>, sort: impl Into<String>) -> Self {
+        Self { partition: partition.into(), sort: sort.into() }
+    }
+}
+
+/// What a table holds under a key. Its body and note are the services' own.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Item {
+    pub key: ItemKey,
+    /// What conditions compare; of records and views, their version.
+    pub version: u64,
+    /// At most [`limits::BODY_BYTES`]; `None` is a tombstone, or an item that needs no body.
+    pub body: Option<Bytes>,
+    /// Small: what a service has to say about it besides, usually JSON.
+    pub note: Option<String>,
+    /// When it may be removed by the engine, at some time after. Whoever reads it compares.
+    pub expires: Option<Wall>,
+}
+
+impl Item {
+    pub fn new(key: ItemKey, version: u64) -> Self {
+        Self { key, version, body: None, note: None, expires: None }
+    }
+
+    #[must_use]
+    pub fn with_body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = Some(body.into());
+        self
+    }
+
+    #[must_use]
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into());
+        self
+    }
+
+    #[must_use]
+    pub fn expiring(mut self, expires: Wall) -> Self {
+        self.expires = Some(expires);
+        self
+    }
+
+    /// What it takes, in bytes, about as DynamoDB counts.
+    pub fn weight(&self) -> usize {
+        let body = self.body.as_ref().map_or(0, Bytes::len);
+        let note = self.note.as_ref().map_or(0, String::len);
+        self.key.partition.len() + self.key.sort.len() + body + note + limits::ITEM_OVERHEAD_BYTES
+    }
+}
+
+/// Keys and contents stay out of logs: sizes alone.
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let body = self.body.as_ref().map(Bytes::len);
+        write!(f, "Item(version {}, body {body:?} bytes)", self.version)
+    }
+}
+
+/// What must hold of the item under a key for a write to take place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// Nothing.
+    Any,
+    /// There is no item.
+    Absent,
+    /// There is an item with exactly this version.
+    VersionIs(u64),
+    /// There is no item, or one with a smaller version.
+    Below(u64),
+}
+
+impl Condition {
+    /// Whether it holds where the item has `version`, or where there is none.
+    pub fn holds(self, version: Option<u64>) -> bool {
+        match (self, version) {
+            (Self::Any, _) | (Self::Absent | Self::Below(_), None) => true,
+            (Self::VersionIs(wanted), Some(version)) => version == wanted,
+            (Self::Below(limit), Some(version)) => version < limit,
+            (Self::Absent, Some(_)) | (Self::VersionIs(_), None) => false,
+        }
+    }
+}
+
+/// One part of a transaction. A transaction names each item once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    Put(Table, Item, Condition),
+    Delete(Table, ItemKey, Condition),
+    /// Writes nothing.
+    Check(Table, ItemKey, Condition),
+}
+
+impl Write {
+    pub const fn table(&self) -> Table {
+        match self {
+            Self::Put(table, ..) | Self::Delete(table, ..) | Self::Check(table, ..) => *table,
+        }
+    }
+
+    pub const fn key(&self) -> &ItemKey {
+        match self {
+            Self::Put(_, item, _) => &item.key,
+            Self::Delete(_, key, _) | Self::Check(_, key, _) => key,
+        }
+    }
+
+    pub const fn condition(&self) -> Condition {
+        match self {
+            Self::Put(.., condition) | Self::Delete(.., condition) | Self::Check(.., condition) => *condition,
+        }
+    }
+}
+
+/// Why the engine did not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// Too many requests at once: later, and slower.
+    #[error("{what}: throttled")]
+    Throttled { what: String },
+    /// It did not answer, or said that it cannot now. A write may have taken place. A retry helps.
+    #[error("{what}: {why}")]
+    Unavailable { what: String, why: String },
+    /// A table or stream that does not exist: somebody has to create it.
+    #[error("{what} does not exist: {advice}")]
+    Missing { what: String, advice: String },
+    /// The credentials do not allow this action on this resource: somebody has to grant it.
+    #[error("not allowed: {action} on {resource}; grant it to the role that this process runs as")]
+    Denied { action: String, resource: String },
+    /// The position lies before what the feed still has: read everything anew.
+    #[error("{what}: the position is older than what the feed keeps")]
+    Trimmed { what: String },
+    /// The request cannot be right, however often it is repeated: a fault of this program.
+    #[error("{what}: refused: {why}")]
+    Refused { what: String, why: String },
+}
+
+impl EngineError {
+    /// Whether it may succeed later without anybody doing anything.
+    pub const fn is_transient(&self) -> bool {
+        matches!(self, Self::Throttled { .. } | Self::Unavailable { .. })
+    }
+
+    /// A stable word for metrics.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Throttled { .. } => "throttled",
+            Self::Unavailable { .. } => "unavailable",
+            Self::Missing { .. } => "missing",
+            Self::Denied { .. } => "denied",
+            Self::Trimmed { .. } => "trimmed",
+            Self::Refused { .. } => "refused",
+        }
+    }
+}
+
+/// Why a transaction did not take place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// These parts' conditions did not hold, by their place in the transaction; or another
+    /// transaction touched the same items just then (an empty list). Read again, then decide.
+    #[error("a condition did not hold")]
+    Conflict(Vec<usize>),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// Some items, and where to go on.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    pub items: Vec<Item>,
+    /// The key after which to go on; `None` at the end.
+    pub next: Option<ItemKey>,
+}
+
+/// One of several parts of a table that are scanned side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// From 0.
+    pub number: u32,
+    pub of: u32,
+}
+
+impl Segment {
+    pub const WHOLE: Self = Self { number: 0, of: 1 };
+}
+
+/// The tables of one place. Reads are strongly consistent.
+pub trait Store: Send + Sync + 'static {
+    fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>>;
+
+    /// All or nothing: at most [`limits::TRANSACTION_ITEMS`] parts and
+    /// [`limits::TRANSACTION_BYTES`].
+    ///
+    /// After [`EngineError::Unavailable`] nobody knows whether it took place.
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), WriteError>>;
+
+    /// Up to `limit` items of a partition whose sort key is greater than `after`, in order.
+    fn query<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page, EngineError>>;
+
+    /// About `limit` items of a segment after a key that an earlier page gave, in no useful order.
+    /// Not a snapshot: what is written meanwhile may be in it or not.
+    fn scan(
+        &self,
+        table: Table,
+        segment: Segment,
+        after: Option<ItemKey>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, EngineError>>;
+}
+
+/// A shard of a feed, under the feed's own name for it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShardId(pub String);
+
+/// A part of a feed that is read in order, and the parts to be read before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shard {
+    pub id: ShardId,
+    /// Those that still exist.
+    pub parents: Vec<ShardId>,
+}
+
+/// From where a shard is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// From the oldest that the feed still has.
+    Oldest,
+    /// From what arrived at this time on.
+    At(Wall),
+    /// Behind the entry that the feed itself named.
+    After(String),
+}
+
+/// What happened to one item of a streamed table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub key: ItemKey,
+    /// The item as it was then; `None` where it was removed, which is never a deletion.
+    pub item: Option<Item>,
+    /// When it was written, on the engine's calendar.
+    pub written: Wall,
+}
+
+/// What one read of a shard brought.
+#[derive(Clone, Debug)]
+pub struct FeedBatch {
+    pub changes: Vec<Change>,
+    /// Behind all of it: where to go on after a restart.
+    pub next: Position,
+    /// What arrived at the shard by this time has been returned, here or before.
+    pub through: Wall,
+    /// Nothing will follow; these shards do.
+    pub ended: Option<Vec<Shard>>,
+}
+
+/// How changes travel, at least once and roughly in order: it repeats, reorders, splits what was
+/// written together, and skips.
+pub trait Feed: Send + Sync + 'static {
+    /// Those from which a reader that has read nothing begins: all that still exist.
+    fn shards(&self) -> BoxFuture<'_, Result<Vec<Shard>, EngineError>>;
+
+    /// Reads a shard for as long as the stream is polled. It ends after an error, or for no reason
+    /// at all: then it is opened again behind the last batch. Where nothing comes, an empty batch
+    /// comes every second or so.
+    fn open(&self, shard: &ShardId, from: Position) -> BoxStream<'static, Result<FeedBatch, EngineError>>;
+}
+
+/// Takes a region's announcements, at least once each.
+pub trait Topic: Send + Sync + 'static {
+    /// Publishes up to [`limits::PUBLISH_BATCH`] messages in one call. Returns the places of those
+    /// that were refused, which may be none: the others are on their way.
+    fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>>;
+}
+
+/// How long to wait before the next attempt at something that failed transiently `failures` times
+/// in a row (at least once), with up to half of it left to chance.
+pub fn retry_delay(failures: u32) -> Duration {
+    let ceiling = limits::RETRY_FIRST * 2u32.saturating_pow(failures.saturating_sub(1).min(16));
+    let ceiling = ceiling.min(limits::RETRY_MOST);
+    ceiling.mul_f64(0.5 + fastrand::f64() / 2.0)
+}
+
+#[cfg(test)]
+pub(crate) mod contract;
