@@ -3,24 +3,24 @@
 use bytes::Bytes;
 use futures_util::stream::StreamExt;
 
-use super::{Condition, Feed, Item, ItemKey, Position, Segment, Store, Table, Write, WriteError};
+use super::{Condition, Feed, Item, ItemKey, ItemWrite, Position, ScanSegment, Table, Tables, WriteError};
 
 fn item(partition: &str, sort: &str, version: u64) -> Item {
     Item::new(ItemKey::new(partition, sort), version)
 }
 
-fn put(table: Table, item: Item, condition: Condition) -> Write {
-    Write::Put(table, item, condition)
+fn put(table: Table, item: Item, condition: Condition) -> ItemWrite {
+    ItemWrite::Put(table, item, condition)
 }
 
 /// Conditions, transactions, order, pages. The tables are empty before.
-pub(crate) async fn store(store: &dyn Store) {
+pub(crate) async fn store(store: &dyn Tables) {
     conditions(store).await;
     transactions(store).await;
     pages(store).await;
 }
 
-async fn conditions(store: &dyn Store) {
+async fn conditions(store: &dyn Tables) {
     let key = ItemKey::new("c#00", "odd / % # \u{e4} \u{1f980} key");
     assert_eq!(store.get(Table::Records, &key).await.unwrap(), None);
     let first = Item::new(key.clone(), 5).with_body(Bytes::from_static(b"\x00\xff{}")).with_note("{\"a\":1}");
@@ -44,7 +44,7 @@ async fn conditions(store: &dyn Store) {
     }
     let kept = store.get(Table::Records, &key).await.unwrap().unwrap();
     assert_eq!((kept.version, kept.body, kept.note), (1, None, None), "a put replaces the whole item");
-    let delete = |condition| vec![Write::Delete(Table::Records, key.clone(), condition)];
+    let delete = |condition| vec![ItemWrite::Delete(Table::Records, key.clone(), condition)];
     assert_eq!(store.write(delete(Condition::VersionIs(2))).await, Err(WriteError::Conflict(vec![0])));
     store.write(delete(Condition::VersionIs(1))).await.unwrap();
     assert_eq!(store.get(Table::Records, &key).await.unwrap(), None);
@@ -53,13 +53,13 @@ async fn conditions(store: &dyn Store) {
     store.write(delete(Condition::Any)).await.unwrap();
 }
 
-async fn transactions(store: &dyn Store) {
+async fn transactions(store: &dyn Tables) {
     let one = item("t#00", "one", 1);
     store.write(vec![put(Table::Records, one.clone(), Condition::Absent)]).await.unwrap();
     let mixed = vec![
         put(Table::Records, item("t#00", "two", 1), Condition::Absent),
         put(Table::History, item("t", "two/1", 1), Condition::Any),
-        Write::Check(Table::Records, one.key.clone(), Condition::VersionIs(2)),
+        ItemWrite::Check(Table::Records, one.key.clone(), Condition::VersionIs(2)),
     ];
     assert_eq!(store.write(mixed).await, Err(WriteError::Conflict(vec![2])));
     assert_eq!(store.get(Table::Records, &ItemKey::new("t#00", "two")).await.unwrap(), None, "all or nothing");
@@ -67,16 +67,16 @@ async fn transactions(store: &dyn Store) {
     let good = vec![
         put(Table::Records, item("t#00", "two", 1), Condition::Absent),
         put(Table::History, item("t", "two/1", 1), Condition::Any),
-        Write::Check(Table::Records, one.key.clone(), Condition::VersionIs(1)),
-        Write::Delete(Table::Requests, ItemKey::new("none", "none"), Condition::Any),
+        ItemWrite::Check(Table::Records, one.key.clone(), Condition::VersionIs(1)),
+        ItemWrite::Delete(Table::Requests, ItemKey::new("none", "none"), Condition::Any),
     ];
     store.write(good).await.unwrap();
     assert!(store.get(Table::History, &ItemKey::new("t", "two/1")).await.unwrap().is_some());
-    let twice = vec![Write::Check(Table::Records, one.key.clone(), Condition::Any); 2];
+    let twice = vec![ItemWrite::Check(Table::Records, one.key.clone(), Condition::Any); 2];
     assert!(matches!(store.write(twice).await, Err(WriteError::Engine(_))), "an item named twice is refused");
 }
 
-async fn pages(store: &dyn Store) {
+async fn pages(store: &dyn Tables) {
     for number in (0..25).rev() {
         let sort = format!("{number:02}");
         let writes = vec![
@@ -94,7 +94,7 @@ async fn pages(store: &dyn Store) {
     assert!(store.query(Table::Mapping, "p#03", None, 10).await.unwrap().items.is_empty());
     let mut seen = Vec::new();
     for number in 0..3 {
-        let segment = Segment { number, of: 3 };
+        let segment = ScanSegment { number, of: 3 };
         let mut after = None;
         loop {
             let page = store.scan(Table::Mapping, segment, after, 7).await.unwrap();
@@ -113,7 +113,7 @@ async fn pages(store: &dyn Store) {
 
 /// The feed of [`Table::Records`] of `store`. Everything that is written comes, of a key in order
 /// once copies are left out; silence says how far it goes; a reader goes on where it stopped.
-pub(crate) async fn feed(store: &dyn Store, feed: &dyn Feed) {
+pub(crate) async fn feed(store: &dyn Tables, feed: &dyn Feed) {
     for version in 1..=20 {
         let writes = vec![
             put(Table::Records, item("f#00", "a", version).with_body(Bytes::from_static(b"{}")), Condition::Any),
@@ -146,7 +146,7 @@ pub(crate) async fn feed(store: &dyn Store, feed: &dyn Feed) {
     let before = stream.next().await.unwrap().unwrap();
     let after = stream.next().await.unwrap().unwrap();
     assert!(before.changes.is_empty() && after.through >= before.through, "silence moves the time on");
-    store.write(vec![Write::Delete(Table::Records, ItemKey::new("f#00", "a"), Condition::Any)]).await.unwrap();
+    store.write(vec![ItemWrite::Delete(Table::Records, ItemKey::new("f#00", "a"), Condition::Any)]).await.unwrap();
     loop {
         let batch = stream.next().await.unwrap().unwrap();
         if let Some(change) = batch.changes.last() {

@@ -9,8 +9,8 @@ use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, BoxStream, StreamExt};
 
 use super::{
-    Change, EngineError, Feed, FeedBatch, Item, ItemKey, Page, Position, Segment, Shard, ShardId, Store, Table,
-    Topic, Write, WriteError,
+    Change, EngineError, Feed, FeedBatch, FeedShard, Item, ItemKey, ItemWrite, Page, Position, ScanSegment, ShardId,
+    Table, Tables, Topic, WriteError,
 };
 
 /// What goes wrong now; shared with whoever decides it.
@@ -85,7 +85,7 @@ impl<T> Faulty<T> {
     }
 }
 
-impl<S: Store> Store for Faulty<S> {
+impl<S: Tables> Tables for Faulty<S> {
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         async move {
             self.faults.call("GetItem").await?;
@@ -94,7 +94,7 @@ impl<S: Store> Store for Faulty<S> {
         .boxed()
     }
 
-    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), WriteError>> {
+    fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
         async move {
             self.faults.call("TransactWriteItems").await?;
             self.inner.write(writes).await?;
@@ -126,7 +126,7 @@ impl<S: Store> Store for Faulty<S> {
     fn scan(
         &self,
         table: Table,
-        segment: Segment,
+        segment: ScanSegment,
         after: Option<ItemKey>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Page, EngineError>> {
@@ -139,7 +139,7 @@ impl<S: Store> Store for Faulty<S> {
 }
 
 impl<F: Feed + Clone> Feed for Faulty<F> {
-    fn shards(&self) -> BoxFuture<'_, Result<Vec<Shard>, EngineError>> {
+    fn shards(&self) -> BoxFuture<'_, Result<Vec<FeedShard>, EngineError>> {
         async move {
             self.faults.call("ListShards").await?;
             self.inner.shards().await

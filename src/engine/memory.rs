@@ -11,8 +11,8 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use tokio::sync::watch;
 
 use super::{
-    Change, EngineError, Feed, FeedBatch, Item, ItemKey, Page, Position, Segment, Shard, ShardId, Store, Stream,
-    Table, Write, WriteError, bucket, limits,
+    Change, EngineError, Feed, FeedBatch, FeedShard, Item, ItemKey, ItemWrite, Page, Position, ScanSegment, ShardId,
+    Stream, Table, Tables, WriteError, bucket, limits,
 };
 use crate::model::time::{Clock, Wall};
 
@@ -95,7 +95,7 @@ impl MemoryStore {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn commit(&self, writes: Vec<Write>) -> Result<(), WriteError> {
+    fn commit(&self, writes: Vec<ItemWrite>) -> Result<(), WriteError> {
         check_size(&writes)?;
         let mut state = self.locked();
         let refused = refused(&writes, |table, key| state.tables.get(&(table, key.clone())).map(|item| item.version));
@@ -106,9 +106,9 @@ impl MemoryStore {
         for write in writes {
             let (table, key) = (write.table(), write.key().clone());
             let item = match write {
-                Write::Check(..) => continue,
-                Write::Put(_, item, _) => Some(item),
-                Write::Delete(..) => None,
+                ItemWrite::Check(..) => continue,
+                ItemWrite::Put(_, item, _) => Some(item),
+                ItemWrite::Delete(..) => None,
             };
             match &item {
                 Some(item) => state.tables.insert((table, key.clone()), item.clone()),
@@ -163,10 +163,10 @@ fn unknown_position() -> EngineError {
 }
 
 /// What DynamoDB would refuse.
-pub(super) fn check_size(writes: &[Write]) -> Result<(), EngineError> {
+pub(super) fn check_size(writes: &[ItemWrite]) -> Result<(), EngineError> {
     let refused = |why: &str| Err(EngineError::Refused { what: "a transaction".to_owned(), why: why.to_owned() });
     let weight: usize =
-        writes.iter().map(|write| if let Write::Put(_, item, _) = write { item.weight() } else { 0 }).sum();
+        writes.iter().map(|write| if let ItemWrite::Put(_, item, _) = write { item.weight() } else { 0 }).sum();
     if writes.is_empty() || writes.len() > limits::TRANSACTION_ITEMS || weight > limits::TRANSACTION_BYTES {
         return refused("it has no parts, too many, or too large ones");
     }
@@ -181,7 +181,7 @@ pub(super) fn check_size(writes: &[Write]) -> Result<(), EngineError> {
         if writes[..at].iter().any(|other| other.table() == write.table() && other.key() == key) {
             return refused("it names an item twice");
         }
-        if let Write::Put(_, item, _) = write {
+        if let ItemWrite::Put(_, item, _) = write {
             let body = item.body.as_ref().map_or(0, bytes::Bytes::len);
             if body > limits::BODY_BYTES || item.note.as_ref().is_some_and(|note| note.len() > limits::NOTE_BYTES) {
                 return refused("a body or a note is too large");
@@ -192,22 +192,22 @@ pub(super) fn check_size(writes: &[Write]) -> Result<(), EngineError> {
 }
 
 /// The places of the parts whose condition does not hold.
-pub(super) fn refused(writes: &[Write], version: impl Fn(Table, &ItemKey) -> Option<u64>) -> Vec<usize> {
-    let fails = |write: &Write| !write.condition().holds(version(write.table(), write.key()));
+pub(super) fn refused(writes: &[ItemWrite], version: impl Fn(Table, &ItemKey) -> Option<u64>) -> Vec<usize> {
+    let fails = |write: &ItemWrite| !write.condition().holds(version(write.table(), write.key()));
     writes.iter().enumerate().filter(|(_, write)| fails(write)).map(|(place, _)| place).collect()
 }
 
 /// Whether a partition belongs to a segment of a scan.
-pub(super) fn is_in(segment: Segment, partition: &str) -> bool {
+pub(super) fn is_in(segment: ScanSegment, partition: &str) -> bool {
     segment.of <= 1 || bucket::part(partition, segment.of as u16) == segment.number as u16
 }
 
-impl Store for MemoryStore {
+impl Tables for MemoryStore {
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         ready(Ok(self.locked().tables.get(&(table, key.clone())).cloned())).boxed()
     }
 
-    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), WriteError>> {
+    fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
         ready(self.commit(writes)).boxed()
     }
 
@@ -228,7 +228,7 @@ impl Store for MemoryStore {
     fn scan(
         &self,
         table: Table,
-        segment: Segment,
+        segment: ScanSegment,
         after: Option<ItemKey>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Page, EngineError>> {
@@ -279,8 +279,8 @@ impl MemoryFeed {
 }
 
 impl Feed for MemoryFeed {
-    fn shards(&self) -> BoxFuture<'_, Result<Vec<Shard>, EngineError>> {
-        ready(Ok(vec![Shard { id: ShardId(ONLY_SHARD.to_owned()), parents: Vec::new() }])).boxed()
+    fn shards(&self) -> BoxFuture<'_, Result<Vec<FeedShard>, EngineError>> {
+        ready(Ok(vec![FeedShard { id: ShardId(ONLY_SHARD.to_owned()), parents: Vec::new() }])).boxed()
     }
 
     fn open(&self, _shard: &ShardId, from: Position) -> BoxStream<'static, Result<FeedBatch, EngineError>> {
@@ -326,7 +326,7 @@ mod tests {
         let feed = store.feed(Stream::Changes);
         for version in 1..=10 {
             let item = Item::new(ItemKey::new("t#00", "k"), version);
-            store.write(vec![Write::Put(Table::Records, item, super::super::Condition::Any)]).await.unwrap();
+            store.write(vec![ItemWrite::Put(Table::Records, item, super::super::Condition::Any)]).await.unwrap();
         }
         store.trim(Stream::Changes, 2);
         let first = feed.open(&ShardId(ONLY_SHARD.to_owned()), Position::After("3".to_owned())).next().await.unwrap();

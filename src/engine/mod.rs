@@ -2,8 +2,8 @@
 //! and what holds their data. Two engines stand behind them: `embedded` (memory, or redb in one
 //! directory) and `aws` (DynamoDB, Kinesis, SNS). The services run the same code on both.
 //!
-//! A [`Store`] is one place's tables: the home region's or a region's own. A [`Feed`] carries what
-//! was written to a streamed table, and promises little (`docs/services.md`). A [`Topic`] takes
+//! A [`Tables`] is one place's tables: the home region's or a region's own. A [`Feed`] carries what
+//! was written to a streamed table, and promises little (decision 0017). A [`Topic`] takes
 //! announcements.
 
 use std::fmt;
@@ -184,14 +184,14 @@ impl Condition {
 
 /// One part of a transaction. A transaction names each item once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Write {
+pub enum ItemWrite {
     Put(Table, Item, Condition),
     Delete(Table, ItemKey, Condition),
     /// Writes nothing.
     Check(Table, ItemKey, Condition),
 }
 
-impl Write {
+impl ItemWrite {
     pub const fn table(&self) -> Table {
         match self {
             Self::Put(table, ..) | Self::Delete(table, ..) | Self::Check(table, ..) => *table,
@@ -275,25 +275,25 @@ pub struct Page {
 
 /// One of several parts of a table that are scanned side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub struct ScanSegment {
     /// From 0.
     pub number: u32,
     pub of: u32,
 }
 
-impl Segment {
+impl ScanSegment {
     pub const WHOLE: Self = Self { number: 0, of: 1 };
 }
 
 /// The tables of one place. Reads are strongly consistent.
-pub trait Store: Send + Sync + 'static {
+pub trait Tables: Send + Sync + 'static {
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>>;
 
     /// All or nothing: at most [`limits::TRANSACTION_ITEMS`] parts and
     /// [`limits::TRANSACTION_BYTES`].
     ///
     /// After [`EngineError::Unavailable`] nobody knows whether it took place.
-    fn write(&self, writes: Vec<Write>) -> BoxFuture<'_, Result<(), WriteError>>;
+    fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>>;
 
     /// Up to `limit` items of a partition whose sort key is greater than `after`, in order.
     fn query<'a>(
@@ -309,7 +309,7 @@ pub trait Store: Send + Sync + 'static {
     fn scan(
         &self,
         table: Table,
-        segment: Segment,
+        segment: ScanSegment,
         after: Option<ItemKey>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Page, EngineError>>;
@@ -321,7 +321,7 @@ pub struct ShardId(pub String);
 
 /// A part of a feed that is read in order, and the parts to be read before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shard {
+pub struct FeedShard {
     pub id: ShardId,
     /// Those that still exist.
     pub parents: Vec<ShardId>,
@@ -357,14 +357,14 @@ pub struct FeedBatch {
     /// What arrived at the shard by this time has been returned, here or before.
     pub through: Wall,
     /// Nothing will follow; these shards do.
-    pub ended: Option<Vec<Shard>>,
+    pub ended: Option<Vec<FeedShard>>,
 }
 
 /// How changes travel, at least once and roughly in order: it repeats, reorders, splits what was
 /// written together, and skips.
 pub trait Feed: Send + Sync + 'static {
     /// Those from which a reader that has read nothing begins: all that still exist.
-    fn shards(&self) -> BoxFuture<'_, Result<Vec<Shard>, EngineError>>;
+    fn shards(&self) -> BoxFuture<'_, Result<Vec<FeedShard>, EngineError>>;
 
     /// Reads a shard for as long as the stream is polled. It ends after an error, or for no reason
     /// at all: then it is opened again behind the last batch. Where nothing comes, an empty batch

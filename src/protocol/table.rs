@@ -15,13 +15,13 @@ const BUCKET: usize = 4;
 const WORDS: usize = 4;
 
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct FloorTable {
     /// Empty until the first slot is used.
     words: Vec<u64>,
     slots: usize,
 }
 
-impl Table {
+impl FloorTable {
     /// `slots` is the number of records it has room for, a power of two.
     pub(crate) const fn new(slots: usize) -> Self {
         Self { words: Vec::new(), slots }
@@ -32,7 +32,7 @@ impl Table {
         Some(unpack(&self.words[slot * WORDS..][..WORDS]))
     }
 
-    /// Like [`Table::find`], but frees the slot.
+    /// Like [`FloorTable::find`], but frees the slot.
     pub(crate) fn take(&mut self, key: u64) -> Option<Snapshot> {
         let found = self.find(key)?;
         for slot in self.bucket(key) {
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_slot_gives_back_what_was_put() {
-        let mut table = Table::new(1 << 12);
+        let mut table = FloorTable::new(1 << 12);
         for number in 1..500 {
             assert_eq!(table.put(number * 4, state(number), at(0)), None);
         }
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_key_that_is_put_again_replaces_itself() {
-        let mut table = Table::new(4);
+        let mut table = FloorTable::new(4);
         for number in 1..20 {
             assert_eq!(table.put(7, state(number), at(0)), None);
             assert_eq!(table.find(7), Some(state(number)));
@@ -160,7 +160,7 @@ mod tests {
     /// R2: a loss is never silent.
     #[test]
     fn a_full_bucket_gives_up_its_oldest_announcement_and_says_so() {
-        let mut table = Table::new(4);
+        let mut table = FloorTable::new(4);
         for (key, number) in [(1, 20), (2, 10), (3, 30), (4, 40)] {
             assert_eq!(table.put(key, state(number), at(0)), None);
         }
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn an_unused_table_holds_no_memory() {
-        let table = Table::new(crate::protocol::limits::FLOOR_SLOTS);
+        let table = FloorTable::new(crate::protocol::limits::FLOOR_SLOTS);
         assert_eq!(table.find(1), None);
         assert_eq!(table.words.capacity(), 0);
     }

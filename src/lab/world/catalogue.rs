@@ -47,7 +47,7 @@ pub struct CatalogueChange {
 
 /// What follows a place in the log.
 #[derive(Clone, Debug)]
-pub enum Feed {
+pub enum CatalogueFeed {
     Next(Arc<CatalogueChange>),
     End,
     /// The log no longer reaches back that far: all current records, and the place in the log to
@@ -125,12 +125,12 @@ impl Catalogue {
     }
 
     /// What comes at `offset` of the log.
-    pub fn at(&self, offset: u64) -> Feed {
+    pub fn at(&self, offset: u64) -> CatalogueFeed {
         let state = self.locked();
         let first = state.end - state.log.len() as u64;
         match offset.checked_sub(first) {
-            None => Feed::Reload(state.records.clone(), state.end),
-            Some(place) => state.log.get(place as usize).cloned().map_or(Feed::End, Feed::Next),
+            None => CatalogueFeed::Reload(state.records.clone(), state.end),
+            Some(place) => state.log.get(place as usize).cloned().map_or(CatalogueFeed::End, CatalogueFeed::Next),
         }
     }
 
@@ -227,7 +227,7 @@ mod tests {
         all.sort_unstable();
         assert_eq!(all, (1..=2000).collect::<Vec<u64>>(), "each version is given once");
         for offset in 0..2000 {
-            let Feed::Next(change) = catalogue.at(offset) else { panic!("the log has every change") };
+            let CatalogueFeed::Next(change) = catalogue.at(offset) else { panic!("the log has every change") };
             assert_eq!(change.stored.version, offset + 1, "the log is in the order of the versions");
         }
     }
@@ -248,10 +248,10 @@ mod tests {
         for value in 0..10 {
             catalogue.put("a", value.to_string()).unwrap();
         }
-        let Feed::Reload(records, next) = catalogue.at(5) else { panic!("5 is gone") };
+        let CatalogueFeed::Reload(records, next) = catalogue.at(5) else { panic!("5 is gone") };
         assert_eq!((records["a"].version, next), (10, 10));
-        assert!(matches!(catalogue.at(6), Feed::Next(change) if change.stored.version == 7));
-        assert!(matches!(catalogue.at(10), Feed::End));
+        assert!(matches!(catalogue.at(6), CatalogueFeed::Next(change) if change.stored.version == 7));
+        assert!(matches!(catalogue.at(10), CatalogueFeed::End));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use super::catalogue::Feed;
+use super::catalogue::CatalogueFeed;
 use super::region::WorldRegion;
 use crate::model::time::Clock;
 
@@ -35,7 +35,7 @@ async fn step(region: &WorldRegion, clock: &Clock, beats: &mut Interval) {
     let lag = knobs.borrow_and_update().lag;
     end.mark_unchanged();
     match region.catalogue.at(cursor) {
-        Feed::Next(change) if clock.now() >= change.at + lag => {
+        CatalogueFeed::Next(change) if clock.now() >= change.at + lag => {
             region.ingest(change.key.clone(), change.stored.clone());
             region.publisher.record(&change.key, &change.stored);
             region.announced(cursor + 1);
@@ -45,17 +45,17 @@ async fn step(region: &WorldRegion, clock: &Clock, beats: &mut Interval) {
             }
             tokio::task::yield_now().await;
         }
-        Feed::Next(change) => tokio::select! {
+        CatalogueFeed::Next(change) => tokio::select! {
             () = tokio::time::sleep(change.at + lag - clock.now()) => {}
             _ = beats.tick() => heartbeat(region),
             _ = knobs.changed() => {}
         },
-        Feed::Reload(records, next) => {
+        CatalogueFeed::Reload(records, next) => {
             region.reload(records);
             region.publisher.reload();
             region.announced(next);
         }
-        Feed::End => tokio::select! {
+        CatalogueFeed::End => tokio::select! {
             _ = beats.tick() => heartbeat(region),
             _ = end.changed() => {}
             _ = knobs.changed() => {}

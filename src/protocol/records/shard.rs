@@ -8,7 +8,7 @@ use hashbrown::HashTable;
 use super::super::doubts::Doubts;
 use super::super::record::{Record, Snapshot};
 use super::super::switch::{Rule, is_on};
-use super::super::table::Table;
+use super::super::table::FloorTable;
 use crate::model::ids::Generation;
 use crate::model::time::Moment;
 
@@ -16,7 +16,7 @@ use crate::model::time::Moment;
 pub(crate) struct Shard {
     /// Hashed by the records' own hashes, which are keyed already.
     pub(crate) cells: HashTable<Arc<Record>>,
-    pub(crate) table: Table,
+    pub(crate) table: FloorTable,
     pub(crate) doubts: Doubts,
     /// R2: a request sent before this may have missed an announcement whose slot was lost.
     pub(crate) lost_until: Moment,
@@ -36,7 +36,7 @@ impl Shard {
     pub(crate) fn new(slots: usize, doubts: usize, worst_lag: Duration) -> Self {
         Self {
             cells: HashTable::new(),
-            table: Table::new(slots),
+            table: FloorTable::new(slots),
             doubts: Doubts::new(doubts, worst_lag),
             lost_until: Moment::ZERO,
             lost: Generation::default(),
