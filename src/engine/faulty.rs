@@ -155,8 +155,8 @@ impl<F: Feed + Clone> Feed for Faulty<F> {
             }
             let batch = inner.next().await?;
             let Ok(batch) = batch else { return Some((batch, (inner, faults, late, from))) };
-            let next = batch.next.clone();
             let (batch, late) = spoiled(batch, late, &from, faults.get());
+            let next = batch.next.clone();
             Some((Ok(batch), (inner, faults, late, next)))
         })
         .boxed()

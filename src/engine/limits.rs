@@ -35,3 +35,16 @@ pub const MEMORY_FEED_CHANGES: usize = 200_000;
 pub const FEED_BATCH: usize = 500;
 /// An embedded feed that has nothing to say says so this often.
 pub const FEED_IDLE: Duration = Duration::from_secs(1);
+
+/// A lease whose item has not changed for this long may be taken over.
+pub const LEASE: Duration = Duration::from_secs(10);
+/// How often its holder renews it.
+pub const LEASE_RENEWAL: Duration = Duration::from_secs(3);
+/// How often a candidate looks at it.
+pub const LEASE_LOOK: Duration = Duration::from_secs(1);
+const _: () = assert!(LEASE_RENEWAL.as_millis() * 3 < LEASE.as_millis());
+
+/// How often a shard's position is written down at most.
+pub const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
+/// How far before the beginning of a scan the feed is read from: by so much clocks may differ.
+pub const BEGIN_MARGIN: Duration = Duration::from_secs(120);

@@ -17,6 +17,8 @@ use crate::model::time::Wall;
 
 pub mod bucket;
 pub mod faulty;
+pub mod follow;
+pub mod lease;
 pub mod limits;
 pub mod memory;
 

@@ -1,0 +1,172 @@
+use futures_util::future::{BoxFuture, FutureExt};
+
+use super::super::faulty::{FaultRates, Faults, Faulty};
+use super::super::lease::LeasePlace;
+use super::super::memory::MemoryStore;
+use super::super::{FeedShard, Stream};
+use super::*;
+
+/// Remembers what it was given.
+#[derive(Default)]
+struct Taken {
+    versions: Mutex<BTreeSet<u64>>,
+}
+
+impl Apply for Taken {
+    fn apply(&self, changes: Vec<Change>) -> BoxFuture<'_, Result<(), EngineError>> {
+        let versions = changes.iter().filter_map(|change| change.item.as_ref()).map(|item| item.version);
+        self.versions.lock().unwrap().extend(versions);
+        std::future::ready(Ok(())).boxed()
+    }
+}
+
+struct Setting {
+    clock: Clock,
+    store: MemoryStore,
+    follower: Follower,
+    faults: Faults,
+}
+
+fn setting() -> Setting {
+    let clock = Clock::simulated(Wall::from_millis(1_000_000_000));
+    let store = MemoryStore::new(clock.clone());
+    let faults = Faults::default();
+    let follower = Follower {
+        feed: Arc::new(Faulty::new(store.feed(Stream::Changes), faults.clone())),
+        tables: Arc::new(store.clone()),
+        table: Table::Mapping,
+        name: "changes",
+        clock: clock.clone(),
+        progress: Arc::default(),
+    };
+    Setting { clock, store, follower, faults }
+}
+
+impl Setting {
+    async fn lease(&self, holder: &str) -> Arc<Lease> {
+        let place = LeasePlace {
+            tables: Arc::new(self.store.clone()),
+            table: Table::Mapping,
+            job: "views",
+            holder: holder.to_owned(),
+            clock: self.clock.clone(),
+        };
+        Arc::new(place.acquire().await)
+    }
+
+    async fn put(&self, version: u64) {
+        let item = Item::new(ItemKey::new("t#00", format!("{version}")), version);
+        self.store.write(vec![ItemWrite::Put(Table::Records, item, Condition::Any)]).await.unwrap();
+    }
+
+    /// Follows for a while, then stops as a killed process would.
+    async fn follow_for(&self, lease: &Arc<Lease>, taken: &Arc<Taken>, span: Duration) -> Option<FollowEnd> {
+        let apply: Arc<dyn Apply> = taken.clone();
+        tokio::time::timeout(span, self.follower.follow(lease, &apply)).await.ok()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_is_killed_at_any_time_goes_on_and_misses_nothing_whatever_the_feed_does() {
+    for seed in 0..20 {
+        fastrand::seed(seed);
+        let setting = setting();
+        let rates = FaultRates { fails: 0.1, repeats: 0.2, reorders: 0.3, splits: 0.3, ..FaultRates::default() };
+        setting.faults.set(rates);
+        let (lease, taken) = (setting.lease("a").await, Arc::new(Taken::default()));
+        setting.follower.begin(&lease, setting.clock.wall()).await.unwrap();
+        let mut version = 0;
+        for _ in 0..40 {
+            for _ in 0..fastrand::u64(0..20) {
+                version += 1;
+                setting.put(version).await;
+            }
+            let killed_after = Duration::from_millis(fastrand::u64(0..3_000));
+            assert_eq!(setting.follow_for(&lease, &taken, killed_after).await, None);
+        }
+        setting.faults.set(FaultRates::default());
+        setting.follow_for(&lease, &taken, Duration::from_secs(30)).await;
+        assert_eq!(taken.versions.lock().unwrap().len() as u64, version, "seed {seed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_without_the_lease_moves_no_position() {
+    let setting = setting();
+    let (first, taken) = (setting.lease("a").await, Arc::new(Taken::default()));
+    setting.follower.begin(&first, setting.clock.wall()).await.unwrap();
+    let _second = setting.lease("b").await;
+    setting.put(1).await;
+    let end = setting.follow_for(&first, &taken, Duration::from_secs(30)).await;
+    assert_eq!(end, Some(FollowEnd::LeaseLost));
+    assert!(setting.follower.checkpoints().await.unwrap().shards.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_feed_that_forgot_what_was_not_read_says_so_and_the_reader_may_begin_again() {
+    let setting = setting();
+    let (lease, taken) = (setting.lease("a").await, Arc::new(Taken::default()));
+    setting.follower.begin(&lease, setting.clock.wall()).await.unwrap();
+    setting.put(1).await;
+    tokio::time::advance(Duration::from_secs(5)).await;
+    setting.follow_for(&lease, &taken, Duration::from_secs(5)).await;
+    for version in 2..10 {
+        setting.put(version).await;
+    }
+    setting.store.trim(Stream::Changes, 1);
+    assert_eq!(setting.follow_for(&lease, &taken, Duration::from_secs(5)).await, Some(FollowEnd::Trimmed));
+    setting.follower.forget(&lease).await.unwrap();
+    assert_eq!(setting.follower.begun().await, Ok(None));
+    assert_eq!(setting.follower.progress.through(), None, "nothing is claimed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_applied_through_follows_the_clock_and_stops_with_the_feed() {
+    let setting = setting();
+    let (lease, taken) = (setting.lease("a").await, Arc::new(Taken::default()));
+    setting.follower.begin(&lease, setting.clock.wall()).await.unwrap();
+    assert_eq!(setting.follower.progress.through(), None);
+    setting.follow_for(&lease, &taken, Duration::from_secs(60)).await;
+    let through = setting.follower.progress.through().unwrap();
+    assert!(setting.clock.wall().since(through) <= limits::FEED_IDLE * 2);
+    setting.faults.set(FaultRates { fails: 1.0, ..FaultRates::default() });
+    setting.follow_for(&lease, &taken, Duration::from_secs(60)).await;
+    assert!(setting.follower.progress.through() <= Some(through + limits::FEED_IDLE));
+    assert!(setting.follower.progress.failing().is_some());
+}
+
+fn shard(id: &str, parents: &[&str]) -> FeedShard {
+    let parents = parents.iter().map(|parent| ShardId((*parent).to_owned())).collect();
+    FeedShard { id: ShardId(id.to_owned()), parents }
+}
+
+#[test]
+fn children_are_read_after_their_parents_and_hold_the_time_until_then() {
+    let shards = [shard("a", &[]), shard("b", &["a"]), shard("c", &["a", "gone"]), shard("d", &["b", "c"])];
+    let (mut known, reading) = (Checkpoints::default(), BTreeSet::new());
+    let ids = |known: &Checkpoints, reading: &BTreeSet<ShardId>| -> Vec<String> {
+        ready(&shards, known, reading).iter().map(|shard| shard.id.0.clone()).collect()
+    };
+    assert_eq!(ids(&known, &reading), ["a"]);
+    known.shards.insert(ShardId("a".to_owned()), Checkpoint::Ended);
+    assert_eq!(ids(&known, &reading), ["b", "c"], "a parent that is gone holds nobody up");
+    let progress = FeedProgress::default();
+    progress.applied(&ShardId("a".to_owned()), Wall::from_millis(5));
+    progress.ended(&ShardId("a".to_owned()), &shards[1..3]);
+    progress.applied(&ShardId("b".to_owned()), Wall::from_millis(9));
+    assert_eq!(progress.through(), Some(Wall::from_millis(5)), "c has not been read");
+    progress.applied(&ShardId("c".to_owned()), Wall::from_millis(7));
+    assert_eq!(progress.through(), Some(Wall::from_millis(7)));
+}
+
+/// A shard that ended and was forgotten while nobody read: what it held is not in the feed.
+#[test]
+fn a_shard_that_vanished_unread_is_noticed() {
+    let known = |checkpoint| Checkpoints {
+        shards: BTreeMap::from([(ShardId("a".to_owned()), checkpoint)]),
+        ..Checkpoints::default()
+    };
+    assert!(known(Checkpoint::Oldest).any_lost(&[shard("b", &[])]));
+    assert!(!known(Checkpoint::Ended).any_lost(&[shard("b", &[])]));
+    assert!(!known(Checkpoint::After("7".to_owned())).any_lost(&[shard("a", &[])]));
+}
