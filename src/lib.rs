@@ -23,6 +23,7 @@ pub mod http;
 pub mod payload;
 
 pub mod core;
+pub mod region;
 pub mod sidecar;
 
 pub mod admin;

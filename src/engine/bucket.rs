@@ -17,6 +17,11 @@ pub fn of(name: &str, bucket: u16) -> String {
     format!("{name}#{bucket:02x}")
 }
 
+/// The type or view that a partition belongs to.
+pub fn name_of(partition: &str) -> Option<&str> {
+    partition.rsplit_once('#').map(|(name, _)| name)
+}
+
 /// The bucket of a key, the same in every process and for ever: SipHash-1-3 without a secret.
 pub fn bucket(key: &str) -> u16 {
     (hash(key) % u64::from(limits::BUCKETS)) as u16

@@ -74,6 +74,11 @@ impl FeedProgress {
         self.locked().failing.clone()
     }
 
+    /// Claims nothing any more.
+    pub fn reset(&self) {
+        *self.locked() = Reached::default();
+    }
+
     pub fn shards(&self) -> usize {
         self.locked().shards.len()
     }
@@ -146,7 +151,7 @@ impl Follower {
             let delete = ItemWrite::Delete(self.table, self.key(&sort), Condition::Any);
             self.tables.write(vec![lease.guard(), delete]).await?;
         }
-        self.progress.locked().shards.clear();
+        self.progress.reset();
         Ok(())
     }
 

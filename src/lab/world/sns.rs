@@ -112,9 +112,35 @@ fn act(topics: &Arc<Topics>, region: &str, action: &str, form: &Form) -> Result<
             let id = topics.publish(topic, subject, get(form, "Message")?)?;
             Ok(element("MessageId", &id))
         }
+        "PublishBatch" => publish_batch(topics, region, form),
         _ => Err(TopicFault::Invalid("Action")),
     }
 }
+
+/// Each entry stands for itself: one that is refused does not hold up the others.
+fn publish_batch(topics: &Arc<Topics>, region: &str, form: &Form) -> Result<String, TopicFault> {
+    let topic = here(form, "TopicArn", region)?;
+    let entry = |number: usize, name: &str| form.get(&format!("PublishBatchRequestEntries.member.{number}.{name}"));
+    let (mut taken, mut refused) = (String::new(), String::new());
+    for number in 1..=BATCH_ENTRIES {
+        let Some(id) = entry(number, "Id") else { break };
+        let message = entry(number, "Message").ok_or(TopicFault::Invalid("Message"))?;
+        match topics.publish(topic, None, message) {
+            Ok(message) => taken += &member(element("Id", id) + &element("MessageId", &message)),
+            Err(fault) => {
+                let code = element("Id", id) + &element("Code", "InvalidParameter");
+                refused += &member(code + &element("Message", &fault.to_string()) + &element("SenderFault", "true"));
+            }
+        }
+    }
+    if taken.is_empty() && refused.is_empty() {
+        return Err(TopicFault::Invalid("PublishBatchRequestEntries"));
+    }
+    Ok(format!("<Successful>{taken}</Successful><Failed>{refused}</Failed>"))
+}
+
+/// SNS takes no more in one call.
+const BATCH_ENTRIES: usize = 10;
 
 fn subscribe(topics: &Arc<Topics>, region: &str, form: &Form) -> Result<String, TopicFault> {
     let topic = here(form, "TopicArn", region)?;

@@ -283,3 +283,35 @@ async fn announcements_come_in_order_and_the_heartbeat_carries_the_last_number()
         says.iter().map(|one| one["publisher"].as_str().unwrap()).collect();
     assert_eq!(publishers.len(), 1);
 }
+
+#[tokio::test]
+async fn a_batch_is_published_entry_by_entry() {
+    let world = quiet().await;
+    let (url, ..) = subscribed(&world, "eu-west-1").await;
+    let entry = |id: &str, message: &str| {
+        aws_sdk_sns::types::PublishBatchRequestEntry::builder().id(id).message(message).build().unwrap()
+    };
+    let answer = sns(&world, "eu-west-1")
+        .publish_batch()
+        .topic_arn(topic("eu-west-1"))
+        .publish_batch_request_entries(entry("0", "first"))
+        .publish_batch_request_entries(entry("1", &"x".repeat(300 << 10)))
+        .publish_batch_request_entries(entry("2", "third"))
+        .send()
+        .await
+        .unwrap();
+    let ids = |ids: Vec<&str>| ids.into_iter().map(str::to_owned).collect::<Vec<_>>();
+    let taken: Vec<String> = answer.successful().iter().filter_map(|entry| entry.id.clone()).collect();
+    let refused: Vec<String> = answer.failed().iter().map(|entry| entry.id.clone()).collect();
+    assert_eq!((taken, refused), (ids(vec!["0", "2"]), ids(vec!["1"])));
+    let received = sqs(&world, "eu-west-1")
+        .receive_message()
+        .queue_url(url)
+        .max_number_of_messages(10)
+        .wait_time_seconds(5)
+        .send()
+        .await
+        .unwrap();
+    let bodies: Vec<&str> = received.messages().iter().filter_map(|message| message.body()).collect();
+    assert!(bodies.iter().any(|body| body.contains("first")), "{bodies:?}");
+}

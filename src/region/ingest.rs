@@ -1,0 +1,307 @@
+//! Takes the feed of views into a region's table. Put if newer, *then* announce, *then* write the
+//! position down: a process that is killed in between does it again. What was put already is
+//! announced all the same, because the process that put it may have died before it announced.
+//!
+//! One process of a region ingests, under a lease; the others stand by. A region begins with a
+//! scan: it takes the time, copies every view, announces RELOAD, and then reads the feed from that
+//! time. A feed that no longer has what was not read is the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use super::limits;
+use super::publisher::{RegionPublisher, Said};
+use crate::engine::follow::{Apply, FeedProgress, FollowEnd, Follower};
+use crate::engine::lease::{Lease, LeasePlace};
+use crate::engine::limits::BEGIN_MARGIN;
+use crate::engine::{
+    Change, Condition, EngineError, Feed, Item, ItemWrite, ScanSegment, Table, Tables, Topic, WriteError, bucket,
+    retry_delay,
+};
+use crate::model::time::{Clock, Wall};
+use crate::protocol::announcement::message::AnnouncementKind;
+
+/// What a region ingests, and from where.
+pub struct IngestParts {
+    pub region: String,
+    /// Where the views are.
+    pub home: Arc<dyn Tables>,
+    /// The region's own tables.
+    pub own: Arc<dyn Tables>,
+    pub feed: Arc<dyn Feed>,
+    pub topic: Arc<dyn Topic>,
+    /// The views that this region has; `None` for all.
+    pub views: Option<BTreeSet<String>>,
+    pub clock: Clock,
+}
+
+/// Where the ingester is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IngestState {
+    /// Another process of the region holds the lease.
+    Standby,
+    /// Copying every view: the region claims nothing yet.
+    Scanning,
+    Following,
+}
+
+/// For metrics.
+#[derive(Debug, Default)]
+pub struct IngestCounts {
+    /// Changes that the feed brought.
+    pub changes: AtomicU64,
+    /// Items that the table took.
+    pub put: AtomicU64,
+    /// Items that were not newer than what the table has.
+    pub not_newer: AtomicU64,
+    /// Items that scans read.
+    pub scanned: AtomicU64,
+}
+
+pub struct Ingester {
+    parts: IngestParts,
+    follower: Follower,
+    state: Mutex<IngestState>,
+    publisher: Mutex<Arc<RegionPublisher>>,
+    /// How old the last canary was when it came, and when that was.
+    canary: Mutex<Option<(Wall, std::time::Duration)>>,
+    pub counts: IngestCounts,
+}
+
+/// Views whose name begins with this are not records: they only show how long the way is.
+pub const CANARY: &str = "_canary";
+
+impl Ingester {
+    pub fn new(parts: IngestParts) -> Arc<Self> {
+        let follower = Follower {
+            feed: parts.feed.clone(),
+            tables: parts.own.clone(),
+            table: Table::Region,
+            name: "views",
+            clock: parts.clock.clone(),
+            progress: Arc::default(),
+        };
+        let publisher = Arc::new(new_publisher(&parts));
+        Arc::new(Self {
+            parts,
+            follower,
+            state: Mutex::new(IngestState::Standby),
+            publisher: Mutex::new(publisher),
+            canary: Mutex::default(),
+            counts: IngestCounts::default(),
+        })
+    }
+
+    pub fn state(&self) -> IngestState {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn progress(&self) -> &FeedProgress {
+        &self.follower.progress
+    }
+
+    pub fn publisher(&self) -> Arc<RegionPublisher> {
+        self.publisher.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The last canary: when it came, and how long it took.
+    pub fn canary(&self) -> Option<(Wall, std::time::Duration)> {
+        *self.canary.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, state: IngestState) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+
+    /// Ingests while this process holds the lease, and waits for it while not, until `stopping`.
+    pub async fn run(self: Arc<Self>, holder: String, stopping: CancellationToken) {
+        let place = LeasePlace {
+            tables: self.parts.own.clone(),
+            table: Table::Region,
+            job: "ingest",
+            holder,
+            clock: self.parts.clock.clone(),
+        };
+        loop {
+            self.enter(IngestState::Standby);
+            let Some(lease) = stopping.run_until_cancelled(place.acquire()).await else { return };
+            let lease = Arc::new(lease);
+            // A name of its own for each time that it holds the lease.
+            let publisher = Arc::new(new_publisher(&self.parts));
+            *self.publisher.lock().unwrap_or_else(PoisonError::into_inner) = publisher.clone();
+            tokio::select! {
+                () = stopping.cancelled() => {}
+                () = lease.keep() => {}
+                () = self.beat(&publisher) => {}
+                () = self.ingest(&lease) => {}
+            }
+            publisher.sign_off(self.follower.progress.through()).await;
+            self.follower.progress.reset();
+            if stopping.is_cancelled() {
+                lease.release().await;
+                return;
+            }
+        }
+    }
+
+    /// Never returns.
+    async fn beat(&self, publisher: &RegionPublisher) {
+        let mut beats = tokio::time::interval(limits::HEARTBEAT_EVERY);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            beats.tick().await;
+            // Read before the publisher's last number: everything that it claims has a number.
+            let through = self.follower.progress.through();
+            if let Err(error) = publisher.heartbeat(through).await {
+                tracing::warn!(%error, "a heartbeat could not be published");
+            }
+        }
+    }
+
+    /// Returns when the lease is lost.
+    async fn ingest(self: &Arc<Self>, lease: &Arc<Lease>) {
+        let mut failures = 0;
+        loop {
+            let end = match self.begun(lease).await {
+                Ok(()) => {
+                    failures = 0;
+                    self.enter(IngestState::Following);
+                    let apply: Arc<dyn Apply> = self.clone();
+                    self.follower.follow(lease, &apply).await
+                }
+                Err(WriteError::Conflict(places)) if !places.is_empty() => FollowEnd::LeaseLost,
+                Err(error) => {
+                    failures += 1;
+                    tracing::warn!(%error, "the region could not begin; trying again");
+                    tokio::time::sleep(retry_delay(failures)).await;
+                    continue;
+                }
+            };
+            match end {
+                FollowEnd::LeaseLost => return,
+                FollowEnd::Trimmed => {
+                    tracing::error!(
+                        "the feed no longer has what this region did not read: ingesting everything anew"
+                    );
+                    if self.follower.forget(lease).await.is_err() {
+                        tokio::time::sleep(retry_delay(1)).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Scans, unless a scan is complete and the feed brings the rest.
+    async fn begun(&self, lease: &Lease) -> Result<(), WriteError> {
+        if self.follower.begun().await?.is_some() {
+            return Ok(());
+        }
+        self.enter(IngestState::Scanning);
+        let at = self.parts.clock.wall().as_millis().saturating_sub(BEGIN_MARGIN.as_millis() as u64);
+        let mut names: BTreeSet<String> = self.parts.views.clone().unwrap_or_default();
+        let mut after = None;
+        loop {
+            let page = self.parts.home.scan(Table::Views, ScanSegment::WHOLE, after, limits::SCAN_PAGE).await?;
+            self.counts.scanned.fetch_add(page.items.len() as u64, Ordering::Relaxed);
+            let items: Vec<Item> = page.items.into_iter().filter(|item| self.takes(item)).collect();
+            names.extend(items.iter().filter_map(|item| view_of(item).map(str::to_owned)));
+            self.put_all(items).await?;
+            match page.next {
+                Some(next) => after = Some(next),
+                None => break,
+            }
+        }
+        // What changed in the gap is not known one by one. Before the beginning is written down:
+        // who dies in between says it again.
+        let reload = |view| Said { record_type: view, key: String::new(), kind: AnnouncementKind::Reload };
+        self.publisher().announce(names.into_iter().map(reload).collect()).await;
+        self.follower.begin(lease, Wall::from_millis(at)).await?;
+        tracing::info!(region = self.parts.region, "every view is copied; following the feed");
+        Ok(())
+    }
+
+    /// Whether this region has it.
+    fn takes(&self, item: &Item) -> bool {
+        let Some(view) = view_of(item) else { return false };
+        view != CANARY && self.parts.views.as_ref().is_none_or(|views| views.contains(view))
+    }
+
+    async fn put_all(&self, items: Vec<Item>) -> Result<(), EngineError> {
+        let puts = stream::iter(items.into_iter().map(|item| self.put(item)));
+        puts.buffer_unordered(limits::PUTS_AT_ONCE).try_collect().await
+    }
+
+    async fn put(&self, item: Item) -> Result<(), EngineError> {
+        let newer = Condition::Below(item.version);
+        match self.parts.own.write(vec![ItemWrite::Put(Table::Contexts, item, newer)]).await {
+            Ok(()) => self.counts.put.fetch_add(1, Ordering::Relaxed),
+            Err(WriteError::Conflict(places)) if !places.is_empty() => {
+                self.counts.not_newer.fetch_add(1, Ordering::Relaxed)
+            }
+            Err(WriteError::Conflict(_)) => {
+                return Err(EngineError::Throttled { what: "the region's table".to_owned() });
+            }
+            Err(WriteError::Engine(error)) => return Err(error),
+        };
+        Ok(())
+    }
+
+    fn note_canary(&self, item: &Item) {
+        let now = self.parts.clock.wall();
+        let took = now.since(Wall::from_millis(item.version));
+        *self.canary.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, took));
+    }
+
+    async fn take(&self, changes: Vec<Change>) -> Result<(), EngineError> {
+        self.counts.changes.fetch_add(changes.len() as u64, Ordering::Relaxed);
+        // A removal is never a deletion: tombstones are.
+        let items = changes.into_iter().filter_map(|change| change.item);
+        let mut newest: BTreeMap<_, Item> = BTreeMap::new();
+        for item in items {
+            if view_of(&item) == Some(CANARY) {
+                self.note_canary(&item);
+            }
+            let known = newest.get(&item.key).map_or(0, |known| known.version);
+            if self.takes(&item) && item.version > known {
+                newest.insert(item.key.clone(), item);
+            }
+        }
+        let said = newest.values().filter_map(said_of).collect();
+        self.put_all(newest.into_values().collect()).await?;
+        self.publisher().announce(said).await;
+        Ok(())
+    }
+}
+
+fn new_publisher(parts: &IngestParts) -> RegionPublisher {
+    RegionPublisher::new(&parts.region, parts.topic.clone(), parts.clock.clone())
+}
+
+impl Apply for Ingester {
+    fn apply(&self, changes: Vec<Change>) -> BoxFuture<'_, Result<(), EngineError>> {
+        self.take(changes).boxed()
+    }
+}
+
+fn view_of(item: &Item) -> Option<&str> {
+    bucket::name_of(&item.key.partition)
+}
+
+fn said_of(item: &Item) -> Option<Said> {
+    let version = Some(item.version);
+    let kind = match item.body {
+        Some(_) => AnnouncementKind::Changed { version },
+        None => AnnouncementKind::Deleted { version },
+    };
+    Some(Said { record_type: view_of(item)?.to_owned(), key: item.key.sort.clone(), kind })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+use std::collections::HashMap;
+use std::sync::Mutex as StdMutex;
+use std::time::Duration;
+
+use super::*;
+use crate::engine::faulty::{FaultRates, Faults, Faulty};
+use crate::engine::memory::MemoryStore;
+use crate::engine::{ItemKey, Stream};
+use crate::protocol::announcement::decode;
+
+/// What a topic was given, and what the region's table held then.
+#[derive(Clone)]
+struct Witness {
+    own: MemoryStore,
+    said: Arc<StdMutex<Vec<Heard>>>,
+}
+
+struct Heard {
+    announcement: crate::protocol::announcement::message::Announcement,
+    /// The version in the region's table at that time.
+    shown: u64,
+}
+
+impl Topic for Witness {
+    fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
+        for message in messages {
+            let announcement = decode(&message).unwrap();
+            let key = key(&announcement.key);
+            let shown = self.own.get(Table::Contexts, &key).now_or_never().unwrap().unwrap();
+            let shown = shown.map_or(0, |item| item.version);
+            self.said.lock().unwrap().push(Heard { announcement, shown });
+        }
+        std::future::ready(Ok(Vec::new())).boxed()
+    }
+}
+
+struct World {
+    clock: Clock,
+    home: MemoryStore,
+    own: MemoryStore,
+    faults: Faults,
+    witness: Witness,
+    /// When each version was written, by key.
+    written: HashMap<String, Vec<(Wall, u64)>>,
+}
+
+fn key(key: &str) -> ItemKey {
+    ItemKey::new(bucket::partition("limits", key), if key.is_empty() { "-" } else { key })
+}
+
+fn world() -> World {
+    let clock = Clock::simulated(Wall::from_millis(1_000_000_000));
+    let (home, own) = (MemoryStore::new(clock.clone()), MemoryStore::new(clock.clone()));
+    let witness = Witness { own: own.clone(), said: Arc::default() };
+    World { clock, home, own, faults: Faults::default(), witness, written: HashMap::new() }
+}
+
+impl World {
+    async fn put(&mut self, name: &str, version: u64) {
+        let item = Item::new(key(name), version).with_body(format!("{{\"v\":{version}}}"));
+        self.home.write(vec![ItemWrite::Put(Table::Views, item, Condition::Any)]).await.unwrap();
+        self.written.entry(name.to_owned()).or_default().push((self.clock.wall(), version));
+    }
+
+    fn ingester(&self) -> Arc<Ingester> {
+        Ingester::new(IngestParts {
+            region: "eu-west-1".to_owned(),
+            home: Arc::new(Faulty::new(self.home.clone(), self.faults.clone())),
+            own: Arc::new(Faulty::new(self.own.clone(), self.faults.clone())),
+            feed: Arc::new(Faulty::new(self.home.feed(Stream::Views), self.faults.clone())),
+            topic: Arc::new(Faulty::new(self.witness.clone(), self.faults.clone())),
+            views: None,
+            clock: self.clock.clone(),
+        })
+    }
+
+    /// Runs an ingester for a while; then it is killed.
+    async fn ingest_for(&self, span: Duration) {
+        let running = self.ingester().run(format!("{:x}", fastrand::u64(..)), CancellationToken::new());
+        let _ = tokio::time::timeout(span, running).await;
+    }
+
+    /// G4, as far as the table shows it.
+    fn check(&self, seed: u64) {
+        for heard in self.witness.said.lock().unwrap().iter() {
+            if let AnnouncementKind::Changed { version: Some(version) } = heard.announcement.kind {
+                assert!(heard.shown >= version, "seed {seed}: announced {version} before it is shown");
+            }
+        }
+    }
+
+    fn versions(&self, tables: &MemoryStore, table: Table) -> Vec<(ItemKey, u64)> {
+        tables.dump(table).into_iter().map(|item| (item.key, item.version)).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ingester_that_is_killed_again_and_again_loses_nothing_and_shows_before_it_announces() {
+    for seed in 0..30 {
+        fastrand::seed(seed);
+        let mut world = world();
+        let mut version = 0;
+        for _ in 0..15 {
+            world.faults.set(FaultRates {
+                fails: 0.05,
+                throttles: 0.05,
+                loses_answers: 0.1,
+                repeats: 0.2,
+                reorders: 0.3,
+                splits: 0.2,
+                refuses: 0.1,
+                ..FaultRates::default()
+            });
+            for _ in 0..fastrand::u64(0..15) {
+                version += 1;
+                world.put(&format!("k{}", fastrand::u8(0..8)), version).await;
+                tokio::time::advance(Duration::from_millis(fastrand::u64(0..50))).await;
+            }
+            world.ingest_for(Duration::from_millis(fastrand::u64(0..25_000))).await;
+        }
+        world.faults.set(FaultRates::default());
+        world.ingest_for(Duration::from_secs(60)).await;
+        world.check(seed);
+        let (home, own) = (world.versions(&world.home, Table::Views), world.versions(&world.own, Table::Contexts));
+        assert_eq!(home, own, "seed {seed}");
+        let said = world.witness.said.lock().unwrap();
+        for (key, version) in home {
+            let is_told = said.iter().any(|heard| {
+                heard.announcement.key == key.sort
+                    && heard.announcement.kind == AnnouncementKind::Changed { version: Some(version) }
+                    || heard.announcement.kind == AnnouncementKind::Reload
+            });
+            assert!(is_told, "seed {seed}: {version} was never announced");
+        }
+    }
+}
+
+/// G5, with everything well, with faults, and with the ingester cut off from its topic.
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_claims_no_change_that_was_not_announced_before() {
+    let mut claims = 0;
+    for seed in 0..30 {
+        fastrand::seed(seed);
+        let mut world = world();
+        // The beginning: everything so far is in the scan.
+        world.ingest_for(Duration::from_secs(30)).await;
+        let began = world.clock.wall();
+        let (ingester, stopping) = (world.ingester(), CancellationToken::new());
+        let running = ingester.run("b".to_owned(), stopping.clone());
+        let mut running = std::pin::pin!(running);
+        let mut version = 0;
+        for round in 0..200 {
+            if round % 20 == 0 {
+                let rate = if fastrand::bool() { 0.3 } else { 0.0 };
+                let rates = FaultRates { fails: rate, refuses: rate, is_slow: rate, ..FaultRates::default() };
+                world.faults.set(FaultRates { slowness: Duration::from_millis(700), splits: 0.3, ..rates });
+            }
+            version += 1;
+            world.put(&format!("k{}", fastrand::u8(0..8)), version).await;
+            let _ = tokio::time::timeout(Duration::from_millis(fastrand::u64(0..500)), running.as_mut()).await;
+        }
+        let said = world.witness.said.lock().unwrap();
+        for (place, heard) in said.iter().enumerate() {
+            let AnnouncementKind::Heartbeat { ingested_through: Some(through), .. } = heard.announcement.kind else {
+                continue;
+            };
+            claims += usize::from(through > began);
+            for (key, versions) in &world.written {
+                let due =
+                    versions.iter().filter(|(at, _)| *at > began && *at <= through).map(|(_, version)| *version);
+                let Some(due) = due.max() else { continue };
+                let is_told = |heard: &Heard| {
+                    heard.announcement.key == *key
+                        && matches!(heard.announcement.kind, AnnouncementKind::Changed { version: Some(told) } if told >= due)
+                };
+                assert!(
+                    said[..place].iter().any(is_told),
+                    "seed {seed}: claims {due} of {key} before it is announced"
+                );
+            }
+        }
+    }
+    assert!(claims > 100, "time is claimed at all: {claims}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_feed_that_was_trimmed_is_made_up_for_by_a_scan_and_a_reload() {
+    let mut world = world();
+    world.put("a", 1).await;
+    world.ingest_for(Duration::from_secs(30)).await;
+    world.put("b", 2).await;
+    world.put("c", 3).await;
+    world.home.trim(Stream::Views, 0);
+    let before = world.witness.said.lock().unwrap().len();
+    world.ingest_for(Duration::from_secs(60)).await;
+    let (home, own) = (world.versions(&world.home, Table::Views), world.versions(&world.own, Table::Contexts));
+    assert_eq!(home, own);
+    let said = world.witness.said.lock().unwrap();
+    assert!(said[before..].iter().any(|heard| heard.announcement.kind == AnnouncementKind::Reload));
+}
+
+/// The crash between put and announce: the one that comes after finds its put refused.
+#[tokio::test(start_paused = true)]
+async fn what_was_put_but_not_announced_is_announced_by_the_next_process() {
+    let mut world = world();
+    world.ingest_for(Duration::from_secs(30)).await;
+    world.put("a", 7).await;
+    let item = world.home.dump(Table::Views).remove(0);
+    world.own.write(vec![ItemWrite::Put(Table::Contexts, item, Condition::Any)]).await.unwrap();
+    world.ingest_for(Duration::from_secs(30)).await;
+    let said = world.witness.said.lock().unwrap();
+    assert!(said.iter().any(|heard| heard.announcement.kind == AnnouncementKind::Changed { version: Some(7) }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_canary_shows_how_long_the_way_is_and_is_neither_stored_nor_announced() {
+    let world = world();
+    world.ingest_for(Duration::from_secs(30)).await;
+    let ingester = world.ingester();
+    let running = ingester.clone().run("b".to_owned(), CancellationToken::new());
+    let mut running = std::pin::pin!(running);
+    let _ = tokio::time::timeout(Duration::from_secs(20), running.as_mut()).await;
+    let item = Item::new(ItemKey::new("_canary#00", "canary"), world.clock.wall().as_millis()).with_body("{}");
+    world.home.write(vec![ItemWrite::Put(Table::Views, item, Condition::Any)]).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(3), running.as_mut()).await.unwrap_err();
+    assert!(ingester.canary().is_some());
+    assert!(world.own.dump(Table::Contexts).is_empty());
+    assert!(world.witness.said.lock().unwrap().iter().all(|heard| heard.announcement.record_type != CANARY));
+}

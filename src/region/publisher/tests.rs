@@ -1,0 +1,108 @@
+use std::sync::Mutex as StdMutex;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt};
+
+use super::*;
+use crate::engine::faulty::{FaultRates, Faults, Faulty};
+use crate::protocol::announcement::decode;
+
+/// Takes what it is given.
+#[derive(Clone, Default)]
+struct TakesAll {
+    taken: Arc<StdMutex<Vec<String>>>,
+}
+
+impl Topic for TakesAll {
+    fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
+        self.taken.lock().unwrap().extend(messages);
+        std::future::ready(Ok(Vec::new())).boxed()
+    }
+}
+
+fn changed(key: &str, version: u64) -> Said {
+    Said {
+        record_type: "limits".to_owned(),
+        key: key.to_owned(),
+        kind: AnnouncementKind::Changed { version: Some(version) },
+    }
+}
+
+fn numbers(taken: &TakesAll) -> Vec<(String, u64)> {
+    let messages = taken.taken.lock().unwrap();
+    let read = |message: &String| decode(message).unwrap().numbered.unwrap();
+    messages.iter().map(read).map(|numbered| (numbered.publisher, numbered.sequence)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_number_arrives_whatever_is_refused_and_heartbeats_never_claim_what_is_not_sent() {
+    for seed in 0..50 {
+        fastrand::seed(seed);
+        let (topic, faults) = (TakesAll::default(), Faults::default());
+        faults.set(FaultRates { refuses: 0.3, fails: 0.2, ..FaultRates::default() });
+        let publisher = RegionPublisher::new("a", Arc::new(Faulty::new(topic.clone(), faults)), Clock::System);
+        for round in 0..5 {
+            publisher.announce((0..25).map(|key| changed(&format!("k{key}"), round + 1)).collect()).await;
+            let _ = publisher.heartbeat(None).await;
+        }
+        let numbers = numbers(&topic);
+        let name = &numbers[0].0;
+        assert!(numbers.iter().all(|(publisher, _)| publisher == name), "the name is kept");
+        assert!((1..=125).all(|number| numbers.iter().any(|(_, seen)| *seen == number)), "seed {seed}");
+        let mut reached = 0;
+        for (place, (_, number)) in numbers.iter().enumerate() {
+            let before = &numbers[..place];
+            let is_heartbeat = decode(&topic.taken.lock().unwrap()[place]).unwrap().key.is_empty();
+            if is_heartbeat {
+                assert!((1..=*number).all(|n| before.iter().any(|(_, seen)| *seen == n)), "seed {seed}: {number}");
+            }
+            // A call of ten may be taken in part; nothing of the next goes before the rest.
+            assert!(*number <= reached + 10, "seed {seed}: {number} after {reached}");
+            while numbers[..=place].iter().any(|(_, seen)| *seen == reached + 1) {
+                reached += 1;
+            }
+        }
+    }
+}
+
+/// Refuses one key for ever, as SNS would a message that it cannot take.
+struct Refuses(TakesAll);
+
+impl Topic for Refuses {
+    fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
+        let name = numbers(&self.0).first().map(|(name, _)| name.clone());
+        let is_first = |message: &String| name.as_ref().is_none_or(|name| message.contains(name.as_str()));
+        let bad = |message: &String| message.contains("\"bad\"") && is_first(message);
+        let refused = (0..messages.len()).filter(|place| bad(&messages[*place])).collect();
+        let taken = messages.into_iter().filter(|message| !bad(message)).collect();
+        async move {
+            self.0.publish(taken).await?;
+            Ok(refused)
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_number_that_cannot_be_published_ends_its_publisher_and_another_says_it_again() {
+    let topic = TakesAll::default();
+    let publisher = RegionPublisher::new("a", Arc::new(Refuses(topic.clone())), Clock::System);
+    publisher.announce(vec![changed("good", 1), changed("bad", 2), changed("good", 3)]).await;
+    let numbers = numbers(&topic);
+    let names: std::collections::BTreeSet<&String> = numbers.iter().map(|(name, _)| name).collect();
+    assert_eq!((names.len(), publisher.counts.renamed.load(Ordering::Relaxed)), (2, 1));
+    let last: Vec<u64> = numbers.iter().rev().take(3).map(|(_, number)| *number).collect();
+    assert_eq!(last, [3, 2, 1], "all of the batch under the new name");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_topic_that_does_not_answer_means_silence() {
+    let faults = Faults::default();
+    faults.set(FaultRates { fails: 1.0, ..FaultRates::default() });
+    let topic = TakesAll::default();
+    let publisher = RegionPublisher::new("a", Arc::new(Faulty::new(topic.clone(), faults)), Clock::System);
+    let announcing = publisher.announce(vec![changed("k", 1)]);
+    assert!(tokio::time::timeout(Duration::from_secs(60), announcing).await.is_err());
+    assert!(publisher.heartbeat(None).await.is_err());
+    assert!(topic.taken.lock().unwrap().is_empty());
+}
