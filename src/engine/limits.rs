@@ -48,3 +48,15 @@ const _: () = assert!(LEASE_RENEWAL.as_millis() * 3 < LEASE.as_millis());
 pub const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
 /// How far before the beginning of a scan the feed is read from: by so much clocks may differ.
 pub const BEGIN_MARGIN: Duration = Duration::from_secs(120);
+/// What redb keeps in memory; below it lies the system's own cache.
+pub const REDB_CACHE_BYTES: usize = 64 << 20;
+/// Transactions that wait for redb's one writer, together; they become one commit.
+pub const REDB_QUEUE_BYTES: usize = 32 << 20;
+/// Reads of a redb file at once.
+pub const REDB_READS: usize = 8;
+/// Changes that a feed in redb keeps for readers that are behind, or away.
+pub const REDB_FEED_CHANGES: u64 = 1_000_000;
+/// What one page or one batch of redb holds, about.
+pub const REDB_PAGE_BYTES: usize = 1 << 20;
+/// Items or changes that one commit removes: others wait for it.
+pub const REDB_REMOVED_AT_ONCE: usize = 2_000;

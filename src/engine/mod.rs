@@ -21,6 +21,7 @@ pub mod follow;
 pub mod lease;
 pub mod limits;
 pub mod memory;
+pub mod redb;
 
 /// The tables. [`Table::Contexts`] and [`Table::Region`] lie in each region, the others at home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -124,6 +124,12 @@ pub async fn on_blocking_pool<T: Send + 'static>(work: impl FnOnce() -> T + Send
     tokio::task::spawn_blocking(held).await.ok()
 }
 
+/// The same for what waits for a disk, which takes no computation's place. Its callers bound how
+/// many run at once.
+pub async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()
+}
+
 /// hyper spawns the streams of an HTTP/2 connection through this.
 impl<F> hyper::rt::Executor<F> for Tasks
 where

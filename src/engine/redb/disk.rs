@@ -1,0 +1,131 @@
+//! The file: opened, closed after a failure and opened again, and what its errors mean.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+
+use redb::{Builder, Database, Durability, Error, WriteTransaction};
+
+use super::super::{EngineError, limits};
+
+const FILE: &str = "nearside.redb";
+
+pub(super) struct Disk {
+    directory: PathBuf,
+    /// Closed after an error: redb takes no more writes after one of the disk's, until it is opened
+    /// again.
+    pub(super) database: RwLock<Option<Database>>,
+}
+
+impl Disk {
+    pub(super) fn open(directory: &Path) -> Result<Self, EngineError> {
+        let disk = Self { directory: directory.to_owned(), database: RwLock::new(None) };
+        disk.with(|_| Ok(()))?;
+        Ok(disk)
+    }
+
+    /// Does something with the file, which is open then; blocks.
+    pub(super) fn with<T>(&self, work: impl FnOnce(&Database) -> Result<T, Error>) -> Result<T, EngineError> {
+        let outcome = self.opened().and_then(|()| {
+            let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
+            database.as_ref().map_or(Err(Error::DatabaseClosed), work)
+        });
+        outcome.map_err(|error| {
+            // This waits for those who are at it.
+            *self.database.write().unwrap_or_else(PoisonError::into_inner) = None;
+            self.error(error)
+        })
+    }
+
+    /// Changes the file, all or nothing. What `work` did is on the disk when this returns, unless it
+    /// says that there is nothing to keep.
+    pub(super) fn change<T>(
+        &self,
+        work: impl FnOnce(&WriteTransaction) -> Result<(T, Keep), Error>,
+    ) -> Result<T, EngineError> {
+        self.with(|database| {
+            let mut transaction = database.begin_write()?;
+            transaction.set_durability(Durability::Immediate)?;
+            // Else a killed process costs the next one a walk over the whole file.
+            transaction.set_quick_repair(true);
+            let (outcome, keep) = work(&transaction)?;
+            match keep {
+                Keep::All => transaction.commit()?,
+                Keep::Nothing => transaction.abort()?,
+            }
+            Ok(outcome)
+        })
+    }
+
+    fn opened(&self) -> Result<(), Error> {
+        if self.database.read().unwrap_or_else(PoisonError::into_inner).is_some() {
+            return Ok(());
+        }
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        if database.is_none() {
+            std::fs::create_dir_all(&self.directory)?;
+            let path = self.directory.join(FILE);
+            let is_new = !path.exists();
+            let opened = Builder::new().set_cache_size(limits::REDB_CACHE_BYTES).create(path)?;
+            if is_new {
+                // Else a power cut could take the file's name, and all that is in it.
+                std::fs::File::open(&self.directory)?.sync_all()?;
+            }
+            *database = Some(opened);
+        }
+        Ok(())
+    }
+
+    pub(super) fn panicked(&self) -> EngineError {
+        let why = format!("redb panicked, as the log says; if it does so again, {FILE} is damaged: restore it");
+        EngineError::Unavailable { what: format!("the data directory {}", self.directory.display()), why }
+    }
+
+    pub(super) fn error(&self, error: Error) -> EngineError {
+        let what = format!("the data directory {}", self.directory.display());
+        let refused = |why: &str| EngineError::Refused {
+            what: what.clone(),
+            why: format!("{why}; start the version that wrote it, restore {FILE}, or give another directory"),
+        };
+        let unavailable = |why: String| EngineError::Unavailable { what: what.clone(), why };
+        match error {
+            Error::DatabaseAlreadyOpen => unavailable(
+                "another process has it open; stop that one, or give this one a directory of its own".to_owned(),
+            ),
+            Error::Io(io) => self.io_error(&io).unwrap_or_else(|| match io.kind() {
+                ErrorKind::InvalidData => refused("its file is not one of these, or damaged"),
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                    unavailable(format!("the disk is full ({io}); free some space, and it goes on"))
+                }
+                _ => unavailable(io.to_string()),
+            }),
+            Error::Corrupted(why) => refused(&format!("its file is damaged, or of another version: {why}")),
+            Error::UpgradeRequired(_) | Error::TableTypeMismatch { .. } | Error::TypeDefinitionChanged { .. } => {
+                refused("its file is of another version")
+            }
+            other => unavailable(other.to_string()),
+        }
+    }
+
+    /// Somebody has to do something about these.
+    fn io_error(&self, error: &io::Error) -> Option<EngineError> {
+        let directory = self.directory.display();
+        match error.kind() {
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Some(EngineError::Denied {
+                action: format!("reading and writing ({error})"),
+                resource: format!("the data directory {directory}"),
+            }),
+            ErrorKind::NotADirectory | ErrorKind::AlreadyExists => Some(EngineError::Missing {
+                what: format!("the data directory {directory}"),
+                advice: format!("a part of the path is no directory ({error}); give another"),
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// What becomes of a transaction.
+pub(super) enum Keep {
+    All,
+    Nothing,
+}

@@ -1,0 +1,132 @@
+//! How items, feeds and expiries lie in the file. redb compares keys and knows its own types; an
+//! item's bytes begin with their format, so that a later one can read them, or say that it cannot.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use redb::{ReadableTable, StorageError, TableDefinition};
+
+use super::super::{Item, ItemKey, Stream, Table};
+use crate::model::time::Wall;
+
+/// Partition and sort key, which redb compares one after the other, by bytes.
+pub(super) type Key = (&'static str, &'static str);
+pub(super) type Value = &'static [u8];
+/// When it was written, its key, and the item; an item that was removed has no bytes.
+pub(super) type Entry = (u64, &'static str, &'static str, &'static [u8]);
+/// When it is due, its place, table and key.
+pub(super) type Due = (u64, &'static str, &'static str, &'static str, &'static str);
+
+/// A place's name: home, or a region.
+pub(super) type Place = Arc<str>;
+
+/// What is to be removed some time, of all places. An item that was replaced keeps its row until
+/// then, so whoever reads one looks at the item.
+pub(super) const EXPIRIES: TableDefinition<'_, Due, ()> = TableDefinition::new("expiries");
+
+/// What the names of all feeds begin with.
+pub(super) const FEEDS: &str = "feed/";
+
+pub(super) fn table_name(place: &str, table: Table) -> String {
+    format!("table/{place}/{}", table.word())
+}
+
+pub(super) fn feed_name(place: &str, stream: Stream) -> String {
+    format!("{FEEDS}{place}/{}", stream.word())
+}
+
+/// The first number that a feed keeps, and the next that it gives.
+pub(super) fn numbers(feed: &impl ReadableTable<u64, Entry>) -> Result<(u64, u64), StorageError> {
+    let first = feed.first()?.map_or(0, |(number, _)| number.value());
+    let next = feed.last()?.map_or(0, |(number, _)| number.value() + 1);
+    Ok((first, next))
+}
+
+const FORMAT: u8 = 1;
+const HAS_BODY: u8 = 1;
+const HAS_EXPIRY: u8 = 2;
+const HAS_NOTE: u8 = 4;
+
+/// Format, what it has, version; then expiry, note and its length, body, where it has them.
+pub(super) fn encode(item: &Item) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(item.weight());
+    let has = |is_there, bit| if is_there { bit } else { 0 };
+    let parts = has(item.body.is_some(), HAS_BODY)
+        | has(item.expires.is_some(), HAS_EXPIRY)
+        | has(item.note.is_some(), HAS_NOTE);
+    bytes.extend([FORMAT, parts]);
+    bytes.extend(item.version.to_le_bytes());
+    if let Some(expires) = item.expires {
+        bytes.extend(expires.as_millis().to_le_bytes());
+    }
+    if let Some(note) = &item.note {
+        bytes.extend((note.len() as u32).to_le_bytes());
+        bytes.extend(note.as_bytes());
+    }
+    bytes.extend(item.body.iter().flatten());
+    bytes
+}
+
+pub(super) fn decode(key: ItemKey, bytes: &[u8]) -> Result<Item, StorageError> {
+    let (parts, version, mut rest) = head(bytes)?;
+    let expires = match parts & HAS_EXPIRY {
+        0 => None,
+        _ => Some(Wall::from_millis(u64::from_le_bytes(taken(&mut rest)?))),
+    };
+    let note = match parts & HAS_NOTE {
+        0 => None,
+        _ => {
+            let length = u32::from_le_bytes(taken(&mut rest)?) as usize;
+            let (note, after) = rest.split_at_checked(length).ok_or_else(damaged)?;
+            rest = after;
+            Some(String::from_utf8(note.to_vec()).map_err(|_| damaged())?)
+        }
+    };
+    let body = (parts & HAS_BODY != 0).then(|| Bytes::copy_from_slice(rest));
+    Ok(Item { key, version, body, note, expires })
+}
+
+/// What conditions compare.
+pub(super) fn version(bytes: &[u8]) -> Result<u64, StorageError> {
+    head(bytes).map(|(_, version, _)| version)
+}
+
+fn head(bytes: &[u8]) -> Result<(u8, u64, &[u8]), StorageError> {
+    let [FORMAT, parts, rest @ ..] = bytes else { return Err(damaged()) };
+    let mut rest = rest;
+    let version = u64::from_le_bytes(taken(&mut rest)?);
+    Ok((*parts, version, rest))
+}
+
+fn taken<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], StorageError> {
+    let (first, after) = rest.split_first_chunk().ok_or_else(damaged)?;
+    *rest = after;
+    Ok(*first)
+}
+
+fn damaged() -> StorageError {
+    StorageError::Corrupted("an item in a format that this version does not know".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_is_what_it_was_and_what_is_cut_or_newer_says_so() {
+        let bare = Item::new(ItemKey::new("p", "s"), u64::MAX);
+        let full = bare.clone().with_body(&b"\x00\xff"[..]).with_note("\u{e4}").expiring(Wall::from_millis(7));
+        for item in [bare.clone(), bare.clone().with_body(""), bare.clone().with_note(""), full.clone()] {
+            let bytes = encode(&item);
+            assert_eq!(version(&bytes).unwrap(), u64::MAX);
+            assert_eq!(decode(item.key.clone(), &bytes).unwrap(), item);
+        }
+        assert_eq!(encode(&bare).len(), 10);
+        let mut bytes = encode(&full);
+        for end in 0..bytes.len() - 2 {
+            assert!(decode(full.key.clone(), &bytes[..end]).is_err(), "{end}");
+        }
+        bytes[0] = 2;
+        assert!(version(&bytes).is_err() && decode(full.key, &bytes).is_err());
+    }
+}

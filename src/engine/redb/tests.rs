@@ -1,0 +1,262 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::stream::StreamExt;
+use redb::StorageBackend;
+use redb::backends::InMemoryBackend;
+use tempfile::TempDir;
+
+use super::super::{Change, Condition, Feed, FeedBatch, ShardId, contract};
+use super::*;
+
+fn opened(directory: &TempDir) -> Embedded {
+    Embedded::open(directory.path(), Clock::System).unwrap()
+}
+
+fn item(sort: &str, version: u64) -> Item {
+    Item::new(ItemKey::new("t#00", sort), version).with_body(&b"{}"[..])
+}
+
+fn put(item: Item) -> ItemWrite {
+    ItemWrite::Put(Table::Records, item, Condition::Any)
+}
+
+async fn read(store: &RedbStore, from: Position) -> Result<FeedBatch, EngineError> {
+    store.feed(Stream::Changes).open(&ShardId(String::new()), from).next().await.unwrap()
+}
+
+async fn versions(store: &RedbStore, from: Position) -> Vec<u64> {
+    let version = |change: &Change| change.item.as_ref().map_or(0, |item| item.version);
+    read(store, from).await.unwrap().changes.iter().map(version).collect()
+}
+
+#[tokio::test]
+async fn it_keeps_the_contract_of_stores() {
+    let directory = TempDir::new().unwrap();
+    contract::store(&opened(&directory).place("home")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_keeps_the_contract_of_feeds() {
+    let directory = TempDir::new().unwrap();
+    let clock = Clock::simulated(Wall::from_millis(1_000_000));
+    let store = Embedded::open(directory.path(), clock).unwrap().place("home");
+    contract::feed(&store, &store.feed(Stream::Changes)).await;
+}
+
+#[tokio::test]
+async fn what_waits_is_one_commit_and_who_loses_hurts_nobody_else() {
+    let directory = TempDir::new().unwrap();
+    let store = opened(&directory).place("home");
+    let turn = store.writer.turn.clone().lock_owned().await;
+    let new = |version| store.write(vec![ItemWrite::Put(Table::Records, item("one", version), Condition::Absent)]);
+    let next = ItemWrite::Put(Table::Records, item("one", 4), Condition::VersionIs(1));
+    let release = async {
+        tokio::task::yield_now().await;
+        drop(turn);
+    };
+    let other =
+        vec![put(item("other", 5)), ItemWrite::Check(Table::Records, item("one", 0).key, Condition::Below(5))];
+    let (first, second, third, other, ()) =
+        tokio::join!(new(1), new(2), store.write(vec![next]), store.write(other), release);
+    assert_eq!((first, second), (Ok(()), Err(WriteError::Conflict(vec![0]))));
+    assert_eq!((third, other), (Ok(()), Ok(())), "each sees what those before it wrote");
+    let batch = read(&store, Position::Oldest).await.unwrap();
+    let seen: Vec<_> = batch.changes.iter().map(|it| (it.item.as_ref().unwrap().version, it.written)).collect();
+    let together = seen[0].1;
+    assert_eq!(seen, [(1, together), (4, together), (5, together)], "in order");
+}
+
+#[tokio::test]
+async fn a_write_that_was_given_up_before_its_turn_never_takes_place() {
+    let directory = TempDir::new().unwrap();
+    let store = opened(&directory).place("home");
+    let turn = store.writer.turn.clone().lock_owned().await;
+    let mut given_up = store.write(vec![put(item("one", 1))]);
+    assert!(futures_util::poll!(&mut given_up).is_pending());
+    drop(given_up);
+    drop(turn);
+    store.write(vec![put(item("two", 1))]).await.unwrap();
+    assert_eq!(store.get(Table::Records, &item("one", 1).key).await, Ok(None));
+    assert_eq!(versions(&store, Position::Oldest).await, [1]);
+}
+
+#[tokio::test]
+async fn all_is_there_when_it_is_opened_again_and_places_are_apart() {
+    let directory = TempDir::new().unwrap();
+    let nested = directory.path().join("made/when/missing");
+    {
+        let embedded = Embedded::open(&nested, Clock::System).unwrap();
+        embedded.place("home").write(vec![put(item("one", 1)), put(item("two", 2))]).await.unwrap();
+        let error = Embedded::open(&nested, Clock::System).map(drop).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("made/when/missing") && text.contains("another process has it open"), "{text}");
+    }
+    let embedded = Embedded::open(&nested, Clock::System).unwrap();
+    let (home, region) = (embedded.place("home"), embedded.place("eu-west-1"));
+    assert_eq!(home.get(Table::Records, &item("two", 2).key).await, Ok(Some(item("two", 2))));
+    assert_eq!(region.get(Table::Records, &item("two", 2).key).await, Ok(None));
+    home.write(vec![put(item("three", 3))]).await.unwrap();
+    assert_eq!(versions(&home, Position::After("1".to_owned())).await, [2, 3], "its feed goes on");
+    assert_eq!(versions(&region, Position::Oldest).await, [] as [u64; 0]);
+    let unknown = read(&region, Position::After("1".to_owned())).await;
+    assert!(matches!(unknown, Err(EngineError::Refused { .. })));
+}
+
+#[tokio::test]
+async fn a_feed_forgets_what_is_trimmed_or_too_much_and_gives_no_number_twice() {
+    let directory = TempDir::new().unwrap();
+    let store = Embedded::bounded(directory.path(), Clock::System, 5).unwrap().place("home");
+    for version in 0..8 {
+        store.write(vec![put(item("k", version))]).await.unwrap();
+    }
+    let after = |number: u64| Position::After(number.to_string());
+    assert_eq!(versions(&store, Position::Oldest).await, [3, 4, 5, 6, 7], "so many it keeps");
+    assert!(matches!(read(&store, after(2)).await, Err(EngineError::Trimmed { .. })));
+    store.trim(Stream::Changes, &after(5)).await.unwrap();
+    store.trim(Stream::Changes, &after(1)).await.unwrap();
+    assert_eq!(versions(&store, Position::Oldest).await, [5, 6, 7]);
+    assert_eq!(versions(&store, after(6)).await, [6, 7]);
+    assert!(matches!(read(&store, after(9)).await, Err(EngineError::Refused { .. })), "never given");
+    assert!(store.trim(Stream::Changes, &after(9)).await.is_err());
+    let written = read(&store, after(7)).await.unwrap().changes[0].written;
+    assert!(versions(&store, Position::At(written)).await.ends_with(&[7]));
+    assert!(versions(&store, Position::At(written + Duration::from_millis(1))).await.is_empty());
+    store.trim(Stream::Changes, &after(8)).await.unwrap();
+    drop(store);
+    let store = opened(&directory).place("home");
+    store.write(vec![put(item("k", 8))]).await.unwrap();
+    assert_eq!(versions(&store, after(8)).await, [8]);
+}
+
+#[tokio::test]
+async fn a_long_feed_comes_in_batches_and_a_long_table_in_pages() {
+    let directory = TempDir::new().unwrap();
+    let store = opened(&directory).place("home");
+    let large = |number| item(&format!("{number:03}"), number).with_body(vec![7; 40_000]);
+    for first in [0, 50] {
+        store.write((first..first + 50).map(|number| put(large(number))).collect()).await.unwrap();
+    }
+    let first = read(&store, Position::Oldest).await.unwrap();
+    assert_eq!(first.changes.len(), 1 + limits::REDB_PAGE_BYTES / 40_020);
+    assert!(first.through < first.changes.last().unwrap().written, "the rest was written then too");
+    let mut feed = store.feed(Stream::Changes).open(&ShardId(String::new()), Position::Oldest);
+    let mut seen = 0;
+    while seen < 100 {
+        seen += feed.next().await.unwrap().unwrap().changes.len();
+    }
+    let (mut after, mut seen) = (None, 0);
+    loop {
+        let page = store.scan(Table::Records, ScanSegment::WHOLE, after, 1_000).await.unwrap();
+        seen += page.items.len();
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, 100);
+}
+
+#[tokio::test]
+async fn what_has_expired_goes_some_time_and_what_was_replaced_stays() {
+    let directory = TempDir::new().unwrap();
+    let embedded = opened(&directory);
+    let store = embedded.place("home");
+    let due = |sort: &str, at| item(sort, 1).expiring(Wall::from_millis(at));
+    let absent = |item| vec![ItemWrite::Put(Table::Records, item, Condition::Absent)];
+    for item in [due("gone", 10), due("kept", 11), due("longer", 10), due("for ever", 10)] {
+        store.write(absent(item)).await.unwrap();
+    }
+    let conflict = store.write(absent(due("gone", 20))).await;
+    assert_eq!(conflict, Err(WriteError::Conflict(vec![0])), "as long as it is there");
+    store.write(vec![put(due("longer", 20)), put(item("for ever", 1))]).await.unwrap();
+    assert_eq!(embedded.expire(Wall::from_millis(10)).await, Ok(false));
+    let page = store.query(Table::Records, "t#00", None, 10).await.unwrap();
+    let left: Vec<_> = page.items.iter().map(|item| item.key.sort.as_str()).collect();
+    assert_eq!(left, ["for ever", "kept", "longer"]);
+    assert_eq!(versions(&store, Position::After("6".to_owned())).await, [0], "its feed tells of the removal");
+    embedded.expire(Wall::from_millis(20)).await.unwrap();
+    assert_eq!(store.query(Table::Records, "t#00", None, 10).await.unwrap().items.len(), 1);
+}
+
+/// A disk that may be full.
+#[derive(Debug)]
+struct Small(InMemoryBackend, Arc<AtomicBool>);
+
+impl StorageBackend for Small {
+    fn len(&self) -> std::io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        self.0.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> std::io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync_data(&self) -> std::io::Result<()> {
+        let is_full = self.1.load(Ordering::Relaxed);
+        if is_full { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+        self.0.write(offset, data)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_says_so_and_it_goes_on_when_there_is_room_again() {
+    let directory = TempDir::new().unwrap();
+    let clock = Clock::simulated(Wall::from_millis(1_000));
+    let store = Embedded::open(directory.path(), clock.clone()).unwrap().place("home");
+    store.write(vec![put(item("one", 1))]).await.unwrap();
+    let is_full = Arc::new(AtomicBool::new(false));
+    let small = redb::Builder::new().create_with_backend(Small(InMemoryBackend::new(), is_full.clone())).unwrap();
+    *store.writer.disk.database.write().unwrap() = Some(small);
+    store.write(vec![put(item("two", 2))]).await.unwrap();
+    is_full.store(true, Ordering::Relaxed);
+    let Err(WriteError::Engine(error)) = store.write(vec![put(item("three", 3))]).await else { panic!("it fails") };
+    let text = error.to_string();
+    assert!(error.is_transient() && text.contains("the disk is full"), "{text}");
+    assert!(text.contains(directory.path().to_str().unwrap()), "{text}");
+    clock.step_wall(1_000);
+    let through = read(&store, Position::Oldest).await.unwrap().through;
+    assert!(through < Wall::from_millis(1_500), "what failed may be there in the end: {through:?}");
+    assert_eq!(store.get(Table::Records, &item("one", 1).key).await, Ok(Some(item("one", 1))), "opened again");
+    store.write(vec![put(item("four", 4))]).await.unwrap();
+    assert_eq!(versions(&store, Position::Oldest).await, [1, 4]);
+    assert!(read(&store, Position::Oldest).await.unwrap().through >= Wall::from_millis(1_999));
+}
+
+#[tokio::test]
+async fn what_cannot_be_opened_says_where_and_what_to_do() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("nearside.redb");
+    std::fs::write(&file, b"something else altogether").unwrap();
+    let error = Embedded::open(directory.path(), Clock::System).map(drop).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, EngineError::Refused { .. }) && text.contains("give another directory"), "{text}");
+    let error = Embedded::open(&file, Clock::System).map(drop).unwrap_err();
+    assert!(matches!(error, EngineError::Missing { .. }), "{error}");
+    assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
+}
+
+#[tokio::test]
+async fn an_item_that_cannot_be_read_is_an_error_and_no_absence() {
+    let directory = TempDir::new().unwrap();
+    let store = opened(&directory).place("home");
+    store.write(vec![put(item("one", 1)), put(item("two", 2))]).await.unwrap();
+    let later = |transaction: &redb::WriteTransaction| {
+        let name = layout::table_name("home", Table::Records);
+        let mut table = transaction.open_table(TableDefinition::<Key, Value>::new(&name))?;
+        table.insert(("t#00", "one"), &b"\x09later"[..])?;
+        Ok(((), disk::Keep::All))
+    };
+    store.writer.disk.change(later).unwrap();
+    let error = store.get(Table::Records, &item("one", 1).key).await.unwrap_err();
+    assert!(matches!(error, EngineError::Refused { .. }), "{error}");
+    assert!(store.write(vec![put(item("one", 3))]).await.is_err());
+    assert_eq!(store.get(Table::Records, &item("two", 2).key).await, Ok(Some(item("two", 2))));
+}

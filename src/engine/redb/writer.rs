@@ -1,0 +1,236 @@
+//! redb has one writer, and each commit waits for the disk: so what has come meanwhile is written
+//! together. Whoever gets the turn writes for all who wait; there is no thread to be stopped.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+
+use super::super::memory::check_size;
+use super::super::{EngineError, ItemWrite, Stream, WriteError, limits};
+use super::disk::{Disk, Keep};
+use super::draft::Draft;
+use super::layout::Place;
+use crate::model::time::{Clock, Wall};
+use crate::tasks;
+
+/// The file and its one writer.
+pub(super) struct Writer {
+    pub(super) disk: Disk,
+    pub(super) calendar: Calendar,
+    queue: Mutex<Vec<Queued>>,
+    /// In bytes.
+    room: Arc<Semaphore>,
+    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
+    /// The end of each feed that somebody reads.
+    ends: Mutex<BTreeMap<(Place, Stream), watch::Sender<u64>>>,
+    feed_changes: u64,
+}
+
+struct Queued {
+    place: Place,
+    writes: Vec<ItemWrite>,
+    answer: oneshot::Sender<Result<(), WriteError>>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Writer {
+    pub(super) fn new(disk: Disk, calendar: Calendar, feed_changes: u64) -> Self {
+        let room = Arc::new(Semaphore::new(limits::REDB_QUEUE_BYTES));
+        let (queue, turn, ends) = (Mutex::default(), Arc::default(), Mutex::default());
+        Self { disk, calendar, queue, room, turn, ends, feed_changes }
+    }
+
+    /// All or nothing, and on the disk when this returns.
+    pub(super) async fn write(self: &Arc<Self>, place: &Place, writes: Vec<ItemWrite>) -> Result<(), WriteError> {
+        check_size(&writes)?;
+        let bytes = u32::try_from(weight(&writes)).unwrap_or(u32::MAX);
+        let room = self.room.clone().acquire_many_owned(bytes).await.expect("nobody closes it");
+        let (answer, mut answered) = oneshot::channel();
+        self.queue().push(Queued { place: place.clone(), writes, answer, _room: room });
+        let turn = tokio::select! {
+            biased;
+            outcome = &mut answered => return outcome.unwrap_or_else(|_| Err(self.disk.panicked().into())),
+            turn = self.turn.clone().lock_owned() => turn,
+        };
+        if let Ok(outcome) = answered.try_recv() {
+            return outcome;
+        }
+        let writer = self.clone();
+        let whole = move || {
+            writer.write_queue();
+            drop(turn);
+        };
+        // Even if nobody waits for it any more, it goes on to its end.
+        tasks::on_disk(whole).await;
+        answered.await.unwrap_or_else(|_| Err(self.disk.panicked().into()))
+    }
+
+    fn write_queue(&self) {
+        let mut queue = std::mem::take(&mut *self.queue());
+        // Whoever has given up has no use for it any more, and would be surprised by it.
+        queue.retain(|queued| !queued.answer.is_closed());
+        let outcomes = self.commit(|draft| {
+            let outcomes: Result<Vec<_>, _> =
+                queue.iter().map(|queued| draft.write(&queued.place, &queued.writes)).collect();
+            outcomes.map(|outcomes| {
+                let keep = if outcomes.iter().any(Vec::is_empty) { Keep::All } else { Keep::Nothing };
+                (outcomes, keep)
+            })
+        });
+        match outcomes {
+            Ok(outcomes) => {
+                for (queued, refused) in queue.into_iter().zip(outcomes) {
+                    let outcome = if refused.is_empty() { Ok(()) } else { Err(WriteError::Conflict(refused)) };
+                    let _ = queued.answer.send(outcome);
+                }
+            }
+            Err(error) => {
+                for queued in queue {
+                    let _ = queued.answer.send(Err(error.clone().into()));
+                }
+            }
+        }
+    }
+
+    /// Blocks; whoever calls this has the turn.
+    fn commit<T>(
+        &self,
+        work: impl FnOnce(&mut Draft<'_>) -> Result<(T, Keep), redb::Error>,
+    ) -> Result<T, EngineError> {
+        let (outcome, ends) = self.disk.change(|transaction| {
+            let mut draft = Draft::new(transaction, self.calendar.begin(), self.feed_changes);
+            let (outcome, keep) = work(&mut draft)?;
+            let ends = draft.ends();
+            Ok(((outcome, ends), keep))
+        })?;
+        // Not after an error: what was written may be there when the file is opened again.
+        self.calendar.settle();
+        for (feed, end) in ends {
+            if let Some(known) = self.ends().get(&feed) {
+                known.send_replace(end);
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Does something else with the file that only one may do at a time.
+    pub(super) async fn alone<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let turn = self.turn.clone().lock_owned().await;
+        let writer = self.clone();
+        let whole = move || {
+            let outcome = work(&writer);
+            drop(turn);
+            outcome
+        };
+        tasks::on_disk(whole).await.unwrap_or_else(|| Err(self.disk.panicked()))
+    }
+
+    /// Removes what is due, up to a bound. Returns how many rows it has looked at.
+    pub(super) async fn expire(self: &Arc<Self>, now: Wall) -> Result<usize, EngineError> {
+        let expire = move |draft: &mut Draft<'_>| {
+            let count = draft.expire(now, limits::REDB_REMOVED_AT_ONCE)?;
+            Ok((count, if count > 0 { Keep::All } else { Keep::Nothing }))
+        };
+        self.alone(move |writer| writer.commit(expire)).await
+    }
+
+    /// Changes whenever the feed does.
+    pub(super) fn end(&self, place: &Place, stream: Stream) -> watch::Receiver<u64> {
+        self.ends().entry((place.clone(), stream)).or_default().subscribe()
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Vec<Queued>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ends(&self) -> MutexGuard<'_, BTreeMap<(Place, Stream), watch::Sender<u64>>> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn weight(writes: &[ItemWrite]) -> usize {
+    let of = |write: &ItemWrite| match write {
+        ItemWrite::Put(_, item, _) => item.weight(),
+        ItemWrite::Delete(_, key, _) | ItemWrite::Check(_, key, _) => {
+            key.partition.len() + key.sort.len() + limits::ITEM_OVERHEAD_BYTES
+        }
+    };
+    writes.iter().map(of).sum()
+}
+
+/// Says when changes were written, and through when all of them can be seen. A change gets its time
+/// before its commit, which readers see only after it: so no reader may claim that time meanwhile,
+/// and no change may get one that a reader has claimed, even if the clock is set back.
+pub(super) struct Calendar {
+    clock: Clock,
+    times: Mutex<Times>,
+}
+
+struct Times {
+    /// No change will be written before this.
+    latest: Wall,
+    /// When the commit that is under way was written.
+    writing: Option<Wall>,
+}
+
+impl Calendar {
+    /// Where the last change in the file was written at `latest`.
+    pub(super) const fn new(clock: Clock, latest: Wall) -> Self {
+        Self { clock, times: Mutex::new(Times { latest, writing: None }) }
+    }
+
+    fn times(&self) -> (MutexGuard<'_, Times>, Wall) {
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.wall();
+        times.latest = times.latest.max(now);
+        (times, now)
+    }
+
+    /// The time of a commit that begins.
+    fn begin(&self) -> Wall {
+        let (mut times, _) = self.times();
+        let latest = times.latest;
+        *times.writing.insert(latest)
+    }
+
+    fn settle(&self) {
+        self.times().0.writing = None;
+    }
+
+    /// Through when everything is there for whoever begins to read after this.
+    pub(super) fn through(&self) -> Wall {
+        let (times, now) = self.times();
+        // In the current millisecond another change may still come.
+        Wall::from_millis(times.writing.map_or(now, |writing| now.min(writing)).as_millis().saturating_sub(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn no_reader_claims_a_time_that_a_change_still_gets() {
+        let clock = Clock::simulated(Wall::from_millis(1_000));
+        let calendar = Calendar::new(clock.clone(), Wall::from_millis(0));
+        let written = calendar.begin();
+        clock.step_wall(50);
+        assert!(calendar.through() < written, "the commit takes its time");
+        calendar.settle();
+        assert_eq!(calendar.through(), Wall::from_millis(1_049));
+        clock.step_wall(-500);
+        assert_eq!(calendar.through(), Wall::from_millis(549), "never ahead of the clock");
+        assert!(calendar.begin() > Wall::from_millis(1_049), "that was claimed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_from_the_future_is_no_claim_of_it() {
+        let calendar = Calendar::new(Clock::simulated(Wall::from_millis(1_000)), Wall::from_millis(5_000));
+        assert_eq!(calendar.through(), Wall::from_millis(999));
+        assert_eq!(calendar.begin(), Wall::from_millis(5_000), "the feed's times never go back");
+    }
+}
