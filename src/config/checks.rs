@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::scope::Collector;
 use super::settings::{self as schema, Setting};
 use super::variables::{first_region, first_route, variable_name};
-use super::{Config, IdentityMode, RegionConfig, Route, Transport};
+use super::{Config, Drain, IdentityMode, RegionConfig, Route, Transport};
 use crate::config::error::{ConfigError, ConfigProblem, nearest, quoted};
 use crate::config::limits;
 use crate::protocol::limits::REGIONS;
@@ -40,12 +40,18 @@ pub(super) fn check(ledger: &mut Collector, config: &Config) {
 }
 
 /// Notes a mistake where the setting was written.
-fn refuse(ledger: &mut Collector, setting: &'static Setting, item: Option<usize>, what: String, instead: &str) {
+pub(super) fn refuse(
+    ledger: &mut Collector,
+    setting: &'static Setting,
+    item: Option<usize>,
+    what: String,
+    instead: &str,
+) {
     let place = ledger.origins.place(setting, item);
     ledger.mistake(setting, item, place, ConfigProblem::new(what, instead));
 }
 
-fn warn(ledger: &mut Collector, setting: &'static Setting, item: Option<usize>, text: String) {
+pub(super) fn warn(ledger: &mut Collector, setting: &'static Setting, item: Option<usize>, text: String) {
     let place = ledger.origins.place(setting, item);
     ledger.warn(place, text);
 }
@@ -62,16 +68,9 @@ fn regions(ledger: &mut Collector, regions: &[RegionConfig]) {
         let wrong = ConfigProblem::new(what, format!("write at most {}", REGIONS));
         ledger.mistakes.push(ConfigError::new(place, "service.region", wrong));
     }
-    let mut names: BTreeMap<String, &str> = BTreeMap::new();
+    names_apart(ledger, &schema::REGION_NAME, "region", regions.iter().map(|region| region.name.as_str()));
     let mut urls: BTreeMap<&str, &str> = BTreeMap::new();
     for (at, region) in regions.iter().enumerate() {
-        if let Some(other) = names.insert(variable_name(&region.name), &region.name) {
-            let what = match other == region.name {
-                true => format!("a second region called {}", quoted(other)),
-                false => format!("{} cannot be told from {} in a variable", quoted(&region.name), quoted(other)),
-            };
-            refuse(ledger, &schema::REGION_NAME, Some(at), what, "give each region a name of its own");
-        }
         if let Some(other) = urls.insert(region.url.as_str(), &region.name) {
             let what = format!("the same URL as region {}", quoted(other));
             refuse(ledger, &schema::REGION_URL, Some(at), what, "write the URL of this region alone");
@@ -84,6 +83,25 @@ fn regions(ledger: &mut Collector, regions: &[RegionConfig]) {
             warn(ledger, &schema::REGION_URL, Some(at), text);
         }
         tls::of_a_plain_region(ledger, region, at);
+    }
+}
+
+/// Refuses tables of a list that no variable could tell apart.
+pub(super) fn names_apart<'n>(
+    ledger: &mut Collector,
+    setting: &'static Setting,
+    of: &str,
+    names: impl Iterator<Item = &'n str>,
+) {
+    let mut known: BTreeMap<String, &str> = BTreeMap::new();
+    for (at, name) in names.enumerate() {
+        if let Some(other) = known.insert(variable_name(name), name) {
+            let what = match other == name {
+                true => format!("a second {of} called {}", quoted(other)),
+                false => format!("{} cannot be told from {} in a variable", quoted(name), quoted(other)),
+            };
+            refuse(ledger, setting, Some(at), what, &format!("give each {of} a name of its own"));
+        }
     }
 }
 
@@ -275,7 +293,7 @@ fn listeners(ledger: &mut Collector, config: &Config) {
 }
 
 /// Whether the two cannot both be bound.
-fn clash(one: SocketAddr, other: SocketAddr) -> bool {
+pub(super) fn clash(one: SocketAddr, other: SocketAddr) -> bool {
     let any = one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() != 0 && one.port() == other.port() && (any || one.ip() == other.ip())
 }
@@ -315,12 +333,17 @@ fn times(ledger: &mut Collector, config: &Config) {
         };
         refuse(ledger, setting, None, what, "let drain.deadline be at least race.deadline");
     }
+    stop_timeout(ledger, *drain);
+}
+
+/// Warns about a stop that takes longer than a container's runtime waits for it.
+pub(super) fn stop_timeout(ledger: &mut Collector, drain: Drain) {
     let stop = drain.linger + drain.deadline;
     if stop > STOP_TIMEOUT {
         let text = format!(
             "drain.linger and drain.deadline together are {}: raise the container's stop timeout (30s unless told \
              otherwise in ECS and Kubernetes) above that",
-            time(stop)
+            humantime::format_duration(stop)
         );
         warn(ledger, &schema::DRAIN_LINGER, None, text);
     }

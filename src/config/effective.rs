@@ -25,15 +25,15 @@ pub struct TomlStyles {
 /// If writing to `out` fails.
 pub fn print(out: &mut dyn Write, origins: &Origins, styles: TomlStyles) -> io::Result<()> {
     let mut first = true;
-    for section in Section::ALL.into_iter().filter(|section| !section.is_inner()) {
+    let mut sections: Vec<Section> = origins.settings.iter().map(Effective::home).collect();
+    sections.sort();
+    sections.dedup();
+    for section in sections {
         let settings: Vec<&Effective> = origins.settings.iter().filter(|known| known.home() == section).collect();
         let mut items: Vec<Option<usize>> = settings.iter().map(|known| known.item).collect();
         items.dedup();
         for item in items {
-            let heading = match item {
-                Some(_) => format!("[[{}]]", section.path()),
-                None => format!("[{}]", section.path()),
-            };
+            let heading = section.heading();
             let gap = if first { "" } else { "\n" };
             first = false;
             writeln!(out, "{gap}{}{heading}{:#}", styles.heading, styles.heading)?;
@@ -47,11 +47,7 @@ pub fn print(out: &mut dyn Write, origins: &Origins, styles: TomlStyles) -> io::
 
 fn line(out: &mut dyn Write, known: &Effective, styles: TomlStyles) -> io::Result<()> {
     let setting = known.setting;
-    let inner = match setting.section {
-        Section::Credentials => "credentials.",
-        Section::Tls => "tls.",
-        _ => "",
-    };
+    let inner = setting.section.inner_key().map_or(String::new(), |key| format!("{key}."));
     let text = format!("{inner}{} = {}", setting.key, known.toml);
     let place = match (known.is_default(), setting.preset) {
         (true, PresetValue::Like(other)) => format!("default: {}", other.path()),

@@ -94,7 +94,7 @@ fn pem_files(ledger: &mut Collector, at: usize, region: &RegionConfig) {
 }
 
 /// Checks a file that is created when the program runs: its directory must exist.
-fn directory(ledger: &mut Collector, setting: &'static Setting, file: &Path) {
+pub(super) fn directory(ledger: &mut Collector, setting: &'static Setting, file: &Path) {
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !parent.is_dir() {
         let wrong = ConfigProblem::new(

@@ -6,6 +6,13 @@ use crate::model::size::{KIB, MIB};
 pub(crate) const ROUTES: usize = 256;
 /// The size of a file of certificates, bytes; a bundle of all public CAs has a quarter of this.
 pub(crate) const PEM_BYTES: u64 = MIB as u64;
+/// Regions that the services may serve, and record types of a catalogue.
+pub(crate) const SERVED_REGIONS: usize = 16;
+pub(crate) const RECORD_TYPES: usize = 256;
+/// Names in one list.
+pub(crate) const NAMES: usize = 64;
+/// The size of a JSON Schema or of the views' definitions, bytes.
+pub(crate) const SCHEMA_BYTES: u64 = MIB as u64;
 /// Records that one path may name.
 pub(crate) const RECORDS_PER_ROUTE: usize = 8;
 /// Headers that one route may forward or hash.

@@ -1,6 +1,7 @@
 //! The settings as the program uses them: validated, typed, complete. [`read`] makes them from a
 //! TOML file and `NEARSIDE__*` variables, and collects every mistake with its place. A `Config`
-//! that exists is usable; no code behind it checks a setting again.
+//! that exists is usable; no code behind it checks a setting again. The file of the services is in
+//! [`services`], and is read in the same way.
 
 mod arn;
 pub(crate) mod certificates;
@@ -13,6 +14,7 @@ mod files;
 pub(crate) mod limits;
 pub mod read;
 pub mod scope;
+pub mod services;
 mod settings;
 pub mod template;
 mod tree;

@@ -10,14 +10,14 @@ use std::path::Path;
 use url::Url;
 
 use super::scope::{Collector, Origins, SettingScope};
-use super::settings::{self as schema, Section};
+use super::settings::{self as schema, Schema, Section};
 use super::tree::{self, Raw, Syntax, TomlTable, Value};
 use super::{
     AnnouncementsConfig, Cache, Config, Credentials, Drain, FreshnessConfig, Heartbeats, IdentityMode, Listen, Log,
     PathTemplate, QueuesConfig, RaceConfig, RaceMode, RegionConfig, Route, Service, Transport, UnixSocket, Unrouted,
     checks, files, value, variables,
 };
-use crate::config::error::{ConfigError, ConfigProblem, Place, nearest, quoted};
+use crate::config::error::{ConfigError, ConfigProblem, Place};
 use crate::config::limits;
 
 mod admin;
@@ -34,7 +34,11 @@ pub fn load(
     path: Option<&Path>,
     env: impl Iterator<Item = (String, String)>,
 ) -> Result<(Config, Origins), Vec<ConfigError>> {
-    loaded(path, env, files::check)
+    loaded(&schema::SIDECAR, path, env, |ledger, root| {
+        let config = checked(ledger, root);
+        files::check(ledger, &config);
+        config
+    })
 }
 
 /// Like [`load`], but without looking at the files that the settings name: for places that do not
@@ -46,14 +50,16 @@ pub fn load_without_files(
     path: Option<&Path>,
     env: impl Iterator<Item = (String, String)>,
 ) -> Result<(Config, Origins), Vec<ConfigError>> {
-    loaded(path, env, |_, _| {})
+    loaded(&schema::SIDECAR, path, env, checked)
 }
 
-fn loaded(
+/// Reads file and environment by `schema`; `config` makes of them what the program uses.
+pub(super) fn loaded<C>(
+    schema: &'static Schema,
     path: Option<&Path>,
     env: impl Iterator<Item = (String, String)>,
-    look_at_files: fn(&mut Collector, &Config),
-) -> Result<(Config, Origins), Vec<ConfigError>> {
+    config: impl FnOnce(&mut Collector, &TomlTable) -> C,
+) -> Result<(C, Origins), Vec<ConfigError>> {
     let (mut root, syntax) = match path {
         Some(path) => {
             let text = file_text(path).map_err(|mistake| vec![mistake])?;
@@ -61,14 +67,11 @@ fn loaded(
         }
         None => (variables::nowhere(), Syntax::default()),
     };
-    let (mistakes, warnings) = variables::overlay(&mut root, env);
-    let mut ledger = Collector::new(root.place.clone());
+    let (mistakes, warnings) = variables::overlay(schema, &mut root, env);
+    let mut ledger = Collector::new(schema, root.place.clone());
     ledger.mistakes = mistakes;
     ledger.origins.warnings = warnings;
-    let config = config(&mut ledger, &root);
-    checks::check(&mut ledger, &config);
-    look_at_files(&mut ledger, &config);
-    finish(ledger, config, syntax)
+    finish(ledger, &root, syntax, config)
 }
 
 /// Reads a text without the environment, and without looking at the files that it names.
@@ -85,14 +88,18 @@ pub fn from_toml(text: &str) -> Result<Config, Vec<ConfigError>> {
 /// Every mistake, in the order of the text.
 pub fn from_toml_with_origins(text: &str) -> Result<(Config, Origins), Vec<ConfigError>> {
     let (root, syntax) = tree::parse("nearside.toml", text);
-    let mut ledger = Collector::new(root.place.clone());
-    let config = config(&mut ledger, &root);
-    checks::check(&mut ledger, &config);
-    finish(ledger, config, syntax)
+    finish(Collector::new(&schema::SIDECAR, root.place.clone()), &root, syntax, checked)
 }
 
 /// The configuration, or every mistake in it.
-fn finish(ledger: Collector, config: Config, syntax: Syntax) -> Result<(Config, Origins), Vec<ConfigError>> {
+fn finish<C>(
+    mut ledger: Collector,
+    root: &TomlTable,
+    syntax: Syntax,
+    config: impl FnOnce(&mut Collector, &TomlTable) -> C,
+) -> Result<(C, Origins), Vec<ConfigError>> {
+    ledger.check_sections(root);
+    let config = config(&mut ledger, root);
     let Collector { mut origins, mut mistakes, .. } = ledger;
     if !syntax.mistakes.is_empty() {
         // A value that TOML could not read is reported already, and so is all that may have gone
@@ -142,8 +149,14 @@ fn file_text(path: &Path) -> Result<String, ConfigError> {
     })
 }
 
+/// The settings, each by itself and then together.
+fn checked(ledger: &mut Collector, root: &TomlTable) -> Config {
+    let config = config(ledger, root);
+    checks::check(ledger, &config);
+    config
+}
+
 fn config(ledger: &mut Collector, root: &TomlTable) -> Config {
-    check_sections(ledger, root);
     let cache = cache(ledger, root);
     let service = service(ledger, root);
     let race = race(ledger, root, &service.regions);
@@ -160,59 +173,18 @@ fn config(ledger: &mut Collector, root: &TomlTable) -> Config {
     }
 }
 
-/// Refuses top-level keys that are not sections.
-fn check_sections(ledger: &mut Collector, root: &TomlTable) {
-    let known = || Section::ALL.into_iter().map(Section::path).filter(|path| !path.contains('.'));
-    for (key, entry) in root.entries.iter().filter(|(key, _)| !known().any(|name| name == key.as_str())) {
-        let home = schema::ALL.iter().find(|setting| setting.key == key);
-        let is_nested =
-            |path: &&str| path.rsplit_once('.').is_some_and(|(_, last)| last == key.trim_end_matches('s'));
-        let nested = Section::ALL.into_iter().map(Section::path).find(is_nested);
-        let instead = match (nested, nearest(key, known()), home) {
-            (Some(path @ ("service.region" | "service.route")), ..) => format!("did you mean [[{path}]]?"),
-            (_, Some(name), _) => format!("did you mean [{name}]?"),
-            (_, None, Some(setting)) => format!("did you mean {}?", setting.path()),
-            (_, None, None) => format!("known sections: {}", known().collect::<Vec<_>>().join(", ")),
-        };
-        let wrong = ConfigProblem::new(format!("no section is called {}", quoted(key)), instead);
-        ledger.mistakes.push(ConfigError::new(entry.key_place.clone(), "", wrong));
-    }
-}
-
 fn service(ledger: &mut Collector, root: &TomlTable) -> Service {
     let scope = ledger.table(root, Section::Service, "service");
     let name = scope.given(ledger, &schema::SERVICE_NAME, value::text);
     let version_header = scope.given(ledger, &schema::VERSION_HEADER, value::header);
-    let regions = items(ledger, &scope.table, Section::Region, "region");
-    let routes = items(ledger, &scope.table, Section::Route, "route");
+    let regions = ledger.items(&scope.table, Section::Region);
+    let routes = ledger.items(&scope.table, Section::Route);
     Service {
         name,
         version_header,
         regions: regions.iter().enumerate().map(|(at, scope)| region(ledger, scope, at)).collect(),
         routes: routes.iter().enumerate().map(|(at, scope)| route(ledger, scope, at)).collect(),
     }
-}
-
-/// The tables of `[[service.KEY]]`.
-fn items(ledger: &mut Collector, service: &TomlTable, section: Section, key: &str) -> Vec<SettingScope> {
-    let Some(raw) = service.get(key) else { return Vec::new() };
-    let instead = format!("write [[{}]]", section.path());
-    let mut refuse = |raw: &Raw| {
-        let wrong = ConfigProblem::new(format!("{} where a list of tables belongs", raw.kind()), instead.clone());
-        ledger.mistakes.push(ConfigError::new(raw.place.clone(), section.path(), wrong));
-    };
-    let Value::List(list) = &raw.value else {
-        refuse(raw);
-        return Vec::new();
-    };
-    let mut tables = Vec::with_capacity(list.len());
-    for item in list {
-        match &item.value {
-            Value::Table(table) => tables.push(table.clone()),
-            _ => refuse(item),
-        }
-    }
-    tables.into_iter().enumerate().map(|(at, table)| ledger.scope(table, section, Some(at))).collect()
 }
 
 fn region(ledger: &mut Collector, scope: &SettingScope, at: usize) -> RegionConfig {
@@ -366,7 +338,7 @@ fn announcements(ledger: &mut Collector, root: &TomlTable) -> AnnouncementsConfi
     AnnouncementsConfig { transport, endpoint_url, insecure_sns_signer: signer, queues }
 }
 
-fn drain(ledger: &mut Collector, root: &TomlTable) -> Drain {
+pub(super) fn drain(ledger: &mut Collector, root: &TomlTable) -> Drain {
     let scope = ledger.table(root, Section::Drain, "drain");
     Drain {
         linger: scope.given(ledger, &schema::DRAIN_LINGER, value::duration),
@@ -374,7 +346,7 @@ fn drain(ledger: &mut Collector, root: &TomlTable) -> Drain {
     }
 }
 
-fn log(ledger: &mut Collector, root: &TomlTable) -> Log {
+pub(super) fn log(ledger: &mut Collector, root: &TomlTable) -> Log {
     let scope = ledger.table(root, Section::Log, "log");
     Log {
         json: scope.given(ledger, &schema::LOG_FORMAT, value::word) == 1,
@@ -383,7 +355,7 @@ fn log(ledger: &mut Collector, root: &TomlTable) -> Log {
 }
 
 /// For counts whose range fits any machine.
-fn usize_of(count: u64) -> usize {
+pub(super) fn usize_of(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 

@@ -2,7 +2,7 @@
 //! from ([`Origins`], which `nearside check` shows). A mistake never ends the reading: a default or
 //! stand-in takes the place of what is wrong, so that the next mistake is found too.
 
-use super::settings::{PresetValue, Section, Setting, SettingKind, of};
+use super::settings::{PresetValue, Schema, Section, Setting, SettingKind, of};
 use super::tree::{Raw, TomlTable, Value};
 use super::value;
 use crate::config::error::{ConfigError, ConfigProblem, Place, Warning, nearest, quoted};
@@ -33,14 +33,9 @@ impl Effective {
         self.place == Place::Default
     }
 
-    /// The table under whose heading it belongs: credentials belong to their route, TLS to its
-    /// region.
+    /// The table under whose heading it belongs.
     pub fn home(&self) -> Section {
-        match self.setting.section {
-            Section::Credentials => Section::Route,
-            Section::Tls => Section::Region,
-            section => section,
-        }
+        self.setting.section.home()
     }
 }
 
@@ -69,6 +64,7 @@ impl Origins {
 /// What reading a whole configuration collects.
 #[derive(Debug)]
 pub(super) struct Collector {
+    pub(super) schema: &'static Schema,
     /// What is read: the file, or the environment alone.
     pub(super) root: Place,
     pub(super) origins: Origins,
@@ -78,8 +74,8 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    pub(super) fn new(root: Place) -> Self {
-        Self { root, origins: Origins::default(), mistakes: Vec::new(), mistaken: Vec::new() }
+    pub(super) fn new(schema: &'static Schema, root: Place) -> Self {
+        Self { schema, root, origins: Origins::default(), mistakes: Vec::new(), mistaken: Vec::new() }
     }
 
     /// Notes a mistake, unless the setting has one already.
@@ -121,6 +117,54 @@ impl Collector {
             }
         };
         self.scope(table, section, None)
+    }
+
+    /// Refuses top-level keys that are not sections.
+    pub(super) fn check_sections(&mut self, root: &TomlTable) {
+        let schema = self.schema;
+        let sections = || schema.sections.iter().copied();
+        let known = || sections().map(Section::path).filter(|path| !path.contains('.'));
+        for (key, entry) in root.entries.iter().filter(|(key, _)| !known().any(|name| name == key.as_str())) {
+            let home = schema.settings().find(|setting| setting.key == key);
+            let is_list = |section: &Section| {
+                let last = section.path().rsplit_once('.').map(|(_, last)| last);
+                section.inner_key().is_none() && last == Some(key.trim_end_matches('s'))
+            };
+            let instead = match (sections().find(is_list), nearest(key, known()), home) {
+                (Some(list), ..) => format!("did you mean {}?", list.heading()),
+                (_, Some(name), _) => {
+                    let meant = sections().find(|section| section.path() == name);
+                    format!("did you mean {}?", meant.map_or(String::new(), Section::heading))
+                }
+                (_, None, Some(setting)) => format!("did you mean {}?", setting.path()),
+                (_, None, None) => format!("known sections: {}", known().collect::<Vec<_>>().join(", ")),
+            };
+            let wrong = ConfigProblem::new(format!("no section is called {}", quoted(key)), instead);
+            self.mistakes.push(ConfigError::new(entry.key_place.clone(), "", wrong));
+        }
+    }
+
+    /// The tables of a list, such as `[[service.region]]`, under its key of `parent`.
+    pub(super) fn items(&mut self, parent: &TomlTable, section: Section) -> Vec<SettingScope> {
+        let key = section.path().rsplit('.').next().unwrap_or_default();
+        let Some(raw) = parent.get(key) else { return Vec::new() };
+        let mut refuse = |raw: &Raw| {
+            let what = format!("{} where a list of tables belongs", raw.kind());
+            let wrong = ConfigProblem::new(what, format!("write {}", section.heading()));
+            self.mistakes.push(ConfigError::new(raw.place.clone(), section.path(), wrong));
+        };
+        let Value::List(list) = &raw.value else {
+            refuse(raw);
+            return Vec::new();
+        };
+        let mut tables = Vec::with_capacity(list.len());
+        for item in list {
+            match &item.value {
+                Value::Table(table) => tables.push(table.clone()),
+                _ => refuse(item),
+            }
+        }
+        tables.into_iter().enumerate().map(|(at, table)| self.scope(table, section, Some(at))).collect()
     }
 
     /// Checks the keys of a table against the schema.

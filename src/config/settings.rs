@@ -1,6 +1,6 @@
 //! The schema: every setting, with its section, kind, range, default and one line about it.
 //! [`super::read`], [`super::variables`] and [`super::effective`] follow it, and
-//! `docs/configuration.md` is checked against it.
+//! `docs/configuration.md` is checked against it. The settings of the services are in [`services`].
 //!
 //! A setting that is not here does not exist, and every default here is accepted by its own kind.
 
@@ -9,79 +9,33 @@ use std::time::Duration;
 use crate::config::limits;
 
 mod described;
+mod section;
 
-/// One table of the configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Section {
-    Service,
-    /// `[[service.region]]`, told apart by name.
-    Region,
-    /// `tls = { .. }` of a region.
-    Tls,
-    /// `[[service.route]]`, told apart by place, from 0.
-    Route,
-    /// `credentials = { .. }` of a route.
-    Credentials,
-    Listen,
-    Admin,
-    Cache,
-    Race,
-    Freshness,
-    Announcements,
-    Drain,
-    Log,
+pub(in crate::config) use described::PREFIX;
+pub(crate) use section::Addressed;
+pub(crate) use section::Section;
+
+/// What the file of one program may say.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    /// In the order in which they are documented and printed.
+    pub sections: &'static [Section],
+    /// What `AWS_ENDPOINT_URL` stands for where it is not written.
+    pub aws_endpoint: &'static Setting,
 }
 
-impl Section {
-    /// In the order in which they are documented and printed.
-    pub(crate) const ALL: [Self; 13] = [
-        Self::Service,
-        Self::Region,
-        Self::Tls,
-        Self::Route,
-        Self::Credentials,
-        Self::Listen,
-        Self::Admin,
-        Self::Cache,
-        Self::Race,
-        Self::Freshness,
-        Self::Announcements,
-        Self::Drain,
-        Self::Log,
-    ];
+/// `nearside run`
+pub(crate) static SIDECAR: Schema =
+    Schema { sections: &Section::OF_SIDECARS, aws_endpoint: &ANNOUNCEMENTS_ENDPOINT_URL };
 
-    /// The keys that lead to it: `service.region`.
-    pub const fn path(self) -> &'static str {
-        match self {
-            Self::Service => "service",
-            Self::Region => "service.region",
-            Self::Tls => "service.region.tls",
-            Self::Route => "service.route",
-            Self::Credentials => "service.route.credentials",
-            Self::Listen => "listen",
-            Self::Admin => "admin",
-            Self::Cache => "cache",
-            Self::Race => "race",
-            Self::Freshness => "freshness",
-            Self::Announcements => "announcements",
-            Self::Drain => "drain",
-            Self::Log => "log",
-        }
-    }
+/// `nearside catalogue`, `nearside views` and `nearside region`
+pub(crate) static SERVICES: Schema =
+    Schema { sections: &Section::OF_SERVICES, aws_endpoint: &services::ENGINE_ENDPOINT_URL };
 
-    /// Whether it is a table inside a region or route.
-    pub const fn is_inner(self) -> bool {
-        matches!(self, Self::Tls | Self::Credentials)
-    }
-
-    /// The keys of the tables inside this one.
-    pub const fn nested(self) -> &'static [&'static str] {
-        match self {
-            Self::Service => &["region", "route"],
-            Self::Region => &["tls"],
-            Self::Route => &["credentials"],
-            _ => &[],
-        }
+impl Schema {
+    /// Every setting, in the order in which they are documented and printed.
+    pub(crate) fn settings(&self) -> impl Iterator<Item = &'static Setting> {
+        self.sections.iter().copied().flat_map(of)
     }
 }
 
@@ -108,6 +62,9 @@ pub enum SettingKind {
     Url,
     /// The ARN of an SNS topic.
     Topic,
+    /// What a record type or a view may be called.
+    Name,
+    Names,
     File,
     /// Permission bits, octal.
     Mode,
@@ -173,7 +130,7 @@ macro_rules! settings {
                 reload: reload!($($reload)?),
             };
         )*
-        /// Every setting, in the order in which they are documented and printed.
+        /// Every setting of this table, in order.
         pub(crate) const ALL: &[Setting] = &[$($name),*];
     };
 }
@@ -186,6 +143,8 @@ macro_rules! reload {
         Reload::$reload
     };
 }
+
+pub(crate) mod services;
 
 use PresetValue::{Is, Like, Required};
 use SettingKind::{
@@ -203,7 +162,8 @@ const fn seconds(from: u64, to: u64) -> SettingKind {
 
 const MIB: u64 = 1 << 20;
 const TIB: u64 = 1 << 40;
-const HOUR: u64 = 3600;
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 settings! {
@@ -347,9 +307,14 @@ settings! {
         "What is logged: a level, or levels by module, such as `info,nearside::sidecar=debug`.";
 }
 
+/// The settings of all programs.
+fn every() -> impl Iterator<Item = &'static Setting> {
+    ALL.iter().chain(services::ALL)
+}
+
 /// The settings of one section, in order.
 pub(super) fn of(section: Section) -> impl Iterator<Item = &'static Setting> {
-    ALL.iter().filter(move |setting| setting.section == section)
+    every().filter(move |setting| setting.section == section)
 }
 
 #[cfg(test)]

@@ -81,6 +81,7 @@ impl Raw {
                 SettingKind::Flag | SettingKind::Count(..) => text.clone(),
                 SettingKind::Headers
                 | SettingKind::Hosts
+                | SettingKind::Names
                 | SettingKind::Records
                 | SettingKind::Tags
                 | SettingKind::Uids => {

@@ -16,6 +16,7 @@ use super::tree::{Raw, Value};
 use super::{PathTemplate, RecordTemplate, TopicArn};
 use crate::config::error::{ConfigProblem, nearest, quoted};
 use crate::config::limits;
+use crate::model::names;
 
 mod queue;
 pub(super) use queue::{kms_key, tags};
@@ -325,6 +326,24 @@ pub(super) fn hosts(raw: &Raw, _: SettingKind) -> Read<Vec<String>> {
             Err(ConfigProblem::new(format!("{} is not a host", quoted(text)), INSTEAD))
         }
     })
+}
+
+/// What a record type or a view is called.
+pub(super) fn name(raw: &Raw, _: SettingKind) -> Read<String> {
+    const INSTEAD: &str = "write a lower-case letter, then up to 63 lower-case letters, digits, `-` or `_`";
+    let text = text_of(raw, INSTEAD)?;
+    match names::is_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err(ConfigProblem::new(format!("{} is not a name", quoted(text)), INSTEAD)),
+    }
+}
+
+pub(super) fn names(raw: &Raw, kind: SettingKind) -> Read<Vec<String>> {
+    let names = list(raw, limits::NAMES, "names", |item| name(item, kind))?;
+    match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+        Some((_, name)) => Err(ConfigProblem::new(format!("`{name}` is listed twice"), "keep one of the two")),
+        None => Ok(names),
+    }
 }
 
 pub(super) fn path(raw: &Raw, _: SettingKind) -> Read<PathTemplate> {

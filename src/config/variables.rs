@@ -1,21 +1,19 @@
 //! The environment's part of the configuration: lays `NEARSIDE__*` variables over what the file
 //! says. [`super::read`] then reads the tree without knowing which value came from where.
 //!
-//! A region is addressed by its name in capitals with `_` for everything else
-//! (`NEARSIDE__SERVICE__REGION__EU_WEST_1__URL`), a route by its place from 0. If the file has no
-//! regions (or no routes) at all, variables create them; otherwise a variable that addresses none
-//! of them is a mistake. A variable that begins with `NEARSIDE__` either sets a setting or is a
-//! mistake.
+//! A table of a list is addressed by its name in capitals with `_` for everything else, as a region
+//! is (`NEARSIDE__SERVICE__REGION__EU_WEST_1__URL`), or by its place from 0, as a route is. If the
+//! file has no table of a list at all, variables create them; otherwise a variable that addresses
+//! none of them is a mistake. A variable that begins with `NEARSIDE__` either sets a setting or is
+//! a mistake.
 
 use std::collections::BTreeMap;
 
-use super::settings::{ANNOUNCEMENTS_ENDPOINT_URL, REGION_URL, ROUTE_PATH, Section, Setting, of};
+use super::settings::{Addressed, PREFIX, REGION_URL, ROUTE_PATH, Schema, Section, Setting, of};
 use super::tree::{Raw, TomlEntry, TomlTable, Value};
 use crate::config::error::{ConfigError, ConfigProblem, Place, Warning, nearest};
 
-pub(super) const PREFIX: &str = "NEARSIDE__";
-
-/// The AWS SDKs' own variable, used if `announcements.endpoint_url` is not written.
+/// The AWS SDKs' own variable, used if [`Schema::aws_endpoint`] is not written.
 const AWS_ENDPOINT: &str = "AWS_ENDPOINT_URL";
 
 /// `eu-west-1` as variables write it: `EU_WEST_1`.
@@ -37,6 +35,7 @@ const STRAY_PREFIX: &str = "NEARSIDE_";
 /// Lays the variables over `root`. Returns mistakes in their names, and warnings about variables
 /// that were probably meant for settings.
 pub(super) fn overlay(
+    schema: &'static Schema,
     root: &mut TomlTable,
     env: impl Iterator<Item = (String, String)>,
 ) -> (Vec<ConfigError>, Vec<Warning>) {
@@ -44,16 +43,12 @@ pub(super) fn overlay(
         .filter(|(name, _)| name.starts_with(STRAY_PREFIX) || name == AWS_ENDPOINT)
         .partition(|(name, _)| !name.starts_with(PREFIX) && name != AWS_ENDPOINT);
     let env: BTreeMap<String, String> = env.into_iter().collect();
-    let mut overlay = Overlay {
-        makes_regions: items(root, "region").is_none_or(<[Raw]>::is_empty),
-        makes_routes: items(root, "route").is_none_or(<[Raw]>::is_empty),
-        root,
-        mistakes: Vec::new(),
-    };
-    // A variable that renames a region is applied last, so that the others still find it by the
+    let is_made = |list: &Section| items(root, *list).is_none_or(<[Raw]>::is_empty);
+    let made = schema.sections.iter().copied().filter(is_made).collect();
+    let mut overlay = Overlay { schema, made, root, mistakes: Vec::new() };
+    // A variable that renames a table is applied last, so that the others still find it by the
     // name in the file.
-    let (renames, others): (Vec<_>, Vec<_>) =
-        env.into_iter().partition(|(name, _)| name.contains("__REGION__") && name.ends_with("__NAME"));
+    let (renames, others): (Vec<_>, Vec<_>) = env.into_iter().partition(|(name, _)| name.ends_with("__NAME"));
     for (name, value) in others.into_iter().chain(renames) {
         match name.strip_prefix(PREFIX) {
             Some(rest) => overlay.apply(&name, rest, value),
@@ -65,39 +60,23 @@ pub(super) fn overlay(
 }
 
 struct Overlay<'t> {
+    schema: &'static Schema,
+    /// The lists whose tables variables create.
+    made: Vec<Section>,
     root: &'t mut TomlTable,
-    makes_regions: bool,
-    makes_routes: bool,
     mistakes: Vec<ConfigError>,
 }
 
 impl Overlay<'_> {
     fn apply(&mut self, name: &str, rest: &str, value: String) {
         let place = Place::Variable(name.into());
-        let words: Vec<&str> = rest.split("__").collect();
-        let table = match words.as_slice() {
-            ["SERVICE", "REGION", region, key] => {
-                found(Section::Region, key).and_then(|setting| Some((self.region(region, &place)?, setting)))
-            }
-            ["SERVICE", "REGION", region, "TLS", key] => found(Section::Tls, key).and_then(|setting| {
-                let region = self.region(region, &place)?;
-                Some((inner(region, "tls", &place)?, setting))
-            }),
-            ["SERVICE", "ROUTE", at, "CREDENTIALS", key] => found(Section::Credentials, key).and_then(|setting| {
-                let route = self.route(at, &place)?;
-                Some((inner(route, "credentials", &place)?, setting))
-            }),
-            ["SERVICE", "ROUTE", at, key] => {
-                found(Section::Route, key).and_then(|setting| Some((self.route(at, &place)?, setting)))
-            }
-            [section, key] => Section::ALL
-                .into_iter()
-                .find(|known| known.path().to_ascii_uppercase() == *section)
-                .and_then(|section| found(section, key))
-                .and_then(|setting| Some((inner(self.root, setting.section.path(), &place)?, setting))),
-            _ => None,
-        };
-        match table {
+        let mut words: Vec<&str> = rest.split("__").collect();
+        let key = words.pop().unwrap_or_default();
+        let meant = self.schema.sections.iter().find_map(|section| {
+            let item = addressed_by(*section, &words)?;
+            Some((found(*section, key)?, item))
+        });
+        match meant.and_then(|(setting, item)| Some((self.table(setting.section, item, &place)?, setting))) {
             Some((table, setting)) => set(table, setting.key, Value::Untyped(value), place),
             None => {
                 let instead = self.suggest(name);
@@ -112,8 +91,8 @@ impl Overlay<'_> {
 
     fn aws_endpoint(&mut self, value: String) {
         let place = Place::Variable(AWS_ENDPOINT.into());
-        let key = ANNOUNCEMENTS_ENDPOINT_URL.key;
-        if let Some(table) = inner(self.root, Section::Announcements.path(), &place)
+        let Setting { section, key, .. } = self.schema.aws_endpoint;
+        if let Some(table) = inner(self.root, section.path(), &place)
             && table.get(key).is_none()
             && !value.is_empty()
         {
@@ -121,35 +100,48 @@ impl Overlay<'_> {
         }
     }
 
-    /// The region that the variable addresses, created if variables create regions.
-    fn region(&mut self, written: &str, place: &Place) -> Option<&mut TomlTable> {
-        let makes = self.makes_regions && !written.is_empty();
-        let regions = items_mut(self.root, "region", place)?;
-        let meant = |raw: &Raw| region_name(raw).is_some_and(|name| variable_name(name) == written);
-        let at = match regions.iter().position(meant) {
+    /// The table of the section, created if missing; of a list, the one that `item` addresses.
+    fn table(&mut self, section: Section, item: Option<&str>, place: &Place) -> Option<&mut TomlTable> {
+        let table = match (section.addressed(), item) {
+            (Some(Addressed::Name), Some(item)) => self.named(section.home(), item, place)?,
+            (Some(Addressed::Place), Some(item)) => self.numbered(section.home(), item, place)?,
+            _ => inner(self.root, section.path(), place)?,
+        };
+        match section.inner_key() {
+            Some(key) => inner(table, key, place),
+            None => Some(table),
+        }
+    }
+
+    /// The table of this name, created if variables create those of its list.
+    fn named(&mut self, list: Section, written: &str, place: &Place) -> Option<&mut TomlTable> {
+        let makes = self.made.contains(&list) && !written.is_empty();
+        let items = items_mut(self.root, list, place)?;
+        let meant = |raw: &Raw| name_of(raw).is_some_and(|name| variable_name(name) == written);
+        let at = match items.iter().position(meant) {
             Some(at) => at,
             None if makes => {
                 let mut table = TomlTable::empty(place.clone());
                 let name = written.to_ascii_lowercase().replace('_', "-");
                 set(&mut table, "name", Value::Untyped(name), place.clone());
-                regions.push(Raw { value: Value::Table(table), place: place.clone() });
-                regions.len() - 1
+                items.push(Raw { value: Value::Table(table), place: place.clone() });
+                items.len() - 1
             }
             None => return None,
         };
-        as_table(regions.get_mut(at)?)
+        as_table(items.get_mut(at)?)
     }
 
-    /// The route at this place, created if variables create routes.
-    fn route(&mut self, written: &str, place: &Place) -> Option<&mut TomlTable> {
-        let makes = self.makes_routes;
-        let routes = items_mut(self.root, "route", place)?;
+    /// The table at this place, created if variables create those of its list.
+    fn numbered(&mut self, list: Section, written: &str, place: &Place) -> Option<&mut TomlTable> {
+        let makes = self.made.contains(&list);
+        let items = items_mut(self.root, list, place)?;
         let at: usize = written.parse().ok().filter(|at: &usize| at.to_string() == written)?;
-        if makes && at == routes.len() {
+        if makes && at == items.len() {
             let table = TomlTable::empty(place.clone());
-            routes.push(Raw { value: Value::Table(table), place: place.clone() });
+            items.push(Raw { value: Value::Table(table), place: place.clone() });
         }
-        as_table(routes.get_mut(at)?)
+        as_table(items.get_mut(at)?)
     }
 
     /// Warns about a variable that sets nothing because it has too few underscores.
@@ -169,24 +161,34 @@ impl Overlay<'_> {
 
     /// Every variable that would set something.
     fn known(&self) -> Vec<String> {
-        let regions = items(self.root, "region").unwrap_or_default();
-        let names: Vec<String> = regions.iter().filter_map(region_name).map(variable_name).collect();
-        let routes = items(self.root, "route").map_or(0, <[Raw]>::len).max(1);
-        let mut known: Vec<String> = Vec::new();
-        for setting in Section::ALL.into_iter().flat_map(of) {
-            let variable = setting.variable();
-            match setting.section {
-                Section::Region | Section::Tls => {
-                    known.extend(names.iter().map(|name| variable.replace("{NAME}", name)))
+        let of_setting = |setting: &Setting| -> Vec<String> {
+            let (variable, list) = (setting.variable(), setting.section.home());
+            let items = items(self.root, list).unwrap_or_default();
+            match setting.section.addressed() {
+                None => vec![variable],
+                Some(by @ Addressed::Name) => {
+                    let names = items.iter().filter_map(name_of).map(variable_name);
+                    names.map(|name| variable.replace(by.placeholder(), &name)).collect()
                 }
-                Section::Route | Section::Credentials => {
-                    known.extend((0..routes).map(|at| variable.replace("{N}", &at.to_string())));
+                Some(by @ Addressed::Place) => {
+                    let places = 0..items.len().max(1);
+                    places.map(|at| variable.replace(by.placeholder(), &at.to_string())).collect()
                 }
-                _ => known.push(variable),
             }
-        }
-        known
+        };
+        self.schema.settings().flat_map(of_setting).collect()
     }
+}
+
+/// What `words` say in the place of a list's name or number, if they lead to the section; `None`
+/// inside for a single table.
+fn addressed_by<'w>(section: Section, words: &[&'w str]) -> Option<Option<&'w str>> {
+    let pattern = section.variable_words();
+    let placeholder = section.addressed().map(Addressed::placeholder);
+    let is_item = |word: &str| Some(word) == placeholder;
+    let fits = pattern.len() == words.len()
+        && pattern.iter().zip(words).all(|(wanted, word)| wanted == word || is_item(wanted));
+    fits.then(|| pattern.iter().position(|wanted| is_item(wanted)).map(|at| words[at]))
 }
 
 /// The setting of `section` whose key is `key` in capitals.
@@ -199,7 +201,7 @@ fn set(table: &mut TomlTable, key: &str, value: Value, place: Place) {
     table.entries.insert(key.to_owned(), TomlEntry { key_place: place, raw });
 }
 
-fn region_name(raw: &Raw) -> Option<&str> {
+fn name_of(raw: &Raw) -> Option<&str> {
     let Value::Table(table) = &raw.value else { return None };
     match &table.get("name")?.value {
         Value::Text(name) | Value::Untyped(name) => Some(name),
@@ -219,18 +221,28 @@ fn inner<'t>(table: &'t mut TomlTable, key: &str, place: &Place) -> Option<&'t m
     as_table(&mut table.entries.get_mut(key)?.raw)
 }
 
-/// The tables of `[[service.KEY]]`.
-fn items<'t>(root: &'t TomlTable, key: &str) -> Option<&'t [Raw]> {
-    let Value::Table(service) = &root.get(Section::Service.path())?.value else { return None };
-    if let Value::List(items) = &service.get(key)?.value { Some(items) } else { None }
+/// The tables of a list.
+fn items(root: &TomlTable, list: Section) -> Option<&[Raw]> {
+    let (table, key) = match list.path().rsplit_once('.') {
+        Some((parent, key)) => {
+            let Value::Table(table) = &root.get(parent)?.value else { return None };
+            (table, key)
+        }
+        None => (root, list.path()),
+    };
+    if let Value::List(items) = &table.get(key)?.value { Some(items) } else { None }
 }
 
-fn items_mut<'t>(root: &'t mut TomlTable, key: &str, place: &Place) -> Option<&'t mut Vec<Raw>> {
-    let service = inner(root, Section::Service.path(), place)?;
-    if service.get(key).is_none() {
-        set(service, key, Value::List(Vec::new()), place.clone());
+/// The same, created if missing.
+fn items_mut<'t>(root: &'t mut TomlTable, list: Section, place: &Place) -> Option<&'t mut Vec<Raw>> {
+    let (table, key) = match list.path().rsplit_once('.') {
+        Some((parent, key)) => (inner(root, parent, place)?, key),
+        None => (root, list.path()),
+    };
+    if table.get(key).is_none() {
+        set(table, key, Value::List(Vec::new()), place.clone());
     }
-    match &mut service.entries.get_mut(key)?.raw.value {
+    match &mut table.entries.get_mut(key)?.raw.value {
         Value::List(items) => Some(items),
         _ => None,
     }

@@ -13,8 +13,9 @@ use crate::config::error::ConfigError;
 pub fn admin_alone(env: impl Iterator<Item = (String, String)>) -> Result<Admin, Vec<ConfigError>> {
     let ours: Vec<String> = schema::of(Section::Admin).map(|setting| setting.variable()).collect();
     let mut root = variables::nowhere();
-    let (strays, warnings) = variables::overlay(&mut root, env.filter(|(known, _)| ours.contains(known)));
-    let mut ledger = Collector::new(root.place.clone());
+    let (strays, warnings) =
+        variables::overlay(&schema::SIDECAR, &mut root, env.filter(|(known, _)| ours.contains(known)));
+    let mut ledger = Collector::new(&schema::SIDECAR, root.place.clone());
     ledger.mistakes = strays;
     ledger.origins.warnings = warnings;
     let (admin, _) = settings(&mut ledger, &root);

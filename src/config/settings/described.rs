@@ -1,11 +1,14 @@
 //! How a setting is named and described to people.
 
 use super::SettingKind::{
-    self, Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Mode, Path, Records,
-    RegionName, Size, Tags, Text, Topic, Uids, Url, Word,
+    self, Address, AddressOrNone, Count, File, Filter, Flag, Header, Headers, Hosts, KmsKey, Mode, Name, Names, Path,
+    Records, RegionName, Size, Tags, Text, Topic, Uids, Url, Word,
 };
-use super::{ALL, Section, Setting};
+use super::{Setting, every};
 use crate::config::limits;
+
+/// How every variable begins.
+pub(in crate::config) const PREFIX: &str = "NEARSIDE__";
 
 impl Setting {
     /// Its full name: `cache.ttl`.
@@ -13,21 +16,15 @@ impl Setting {
         format!("{}.{}", self.section.path(), self.key)
     }
 
-    /// Its place in [`ALL`].
+    /// Its place among all settings.
     pub fn rank(&self) -> usize {
-        ALL.iter().position(|known| known == self).unwrap_or(ALL.len())
+        every().position(|known| known == self).unwrap_or(usize::MAX)
     }
 
-    /// The environment variable that sets it, with `{NAME}` for a region and `{N}` for a route.
+    /// The environment variable that sets it, with `{NAME}` or `{N}` for one table of a list.
     pub fn variable(&self) -> String {
-        let key = self.key.to_ascii_uppercase();
-        match self.section {
-            Section::Region => format!("NEARSIDE__SERVICE__REGION__{{NAME}}__{key}"),
-            Section::Tls => format!("NEARSIDE__SERVICE__REGION__{{NAME}}__TLS__{key}"),
-            Section::Route => format!("NEARSIDE__SERVICE__ROUTE__{{N}}__{key}"),
-            Section::Credentials => format!("NEARSIDE__SERVICE__ROUTE__{{N}}__CREDENTIALS__{key}"),
-            section => format!("NEARSIDE__{}__{key}", section.path().to_ascii_uppercase()),
-        }
+        let words = self.section.variable_words().join("__");
+        format!("{PREFIX}{words}__{}", self.key.to_ascii_uppercase())
     }
 
     /// What it takes, in words: `a duration, 1s to 30days`.
@@ -45,6 +42,8 @@ impl Setting {
             AddressOrNone => "an address and port, or `false`".to_owned(),
             Url => "an `http` or `https` URL".to_owned(),
             Topic => "the ARN of an SNS topic".to_owned(),
+            Name => "a name of lower-case letters, digits, `-`, `_`".to_owned(),
+            Names => format!("a list of at most {} names", limits::NAMES),
             File => "a path".to_owned(),
             Mode => "octal bits, `0000` to `0777`".to_owned(),
             Uids => "a list of user ids".to_owned(),

@@ -110,6 +110,8 @@ fn another(setting: &Setting, token: &str) -> String {
         KmsKey => "alias/queues".to_owned(),
         Path => "/v2/{key}".to_owned(),
         Records => "context:{key},tenant:{key}".to_owned(),
+        SettingKind::Name => "tenants".to_owned(),
+        SettingKind::Names => "limits,profile".to_owned(),
         Filter => "warn,nearside=debug".to_owned(),
     }
 }
@@ -171,10 +173,11 @@ fn every_kind_but_text_refuses_what_it_is_not() {
 
 #[test]
 fn every_setting_has_a_name_and_a_sentence_of_its_own() {
-    let names: BTreeSet<_> = ALL.iter().map(Setting::variable).collect();
-    let sentences: BTreeSet<_> = ALL.iter().map(|setting| setting.about).collect();
-    assert_eq!((names.len(), sentences.len()), (ALL.len(), ALL.len()));
-    assert!(ALL.iter().all(|setting| setting.about.ends_with('.')));
+    let count = every().count();
+    let names: BTreeSet<_> = every().map(Setting::variable).collect();
+    let sentences: BTreeSet<_> = every().map(|setting| setting.about).collect();
+    assert_eq!((names.len(), sentences.len()), (count, count));
+    assert!(every().all(|setting| setting.about.ends_with('.')));
 }
 
 #[test]
@@ -216,7 +219,7 @@ fn example_lines() -> Vec<(String, String, String, bool)> {
 #[test]
 fn the_example_shows_every_setting_and_its_true_default() {
     let lines = example_lines();
-    for setting in ALL.iter().filter(|setting| !setting.section.is_inner()) {
+    for setting in ALL.iter().filter(|setting| setting.section.inner_key().is_none()) {
         let shown = lines.iter().find(|(section, key, ..)| section == setting.section.path() && key == setting.key);
         assert!(shown.is_some(), "{} is not in the example", setting.path());
     }
@@ -255,27 +258,30 @@ fn the_example_loads_without_a_warning_as_it_stands_and_with_its_defaults_writte
     assert_eq!(shown[0], shown[1], "a default written out must change nothing");
 }
 
-/// The tables of `docs/configuration.md`.
-fn tables() -> String {
+/// The tables of a program's page, such as `docs/configuration.md`.
+fn tables(schema: &Schema) -> String {
     let mut text = String::new();
-    for section in Section::ALL {
+    for section in schema.sections.iter().copied() {
         let heading = match section {
-            Section::Region | Section::Route => format!("[[{}]]", section.path()),
             Section::Credentials => "credentials = { .. } of a route".to_owned(),
             Section::Tls => "tls = { .. } of a region".to_owned(),
-            _ => format!("[{}]", section.path()),
+            _ => section.heading(),
         };
         writeln!(text, "### `{heading}`\n\n| setting | takes | default | about |\n| --- | --- | --- | --- |")
             .unwrap();
         for setting in of(section) {
             let default = match setting.preset {
                 PresetValue::Required => "required".to_owned(),
-                PresetValue::Is("") if matches!(setting.kind, Headers | Hosts | Tags | Uids) => "`[]`".to_owned(),
+                PresetValue::Is("") if matches!(setting.kind, Headers | Hosts | SettingKind::Names | Tags | Uids) => {
+                    "`[]`".to_owned()
+                }
                 PresetValue::Is("") if setting.kind != Text || setting.key == "primary" => "none".to_owned(),
                 PresetValue::Is(default) => format!("`{}`", if default.is_empty() { "\"\"" } else { default }),
                 PresetValue::Like(other) => format!("`{}`", other.path()),
             };
-            let restart = if setting.reload == Reload::Restart { " *Needs a restart.*" } else { "" };
+            // The services take up nothing without a restart, which their page says once.
+            let told = std::ptr::eq(schema, &SIDECAR);
+            let restart = if told && setting.reload == Reload::Restart { " *Needs a restart.*" } else { "" };
             writeln!(text, "| `{}` | {} | {default} | {}{restart} |", setting.key, setting.takes(), setting.about)
                 .unwrap();
         }
@@ -286,9 +292,14 @@ fn tables() -> String {
 
 #[test]
 fn the_documentation_lists_every_setting_as_the_schema_has_it() {
-    let expected = tables();
-    let documented = DOCUMENTATION.split("<!-- settings -->\n").nth(1).expect("two <!-- settings --> markers");
-    assert!(documented.trim() == expected.trim(), "docs/configuration.md should read:\n\n{expected}");
+    let services = include_str!("../../../docs/service-configuration.md");
+    for (page, text, schema) in
+        [("configuration.md", DOCUMENTATION, &SIDECAR), ("service-configuration.md", services, &SERVICES)]
+    {
+        let expected = tables(schema);
+        let documented = text.split("<!-- settings -->\n").nth(1).expect("two <!-- settings --> markers");
+        assert!(documented.trim() == expected.trim(), "docs/{page} should read:\n\n{expected}");
+    }
 }
 
 #[test]
