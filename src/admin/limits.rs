@@ -6,11 +6,6 @@ use crate::model::size::KIB;
 
 /// Connections open at once to the admin port.
 pub(super) const ADMIN_CONNECTIONS: usize = 64;
-/// How long an admin connection may live before it is asked to close; a scrape under way still
-/// finishes.
-pub(super) const ADMIN_CONNECTION_LIFE: Duration = Duration::from_secs(300);
-/// How long a closing admin connection may take to hand over its last reply.
-pub(super) const ADMIN_LAST_REPLY_WAIT: Duration = Duration::from_secs(5);
 /// How long after its start a sidecar without a lease is `warming`; after that it is `degraded`.
 /// Weak proof begins 60 s after Subscribe.
 pub(super) const WARMING: Duration = Duration::from_secs(120);

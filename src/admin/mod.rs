@@ -5,9 +5,7 @@
 //! starve the service itself. The socket has its own bound, so that a flood on the port does not
 //! lock operators out.
 
-use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use axum::Router;
@@ -16,18 +14,13 @@ use axum::http::{HeaderValue, StatusCode, Version, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Json, Response};
 use axum::routing::{get, post};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::either::Either;
-use tokio_util::sync::CancellationToken;
 
 use crate::config::Listen;
 use crate::http::host::{self, host_of};
-use crate::http::limits::{HEADER_WAIT, REQUEST_HEAD_BYTES, REQUEST_HEADERS};
+use crate::http::service::{self, Listener, Reached};
 use crate::http::site::is_cross_site;
 use crate::tasks::Tasks;
+use crate::tasks::permits::Permits;
 use crate::telemetry::metrics::{Metrics, exposition};
 
 pub(crate) mod acts;
@@ -41,7 +34,6 @@ pub(crate) mod status;
 
 use crate::admin::acts::problem::Problem;
 use acts::Acts;
-use acts::access::Peer;
 use readiness::ReadyState;
 use status::Status;
 
@@ -71,113 +63,18 @@ impl Admits {
     }
 }
 
-pub enum Listener {
-    /// `admin.listen`
-    Tcp(TcpListener),
-    /// `admin.unix`
-    Unix(UnixListener),
-}
-
-/// A connection, and who is at its other end.
-type Accepted = (Either<TcpStream, UnixStream>, Reached);
-
-/// How a connection reached us.
-#[derive(Clone, Copy)]
-struct Reached {
-    peer: Peer,
-    /// The address connected to. `None` on the Unix socket, where there is no `Host` to check.
-    local: Option<IpAddr>,
-}
-
-impl Listener {
-    async fn accept(&self) -> Result<Accepted, std::io::Error> {
-        Ok(match self {
-            Self::Tcp(listener) => {
-                let stream = listener.accept().await?.0;
-                let local = Some(stream.local_addr()?.ip());
-                (Either::Left(stream), Reached { peer: Peer::Tcp, local })
-            }
-            Self::Unix(listener) => {
-                let stream = listener.accept().await?.0;
-                let uid = stream.peer_cred().map(|peer| peer.uid()).ok();
-                (Either::Right(stream), Reached { peer: Peer::Unix(uid), local: None })
-            }
-        })
-    }
-
-    const fn connections(&self) -> usize {
-        match self {
-            Self::Tcp(_) => limits::ADMIN_CONNECTIONS,
-            Self::Unix(_) => limits::OPERATORS,
-        }
-    }
-}
-
 /// Serves `listener` until the process's tasks are told to stop.
 pub async fn serve(listener: Listener, pages: Pages, tasks: Tasks) {
-    let permits = Arc::new(Semaphore::new(listener.connections()));
-    let stopping = tasks.stopping();
-    loop {
-        let accepted = tokio::select! {
-            () = stopping.cancelled() => return,
-            accepted = accept(&listener, &permits) => accepted,
-        };
-        match accepted {
-            Ok((accepted, permit)) => {
-                let connection = connection(accepted, permit, pages.clone(), stopping.clone());
-                tasks.spawn("admin-connection", connection);
-            }
-            Err(error) => {
-                // Probably out of file descriptors: give connections time to close.
-                tracing::warn!(%error, "the admin side could not accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
+    let connections = match listener {
+        Listener::Tcp(_) => limits::ADMIN_CONNECTIONS,
+        Listener::Unix(_) => limits::OPERATORS,
+    };
+    let router = |reached| router(pages.clone(), reached);
+    service::serve(listener, "admin-connection", Permits::new(connections), router, tasks).await;
 }
 
 /// The body of `/livez`. `nearside ctl` recognises the admin side by it.
 pub const ALIVE: &str = "alive\n";
-
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-async fn accept(
-    listener: &Listener,
-    permits: &Arc<Semaphore>,
-) -> Result<(Accepted, OwnedSemaphorePermit), std::io::Error> {
-    let permit = permits.clone().acquire_owned().await.expect("the semaphore is never closed");
-    Ok((listener.accept().await?, permit))
-}
-
-async fn connection(
-    (stream, reached): Accepted,
-    _permit: OwnedSemaphorePermit,
-    pages: Pages,
-    stopping: CancellationToken,
-) {
-    let service = TowerToHyperService::new(router(pages, reached));
-    let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(HEADER_WAIT)
-        .max_headers(REQUEST_HEADERS)
-        .max_buf_size(REQUEST_HEAD_BYTES);
-    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
-    let ended = tokio::select! {
-        ended = connection.as_mut() => Some(ended),
-        () = stopping.cancelled() => None,
-        () = tokio::time::sleep(limits::ADMIN_CONNECTION_LIFE) => None,
-    };
-    let ended = match ended {
-        Some(ended) => ended,
-        None => {
-            connection.as_mut().graceful_shutdown();
-            tokio::time::timeout(limits::ADMIN_LAST_REPLY_WAIT, connection).await.unwrap_or(Ok(()))
-        }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "an admin connection ended early");
-    }
-}
 
 fn router(pages: Pages, reached: Reached) -> Router {
     let ours = (pages.clone(), reached);
@@ -188,7 +85,7 @@ fn router(pages: Pages, reached: Reached) -> Router {
         .route("/metrics", get(metrics))
         .route("/status", get(status))
         .route("/acts/{act}", post(act))
-        .layer(Extension(reached.peer))
+        .layer(Extension(reached))
         .layer(middleware::from_fn_with_state(ours, guard))
         .with_state(pages)
 }
@@ -198,14 +95,16 @@ fn router(pages: Pages, reached: Reached) -> Router {
 async fn guard(Shared((pages, reached)): Shared<(Pages, Reached)>, request: Request, next: Next) -> Response {
     let authority = request.headers().get(header::HOST).map(|value| value.to_str().unwrap_or_default());
     let admits = pages.admits.load_full();
-    let foreign = |authority: &str| {
-        reached.local.is_some_and(|local| {
-            !host_of(authority).is_some_and(|host| host::is_ours(host, Some(local), &admits.allowed_hosts))
-        })
+    // No browser connects to a Unix socket, so there is no name to point at it.
+    let foreign = |authority: &str| match reached {
+        Reached::Tcp(local) => {
+            !host_of(authority).is_some_and(|host| host::is_ours(host, local, &admits.allowed_hosts))
+        }
+        Reached::Unix(_) => false,
     };
-    // No browser connects to a Unix socket.
-    let cross_site = reached.local.is_some() && !admits.allow_cross_site && is_cross_site(request.headers());
-    let mut response = match (pages.acts.access.welcomes(reached.peer), authority) {
+    let cross_site =
+        matches!(reached, Reached::Tcp(_)) && !admits.allow_cross_site && is_cross_site(request.headers());
+    let mut response = match (pages.acts.access.welcomes(reached), authority) {
         (Err(denied), _) => pages.acts.denied(denied).into_response(),
         (Ok(()), Some(authority)) if foreign(authority) => {
             (StatusCode::MISDIRECTED_REQUEST, "this Host is not served here\n").into_response()
@@ -224,7 +123,7 @@ async fn guard(Shared((pages, reached)): Shared<(Pages, Reached)>, request: Requ
 
 async fn act(
     Shared(pages): Shared<Pages>,
-    Extension(peer): Extension<Peer>,
+    Extension(peer): Extension<Reached>,
     Path(name): Path<String>,
     request: Request,
 ) -> Result<Json<serde_json::Value>, Problem> {

@@ -1,14 +1,17 @@
 //! The operators' port over real sockets: pages, hosts, bounds.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use super::*;
 use crate::admin::acts::access::Access;
 use crate::admin::status::RaceHealth;
 use crate::config;
 use crate::core::scripted::{Act, World, shows};
+use crate::http::limits::{HEADER_WAIT, LAST_REPLY_WAIT, REQUEST_HEAD_BYTES};
 
 struct Port {
     address: SocketAddr,
@@ -195,5 +198,5 @@ async fn stopping_ends_the_port_and_its_idle_connections() {
     let mut first = [0; 15];
     idle.read_exact(&mut first).await.unwrap();
     assert_eq!(&first, b"HTTP/1.1 200 OK");
-    assert!(port.tasks.drain(limits::ADMIN_LAST_REPLY_WAIT).await.is_empty());
+    assert!(port.tasks.drain(LAST_REPLY_WAIT).await.is_empty());
 }

@@ -29,6 +29,7 @@ use crate::http::client::attempt::HttpOrigin;
 use crate::http::connection::{ConnectionContext, Shutdown, Via};
 use crate::http::exchange::Origin;
 use crate::http::listener::{self, ListenError};
+use crate::http::service::Listener;
 use crate::model::time::Clock;
 use crate::protocol::event::{Action, Event};
 use crate::sidecar::announcements::intake::VerifyingIntake;
@@ -218,9 +219,9 @@ fn open(
     };
     let (acts, admits) = (pages.acts.clone(), pages.admits.clone());
     if let Some(operators) = sockets.operators {
-        tasks.spawn("admin", admin::serve(admin::Listener::Unix(operators), pages.clone(), tasks.clone()));
+        tasks.spawn("admin", admin::serve(Listener::Unix(operators), pages.clone(), tasks.clone()));
     }
-    tasks.spawn("admin", admin::serve(admin::Listener::Tcp(sockets.admin), pages, tasks.clone()));
+    tasks.spawn("admin", admin::serve(Listener::Tcp(sockets.admin), pages, tasks.clone()));
     let reloader = Reloader::new(reload::ReloaderParts {
         current: current.clone(),
         connections,

@@ -37,6 +37,13 @@ pub const HEADER_WAIT: Duration = Duration::from_secs(10);
 pub const REQUEST_BODY_WAIT: Duration = Duration::from_secs(30);
 /// How long a kept-alive connection may idle between requests.
 pub const IDLE_WAIT: Duration = Duration::from_secs(90);
+/// How long a connection to the admin side or to a service may live before it is asked to close;
+/// what is under way still finishes.
+pub const SERVICE_CONNECTION_LIFE: Duration = Duration::from_secs(300);
+/// How long a closing connection may take to hand over its last reply.
+pub const LAST_REPLY_WAIT: Duration = Duration::from_secs(5);
+/// How long nothing is accepted after the kernel refused a connection.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A connection's read buffer in bytes. A larger head is left to hyper.
 pub const WIRE_BYTES: usize = 8 * KIB;
 /// Bytes of answers that are written together before they are sent, when their requests came

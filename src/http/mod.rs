@@ -11,5 +11,6 @@ pub(crate) mod fields;
 pub(crate) mod host;
 pub mod limits;
 pub mod listener;
+pub mod service;
 pub(crate) mod site;
 pub(crate) mod token;

@@ -12,13 +12,14 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use self::access::{Access, Denied, Operator, Peer};
+use self::access::{Access, Denied, Operator};
 use self::asked::ActRequest;
 use self::jobs::Jobs;
 use self::journal::Journal;
 use crate::admin::acts::problem::Problem;
 use crate::admin::limits;
 use crate::core::Core;
+use crate::http::service::Reached;
 use crate::telemetry::labels::ACTS;
 use crate::telemetry::log::LogError;
 use crate::telemetry::rate_limiter::RateLimiter;
@@ -116,7 +117,7 @@ impl Acts {
     pub(super) async fn answer(
         self: &Arc<Self>,
         name: &str,
-        peer: Peer,
+        peer: Reached,
         headers: &HeaderMap,
         body: Body,
     ) -> Result<Value, Problem> {

@@ -1,0 +1,114 @@
+//! Serves routers of pages and small APIs, on a TCP port or a Unix socket, in HTTP/1.1.
+//!
+//! Connections, request heads and the lifetimes of connections are bounded. A connection takes a
+//! permit before it is accepted: beyond the bound, callers wait in the kernel's backlog.
+
+use std::io;
+use std::net::IpAddr;
+
+use axum::Router;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio_util::either::Either;
+use tokio_util::sync::CancellationToken;
+
+use crate::http::limits::{
+    ACCEPT_PAUSE, HEADER_WAIT, LAST_REPLY_WAIT, REQUEST_HEAD_BYTES, REQUEST_HEADERS, SERVICE_CONNECTION_LIFE,
+};
+use crate::tasks::Tasks;
+use crate::tasks::permits::Permits;
+
+pub enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// How a connection reached us.
+#[derive(Clone, Copy, Debug)]
+pub enum Reached {
+    /// On this local address: `None` if the kernel does not say, and then no `Host` is that.
+    Tcp(Option<IpAddr>),
+    /// Over the Unix socket, from a process of this user.
+    Unix(Option<u32>),
+}
+
+type Stream = Either<TcpStream, UnixStream>;
+
+impl Listener {
+    async fn accept(&self) -> io::Result<(Stream, Reached)> {
+        Ok(match self {
+            Self::Tcp(listener) => {
+                let stream = listener.accept().await?.0;
+                // Without it a small answer may wait for the caller's ACK; failing to set it costs
+                // only time.
+                let _ = stream.set_nodelay(true);
+                let local = stream.local_addr().map(|address| address.ip()).ok();
+                (Either::Left(stream), Reached::Tcp(local))
+            }
+            Self::Unix(listener) => {
+                let stream = listener.accept().await?.0;
+                let uid = stream.peer_cred().map(|peer| peer.uid()).ok();
+                (Either::Right(stream), Reached::Unix(uid))
+            }
+        })
+    }
+}
+
+/// Serves `listener` until the process's tasks are told to stop. Each connection is a task named
+/// `name`, and gets the router that `router` makes for it.
+pub async fn serve(
+    listener: Listener,
+    name: &'static str,
+    permits: Permits,
+    router: impl Fn(Reached) -> Router,
+    tasks: Tasks,
+) {
+    let stopping = tasks.stopping();
+    loop {
+        let accept = async {
+            let permit = permits.take().await.expect("the semaphore is never closed");
+            listener.accept().await.map(|accepted| (accepted, permit))
+        };
+        let Some(accepted) = stopping.run_until_cancelled(accept).await else { return };
+        match accepted {
+            Ok(((stream, reached), permit)) => {
+                let connection = connection(stream, router(reached), stopping.clone());
+                tasks.spawn(name, async move {
+                    connection.await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                // Probably out of file descriptors: give connections time to close.
+                tracing::warn!(%error, task = name, "could not accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn connection(stream: Stream, router: Router, stopping: CancellationToken) {
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEADER_WAIT)
+        .max_headers(REQUEST_HEADERS)
+        .max_buf_size(REQUEST_HEAD_BYTES);
+    let service = TowerToHyperService::new(router);
+    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
+    let ended = tokio::select! {
+        ended = connection.as_mut() => Some(ended),
+        () = stopping.cancelled() => None,
+        () = tokio::time::sleep(SERVICE_CONNECTION_LIFE) => None,
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
+            connection.as_mut().graceful_shutdown();
+            tokio::time::timeout(LAST_REPLY_WAIT, connection).await.unwrap_or(Ok(()))
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
