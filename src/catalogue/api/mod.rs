@@ -65,7 +65,10 @@ fn routes() -> [(&'static str, &'static str, MethodRouter<Api>); 8] {
 
 /// What answers the catalogue's requests. Whoever serves it decides which `Host` is welcome.
 pub fn router(catalogue: Arc<Catalogue>) -> Router {
-    let api = Api { catalogue, held: ByteBudget::new(HELD_BYTES) };
+    router_of(Api { catalogue, held: ByteBudget::new(HELD_BYTES) })
+}
+
+fn router_of(api: Api) -> Router {
     let router = routes().into_iter().fold(Router::new(), |router, (_, path, methods)| router.route(path, methods));
     router
         .fallback(async || RequestRefused::UnknownPath)
