@@ -26,6 +26,8 @@ pub mod core;
 pub mod region;
 pub mod sidecar;
 
+pub mod catalogue;
+
 pub mod admin;
 pub mod app;
 pub mod lab;

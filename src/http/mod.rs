@@ -11,6 +11,7 @@ pub(crate) mod fields;
 pub(crate) mod host;
 pub mod limits;
 pub mod listener;
+pub(crate) mod problem;
 pub mod service;
 pub(crate) mod site;
 pub(crate) mod token;

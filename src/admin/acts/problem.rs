@@ -2,11 +2,12 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::Map;
 
 use crate::admin::acts::ActRefused;
 use crate::admin::acts::access::Denied;
 use crate::http::admission::Refusal;
+use crate::http::problem::document;
 
 /// Why nothing was done, and what to do about it.
 #[derive(Debug)]
@@ -61,17 +62,9 @@ impl From<ActRefused> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let document = json!({
-            "type": format!("urn:nearside:problem:{}", self.word),
-            "title": self.status.canonical_reason().unwrap_or("Error"),
-            "status": self.status.as_u16(),
-            "detail": self.detail,
-        });
-        let mut response = (self.status, document.to_string()).into_response();
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        let mut response = document(self.status, self.word, &self.detail, Map::new());
         if self.status == StatusCode::UNAUTHORIZED {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }

@@ -1,0 +1,240 @@
+//! The catalogue over HTTP. `openapi.json` describes it, and a test compares the two.
+//!
+//! Until callers have identities, all of them are one writer.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, Request, State as Shared};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, delete, get, post, put};
+use axum::{Json, Router};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::error::CatalogueError;
+use super::limits::{BATCH_BYTES, HELD_BYTES, PAGE_HELD_BYTES, RECORD_BYTES};
+use super::page::RecordPage;
+use super::write::{Applied, RecordWrite};
+use super::{Catalogue, RecordVersion};
+use crate::engine::EngineError;
+use crate::http::bodies::ByteBudget;
+use crate::http::site::is_cross_site;
+
+mod refused;
+mod request;
+
+use refused::{ProblemKind, RequestRefused};
+use request::PageQuery;
+
+/// The document that describes this API.
+pub const OPENAPI: &str = include_str!("openapi.json");
+
+const ANONYMOUS: &str = "anonymous";
+const X_RECORD_VERSION: HeaderName = HeaderName::from_static("x-record-version");
+const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+type Place = Result<Path<(String, String)>, PathRejection>;
+type PageOf = Result<Query<PageQuery>, QueryRejection>;
+type Answered = Result<Response, RequestRefused>;
+
+#[derive(Clone)]
+struct Api {
+    catalogue: Arc<Catalogue>,
+    /// Bytes of requests, and of pages being read, that are held at once.
+    held: Arc<ByteBudget>,
+}
+
+/// Method, path, and who answers; `get` answers HEAD too.
+fn routes() -> [(&'static str, &'static str, MethodRouter<Api>); 8] {
+    const RECORD: &str = "/v1/records/{type}/{key}";
+    [
+        ("get", RECORD, get(read_record)),
+        ("put", RECORD, put(put_record)),
+        ("delete", RECORD, delete(delete_record)),
+        ("get", "/v1/records/{type}/{key}/history", get(read_history)),
+        ("get", "/v1/records/{type}", get(list_records)),
+        ("post", "/v1/batch", post(write_batch)),
+        ("get", "/v1/types", get(list_types)),
+        ("get", "/openapi.json", get(openapi)),
+    ]
+}
+
+/// What answers the catalogue's requests. Whoever serves it decides which `Host` is welcome.
+pub fn router(catalogue: Arc<Catalogue>) -> Router {
+    router_of(Api { catalogue, held: ByteBudget::new(HELD_BYTES) })
+}
+
+fn router_of(api: Api) -> Router {
+    let router = routes().into_iter().fold(Router::new(), |router, (_, path, methods)| router.route(path, methods));
+    router
+        .fallback(async || RequestRefused::UnknownPath)
+        .method_not_allowed_fallback(async || RequestRefused::Method)
+        .layer(middleware::from_fn_with_state(api.clone(), around))
+        .with_state(api)
+}
+
+/// Keeps pages of other sites out, and counts what was refused.
+async fn around(Shared(api): Shared<Api>, request: Request, next: Next) -> Response {
+    let mut response = match is_cross_site(request.headers()) {
+        true => RequestRefused::CrossSite.into_response(),
+        false => next.run(request).await,
+    };
+    if let Some(kind) = response.extensions().get::<ProblemKind>() {
+        api.catalogue.counts().refused(kind.word());
+    }
+    let headers = response.headers_mut();
+    // A store on the way would make reads less than strongly consistent.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+fn state_version(headers: &mut HeaderMap, version: u64) {
+    let tag = HeaderValue::try_from(format!("\"{version}\"")).expect("digits and quotes are a header's value");
+    headers.insert(header::ETAG, tag);
+    headers.insert(X_RECORD_VERSION, HeaderValue::from(version));
+}
+
+fn place(place: Place) -> Result<(String, String), RequestRefused> {
+    place.map(|Path(place)| place).map_err(|_| RequestRefused::Path)
+}
+
+async fn read_record(Shared(api): Shared<Api>, at: Place, headers: HeaderMap) -> Answered {
+    let (record_type, key) = place(at)?;
+    let only_if = request::preconditions(&headers)?;
+    let (version, body) = api.catalogue.get(&record_type, &key).await?;
+    let mut response = match only_if.is_unchanged(Some(version), true) {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => json_bytes(body),
+    };
+    state_version(response.headers_mut(), version);
+    Ok(response)
+}
+
+fn json_bytes(body: Bytes) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+async fn put_record(Shared(api): Shared<Api>, at: Place, request: Request) -> Answered {
+    let (record_type, key) = place(at)?;
+    let (parts, body) = request.into_parts();
+    let sent = request::json_body(&parts.headers, body, RECORD_BYTES, &api.held).await?;
+    // The store may keep its handle for ever; what was read gives back its part of the budget.
+    let write = RecordWrite::put(record_type, key, Bytes::copy_from_slice(&sent));
+    write_one(&api, write, &parts.headers).await
+}
+
+async fn delete_record(Shared(api): Shared<Api>, at: Place, headers: HeaderMap) -> Answered {
+    let (record_type, key) = place(at)?;
+    write_one(&api, RecordWrite::delete(record_type, key), &headers).await
+}
+
+async fn write_one(api: &Api, write: RecordWrite, headers: &HeaderMap) -> Answered {
+    let write = write.only_if(request::preconditions(headers)?);
+    let once = request::idempotency_key(headers, ANONYMOUS)?;
+    let (applied, replayed) = api.catalogue.write(write, once.as_ref()).await?;
+    let created = applied.created && !applied.deleted;
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    let mut response = (status, Json(applied)).into_response();
+    state_version(response.headers_mut(), applied.version);
+    state_replayed(response.headers_mut(), replayed);
+    Ok(response)
+}
+
+fn state_replayed(headers: &mut HeaderMap, replayed: bool) {
+    if replayed {
+        headers.insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
+    }
+}
+
+async fn write_batch(Shared(api): Shared<Api>, request: Request) -> Answered {
+    let (parts, body) = request.into_parts();
+    let once = request::idempotency_key(&parts.headers, ANONYMOUS)?;
+    let sent = request::json_body(&parts.headers, body, BATCH_BYTES, &api.held).await?;
+    let answer = api.catalogue.batch(&request::batch(&sent)?, once.as_ref()).await?;
+    let mut response = Json(BatchAnswer { applied: answer.applied }).into_response();
+    state_replayed(response.headers_mut(), answer.replayed);
+    Ok(response)
+}
+
+#[derive(serde::Serialize)]
+struct BatchAnswer {
+    applied: Vec<Applied>,
+}
+
+async fn list_records(Shared(api): Shared<Api>, at: Result<Path<String>, PathRejection>, page: PageOf) -> Answered {
+    let Path(record_type) = at.map_err(|_| RequestRefused::Path)?;
+    let Query(page) = page.map_err(|_| RequestRefused::Query)?;
+    let _held = api.held.reserve(PAGE_HELD_BYTES).ok_or(RequestRefused::Busy)?;
+    let RecordPage { records, next } = api.catalogue.list(&record_type, page.limit()?, page.after.as_deref()).await?;
+    Ok(Json(Listing { snapshot: false, records: shown(&records)?, next }).into_response())
+}
+
+async fn read_history(Shared(api): Shared<Api>, at: Place, page: PageOf) -> Answered {
+    let (record_type, key) = place(at)?;
+    let Query(page) = page.map_err(|_| RequestRefused::Query)?;
+    let _held = api.held.reserve(PAGE_HELD_BYTES).ok_or(RequestRefused::Busy)?;
+    let (limit, after) = (page.limit()?, page.after.as_deref());
+    let RecordPage { records, next } = api.catalogue.history(&record_type, &key, limit, after).await?;
+    Ok(Json(History { versions: shown(&records)?, next }).into_response())
+}
+
+#[derive(serde::Serialize)]
+struct Listing<'a> {
+    /// Always false: what is written between two pages may be on them or not.
+    snapshot: bool,
+    records: Vec<Shown<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+#[derive(serde::Serialize)]
+struct History<'a> {
+    versions: Vec<Shown<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// A record on a page.
+#[derive(serde::Serialize)]
+struct Shown<'a> {
+    key: &'a str,
+    version: u64,
+    deleted: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<&'a RawValue>,
+}
+
+fn shown(records: &[RecordVersion]) -> Result<Vec<Shown<'_>>, CatalogueError> {
+    records.iter().map(Shown::of).collect()
+}
+
+impl<'a> Shown<'a> {
+    fn of(record: &'a RecordVersion) -> Result<Self, CatalogueError> {
+        let body = record.body.as_deref().map(serde_json::from_slice).transpose().map_err(|_| not_ours())?;
+        Ok(Self { key: &record.key, version: record.version, deleted: record.body.is_none(), body })
+    }
+}
+
+/// Somebody else wrote into the catalogue's table.
+fn not_ours() -> CatalogueError {
+    let (what, why) = ("a record".to_owned(), "its body is no JSON".to_owned());
+    CatalogueError::Store(EngineError::Refused { what, why })
+}
+
+async fn list_types(Shared(api): Shared<Api>) -> Json<Value> {
+    let types: Vec<_> =
+        api.catalogue.types().iter().map(|(name, schema)| json!({"name": name, "schema": schema})).collect();
+    Json(json!({"types": types}))
+}
+
+async fn openapi() -> Response {
+    json_bytes(Bytes::from_static(OPENAPI.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests;

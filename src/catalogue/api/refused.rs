@@ -1,0 +1,173 @@
+//! Why a request was refused, as a problem document; every status is chosen here.
+
+use axum::response::{IntoResponse, Response};
+use http::header::RETRY_AFTER;
+use http::{HeaderValue, StatusCode};
+use serde_json::{Map, json};
+
+use crate::catalogue::error::CatalogueError;
+use crate::catalogue::limits::RETRY_AFTER_SECONDS;
+use crate::http::bodies::NotRead;
+use crate::http::problem;
+
+/// A refusal of the catalogue, or of its HTTP side before it was asked.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(super) enum RequestRefused {
+    #[error(transparent)]
+    Catalogue(#[from] CatalogueError),
+    #[error("there is nothing at this path; GET /openapi.json describes what there is")]
+    UnknownPath,
+    #[error("this method does nothing here; the Allow header lists those that do")]
+    Method,
+    #[error("a browser asks for a page of another site")]
+    CrossSite,
+    #[error("the key is not UTF-8 in percent-encoding")]
+    Path,
+    #[error("the query is not understood: `limit` (1 to {most}) and `after` may be in that of a page", most =
+        crate::catalogue::limits::PAGE_MOST_RECORDS)]
+    Query,
+    #[error("{0} is malformed, or there twice")]
+    Header(&'static str),
+    #[error("the body must be application/json, without a Content-Encoding")]
+    NotJson,
+    #[error("the body is larger than {0} bytes")]
+    LargeBody(usize),
+    #[error("the body took too long to arrive")]
+    SlowBody,
+    #[error("the body ended early or is malformed")]
+    BrokenBody,
+    #[error("too many bytes of requests are held; nothing was done, send it again")]
+    Busy,
+}
+
+/// Each problem once: its name here, its status, and the stable word of its `type`.
+macro_rules! problems {
+    ($($name:ident = $status:ident $word:literal,)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum ProblemKind { $($name,)* }
+
+        impl ProblemKind {
+            #[cfg(test)]
+            pub(super) const ALL: &[Self] = &[$(Self::$name,)*];
+
+            pub(super) const fn status(self) -> StatusCode {
+                match self { $(Self::$name => StatusCode::$status,)* }
+            }
+
+            pub(super) const fn word(self) -> &'static str {
+                match self { $(Self::$name => $word,)* }
+            }
+        }
+    };
+}
+
+problems! {
+    BadJson = BAD_REQUEST "bad-json",
+    BadKey = BAD_REQUEST "bad-key",
+    BadBatch = BAD_REQUEST "bad-batch",
+    BadCursor = BAD_REQUEST "bad-cursor",
+    BadQuery = BAD_REQUEST "bad-query",
+    BadHeader = BAD_REQUEST "bad-header",
+    CrossSite = FORBIDDEN "cross-site",
+    NotFound = NOT_FOUND "not-found",
+    UnknownType = NOT_FOUND "unknown-type",
+    UnknownPath = NOT_FOUND "unknown-path",
+    Method = METHOD_NOT_ALLOWED "method",
+    SlowBody = REQUEST_TIMEOUT "slow-body",
+    PreconditionFailed = PRECONDITION_FAILED "precondition-failed",
+    LargeBody = PAYLOAD_TOO_LARGE "large-body",
+    NotJson = UNSUPPORTED_MEDIA_TYPE "not-json",
+    Schema = UNPROCESSABLE_ENTITY "schema",
+    KeyReused = UNPROCESSABLE_ENTITY "idempotency-key-reused",
+    StoreFailed = INTERNAL_SERVER_ERROR "store-failed",
+    Busy = SERVICE_UNAVAILABLE "busy",
+    Contended = SERVICE_UNAVAILABLE "contended",
+    StoreUnavailable = SERVICE_UNAVAILABLE "store-unavailable",
+    OutcomeUnknown = SERVICE_UNAVAILABLE "outcome-unknown",
+}
+
+impl RequestRefused {
+    pub(super) fn kind(&self) -> ProblemKind {
+        match self {
+            Self::Catalogue(error) => kind_of(error),
+            Self::UnknownPath => ProblemKind::UnknownPath,
+            Self::Method => ProblemKind::Method,
+            Self::CrossSite => ProblemKind::CrossSite,
+            Self::Path => ProblemKind::BadKey,
+            Self::Query => ProblemKind::BadQuery,
+            Self::Header(_) => ProblemKind::BadHeader,
+            Self::NotJson => ProblemKind::NotJson,
+            Self::LargeBody(_) => ProblemKind::LargeBody,
+            Self::SlowBody => ProblemKind::SlowBody,
+            Self::BrokenBody => ProblemKind::BadJson,
+            Self::Busy => ProblemKind::Busy,
+        }
+    }
+
+    pub(super) const fn unread(why: NotRead, most: usize) -> Self {
+        match why {
+            NotRead::TooLarge => Self::LargeBody(most),
+            NotRead::NoRoom => Self::Busy,
+            NotRead::Broken => Self::BrokenBody,
+        }
+    }
+}
+
+fn kind_of(error: &CatalogueError) -> ProblemKind {
+    match error {
+        CatalogueError::UnknownType { .. } => ProblemKind::UnknownType,
+        CatalogueError::BadKey(_) => ProblemKind::BadKey,
+        CatalogueError::LargeBody => ProblemKind::LargeBody,
+        CatalogueError::BadJson(_) => ProblemKind::BadJson,
+        CatalogueError::Schema(_) => ProblemKind::Schema,
+        CatalogueError::BadBatch(_) => ProblemKind::BadBatch,
+        CatalogueError::BadCursor => ProblemKind::BadCursor,
+        CatalogueError::NotFound { .. } => ProblemKind::NotFound,
+        CatalogueError::PreconditionFailed { .. } => ProblemKind::PreconditionFailed,
+        CatalogueError::BadIdempotencyKey => ProblemKind::BadHeader,
+        CatalogueError::KeyReused => ProblemKind::KeyReused,
+        CatalogueError::Contended => ProblemKind::Contended,
+        CatalogueError::OutcomeUnknown => ProblemKind::OutcomeUnknown,
+        CatalogueError::Store(error) if error.is_transient() => ProblemKind::StoreUnavailable,
+        CatalogueError::Store(_) => ProblemKind::StoreFailed,
+        CatalogueError::Part { why, .. } => kind_of(why),
+    }
+}
+
+impl IntoResponse for RequestRefused {
+    fn into_response(self) -> Response {
+        let kind = self.kind();
+        let (mut more, mut version) = (Map::new(), None);
+        if let Self::Catalogue(error) = &self {
+            if let CatalogueError::Part { at, .. } = error {
+                more.insert("part".to_owned(), json!(at));
+            }
+            match error.root() {
+                CatalogueError::Schema(violations) => {
+                    more.insert("violations".to_owned(), json!(violations));
+                }
+                CatalogueError::NotFound { version: found }
+                | CatalogueError::PreconditionFailed { version: found } => {
+                    version = *found;
+                }
+                CatalogueError::Store(error) => tracing::warn!(%error, "the catalogue's store failed"),
+                _ => {}
+            }
+        }
+        if let Some(version) = version {
+            more.insert("version".to_owned(), json!(version));
+        }
+        let mut response = problem::document(kind.status(), kind.word(), &self.to_string(), more);
+        // Counted where all answers pass.
+        response.extensions_mut().insert(kind);
+        let headers = response.headers_mut();
+        // One record's version, not that of a part of a batch.
+        if let (Some(version), false) = (version, matches!(self, Self::Catalogue(CatalogueError::Part { .. }))) {
+            super::state_version(headers, version);
+        }
+        if kind.status() == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS));
+        }
+        response
+    }
+}

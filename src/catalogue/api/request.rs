@@ -1,0 +1,171 @@
+//! What a request says: conditions, an idempotency key, a body, the parts of a batch.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, header};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::refused::RequestRefused;
+use crate::catalogue::error::CatalogueError;
+use crate::catalogue::limits::{PAGE_MOST_RECORDS, PAGE_RECORDS};
+use crate::catalogue::preconditions::{Preconditions, Tags};
+use crate::catalogue::remembered::IdempotencyKey;
+use crate::catalogue::write::RecordWrite;
+use crate::http::bodies::{self, ByteBudget};
+use crate::http::limits::REQUEST_BODY_WAIT;
+
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// `If-Match` and `If-None-Match`. Tags that are no versions are those of nothing here.
+///
+/// # Errors
+/// [`RequestRefused::Header`].
+pub(super) fn preconditions(headers: &HeaderMap) -> Result<Preconditions, RequestRefused> {
+    Ok(Preconditions {
+        // Weak tags never match here (RFC 9110, 13.1.1), and always there (13.1.2).
+        matches: tags(headers, header::IF_MATCH, "If-Match", false)?,
+        none_match: tags(headers, header::IF_NONE_MATCH, "If-None-Match", true)?,
+    })
+}
+
+fn tags(
+    headers: &HeaderMap,
+    name: HeaderName,
+    called: &'static str,
+    weak: bool,
+) -> Result<Option<Tags>, RequestRefused> {
+    let malformed = || RequestRefused::Header(called);
+    let (mut any, mut versions) = (false, Vec::new());
+    for value in headers.get_all(&name) {
+        let text = value.to_str().map_err(|_| malformed())?;
+        for tag in text.split(',').map(str::trim) {
+            match tag {
+                "*" => any = true,
+                _ => versions.extend(tag_version(tag, weak).ok_or_else(malformed)?),
+            }
+        }
+    }
+    match (any, headers.contains_key(name)) {
+        (true, _) if !versions.is_empty() => Err(malformed()),
+        (true, _) => Ok(Some(Tags::Any)),
+        (false, there) => Ok(there.then_some(Tags::These(versions))),
+    }
+}
+
+/// The version that an entity tag states, if it is one of ours; `None` where it is no tag.
+fn tag_version(tag: &str, weak: bool) -> Option<Option<u64>> {
+    let (strong, opaque) = tag.strip_prefix("W/").map_or((true, tag), |opaque| (false, opaque));
+    let opaque = opaque.strip_prefix('"')?.strip_suffix('"')?;
+    let version = opaque.parse::<u64>().ok().filter(|version| version.to_string() == opaque);
+    Some(version.filter(|_| strong || weak))
+}
+
+/// `Idempotency-Key`, of this writer.
+///
+/// # Errors
+/// [`RequestRefused::Header`], [`CatalogueError::BadIdempotencyKey`].
+pub(super) fn idempotency_key(headers: &HeaderMap, writer: &str) -> Result<Option<IdempotencyKey>, RequestRefused> {
+    let mut keys = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(key) = keys.next() else { return Ok(None) };
+    if keys.next().is_some() {
+        return Err(RequestRefused::Header("Idempotency-Key"));
+    }
+    let key = key.to_str().map_err(|_| CatalogueError::BadIdempotencyKey)?;
+    Ok(Some(IdempotencyKey::new(writer, key)?))
+}
+
+/// A JSON body of at most `most` bytes. It takes its part of `held` until its last handle is gone.
+///
+/// # Errors
+/// [`RequestRefused`].
+pub(super) async fn json_body(
+    headers: &HeaderMap,
+    body: Body,
+    most: usize,
+    held: &Arc<ByteBudget>,
+) -> Result<Bytes, RequestRefused> {
+    let stated = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
+    let is_json = stated.is_none_or(|stated| {
+        stated.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+    });
+    if !is_json || headers.contains_key(header::CONTENT_ENCODING) {
+        return Err(RequestRefused::NotJson);
+    }
+    let read = tokio::time::timeout(REQUEST_BODY_WAIT, bodies::whole(body, most, held)).await;
+    read.map_err(|_| RequestRefused::SlowBody)?.map_err(|why| RequestRefused::unread(why, most))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Batch<'a> {
+    #[serde(borrow)]
+    writes: Vec<BatchPart<'a>>,
+}
+
+/// One record of a batch: with `body` it is put, without it deleted.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct BatchPart<'a> {
+    method: Method,
+    #[serde(rename = "type")]
+    record_type: String,
+    key: String,
+    #[serde(borrow)]
+    body: Option<&'a RawValue>,
+    if_version: Option<u64>,
+    #[serde(default)]
+    if_absent: bool,
+}
+
+#[derive(Deserialize, PartialEq)]
+enum Method {
+    #[serde(rename = "PUT")]
+    Put,
+    #[serde(rename = "DELETE")]
+    Delete,
+}
+
+/// # Errors
+/// [`CatalogueError::BadBatch`] with the place, and no word of what is there.
+pub(super) fn batch(body: &[u8]) -> Result<Vec<RecordWrite>, CatalogueError> {
+    let batch: Batch<'_> = serde_json::from_slice(body).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        let known = "GET /openapi.json describes a batch";
+        CatalogueError::BadBatch(format!("line {line}, column {column}: not what a batch has there; {known}"))
+    })?;
+    let part = |(at, part): (usize, BatchPart<'_>)| {
+        let refused = |why: &str| Err(CatalogueError::BadBatch(format!("part {at} (from 0): {why}")));
+        let only_if = match (part.if_version, part.if_absent) {
+            (Some(_), true) => return refused("`ifVersion` and `ifAbsent` cannot both hold"),
+            (Some(version), false) => Preconditions::version_is(version),
+            (None, true) => Preconditions::absent(),
+            (None, false) => Preconditions::none(),
+        };
+        if (part.method == Method::Put) != part.body.is_some() {
+            return refused("a PUT has a `body`, and a DELETE has none");
+        }
+        let body = part.body.map(|body| Bytes::copy_from_slice(body.get().as_bytes()));
+        Ok(RecordWrite { record_type: part.record_type, key: part.key, body, only_if })
+    };
+    batch.writes.into_iter().enumerate().map(part).collect()
+}
+
+/// The query of a page.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PageQuery {
+    limit: Option<usize>,
+    pub(super) after: Option<String>,
+}
+
+impl PageQuery {
+    /// # Errors
+    /// [`RequestRefused::Query`] for what no page has.
+    pub(super) fn limit(&self) -> Result<usize, RequestRefused> {
+        let limit = self.limit.unwrap_or(PAGE_RECORDS);
+        if (1..=PAGE_MOST_RECORDS).contains(&limit) { Ok(limit) } else { Err(RequestRefused::Query) }
+    }
+}

@@ -1,0 +1,411 @@
+//! The API over real sockets, and the document that describes it.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::*;
+use crate::catalogue::tests::{Stage, stage};
+use crate::engine::Table;
+use crate::engine::faulty::FaultRates;
+use crate::http::listener::bind_tcp;
+use crate::http::service::{self, Listener};
+use crate::tasks::Tasks;
+use crate::tasks::permits::Permits;
+
+struct Port {
+    address: SocketAddr,
+    stage: Stage,
+    held: Arc<ByteBudget>,
+}
+
+async fn port() -> Port {
+    let (stage, tasks) = (stage(), Tasks::new());
+    let listener = bind_tcp("127.0.0.1:0".parse().unwrap(), "catalogue", "catalogue.listen").unwrap();
+    let address = listener.local_addr().unwrap();
+    let held = ByteBudget::new(HELD_BYTES);
+    let router = router_of(Api { catalogue: stage.catalogue.clone(), held: held.clone() });
+    let serve = service::serve(
+        Listener::Tcp(listener),
+        "catalogue",
+        Permits::new(64),
+        move |_| router.clone(),
+        tasks.clone(),
+    );
+    tasks.spawn("service", serve);
+    Port { address, stage, held }
+}
+
+struct Reply {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Reply {
+    fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+
+    /// The word of a problem document, which is checked to be one.
+    #[track_caller]
+    fn problem(&self) -> (u16, String) {
+        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{} {}", self.status, self.body);
+        let document = self.json();
+        fits("Problem", &document);
+        assert_eq!(document["status"], self.status);
+        assert_eq!(self.header("retry-after"), (self.status == 503).then_some("1"));
+        let word = document["type"].as_str().unwrap().strip_prefix("urn:nearside:problem:").unwrap();
+        (self.status, word.to_owned())
+    }
+
+    #[track_caller]
+    fn states(&self, version: u64) {
+        assert_eq!(self.header("etag"), Some(&*format!("\"{version}\"")), "{}", self.head);
+        assert_eq!(self.header("x-record-version"), Some(&*version.to_string()), "{}", self.head);
+    }
+}
+
+impl Port {
+    /// Sends these bytes and reads until the connection ends.
+    async fn say(&self, request: &str) -> Reply {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        // A refusal may come, and the connection close, before all is written.
+        let _ = stream.write_all(request.as_bytes()).await;
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer).await;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head[9..12].parse().unwrap();
+        Reply { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    /// `target` is a method and a path; `lines` are header lines, each with its end.
+    async fn send(&self, target: &str, lines: &str, body: &str) -> Reply {
+        let length = body.len();
+        let head =
+            format!("{target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n");
+        self.say(&format!("{head}{lines}\r\n{body}")).await
+    }
+
+    async fn get(&self, path: &str) -> Reply {
+        self.send(&format!("GET {path}"), "", "").await
+    }
+
+    async fn put(&self, path: &str, body: &str) -> Reply {
+        self.send(&format!("PUT {path}"), "Content-Type: application/json\r\n", body).await
+    }
+}
+
+fn document() -> Value {
+    serde_json::from_str(OPENAPI).unwrap()
+}
+
+/// The schema, which may refer to those of the document.
+fn validator(mut schema: Value) -> jsonschema::Validator {
+    schema["components"] = document()["components"].clone();
+    jsonschema::validator_for(&schema).unwrap()
+}
+
+#[track_caller]
+fn fits(schema: &str, value: &Value) {
+    let validator = validator(json!({"$ref": format!("#/components/schemas/{schema}")}));
+    validator.validate(value).unwrap_or_else(|error| unreachable!("{schema}: {error}\n{value:#}"));
+}
+
+#[test]
+fn the_document_has_every_route_and_nothing_else() {
+    let document = document();
+    let methods = |item: &Value| {
+        let names = item.as_object().unwrap().keys().filter(|name| *name != "parameters" && *name != "head");
+        names.cloned().collect::<Vec<_>>()
+    };
+    let paths = document["paths"].as_object().unwrap();
+    let described: BTreeSet<_> =
+        paths.iter().flat_map(|(path, item)| methods(item).into_iter().map(move |it| (it, path.clone()))).collect();
+    let routed: BTreeSet<_> =
+        routes().into_iter().map(|(method, path, _)| (method.to_owned(), path.to_owned())).collect();
+    assert_eq!(described, routed);
+}
+
+#[test]
+fn the_document_has_every_status_and_problem() {
+    let document = document();
+    let known = &document["components"]["schemas"]["Problem"]["properties"];
+    let listed: BTreeSet<_> = known["type"]["enum"].as_array().unwrap().iter().cloned().collect();
+    let words = ProblemKind::ALL.iter().map(|kind| crate::http::problem::urn(kind.word()).into());
+    assert_eq!(listed, words.collect::<BTreeSet<Value>>());
+    for kind in ProblemKind::ALL {
+        let response = &document["components"]["responses"][kind.status().as_str()];
+        let described = response["description"].as_str().unwrap_or_default();
+        assert!(described.contains(&format!("`{}`", kind.word())), "{kind:?}: {described}");
+        assert!(known["status"]["enum"].as_array().unwrap().contains(&kind.status().as_u16().into()), "{kind:?}");
+    }
+    let count = document["components"]["responses"].as_object().unwrap().len();
+    let statuses: BTreeSet<_> = ProblemKind::ALL.iter().map(|kind| kind.status().as_u16()).collect();
+    assert_eq!(count, statuses.len());
+}
+
+#[test]
+fn the_examples_of_the_document_fit_its_schemas() {
+    fn walk(value: &Value, checked: &mut usize) {
+        if let (Some(schema), Some(example)) = (value.get("schema"), value.get("example")) {
+            let errors = validator(schema.clone()).validate(example).err().map(|error| error.to_string());
+            assert_eq!(errors, None, "{schema}\n{example}");
+            *checked += 1;
+        }
+        match value {
+            Value::Object(members) => members.values().for_each(|member| walk(member, checked)),
+            Value::Array(elements) => elements.iter().for_each(|element| walk(element, checked)),
+            _ => {}
+        }
+    }
+    let mut checked = 0;
+    walk(&document(), &mut checked);
+    assert!(checked > 20, "{checked}");
+}
+
+#[tokio::test]
+async fn methods_and_paths_outside_of_the_table_are_refused() {
+    let port = port().await;
+    let methods = ["GET", "PUT", "DELETE", "POST", "PATCH"];
+    for path in routes().map(|(_, path, _)| path) {
+        let known: Vec<_> = routes().into_iter().filter(|route| route.1 == path).map(|route| route.0).collect();
+        let concrete = path.replace("{type}", "shard").replace("{key}", "k");
+        for method in methods {
+            let reply = port.send(&format!("{method} {concrete}"), "", "").await;
+            assert_eq!(reply.status != 405, known.contains(&&*method.to_lowercase()), "{method} {path}");
+            if reply.status == 405 {
+                assert_eq!(reply.problem().1, "method");
+                assert!(reply.header("allow").is_some_and(|allow| !allow.contains(method)), "{}", reply.head);
+            }
+        }
+    }
+    for path in ["/", "/v1/records", "/v1/records/shard/", "/v1/records/shard/a/b", "/v1/records/shard/k/history/1"] {
+        assert_eq!(port.get(path).await.problem(), (404, "unknown-path".to_owned()), "{path}");
+    }
+    assert_eq!(port.get("/openapi.json").await.json(), document());
+    let types = port.get("/v1/types").await.json();
+    fits("Types", &types);
+    assert_eq!(types["types"][0], json!({"name": "shard", "schema": true}));
+}
+
+#[tokio::test]
+async fn odd_keys_are_one_segment_and_come_back_as_they_were() {
+    let port = port().await;
+    let longest = "k".repeat(512);
+    for (encoded, key) in [
+        ("a%2Fb", "a/b"),
+        ("a%252Fb", "a%2Fb"),
+        ("%C3%A4%20%F0%9F%A6%80", "ä 🦀"),
+        ("a%23b%3Fc", "a#b?c"),
+        ("a+b;c=d:e@f", "a+b;c=d:e@f"),
+        ("history", "history"),
+        ("...", "..."),
+        ("%7Bkey%7D", "{key}"),
+        ("%22%5C", "\"\\"),
+        (&longest, &longest),
+    ] {
+        let path = format!("/v1/records/shard/{encoded}");
+        let put = port.put(&path, &json!({"key": key}).to_string()).await;
+        assert_eq!(put.status, 201, "{key}: {}", put.body);
+        assert_eq!(port.get(&path).await.json()["key"], key);
+        let history = port.get(&format!("{path}/history")).await.json();
+        fits("History", &history);
+        assert_eq!(history["versions"][0]["key"], key);
+        let kept = port.stage.memory.dump(Table::Records);
+        assert_eq!(kept.iter().filter(|item| item.key.sort == key).count(), 1, "{key}");
+    }
+    for encoded in ["%2E%2e", "..", ".", "%00", "%0A", "%FF", &"k".repeat(513)] {
+        let reply = port.put(&format!("/v1/records/shard/{encoded}"), "{}").await;
+        assert_eq!(reply.problem(), (400, "bad-key".to_owned()), "{encoded}");
+    }
+}
+
+#[tokio::test]
+async fn every_answer_about_a_record_states_its_version() {
+    let port = port().await;
+    let path = "/v1/records/tenant/acme";
+    let sent = "{ \"plan\":\"free\" ,\"n\": 1e2}";
+    let created = port.put(path, sent).await;
+    let version = created.json()["version"].as_u64().unwrap();
+    fits("Written", &created.json());
+    assert_eq!(created.status, 201);
+    created.states(version);
+    let read = port.get(path).await;
+    assert_eq!((read.status, &*read.body, read.header("content-type")), (200, sent, Some("application/json")));
+    read.states(version);
+    let head = port.send(&format!("HEAD {path}"), "", "").await;
+    assert_eq!((head.status, &*head.body, head.header("content-length")), (200, "", Some("26")));
+    head.states(version);
+    for tag in [format!("\"{version}\""), format!("\"x\", W/\"{version}\""), "*".to_owned()] {
+        let same = port.send(&format!("GET {path}"), &format!("If-None-Match: {tag}\r\n"), "").await;
+        assert_eq!((same.status, &*same.body), (304, ""), "{tag}");
+        same.states(version);
+    }
+    let lost = port.send(&format!("PUT {path}"), "If-None-Match: *\r\n", sent).await;
+    assert_eq!(lost.problem(), (412, "precondition-failed".to_owned()));
+    lost.states(version);
+    let replaced = port.send(&format!("PUT {path}"), &format!("If-Match: \"{version}\"\r\n"), sent).await;
+    assert_eq!(replaced.status, 200);
+    replaced.states(replaced.json()["version"].as_u64().unwrap());
+    let deleted = port.send(&format!("DELETE {path}"), "", "").await;
+    let tombstone = deleted.json()["version"].as_u64().unwrap();
+    assert_eq!((deleted.status, tombstone > version), (200, true));
+    deleted.states(tombstone);
+    for method in ["GET", "DELETE"] {
+        let gone = port.send(&format!("{method} {path}"), "", "").await;
+        assert_eq!(gone.problem(), (404, "not-found".to_owned()));
+        assert_eq!(gone.json()["version"], tombstone);
+        gone.states(tombstone);
+    }
+    assert_eq!(port.get("/v1/records/tenant/never").await.header("etag"), None);
+}
+
+#[tokio::test]
+async fn a_repeated_request_is_told_its_first_result_and_that_it_is_a_repetition() {
+    let port = port().await;
+    let send = async |body: &str| port.send("PUT /v1/records/shard/a", "Idempotency-Key: k-1\r\n", body).await;
+    port.stage.faults.set(FaultRates { loses_answers: 1.0, ..FaultRates::default() });
+    assert_eq!(send("{}").await.problem(), (503, "outcome-unknown".to_owned()));
+    port.stage.faults.set(FaultRates::default());
+    let again = send("{}").await;
+    assert_eq!((again.status, again.header("idempotency-replayed")), (201, Some("true")));
+    again.states(port.stage.memory.dump(Table::Records)[0].version);
+    assert_eq!(send("{\"a\":1}").await.problem(), (422, "idempotency-key-reused".to_owned()));
+    for lines in ["Idempotency-Key: a\r\nIdempotency-Key: b\r\n", "Idempotency-Key: \r\n", "Idempotency-Key: a b\r\n"]
+    {
+        let refused = port.send("PUT /v1/records/shard/a", lines, "{}").await;
+        assert_eq!(refused.problem(), (400, "bad-header".to_owned()), "{lines}");
+    }
+    port.stage.faults.set(FaultRates { throttles: 1.0, ..FaultRates::default() });
+    assert_eq!(port.get("/v1/records/shard/a").await.problem(), (503, "store-unavailable".to_owned()));
+}
+
+#[tokio::test]
+async fn a_batch_and_pages_have_the_form_of_the_document() {
+    let port = port().await;
+    let first = json!({"writes": [
+        {"method": "PUT", "type": "shard", "key": "a/b", "body": {"n": 1}, "ifAbsent": true},
+        {"method": "PUT", "type": "tenant", "key": "acme", "body": {"plan": "free"}},
+    ]});
+    fits("Batch", &first);
+    let answer = port.send("POST /v1/batch", "Idempotency-Key: b\r\n", &first.to_string()).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    fits("BatchAnswer", &answer.json());
+    let again = port.send("POST /v1/batch", "Idempotency-Key: b\r\n", &first.to_string()).await;
+    assert_eq!((again.json(), again.header("idempotency-replayed")), (answer.json(), Some("true")));
+    let part =
+        |part: &str| format!("{{\"writes\":[{{\"method\":\"DELETE\",\"type\":\"shard\",\"key\":\"a/b\"}},{part}]}}");
+    for (second, word) in [
+        (r#"{"method":"DELETE","type":"shard","key":"none"}"#, "not-found"),
+        (r#"{"method":"PUT","type":"tenant","key":"acme","body":{"plan":4711}}"#, "schema"),
+        (r#"{"method":"PUT","type":"tenant","key":"acme","body":{"plan":"a","plan":"b"}}"#, "bad-json"),
+        (r#"{"method":"PUT","type":"tenant","key":"acme","body":{"plan":"b"},"ifVersion":1}"#, "precondition-failed"),
+        (r#"{"method":"PUT","type":"tenant","key":"acme"}"#, "bad-batch"),
+        (r#"{"method":"DELETE","type":"tenant","key":"acme","body":{}}"#, "bad-batch"),
+        (r#"{"method":"DELETE","type":"tenant","key":"acme","ifVersion":1,"ifAbsent":true}"#, "bad-batch"),
+        (r#"{"method":"secret","type":"tenant","key":"acme"}"#, "bad-batch"),
+        (r#"{"method":"DELETE","type":"tenant","key":"acme","secret":1}"#, "bad-batch"),
+    ] {
+        let refused = port.send("POST /v1/batch", "", &part(second)).await;
+        assert_eq!(refused.problem().1, word, "{second}");
+        assert!(!refused.body.contains("secret") && !refused.body.contains("4711"), "{}", refused.body);
+        let is_of_a_part = !["bad-batch"].contains(&word);
+        assert_eq!(refused.json()["part"] == 1, is_of_a_part, "{}", refused.body);
+    }
+    let page = port.get("/v1/records/shard?limit=1").await.json();
+    fits("Listing", &page);
+    assert_eq!((&page["snapshot"], &page["records"][0]["body"]), (&json!(false), &json!({"n": 1})));
+    for (query, word) in [
+        ("limit=0", "bad-query"),
+        ("limit=201", "bad-query"),
+        ("limit=x", "bad-query"),
+        ("page=2", "bad-query"),
+        ("after=x", "bad-cursor"),
+    ] {
+        assert_eq!(port.get(&format!("/v1/records/shard?{query}")).await.problem().1, word, "{query}");
+    }
+    assert_eq!(port.get("/v1/records/shart").await.problem(), (404, "unknown-type".to_owned()));
+}
+
+#[tokio::test]
+async fn bodies_are_bounded_while_they_arrive_and_must_be_json() {
+    let port = port().await;
+    let target = "PUT /v1/records/shard/a";
+    let fits = format!("{{\"a\":\"{}\"}}", "x".repeat(RECORD_BYTES - 8));
+    assert_eq!(port.send(target, "", &fits).await.status, 201);
+    // Refused for what it promises, before a byte of it came.
+    let promise = format!("{target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", RECORD_BYTES + 1);
+    assert_eq!(port.say(&promise).await.problem(), (413, "large-body".to_owned()));
+    let chunk = format!("{:x}\r\n{fits} \r\n0\r\n\r\n", RECORD_BYTES + 1);
+    let chunked = format!("{target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}");
+    assert_eq!(port.say(&chunked).await.problem(), (413, "large-body".to_owned()));
+    for lines in ["Content-Type: text/plain\r\n", "Content-Type: \r\n", "Content-Encoding: gzip\r\n"] {
+        assert_eq!(port.send(target, lines, "{}").await.problem(), (415, "not-json".to_owned()), "{lines}");
+    }
+    let with_charset = "Content-Type: Application/JSON; charset=utf-8\r\n";
+    assert_eq!(port.send(target, with_charset, "{}").await.status, 200);
+    for body in ["", "[]", "{\"a\":1,\"a\":2}"] {
+        assert_eq!(port.put("/v1/records/shard/a", body).await.problem(), (400, "bad-json".to_owned()), "{body}");
+    }
+    let refused = port.put("/v1/records/tenant/a", "{\"plan\":4711}").await;
+    assert_eq!(refused.problem(), (422, "schema".to_owned()));
+    let places = json!([{"pointer": "/plan", "rule": "/properties/plan/type"}]);
+    assert_eq!((&refused.json()["violations"], refused.body.contains("4711")), (&places, false));
+    assert_eq!(port.held.held(), 0, "what the store keeps takes nothing of the budget");
+    let all = port.held.reserve(HELD_BYTES).is_none();
+    assert!(all, "the room for small bodies is not to be had whole");
+    let _most = port.held.reserve(HELD_BYTES - crate::http::limits::SMALL_BODIES_BYTES as u64).unwrap();
+    assert_eq!(port.send(target, "", &fits).await.problem(), (503, "busy".to_owned()));
+    assert_eq!(port.get("/v1/records/shard").await.problem(), (503, "busy".to_owned()));
+    assert_eq!(port.send(target, "", "{}").await.status, 200, "small ones have room of their own");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_come_is_not_waited_for_for_ever() {
+    let port = port().await;
+    let half = "PUT /v1/records/shard/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 10\r\n\r\n{";
+    assert_eq!(port.say(half).await.problem(), (408, "slow-body".to_owned()));
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_is_refused_and_refusals_are_counted() {
+    let port = port().await;
+    let refused = port.send("POST /v1/batch", "Sec-Fetch-Site: cross-site\r\n", "{}").await;
+    assert_eq!(refused.problem(), (403, "cross-site".to_owned()));
+    let mut registry = prometheus_client::registry::Registry::default();
+    port.stage.catalogue.counts().register(&mut registry);
+    let mut page = String::new();
+    prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
+    assert!(page.contains("catalogue_refusals_total{problem=\"cross-site\"} 1\n"), "{page}");
+}
+
+#[test]
+fn entity_tags_are_read_as_rfc_9110_writes_them() {
+    use crate::catalogue::preconditions::{Preconditions, Tags};
+    let read = |lines: &[&'static str]| {
+        let lines = lines.iter().map(|line| (header::IF_MATCH, HeaderValue::from_static(line)));
+        request::preconditions(&lines.collect())
+    };
+    let these = |versions: &[u64]| Tags::These(versions.to_vec());
+    for (lines, expected) in [
+        (&["*"][..], Some(Tags::Any)),
+        (&["\"5\""], Some(these(&[5]))),
+        (&["\"5\", \"6\"", "\"7\""], Some(these(&[5, 6, 7]))),
+        (&["W/\"5\""], Some(these(&[]))),
+        (&["\"abc\", \"05\", \"+5\", \"\""], Some(these(&[]))),
+        (&[], None),
+    ] {
+        assert_eq!(read(lines), Ok(Preconditions { matches: expected, none_match: None }), "{lines:?}");
+    }
+    for lines in [&["5"][..], &[""], &["\"5"], &["*, \"5\""], &["*", "\"5\""], &["\"5\","]] {
+        assert_eq!(read(lines), Err(RequestRefused::Header("If-Match")), "{lines:?}");
+    }
+}

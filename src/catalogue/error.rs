@@ -1,0 +1,74 @@
+//! Why the catalogue did not do what it was asked: whose fault it is, and whether a retry helps.
+//! Nothing in here shows a key or what a body holds.
+
+use serde::Serialize;
+
+use crate::engine::EngineError;
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CatalogueError {
+    /// The configuration lists the types there are.
+    #[error("there is no such record type{}; GET /v1/types lists them", .nearest.as_ref().map_or_else(
+        String::new, |name| format!(" (the nearest is `{name}`)")))]
+    UnknownType { nearest: Option<String> },
+    #[error("{0}")]
+    BadKey(&'static str),
+    #[error("the body is larger than {} bytes", super::limits::RECORD_BYTES)]
+    LargeBody,
+    /// It is no JSON, not an object, or an object that readers would not agree on.
+    #[error("{0}")]
+    BadJson(String),
+    #[error("the body does not fit the schema of its type; `violations` lists where")]
+    Schema(Vec<Violation>),
+    #[error("{0}")]
+    BadBatch(String),
+    #[error("`after` is not what an earlier page of this gave as `next`")]
+    BadCursor,
+    /// `version` is that of the deletion, if there ever was such a record.
+    #[error("there is no such record")]
+    NotFound { version: Option<u64> },
+    #[error("If-Match or If-None-Match does not hold; read the record again and decide anew")]
+    PreconditionFailed { version: Option<u64> },
+    #[error("the Idempotency-Key must be 1 to {} visible ASCII characters", super::limits::IDEMPOTENCY_KEY_BYTES)]
+    BadIdempotencyKey,
+    /// Sending it again does not help: the caller confused two requests.
+    #[error("this Idempotency-Key belongs to another request of the last 24 hours; take a new key")]
+    KeyReused,
+    #[error("others kept changing the same record; nothing was written, send it again")]
+    Contended,
+    /// The store did not answer a write.
+    #[error(
+        "nobody knows whether this was written: the store did not answer; \
+         read the record, or send the request again if it has an Idempotency-Key"
+    )]
+    OutcomeUnknown,
+    /// Nothing was written. A retry helps if it is transient; else an operator has to act.
+    #[error("the store did not do it: {}; nothing was written", .0.word())]
+    Store(EngineError),
+    /// One part of a batch is why nothing of it was written.
+    #[error("part {at} (from 0): {why}")]
+    Part { at: usize, why: Box<CatalogueError> },
+}
+
+/// One place where a body does not fit: JSON Pointers into the body and into the schema.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    pub pointer: String,
+    pub rule: String,
+}
+
+impl From<EngineError> for CatalogueError {
+    fn from(error: EngineError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl CatalogueError {
+    /// What is behind it, without the place in a batch.
+    pub fn root(&self) -> &Self {
+        match self {
+            Self::Part { why, .. } => why.root(),
+            other => other,
+        }
+    }
+}

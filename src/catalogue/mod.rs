@@ -1,0 +1,128 @@
+//! The catalogue: it owns the records, is the only one who writes them, and gives each change its
+//! version. Reads are strongly consistent. [`api`] serves it over HTTP.
+//!
+//! A version is the greater of the last one plus 1 and the time in Unix milliseconds, given in the
+//! write's own condition: it only grows, and a table that was lost and built anew does not give one
+//! a second time. Every version is kept in the history.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::engine::{EngineError, Item, ItemKey, Page, Table, Tables, bucket};
+use crate::model::names::key_problem;
+use crate::model::time::Clock;
+
+pub mod api;
+mod counts;
+mod error;
+mod json;
+pub mod limits;
+mod page;
+mod preconditions;
+mod remembered;
+mod types;
+mod write;
+
+pub use counts::CatalogueCounts;
+pub use error::{CatalogueError, Violation};
+pub use page::RecordPage;
+pub use preconditions::{Preconditions, Tags};
+pub use remembered::IdempotencyKey;
+pub use types::{RecordTypes, TypeError};
+pub use write::{Applied, RecordWrite, WriteAnswer};
+
+/// The records behind one store.
+pub struct Catalogue {
+    store: Arc<dyn Tables>,
+    clock: Clock,
+    types: RecordTypes,
+    counts: CatalogueCounts,
+}
+
+/// A record at one version; without a body it was deleted then.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RecordVersion {
+    pub key: String,
+    pub version: u64,
+    /// As it was sent.
+    pub body: Option<Bytes>,
+}
+
+/// Keys and contents stay out of logs.
+impl std::fmt::Debug for RecordVersion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RecordVersion({}, {:?} bytes)", self.version, self.body.as_ref().map(Bytes::len))
+    }
+}
+
+impl Catalogue {
+    pub fn new(store: Arc<dyn Tables>, clock: Clock, types: RecordTypes) -> Self {
+        Self { store, clock, types, counts: CatalogueCounts::default() }
+    }
+
+    pub const fn types(&self) -> &RecordTypes {
+        &self.types
+    }
+
+    pub const fn counts(&self) -> &CatalogueCounts {
+        &self.counts
+    }
+
+    /// The record as it is now.
+    ///
+    /// # Errors
+    /// [`CatalogueError::NotFound`], with the tombstone's version where there is one.
+    pub async fn get(&self, record_type: &str, key: &str) -> Result<(u64, Bytes), CatalogueError> {
+        self.check_name(record_type, key)?;
+        let item = self.item(Table::Records, &place(record_type, key)).await?;
+        let version = item.as_ref().map(|item| item.version);
+        let found = item.and_then(|item| item.body.map(|body| (item.version, body)));
+        self.counts.read("record");
+        found.ok_or(CatalogueError::NotFound { version })
+    }
+
+    fn check_name(&self, record_type: &str, key: &str) -> Result<(), CatalogueError> {
+        self.types.check_known(record_type)?;
+        key_problem(key).map_or(Ok(()), |problem| Err(CatalogueError::BadKey(problem)))
+    }
+
+    async fn item(&self, table: Table, key: &ItemKey) -> Result<Option<Item>, EngineError> {
+        self.timed("get", self.store.get(table, key)).await
+    }
+
+    async fn query(
+        &self,
+        table: Table,
+        partition: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page, EngineError> {
+        self.timed("query", self.store.query(table, partition, after, limit)).await
+    }
+
+    async fn timed<T>(&self, call: &'static str, work: impl Future<Output = T>) -> T {
+        let began = self.clock.now();
+        let done = work.await;
+        self.counts.store_took(call, self.clock.now().since(began));
+        done
+    }
+}
+
+/// Where a record lies.
+fn place(record_type: &str, key: &str) -> ItemKey {
+    ItemKey::new(bucket::partition(record_type, key), key)
+}
+
+/// Where a record's versions lie, in their order.
+fn history(record_type: &str, key: &str) -> String {
+    format!("{record_type}#{key}")
+}
+
+/// A version as it sorts.
+fn digits(version: u64) -> String {
+    format!("{version:020}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! Pages: the records of a type, and the versions of a record. A listing is no snapshot: what is
+//! written while somebody goes from page to page may be in it or not.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+
+use super::error::CatalogueError;
+use super::limits::{PAGE_BYTES, PAGE_MOST_RECORDS, PAGE_QUERIES, PAGE_STEP};
+use super::{Catalogue, RecordVersion, digits, history};
+use crate::engine::limits::BUCKETS;
+use crate::engine::{Item, Table, bucket};
+
+/// Some records, and where to go on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordPage {
+    pub records: Vec<RecordVersion>,
+    /// Opaque. Without it this was the last page; a page may be empty and not the last.
+    pub next: Option<String>,
+}
+
+/// Behind which item a listing goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cursor {
+    bucket: u16,
+    after: Option<String>,
+}
+
+impl Cursor {
+    const START: Self = Self { bucket: 0, after: None };
+
+    fn to_text(&self) -> String {
+        URL_SAFE_NO_PAD.encode(format!("{:02x}{}", self.bucket, self.after.as_deref().unwrap_or_default()))
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        let text = String::from_utf8(URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
+        let (bucket, after) = text.split_at_checked(2)?;
+        let bucket = u16::from_str_radix(bucket, 16).ok().filter(|bucket| *bucket < BUCKETS)?;
+        Some(Self { bucket, after: Some(after.to_owned()).filter(|after| !after.is_empty()) })
+    }
+}
+
+/// A page being filled.
+struct Filling {
+    records: Vec<RecordVersion>,
+    bytes: usize,
+    limit: usize,
+}
+
+impl Filling {
+    fn new(limit: usize) -> Self {
+        Self { records: Vec::new(), bytes: 0, limit: limit.clamp(1, PAGE_MOST_RECORDS) }
+    }
+
+    const fn is_full(&self) -> bool {
+        self.records.len() >= self.limit || self.bytes >= PAGE_BYTES
+    }
+
+    fn push(&mut self, item: Item, key: String) {
+        self.bytes += key.len() + item.body.as_ref().map_or(0, Bytes::len);
+        self.records.push(RecordVersion { key, version: item.version, body: item.body });
+    }
+}
+
+impl Catalogue {
+    /// Up to `limit` records of a type that are not deleted, in no useful order, `after` an earlier
+    /// page.
+    ///
+    /// # Errors
+    /// [`CatalogueError::UnknownType`], [`CatalogueError::BadCursor`], [`CatalogueError::Store`].
+    pub async fn list(
+        &self,
+        record_type: &str,
+        limit: usize,
+        after: Option<&str>,
+    ) -> Result<RecordPage, CatalogueError> {
+        self.types.check_known(record_type)?;
+        let cursor = after.map_or(Some(Cursor::START), Cursor::from_text).ok_or(CatalogueError::BadCursor)?;
+        let Cursor { mut bucket, mut after } = cursor;
+        let mut page = Filling::new(limit);
+        for _ in 0..PAGE_QUERIES {
+            let partition = bucket::of(record_type, bucket);
+            let found = self.query(Table::Records, &partition, after.as_deref(), PAGE_STEP).await?;
+            for item in found.items {
+                if page.is_full() {
+                    break;
+                }
+                let key = item.key.sort.clone();
+                after = Some(key.clone());
+                if item.body.is_some() {
+                    page.push(item, key);
+                }
+            }
+            if page.is_full() {
+                break;
+            }
+            after = found.next.map(|key| key.sort);
+            bucket += u16::from(after.is_none());
+            if bucket == BUCKETS {
+                self.counts.read("listing");
+                return Ok(RecordPage { records: page.records, next: None });
+            }
+        }
+        self.counts.read("listing");
+        Ok(RecordPage { records: page.records, next: Some(Cursor { bucket, after }.to_text()) })
+    }
+
+    /// Up to `limit` versions of a record, oldest first, `after` an earlier page.
+    ///
+    /// # Errors
+    /// [`CatalogueError::NotFound`] where there never was such a record; as [`Catalogue::list`].
+    pub async fn history(
+        &self,
+        record_type: &str,
+        key: &str,
+        limit: usize,
+        after: Option<&str>,
+    ) -> Result<RecordPage, CatalogueError> {
+        self.check_name(record_type, key)?;
+        let started = after.map(str::parse::<u64>).transpose().map_err(|_| CatalogueError::BadCursor)?;
+        let (partition, mut page) = (history(record_type, key), Filling::new(limit));
+        let mut after = started.map(digits);
+        let mut more = true;
+        while more && !page.is_full() {
+            let step = PAGE_STEP.min(page.limit - page.records.len());
+            let found = self.query(Table::History, &partition, after.as_deref(), step).await?;
+            more = found.next.is_some();
+            for item in found.items {
+                after = Some(item.key.sort.clone());
+                page.push(item, key.to_owned());
+            }
+            after = found.next.map(|key| key.sort).or(after);
+        }
+        if started.is_none() && page.records.is_empty() {
+            return Err(CatalogueError::NotFound { version: None });
+        }
+        self.counts.read("history");
+        let next = page.records.last().filter(|_| more).map(|last| last.version.to_string());
+        Ok(RecordPage { records: page.records, next })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors_come_back_as_they_went_and_nothing_else_is_one() {
+        for cursor in [
+            Cursor::START,
+            Cursor { bucket: 255, after: None },
+            Cursor { bucket: 7, after: Some("a/b ä%2F".to_owned()) },
+        ] {
+            assert_eq!(Cursor::from_text(&cursor.to_text()), Some(cursor));
+        }
+        for text in ["", "zz", "!!!!", "MA", "Z2dr", "w6TDpA"] {
+            assert_eq!(Cursor::from_text(text), None, "{text}");
+        }
+    }
+}

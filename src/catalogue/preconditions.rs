@@ -1,0 +1,83 @@
+//! `If-Match` and `If-None-Match` of a write: compared with the version that is read, and held by
+//! the store's condition until the write takes place.
+
+use serde::Serialize;
+
+/// What a caller demands of the record; none of it by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Preconditions {
+    pub matches: Option<Tags>,
+    pub none_match: Option<Tags>,
+}
+
+/// What an entity tag may be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum Tags {
+    /// `*`: that of any record that exists.
+    Any,
+    These(Vec<u64>),
+}
+
+impl Tags {
+    /// Whether one of them is that of a record of this version (a tombstone has one too), which
+    /// `exists` or is deleted.
+    fn include(&self, version: Option<u64>, exists: bool) -> bool {
+        match self {
+            Self::Any => exists,
+            Self::These(versions) => version.is_some_and(|version| versions.contains(&version)),
+        }
+    }
+}
+
+impl Preconditions {
+    pub const fn none() -> Self {
+        Self { matches: None, none_match: None }
+    }
+
+    /// Only where there is no record.
+    pub const fn absent() -> Self {
+        Self { matches: None, none_match: Some(Tags::Any) }
+    }
+
+    /// Only where the record, or its tombstone, has this version.
+    pub fn version_is(version: u64) -> Self {
+        Self { matches: Some(Tags::These(vec![version])), none_match: None }
+    }
+
+    pub fn may_replace(&self, version: Option<u64>, exists: bool) -> bool {
+        self.matches.as_ref().is_none_or(|tags| tags.include(version, exists)) && !self.is_unchanged(version, exists)
+    }
+
+    /// Whether `If-None-Match` names what is there: then a read brings nothing new.
+    pub fn is_unchanged(&self, version: Option<u64>, exists: bool) -> bool {
+        self.none_match.as_ref().is_some_and(|tags| tags.include(version, exists))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preconditions_hold_as_rfc_9110_says_and_a_tombstone_has_a_tag_but_does_not_exist() {
+        let (absent, live, tombstone) = ((None, false), (Some(7), true), (Some(7), false));
+        let matches = |tags| Preconditions { matches: Some(tags), none_match: None };
+        let none_match = |tags| Preconditions { matches: None, none_match: Some(tags) };
+        let these = |versions: &[u64]| Tags::These(versions.to_vec());
+        for (conditions, on_absent, on_live, on_tombstone) in [
+            (Preconditions::none(), true, true, true),
+            (Preconditions::absent(), true, false, true),
+            (Preconditions::version_is(7), false, true, true),
+            (Preconditions::version_is(6), false, false, false),
+            (matches(Tags::Any), false, true, false),
+            (matches(these(&[])), false, false, false),
+            (matches(these(&[6, 7])), false, true, true),
+            (none_match(these(&[6, 7])), true, false, false),
+            (none_match(these(&[6])), true, true, true),
+            (Preconditions { matches: Some(Tags::Any), none_match: Some(these(&[7])) }, false, false, false),
+        ] {
+            let held = [absent, live, tombstone].map(|(version, exists)| conditions.may_replace(version, exists));
+            assert_eq!(held, [on_absent, on_live, on_tombstone], "{conditions:?}");
+        }
+    }
+}

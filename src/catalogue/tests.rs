@@ -1,0 +1,386 @@
+//! The catalogue on stores that are slow, throttle, and lose answers.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::json;
+
+use super::limits::{BATCH_RECORDS, PAGE_BYTES, RECORD_BYTES, REMEMBERED};
+use super::*;
+use crate::engine::faulty::{FaultRates, Faults, Faulty};
+use crate::engine::memory::MemoryStore;
+use crate::model::time::Wall;
+
+const NOW: u64 = 1_800_000_000_000;
+const SLOW: FaultRates = FaultRates {
+    is_slow: 1.0,
+    slowness: Duration::from_millis(3),
+    fails: 0.0,
+    throttles: 0.0,
+    loses_answers: 0.0,
+    repeats: 0.0,
+    reorders: 0.0,
+    skips: 0.0,
+    splits: 0.0,
+    refuses: 0.0,
+};
+
+pub(super) struct Stage {
+    pub(super) catalogue: Arc<Catalogue>,
+    pub(super) memory: MemoryStore,
+    pub(super) faults: Faults,
+    clock: Clock,
+}
+
+/// A catalogue of tenants, who must have a `plan`, and of shards, which may be anything.
+pub(super) fn stage() -> Stage {
+    fastrand::seed(7);
+    let clock = Clock::simulated(Wall::from_millis(NOW));
+    let (memory, faults) = (MemoryStore::new(clock.clone()), Faults::default());
+    let schema = json!({"properties": {"plan": {"type": "string"}}, "required": ["plan"]});
+    let types = [("tenant".to_owned(), schema), ("shard".to_owned(), json!(true))];
+    let store = Arc::new(Faulty::new(memory.clone(), faults.clone()));
+    let catalogue = Catalogue::new(store, clock.clone(), RecordTypes::compile(types).unwrap());
+    Stage { catalogue: Arc::new(catalogue), memory, faults, clock }
+}
+
+fn body(n: u64) -> String {
+    format!("{{ \"n\": {n} }}")
+}
+
+fn shard(key: &str, n: u64) -> RecordWrite {
+    RecordWrite::put("shard", key, body(n))
+}
+
+fn once(key: &str) -> IdempotencyKey {
+    IdempotencyKey::new("anonymous", key).unwrap()
+}
+
+impl Stage {
+    async fn put(&self, key: &str, n: u64) -> Result<u64, CatalogueError> {
+        self.catalogue.write(shard(key, n), None).await.map(|(applied, _)| applied.version)
+    }
+
+    async fn delete(&self, key: &str) -> Result<u64, CatalogueError> {
+        self.catalogue.write(RecordWrite::delete("shard", key), None).await.map(|(applied, _)| applied.version)
+    }
+
+    /// All versions of a shard, and what was written then.
+    async fn history(&self, key: &str) -> Vec<(u64, Option<Bytes>)> {
+        let (mut versions, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.catalogue.history("shard", key, 7, after.as_deref()).await.unwrap();
+            versions.extend(page.records.into_iter().map(|it| (it.version, it.body)));
+            after = page.next;
+            if after.is_none() {
+                return versions;
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_is_the_time_or_the_last_one_plus_1_and_the_body_is_kept_as_it_was_sent() {
+    let stage = stage();
+    assert_eq!(stage.put("a", 1).await, Ok(NOW));
+    assert_eq!(stage.put("a", 2).await, Ok(NOW + 1), "in the same millisecond");
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!(stage.put("a", 3).await, Ok(NOW + 1000));
+    stage.clock.step_wall(-60_000);
+    assert_eq!(stage.put("a", 4).await, Ok(NOW + 1001), "the clock went back, the version does not");
+    assert_eq!(stage.catalogue.get("shard", "a").await, Ok((NOW + 1001, body(4).into())));
+    assert_eq!(stage.history("a").await.len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_a_version_and_what_comes_back_goes_on_from_there() {
+    let stage = stage();
+    let not_found = |version| CatalogueError::NotFound { version };
+    assert_eq!(stage.delete("a").await, Err(not_found(None)));
+    assert_eq!(stage.catalogue.get("shard", "a").await, Err(not_found(None)));
+    assert_eq!(stage.put("a", 1).await, Ok(NOW));
+    assert_eq!(stage.delete("a").await, Ok(NOW + 1));
+    assert_eq!(stage.catalogue.get("shard", "a").await, Err(not_found(Some(NOW + 1))));
+    assert_eq!(stage.delete("a").await, Err(not_found(Some(NOW + 1))), "no new version");
+    let (applied, _) = stage.catalogue.write(shard("a", 2), None).await.unwrap();
+    assert_eq!(applied, Applied { version: NOW + 2, created: true, deleted: false });
+    let history = [(NOW, Some(body(1).into())), (NOW + 1, None), (NOW + 2, Some(body(2).into()))];
+    assert_eq!(stage.history("a").await, history);
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_never_repeat_under_8_writers_and_the_history_has_every_write() {
+    let stage = stage();
+    stage.faults.set(SLOW);
+    let writer = async |writer: u64| {
+        let mut acknowledged = Vec::new();
+        for n in 0..15 {
+            match stage.put("hot", writer * 100 + n).await {
+                Ok(version) => acknowledged.push((version, Some(body(writer * 100 + n).into()))),
+                Err(error) => assert_eq!(error, CatalogueError::Contended),
+            }
+        }
+        acknowledged
+    };
+    let mut acknowledged: Vec<_> = join_all((0..8).map(writer)).await.concat();
+    assert!(acknowledged.len() > 60, "{}", acknowledged.len());
+    acknowledged.sort();
+    assert_eq!(stage.history("hot").await, acknowledged, "each once, none besides");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_writers_with_the_same_if_match_exactly_one_wins() {
+    let stage = stage();
+    let first = stage.put("a", 0).await.unwrap();
+    stage.faults.set(SLOW);
+    for conditions in [Preconditions::version_is(first), Preconditions::absent()] {
+        let key = if conditions == Preconditions::absent() { "new" } else { "a" };
+        let write = |n| stage.catalogue.write(shard(key, n).only_if(conditions.clone()), None);
+        let outcomes = join_all((1..=8).map(write)).await;
+        let won: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().ok()).collect();
+        let [(applied, _)] = won[..] else { unreachable!("{outcomes:?}") };
+        let lost = CatalogueError::PreconditionFailed { version: Some(applied.version) };
+        assert_eq!(outcomes.iter().filter(|outcome| outcome.as_ref() == Err(&lost)).count(), 7, "{outcomes:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_key_a_lost_answer_is_said_and_with_one_the_repetition_is_told_the_first_result() {
+    let stage = stage();
+    let first = stage.put("a", 0).await.unwrap();
+    let write = || shard("a", 1).only_if(Preconditions::version_is(first));
+    stage.faults.set(FaultRates { loses_answers: 1.0, ..FaultRates::default() });
+    let key = once("k1");
+    assert_eq!(stage.catalogue.write(write(), Some(&key)).await, Err(CatalogueError::OutcomeUnknown));
+    stage.faults.set(FaultRates::default());
+    // Its own effect would make the condition fail.
+    let (again, replayed) = stage.catalogue.write(write(), Some(&key)).await.unwrap();
+    assert_eq!((again, replayed), (Applied { version: first + 1, created: false, deleted: false }, true));
+    assert_eq!(stage.history("a").await.len(), 2, "applied once");
+    let unkeyed = stage.catalogue.write(write(), None).await;
+    assert_eq!(unkeyed, Err(CatalogueError::PreconditionFailed { version: Some(first + 1) }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_the_store_does_a_request_with_a_key_is_applied_once() {
+    let stage = stage();
+    stage.faults.set(FaultRates { fails: 0.2, throttles: 0.1, loses_answers: 0.3, is_slow: 0.5, ..SLOW });
+    let writer = async |writer: u64| {
+        let mut acknowledged = Vec::new();
+        for n in 0..10 {
+            let (key, write) = (once(&format!("{writer}-{n}")), shard("hot", writer * 100 + n));
+            loop {
+                match stage.catalogue.write(write.clone(), Some(&key)).await {
+                    Ok((applied, _)) => break acknowledged.push((applied.version, write.body)),
+                    Err(CatalogueError::Contended | CatalogueError::OutcomeUnknown | CatalogueError::Store(_)) => {
+                        tokio::time::sleep(Duration::from_millis(10)).await
+                    }
+                    Err(other) => unreachable!("{other}"),
+                }
+            }
+        }
+        acknowledged
+    };
+    let mut acknowledged: Vec<_> = join_all((0..8).map(writer)).await.concat();
+    stage.faults.set(FaultRates::default());
+    acknowledged.sort();
+    assert_eq!(acknowledged.len(), 80);
+    assert_eq!(stage.history("hot").await, acknowledged);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_request_sent_twice_at_once_takes_place_once() {
+    let stage = stage();
+    stage.faults.set(SLOW);
+    let key = once("k");
+    let outcomes = join_all((0..4).map(|_| stage.catalogue.write(shard("a", 1), Some(&key)))).await;
+    let replayed: Vec<_> = outcomes.iter().map(|outcome| outcome.as_ref().unwrap().1).collect();
+    assert_eq!(replayed.iter().filter(|replayed| !**replayed).count(), 1, "{outcomes:?}");
+    let versions: BTreeSet<_> = outcomes.iter().map(|outcome| outcome.as_ref().unwrap().0.version).collect();
+    assert_eq!((versions.len(), stage.history("a").await.len()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_one_requests_for_24_hours_and_one_writers() {
+    let stage = stage();
+    let key = once("k");
+    let first = stage.catalogue.write(shard("a", 1), Some(&key)).await.unwrap();
+    let write = async |write| stage.catalogue.write(write, Some(&key)).await;
+    for other in [
+        shard("a", 2),
+        shard("b", 1),
+        RecordWrite::delete("shard", "a"),
+        RecordWrite::put("tenant", "a", "{\"plan\":\"free\"}"),
+        shard("a", 1).only_if(Preconditions::version_is(first.0.version)),
+    ] {
+        assert_eq!(write(other).await, Err(CatalogueError::KeyReused));
+    }
+    assert_eq!(stage.catalogue.batch(&[shard("a", 1)], Some(&key)).await, Err(CatalogueError::KeyReused));
+    assert_eq!(write(shard("a", 1)).await, Ok((first.0, true)));
+    let another = IdempotencyKey::new("somebody", "k").unwrap();
+    assert!(!stage.catalogue.write(shard("a", 1), Some(&another)).await.unwrap().1);
+    tokio::time::advance(REMEMBERED - Duration::from_millis(1)).await;
+    assert_eq!(write(shard("a", 1)).await, Ok((first.0, true)));
+    tokio::time::advance(Duration::from_millis(1)).await;
+    // Although the item is still in the store.
+    let anew = write(shard("b", 1)).await.unwrap();
+    assert!(!anew.1 && anew.0.version > first.0.version);
+    assert_eq!(write(shard("b", 1)).await, Ok((anew.0, true)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_request_leaves_its_key_free() {
+    let stage = stage();
+    let key = once("k");
+    let guarded = || shard("a", 1).only_if(Preconditions::version_is(NOW));
+    let refused = stage.catalogue.write(guarded(), Some(&key)).await;
+    assert_eq!(refused, Err(CatalogueError::PreconditionFailed { version: None }));
+    stage.put("a", 0).await.unwrap();
+    assert!(!stage.catalogue.write(guarded(), Some(&key)).await.unwrap().1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_table_never_issues_an_old_version_again() {
+    let stage = stage();
+    let mut newest = 0;
+    for n in 0..20 {
+        // Twenty in one millisecond: ahead of the clock.
+        newest = stage.put("a", n).await.unwrap();
+    }
+    assert_eq!(newest, NOW + 19);
+    stage.memory.lose(Table::Records);
+    assert_eq!(stage.put("a", 20).await, Ok(NOW + 20), "the history still knows");
+    stage.memory.lose(Table::Records);
+    stage.clock.step_wall(-60_000);
+    assert_eq!(stage.put("a", 21).await, Ok(NOW + 21), "even where the clock went back");
+    stage.clock.step_wall(60_000);
+    stage.memory.lose(Table::Records);
+    stage.memory.lose(Table::History);
+    tokio::time::advance(Duration::from_millis(22)).await;
+    assert_eq!(stage.put("a", 22).await, Ok(NOW + 22), "the clock alone is enough, if it does not go back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_written_whole_or_not_at_all() {
+    let stage = stage();
+    let first = stage.put("there", 0).await.unwrap();
+    let refused = async |last: RecordWrite| {
+        let writes: Vec<_> = (0..3).map(|n| shard(&format!("new-{n}"), n)).chain([last]).collect();
+        let Err(CatalogueError::Part { at: 3, why }) = stage.catalogue.batch(&writes, None).await else {
+            unreachable!("the last part cannot be written")
+        };
+        *why
+    };
+    let stale = shard("there", 1).only_if(Preconditions::absent());
+    assert_eq!(refused(stale).await, CatalogueError::PreconditionFailed { version: Some(first) });
+    assert_eq!(refused(RecordWrite::delete("shard", "gone")).await, CatalogueError::NotFound { version: None });
+    assert!(matches!(refused(RecordWrite::put("tenant", "a", "{}")).await, CatalogueError::Schema(_)));
+    assert!(matches!(refused(RecordWrite::put("tenent", "a", "{}")).await, CatalogueError::UnknownType { .. }));
+    assert_eq!(stage.memory.dump(Table::Records).len(), 1);
+    assert_eq!(stage.memory.dump(Table::History).len(), 1);
+    let whole = [shard("new", 1), RecordWrite::delete("shard", "there")];
+    let answer = stage.catalogue.batch(&whole, Some(&once("b"))).await.unwrap();
+    let [new, gone] = answer.applied[..] else { unreachable!("{answer:?}") };
+    assert!(new.created && gone.deleted && !answer.replayed);
+    let again = stage.catalogue.batch(&whole, Some(&once("b"))).await.unwrap();
+    assert_eq!((again.applied, again.replayed), (answer.applied, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_largest_batch_fits_into_a_transaction_and_a_larger_one_is_refused() {
+    let stage = stage();
+    // Keys of 512 bytes, and bodies that are 1.8 MB together.
+    let key = |n: usize| format!("{n:0512}");
+    let large = |n: usize| RecordWrite::put("shard", key(n), format!("{{\"a\":\"{}\"}}", "x".repeat(36_720 - 8)));
+    let writes: Vec<_> = (0..BATCH_RECORDS).map(large).collect();
+    let key = once(&"k".repeat(255));
+    assert_eq!(stage.catalogue.batch(&writes, Some(&key)).await.unwrap().applied.len(), BATCH_RECORDS);
+    let more: Vec<_> = (0..=BATCH_RECORDS).map(|n| shard(&n.to_string(), 1)).collect();
+    let refusals = [&more[..], &[], &[shard("a", 1), shard("a", 2)], &vec![large(0); 50][..]];
+    for writes in refusals {
+        assert!(matches!(stage.catalogue.batch(writes, None).await, Err(CatalogueError::BadBatch(_))));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_fails_is_told_apart_from_one_that_did_not_answer_a_write() {
+    let stage = stage();
+    stage.faults.set(FaultRates { throttles: 1.0, ..FaultRates::default() });
+    assert!(matches!(stage.put("a", 1).await, Err(CatalogueError::Store(EngineError::Throttled { .. }))));
+    stage.faults.set(FaultRates { fails: 1.0, ..FaultRates::default() });
+    assert!(matches!(stage.put("a", 1).await, Err(CatalogueError::Store(EngineError::Unavailable { .. }))), "a read");
+    assert!(matches!(stage.catalogue.get("shard", "a").await, Err(CatalogueError::Store(_))));
+    assert!(stage.memory.dump(Table::History).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_shows_every_record_once_and_no_deleted_one() {
+    let stage = stage();
+    let mut expected = BTreeSet::new();
+    for n in 0..300 {
+        let key = format!("key-{n}");
+        let version = stage.put(&key, n).await.unwrap();
+        if n % 10 == 0 {
+            stage.delete(&key).await.unwrap();
+        } else {
+            expected.insert((key, version));
+        }
+    }
+    for limit in [1, 7, 200] {
+        let (mut listed, mut after) = (Vec::new(), None);
+        loop {
+            let page = stage.catalogue.list("shard", limit, after.as_deref()).await.unwrap();
+            assert!(page.records.len() <= limit);
+            listed.extend(page.records.into_iter().map(|it| (it.key, it.version)));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(listed.len(), expected.len(), "{limit}");
+        assert_eq!(BTreeSet::from_iter(listed), expected, "{limit}");
+    }
+    assert_eq!(stage.catalogue.list("tenant", 9, Some("?")).await, Err(CatalogueError::BadCursor));
+    assert_eq!(stage.catalogue.history("shard", "key-1", 9, Some("x")).await, Err(CatalogueError::BadCursor));
+    let never = stage.catalogue.history("shard", "never", 9, None).await;
+    assert_eq!(never, Err(CatalogueError::NotFound { version: None }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_ends_when_its_bodies_are_a_mebibyte() {
+    let stage = stage();
+    let largest = format!("{{\"a\":\"{}\"}}", "x".repeat(RECORD_BYTES - 8));
+    for n in 0..40 {
+        let write = RecordWrite::put("shard", format!("k{n}"), largest.clone());
+        stage.catalogue.write(write, None).await.unwrap();
+        stage.catalogue.write(RecordWrite::put("shard", "one", largest.clone()), None).await.unwrap();
+    }
+    let listed = stage.catalogue.list("shard", 200, None).await.unwrap();
+    assert_eq!(listed.records.len(), PAGE_BYTES / RECORD_BYTES);
+    let versions = stage.catalogue.history("shard", "one", 200, None).await.unwrap();
+    assert_eq!(versions.records.len(), limits::PAGE_STEP, "read at a time, shown at a time");
+    assert_eq!(stage.history("one").await.len(), 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happened_is_counted_by_its_word() {
+    let stage = stage();
+    stage.put("a", 1).await.unwrap();
+    stage.put("a", 2).await.unwrap();
+    stage.delete("a").await.unwrap();
+    stage.catalogue.history("shard", "a", 1, None).await.unwrap();
+    let mut registry = prometheus_client::registry::Registry::with_prefix("nearside");
+    stage.catalogue.counts().register(&mut registry);
+    let mut page = String::new();
+    prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
+    for line in [
+        "nearside_catalogue_writes_total{outcome=\"created\"} 1",
+        "nearside_catalogue_writes_total{outcome=\"replayed\"} 0",
+        "nearside_catalogue_reads_total{what=\"history\"} 1",
+        "nearside_catalogue_conflicts_total 0",
+        "nearside_catalogue_store_duration_seconds_count{call=\"write\"} 3",
+    ] {
+        assert!(page.contains(&format!("{line}\n")), "{line}\n{page}");
+    }
+}

@@ -1,0 +1,223 @@
+//! Writing: read what is there, decide, and write all of it in one transaction that holds only if
+//! nothing has changed since. A conflict begins it again, a bounded number of times.
+
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use serde::{Deserialize, Serialize};
+
+use super::error::CatalogueError;
+use super::limits::{BATCH_BYTES, BATCH_RECORDS, HISTORY_STEP, WRITE_ATTEMPTS};
+use super::preconditions::Preconditions;
+use super::remembered::{IdempotencyKey, hash_of};
+use super::{Catalogue, digits, history, json, place};
+use crate::engine::{Condition, EngineError, Item, ItemKey, ItemWrite, Table, WriteError, retry_delay};
+use crate::model::time::Wall;
+
+/// One record to be written.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RecordWrite {
+    pub record_type: String,
+    pub key: String,
+    /// A JSON object, kept byte for byte; `None` deletes the record.
+    pub body: Option<Bytes>,
+    pub only_if: Preconditions,
+}
+
+/// What became of one record. It lies in the store: members may be added, none may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    pub version: u64,
+    /// There was no record before, or a deleted one.
+    pub created: bool,
+    pub deleted: bool,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteAnswer {
+    pub applied: Vec<Applied>,
+    /// It had taken place before, under the same idempotency key.
+    pub replayed: bool,
+}
+
+/// What is known of a record before a write.
+struct Head {
+    version: Option<u64>,
+    exists: bool,
+    /// No version up to this one may be given.
+    last: u64,
+}
+
+impl RecordWrite {
+    pub fn put(record_type: impl Into<String>, key: impl Into<String>, body: impl Into<Bytes>) -> Self {
+        let (record_type, key, body) = (record_type.into(), key.into(), Some(body.into()));
+        Self { record_type, key, body, only_if: Preconditions::none() }
+    }
+
+    pub fn delete(record_type: impl Into<String>, key: impl Into<String>) -> Self {
+        Self { record_type: record_type.into(), key: key.into(), body: None, only_if: Preconditions::none() }
+    }
+
+    #[must_use]
+    pub fn only_if(self, only_if: Preconditions) -> Self {
+        Self { only_if, ..self }
+    }
+}
+
+impl Catalogue {
+    /// Writes one record.
+    ///
+    /// # Errors
+    /// See [`CatalogueError`]. After [`CatalogueError::OutcomeUnknown`] nobody knows; with any
+    /// other, nothing was written.
+    pub async fn write(
+        &self,
+        write: RecordWrite,
+        once: Option<&IdempotencyKey>,
+    ) -> Result<(Applied, bool), CatalogueError> {
+        let answer = self.apply(&[write], false, once).await;
+        let answer = answer.map_err(|error| error.root().clone())?;
+        Ok((answer.applied[0], answer.replayed))
+    }
+
+    /// Writes up to [`BATCH_RECORDS`] records, all or none. Views and regions may show them one by
+    /// one.
+    ///
+    /// # Errors
+    /// As [`Catalogue::write`]; [`CatalogueError::Part`] names the part that nothing was written
+    /// for.
+    pub async fn batch(
+        &self,
+        writes: &[RecordWrite],
+        once: Option<&IdempotencyKey>,
+    ) -> Result<WriteAnswer, CatalogueError> {
+        if !(1..=BATCH_RECORDS).contains(&writes.len()) {
+            return Err(CatalogueError::BadBatch(format!("a batch writes 1 to {BATCH_RECORDS} records")));
+        }
+        if writes.iter().filter_map(|write| write.body.as_ref()).map(Bytes::len).sum::<usize>() > BATCH_BYTES {
+            return Err(CatalogueError::BadBatch(format!("the bodies have more than {BATCH_BYTES} bytes together")));
+        }
+        for (at, write) in writes.iter().enumerate() {
+            let same = |other: &RecordWrite| other.record_type == write.record_type && other.key == write.key;
+            if writes[..at].iter().any(same) {
+                return Err(CatalogueError::BadBatch(format!("part {at} writes the same record as an earlier one")));
+            }
+        }
+        self.apply(writes, true, once).await
+    }
+
+    async fn apply(
+        &self,
+        writes: &[RecordWrite],
+        batch: bool,
+        once: Option<&IdempotencyKey>,
+    ) -> Result<WriteAnswer, CatalogueError> {
+        each(writes, |write| self.check_name(&write.record_type, &write.key))?;
+        let fits = each(writes, |write| match &write.body {
+            Some(body) => self.types.check_body(&write.record_type, &json::object(body)?),
+            None => Ok(()),
+        });
+        let once = once.map(|key| (key, hash_of(writes, batch)));
+        for attempt in 1..=WRITE_ATTEMPTS {
+            let now = self.clock.wall();
+            let heads = try_join_all(writes.iter().map(|write| self.head(write, now))).await?;
+            // Read after the records: if they show this very request's effect, its answer is there.
+            let remembered = match &once {
+                Some((key, _)) => self.item(Table::Requests, &key.place()).await?,
+                None => None,
+            };
+            if let (Some((_, hash)), Some(item)) = (&once, &remembered)
+                && let Some(applied) = IdempotencyKey::answered(item, hash, writes.len(), now)?
+            {
+                self.counts.wrote("replayed");
+                return Ok(WriteAnswer { applied, replayed: true });
+            }
+            // Not before: what took place under another schema is still answered as it was then.
+            fits.clone()?;
+            let (mut parts, applied) = plan(writes, &heads, now)?;
+            if let Some((key, hash)) = &once {
+                parts.push(key.remember(hash, &applied, remembered.as_ref(), now));
+            }
+            match self.timed("write", self.store.write(parts)).await {
+                Ok(()) => {
+                    applied.iter().for_each(|applied| self.counts.wrote(applied.word()));
+                    return Ok(WriteAnswer { applied, replayed: false });
+                }
+                Err(WriteError::Conflict(_)) => self.counts.conflict(),
+                Err(WriteError::Engine(EngineError::Unavailable { .. })) => {
+                    return Err(CatalogueError::OutcomeUnknown);
+                }
+                Err(WriteError::Engine(error)) => return Err(error.into()),
+            }
+            if attempt < WRITE_ATTEMPTS {
+                tokio::time::sleep(retry_delay(attempt)).await;
+            }
+        }
+        Err(CatalogueError::Contended)
+    }
+
+    async fn head(&self, write: &RecordWrite, now: Wall) -> Result<Head, EngineError> {
+        match self.item(Table::Records, &place(&write.record_type, &write.key)).await? {
+            Some(item) => Ok(Head { version: Some(item.version), exists: item.body.is_some(), last: item.version }),
+            None => {
+                let last = self.last_given(&write.record_type, &write.key, now).await?;
+                Ok(Head { version: None, exists: false, last })
+            }
+        }
+    }
+
+    /// The last version that the history knows of a record that is not there, if it is not before
+    /// `now`. Frequent writes, or a clock that was set back, may have put a lost record ahead.
+    async fn last_given(&self, record_type: &str, key: &str, now: Wall) -> Result<u64, EngineError> {
+        let (partition, mut last) = (history(record_type, key), 0);
+        let mut after = Some(digits(now.as_millis().saturating_sub(1)));
+        while let Some(from) = after {
+            let page = self.query(Table::History, &partition, Some(&from), HISTORY_STEP).await?;
+            last = page.items.last().map_or(last, |item| item.version);
+            after = page.next.map(|next| next.sort);
+        }
+        Ok(last)
+    }
+}
+
+impl Applied {
+    const fn word(self) -> &'static str {
+        match (self.deleted, self.created) {
+            (true, _) => "deleted",
+            (false, true) => "created",
+            (false, false) => "replaced",
+        }
+    }
+}
+
+/// The first refusal, with its place.
+fn each(
+    writes: &[RecordWrite],
+    check: impl Fn(&RecordWrite) -> Result<(), CatalogueError>,
+) -> Result<(), CatalogueError> {
+    let mut writes = writes.iter().enumerate();
+    writes.try_for_each(|(at, write)| check(write).map_err(|why| CatalogueError::Part { at, why: Box::new(why) }))
+}
+
+/// The parts of the transaction, and what to answer once it took place.
+fn plan(writes: &[RecordWrite], heads: &[Head], now: Wall) -> Result<(Vec<ItemWrite>, Vec<Applied>), CatalogueError> {
+    let (mut parts, mut applied) = (Vec::with_capacity(2 * writes.len() + 1), Vec::with_capacity(writes.len()));
+    for (at, (write, head)) in writes.iter().zip(heads).enumerate() {
+        let refused = |why| CatalogueError::Part { at, why: Box::new(why) };
+        let version = head.version;
+        if write.body.is_none() && !head.exists {
+            return Err(refused(CatalogueError::NotFound { version }));
+        }
+        if !write.only_if.may_replace(version, head.exists) {
+            return Err(refused(CatalogueError::PreconditionFailed { version }));
+        }
+        let given = now.as_millis().max(head.last + 1);
+        let item = |key: ItemKey| Item { body: write.body.clone(), ..Item::new(key, given) };
+        let unchanged = version.map_or(Condition::Absent, Condition::VersionIs);
+        parts.push(ItemWrite::Put(Table::Records, item(place(&write.record_type, &write.key)), unchanged));
+        let kept = ItemKey::new(history(&write.record_type, &write.key), digits(given));
+        parts.push(ItemWrite::Put(Table::History, item(kept), Condition::Absent));
+        applied.push(Applied { version: given, created: !head.exists, deleted: write.body.is_none() });
+    }
+    Ok((parts, applied))
+}
