@@ -15,7 +15,7 @@ pub mod read;
 pub mod scope;
 mod settings;
 pub mod template;
-mod tree;
+pub(crate) mod tree;
 mod value;
 mod variables;
 
