@@ -59,7 +59,8 @@ pub(super) struct Job {
     /// It was asked for again on the way, so it goes round once more. A job that began anew each
     /// time would never reach its end.
     again: bool,
-    begun: Wall,
+    /// On the calendar, in milliseconds.
+    begun: u64,
     /// Views that it looked at.
     pub(super) views: u64,
     #[serde(skip)]
@@ -67,7 +68,7 @@ pub(super) struct Job {
 }
 
 /// How far a job got, for operators.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct JobStatus {
     /// `all views limits`, `views that need a shard`.
     pub what: String,
@@ -80,7 +81,7 @@ pub struct JobStatus {
 
 impl Job {
     fn new(task: JobTask, now: Wall) -> Self {
-        Self { task, part: 0, after: None, again: false, begun: now, views: 0, writes: 0 }
+        Self { task, part: 0, after: None, again: false, begun: now.as_millis(), views: 0, writes: 0 }
     }
 
     fn key(&self) -> ItemKey {
@@ -108,7 +109,7 @@ impl Job {
             JobTask::Input { target, .. } => format!("views that need a {}", target.record_type),
         };
         let done = f64::from(self.part) / f64::from(self.task.parts());
-        JobStatus { what, begun: self.begun, views: self.views, done }
+        JobStatus { what, begun: Wall::from_millis(self.begun), views: self.views, done }
     }
 }
 

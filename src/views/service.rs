@@ -115,7 +115,7 @@ impl ViewsService {
         loop {
             match self.begin(&follower, lease, triggers, is_trimmed).await {
                 Ok(()) => {
-                    (failures, is_trimmed) = (0, false);
+                    failures = 0;
                     match follower.follow(lease, &apply).await {
                         FollowEnd::LeaseLost => return,
                         FollowEnd::Trimmed => {

@@ -111,8 +111,8 @@ mod tests {
         let target = JoinTarget { record_type: "shard".to_owned(), key: "s#1/a".to_owned() };
         assert_eq!(current("limits", "acme"), ItemKey::new("limits#94", "acme"));
         assert_eq!(vector_key("limits", "acme"), ItemKey::new("vector#limits#94", "acme"));
-        assert_eq!(reference(&target, "limits", "acme"), ItemKey::new("reference#shard#5#s#1/a", "limits/acme"));
-        assert_eq!(failure_key("limits", "acme"), ItemKey::new("failure#5", "limits/acme"));
+        assert_eq!(reference(&target, "limits", "acme"), ItemKey::new("reference#shard#b#s#1/a", "limits/acme"));
+        assert_eq!(failure_key("limits", "acme"), ItemKey::new("failure#b", "limits/acme"));
     }
 
     #[test]

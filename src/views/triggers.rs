@@ -71,8 +71,7 @@ impl Triggers {
             return jobs::begin(&*self.mapper.store, &task, self.mapper.clock.wall()).await;
         };
         let trigger = Trigger::Input(&record, version);
-        let mapped = touched.iter().map(|(view, key)| self.map(view, key, trigger).boxed());
-        all(mapped).await
+        all(touched.iter().map(|(view, key)| self.map(view, key, trigger).boxed()).collect()).await
     }
 
     /// The views that need a record; `None` if there are too many to be mapped at once.
@@ -100,7 +99,7 @@ impl Triggers {
 
 /// Runs some of them at a time, and stops at the first that fails.
 pub(super) async fn all<'f, T>(
-    work: impl Iterator<Item = BoxFuture<'f, Result<T, EngineError>>>,
+    work: Vec<BoxFuture<'f, Result<T, EngineError>>>,
 ) -> Result<(), EngineError> {
     let mut running = stream::iter(work).buffer_unordered(limits::MAPPED_AT_ONCE);
     while let Some(result) = running.next().await {
@@ -124,7 +123,7 @@ impl Apply for Triggers {
             let version = newest.entry(record).or_default();
             *version = item.version.max(*version);
         }
-        async move { all(newest.into_iter().map(|(record, version)| self.touch(record, version).boxed())).await }.boxed()
+        all(newest.into_iter().map(|(record, version)| self.touch(record, version).boxed()).collect()).boxed()
     }
 }
 

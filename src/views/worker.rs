@@ -101,7 +101,7 @@ impl JobWorker {
             job.after = None;
         };
         let sorts: Vec<&str> = page.items.iter().map(|item| item.key.sort.as_str()).collect();
-        all(sorts.iter().map(|sort| self.view(&job.task, sort).boxed())).await?;
+        all(sorts.iter().map(|sort| self.view(&job.task, sort).boxed()).collect()).await?;
         job.views += sorts.len() as u64;
         self.triggers.mapper.counters.job_views.inc_by(sorts.len() as u64);
         job.after = page.next.map(|next| next.sort);
