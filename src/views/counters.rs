@@ -31,7 +31,11 @@ impl ViewsCounters {
         registry.register("unmappable", "Views that could not be made, by reason", self.unmappable.clone());
         registry.register("again", "Times that mapping began again, by cause", self.attempts_again.clone());
         registry.register("removals", "Removals in the feed, which change nothing", self.removals.clone());
-        registry.register("jobs_begun", "Changes that became a job, and definitions that changed", self.jobs_begun.clone());
+        registry.register(
+            "jobs_begun",
+            "Changes that became a job, and definitions that changed",
+            self.jobs_begun.clone(),
+        );
         registry.register("job_views", "Views that jobs looked at", self.job_views.clone());
         registry.register("jobs", "Jobs that are not done", self.jobs.clone());
         registry.register("failures", "Views that cannot be made as things are", self.failures.clone());
@@ -54,5 +58,35 @@ impl ViewsCounters {
 
     pub(super) fn differing(&self, how: &'static str) {
         self.swept_differing.get_or_create(&[("how", how)]).inc();
+    }
+
+    /// What the sweep found, of every kind.
+    #[cfg(test)]
+    pub(super) fn differences(&self) -> u64 {
+        use super::disagreement::Disagreement;
+        Disagreement::ALL.iter().map(|how| self.swept_differing.get_or_create(&[("how", how.word())]).get()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_shows_every_counter_under_its_name() {
+        let (counters, mut registry) = (ViewsCounters::default(), Registry::default());
+        counters.register(&mut registry);
+        counters.mapped("written");
+        counters.differing("older");
+        counters.failures.set(3);
+        let mut page = String::new();
+        prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
+        for line in [
+            "nearside_views_mapped_total{outcome=\"written\"} 1",
+            "nearside_views_swept_differing_total{how=\"older\"} 1",
+            "nearside_views_failures 3",
+        ] {
+            assert!(page.contains(line), "{line} in\n{page}");
+        }
     }
 }

@@ -24,8 +24,8 @@ pub const MAPPING_ROUNDS: u32 = 16;
 pub const MOVED_ROUNDS: u32 = 3;
 /// Views that are mapped at once.
 pub const MAPPED_AT_ONCE: usize = 32;
-/// How often a view is tried again before its batch fails.
-pub const MAPPING_RETRIES: u32 = 5;
+/// How often something is tried again before it fails.
+pub const RETRIES: u32 = 5;
 /// A change that touches more views than this becomes a job.
 pub const VIEWS_AT_ONCE: usize = 1_000;
 /// Items that a job takes at a time; jobs and definitions are listed so many at a time.
@@ -38,3 +38,17 @@ pub const JOB_ROUNDS: u32 = 16;
 pub const JOB_LOOK: Duration = Duration::from_secs(1);
 /// How far before its scan a reader of the feed begins.
 pub const FEED_MARGIN: Duration = Duration::from_secs(60);
+/// Items of a page while two partitions are compared.
+pub const WALK_PAGE: usize = 100;
+/// What differs is looked at again up to this many at a time.
+pub const SUSPECTS: usize = 10_000;
+/// Copies that differ, in one answer.
+pub const DIFFERING_COPIES: usize = 1_000;
+/// Examples in a report.
+pub const EXAMPLES: usize = 20;
+/// Failures that are listed.
+pub const FAILURES: usize = 10_000;
+/// After which a change should have been mapped; what the sweep finds is looked at again then.
+pub const SWEEP_WAIT: Duration = Duration::from_secs(30);
+/// Between two rounds of the sweep.
+pub const SWEEP_REST: Duration = Duration::from_secs(60);

@@ -146,7 +146,10 @@ all = "plan:"
     #[test]
     fn what_is_absent_is_left_out_and_what_is_required_makes_a_tombstone() {
         assert_eq!(made("{}", Some("{}"), None).unwrap(), r#"{"rank":5,"all":{}}"#);
-        assert_eq!(made("{}", Some("{}"), Some(r#"{"host":null}"#)).unwrap(), r#"{"the host":null,"rank":5,"all":{}}"#);
+        assert_eq!(
+            made("{}", Some("{}"), Some(r#"{"host":null}"#)).unwrap(),
+            r#"{"the host":null,"rank":5,"all":{}}"#
+        );
         assert_eq!(made("{}", None, Some("{}")), None);
         assert_eq!(make(&view(), None, &[None, None]), Ok(None), "so does a main record that was deleted");
     }
@@ -167,7 +170,8 @@ all = "plan:"
 
     #[test]
     fn what_cannot_be_made_says_why() {
-        let inputs = |body: &'static str| [Some(Bytes::from_static(b"{}")), Some(Bytes::from_static(body.as_bytes()))];
+        let inputs =
+            |body: &'static str| [Some(Bytes::from_static(b"{}")), Some(Bytes::from_static(body.as_bytes()))];
         assert_eq!(make(&view(), Some(b"[]"), &inputs("{}")), Err(Unmappable::Main));
         assert_eq!(targets(&view(), b"\xff"), Err(Unmappable::Main));
         assert_eq!(make(&view(), Some(b"{}"), &inputs("5")), Err(Unmappable::Input));

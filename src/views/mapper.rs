@@ -18,10 +18,10 @@ use bytes::Bytes;
 
 use super::counters::ViewsCounters;
 use super::definition::{JoinTarget, ViewDefinition, short_digest};
+use super::limits;
 use super::make::{self, Unmappable};
 use super::stored::{self, StoredNote, ViewNote};
 use super::vector::{Trigger, ViewVector};
-use super::limits;
 use crate::engine::{Condition, EngineError, Item, ItemKey, ItemWrite, Table, Tables, WriteError};
 use crate::model::time::Clock;
 
@@ -217,9 +217,8 @@ impl Mapping<'_> {
         stored: &StoredNote,
         targets: impl Iterator<Item = &JoinTarget>,
     ) -> Result<(), EngineError> {
-        let known = |target: &JoinTarget| {
-            self.trigger != Trigger::Afresh && stored.note.vector.joined.contains_key(target)
-        };
+        let known =
+            |target: &JoinTarget| self.trigger != Trigger::Afresh && stored.note.vector.joined.contains_key(target);
         let new: BTreeSet<JoinTarget> = targets.filter(|target| !known(target)).cloned().collect();
         if new.is_empty() {
             return Ok(());

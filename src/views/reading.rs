@@ -150,7 +150,12 @@ impl Reader {
             Value::Table(inner) => Some(inner),
             _ => {
                 let raw = table.get(key)?;
-                self.wrong(&raw.place, &format!("view.{key}"), format!("{} where a table belongs", raw.kind()), instead);
+                self.wrong(
+                    &raw.place,
+                    &format!("view.{key}"),
+                    format!("{} where a table belongs", raw.kind()),
+                    instead,
+                );
                 None
             }
         }
@@ -168,7 +173,12 @@ impl Reader {
             let setting = format!("view.needs.{alias}");
             if !names::is_name(alias) {
                 let what = format!("{} is not a name", quoted(alias));
-                self.wrong(&entry.key_place, "view.needs", what, "write a lower-case letter, then letters and digits");
+                self.wrong(
+                    &entry.key_place,
+                    "view.needs",
+                    what,
+                    "write a lower-case letter, then letters and digits",
+                );
             }
             let parsed = match &entry.raw.value {
                 Value::Text(text) => need(alias, text),

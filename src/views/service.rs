@@ -10,6 +10,7 @@ use super::definition::ViewDefinition;
 use super::jobs::{self, JobTask};
 use super::limits;
 use super::mapper::Mapper;
+use super::sweep::ViewSweep;
 use super::triggers::Triggers;
 use super::worker::{JobWorker, Pace};
 use crate::engine::follow::{Apply, FeedProgress, FollowEnd, Follower};
@@ -79,9 +80,12 @@ impl ViewsService {
         let triggers = Arc::new(Triggers::new(mapper, active));
         let pace = Pace::new(self.clock.clone(), self.views_per_second);
         let worker = JobWorker { triggers: triggers.clone(), lease: lease.clone(), pace };
+        let pace = Pace::new(self.clock.clone(), self.views_per_second);
+        let sweep = ViewSweep { triggers: triggers.clone(), pace };
         tokio::select! {
             () = self.follow(lease, &triggers) => TermEnd::LeaseLost,
             () = worker.work() => TermEnd::LeaseLost,
+            () = sweep.run() => TermEnd::LeaseLost,
         }
     }
 

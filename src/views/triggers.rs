@@ -11,10 +11,11 @@ use super::definition::{JoinTarget, ViewDefinition};
 use super::jobs::{self, JobTask};
 use super::limits;
 use super::mapper::{MapOutcome, Mapper};
+use super::patience::patiently;
 use super::stored::reference_partition;
 use super::vector::Trigger;
 use crate::engine::follow::Apply;
-use crate::engine::{Change, EngineError, Table, retry_delay};
+use crate::engine::{Change, EngineError, Table};
 
 /// Maps what changes touch, by the definitions that this process acts on.
 pub(super) struct Triggers {
@@ -39,16 +40,7 @@ impl Triggers {
         trigger: Trigger<'_>,
     ) -> Result<MapOutcome, EngineError> {
         let _permit = self.permits.acquire().await;
-        let mut failures = 0;
-        loop {
-            match self.mapper.map(view, key, trigger).await {
-                Err(error) if error.is_transient() && failures < limits::MAPPING_RETRIES => {
-                    failures += 1;
-                    tokio::time::sleep(retry_delay(failures)).await;
-                }
-                result => return result,
-            }
-        }
+        patiently(|| self.mapper.map(view, key, trigger)).await
     }
 
     /// The view of a reference, if this process acts on it.
@@ -98,9 +90,7 @@ impl Triggers {
 }
 
 /// Runs some of them at a time, and stops at the first that fails.
-pub(super) async fn all<'f, T>(
-    work: Vec<BoxFuture<'f, Result<T, EngineError>>>,
-) -> Result<(), EngineError> {
+pub(super) async fn all<'f, T>(work: Vec<BoxFuture<'f, Result<T, EngineError>>>) -> Result<(), EngineError> {
     let mut running = stream::iter(work).buffer_unordered(limits::MAPPED_AT_ONCE);
     while let Some(result) = running.next().await {
         result?;

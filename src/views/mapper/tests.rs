@@ -172,7 +172,8 @@ async fn a_reference_that_a_crash_left_behind_goes_with_its_next_trigger() {
 
 #[tokio::test(start_paused = true)]
 async fn a_mapper_with_an_old_definition_never_overwrites_what_a_newer_one_made() {
-    let newer = LIMITS.replace("definition = 2", "definition = 3").replace("users = \"/users\"", "seats = \"/users\"");
+    let newer =
+        LIMITS.replace("definition = 2", "definition = 3").replace("users = \"/users\"", "seats = \"/users\"");
     for at in 0..8 {
         let home = settled().await;
         home.put("tenant", "acme", 2, Some(r#"{"users":2,"shard":"b"}"#)).await;

@@ -115,7 +115,9 @@ fn each_mistake_is_found() {
     let many = format!("[[view]]\nname = \"a\"\ndefinition = 1\nfrom = \"t\"\n[view.fields]\n{fields}");
     assert_eq!(mistakes(&many, None), ["views.toml:5:1: view.fields: 201 fields; write at most 200"]);
     assert!(mistakes("", None)[0].contains("no view"));
-    assert!(mistakes("[[view]]\nname = \"a\"\ndefinition = 1\nfrom = \"t\"\n", None)[0].contains("view.fields: missing"));
+    assert!(
+        mistakes("[[view]]\nname = \"a\"\ndefinition = 1\nfrom = \"t\"\n", None)[0].contains("view.fields: missing")
+    );
 }
 
 #[test]

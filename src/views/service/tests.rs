@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::super::scripted::{Home, LIMITS, views};
 use super::*;
-use crate::engine::faulty::{FaultRates, Faults, Faulty};
 use crate::engine::Stream;
+use crate::engine::faulty::{FaultRates, Faults, Faulty};
 
 fn service(home: &Home, text: &str, holder: &str, faults: &Faults) -> ViewsService {
     ViewsService {
@@ -114,4 +114,29 @@ async fn a_definition_that_was_changed_under_its_number_ends_the_service() {
     let changed = service(&home, &LIMITS.replace("users =", "seats ="), "b", &faults);
     let error = changed.run(&CancellationToken::new()).await.unwrap_err();
     assert!(matches!(error, AdoptError::Changed { number: 2, .. }));
+}
+
+/// G1's last line: what the feed leaves out for ever, the sweep finds.
+#[tokio::test(start_paused = true)]
+async fn what_the_feed_skips_is_mapped_all_the_same() {
+    for seed in 0..4 {
+        fastrand::seed(seed);
+        let (home, faults) = (Home::new(), Faults::default());
+        run_for(&service(&home, LIMITS, "first", &faults), 30).await;
+        faults.set(FaultRates { skips: 0.5, ..FaultRates::default() });
+        let writes = async {
+            for version in 1..20 {
+                write_something(&home, version).await;
+                tokio::time::sleep(Duration::from_secs(3)).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        let second = service(&home, LIMITS, "second", &faults);
+        tokio::select! {
+            () = run_for(&second, 600) => {}
+            () = writes => {}
+        }
+        home.assert_right_but_for_references(LIMITS, &format!("seed {seed}")).await;
+        assert!(home.counters.differences() > 0, "something was skipped");
+    }
 }
