@@ -318,3 +318,28 @@ async fn a_trigger_for_what_is_not_needed_moves_nothing_but_the_count() {
     assert_eq!(home.view("limits", "acme").await, before);
     home.assert_right(LIMITS).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn to_look_afresh_believes_nothing_that_is_noted() {
+    let home = settled().await;
+    let (mapper, view) = (home.mapper(), limits_view());
+    home.store.tamper(Table::Mapping, &stored::reference(&shard("a"), "limits", "acme"), None);
+    assert_eq!(mapper.map(&view, "acme", Trigger::Afresh).await, Ok(MapOutcome::Unchanged));
+    home.assert_right(LIMITS).await;
+    let spoiled = Item::new(stored::current("limits", "acme"), 1_000_000).with_body(Bytes::from_static(b"{}"));
+    home.store.tamper(Table::Views, &spoiled.key.clone(), Some(spoiled));
+    assert_eq!(mapper.map(&view, "acme", Trigger::Afresh).await, Ok(MapOutcome::Written(1_000_001)));
+    home.assert_right(LIMITS).await;
+}
+
+/// Somebody's hands, or a note that was restored from a backup.
+#[tokio::test(start_paused = true)]
+async fn a_view_that_is_ahead_of_its_note_is_not_set_back() {
+    let home = settled().await;
+    let ahead = Item::new(stored::current("limits", "acme"), 2_000_000).with_body(Bytes::from_static(b"{}"));
+    home.store.tamper(Table::Views, &ahead.key.clone(), Some(ahead));
+    home.put("tenant", "acme", 2, Some(r#"{"users":2,"shard":"a"}"#)).await;
+    let outcome = home.mapper().map(&limits_view(), "acme", Trigger::Main(2)).await;
+    assert_eq!(outcome, Ok(MapOutcome::Written(2_000_001)));
+    home.assert_right(LIMITS).await;
+}
