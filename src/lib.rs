@@ -23,10 +23,11 @@ pub mod http;
 pub mod payload;
 
 pub mod core;
-pub mod region;
 pub mod sidecar;
 
 pub mod catalogue;
+pub mod region;
+pub mod views;
 
 pub mod admin;
 pub mod app;

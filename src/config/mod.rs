@@ -17,7 +17,7 @@ pub mod scope;
 pub mod services;
 mod settings;
 pub mod template;
-mod tree;
+pub(crate) mod tree;
 mod value;
 mod variables;
 

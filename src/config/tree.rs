@@ -13,14 +13,14 @@ use crate::config::error::{ConfigError, ConfigProblem, Place, quoted};
 
 /// A value and where it was written.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Raw {
-    pub(super) value: Value,
-    pub(super) place: Place,
+pub(crate) struct Raw {
+    pub(crate) value: Value,
+    pub(crate) place: Place,
 }
 
 /// A value as it was written.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     /// A TOML string.
     Text(String),
     /// Text of no type yet, from a variable or the schema's defaults: `true`, `5`, `a,b`.
@@ -39,20 +39,20 @@ pub(super) enum Value {
 
 /// The keys of one table in the order of their names.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct TomlTable {
-    pub(super) entries: BTreeMap<String, TomlEntry>,
-    pub(super) place: Place,
+pub(crate) struct TomlTable {
+    pub(crate) entries: BTreeMap<String, TomlEntry>,
+    pub(crate) place: Place,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct TomlEntry {
-    pub(super) key_place: Place,
-    pub(super) raw: Raw,
+pub(crate) struct TomlEntry {
+    pub(crate) key_place: Place,
+    pub(crate) raw: Raw,
 }
 
 impl Raw {
     /// The kind of value, for a sentence: `a string`.
-    pub(super) fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match &self.value {
             Value::Text(_) | Value::Untyped(_) => "a string",
             Value::Integer { .. } => "a number",
@@ -118,7 +118,7 @@ impl TomlTable {
         Self { entries: BTreeMap::new(), place }
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&Raw> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Raw> {
         self.entries.get(key).map(|entry| &entry.raw)
     }
 }
@@ -146,15 +146,15 @@ impl<'t> LineStarts<'t> {
 
 /// The mistakes in a text's TOML syntax.
 #[derive(Debug, Default)]
-pub(super) struct Syntax {
-    pub(super) mistakes: Vec<ConfigError>,
+pub(crate) struct Syntax {
+    pub(crate) mistakes: Vec<ConfigError>,
     /// A mistake leaves open which table the rest belongs to, so nothing should be said about the
     /// rest.
-    pub(super) lost: bool,
+    pub(crate) lost: bool,
 }
 
 /// Parses TOML text as far as possible, and collects the mistakes in its syntax.
-pub(super) fn parse(file: &str, text: &str) -> (TomlTable, Syntax) {
+pub(crate) fn parse(file: &str, text: &str) -> (TomlTable, Syntax) {
     let lines = LineStarts::new(file, text);
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut syntax = Syntax::default();

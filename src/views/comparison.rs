@@ -1,0 +1,196 @@
+//! Compares the views of a bucket with the catalogue's records, and a region's copies with the
+//! views. What differs may just be on its way, so each suspect remembers what it has to reach.
+
+use aws_lc_rs::digest::{Context, SHA256};
+
+use super::definition::ViewDefinition;
+use super::disagreement::{self, Disagreement, Expected};
+use super::limits;
+use super::mapper::{self, Mapper};
+use super::patience::patiently;
+use super::stored;
+use super::vector::ViewVector;
+use super::walk::{Pair, PairWalk};
+use super::worker::Pace;
+use crate::engine::{EngineError, Item, ItemKey, Table, Tables, bucket};
+
+/// A view that differed when it was looked at.
+pub(super) struct SuspectView {
+    pub(super) key: String,
+    /// What it was to be made of then.
+    wanted: Option<ViewVector>,
+}
+
+/// A region's copy that differs from the view.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DifferingCopy {
+    pub key: String,
+    /// The view's version.
+    pub home: Option<u64>,
+    /// The copy's.
+    pub region: Option<u64>,
+    pub how: Disagreement,
+}
+
+/// Some copies that differ, and behind which key to go on.
+#[derive(Default)]
+pub struct DifferingCopies {
+    pub copies: Vec<DifferingCopy>,
+    /// `None` at the end of the bucket.
+    pub next: Option<String>,
+}
+
+/// The views of a bucket that differ, and how many were compared.
+pub(super) async fn suspects(
+    mapper: &Mapper,
+    view: &ViewDefinition,
+    number: u16,
+    pace: &Pace,
+) -> Result<(Vec<SuspectView>, u64), EngineError> {
+    let side = |table, name: &str| (&*mapper.store, table, bucket::of(name, number));
+    let mut walk = PairWalk::new(side(Table::Records, &view.from), side(Table::Views, &view.name), None);
+    let (mut suspects, mut compared) = (Vec::new(), 0);
+    while let Some(Pair { key, left, right }) = walk.next().await? {
+        pace.wait().await;
+        compared += 1;
+        let (how, wanted) = patiently(|| judge(mapper, view, &key, left.as_ref(), right.as_ref())).await?;
+        if how.is_some() {
+            suspects.push(SuspectView { key, wanted });
+        }
+        if suspects.len() >= limits::SUSPECTS {
+            break;
+        }
+    }
+    Ok((suspects, compared))
+}
+
+async fn judge(
+    mapper: &Mapper,
+    view: &ViewDefinition,
+    key: &str,
+    main: Option<&Item>,
+    shown: Option<&Item>,
+) -> Result<(Option<Disagreement>, Option<ViewVector>), EngineError> {
+    let expected = expected(mapper, view, main).await?;
+    let note = mapper.note(&view.name, key).await?.note;
+    let how = disagreement::of_view(&expected, &note, shown);
+    Ok((how, expected.map(|(vector, _)| vector)))
+}
+
+async fn expected(mapper: &Mapper, view: &ViewDefinition, main: Option<&Item>) -> Result<Expected, EngineError> {
+    let Some(main) = main else { return Ok(None) };
+    let targets = match mapper::targets(view, main) {
+        Ok(targets) => targets,
+        Err(why) => return Ok(Some((ViewVector::default(), Err(why)))),
+    };
+    let inputs = mapper.inputs(&targets).await?;
+    Ok(Some(mapper::made(view, main, targets, inputs)))
+}
+
+/// How a suspect differs after a while; `None` if it has reached what it had to, even if it has
+/// more to reach now.
+pub(super) async fn still_differs(
+    mapper: &Mapper,
+    view: &ViewDefinition,
+    suspect: &SuspectView,
+) -> Result<Option<Disagreement>, EngineError> {
+    // The view first. The other way round, one that was mapped in between would seem to be newer
+    // than its record.
+    let note = mapper.note(&view.name, &suspect.key).await?.note;
+    let shown = mapper.store.get(Table::Views, &stored::current(&view.name, &suspect.key)).await?;
+    let main = mapper.record(&view.from, &suspect.key).await?;
+    let expected = expected(mapper, view, main.as_ref()).await?;
+    let how = disagreement::of_view(&expected, &note, shown.as_ref());
+    let is_behind = matches!(how, Some(Disagreement::Older | Disagreement::OldInput));
+    let has_moved = suspect.wanted.as_ref().is_some_and(|wanted| !wanted.is_newer_than(&note.vector));
+    Ok(how.filter(|_| !(is_behind && has_moved)))
+}
+
+/// What stands for all items of a partition: their keys, versions and bodies.
+async fn partition_digest(tables: &dyn Tables, table: Table, partition: &str) -> Result<[u8; 32], EngineError> {
+    let mut context = Context::new(&SHA256);
+    let mut after: Option<String> = None;
+    loop {
+        let behind = after.as_deref();
+        let page = patiently(|| tables.query(table, partition, behind, limits::WALK_PAGE)).await?;
+        for item in &page.items {
+            for part in [item.key.sort.as_bytes(), item.body.as_deref().unwrap_or_default()] {
+                context.update(&(part.len() as u64).to_le_bytes());
+                context.update(part);
+            }
+            context.update(&item.version.to_le_bytes());
+            context.update(&[u8::from(item.body.is_some())]);
+        }
+        match page.next {
+            Some(next) => after = Some(next.sort),
+            None => break,
+        }
+    }
+    Ok(context.finish().as_ref().try_into().expect("SHA-256 has 32 bytes"))
+}
+
+/// Whether a region has a bucket of a view exactly as it is at home.
+///
+/// # Errors
+/// What the engines say.
+pub async fn is_bucket_alike(
+    home: &dyn Tables,
+    region: &dyn Tables,
+    view: &str,
+    number: u16,
+) -> Result<bool, EngineError> {
+    let partition = bucket::of(view, number);
+    let own = partition_digest(home, Table::Views, &partition);
+    let copy = partition_digest(region, Table::Contexts, &partition);
+    let (own, copy) = futures_util::future::try_join(own, copy).await?;
+    Ok(own == copy)
+}
+
+/// The copies of a bucket of a view in a region that differ from it, behind the key `after`. Some
+/// of them may just be on their way.
+///
+/// # Errors
+/// What the engines say.
+pub async fn differing_copies(
+    home: &dyn Tables,
+    region: &dyn Tables,
+    view: &str,
+    number: u16,
+    after: Option<&str>,
+) -> Result<DifferingCopies, EngineError> {
+    let partition = bucket::of(view, number);
+    let mut walk =
+        PairWalk::new((home, Table::Views, partition.clone()), (region, Table::Contexts, partition), after);
+    let mut found = DifferingCopies::default();
+    while let Some(Pair { key, left, right }) = walk.next().await? {
+        let Some(how) = disagreement::of_copy(left.as_ref(), right.as_ref()) else { continue };
+        let version = |item: Option<Item>| item.map(|item| item.version);
+        found.copies.push(DifferingCopy { key: key.clone(), home: version(left), region: version(right), how });
+        if found.copies.len() >= limits::DIFFERING_COPIES {
+            found.next = Some(key);
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// How a copy that differed does so after a while; `None` if it has reached the version that it had
+/// to, even if there is a newer one now.
+///
+/// # Errors
+/// What the engines say.
+pub async fn still_differing_copy(
+    home: &dyn Tables,
+    region: &dyn Tables,
+    view: &str,
+    suspect: &DifferingCopy,
+) -> Result<Option<Disagreement>, EngineError> {
+    let place: ItemKey = stored::current(view, &suspect.key);
+    // The copy first, for the same reason.
+    let copy = region.get(Table::Contexts, &place).await?;
+    let own = home.get(Table::Views, &place).await?;
+    let how = disagreement::of_copy(own.as_ref(), copy.as_ref());
+    let is_behind = how == Some(Disagreement::Older);
+    let has_moved = suspect.home.is_some_and(|wanted| copy.is_some_and(|copy| copy.version >= wanted));
+    Ok(how.filter(|_| !(is_behind && has_moved)))
+}

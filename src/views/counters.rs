@@ -1,0 +1,92 @@
+//! What the views service counts.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// One label, of a closed set of words.
+type Word = [(&'static str, &'static str); 1];
+
+/// Cheap to clone; clones count together.
+#[derive(Clone, Debug, Default)]
+pub struct ViewsCounters {
+    mapped: Family<Word, Counter>,
+    unmappable: Family<Word, Counter>,
+    attempts_again: Family<Word, Counter>,
+    pub(super) removals: Counter,
+    pub(super) jobs_begun: Counter,
+    pub(super) job_views: Counter,
+    pub(super) jobs: Gauge,
+    pub(super) failures: Gauge,
+    pub(super) swept: Counter,
+    swept_differing: Family<Word, Counter>,
+}
+
+impl ViewsCounters {
+    /// Puts the counters on the metrics page.
+    pub fn register(&self, registry: &mut Registry) {
+        let registry = registry.sub_registry_with_prefix("nearside_views");
+        registry.register("mapped", "Views that were looked at, by what came of it", self.mapped.clone());
+        registry.register("unmappable", "Views that could not be made, by reason", self.unmappable.clone());
+        registry.register("again", "Times that mapping began again, by cause", self.attempts_again.clone());
+        registry.register("removals", "Removals in the feed, which change nothing", self.removals.clone());
+        registry.register(
+            "jobs_begun",
+            "Changes that became a job, and definitions that changed",
+            self.jobs_begun.clone(),
+        );
+        registry.register("job_views", "Views that jobs looked at", self.job_views.clone());
+        registry.register("jobs", "Jobs that are not done", self.jobs.clone());
+        registry.register("failures", "Views that cannot be made as things are", self.failures.clone());
+        registry.register("swept", "Views that the sweep compared", self.swept.clone());
+        let help = "Views that the sweep found to differ, by how; above 0 something lost a change";
+        registry.register("swept_differing", help, self.swept_differing.clone());
+    }
+
+    pub(super) fn mapped(&self, outcome: &'static str) {
+        self.mapped.get_or_create(&[("outcome", outcome)]).inc();
+    }
+
+    pub(super) fn unmappable(&self, reason: &'static str) {
+        self.unmappable.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    pub(super) fn again(&self, cause: &'static str) {
+        self.attempts_again.get_or_create(&[("cause", cause)]).inc();
+    }
+
+    pub(super) fn differing(&self, how: &'static str) {
+        self.swept_differing.get_or_create(&[("how", how)]).inc();
+    }
+
+    /// What the sweep found, of every kind.
+    #[cfg(test)]
+    pub(super) fn differences(&self) -> u64 {
+        use super::disagreement::Disagreement;
+        Disagreement::ALL.iter().map(|how| self.swept_differing.get_or_create(&[("how", how.word())]).get()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_shows_every_counter_under_its_name() {
+        let (counters, mut registry) = (ViewsCounters::default(), Registry::default());
+        counters.register(&mut registry);
+        counters.mapped("written");
+        counters.differing("older");
+        counters.failures.set(3);
+        let mut page = String::new();
+        prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
+        for line in [
+            "nearside_views_mapped_total{outcome=\"written\"} 1",
+            "nearside_views_swept_differing_total{how=\"older\"} 1",
+            "nearside_views_failures 3",
+        ] {
+            assert!(page.contains(line), "{line} in\n{page}");
+        }
+    }
+}

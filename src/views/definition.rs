@@ -1,0 +1,114 @@
+//! How a view is made: [`ViewDefinition`], as [`super::read`] takes it from a file.
+
+use std::fmt;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::pointer::JsonPointer;
+
+/// A view: made of one main record, under whose key it is kept, and of what that record names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewDefinition {
+    /// The record type under which regions announce it.
+    pub name: String,
+    /// Grows with every change of the definition.
+    pub number: u64,
+    /// The type of its main record.
+    pub from: String,
+    pub(super) needs: Vec<Need>,
+    /// In the order of the file, which is that of the view.
+    pub(super) fields: Vec<ViewField>,
+}
+
+/// Another record that a view is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Need {
+    pub(super) alias: String,
+    pub(super) record_type: String,
+    pub(super) key: Vec<KeyPart>,
+    /// Without it there is no view.
+    pub(super) is_required: bool,
+}
+
+/// A part of the key of what is needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum KeyPart {
+    Text(String),
+    /// What the main record says there.
+    Main(JsonPointer),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ViewField {
+    pub(super) name: String,
+    pub(super) source: FieldSource,
+}
+
+/// Where a field comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FieldSource {
+    Main(JsonPointer),
+    /// One of the needs, by its place.
+    Need(usize, JsonPointer),
+    /// JSON.
+    Constant(String),
+}
+
+impl ViewDefinition {
+    /// Stands for everything in the definition but its number: two with the same number and
+    /// different digests are a mistake.
+    pub fn digest(&self) -> String {
+        let key_part = |part: &KeyPart| match part {
+            KeyPart::Text(text) => json!([text]),
+            KeyPart::Main(pointer) => json!(pointer.to_string()),
+        };
+        let need = |need: &Need| {
+            let key: Vec<_> = need.key.iter().map(key_part).collect();
+            json!([need.alias, need.record_type, key, need.is_required])
+        };
+        let field = |field: &ViewField| match &field.source {
+            FieldSource::Main(pointer) => json!([field.name, "main", pointer.to_string()]),
+            FieldSource::Need(at, pointer) => json!([field.name, at, pointer.to_string()]),
+            FieldSource::Constant(value) => json!([field.name, "constant", value]),
+        };
+        let needs: Vec<_> = self.needs.iter().map(need).collect();
+        let fields: Vec<_> = self.fields.iter().map(field).collect();
+        short_digest(json!([self.name, self.from, needs, fields]).to_string().as_bytes())
+    }
+}
+
+/// A record that a view needs besides its main record.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub(super) struct JoinTarget {
+    pub(super) record_type: String,
+    pub(super) key: String,
+}
+
+impl fmt::Display for JoinTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.record_type, self.key)
+    }
+}
+
+impl From<JoinTarget> for String {
+    fn from(target: JoinTarget) -> Self {
+        target.to_string()
+    }
+}
+
+impl TryFrom<String> for JoinTarget {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let (record_type, key) = text.split_once('/').ok_or("no type and key")?;
+        Ok(Self { record_type: record_type.to_owned(), key: key.to_owned() })
+    }
+}
+
+/// The first 128 bits of SHA-256, in hex.
+pub(super) fn short_digest(bytes: &[u8]) -> String {
+    digest(&SHA256, bytes).as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,136 @@
+//! How a view can differ from what it should be, and how a region's copy can differ from a view.
+//! Pure.
+
+use bytes::Bytes;
+
+use super::make::Unmappable;
+use super::stored::ViewNote;
+use super::vector::ViewVector;
+use crate::engine::Item;
+
+/// How a copy differs from what it is a copy of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Disagreement {
+    /// It is not there.
+    Missing,
+    /// There is nothing that it could be a copy of.
+    Extra,
+    /// It was made of an older definition or main record, or has an older version.
+    Older,
+    /// It was made of what is newer than what there is: the original lost something.
+    Newer,
+    /// It should be the same, and has another content.
+    Different,
+    /// Something that it was joined with is newer.
+    OldInput,
+    /// Its records cannot be made into a view.
+    Unmappable,
+}
+
+impl Disagreement {
+    pub const ALL: [Self; 7] =
+        [Self::Missing, Self::Extra, Self::Older, Self::Newer, Self::Different, Self::OldInput, Self::Unmappable];
+
+    /// A stable word for metrics and reports.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Extra => "extra",
+            Self::Older => "older",
+            Self::Newer => "newer",
+            Self::Different => "different",
+            Self::OldInput => "old-input",
+            Self::Unmappable => "unmappable",
+        }
+    }
+
+    /// Whether making or copying it again mends it.
+    pub const fn is_mendable(self) -> bool {
+        matches!(self, Self::Missing | Self::Older | Self::Different | Self::OldInput)
+    }
+}
+
+/// What a view should be; `None` if there is no main record.
+pub(super) type Expected = Option<(ViewVector, Result<Option<Bytes>, Unmappable>)>;
+
+/// How a view differs from what it should be, by what is noted and what a reader sees.
+pub(super) fn of_view(expected: &Expected, note: &ViewNote, shown: Option<&Item>) -> Option<Disagreement> {
+    let Some((vector, content)) = expected else { return shown.map(|_| Disagreement::Extra) };
+    let Ok(content) = content else { return Some(Disagreement::Unmappable) };
+    let Some(shown) = shown else { return Some(Disagreement::Missing) };
+    if vector.is_newer_than(&note.vector) {
+        let is_own = (vector.definition, vector.main) == (note.vector.definition, note.vector.main);
+        return Some(if is_own { Disagreement::OldInput } else { Disagreement::Older });
+    }
+    if *vector != note.vector {
+        return Some(Disagreement::Newer);
+    }
+    (shown.body != *content || shown.version != note.version).then_some(Disagreement::Different)
+}
+
+/// How a region's copy differs from the view.
+pub(super) fn of_copy(view: Option<&Item>, copy: Option<&Item>) -> Option<Disagreement> {
+    match (view, copy) {
+        (None, None) => None,
+        (Some(_), None) => Some(Disagreement::Missing),
+        (None, Some(_)) => Some(Disagreement::Extra),
+        (Some(view), Some(copy)) => match view.version.cmp(&copy.version) {
+            std::cmp::Ordering::Greater => Some(Disagreement::Older),
+            std::cmp::Ordering::Less => Some(Disagreement::Newer),
+            std::cmp::Ordering::Equal => (view.body != copy.body).then_some(Disagreement::Different),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::ItemKey;
+
+    fn item(version: u64, body: &'static str) -> Item {
+        Item::new(ItemKey::new("p", "k"), version).with_body(Bytes::from_static(body.as_bytes()))
+    }
+
+    fn vector(definition: u64, main: u64, input: u64) -> ViewVector {
+        let text = format!(r#"{{"definition":{definition},"main":{main},"joined":{{"t/a":{input}}}}}"#);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_view_is_judged_by_what_it_was_made_of_first_and_then_by_its_bytes() {
+        let expected = |vector| Some((vector, Ok(Some(Bytes::from_static(b"{}")))));
+        let note = |vector| ViewNote { vector, version: 7, ..ViewNote::default() };
+        let (right, shown) = (expected(vector(2, 5, 3)), item(7, "{}"));
+        let judged = |noted, shown: Option<&Item>| of_view(&right, &note(noted), shown);
+        assert_eq!(judged(vector(2, 5, 3), Some(&shown)), None);
+        assert_eq!(judged(vector(2, 5, 3), None), Some(Disagreement::Missing));
+        assert_eq!(judged(vector(1, 5, 3), Some(&shown)), Some(Disagreement::Older));
+        assert_eq!(judged(vector(2, 4, 9), Some(&shown)), Some(Disagreement::Older));
+        assert_eq!(judged(vector(2, 5, 2), Some(&shown)), Some(Disagreement::OldInput));
+        assert_eq!(judged(vector(2, 5, 4), Some(&shown)), Some(Disagreement::Newer));
+        assert_eq!(judged(vector(3, 5, 3), Some(&shown)), Some(Disagreement::Newer));
+        assert_eq!(judged(vector(2, 5, 3), Some(&item(7, "[]"))), Some(Disagreement::Different));
+        assert_eq!(judged(vector(2, 5, 3), Some(&item(6, "{}"))), Some(Disagreement::Different));
+        assert_eq!(of_view(&None, &ViewNote::default(), Some(&shown)), Some(Disagreement::Extra));
+        assert_eq!(of_view(&None, &ViewNote::default(), None), None);
+        let broken = Some((vector(2, 5, 3), Err(Unmappable::Main)));
+        assert_eq!(of_view(&broken, &ViewNote::default(), None), Some(Disagreement::Unmappable));
+    }
+
+    #[test]
+    fn a_copy_is_judged_by_its_version_and_its_bytes() {
+        let view = item(5, "{}");
+        for (copy, expected) in [
+            (Some(item(5, "{}")), None),
+            (None, Some(Disagreement::Missing)),
+            (Some(item(4, "{}")), Some(Disagreement::Older)),
+            (Some(item(6, "{}")), Some(Disagreement::Newer)),
+            (Some(item(5, "[]")), Some(Disagreement::Different)),
+            (Some(Item::new(ItemKey::new("p", "k"), 5)), Some(Disagreement::Different)),
+        ] {
+            assert_eq!(of_copy(Some(&view), copy.as_ref()), expected);
+        }
+        assert_eq!(of_copy(None, Some(&view)), Some(Disagreement::Extra));
+        assert_eq!(of_copy(None, None), None);
+    }
+}

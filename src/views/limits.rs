@@ -1,0 +1,54 @@
+//! Bounds of the views service.
+
+use std::time::Duration;
+
+/// Views in one file.
+pub const VIEWS: usize = 200;
+/// Fields of a view.
+pub const FIELDS: usize = 200;
+/// What a view needs besides its main record. A vector of this many fits into a note.
+pub const NEEDS: usize = 8;
+/// The longest name of a field, in bytes.
+pub const FIELD_NAME_BYTES: usize = 128;
+/// The longest pointer, or constant, in bytes.
+pub const SOURCE_BYTES: usize = 1024;
+/// The greatest number of a definition.
+pub const DEFINITION: u64 = 1_000_000_000;
+/// Parts of the reverse index of one record.
+pub const REFERENCE_PARTS: u16 = 16;
+/// Partitions of the failures.
+pub const FAILURE_PARTS: u16 = 16;
+/// How often mapping a view begins again before somebody else is let in.
+pub const MAPPING_ROUNDS: u32 = 16;
+/// How often it begins again because its main record changes meanwhile.
+pub const MOVED_ROUNDS: u32 = 3;
+/// Views that are mapped at once.
+pub const MAPPED_AT_ONCE: usize = 32;
+/// How often something is tried again before it fails.
+pub const RETRIES: u32 = 5;
+/// A change that touches more views than this becomes a job.
+pub const VIEWS_AT_ONCE: usize = 1_000;
+/// Items that a job takes at a time; jobs and definitions are listed so many at a time.
+pub const JOB_PAGE: usize = 100;
+/// Jobs that are looked at.
+pub const JOBS: usize = 10_000;
+/// How often a job or a definition is written anew if others write it too.
+pub const JOB_ROUNDS: u32 = 16;
+/// How often it is looked for new jobs while there are none.
+pub const JOB_LOOK: Duration = Duration::from_secs(1);
+/// How far before its scan a reader of the feed begins.
+pub const FEED_MARGIN: Duration = Duration::from_secs(60);
+/// Items of a page while two partitions are compared.
+pub const WALK_PAGE: usize = 100;
+/// What differs is looked at again up to this many at a time.
+pub const SUSPECTS: usize = 10_000;
+/// Copies that differ, in one answer.
+pub const DIFFERING_COPIES: usize = 1_000;
+/// Examples in a report.
+pub const EXAMPLES: usize = 20;
+/// Failures that are listed.
+pub const FAILURES: usize = 10_000;
+/// After which a change should have been mapped; what the sweep finds is looked at again then.
+pub const SWEEP_WAIT: Duration = Duration::from_secs(30);
+/// Between two rounds of the sweep.
+pub const SWEEP_REST: Duration = Duration::from_secs(60);

@@ -1,0 +1,323 @@
+//! Maps one view. A change is only a trigger: whatever it says, everything is read anew, in an order
+//! in which nothing that happens meanwhile is lost.
+//!
+//! 1. what is known of the view, with its count of writes;
+//! 2. the main record;
+//! 3. references for what it names are written: from here on, a change of that sets off a trigger;
+//! 4. what it names, and the main record once more;
+//! 5. the view, what it was made of, and what became superfluous, in one transaction that fails if
+//!    anybody wrote since 1. References are removed only in such transactions, so none that is in
+//!    use can be lost to another mapper.
+//!
+//! After a crash between any two of them the same trigger leads to the same result.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::counters::ViewsCounters;
+use super::definition::{JoinTarget, ViewDefinition, short_digest};
+use super::limits;
+use super::make::{self, Unmappable};
+use super::stored::{self, StoredNote, ViewNote};
+use super::vector::{Trigger, ViewVector};
+use crate::engine::{Condition, EngineError, Item, ItemKey, ItemWrite, Table, Tables, WriteError};
+use crate::model::time::Clock;
+
+/// What came of looking at a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapOutcome {
+    /// The view has this version now.
+    Written(u64),
+    /// Its content is the same; what it was made of is newer.
+    Noted,
+    /// It was right.
+    Unchanged,
+    /// Its main record never existed.
+    NoRecord,
+    /// It was made with a greater number of its definition, or of newer records than there are.
+    LeftAlone,
+    /// It cannot be made, and lies among the failures.
+    Failed(Unmappable),
+}
+
+impl MapOutcome {
+    /// A stable word for metrics.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Written(_) => "written",
+            Self::Noted => "noted",
+            Self::Unchanged => "unchanged",
+            Self::NoRecord => "no-record",
+            Self::LeftAlone => "left-alone",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
+/// Makes views of records; clones share everything.
+#[derive(Clone)]
+pub struct Mapper {
+    pub(super) store: Arc<dyn Tables>,
+    pub(super) clock: Clock,
+    pub(super) counters: ViewsCounters,
+}
+
+/// Either it is done, or somebody else was at it.
+enum Attempt {
+    Done(MapOutcome),
+    Again,
+}
+
+/// One view that is looked at.
+struct Mapping<'m> {
+    mapper: &'m Mapper,
+    view: &'m ViewDefinition,
+    key: &'m str,
+    trigger: Trigger<'m>,
+    /// What references were written for, or led here.
+    referred: BTreeSet<JoinTarget>,
+    round: u32,
+}
+
+/// What a view is to become.
+struct Made {
+    vector: ViewVector,
+    content: Option<Bytes>,
+}
+
+/// What of it the table shows already.
+struct ViewShown {
+    last: u64,
+    is_right: bool,
+}
+
+impl Mapper {
+    pub fn new(store: Arc<dyn Tables>, clock: Clock, counters: ViewsCounters) -> Self {
+        Self { store, clock, counters }
+    }
+
+    /// Brings a view up to date with all that happened before this was called.
+    ///
+    /// # Errors
+    /// What the engine says; then the same call again leads on. [`EngineError::Unavailable`] also if
+    /// others kept writing the view.
+    pub(super) async fn map(
+        &self,
+        view: &ViewDefinition,
+        key: &str,
+        trigger: Trigger<'_>,
+    ) -> Result<MapOutcome, EngineError> {
+        let referred = if let Trigger::Input(target, _) = trigger { Some(target.clone()) } else { None };
+        let mut mapping =
+            Mapping { mapper: self, view, key, trigger, referred: referred.into_iter().collect(), round: 0 };
+        while mapping.round < limits::MAPPING_ROUNDS {
+            if let Attempt::Done(outcome) = mapping.attempt().await? {
+                self.counters.mapped(outcome.word());
+                if let MapOutcome::Failed(why) = outcome {
+                    self.counters.unmappable(why.word());
+                    tracing::error!(view = view.name, why = why.word(), "a view cannot be made: {why}");
+                }
+                return Ok(outcome);
+            }
+            mapping.round += 1;
+        }
+        let why = "others kept writing the same view".to_owned();
+        Err(EngineError::Unavailable { what: "mapping".to_owned(), why })
+    }
+
+    pub(super) async fn record(&self, record_type: &str, key: &str) -> Result<Option<Item>, EngineError> {
+        self.store.get(Table::Records, &stored::current(record_type, key)).await
+    }
+
+    pub(super) async fn note(&self, view: &str, key: &str) -> Result<StoredNote, EngineError> {
+        let place = StoredNote::key(view, key);
+        let item = self.store.get(Table::Mapping, &place).await?;
+        Ok(StoredNote::read(place, item))
+    }
+
+    /// What was joined, in the order of the view's needs; 0 and no body for what does not exist.
+    pub(super) async fn inputs(
+        &self,
+        targets: &[Option<JoinTarget>],
+    ) -> Result<Vec<(u64, Option<Bytes>)>, EngineError> {
+        let mut inputs = Vec::with_capacity(targets.len());
+        for target in targets {
+            let item = match target {
+                Some(target) => self.record(&target.record_type, &target.key).await?,
+                None => None,
+            };
+            inputs.push(item.map_or((0, None), |item| (item.version, item.body)));
+        }
+        Ok(inputs)
+    }
+}
+
+/// The vector and the content of a view of these records.
+pub(super) fn made(
+    view: &ViewDefinition,
+    main: &Item,
+    targets: Vec<Option<JoinTarget>>,
+    inputs: Vec<(u64, Option<Bytes>)>,
+) -> (ViewVector, Result<Option<Bytes>, Unmappable>) {
+    let (versions, bodies): (Vec<u64>, Vec<Option<Bytes>>) = inputs.into_iter().unzip();
+    let joined = targets.into_iter().zip(versions).filter_map(|(target, version)| Some((target?, version)));
+    let vector = ViewVector { definition: view.number, main: main.version, joined: joined.collect() };
+    (vector, make::make(view, main.body.as_deref(), &bodies))
+}
+
+/// What the main record names; a deleted one names nothing.
+pub(super) fn targets(view: &ViewDefinition, main: &Item) -> Result<Vec<Option<JoinTarget>>, Unmappable> {
+    main.body.as_deref().map_or_else(|| Ok(vec![None; view.needs.len()]), |body| make::targets(view, body))
+}
+
+/// What stands for a content in a note.
+fn content_digest(content: Option<&Bytes>) -> String {
+    content.map_or_else(|| "tombstone".to_owned(), |content| short_digest(content))
+}
+
+impl Mapping<'_> {
+    async fn attempt(&mut self) -> Result<Attempt, EngineError> {
+        let stored = self.mapper.note(&self.view.name, self.key).await?;
+        if stored.note.vector.definition > self.view.number {
+            return Ok(Attempt::Done(MapOutcome::LeftAlone));
+        }
+        if stored.note.vector.definition == self.view.number && stored.note.vector.covers(self.trigger) {
+            return Ok(Attempt::Done(MapOutcome::Unchanged));
+        }
+        let Some(main) = self.mapper.record(&self.view.from, self.key).await? else {
+            return Ok(Attempt::Done(MapOutcome::NoRecord));
+        };
+        let targets = match targets(self.view, &main) {
+            Ok(targets) => targets,
+            Err(why) => return self.fail(&stored, why, main.version).await,
+        };
+        self.refer(&stored, targets.iter().flatten()).await?;
+        let inputs = self.mapper.inputs(&targets).await?;
+        // A record that changes all the time sets off a trigger each time: what is made now is not
+        // the last.
+        if !targets.is_empty() && self.round < limits::MOVED_ROUNDS {
+            let again = self.mapper.record(&self.view.from, self.key).await?;
+            if again.map(|main| main.version) != Some(main.version) {
+                self.mapper.counters.again("moved");
+                return Ok(Attempt::Again);
+            }
+        }
+        match made(self.view, &main, targets, inputs) {
+            (vector, Ok(content)) => self.keep(&stored, Made { vector, content }).await,
+            (_, Err(why)) => self.fail(&stored, why, main.version).await,
+        }
+    }
+
+    /// Writes that this view needs `targets`. What a known vector names is there already: such a
+    /// reference is removed only together with the name.
+    async fn refer(
+        &mut self,
+        stored: &StoredNote,
+        targets: impl Iterator<Item = &JoinTarget>,
+    ) -> Result<(), EngineError> {
+        let known =
+            |target: &JoinTarget| self.trigger != Trigger::Afresh && stored.note.vector.joined.contains_key(target);
+        let new: BTreeSet<JoinTarget> = targets.filter(|target| !known(target)).cloned().collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let put = |target: &JoinTarget| {
+            let item = Item::new(stored::reference(target, &self.view.name, self.key), 1);
+            ItemWrite::Put(Table::Mapping, item, Condition::Any)
+        };
+        let writes = new.iter().map(put).collect();
+        self.referred.extend(new);
+        match self.mapper.store.write(writes).await {
+            Ok(()) => Ok(()),
+            Err(WriteError::Engine(error)) => Err(error),
+            // Nothing was asked of them: somebody touched the same items.
+            Err(WriteError::Conflict(_)) => {
+                let why = "others write the same references".to_owned();
+                Err(EngineError::Unavailable { what: "mapping".to_owned(), why })
+            }
+        }
+    }
+
+    async fn keep(&self, stored: &StoredNote, made: Made) -> Result<Attempt, EngineError> {
+        let known = &stored.note;
+        let is_newer = made.vector.is_newer_than(&known.vector);
+        if !is_newer && made.vector != known.vector {
+            tracing::warn!(view = self.view.name, "a view was made of newer records than there are");
+            return Ok(Attempt::Done(MapOutcome::LeftAlone));
+        }
+        let digest = content_digest(made.content.as_ref());
+        let shown = self.shown(stored, &made, &digest).await?;
+        let superfluous = self.superfluous(known, &made.vector);
+        if !is_newer && shown.is_right && superfluous.is_empty() && !known.failed {
+            return Ok(Attempt::Done(MapOutcome::Unchanged));
+        }
+        let (now, main) = (self.mapper.clock.wall().as_millis(), made.vector.main);
+        let version = if shown.is_right { shown.last } else { (shown.last + 1).max(now) };
+        let mut writes =
+            vec![stored.replace(&ViewNote { vector: made.vector, version, content: digest, failed: false })];
+        if !shown.is_right {
+            let mut item = Item::new(stored::current(&self.view.name, self.key), version);
+            item.body = made.content;
+            // The note's count decides; this holds even if the notes were lost.
+            writes.push(ItemWrite::Put(Table::Views, item, Condition::Below(version)));
+        }
+        writes.extend(superfluous.into_iter().map(|key| ItemWrite::Delete(Table::Mapping, key, Condition::Any)));
+        if known.failed {
+            writes.push(stored::no_failure(&self.view.name, self.key));
+        }
+        let outcome = if shown.is_right { MapOutcome::Noted } else { MapOutcome::Written(version) };
+        match self.mapper.store.write(writes).await {
+            Err(WriteError::Engine(EngineError::Refused { why, .. })) => {
+                tracing::error!(view = self.view.name, why, "the engine refuses a view");
+                self.fail(stored, Unmappable::Refused, main).await
+            }
+            result => self.concluded(result, outcome),
+        }
+    }
+
+    /// What the table has of the view. Its note says it, unless there is reason to look.
+    async fn shown(&self, stored: &StoredNote, made: &Made, digest: &str) -> Result<ViewShown, EngineError> {
+        let known = &stored.note;
+        let is_believed = stored.is_known && known.version > 0 && self.trigger != Trigger::Afresh && self.round == 0;
+        if is_believed {
+            return Ok(ViewShown { last: known.version, is_right: known.content == digest });
+        }
+        let item = self.mapper.store.get(Table::Views, &stored::current(&self.view.name, self.key)).await?;
+        let is_right = item.as_ref().is_some_and(|item| item.body == made.content && item.version >= known.version);
+        Ok(ViewShown { last: known.version.max(item.map_or(0, |item| item.version)), is_right })
+    }
+
+    /// References that led here, or that an earlier vector or attempt needed, and that this does
+    /// not need.
+    fn superfluous(&self, known: &ViewNote, vector: &ViewVector) -> BTreeSet<ItemKey> {
+        let all = known.vector.joined.keys().chain(&self.referred);
+        let unneeded = all.filter(|target| !vector.joined.contains_key(target));
+        unneeded.map(|target| stored::reference(target, &self.view.name, self.key)).collect()
+    }
+
+    /// Notes that the view cannot be made. References stay: a change of one of the records may
+    /// mend it.
+    async fn fail(&self, stored: &StoredNote, why: Unmappable, version: u64) -> Result<Attempt, EngineError> {
+        let note = ViewNote { failed: true, ..stored.note.clone() };
+        let now = self.mapper.clock.wall();
+        let failure = stored::failure(&self.view.name, self.key, why, version, now);
+        let result = self.mapper.store.write(vec![stored.replace(&note), failure]).await;
+        self.concluded(result, MapOutcome::Failed(why))
+    }
+
+    fn concluded(&self, result: Result<(), WriteError>, outcome: MapOutcome) -> Result<Attempt, EngineError> {
+        match result {
+            Ok(()) => Ok(Attempt::Done(outcome)),
+            Err(WriteError::Conflict(_)) => {
+                self.mapper.counters.again("refused");
+                Ok(Attempt::Again)
+            }
+            Err(WriteError::Engine(error)) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+//! The views service: under a lease, it follows the catalogue's changes and works on jobs.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::adoption::{self, AdoptError};
+use super::counters::ViewsCounters;
+use super::definition::ViewDefinition;
+use super::jobs::{self, JobTask};
+use super::limits;
+use super::mapper::Mapper;
+use super::sweep::ViewSweep;
+use super::triggers::Triggers;
+use super::worker::{JobWorker, Pace};
+use crate::engine::follow::{Apply, FeedProgress, FollowEnd, Follower};
+use crate::engine::lease::{Lease, LeasePlace};
+use crate::engine::{EngineError, Feed, Table, Tables, WriteError, retry_delay};
+use crate::model::time::{Clock, Wall};
+
+/// Everything that the service is made of.
+#[derive(Clone)]
+pub struct ViewsService {
+    pub definitions: Vec<Arc<ViewDefinition>>,
+    pub store: Arc<dyn Tables>,
+    /// Of the catalogue's records.
+    pub feed: Arc<dyn Feed>,
+    pub clock: Clock,
+    /// Unique to this process and this start of it.
+    pub holder: String,
+    /// Views that jobs and the sweep may look at in a second, each.
+    pub views_per_second: u32,
+    pub counters: ViewsCounters,
+    pub progress: Arc<FeedProgress>,
+}
+
+/// Why it does not go on under a lease.
+enum TermEnd {
+    LeaseLost,
+    Definitions(AdoptError),
+}
+
+impl ViewsService {
+    /// Takes the lease whenever it can, and serves, until it is told to stop.
+    ///
+    /// # Errors
+    /// A definition that was changed without a new number: the file has to be corrected.
+    pub async fn run(&self, stopping: &CancellationToken) -> Result<(), AdoptError> {
+        let place = LeasePlace {
+            tables: self.store.clone(),
+            table: Table::Mapping,
+            job: "views",
+            holder: self.holder.clone(),
+            clock: self.clock.clone(),
+        };
+        loop {
+            let Some(lease) = stopping.run_until_cancelled(place.acquire()).await else { return Ok(()) };
+            let lease = Arc::new(lease);
+            let end = tokio::select! {
+                end = self.serve(&lease) => end,
+                () = lease.keep() => TermEnd::LeaseLost,
+                () = stopping.cancelled() => {
+                    lease.release().await;
+                    return Ok(());
+                }
+            };
+            if let TermEnd::Definitions(error) = end {
+                lease.release().await;
+                return Err(error);
+            }
+        }
+    }
+
+    async fn serve(&self, lease: &Arc<Lease>) -> TermEnd {
+        let active = match self.adopted().await {
+            Ok(active) => active,
+            Err(error) => return TermEnd::Definitions(error),
+        };
+        let mapper = Mapper::new(self.store.clone(), self.clock.clone(), self.counters.clone());
+        let triggers = Arc::new(Triggers::new(mapper, active));
+        let pace = Pace::new(self.clock.clone(), self.views_per_second);
+        let worker = JobWorker { triggers: triggers.clone(), lease: lease.clone(), pace };
+        let pace = Pace::new(self.clock.clone(), self.views_per_second);
+        let sweep = ViewSweep { triggers: triggers.clone(), pace };
+        tokio::select! {
+            () = self.follow(lease, &triggers) => TermEnd::LeaseLost,
+            () = worker.work() => TermEnd::LeaseLost,
+            () = sweep.run() => TermEnd::LeaseLost,
+        }
+    }
+
+    /// Tries until the engine answers.
+    async fn adopted(&self) -> Result<Vec<Arc<ViewDefinition>>, AdoptError> {
+        let mut failures = 0;
+        loop {
+            match adoption::adopt(&*self.store, &self.definitions, self.clock.wall()).await {
+                Err(AdoptError::Engine(error)) => {
+                    failures += 1;
+                    tracing::warn!(%error, "definitions cannot be read or written; trying again");
+                    tokio::time::sleep(retry_delay(failures)).await;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Until the lease is lost.
+    async fn follow(&self, lease: &Arc<Lease>, triggers: &Arc<Triggers>) {
+        let follower = Follower {
+            feed: self.feed.clone(),
+            tables: self.store.clone(),
+            table: Table::Mapping,
+            name: "changes",
+            clock: self.clock.clone(),
+            progress: self.progress.clone(),
+        };
+        let apply: Arc<dyn Apply> = triggers.clone();
+        let (mut failures, mut is_trimmed) = (0, false);
+        loop {
+            match self.begin(&follower, lease, triggers, is_trimmed).await {
+                Ok(()) => {
+                    failures = 0;
+                    match follower.follow(lease, &apply).await {
+                        FollowEnd::LeaseLost => return,
+                        FollowEnd::Trimmed => {
+                            tracing::error!("the feed forgot changes that were not read; everything is mapped again");
+                            is_trimmed = true;
+                        }
+                    }
+                }
+                Err(WriteError::Conflict(places)) if !places.is_empty() => return,
+                Err(error) => {
+                    failures += 1;
+                    tracing::warn!(%error, "the feed cannot be followed yet; trying again");
+                    tokio::time::sleep(retry_delay(failures)).await;
+                }
+            }
+        }
+    }
+
+    /// Sees to it that what the feed will not bring is mapped all the same.
+    async fn begin(
+        &self,
+        follower: &Follower,
+        lease: &Lease,
+        triggers: &Triggers,
+        is_trimmed: bool,
+    ) -> Result<(), WriteError> {
+        if is_trimmed {
+            follower.forget(lease).await?;
+        }
+        if follower.begun().await?.is_some() {
+            return Ok(());
+        }
+        let now = self.clock.wall();
+        // Clocks differ; what comes twice does no harm.
+        let from = Wall::from_millis(now.as_millis().saturating_sub(limits::FEED_MARGIN.as_millis() as u64));
+        self.map_everything(triggers, now).await?;
+        follower.begin(lease, from).await
+    }
+
+    /// As jobs, which outlive this process.
+    async fn map_everything(&self, triggers: &Triggers, now: Wall) -> Result<(), EngineError> {
+        for view in &triggers.views {
+            let task = JobTask::View { name: view.name.clone(), definition: view.number };
+            jobs::begin(&*self.store, &task, now).await?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! The whole service on a memory engine with every fault that the contract allows.
+
+use std::time::Duration;
+
+use super::super::scripted::{Home, LIMITS, views};
+use super::*;
+use crate::engine::Stream;
+use crate::engine::faulty::{FaultRates, Faults, Faulty};
+
+fn service(home: &Home, text: &str, holder: &str, faults: &Faults) -> ViewsService {
+    ViewsService {
+        definitions: views(text),
+        store: Arc::new(Faulty::new(home.store.clone(), faults.clone())),
+        feed: Arc::new(Faulty::new(home.store.feed(Stream::Changes), faults.clone())),
+        clock: home.clock.clone(),
+        holder: holder.to_owned(),
+        views_per_second: 10_000,
+        counters: home.counters.clone(),
+        progress: Arc::default(),
+    }
+}
+
+/// Runs it for a while, then kills it.
+async fn run_for(service: &ViewsService, seconds: u64) {
+    let stopping = CancellationToken::new();
+    let ended = tokio::time::timeout(Duration::from_secs(seconds), service.run(&stopping)).await;
+    assert!(ended.is_err(), "it serves until it is stopped");
+}
+
+async fn write_something(home: &Home, version: u64) {
+    let shard = fastrand::u8(..3);
+    let body = (fastrand::u8(..4) > 0).then(|| format!(r#"{{"users":{version},"shard":"s{shard}"}}"#));
+    home.put("tenant", &format!("t{}", fastrand::u8(..10)), version, body.as_deref()).await;
+    let body = (fastrand::u8(..4) > 0).then(|| format!(r#"{{"host":"h{version}"}}"#));
+    home.put("shard", &format!("s{shard}"), version, body.as_deref()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_the_engine_does_all_views_are_right_when_it_stops() {
+    for seed in 0..8 {
+        fastrand::seed(seed);
+        let (home, faults) = (Home::new(), Faults::default());
+        for version in 1..20 {
+            write_something(&home, version).await;
+        }
+        faults.set(FaultRates {
+            fails: 0.02,
+            throttles: 0.02,
+            loses_answers: 0.02,
+            repeats: 0.2,
+            reorders: 0.3,
+            splits: 0.3,
+            ..FaultRates::default()
+        });
+        for term in 0..4 {
+            let service = service(&home, LIMITS, &format!("p{term}"), &faults);
+            let writes = async {
+                for step in 0..20 {
+                    write_something(&home, 100 * (term + 1) + step).await;
+                    tokio::time::sleep(Duration::from_secs(2)).await;
+                }
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                () = run_for(&service, 60) => {}
+                () = writes => {}
+            }
+        }
+        faults.set(FaultRates::default());
+        run_for(&service(&home, LIMITS, "last", &faults), 60).await;
+        home.assert_right_but_for_references(LIMITS, &format!("seed {seed}")).await;
+        assert!(home.partitions("job").is_empty(), "seed {seed}");
+        assert!(home.partitions("failure#").is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_feed_that_was_trimmed_and_a_raised_definition_map_everything() {
+    let (home, faults) = (Home::new(), Faults::default());
+    home.put("tenant", "before", 1, Some(r#"{"users":1}"#)).await;
+    home.store.trim(Stream::Changes, 0);
+    run_for(&service(&home, LIMITS, "a", &faults), 30).await;
+    home.assert_right(LIMITS).await;
+    home.put("tenant", "missed", 2, Some(r#"{"users":2}"#)).await;
+    home.put("tenant", "last", 3, Some(r#"{"users":3}"#)).await;
+    home.store.trim(Stream::Changes, 1);
+    run_for(&service(&home, LIMITS, "b", &faults), 60).await;
+    home.assert_right(LIMITS).await;
+    let raised = LIMITS.replace("definition = 2", "definition = 3").replace("users =", "seats =");
+    run_for(&service(&home, &raised, "c", &faults), 60).await;
+    home.assert_right(&raised).await;
+    assert_eq!(home.view("limits", "missed").await.unwrap().1.unwrap(), r#"{"seats":2}"#);
+}
+
+/// The old process serves between two newer ones, and touches nothing; what it does not map is
+/// mapped by the next.
+#[tokio::test(start_paused = true)]
+async fn an_old_process_between_two_new_ones_loses_nothing() {
+    let (home, faults) = (Home::new(), Faults::default());
+    let raised = LIMITS.replace("definition = 2", "definition = 3").replace("users =", "seats =");
+    home.put("tenant", "acme", 1, Some(r#"{"users":1}"#)).await;
+    run_for(&service(&home, &raised, "new", &faults), 60).await;
+    home.put("tenant", "acme", 2, Some(r#"{"users":2}"#)).await;
+    run_for(&service(&home, LIMITS, "old", &faults), 60).await;
+    assert_eq!(home.view("limits", "acme").await.unwrap().1.unwrap(), r#"{"seats":1}"#);
+    run_for(&service(&home, &raised, "new again", &faults), 60).await;
+    home.assert_right(&raised).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_that_was_changed_under_its_number_ends_the_service() {
+    let (home, faults) = (Home::new(), Faults::default());
+    run_for(&service(&home, LIMITS, "a", &faults), 30).await;
+    let changed = service(&home, &LIMITS.replace("users =", "seats ="), "b", &faults);
+    let error = changed.run(&CancellationToken::new()).await.unwrap_err();
+    assert!(matches!(error, AdoptError::Changed { number: 2, .. }));
+}
+
+/// G1's last line: what the feed leaves out for ever, the sweep finds.
+#[tokio::test(start_paused = true)]
+async fn what_the_feed_skips_is_mapped_all_the_same() {
+    for seed in 0..4 {
+        fastrand::seed(seed);
+        let (home, faults) = (Home::new(), Faults::default());
+        run_for(&service(&home, LIMITS, "first", &faults), 30).await;
+        faults.set(FaultRates { skips: 0.5, ..FaultRates::default() });
+        let writes = async {
+            for version in 1..20 {
+                write_something(&home, version).await;
+                tokio::time::sleep(Duration::from_secs(3)).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        let second = service(&home, LIMITS, "second", &faults);
+        tokio::select! {
+            () = run_for(&second, 600) => {}
+            () = writes => {}
+        }
+        home.assert_right_but_for_references(LIMITS, &format!("seed {seed}")).await;
+        assert!(home.counters.differences() > 0, "something was skipped");
+    }
+}

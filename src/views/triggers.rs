@@ -1,0 +1,121 @@
+//! What a change of a record sets off: the views that are made from it, and those that need it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{self, StreamExt};
+use tokio::sync::Semaphore;
+
+use super::definition::{JoinTarget, ViewDefinition};
+use super::jobs::{self, JobTask};
+use super::limits;
+use super::mapper::{MapOutcome, Mapper};
+use super::patience::patiently;
+use super::stored::reference_partition;
+use super::vector::Trigger;
+use crate::engine::follow::Apply;
+use crate::engine::{Change, EngineError, Table};
+
+/// Maps what changes touch, by the definitions that this process acts on.
+pub(super) struct Triggers {
+    pub(super) mapper: Mapper,
+    pub(super) views: Vec<Arc<ViewDefinition>>,
+    permits: Semaphore,
+}
+
+/// A view by its definition's place and its key.
+type Touched = (Arc<ViewDefinition>, String);
+
+impl Triggers {
+    pub(super) fn new(mapper: Mapper, views: Vec<Arc<ViewDefinition>>) -> Self {
+        Self { mapper, views, permits: Semaphore::new(limits::MAPPED_AT_ONCE) }
+    }
+
+    /// Maps a view, and again for a while if the engine fails transiently.
+    pub(super) async fn map(
+        &self,
+        view: &ViewDefinition,
+        key: &str,
+        trigger: Trigger<'_>,
+    ) -> Result<MapOutcome, EngineError> {
+        let _permit = self.permits.acquire().await;
+        patiently(|| self.mapper.map(view, key, trigger)).await
+    }
+
+    /// The view of a reference, if this process acts on it.
+    pub(super) fn referrer(&self, sort: &str) -> Option<Touched> {
+        let (name, key) = sort.split_once('/')?;
+        let view = self.views.iter().find(|view| view.name == name)?;
+        Some((view.clone(), key.to_owned()))
+    }
+
+    async fn touch(&self, record: JoinTarget, version: u64) -> Result<(), EngineError> {
+        for view in self.views.iter().filter(|view| view.from == record.record_type) {
+            self.map(view, &record.key, Trigger::Main(version)).await?;
+        }
+        if !self.views.iter().any(|view| view.needs.iter().any(|need| need.record_type == record.record_type)) {
+            return Ok(());
+        }
+        let Some(touched) = self.few_that_need(&record).await? else {
+            self.mapper.counters.jobs_begun.inc();
+            let task = JobTask::Input { target: record, version };
+            return jobs::begin(&*self.mapper.store, &task, self.mapper.clock.wall()).await;
+        };
+        let trigger = Trigger::Input(&record, version);
+        all(touched.iter().map(|(view, key)| self.map(view, key, trigger).boxed()).collect()).await
+    }
+
+    /// The views that need a record; `None` if there are too many to be mapped at once.
+    async fn few_that_need(&self, record: &JoinTarget) -> Result<Option<Vec<Touched>>, EngineError> {
+        let mut touched = Vec::new();
+        for part in 0..limits::REFERENCE_PARTS {
+            let partition = reference_partition(record, part);
+            let mut after: Option<String> = None;
+            loop {
+                let most = limits::VIEWS_AT_ONCE + 1;
+                let page = self.mapper.store.query(Table::Mapping, &partition, after.as_deref(), most).await?;
+                touched.extend(page.items.iter().filter_map(|item| self.referrer(&item.key.sort)));
+                if touched.len() > limits::VIEWS_AT_ONCE {
+                    return Ok(None);
+                }
+                match page.next {
+                    Some(next) => after = Some(next.sort),
+                    None => break,
+                }
+            }
+        }
+        Ok(Some(touched))
+    }
+}
+
+/// Runs some of them at a time, and stops at the first that fails.
+pub(super) async fn all<'f, T>(work: Vec<BoxFuture<'f, Result<T, EngineError>>>) -> Result<(), EngineError> {
+    let mut running = stream::iter(work).buffer_unordered(limits::MAPPED_AT_ONCE);
+    while let Some(result) = running.next().await {
+        result?;
+    }
+    Ok(())
+}
+
+impl Apply for Triggers {
+    fn apply(&self, changes: Vec<Change>) -> BoxFuture<'_, Result<(), EngineError>> {
+        // Of a record the newest change stands for all.
+        let mut newest: BTreeMap<JoinTarget, u64> = BTreeMap::new();
+        for Change { key, item, .. } in changes {
+            let Some(item) = item else {
+                // Somebody's hands, or a TTL. A deletion is a tombstone.
+                self.mapper.counters.removals.inc();
+                continue;
+            };
+            let Some((record_type, _)) = key.partition.rsplit_once('#') else { continue };
+            let record = JoinTarget { record_type: record_type.to_owned(), key: key.sort };
+            let version = newest.entry(record).or_default();
+            *version = item.version.max(*version);
+        }
+        all(newest.into_iter().map(|(record, version)| self.touch(record, version).boxed()).collect()).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! Works on jobs, a page of each in turn and no faster than it is allowed to: what it writes is
+//! announced in every region. Single changes come past it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::FutureExt;
+
+use super::jobs::{self, Job, JobTask};
+use super::limits;
+use super::stored::reference_partition;
+use super::triggers::{Triggers, all};
+use super::vector::Trigger;
+use crate::engine::lease::Lease;
+use crate::engine::{EngineError, Page, Table, bucket, retry_delay};
+use crate::model::time::{Clock, Moment};
+
+/// Lets so many through in a second, one after the other.
+#[derive(Debug)]
+pub(super) struct Pace {
+    clock: Clock,
+    interval: Duration,
+    next: Mutex<Moment>,
+}
+
+impl Pace {
+    pub(super) fn new(clock: Clock, per_second: u32) -> Self {
+        let interval = Duration::from_secs(1) / per_second.max(1);
+        Self { next: Mutex::new(clock.now()), clock, interval }
+    }
+
+    pub(super) async fn wait(&self) {
+        let now = self.clock.now();
+        let turn = {
+            // One plain store.
+            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let turn = (*next).max(now);
+            *next = turn + self.interval;
+            turn
+        };
+        if turn > now {
+            tokio::time::sleep(turn.since(now)).await;
+        }
+    }
+}
+
+/// Works on all jobs that concern views of this process.
+pub(super) struct JobWorker {
+    pub(super) triggers: Arc<Triggers>,
+    pub(super) lease: Arc<Lease>,
+    pub(super) pace: Pace,
+}
+
+impl JobWorker {
+    /// Works for as long as it is polled.
+    pub(super) async fn work(&self) {
+        let mut failures = 0;
+        loop {
+            match self.round().await {
+                Ok(0) => tokio::time::sleep(limits::JOB_LOOK).await,
+                Ok(_) => failures = 0,
+                Err(error) => {
+                    failures += 1;
+                    tracing::warn!(%error, "a job waits");
+                    tokio::time::sleep(retry_delay(failures)).await;
+                }
+            }
+        }
+    }
+
+    /// One page of each job; returns how many there are.
+    pub(super) async fn round(&self) -> Result<usize, EngineError> {
+        let mapper = &self.triggers.mapper;
+        let mut jobs = jobs::list(&*mapper.store).await?;
+        jobs.retain(|job| self.is_own(&job.task));
+        mapper.counters.jobs.set(jobs.len() as i64);
+        let count = jobs.len();
+        for job in jobs {
+            self.step(job).await?;
+        }
+        Ok(count)
+    }
+
+    /// What a greater number than ours asked for is left to whoever has it.
+    fn is_own(&self, task: &JobTask) -> bool {
+        match task {
+            JobTask::View { name, definition } => {
+                self.triggers.views.iter().any(|view| view.name == *name && view.number >= *definition)
+            }
+            JobTask::Input { .. } => true,
+        }
+    }
+
+    async fn step(&self, mut job: Job) -> Result<(), EngineError> {
+        let page = loop {
+            let page = self.page(&job).await?;
+            if !page.items.is_empty() || page.next.is_some() || job.part + 1 >= job.task.parts() {
+                break page;
+            }
+            job.part += 1;
+            job.after = None;
+        };
+        let sorts: Vec<&str> = page.items.iter().map(|item| item.key.sort.as_str()).collect();
+        all(sorts.iter().map(|sort| self.view(&job.task, sort).boxed()).collect()).await?;
+        job.views += sorts.len() as u64;
+        self.triggers.mapper.counters.job_views.inc_by(sorts.len() as u64);
+        job.after = page.next.map(|next| next.sort);
+        if job.after.is_none() {
+            job.part += 1;
+        }
+        jobs::save(&*self.triggers.mapper.store, &self.lease, job).await
+    }
+
+    async fn page(&self, job: &Job) -> Result<Page, EngineError> {
+        let (table, partition) = match &job.task {
+            JobTask::View { name, .. } => {
+                let view = self.triggers.views.iter().find(|view| view.name == *name);
+                let Some(view) = view else { return Ok(Page::default()) };
+                (Table::Records, bucket::of(&view.from, job.part))
+            }
+            JobTask::Input { target, .. } => (Table::Mapping, reference_partition(target, job.part)),
+        };
+        self.triggers.mapper.store.query(table, &partition, job.after.as_deref(), limits::JOB_PAGE).await
+    }
+
+    async fn view(&self, task: &JobTask, sort: &str) -> Result<(), EngineError> {
+        let (view, key, trigger) = match task {
+            JobTask::View { name, .. } => {
+                let view = self.triggers.views.iter().find(|view| view.name == *name);
+                let Some(view) = view else { return Ok(()) };
+                (view.clone(), sort.to_owned(), Trigger::Afresh)
+            }
+            JobTask::Input { target, version } => {
+                let Some((view, key)) = self.triggers.referrer(sort) else { return Ok(()) };
+                (view, key, Trigger::Input(target, *version))
+            }
+        };
+        self.pace.wait().await;
+        self.triggers.map(&view, &key, trigger).await.map(|_| ())
+    }
+}
