@@ -77,7 +77,8 @@ impl Disk {
     }
 
     pub(super) fn panicked(&self) -> EngineError {
-        let why = format!("redb panicked, as the log says; if it does so again, {FILE} is damaged: restore it");
+        let why =
+            format!("a call did not end; if the log says that redb panicked, {FILE} may be damaged: restore it");
         EngineError::Unavailable { what: format!("the data directory {}", self.directory.display()), why }
     }
 
