@@ -148,6 +148,7 @@ async fn a_long_feed_comes_in_batches_and_a_long_table_in_pages() {
     let (mut after, mut seen) = (None, 0);
     loop {
         let page = store.scan(Table::Records, ScanSegment::WHOLE, after, 1_000).await.unwrap();
+        assert!(page.items.len() <= first.changes.len(), "by bytes too");
         seen += page.items.len();
         after = page.next;
         if after.is_none() {
@@ -251,7 +252,7 @@ async fn an_item_that_cannot_be_read_is_an_error_and_no_absence() {
     let later = |transaction: &redb::WriteTransaction| {
         let name = layout::table_name("home", Table::Records);
         let mut table = transaction.open_table(TableDefinition::<Key, Value>::new(&name))?;
-        table.insert(("t#00", "one"), &b"\x09later"[..])?;
+        table.insert(("t#00", "one"), &b"\x09 the format of a later version"[..])?;
         Ok(((), disk::Keep::All))
     };
     store.writer.disk.change(later).unwrap();
