@@ -17,7 +17,7 @@ use axum::routing::{get, post};
 
 use crate::config::Listen;
 use crate::http::host::{self, host_of};
-use crate::http::service::{self, Listener, Reached};
+use crate::http::service::{self, Listener, ReachedBy};
 use crate::http::site::is_cross_site;
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
@@ -76,7 +76,7 @@ pub async fn serve(listener: Listener, pages: Pages, tasks: Tasks) {
 /// The body of `/livez`. `nearside ctl` recognises the admin side by it.
 pub const ALIVE: &str = "alive\n";
 
-fn router(pages: Pages, reached: Reached) -> Router {
+fn router(pages: Pages, reached: ReachedBy) -> Router {
     let ours = (pages.clone(), reached);
     Router::new()
         .route("/", get(index_page))
@@ -92,18 +92,18 @@ fn router(pages: Pages, reached: Reached) -> Router {
 
 /// Refuses a foreign `Host`, a foreign uid and cross-site requests, and keeps every answer out of
 /// caches and content sniffing.
-async fn guard(Shared((pages, reached)): Shared<(Pages, Reached)>, request: Request, next: Next) -> Response {
+async fn guard(Shared((pages, reached)): Shared<(Pages, ReachedBy)>, request: Request, next: Next) -> Response {
     let authority = request.headers().get(header::HOST).map(|value| value.to_str().unwrap_or_default());
     let admits = pages.admits.load_full();
     // No browser connects to a Unix socket, so there is no name to point at it.
     let foreign = |authority: &str| match reached {
-        Reached::Tcp(local) => {
+        ReachedBy::Tcp(local) => {
             !host_of(authority).is_some_and(|host| host::is_ours(host, local, &admits.allowed_hosts))
         }
-        Reached::Unix(_) => false,
+        ReachedBy::Unix(_) => false,
     };
     let cross_site =
-        matches!(reached, Reached::Tcp(_)) && !admits.allow_cross_site && is_cross_site(request.headers());
+        matches!(reached, ReachedBy::Tcp(_)) && !admits.allow_cross_site && is_cross_site(request.headers());
     let mut response = match (pages.acts.access.welcomes(reached), authority) {
         (Err(denied), _) => pages.acts.denied(denied).into_response(),
         (Ok(()), Some(authority)) if foreign(authority) => {
@@ -123,7 +123,7 @@ async fn guard(Shared((pages, reached)): Shared<(Pages, Reached)>, request: Requ
 
 async fn act(
     Shared(pages): Shared<Pages>,
-    Extension(peer): Extension<Reached>,
+    Extension(peer): Extension<ReachedBy>,
     Path(name): Path<String>,
     request: Request,
 ) -> Result<Json<serde_json::Value>, Problem> {

@@ -19,7 +19,7 @@ pub enum CatalogueError {
     #[error("{0}")]
     BadJson(String),
     #[error("the body does not fit the schema of its type; `violations` lists where")]
-    Schema(Vec<Violation>),
+    Schema(Vec<SchemaViolation>),
     #[error("{0}")]
     BadBatch(String),
     #[error("`after` is not what an earlier page of this gave as `next`")]
@@ -52,7 +52,7 @@ pub enum CatalogueError {
 
 /// One place where a body does not fit: JSON Pointers into the body and into the schema.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Violation {
+pub struct SchemaViolation {
     pub pointer: String,
     pub rule: String,
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::engine::limits::{BODY_BYTES, ITEM_OVERHEAD_BYTES, SORT_BYTES, TRANSACTION_BYTES, TRANSACTION_ITEMS};
+use crate::engine::limits::{
+    BODY_BYTES, BUCKETS, ITEM_OVERHEAD_BYTES, SORT_BYTES, TRANSACTION_BYTES, TRANSACTION_ITEMS,
+};
 use crate::model::names::{KEY_BYTES, NAME_BYTES};
 use crate::model::size::{KIB, MIB};
 
@@ -38,9 +40,9 @@ pub const PAGE_MOST_RECORDS: usize = 200;
 pub const PAGE_BYTES: usize = MIB;
 /// Items that a page asks the store for at a time; each may hold a whole body.
 pub const PAGE_STEP: usize = 16;
-/// How often one page of a listing asks the store. Most buckets of a small type are empty, and a
-/// bucket may hold many tombstones.
-pub const PAGE_QUERIES: usize = 64;
+/// How often one page of a listing asks the store: enough for every bucket of a small type, so that
+/// it fits on one page. A bucket may also hold many tombstones.
+pub const PAGE_QUERIES: usize = 300;
 /// Versions that one look at the end of a history reads.
 pub const HISTORY_STEP: usize = 100;
 
@@ -51,6 +53,7 @@ pub const PAGE_HELD_BYTES: u64 = (PAGE_BYTES + (PAGE_STEP + 1) * RECORD_BYTES) a
 
 const _: () = assert!(RECORD_BYTES <= BODY_BYTES);
 const _: () = assert!(2 * BATCH_RECORDS < TRANSACTION_ITEMS, "records, their history, an idempotency key");
+const _: () = assert!(PAGE_QUERIES > BUCKETS as usize);
 const _: () = assert!(KEY_BYTES <= SORT_BYTES && IDEMPOTENCY_KEY_BYTES <= SORT_BYTES);
 const _: () = {
     let item = 2 * (NAME_BYTES + KEY_BYTES) + ITEM_OVERHEAD_BYTES;

@@ -20,17 +20,18 @@ mod json;
 pub mod limits;
 mod page;
 mod preconditions;
+mod record;
 mod remembered;
 mod types;
 mod write;
 
 pub use counts::CatalogueCounts;
-pub use error::{CatalogueError, Violation};
+pub use error::{CatalogueError, SchemaViolation};
 pub use page::RecordPage;
 pub use preconditions::{Preconditions, Tags};
+pub use record::{RecordVersion, RecordWrite, RecordWritten, WriteAnswer};
 pub use remembered::IdempotencyKey;
 pub use types::{RecordTypes, TypeError};
-pub use write::{Applied, RecordWrite, WriteAnswer};
 
 /// The records behind one store.
 pub struct Catalogue {
@@ -38,22 +39,6 @@ pub struct Catalogue {
     clock: Clock,
     types: RecordTypes,
     counts: CatalogueCounts,
-}
-
-/// A record at one version; without a body it was deleted then.
-#[derive(Clone, PartialEq, Eq)]
-pub struct RecordVersion {
-    pub key: String,
-    pub version: u64,
-    /// As it was sent.
-    pub body: Option<Bytes>,
-}
-
-/// Keys and contents stay out of logs.
-impl std::fmt::Debug for RecordVersion {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RecordVersion({}, {:?} bytes)", self.version, self.body.as_ref().map(Bytes::len))
-    }
 }
 
 impl Catalogue {

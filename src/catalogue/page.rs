@@ -7,7 +7,8 @@ use bytes::Bytes;
 
 use super::error::CatalogueError;
 use super::limits::{PAGE_BYTES, PAGE_MOST_RECORDS, PAGE_QUERIES, PAGE_STEP};
-use super::{Catalogue, RecordVersion, digits, history};
+use super::record::RecordVersion;
+use super::{Catalogue, digits, history};
 use crate::engine::limits::BUCKETS;
 use crate::engine::{Item, Table, bucket};
 

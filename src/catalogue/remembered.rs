@@ -5,7 +5,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 
 use super::error::CatalogueError;
 use super::limits::{IDEMPOTENCY_KEY_BYTES, REMEMBERED};
-use super::write::{Applied, RecordWrite};
+use super::record::{RecordWrite, RecordWritten};
 use crate::engine::{Condition, EngineError, Item, ItemKey, ItemWrite, Table, bucket};
 use crate::model::time::Wall;
 
@@ -41,14 +41,14 @@ impl IdempotencyKey {
         hash: &str,
         records: usize,
         now: Wall,
-    ) -> Result<Option<Vec<Applied>>, CatalogueError> {
+    ) -> Result<Option<Vec<RecordWritten>>, CatalogueError> {
         if item.expires.is_some_and(|expires| expires <= now) {
             return Ok(None);
         }
         if item.note.as_deref() != Some(hash) {
             return Err(CatalogueError::KeyReused);
         }
-        let answer = item.body.as_ref().and_then(|body| serde_json::from_slice::<Vec<Applied>>(body).ok());
+        let answer = item.body.as_ref().and_then(|body| serde_json::from_slice::<Vec<RecordWritten>>(body).ok());
         let answer = answer.filter(|applied| applied.len() == records);
         let unreadable = || EngineError::Refused {
             what: "an idempotency item".to_owned(),
@@ -59,7 +59,13 @@ impl IdempotencyKey {
 
     /// Remembers `answer`, in place of `expired` if there is one. A request of the same key that
     /// came first makes its condition fail.
-    pub(super) fn remember(&self, hash: &str, answer: &[Applied], expired: Option<&Item>, now: Wall) -> ItemWrite {
+    pub(super) fn remember(
+        &self,
+        hash: &str,
+        answer: &[RecordWritten],
+        expired: Option<&Item>,
+        now: Wall,
+    ) -> ItemWrite {
         let last = expired.map_or(0, |item| item.version);
         let condition = expired.map_or(Condition::Absent, |item| Condition::VersionIs(item.version));
         let body = serde_json::to_vec(answer).expect("numbers and flags can always be written");

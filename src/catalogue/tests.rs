@@ -104,7 +104,7 @@ async fn a_deletion_is_a_version_and_what_comes_back_goes_on_from_there() {
     assert_eq!(stage.catalogue.get("shard", "a").await, Err(not_found(Some(NOW + 1))));
     assert_eq!(stage.delete("a").await, Err(not_found(Some(NOW + 1))), "no new version");
     let (applied, _) = stage.catalogue.write(shard("a", 2), None).await.unwrap();
-    assert_eq!(applied, Applied { version: NOW + 2, created: true, deleted: false });
+    assert_eq!(applied, RecordWritten { version: NOW + 2, created: true, deleted: false });
     let history = [(NOW, Some(body(1).into())), (NOW + 1, None), (NOW + 2, Some(body(2).into()))];
     assert_eq!(stage.history("a").await, history);
 }
@@ -136,7 +136,11 @@ async fn of_many_writers_with_the_same_if_match_exactly_one_wins() {
     stage.faults.set(SLOW);
     for conditions in [Preconditions::version_is(first), Preconditions::absent()] {
         let key = if conditions == Preconditions::absent() { "new" } else { "a" };
-        let write = |n| stage.catalogue.write(shard(key, n).only_if(conditions.clone()), None);
+        let write = async |n| {
+            // One after the other, so that they would be given different versions.
+            tokio::time::sleep(Duration::from_millis(n)).await;
+            stage.catalogue.write(shard(key, n).only_if(conditions.clone()), None).await
+        };
         let outcomes = join_all((1..=8).map(write)).await;
         let won: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().ok()).collect();
         let [(applied, _)] = won[..] else { unreachable!("{outcomes:?}") };
@@ -156,7 +160,7 @@ async fn without_a_key_a_lost_answer_is_said_and_with_one_the_repetition_is_told
     stage.faults.set(FaultRates::default());
     // Its own effect would make the condition fail.
     let (again, replayed) = stage.catalogue.write(write(), Some(&key)).await.unwrap();
-    assert_eq!((again, replayed), (Applied { version: first + 1, created: false, deleted: false }, true));
+    assert_eq!((again, replayed), (RecordWritten { version: first + 1, created: false, deleted: false }, true));
     assert_eq!(stage.history("a").await.len(), 2, "applied once");
     let unkeyed = stage.catalogue.write(write(), None).await;
     assert_eq!(unkeyed, Err(CatalogueError::PreconditionFailed { version: Some(first + 1) }));
@@ -190,15 +194,31 @@ async fn whatever_the_store_does_a_request_with_a_key_is_applied_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_request_sent_twice_at_once_takes_place_once() {
+async fn the_same_request_sent_many_times_at_once_takes_place_once() {
     let stage = stage();
     stage.faults.set(SLOW);
     let key = once("k");
-    let outcomes = join_all((0..4).map(|_| stage.catalogue.write(shard("a", 1), Some(&key)))).await;
-    let replayed: Vec<_> = outcomes.iter().map(|outcome| outcome.as_ref().unwrap().1).collect();
-    assert_eq!(replayed.iter().filter(|replayed| !**replayed).count(), 1, "{outcomes:?}");
-    let versions: BTreeSet<_> = outcomes.iter().map(|outcome| outcome.as_ref().unwrap().0.version).collect();
-    assert_eq!((versions.len(), stage.history("a").await.len()), (1, 1));
+    let write = async |n| {
+        // Some look while another's transaction is under way, some just after it took place.
+        tokio::time::sleep(Duration::from_millis(n)).await;
+        let write = shard("a", 1).only_if(Preconditions::absent());
+        stage.catalogue.write(write, Some(&key)).await.unwrap()
+    };
+    let answers = join_all((0..12).map(write)).await;
+    assert_eq!(answers.iter().filter(|(_, replayed)| !replayed).count(), 1, "{answers:?}");
+    assert!(answers.iter().all(|(applied, _)| *applied == answers[0].0), "{answers:?}");
+    assert_eq!(stage.history("a").await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_different_requests_that_share_a_key_at_once_one_takes_place() {
+    let stage = stage();
+    stage.faults.set(SLOW);
+    let key = once("k");
+    let write = async |n: u64| stage.catalogue.write(shard(&format!("key-{n}"), n), Some(&key)).await;
+    let outcomes = join_all((0..4).map(write)).await;
+    let reused = outcomes.iter().filter(|outcome| **outcome == Err(CatalogueError::KeyReused)).count();
+    assert_eq!((reused, stage.memory.dump(Table::Records).len()), (3, 1), "{outcomes:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
-use super::error::{CatalogueError, Violation};
+use super::error::{CatalogueError, SchemaViolation};
 use super::limits::{POINTER_BYTES, TYPES, VIOLATIONS};
 use crate::config::error::nearest;
 use crate::model::names::is_name;
@@ -78,7 +78,7 @@ impl RecordTypes {
     pub fn check_body(&self, name: &str, body: &Value) -> Result<(), CatalogueError> {
         let errors = self.find(name)?.validator.iter_errors(body).take(VIOLATIONS);
         let violations: Vec<_> = errors
-            .map(|error| Violation {
+            .map(|error| SchemaViolation {
                 pointer: cut(error.instance_path().as_str()),
                 rule: cut(error.schema_path().as_str()),
             })

@@ -3,42 +3,14 @@
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use serde::{Deserialize, Serialize};
 
 use super::error::CatalogueError;
 use super::limits::{BATCH_BYTES, BATCH_RECORDS, HISTORY_STEP, WRITE_ATTEMPTS};
-use super::preconditions::Preconditions;
+use super::record::{RecordWrite, RecordWritten, WriteAnswer};
 use super::remembered::{IdempotencyKey, hash_of};
 use super::{Catalogue, digits, history, json, place};
 use crate::engine::{Condition, EngineError, Item, ItemKey, ItemWrite, Table, WriteError, retry_delay};
 use crate::model::time::Wall;
-
-/// One record to be written.
-#[derive(Clone, PartialEq, Eq)]
-pub struct RecordWrite {
-    pub record_type: String,
-    pub key: String,
-    /// A JSON object, kept byte for byte; `None` deletes the record.
-    pub body: Option<Bytes>,
-    pub only_if: Preconditions,
-}
-
-/// What became of one record. It lies in the store: members may be added, none may go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Applied {
-    pub version: u64,
-    /// There was no record before, or a deleted one.
-    pub created: bool,
-    pub deleted: bool,
-}
-
-/// What became of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WriteAnswer {
-    pub applied: Vec<Applied>,
-    /// It had taken place before, under the same idempotency key.
-    pub replayed: bool,
-}
 
 /// What is known of a record before a write.
 struct Head {
@@ -46,22 +18,6 @@ struct Head {
     exists: bool,
     /// No version up to this one may be given.
     last: u64,
-}
-
-impl RecordWrite {
-    pub fn put(record_type: impl Into<String>, key: impl Into<String>, body: impl Into<Bytes>) -> Self {
-        let (record_type, key, body) = (record_type.into(), key.into(), Some(body.into()));
-        Self { record_type, key, body, only_if: Preconditions::none() }
-    }
-
-    pub fn delete(record_type: impl Into<String>, key: impl Into<String>) -> Self {
-        Self { record_type: record_type.into(), key: key.into(), body: None, only_if: Preconditions::none() }
-    }
-
-    #[must_use]
-    pub fn only_if(self, only_if: Preconditions) -> Self {
-        Self { only_if, ..self }
-    }
 }
 
 impl Catalogue {
@@ -74,7 +30,7 @@ impl Catalogue {
         &self,
         write: RecordWrite,
         once: Option<&IdempotencyKey>,
-    ) -> Result<(Applied, bool), CatalogueError> {
+    ) -> Result<(RecordWritten, bool), CatalogueError> {
         let answer = self.apply(&[write], false, once).await;
         let answer = answer.map_err(|error| error.root().clone())?;
         Ok((answer.applied[0], answer.replayed))
@@ -180,16 +136,6 @@ impl Catalogue {
     }
 }
 
-impl Applied {
-    const fn word(self) -> &'static str {
-        match (self.deleted, self.created) {
-            (true, _) => "deleted",
-            (false, true) => "created",
-            (false, false) => "replaced",
-        }
-    }
-}
-
 /// The first refusal, with its place.
 fn each(
     writes: &[RecordWrite],
@@ -200,7 +146,11 @@ fn each(
 }
 
 /// The parts of the transaction, and what to answer once it took place.
-fn plan(writes: &[RecordWrite], heads: &[Head], now: Wall) -> Result<(Vec<ItemWrite>, Vec<Applied>), CatalogueError> {
+fn plan(
+    writes: &[RecordWrite],
+    heads: &[Head],
+    now: Wall,
+) -> Result<(Vec<ItemWrite>, Vec<RecordWritten>), CatalogueError> {
     let (mut parts, mut applied) = (Vec::with_capacity(2 * writes.len() + 1), Vec::with_capacity(writes.len()));
     for (at, (write, head)) in writes.iter().zip(heads).enumerate() {
         let refused = |why| CatalogueError::Part { at, why: Box::new(why) };
@@ -217,7 +167,7 @@ fn plan(writes: &[RecordWrite], heads: &[Head], now: Wall) -> Result<(Vec<ItemWr
         parts.push(ItemWrite::Put(Table::Records, item(place(&write.record_type, &write.key)), unchanged));
         let kept = ItemKey::new(history(&write.record_type, &write.key), digits(given));
         parts.push(ItemWrite::Put(Table::History, item(kept), Condition::Absent));
-        applied.push(Applied { version: given, created: !head.exists, deleted: write.body.is_none() });
+        applied.push(RecordWritten { version: given, created: !head.exists, deleted: write.body.is_none() });
     }
     Ok((parts, applied))
 }

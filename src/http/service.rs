@@ -26,7 +26,7 @@ pub enum Listener {
 
 /// How a connection reached us.
 #[derive(Clone, Copy, Debug)]
-pub enum Reached {
+pub enum ReachedBy {
     /// On this local address: `None` if the kernel does not say, and then no `Host` is that.
     Tcp(Option<IpAddr>),
     /// Over the Unix socket, from a process of this user.
@@ -36,7 +36,7 @@ pub enum Reached {
 type Stream = Either<TcpStream, UnixStream>;
 
 impl Listener {
-    async fn accept(&self) -> io::Result<(Stream, Reached)> {
+    async fn accept(&self) -> io::Result<(Stream, ReachedBy)> {
         Ok(match self {
             Self::Tcp(listener) => {
                 let stream = listener.accept().await?.0;
@@ -44,12 +44,12 @@ impl Listener {
                 // only time.
                 let _ = stream.set_nodelay(true);
                 let local = stream.local_addr().map(|address| address.ip()).ok();
-                (Either::Left(stream), Reached::Tcp(local))
+                (Either::Left(stream), ReachedBy::Tcp(local))
             }
             Self::Unix(listener) => {
                 let stream = listener.accept().await?.0;
                 let uid = stream.peer_cred().map(|peer| peer.uid()).ok();
-                (Either::Right(stream), Reached::Unix(uid))
+                (Either::Right(stream), ReachedBy::Unix(uid))
             }
         })
     }
@@ -61,7 +61,7 @@ pub async fn serve(
     listener: Listener,
     name: &'static str,
     permits: Permits,
-    router: impl Fn(Reached) -> Router,
+    router: impl Fn(ReachedBy) -> Router,
     tasks: Tasks,
 ) {
     let stopping = tasks.stopping();

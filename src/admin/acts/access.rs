@@ -8,7 +8,7 @@ use arc_swap::ArcSwapOption;
 use axum::http::{HeaderMap, header};
 
 use crate::config::Admin;
-use crate::http::service::Reached;
+use crate::http::service::ReachedBy;
 use crate::http::token::{self, TokenError};
 
 /// Who acts, as logs name them.
@@ -87,16 +87,16 @@ impl Access {
     }
 
     /// Whether the peer may use the socket at all.
-    pub(in crate::admin) fn welcomes(&self, peer: Reached) -> Result<(), Denied> {
+    pub(in crate::admin) fn welcomes(&self, peer: ReachedBy) -> Result<(), Denied> {
         match peer {
-            Reached::Unix(uid) if !uid.is_some_and(|uid| self.uids.contains(&uid)) => Err(Denied::Uid(uid)),
-            Reached::Unix(_) | Reached::Tcp(_) => Ok(()),
+            ReachedBy::Unix(uid) if !uid.is_some_and(|uid| self.uids.contains(&uid)) => Err(Denied::Uid(uid)),
+            ReachedBy::Unix(_) | ReachedBy::Tcp(_) => Ok(()),
         }
     }
 
-    pub(in crate::admin) fn admit(&self, peer: Reached, headers: &HeaderMap) -> Result<Operator, Denied> {
+    pub(in crate::admin) fn admit(&self, peer: ReachedBy, headers: &HeaderMap) -> Result<Operator, Denied> {
         self.welcomes(peer)?;
-        if let Reached::Unix(Some(uid)) = peer {
+        if let ReachedBy::Unix(Some(uid)) = peer {
             return Ok(Operator::Uid(uid));
         }
         let token = self.token.load();
@@ -140,7 +140,7 @@ mod tests {
         access
     }
 
-    fn admit(access: &Access, peer: Reached, headers: &[(&'static str, &'static str)]) -> Result<Operator, Denied> {
+    fn admit(access: &Access, peer: ReachedBy, headers: &[(&'static str, &'static str)]) -> Result<Operator, Denied> {
         let headers = headers.iter().map(|(name, value)| {
             (axum::http::HeaderName::from_static(name), axum::http::HeaderValue::from_static(value))
         });
@@ -151,7 +151,7 @@ mod tests {
     fn without_a_socket_or_a_token_nobody_acts_and_the_refusal_names_both_settings() {
         let access = access(None, None);
         for headers in [&[][..], OPEN] {
-            let denied = admit(&access, Reached::Tcp(None), headers).unwrap_err();
+            let denied = admit(&access, ReachedBy::Tcp(None), headers).unwrap_err();
             assert_eq!(denied, Denied::Closed);
             let told = denied.to_string();
             assert!(told.contains("admin.unix") && told.contains("admin.token_file"), "{told}");
@@ -161,19 +161,19 @@ mod tests {
     #[test]
     fn with_a_socket_alone_the_port_stays_closed() {
         let access = access(Some(&[7]), None);
-        assert_eq!(admit(&access, Reached::Tcp(None), OPEN), Err(Denied::OnlyOnTheSocket));
-        assert_eq!(admit(&access, Reached::Unix(Some(7)), &[]), Ok(Operator::Uid(7)));
+        assert_eq!(admit(&access, ReachedBy::Tcp(None), OPEN), Err(Denied::OnlyOnTheSocket));
+        assert_eq!(admit(&access, ReachedBy::Unix(Some(7)), &[]), Ok(Operator::Uid(7)));
     }
 
     #[test]
     fn only_the_named_uids_act_over_the_socket_and_only_nearsides_own_where_none_is_named() {
         let own = rustix::process::geteuid().as_raw();
         let named = access(Some(&[own + 1]), Some("s3cret"));
-        assert_eq!(admit(&named, Reached::Unix(Some(own)), OPEN), Err(Denied::Uid(Some(own))));
-        assert_eq!(admit(&named, Reached::Unix(None), OPEN), Err(Denied::Uid(None)));
+        assert_eq!(admit(&named, ReachedBy::Unix(Some(own)), OPEN), Err(Denied::Uid(Some(own))));
+        assert_eq!(admit(&named, ReachedBy::Unix(None), OPEN), Err(Denied::Uid(None)));
         let unnamed = access(Some(&[]), None);
-        assert_eq!(admit(&unnamed, Reached::Unix(Some(own)), &[]), Ok(Operator::Uid(own)));
-        assert_eq!(admit(&unnamed, Reached::Unix(Some(own + 1)), &[]), Err(Denied::Uid(Some(own + 1))));
+        assert_eq!(admit(&unnamed, ReachedBy::Unix(Some(own)), &[]), Ok(Operator::Uid(own)));
+        assert_eq!(admit(&unnamed, ReachedBy::Unix(Some(own + 1)), &[]), Err(Denied::Uid(Some(own + 1))));
     }
 
     #[test]
@@ -181,26 +181,26 @@ mod tests {
         let access = access(None, Some("s3cret"));
         for right in ["Bearer s3cret", "bearer s3cret", "BEARER  s3cret"] {
             assert_eq!(
-                admit(&access, Reached::Tcp(None), &[("authorization", right)]),
+                admit(&access, ReachedBy::Tcp(None), &[("authorization", right)]),
                 Ok(Operator::Token),
                 "{right}"
             );
         }
         for wrong in ["Bearer s3cre", "Bearer s3crets", "Bearer", "Bearer ", "Basic s3cret", "s3cret", ""] {
             assert_eq!(
-                admit(&access, Reached::Tcp(None), &[("authorization", wrong)]),
+                admit(&access, ReachedBy::Tcp(None), &[("authorization", wrong)]),
                 Err(Denied::Token),
                 "{wrong}"
             );
         }
-        assert_eq!(admit(&access, Reached::Tcp(None), &[("x-nearside-token", "s3cret")]), Err(Denied::Token));
+        assert_eq!(admit(&access, ReachedBy::Tcp(None), &[("x-nearside-token", "s3cret")]), Err(Denied::Token));
     }
 
     #[test]
     fn a_page_in_a_browser_cannot_act_even_with_the_token() {
         let access = access(None, Some("s3cret"));
         for of_a_browser in [("origin", "https://evil.example"), ("sec-fetch-site", "cross-site")] {
-            assert_eq!(admit(&access, Reached::Tcp(None), &[OPEN[0], of_a_browser]), Err(Denied::Browser));
+            assert_eq!(admit(&access, ReachedBy::Tcp(None), &[OPEN[0], of_a_browser]), Err(Denied::Browser));
         }
     }
 }

@@ -19,7 +19,7 @@ use self::journal::Journal;
 use crate::admin::acts::problem::Problem;
 use crate::admin::limits;
 use crate::core::Core;
-use crate::http::service::Reached;
+use crate::http::service::ReachedBy;
 use crate::telemetry::labels::ACTS;
 use crate::telemetry::log::LogError;
 use crate::telemetry::rate_limiter::RateLimiter;
@@ -117,7 +117,7 @@ impl Acts {
     pub(super) async fn answer(
         self: &Arc<Self>,
         name: &str,
-        peer: Reached,
+        peer: ReachedBy,
         headers: &HeaderMap,
         body: Body,
     ) -> Result<Value, Problem> {

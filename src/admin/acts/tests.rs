@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use super::*;
 use crate::config::{Admin, UnixSocket};
 use crate::core::scripted::{A, Act, B, C, SECOND, World, ms, shows, status};
-use crate::http::service::Reached;
+use crate::http::service::ReachedBy;
 use crate::protocol::event::{Event, Says};
 
 struct Stage {
@@ -31,7 +31,7 @@ impl Stage {
 
     async fn try_act(&self, name: &str, arguments: Value) -> Result<Value, String> {
         let body = Body::from(arguments.to_string());
-        let answer = self.acts.answer(name, Reached::Unix(Some(7)), &HeaderMap::new(), body).await;
+        let answer = self.acts.answer(name, ReachedBy::Unix(Some(7)), &HeaderMap::new(), body).await;
         answer.map_err(|problem| format!("{problem:?}"))
     }
 
@@ -347,7 +347,7 @@ async fn arguments_that_are_too_large_or_never_come_are_refused_in_time() {
     assert!(large.contains("413") && large.contains("16384 bytes"), "{large}");
     let never = Body::from_stream(futures_util::stream::pending::<Result<bytes::Bytes, std::io::Error>>());
     let begun = stage.world.now();
-    let late = stage.acts.answer("purge", Reached::Unix(Some(7)), &HeaderMap::new(), never).await.unwrap_err();
+    let late = stage.acts.answer("purge", ReachedBy::Unix(Some(7)), &HeaderMap::new(), never).await.unwrap_err();
     assert!(format!("{late:?}").contains("408"), "{late:?}");
     assert!(stage.world.now() - begun < limits::ACT_BODY_WAIT + Duration::from_secs(1));
     stage.world.stop().await;
@@ -358,7 +358,7 @@ async fn who_may_not_act_is_counted_and_changes_nothing() {
     let stage = Stage::new();
     stage.world.live().await;
     stage.stored(ACME).await;
-    for peer in [Reached::Tcp(None), Reached::Unix(Some(8)), Reached::Unix(None)] {
+    for peer in [ReachedBy::Tcp(None), ReachedBy::Unix(Some(8)), ReachedBy::Unix(None)] {
         let body = Body::from("{\"all\":true}");
         assert!(stage.acts.answer("purge", peer, &HeaderMap::new(), body).await.is_err());
     }

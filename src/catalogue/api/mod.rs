@@ -15,11 +15,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::Catalogue;
 use super::error::CatalogueError;
 use super::limits::{BATCH_BYTES, HELD_BYTES, PAGE_HELD_BYTES, RECORD_BYTES};
 use super::page::RecordPage;
-use super::write::{Applied, RecordWrite};
-use super::{Catalogue, RecordVersion};
+use super::record::{RecordVersion, RecordWrite, RecordWritten};
 use crate::engine::EngineError;
 use crate::http::bodies::ByteBudget;
 use crate::http::site::is_cross_site;
@@ -163,7 +163,7 @@ async fn write_batch(Shared(api): Shared<Api>, request: Request) -> Answered {
 
 #[derive(serde::Serialize)]
 struct BatchAnswer {
-    applied: Vec<Applied>,
+    applied: Vec<RecordWritten>,
 }
 
 async fn list_records(Shared(api): Shared<Api>, at: Result<Path<String>, PathRejection>, page: PageOf) -> Answered {

@@ -12,8 +12,8 @@ use super::refused::RequestRefused;
 use crate::catalogue::error::CatalogueError;
 use crate::catalogue::limits::{PAGE_MOST_RECORDS, PAGE_RECORDS};
 use crate::catalogue::preconditions::{Preconditions, Tags};
+use crate::catalogue::record::RecordWrite;
 use crate::catalogue::remembered::IdempotencyKey;
-use crate::catalogue::write::RecordWrite;
 use crate::http::bodies::{self, ByteBudget};
 use crate::http::limits::REQUEST_BODY_WAIT;
 

@@ -138,9 +138,10 @@ fn the_document_has_every_route_and_nothing_else() {
 fn the_document_has_every_status_and_problem() {
     let document = document();
     let known = &document["components"]["schemas"]["Problem"]["properties"];
-    let listed: BTreeSet<_> = known["type"]["enum"].as_array().unwrap().iter().cloned().collect();
-    let words = ProblemKind::ALL.iter().map(|kind| crate::http::problem::urn(kind.word()).into());
-    assert_eq!(listed, words.collect::<BTreeSet<Value>>());
+    let listed = known["type"]["enum"].as_array().unwrap();
+    let listed: BTreeSet<_> = listed.iter().map(|urn| urn.as_str().unwrap().to_owned()).collect();
+    let words = ProblemKind::ALL.iter().map(|kind| crate::http::problem::urn(kind.word()));
+    assert_eq!(listed, words.collect());
     for kind in ProblemKind::ALL {
         let response = &document["components"]["responses"][kind.status().as_str()];
         let described = response["description"].as_str().unwrap_or_default();
@@ -317,8 +318,7 @@ async fn a_batch_and_pages_have_the_form_of_the_document() {
         let refused = port.send("POST /v1/batch", "", &part(second)).await;
         assert_eq!(refused.problem().1, word, "{second}");
         assert!(!refused.body.contains("secret") && !refused.body.contains("4711"), "{}", refused.body);
-        let is_of_a_part = !["bad-batch"].contains(&word);
-        assert_eq!(refused.json()["part"] == 1, is_of_a_part, "{}", refused.body);
+        assert_eq!(refused.json()["part"] == 1, word != "bad-batch", "{}", refused.body);
     }
     let page = port.get("/v1/records/shard?limit=1").await.json();
     fits("Listing", &page);
@@ -342,10 +342,15 @@ async fn bodies_are_bounded_while_they_arrive_and_must_be_json() {
     let fits = format!("{{\"a\":\"{}\"}}", "x".repeat(RECORD_BYTES - 8));
     assert_eq!(port.send(target, "", &fits).await.status, 201);
     // Refused for what it promises, before a byte of it came.
-    let promise = format!("{target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", RECORD_BYTES + 1);
+    let promise = format!(
+        "{target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        RECORD_BYTES + 1
+    );
     assert_eq!(port.say(&promise).await.problem(), (413, "large-body".to_owned()));
     let chunk = format!("{:x}\r\n{fits} \r\n0\r\n\r\n", RECORD_BYTES + 1);
-    let chunked = format!("{target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}");
+    let chunked = format!(
+        "{target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}"
+    );
     assert_eq!(port.say(&chunked).await.problem(), (413, "large-body".to_owned()));
     for lines in ["Content-Type: text/plain\r\n", "Content-Type: \r\n", "Content-Encoding: gzip\r\n"] {
         assert_eq!(port.send(target, lines, "{}").await.problem(), (415, "not-json".to_owned()), "{lines}");
@@ -360,8 +365,6 @@ async fn bodies_are_bounded_while_they_arrive_and_must_be_json() {
     let places = json!([{"pointer": "/plan", "rule": "/properties/plan/type"}]);
     assert_eq!((&refused.json()["violations"], refused.body.contains("4711")), (&places, false));
     assert_eq!(port.held.held(), 0, "what the store keeps takes nothing of the budget");
-    let all = port.held.reserve(HELD_BYTES).is_none();
-    assert!(all, "the room for small bodies is not to be had whole");
     let _most = port.held.reserve(HELD_BYTES - crate::http::limits::SMALL_BODIES_BYTES as u64).unwrap();
     assert_eq!(port.send(target, "", &fits).await.problem(), (503, "busy".to_owned()));
     assert_eq!(port.get("/v1/records/shard").await.problem(), (503, "busy".to_owned()));
@@ -371,7 +374,8 @@ async fn bodies_are_bounded_while_they_arrive_and_must_be_json() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_come_is_not_waited_for_for_ever() {
     let port = port().await;
-    let half = "PUT /v1/records/shard/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 10\r\n\r\n{";
+    let half =
+        "PUT /v1/records/shard/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 10\r\n\r\n{";
     assert_eq!(port.say(half).await.problem(), (408, "slow-body".to_owned()));
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::aws::Aws;
-use super::catalogue::{Catalogue, PutRefused};
+use super::catalogue::{PutRefused, WorldCatalogue};
 use super::chaos::{ChaosOrder, Latency, Mode};
 use super::held::HeldReplies;
 use super::ingest;
@@ -171,7 +171,7 @@ impl Builder {
     pub async fn start(self) -> Result<World, WorldError> {
         let mut notes = Vec::new();
         let tasks = Tasks::new();
-        let catalogue = Arc::new(Catalogue::new(self.clock.clone()));
+        let catalogue = Arc::new(WorldCatalogue::new(self.clock.clone()));
         catalogue.seed("tenant-", self.records)?;
         let aws = self.aws(&tasks, &mut notes)?;
         let mut regions = Vec::new();
@@ -235,7 +235,7 @@ impl Builder {
         index: usize,
         port: Port,
         knobs: Knobs,
-        catalogue: &Arc<Catalogue>,
+        catalogue: &Arc<WorldCatalogue>,
         aws: &Aws,
         tasks: &Tasks,
     ) -> Result<Arc<WorldRegion>, WorldError> {
@@ -282,7 +282,7 @@ fn listen(port: &Port, what: &str) -> Result<tokio::net::TcpListener, WorldError
 pub struct World {
     pub clock: Clock,
     /// The source of truth.
-    pub catalogue: Arc<Catalogue>,
+    pub catalogue: Arc<WorldCatalogue>,
     /// The regions, in the order of [`REGION_NAMES`].
     pub regions: Arc<[Arc<WorldRegion>]>,
     pub aws: Aws,

@@ -56,7 +56,7 @@ pub enum CatalogueFeed {
 }
 
 #[derive(Debug)]
-pub struct Catalogue {
+pub struct WorldCatalogue {
     clock: Clock,
     state: Mutex<State>,
     end: watch::Sender<u64>,
@@ -70,7 +70,7 @@ struct State {
     end: u64,
 }
 
-impl Catalogue {
+impl WorldCatalogue {
     pub fn new(clock: Clock) -> Self {
         Self { clock, state: Mutex::default(), end: watch::Sender::new(0), keep: limits::WORLD_CHANGES }
     }
@@ -200,8 +200,8 @@ mod tests {
     use super::*;
     use crate::tasks::TaskGroup;
 
-    fn catalogue() -> Catalogue {
-        Catalogue::new(Clock::System)
+    fn catalogue() -> WorldCatalogue {
+        WorldCatalogue::new(Clock::System)
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -271,7 +271,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_time_ingested_through_stops_before_the_first_change_not_ingested() {
         let clock = Clock::simulated(Wall::from_millis(1_000_000));
-        let catalogue = Catalogue::new(clock.clone());
+        let catalogue = WorldCatalogue::new(clock.clone());
         assert_eq!(catalogue.through(0), Wall::from_millis(999_999));
         catalogue.put("a", "1").unwrap();
         tokio::time::advance(Duration::from_secs(9)).await;

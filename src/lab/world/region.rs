@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
-use super::catalogue::{Catalogue, PutRefused, StoredRecord};
+use super::catalogue::{PutRefused, StoredRecord, WorldCatalogue};
 use super::chaos::{ChaosOrder, Mode};
 use super::knobs::Knobs;
 use super::payload::{self, Payload};
@@ -33,7 +33,7 @@ pub struct WorldRegion {
     pub traffic: Traffic,
     pub publisher: WorldPublisher,
     /// The source of truth that it follows.
-    pub catalogue: Arc<Catalogue>,
+    pub catalogue: Arc<WorldCatalogue>,
     clock: Clock,
     port: Port,
     at_start: Knobs,
@@ -52,7 +52,7 @@ pub struct RegionParts {
     pub name: String,
     pub port: Port,
     pub publisher: WorldPublisher,
-    pub catalogue: Arc<Catalogue>,
+    pub catalogue: Arc<WorldCatalogue>,
     pub clock: Clock,
     /// How it behaves at first and after a reset.
     pub knobs: Knobs,

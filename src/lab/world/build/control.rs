@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::lab::limits;
 use crate::lab::world::aws::Aws;
 use crate::lab::world::build::{World, obey};
-use crate::lab::world::catalogue::{Catalogue, PutRefused};
+use crate::lab::world::catalogue::{PutRefused, WorldCatalogue};
 use crate::lab::world::chaos::ChaosOrder;
 use crate::lab::world::region::WorldRegion;
 use crate::tasks::Tasks;
@@ -30,7 +30,7 @@ const DELIVERY: Duration = Duration::from_millis(150);
 /// What the endpoint can reach.
 #[derive(Clone)]
 pub(crate) struct Desk {
-    catalogue: Arc<Catalogue>,
+    catalogue: Arc<WorldCatalogue>,
     regions: Arc<[Arc<WorldRegion>]>,
     aws: Aws,
     pub(crate) tasks: Tasks,
