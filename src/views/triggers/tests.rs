@@ -136,7 +136,7 @@ async fn a_worker_without_the_lease_moves_no_job() {
     home.triggers(LIMITS).apply(home.put("shard", "a", 3, Some("{}")).await).await.unwrap();
     let before = jobs::list(&home.store).await.unwrap();
     worker(&home, Arc::new(home.store.clone()), &old, 1_000_000).round().await.unwrap();
-    assert_eq!(jobs::list(&home.store).await.unwrap(), before);
+    assert!(jobs::list(&home.store).await.unwrap() == before);
 }
 
 #[tokio::test(start_paused = true)]
