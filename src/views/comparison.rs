@@ -2,6 +2,7 @@
 //! views. What differs may just be on its way, so each suspect remembers what it has to reach.
 
 use aws_lc_rs::digest::{Context, SHA256};
+use futures_util::future::{try_join, try_join_all};
 
 use super::definition::ViewDefinition;
 use super::disagreement::{self, Disagreement, Expected};
@@ -49,17 +50,24 @@ pub(super) async fn suspects(
 ) -> Result<(Vec<SuspectView>, u64), EngineError> {
     let side = |table, name: &str| (&*mapper.store, table, bucket::of(name, number));
     let mut walk = PairWalk::new(side(Table::Records, &view.from), side(Table::Views, &view.name), None);
-    let (mut suspects, mut compared) = (Vec::new(), 0);
-    while let Some(Pair { key, left, right }) = walk.next().await? {
+    let judged = |pair: Pair| async move {
         pace.wait().await;
-        compared += 1;
-        let (how, wanted) = patiently(|| judge(mapper, view, &key, left.as_ref(), right.as_ref())).await?;
-        if how.is_some() {
-            suspects.push(SuspectView { key, wanted });
+        let (how, wanted) = patiently(|| judge(mapper, view, &pair)).await?;
+        Ok::<_, EngineError>(how.map(|_| SuspectView { key: pair.key, wanted }))
+    };
+    let (mut suspects, mut compared) = (Vec::new(), 0);
+    while suspects.len() < limits::SUSPECTS {
+        let mut pairs = Vec::with_capacity(limits::MAPPED_AT_ONCE);
+        while pairs.len() < limits::MAPPED_AT_ONCE
+            && let Some(pair) = walk.next().await?
+        {
+            pairs.push(pair);
         }
-        if suspects.len() >= limits::SUSPECTS {
+        if pairs.is_empty() {
             break;
         }
+        compared += pairs.len() as u64;
+        suspects.extend(try_join_all(pairs.into_iter().map(judged)).await?.into_iter().flatten());
     }
     Ok((suspects, compared))
 }
@@ -67,13 +75,11 @@ pub(super) async fn suspects(
 async fn judge(
     mapper: &Mapper,
     view: &ViewDefinition,
-    key: &str,
-    main: Option<&Item>,
-    shown: Option<&Item>,
+    pair: &Pair,
 ) -> Result<(Option<Disagreement>, Option<ViewVector>), EngineError> {
-    let expected = expected(mapper, view, main).await?;
-    let note = mapper.note(&view.name, key).await?.note;
-    let how = disagreement::of_view(&expected, &note, shown);
+    let expected = expected(mapper, view, pair.left.as_ref()).await?;
+    let note = mapper.note(&view.name, &pair.key).await?.note;
+    let how = disagreement::of_view(&expected, &note, pair.right.as_ref());
     Ok((how, expected.map(|(vector, _)| vector)))
 }
 
@@ -142,7 +148,7 @@ pub async fn is_bucket_alike(
     let partition = bucket::of(view, number);
     let own = partition_digest(home, Table::Views, &partition);
     let copy = partition_digest(region, Table::Contexts, &partition);
-    let (own, copy) = futures_util::future::try_join(own, copy).await?;
+    let (own, copy) = try_join(own, copy).await?;
     Ok(own == copy)
 }
 

@@ -80,13 +80,21 @@ impl ViewDefinition {
 }
 
 /// A record that a view needs besides its main record.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub(super) struct JoinTarget {
     pub(super) record_type: String,
     pub(super) key: String,
 }
 
+/// Keys stay out of logs.
+impl fmt::Debug for JoinTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JoinTarget({})", self.record_type)
+    }
+}
+
+/// As it is written down.
 impl fmt::Display for JoinTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.record_type, self.key)

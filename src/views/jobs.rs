@@ -50,7 +50,7 @@ impl JobTask {
 }
 
 /// A task and how far it got.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Job {
     pub(super) task: JobTask,
     /// The partition that comes next, and the sort key behind which.

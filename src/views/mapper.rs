@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::try_join_all;
 
 use super::counters::ViewsCounters;
 use super::definition::{JoinTarget, ViewDefinition, short_digest};
@@ -142,15 +143,15 @@ impl Mapper {
         &self,
         targets: &[Option<JoinTarget>],
     ) -> Result<Vec<(u64, Option<Bytes>)>, EngineError> {
-        let mut inputs = Vec::with_capacity(targets.len());
-        for target in targets {
-            let item = match target {
-                Some(target) => self.record(&target.record_type, &target.key).await?,
-                None => None,
-            };
-            inputs.push(item.map_or((0, None), |item| (item.version, item.body)));
-        }
-        Ok(inputs)
+        let input = |target: &Option<JoinTarget>| {
+            let target = target.clone();
+            async move {
+                let Some(target) = target else { return Ok((0, None)) };
+                let item = self.record(&target.record_type, &target.key).await?;
+                Ok(item.map_or((0, None), |item| (item.version, item.body)))
+            }
+        };
+        try_join_all(targets.iter().map(input)).await
     }
 }
 

@@ -51,7 +51,6 @@ pub(super) struct ViewNote {
 }
 
 /// A [`ViewNote`] and how often it was written, which is what its next write depends on.
-#[derive(Clone, Debug)]
 pub(super) struct StoredNote {
     key: ItemKey,
     /// `None` before the first.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::future::{BoxFuture, FutureExt, try_join_all};
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::Semaphore;
 
@@ -68,24 +68,23 @@ impl Triggers {
 
     /// The views that need a record; `None` if there are too many to be mapped at once.
     async fn few_that_need(&self, record: &JoinTarget) -> Result<Option<Vec<Touched>>, EngineError> {
-        let mut touched = Vec::new();
-        for part in 0..limits::REFERENCE_PARTS {
-            let partition = reference_partition(record, part);
-            let mut after: Option<String> = None;
-            loop {
-                let most = limits::VIEWS_AT_ONCE + 1;
-                let page = self.mapper.store.query(Table::Mapping, &partition, after.as_deref(), most).await?;
-                touched.extend(page.items.iter().filter_map(|item| self.referrer(&item.key.sort)));
-                if touched.len() > limits::VIEWS_AT_ONCE {
-                    return Ok(None);
-                }
-                match page.next {
-                    Some(next) => after = Some(next.sort),
-                    None => break,
-                }
+        let parts = (0..limits::REFERENCE_PARTS).map(|part| self.first_that_need(reference_partition(record, part)));
+        let touched: Vec<Touched> = try_join_all(parts).await?.into_iter().flatten().collect();
+        Ok((touched.len() <= limits::VIEWS_AT_ONCE).then_some(touched))
+    }
+
+    /// All in one part of the index, or at least one too many.
+    async fn first_that_need(&self, partition: String) -> Result<Vec<Touched>, EngineError> {
+        let (mut touched, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let most = limits::VIEWS_AT_ONCE + 1;
+            let page = self.mapper.store.query(Table::Mapping, &partition, after.as_deref(), most).await?;
+            touched.extend(page.items.iter().filter_map(|item| self.referrer(&item.key.sort)));
+            match page.next {
+                Some(next) if touched.len() <= limits::VIEWS_AT_ONCE => after = Some(next.sort),
+                _ => return Ok(touched),
             }
         }
-        Ok(Some(touched))
     }
 }
 

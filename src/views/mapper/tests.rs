@@ -89,13 +89,14 @@ async fn equal_content_is_noted_without_a_write_of_the_view() {
 /// What a scenario changes between the settled state and the trigger that is cut short.
 type Change = (&'static str, &'static str, Option<&'static str>);
 
-const CHANGES: [Change; 6] = [
+const CHANGES: [Change; 7] = [
     ("tenant", "acme", Some(r#"{"users":2,"shard":"a"}"#)),
     ("tenant", "acme", Some(r#"{"users":1,"shard":"b"}"#)),
     ("tenant", "acme", Some(r#"{"users":2}"#)),
     ("tenant", "acme", None),
     ("shard", "a", Some(r#"{"host":"hc"}"#)),
     ("shard", "a", None),
+    ("shard", "b", Some(r#"{"host":"hd"}"#)),
 ];
 
 /// Exhaustive: before and after every call.
@@ -138,7 +139,10 @@ async fn no_change_is_lost_whenever_it_comes_while_a_view_is_mapped() {
             let home = settled().await;
             let changes = home.put(first.0, first.1, 100, first.2).await;
             let other = home.clone();
+            home.clock.step_wall(10);
             let meanwhile = async move {
+                // The other process has a clock that is behind.
+                other.clock.step_wall(-10);
                 let changes = other.put(second.0, second.1, 101, second.2).await;
                 other.triggers(LIMITS).apply(changes).await.unwrap();
             };
@@ -257,6 +261,17 @@ async fn records_that_lost_versions_change_nothing() {
     home.store.tamper(Table::Records, &key, None);
     assert_eq!(home.mapper().map(&view, "acme", Trigger::Afresh).await, Ok(MapOutcome::NoRecord));
     assert_eq!(home.view("limits", "acme").await, before);
+}
+
+/// Nor does it say that the view cannot be made, because its own definition cannot make it.
+#[tokio::test(start_paused = true)]
+async fn a_mapper_with_an_old_definition_fails_no_view_of_a_newer_one() {
+    let home = settled().await;
+    let alone = "[[view]]\nname = \"limits\"\ndefinition = 3\nfrom = \"tenant\"\nfields = { users = \"/users\" }\n";
+    home.mapper().map(&views(alone)[0], "acme", Trigger::Afresh).await.unwrap();
+    home.put("shard", "a", 20, Some("5")).await;
+    assert_eq!(home.mapper().map(&limits_view(), "acme", Trigger::Afresh).await, Ok(MapOutcome::LeftAlone));
+    home.assert_right(alone).await;
 }
 
 /// A store whose conditional writes always lose.

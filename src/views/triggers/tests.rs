@@ -136,5 +136,20 @@ async fn a_worker_without_the_lease_moves_no_job() {
     home.triggers(LIMITS).apply(home.put("shard", "a", 3, Some("{}")).await).await.unwrap();
     let before = jobs::list(&home.store).await.unwrap();
     worker(&home, Arc::new(home.store.clone()), &old, 1_000_000).round().await.unwrap();
-    assert_eq!(jobs::list(&home.store).await.unwrap(), before);
+    assert!(jobs::list(&home.store).await.unwrap() == before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_leaves_the_job_of_a_newer_definition_to_whoever_has_it() {
+    let home = crowd(3).await;
+    let lease = lease(&home).await;
+    let task = |definition| JobTask::View { name: "limits".to_owned(), definition };
+    jobs::begin(&home.store, &task(3), home.clock.wall()).await.unwrap();
+    let worker = worker(&home, Arc::new(home.store.clone()), &lease, 1_000);
+    assert_eq!(worker.round().await, Ok(0));
+    assert_eq!(jobs::list(&home.store).await.unwrap().len(), 1);
+    home.store.tamper(Table::Mapping, &crate::engine::ItemKey::new("job", "view#limits"), None);
+    jobs::begin(&home.store, &task(2), home.clock.wall()).await.unwrap();
+    while worker.round().await.unwrap() > 0 {}
+    assert!(jobs::list(&home.store).await.unwrap().is_empty());
 }
