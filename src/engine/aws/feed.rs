@@ -217,6 +217,8 @@ impl Feed for KinesisFeed {
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_kinesis::error::ErrorMetadata;
+    use aws_sdk_kinesis::operation::subscribe_to_shard::SubscribeToShardError;
     use aws_sdk_kinesis::primitives::Blob;
     use aws_sdk_kinesis::types::HashKeyRange;
 
@@ -253,5 +255,26 @@ mod tests {
         assert!(error.is_transient(), "{error}");
         assert!(error.to_string().starts_with("kinesis:DescribeStreamSummary on p-changes: "), "{error}");
         assert!(batches.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_shard_that_has_gone_and_a_number_of_another_stream_are_trimmed_positions() {
+        let shared = feed().await.shared;
+        let word = |code: &str, message: &str| {
+            let error = ErrorMetadata::builder().code(code).message(message).build();
+            let error = SdkError::service_error(SubscribeToShardError::generic(error), ());
+            shared.not_opened("kinesis:SubscribeToShard", &error).word()
+        };
+        let (gone, invalid) = ("ResourceNotFoundException", "InvalidArgumentException");
+        assert_eq!(
+            word(gone, "Shard shardId-000000000009 in stream p-changes under account 1 does not exist"),
+            "trimmed"
+        );
+        assert_eq!(word(gone, "Stream p-changes under account 1 not found."), "missing");
+        let number = "StartingSequenceNumber 4 used in GetShardIterator on shard shardId-000000000000 in stream \
+                      p-changes under account 1 is invalid because it did not come from this stream.";
+        assert_eq!(word(invalid, number), "trimmed");
+        assert_eq!(word(invalid, "The timestampInMillis parameter cannot be greater than the current"), "refused");
+        assert_eq!(word("ResourceInUseException", "another subscription is active"), "unavailable");
     }
 }
