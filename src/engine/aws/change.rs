@@ -53,20 +53,24 @@ fn millis(time: f64) -> u64 {
     millis as u64
 }
 
-/// Attributes of other types than ours are left out.
 fn of_json(attributes: HashMap<String, Value>) -> Attributes {
-    attributes.into_iter().filter_map(|(name, value)| Some((name, attribute(value)?))).collect()
+    attributes.into_iter().map(|(name, value)| (name, attribute(value))).collect()
 }
 
-fn attribute(mut value: Value) -> Option<AttributeValue> {
-    let (kind, value) = std::mem::take(value.as_object_mut()?).into_iter().next()?;
-    let Value::String(text) = value else { return None };
-    match kind.as_str() {
-        "S" => Some(AttributeValue::S(text)),
-        "N" => Some(AttributeValue::N(text)),
-        "B" => Some(AttributeValue::B(Blob::new(STANDARD.decode(text).ok()?))),
+/// What cannot be read is a null, which no attribute of ours may be: left out, a body would be a
+/// tombstone.
+fn attribute(mut value: Value) -> AttributeValue {
+    let only = value.as_object_mut().and_then(|object| std::mem::take(object).into_iter().next());
+    let read = match only {
+        Some((kind, Value::String(text))) => match kind.as_str() {
+            "S" => Some(AttributeValue::S(text)),
+            "N" => Some(AttributeValue::N(text)),
+            "B" => STANDARD.decode(text).ok().map(|bytes| AttributeValue::B(Blob::new(bytes))),
+            _ => None,
+        },
         _ => None,
-    }
+    };
+    read.unwrap_or(AttributeValue::Null(true))
 }
 
 #[cfg(test)]
@@ -119,6 +123,8 @@ mod tests {
             ("INSERT", "UPSERT"),
             (r#""s":{"S":"k"}}"#, r#""s":{"N":"1"}}"#),
             ("AP97fQ==", "not base64"),
+            (r#"{"B":"AP97fQ=="}"#, r#"{"BOOL":true}"#),
+            (r#"{"S":"{}"}"#, "{}"),
             (r#""N":"7""#, r#""N":"-7""#),
             ("NewImage", "OldImage"),
             ("awsRegion\":", "awsRegion\""),
