@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use aws_sdk_sns::types::PublishBatchRequestEntry;
+use aws_sdk_sns::types::{BatchResultErrorEntry, PublishBatchRequestEntry};
 use futures_util::future::{BoxFuture, FutureExt};
 
 use super::super::{EngineError, Topic, limits};
@@ -32,7 +32,7 @@ impl SnsTopic {
             let request =
                 self.sns.publish_batch().topic_arn(&self.arn).set_publish_batch_request_entries(Some(entries));
             let answer = request.send().await.map_err(|error| asked.failed(&error))?;
-            refused.extend(answer.failed().iter().filter_map(|entry| entry.id().parse::<usize>().ok()));
+            refused.extend(places(answer.failed()));
         }
         refused.sort_unstable();
         Ok(refused)
@@ -41,6 +41,10 @@ impl SnsTopic {
 
 fn entry((place, message): (usize, String)) -> Result<PublishBatchRequestEntry, aws_sdk_sns::error::BuildError> {
     PublishBatchRequestEntry::builder().id(place.to_string()).message(message).build()
+}
+
+fn places(failed: &[BatchResultErrorEntry]) -> impl Iterator<Item = usize> {
+    failed.iter().filter_map(|entry| entry.id().parse().ok())
 }
 
 /// Which messages go together, given their sizes. One that is too large for any call has its own,
@@ -69,6 +73,16 @@ impl Topic for SnsTopic {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_sns_refuses_is_named_by_its_place() {
+        let failed = |place| {
+            let id = entry((place, String::new())).unwrap().id;
+            BatchResultErrorEntry::builder().id(id).code("InternalError").sender_fault(false).build().unwrap()
+        };
+        let failed: Vec<_> = [7, 12].map(failed).into();
+        assert_eq!(places(&failed).collect::<Vec<_>>(), [7, 12]);
+    }
 
     #[test]
     fn messages_go_together_as_far_as_a_call_carries_them() {
