@@ -59,16 +59,7 @@ impl Sdk {
 
     /// Clients for `region`. The first call reads files and the environment, but never the network.
     pub async fn clients(&self, region: &str) -> Clients {
-        let base = self.base.get_or_init(|| load(self.endpoint.as_ref(), region)).await;
-        let (call, attempt) = limits::AWS_CALL_WAIT;
-        let calls = base
-            .to_builder()
-            .region(Region::new(region.to_owned()))
-            .retry_config(RetryConfig::standard().with_max_attempts(limits::AWS_ATTEMPTS))
-            .timeout_config(
-                TimeoutConfig::builder().operation_timeout(call).operation_attempt_timeout(attempt).build(),
-            )
-            .build();
+        let calls = self.calls(region).await;
         // The SDK does not retry a poll: the loop around it knows better when to try again.
         let polls = calls
             .to_builder()
@@ -82,6 +73,19 @@ impl Sdk {
             sqs: aws_sdk_sqs::Client::new(&calls),
             polling: aws_sdk_sqs::Client::new(&polls),
         }
+    }
+
+    /// The configuration of calls in `region` that may be repeated.
+    pub(super) async fn calls(&self, region: &str) -> SdkConfig {
+        let base = self.base.get_or_init(|| load(self.endpoint.as_ref(), region)).await;
+        let (call, attempt) = limits::AWS_CALL_WAIT;
+        base.to_builder()
+            .region(Region::new(region.to_owned()))
+            .retry_config(RetryConfig::standard().with_max_attempts(limits::AWS_ATTEMPTS))
+            .timeout_config(
+                TimeoutConfig::builder().operation_timeout(call).operation_attempt_timeout(attempt).build(),
+            )
+            .build()
     }
 }
 
@@ -230,6 +234,9 @@ fn of_code(code: &str, message: impl FnOnce() -> String) -> CallFault {
         | "ThrottlingException"
         | "Throttled"
         | "ThrottledException"
+        | "ProvisionedThroughputExceededException"
+        | "KMSThrottlingException"
+        | "LimitExceededException"
         | "RequestThrottled"
         | "TooManyRequestsException"
         | "RequestLimitExceeded"

@@ -60,3 +60,22 @@ pub const REDB_FEED_CHANGES: u64 = 1_000_000;
 pub const REDB_PAGE_BYTES: usize = 1 << 20;
 /// Items or changes that one commit removes: others wait for it.
 pub const REDB_REMOVED_AT_ONCE: usize = 2_000;
+/// A subscription counts as dead after this long without an event. Kinesis sends one at least every
+/// five seconds.
+pub const EVENT_GAP: Duration = Duration::from_secs(8);
+/// How long a subscription may take until its first event.
+pub const SUBSCRIBE_WAIT: Duration = Duration::from_secs(10);
+/// How long a subscription must have been silent for nothing to be waiting in its connection.
+pub const QUIET: Duration = Duration::from_millis(100);
+/// Taken off the time that a shard was read through: for the way, and for clocks that differ.
+pub const FEED_MARGIN: Duration = Duration::from_secs(1);
+/// Between two reads of a shard that is polled. Kinesis allows five a second, for all its readers.
+pub const POLL_EVERY: Duration = Duration::from_millis(250);
+/// Records of one such read.
+pub const POLL_RECORDS: i32 = 1_000;
+/// How long a table, stream or consumer may take until it is ready, and how often that is asked.
+pub const CREATE_WAIT: Duration = Duration::from_secs(180);
+pub const CREATE_LOOK: Duration = Duration::from_millis(250);
+
+const _: () = assert!(FEED_IDLE.as_millis() >= QUIET.as_millis());
+const _: () = assert!(FEED_IDLE.as_millis() < EVENT_GAP.as_millis());

@@ -15,6 +15,7 @@ use futures_util::stream::BoxStream;
 
 use crate::model::time::Wall;
 
+pub mod aws;
 pub mod bucket;
 pub mod faulty;
 pub mod follow;

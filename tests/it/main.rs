@@ -26,6 +26,8 @@ mod drill;
 #[cfg(test)]
 mod drop_in;
 #[cfg(test)]
+mod engines;
+#[cfg(test)]
 mod failing;
 #[cfg(test)]
 mod faults;

@@ -1,0 +1,131 @@
+//! What a failed call to AWS means for the services: whose fault it is, and on which resource.
+
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+
+use super::super::EngineError;
+use crate::aws::clients::{CallFailure, CallFault};
+
+/// A call, in the words of IAM.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    /// `dynamodb:PutItem`
+    pub action: &'static str,
+    /// The names of tables, a stream or a topic.
+    pub resource: &'a str,
+}
+
+impl Asked<'_> {
+    pub(super) fn failed<E, R>(self, error: &SdkError<E, R>) -> EngineError
+    where
+        E: ProvideErrorMetadata + std::error::Error + 'static,
+    {
+        self.meaning(CallFailure::of(self.action, error).fault)
+    }
+
+    pub(super) fn refused(self, why: &str) -> EngineError {
+        EngineError::Refused { what: self.what(), why: why.to_owned() }
+    }
+
+    pub(super) fn unavailable(self, why: &str) -> EngineError {
+        EngineError::Unavailable { what: self.what(), why: why.to_owned() }
+    }
+
+    pub(super) fn throttled(self) -> EngineError {
+        EngineError::Throttled { what: self.what() }
+    }
+
+    fn what(self) -> String {
+        format!("{} on {}", self.action, self.resource)
+    }
+
+    fn meaning(self, fault: CallFault) -> EngineError {
+        match fault {
+            CallFault::Gone => EngineError::Missing {
+                what: self.resource.to_owned(),
+                advice: "create it, or correct the prefix, the region or the account".to_owned(),
+            },
+            CallFault::Throttled => self.throttled(),
+            CallFault::Denied(said) => self.denied(&said),
+            // Credentials are refreshed, and roles are attached while a process waits.
+            CallFault::Credentials(_) | CallFault::Unreachable(_) | CallFault::Unconfirmed => {
+                self.unavailable(&fault.to_string())
+            }
+            CallFault::Refused(code) if passes(&code) => self.unavailable(&code),
+            CallFault::Refused(code) => self.refused(&code),
+        }
+    }
+
+    /// AWS names both: "User: ... is not authorized to perform: ACTION on resource: ARN because ..."
+    fn denied(self, said: &str) -> EngineError {
+        let after = |words: &str| said.split_once(words)?.1.split_whitespace().next();
+        EngineError::Denied {
+            action: after("to perform: ").unwrap_or(self.action).to_owned(),
+            resource: after("on resource: ").unwrap_or(self.resource).to_owned(),
+        }
+    }
+}
+
+/// Errors of AWS's own, and states that pass.
+fn passes(code: &str) -> bool {
+    matches!(
+        code.rsplit('#').next().unwrap_or(code),
+        "InternalServerError"
+            | "InternalFailure"
+            | "InternalFailureException"
+            | "InternalError"
+            | "InternalErrorException"
+            | "ServiceUnavailable"
+            | "ServiceUnavailableException"
+            | "TransactionInProgressException"
+            | "ReplicatedWriteConflictException"
+            | "ExpiredIteratorException"
+            | "ResourceInUseException"
+            // Nothing that AWS's services say: something on the way answered.
+            | "unknown"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASKED: Asked<'_> = Asked { action: "dynamodb:PutItem", resource: "p-records" };
+
+    #[test]
+    fn a_denial_names_the_action_and_the_resource_that_aws_named() {
+        let said = "User: arn:aws:sts::1:assumed-role/r/s is not authorized to perform: dynamodb:ConditionCheckItem \
+                    on resource: arn:aws:dynamodb:eu-west-1:1:table/p-history because no identity-based policy allows \
+                    the dynamodb:ConditionCheckItem action";
+        let denied = EngineError::Denied {
+            action: "dynamodb:ConditionCheckItem".to_owned(),
+            resource: "arn:aws:dynamodb:eu-west-1:1:table/p-history".to_owned(),
+        };
+        assert_eq!(ASKED.meaning(CallFault::Denied(said.to_owned())), denied);
+    }
+
+    #[test]
+    fn a_denial_without_names_names_what_was_asked() {
+        let denied = EngineError::Denied { action: "dynamodb:PutItem".to_owned(), resource: "p-records".to_owned() };
+        assert_eq!(ASKED.meaning(CallFault::Denied("no".to_owned())), denied);
+    }
+
+    #[test]
+    fn whose_fault_it_is_decides_whether_a_retry_helps() {
+        let word = |fault| ASKED.meaning(fault).word();
+        let refused = |code: &str| word(CallFault::Refused(code.to_owned()));
+        assert_eq!(word(CallFault::Gone), "missing");
+        assert_eq!(word(CallFault::Throttled), "throttled");
+        assert_eq!(word(CallFault::Unreachable("no answer in time")), "unavailable");
+        assert_eq!(word(CallFault::Credentials("ExpiredToken".to_owned())), "unavailable");
+        assert_eq!(refused("InternalServerError"), "unavailable");
+        assert_eq!(refused("com.amazonaws.dynamodb.v20120810#TransactionInProgressException"), "unavailable");
+        assert_eq!(refused("ValidationException"), "refused");
+        assert_eq!(refused("ItemCollectionSizeLimitExceededException"), "refused");
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let missing = ASKED.meaning(CallFault::Gone).to_string();
+        assert!(missing.starts_with("p-records does not exist: create it"), "{missing}");
+    }
+}

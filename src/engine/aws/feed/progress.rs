@@ -1,0 +1,152 @@
+//! Through when a shard has been read: what arrived at it by that time has been returned.
+//!
+//! A pushed batch has no start of a read: after a SIGSTOP, minutes may lie in the connection. So
+//! the time counts from when the reader last found nothing waiting there (decision 0017). That its
+//! stream has nothing at hand shows nothing yet, because what reads the connection may not have run:
+//! the silence must have lasted, with timers on time.
+
+use std::time::Duration;
+
+use super::super::super::limits;
+use crate::model::time::{Moment, Wall};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    through: Wall,
+    /// When nothing was waiting, for certain.
+    empty: Moment,
+    /// Since when nothing has come, if that is being watched.
+    silent: Option<Moment>,
+}
+
+impl Progress {
+    /// A subscription that is asked for now, where the shard was read `through` before: what it
+    /// pushes first is younger than that.
+    pub(super) const fn subscribing(now: Moment, through: Wall) -> Self {
+        Self { through, empty: now, silent: None }
+    }
+
+    pub(super) const fn through(&self) -> Wall {
+        self.through
+    }
+
+    /// The reader waits from now on.
+    pub(super) const fn waits(&mut self, now: Moment) {
+        self.silent = Some(now);
+    }
+
+    /// A timer of [`limits::QUIET`] went off, and nothing has come since the reader began to wait.
+    /// Where the timer is late, the process stood still, and who knows what is waiting.
+    pub(super) fn nothing_came(&mut self, now: Moment) {
+        if let Some(silent) = self.silent.filter(|silent| now.since(*silent) <= 2 * limits::QUIET) {
+            self.empty = silent;
+        }
+        self.silent = Some(now);
+    }
+
+    /// A batch is read, whose end is `behind` the end of the shard, and whose newest record
+    /// arrived at the shard at `newest`.
+    pub(super) fn came(&mut self, now: Moment, wall: Wall, behind: Duration, newest: Option<Wall>) -> Wall {
+        let pushed = before(wall, now.since(self.empty) + behind + limits::FEED_MARGIN);
+        // Records come in the order in which they arrived, give or take.
+        let arrived = newest.map_or(pushed, |newest| before(newest, limits::FEED_MARGIN));
+        self.through = self.through.max(pushed).max(arrived);
+        self.silent = None;
+        self.through
+    }
+}
+
+/// Through when a read has got that was sent at `sent` and ended `behind` the end of the shard.
+pub(super) fn read(sent: Wall, behind: Duration) -> Wall {
+    before(sent, behind + limits::FEED_MARGIN)
+}
+
+fn before(wall: Wall, span: Duration) -> Wall {
+    Wall::from_millis(wall.as_millis().saturating_sub(span.as_millis() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: Duration = Duration::ZERO;
+
+    fn moment(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    /// Boot was at the epoch.
+    fn wall(millis: u64) -> Wall {
+        Wall::from_millis(millis)
+    }
+
+    fn came(progress: &mut Progress, at: u64, behind: Duration) -> u64 {
+        progress.came(moment(at), wall(at), behind, None).as_millis()
+    }
+
+    #[test]
+    fn the_first_batch_is_younger_than_the_subscription() {
+        let mut progress = Progress::subscribing(moment(10_000), wall(0));
+        assert_eq!(came(&mut progress, 12_000, NONE), 9_000);
+    }
+
+    #[test]
+    fn a_batch_speaks_for_when_nothing_was_waiting_before_it() {
+        let mut progress = Progress::subscribing(moment(10_000), wall(0));
+        progress.waits(moment(20_000));
+        progress.nothing_came(moment(20_100));
+        progress.nothing_came(moment(20_200));
+        assert_eq!(came(&mut progress, 20_250, NONE), 19_100, "the last silence began at 20,100");
+        assert_eq!(came(&mut progress, 25_000, NONE), 19_100, "what was there at once speaks for nothing later");
+    }
+
+    #[test]
+    fn what_the_batch_is_behind_is_taken_off() {
+        let mut progress = Progress::subscribing(moment(20_000), wall(0));
+        assert_eq!(came(&mut progress, 20_250, Duration::from_secs(7)), 12_000);
+    }
+
+    #[test]
+    fn a_process_that_was_stopped_claims_nothing_of_what_piled_up_meanwhile() {
+        let mut progress = Progress::subscribing(moment(10_000), wall(0));
+        progress.waits(moment(20_000));
+        progress.nothing_came(moment(20_100));
+        // Stopped for a minute; then the timer runs before what reads the connection.
+        progress.nothing_came(moment(80_100));
+        assert_eq!(came(&mut progress, 80_101, NONE), 19_000);
+        progress.waits(moment(80_102));
+        assert_eq!(came(&mut progress, 80_103, NONE), 19_000, "a moment of silence is none");
+        progress.waits(moment(80_110));
+        progress.nothing_came(moment(80_210));
+        assert_eq!(came(&mut progress, 80_300, NONE), 79_110);
+    }
+
+    #[test]
+    fn a_reader_that_is_busy_with_a_batch_does_not_take_that_for_silence() {
+        let mut progress = Progress::subscribing(moment(10_000), wall(0));
+        progress.waits(moment(20_000));
+        assert_eq!(came(&mut progress, 20_010, NONE), 9_000);
+        progress.waits(moment(30_000));
+        assert_eq!(came(&mut progress, 30_001, NONE), 9_000);
+    }
+
+    #[test]
+    fn under_load_the_records_own_arrival_moves_the_time_on() {
+        let mut progress = Progress::subscribing(moment(10_000), wall(0));
+        let through = progress.came(moment(30_000), wall(30_000), Duration::from_secs(4), Some(wall(26_000)));
+        assert_eq!(through, wall(25_000));
+    }
+
+    #[test]
+    fn it_never_goes_back() {
+        let mut progress = Progress::subscribing(moment(10_000), wall(15_000));
+        assert_eq!(came(&mut progress, 12_000, Duration::from_secs(60)), 15_000);
+        assert_eq!(progress.through(), wall(15_000));
+    }
+
+    #[test]
+    fn a_read_speaks_for_when_it_was_sent() {
+        assert_eq!(read(wall(10_000), Duration::from_secs(2)), wall(7_000));
+        assert_eq!(read(wall(10), NONE), wall(0));
+    }
+}

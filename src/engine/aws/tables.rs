@@ -1,0 +1,303 @@
+//! Tables in DynamoDB. Reads are strongly consistent; one write with a condition is a write of its
+//! own, several are a transaction.
+
+use std::collections::BTreeSet;
+
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::{AttributeValue, CancellationReason, ConditionCheck, Delete, Put, TransactWriteItem};
+use futures_util::future::{BoxFuture, FutureExt};
+
+use super::super::memory::check_size;
+use super::super::{EngineError, Item, ItemKey, ItemWrite, Page, ScanSegment, Table, Tables, WriteError};
+use super::attributes::{self, Attributes, ConditionParts};
+use super::errors::Asked;
+use super::table_name;
+use crate::aws::engine_clients::EngineClients;
+
+/// The tables of one place; clones share their connections.
+#[derive(Clone, Debug)]
+pub struct DynamoTables {
+    clients: EngineClients,
+    prefix: String,
+}
+
+impl DynamoTables {
+    pub fn new(clients: EngineClients, prefix: impl Into<String>) -> Self {
+        Self { clients, prefix: prefix.into() }
+    }
+
+    fn name(&self, table: Table) -> String {
+        table_name(&self.prefix, table)
+    }
+
+    async fn read(&self, table: Table, key: &ItemKey) -> Result<Option<Item>, EngineError> {
+        let name = self.name(table);
+        let asked = Asked { action: "dynamodb:GetItem", resource: &name };
+        let found = self
+            .clients
+            .reads
+            .get_item()
+            .table_name(&name)
+            .set_key(Some(attributes::of_key(key)))
+            .consistent_read(true)
+            .send()
+            .await
+            .map_err(|error| asked.failed(&error))?;
+        found.item.map(|item| ours(item, asked)).transpose()
+    }
+
+    async fn put(&self, table: Table, item: Item, condition: ConditionParts) -> Result<(), WriteError> {
+        let name = self.name(table);
+        let call = self
+            .clients
+            .writes
+            .put_item()
+            .table_name(&name)
+            .set_item(Some(attributes::of_item(item)))
+            .set_condition_expression(condition.expression)
+            .set_expression_attribute_names(condition.names)
+            .set_expression_attribute_values(condition.values);
+        let asked = Asked { action: "dynamodb:PutItem", resource: &name };
+        call.send().await.map(drop).map_err(|error| single_failure(&error, asked))
+    }
+
+    async fn delete(&self, table: Table, key: &ItemKey, condition: ConditionParts) -> Result<(), WriteError> {
+        let name = self.name(table);
+        let call = self
+            .clients
+            .writes
+            .delete_item()
+            .table_name(&name)
+            .set_key(Some(attributes::of_key(key)))
+            .set_condition_expression(condition.expression)
+            .set_expression_attribute_names(condition.names)
+            .set_expression_attribute_values(condition.values);
+        let asked = Asked { action: "dynamodb:DeleteItem", resource: &name };
+        call.send().await.map(drop).map_err(|error| single_failure(&error, asked))
+    }
+
+    /// The SDK gives the call a token, the same in each of its attempts: one that took place and
+    /// whose answer was lost is not repeated.
+    async fn transact(&self, writes: Vec<ItemWrite>) -> Result<(), WriteError> {
+        let names: BTreeSet<String> = writes.iter().map(|write| self.name(write.table())).collect();
+        let resource = Vec::from_iter(names).join(", ");
+        let asked = Asked { action: "dynamodb:TransactWriteItems", resource: &resource };
+        let parts: Result<Vec<_>, _> =
+            writes.into_iter().map(|write| part(self.name(write.table()), write)).collect();
+        let parts = parts.map_err(|_| asked.refused("a part lacks a field"))?;
+        let call = self.clients.tables.transact_write_items().set_transact_items(Some(parts));
+        call.send().await.map(drop).map_err(|error| transaction_failure(&error, asked))
+    }
+
+    async fn query_page(
+        &self,
+        table: Table,
+        partition: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page, EngineError> {
+        let name = self.name(table);
+        let asked = Asked { action: "dynamodb:Query", resource: &name };
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let call = self
+            .clients
+            .tables
+            .query()
+            .table_name(&name)
+            .consistent_read(true)
+            .limit(at_most(limit))
+            .expression_attribute_values(":p", text(partition));
+        let call = match after {
+            Some(after) => {
+                call.key_condition_expression("p = :p AND s > :s").expression_attribute_values(":s", text(after))
+            }
+            None => call.key_condition_expression("p = :p"),
+        };
+        let found = call.send().await.map_err(|error| asked.failed(&error))?;
+        page(found.items, found.last_evaluated_key, asked)
+    }
+
+    async fn scan_page(
+        &self,
+        table: Table,
+        segment: ScanSegment,
+        after: Option<ItemKey>,
+        limit: usize,
+    ) -> Result<Page, EngineError> {
+        let name = self.name(table);
+        let asked = Asked { action: "dynamodb:Scan", resource: &name };
+        let found = self
+            .clients
+            .tables
+            .scan()
+            .table_name(&name)
+            .consistent_read(true)
+            .limit(at_most(limit))
+            .segment(segment.number.cast_signed())
+            .total_segments(segment.of.max(1).cast_signed())
+            .set_exclusive_start_key(after.as_ref().map(attributes::of_key))
+            .send()
+            .await
+            .map_err(|error| asked.failed(&error))?;
+        page(found.items, found.last_evaluated_key, asked)
+    }
+}
+
+fn at_most(limit: usize) -> i32 {
+    i32::try_from(limit.max(1)).unwrap_or(i32::MAX)
+}
+
+fn ours(item: Attributes, asked: Asked<'_>) -> Result<Item, EngineError> {
+    attributes::to_item(item).ok_or_else(|| asked.refused("an item in it was not written by Nearside"))
+}
+
+fn page(items: Option<Vec<Attributes>>, next: Option<Attributes>, asked: Asked<'_>) -> Result<Page, EngineError> {
+    let items: Result<Vec<Item>, _> = items.unwrap_or_default().into_iter().map(|item| ours(item, asked)).collect();
+    Ok(Page { items: items?, next: next.and_then(|mut key| attributes::to_key(&mut key)) })
+}
+
+fn part(name: String, write: ItemWrite) -> Result<TransactWriteItem, aws_sdk_dynamodb::error::BuildError> {
+    let condition = ConditionParts::from(write.condition());
+    let whole = TransactWriteItem::builder();
+    Ok(match write {
+        ItemWrite::Put(_, item, _) => whole.put(
+            Put::builder()
+                .table_name(name)
+                .set_item(Some(attributes::of_item(item)))
+                .set_condition_expression(condition.expression)
+                .set_expression_attribute_names(condition.names)
+                .set_expression_attribute_values(condition.values)
+                .build()?,
+        ),
+        ItemWrite::Delete(_, key, _) => whole.delete(
+            Delete::builder()
+                .table_name(name)
+                .set_key(Some(attributes::of_key(&key)))
+                .set_condition_expression(condition.expression)
+                .set_expression_attribute_names(condition.names)
+                .set_expression_attribute_values(condition.values)
+                .build()?,
+        ),
+        ItemWrite::Check(_, key, _) => {
+            let condition = condition.or_always();
+            whole.condition_check(
+                ConditionCheck::builder()
+                    .table_name(name)
+                    .set_key(Some(attributes::of_key(&key)))
+                    .set_condition_expression(condition.expression)
+                    .set_expression_attribute_names(condition.names)
+                    .set_expression_attribute_values(condition.values)
+                    .build()?,
+            )
+        }
+    }
+    .build())
+}
+
+/// Why a single write did not take place.
+fn single_failure<E, R>(error: &SdkError<E, R>, asked: Asked<'_>) -> WriteError
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+{
+    match error.as_service_error().and_then(ProvideErrorMetadata::code) {
+        Some("ConditionalCheckFailedException") => WriteError::Conflict(vec![0]),
+        Some("TransactionConflictException") => WriteError::Conflict(Vec::new()),
+        _ => asked.failed(error).into(),
+    }
+}
+
+fn transaction_failure<R>(error: &SdkError<TransactWriteItemsError, R>, asked: Asked<'_>) -> WriteError {
+    match error.as_service_error() {
+        Some(TransactWriteItemsError::TransactionCanceledException(canceled)) => {
+            cancellation(canceled.cancellation_reasons(), asked)
+        }
+        _ => asked.failed(error).into(),
+    }
+}
+
+/// Why a transaction was cancelled: there is a reason for each part.
+fn cancellation(reasons: &[CancellationReason], asked: Asked<'_>) -> WriteError {
+    let codes = || reasons.iter().map(|reason| reason.code().unwrap_or("None"));
+    let failed: Vec<usize> =
+        codes().enumerate().filter(|(_, code)| *code == "ConditionalCheckFailed").map(|(place, _)| place).collect();
+    let any = |wanted: &[&str]| codes().any(|code| wanted.contains(&code));
+    if !failed.is_empty() || any(&["TransactionConflict"]) {
+        return WriteError::Conflict(failed);
+    }
+    if any(&["ThrottlingError", "ProvisionedThroughputExceeded", "RequestLimitExceeded"]) {
+        return asked.throttled().into();
+    }
+    let code = codes().find(|code| *code != "None").unwrap_or("cancelled for no reason");
+    asked.refused(code).into()
+}
+
+impl Tables for DynamoTables {
+    fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        self.read(table, key).boxed()
+    }
+
+    fn write(&self, mut writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
+        async move {
+            check_size(&writes)?;
+            let only = if writes.len() == 1 { writes.pop() } else { None };
+            match only {
+                Some(ItemWrite::Put(table, item, condition)) => self.put(table, item, condition.into()).await,
+                Some(ItemWrite::Delete(table, key, condition)) => self.delete(table, &key, condition.into()).await,
+                Some(check) => self.transact(vec![check]).await,
+                None => self.transact(writes).await,
+            }
+        }
+        .boxed()
+    }
+
+    fn query<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page, EngineError>> {
+        self.query_page(table, partition, after, limit).boxed()
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        segment: ScanSegment,
+        after: Option<ItemKey>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, EngineError>> {
+        self.scan_page(table, segment, after, limit).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASKED: Asked<'_> = Asked { action: "dynamodb:TransactWriteItems", resource: "p-records" };
+
+    fn cancelled(codes: &[&str]) -> WriteError {
+        let reasons: Vec<_> = codes.iter().map(|code| CancellationReason::builder().code(*code).build()).collect();
+        cancellation(&reasons, ASKED)
+    }
+
+    #[test]
+    fn a_cancelled_transaction_says_which_conditions_did_not_hold() {
+        let both = ["None", "ConditionalCheckFailed", "TransactionConflict", "ConditionalCheckFailed"];
+        assert_eq!(cancelled(&both), WriteError::Conflict(vec![1, 3]));
+    }
+
+    #[test]
+    fn another_transaction_on_the_same_items_is_a_conflict_without_places() {
+        assert_eq!(cancelled(&["None", "TransactionConflict", "ThrottlingError"]), WriteError::Conflict(vec![]));
+    }
+
+    #[test]
+    fn a_throttled_part_throttles_the_whole_and_a_wrong_one_is_refused() {
+        assert_eq!(cancelled(&["ThrottlingError", "None"]), ASKED.throttled().into());
+        assert_eq!(cancelled(&["None", "ProvisionedThroughputExceeded"]), ASKED.throttled().into());
+        assert_eq!(cancelled(&["None", "ValidationError"]), ASKED.refused("ValidationError").into());
+    }
+}

@@ -1,0 +1,96 @@
+//! A topic in SNS.
+
+use std::ops::Range;
+
+use aws_sdk_sns::types::{BatchResultErrorEntry, PublishBatchRequestEntry};
+use futures_util::future::{BoxFuture, FutureExt};
+
+use super::super::{EngineError, Topic, limits};
+use super::errors::Asked;
+use crate::aws::engine_clients::EngineClients;
+
+/// One topic; clones share its connections.
+#[derive(Clone, Debug)]
+pub struct SnsTopic {
+    sns: aws_sdk_sns::Client,
+    arn: String,
+}
+
+impl SnsTopic {
+    pub fn new(clients: &EngineClients, arn: impl Into<String>) -> Self {
+        Self { sns: clients.sns.clone(), arn: arn.into() }
+    }
+
+    async fn publish_all(&self, messages: Vec<String>) -> Result<Vec<usize>, EngineError> {
+        let asked = Asked { action: "sns:Publish", resource: &self.arn };
+        let mut refused = Vec::new();
+        let sizes: Vec<usize> = messages.iter().map(String::len).collect();
+        let mut messages = messages.into_iter().enumerate();
+        for call in calls(&sizes) {
+            let entries: Result<Vec<_>, _> = messages.by_ref().take(call.len()).map(entry).collect();
+            let entries = entries.map_err(|_| asked.refused("an entry lacks a field"))?;
+            let request =
+                self.sns.publish_batch().topic_arn(&self.arn).set_publish_batch_request_entries(Some(entries));
+            let answer = request.send().await.map_err(|error| asked.failed(&error))?;
+            refused.extend(places(answer.failed()));
+        }
+        refused.sort_unstable();
+        Ok(refused)
+    }
+}
+
+fn entry((place, message): (usize, String)) -> Result<PublishBatchRequestEntry, aws_sdk_sns::error::BuildError> {
+    PublishBatchRequestEntry::builder().id(place.to_string()).message(message).build()
+}
+
+fn places(failed: &[BatchResultErrorEntry]) -> impl Iterator<Item = usize> {
+    failed.iter().filter_map(|entry| entry.id().parse().ok())
+}
+
+/// Which messages go together, given their sizes. One that is too large for any call has its own,
+/// which SNS refuses.
+fn calls(sizes: &[usize]) -> Vec<Range<usize>> {
+    let (mut calls, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (place, size) in sizes.iter().enumerate() {
+        if place > start && (place - start == limits::PUBLISH_BATCH || bytes + size > limits::PUBLISH_BYTES) {
+            calls.push(start..place);
+            (start, bytes) = (place, 0);
+        }
+        bytes += size;
+    }
+    if start < sizes.len() {
+        calls.push(start..sizes.len());
+    }
+    calls
+}
+
+impl Topic for SnsTopic {
+    fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
+        self.publish_all(messages).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_sns_refuses_is_named_by_its_place() {
+        let failed = |place| {
+            let id = entry((place, String::new())).unwrap().id;
+            BatchResultErrorEntry::builder().id(id).code("InternalError").sender_fault(false).build().unwrap()
+        };
+        let failed: Vec<_> = [7, 12].map(failed).into();
+        assert_eq!(places(&failed).collect::<Vec<_>>(), [7, 12]);
+    }
+
+    #[test]
+    fn messages_go_together_as_far_as_a_call_carries_them() {
+        assert!(calls(&[]).is_empty());
+        assert_eq!(calls(&[1; 10]), [0..10]);
+        assert_eq!(calls(&[1; 11]), [0..10, 10..11]);
+        let half = limits::PUBLISH_BYTES / 2;
+        assert_eq!(calls(&[half, half, 1]), [0..2, 2..3]);
+        assert_eq!(calls(&[1, limits::PUBLISH_BYTES + 1, 1]), [0..1, 1..2, 2..3]);
+    }
+}

@@ -1,0 +1,239 @@
+//! The services' engine on AWS, against the emulator: DynamoDB, its streaming to Kinesis read in
+//! both ways, SNS. What every engine has to do is the contract's; here is what only this one has.
+
+use std::sync::Mutex;
+
+use futures_util::stream::StreamExt;
+use nearside::aws::engine_clients::EngineClients;
+use nearside::engine::aws::create::Creation;
+use nearside::engine::aws::{DynamoTables, KinesisFeed, ShardReading, SnsTopic};
+use nearside::engine::{
+    Condition, EngineError, Feed, FeedBatch, Item, ItemKey, ItemWrite, Position, ScanSegment, ShardId, Stream, Table,
+    Tables, Topic, WriteError,
+};
+use nearside::model::time::{Clock, Wall};
+
+use super::emulator::{Emulator, REGIONS};
+
+#[path = "../../src/engine/contract.rs"]
+mod contract;
+
+/// The emulator finds a subscription's stream only among the first ten of a region.
+const POLLED: &str = REGIONS[0];
+const PUSHED: &str = REGIONS[1];
+
+/// A place of this test's own.
+struct Place {
+    clients: EngineClients,
+    prefix: &'static str,
+}
+
+impl Place {
+    async fn of(prefix: &'static str, region: &str) -> Self {
+        let clients = Emulator::shared().sdk().engine_clients(region).await;
+        Self { clients, prefix }
+    }
+
+    /// With its home tables and streams.
+    async fn created(prefix: &'static str, region: &str) -> Self {
+        let place = Self::of(prefix, region).await;
+        place.creation(&|_| {}).home(Some(1)).await.unwrap();
+        place
+    }
+
+    fn creation<'a>(&'a self, on_ready: &'a (dyn Fn(&str) + Send + Sync)) -> Creation<'a> {
+        Creation { clients: &self.clients, prefix: self.prefix, clock: Clock::System, on_ready }
+    }
+
+    fn tables(&self) -> DynamoTables {
+        DynamoTables::new(self.clients.clone(), self.prefix)
+    }
+
+    fn feed(&self, reading: ShardReading) -> KinesisFeed {
+        KinesisFeed::new(self.clients.clone(), self.prefix, Stream::Changes, reading, Clock::System)
+    }
+
+    async fn put(&self, version: u64) {
+        let item = Item::new(ItemKey::new("t#00", "k"), version);
+        self.tables().write(vec![ItemWrite::Put(Table::Records, item, Condition::Any)]).await.unwrap();
+    }
+
+    fn stream_name(&self) -> String {
+        nearside::engine::aws::stream_name(self.prefix, Stream::Changes)
+    }
+}
+
+fn fan_out() -> ShardReading {
+    ShardReading::FanOut { consumer: "tests".to_owned() }
+}
+
+/// The next batch that is not empty.
+async fn batch(feed: &KinesisFeed, shard: &ShardId, from: Position) -> FeedBatch {
+    let mut batches = feed.open(shard, from);
+    loop {
+        let batch = batches.next().await.unwrap().unwrap();
+        if !batch.changes.is_empty() {
+            return batch;
+        }
+    }
+}
+
+#[tokio::test]
+async fn dynamodb_keeps_the_contract_of_stores() {
+    let place = Place::created("stores", POLLED).await;
+    contract::store(&place.tables()).await;
+}
+
+#[tokio::test]
+async fn kinesis_keeps_the_contract_of_feeds_when_it_is_polled() {
+    let place = Place::created("polled", POLLED).await;
+    contract::feed(&place.tables(), &place.feed(ShardReading::Polling)).await;
+}
+
+#[tokio::test]
+async fn kinesis_keeps_the_contract_of_feeds_when_it_pushes() {
+    let place = Place::created("pushed", PUSHED).await;
+    contract::feed(&place.tables(), &place.feed(fan_out())).await;
+}
+
+#[tokio::test]
+async fn a_place_that_is_created_twice_is_as_it_was() {
+    let place = Place::of("twice", POLLED).await;
+    let ready = Mutex::new(Vec::new());
+    let on_ready = |what: &str| ready.lock().unwrap().push(what.to_owned());
+    place.creation(&on_ready).home(None).await.unwrap();
+    let first = place.creation(&on_ready).region().await.unwrap();
+    let told = std::mem::take(&mut *ready.lock().unwrap());
+    place.put(1).await;
+    place.creation(&on_ready).home(None).await.unwrap();
+    assert_eq!(place.creation(&on_ready).region().await.unwrap(), first);
+    assert_eq!(*ready.lock().unwrap(), told);
+    assert_eq!(
+        told.len(),
+        5 + 1 + 2 * 2 + 2 + 1,
+        "tables, time to live, streams, a region's tables, a topic: {told:?}"
+    );
+    let kept = place.tables().get(Table::Records, &ItemKey::new("t#00", "k")).await.unwrap();
+    assert_eq!(kept.map(|item| item.version), Some(1));
+}
+
+#[tokio::test]
+async fn a_shard_is_read_from_a_time_on_and_behind_any_entry() {
+    let place = Place::created("positions", PUSHED).await;
+    let before = Wall::from_millis(Clock::System.wall().as_millis() - 60_000);
+    for reading in [ShardReading::Polling, fan_out()] {
+        let feed = place.feed(reading);
+        let shard = feed.shards().await.unwrap().remove(0).id;
+        place.put(1).await;
+        let first = batch(&feed, &shard, Position::At(before)).await;
+        let versions: Vec<u64> = first.changes.iter().filter_map(|it| Some(it.item.as_ref()?.version)).collect();
+        assert_eq!(versions.first(), Some(&1));
+        place.put(2).await;
+        let second = batch(&feed, &shard, first.next).await;
+        assert_eq!(second.changes[0].item.as_ref().unwrap().version, 2, "nothing comes twice");
+        assert_eq!(second.changes.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_position_that_the_stream_no_longer_has_says_so() {
+    let place = Place::created("trimmed", PUSHED).await;
+    let day_ago = Clock::System.wall().as_millis() - 24 * 3_600_000;
+    for reading in [ShardReading::Polling, fan_out()] {
+        let feed = place.feed(reading);
+        let shard = feed.shards().await.unwrap().remove(0).id;
+        for from in [Position::After(format!("7@{day_ago}")), Position::At(Wall::from_millis(day_ago))] {
+            let mut batches = feed.open(&shard, from.clone());
+            let first = batches.next().await.unwrap();
+            assert!(matches!(first, Err(EngineError::Trimmed { .. })), "{from:?}: {first:?}");
+            assert!(batches.next().await.is_none(), "it ends after an error");
+        }
+        let first = feed.open(&shard, Position::After("made up".to_owned())).next().await.unwrap();
+        assert!(matches!(first, Err(EngineError::Refused { .. })), "{first:?}");
+    }
+    // A subscription to such a shard is an internal error of the emulator's.
+    let gone = ShardId("shardId-000000000009".to_owned());
+    let first = place.feed(ShardReading::Polling).open(&gone, Position::Oldest).next().await.unwrap();
+    assert!(matches!(first, Err(EngineError::Trimmed { .. })), "{first:?}");
+}
+
+#[tokio::test]
+async fn the_children_of_a_shard_that_was_split_name_it() {
+    let place = Place::created("split", POLLED).await;
+    let feed = place.feed(ShardReading::Polling);
+    let parent = feed.shards().await.unwrap().remove(0);
+    assert_eq!(parent.parents, []);
+    let split = place.clients.kinesis.split_shard().stream_name(place.stream_name()).shard_to_split(&parent.id.0);
+    split.new_starting_hash_key((u128::MAX / 2).to_string()).send().await.unwrap();
+    let shards = feed.shards().await.unwrap();
+    assert_eq!(shards.len(), 3);
+    assert!(shards.contains(&parent));
+    assert_eq!(shards.iter().filter(|shard| shard.parents == [parent.id.clone()]).count(), 2);
+}
+
+#[tokio::test]
+async fn a_record_that_is_no_change_of_ours_is_counted_and_skipped() {
+    let place = Place::created("skipped", POLLED).await;
+    let feed = place.feed(ShardReading::Polling);
+    let shard = feed.shards().await.unwrap().remove(0).id;
+    let data = aws_sdk_kinesis::primitives::Blob::new("somebody else's");
+    let put = place.clients.kinesis.put_record().stream_name(place.stream_name()).partition_key("p").data(data);
+    put.send().await.unwrap();
+    place.put(1).await;
+    assert_eq!(batch(&feed, &shard, Position::Oldest).await.changes.len(), 1);
+    assert_eq!(feed.skipped(), 1);
+}
+
+#[tokio::test]
+async fn what_is_published_arrives_however_many_calls_it_takes() {
+    let place = Place::of("published", POLLED).await;
+    let arn = place.creation(&|_| {}).region().await.unwrap();
+    let sqs = Emulator::shared().sqs(POLLED);
+    let url = sqs.create_queue().queue_name("published").send().await.unwrap().queue_url.unwrap();
+    let queue = arn.replace(":sns:", ":sqs:").replace("published-announcements", "published");
+    place.clients.sns.subscribe().topic_arn(&arn).protocol("sqs").endpoint(queue).send().await.unwrap();
+    let topic = SnsTopic::new(&place.clients, &arn);
+    // Together more than one call carries.
+    let sent: Vec<String> = (0..10).map(|number| format!("{number}{}", "x".repeat(30_000))).collect();
+    assert_eq!(topic.publish(sent.clone()).await, Ok(Vec::new()));
+    let mut arrived = Vec::new();
+    while arrived.len() < sent.len() {
+        let call = sqs.receive_message().queue_url(&url).max_number_of_messages(10).wait_time_seconds(5);
+        for message in call.send().await.unwrap().messages.unwrap_or_default() {
+            let envelope: serde_json::Value = serde_json::from_str(&message.body.unwrap()).unwrap();
+            arrived.push(envelope["Message"].as_str().unwrap().to_owned());
+        }
+    }
+    arrived.sort();
+    assert_eq!(arrived, sent);
+}
+
+#[tokio::test]
+async fn what_is_missing_is_named() {
+    let place = Place::of("missing", POLLED).await;
+    let tables = place.tables();
+    let key = ItemKey::new("t#00", "k");
+    let one = |table| ItemWrite::Put(table, Item::new(key.clone(), 1), Condition::Any);
+    let missing = |error: EngineError| match error {
+        EngineError::Missing { what, .. } => what,
+        other => panic!("{other}"),
+    };
+    let unwritten = |error: WriteError| match error {
+        WriteError::Engine(error) => missing(error),
+        conflict => panic!("{conflict}"),
+    };
+    assert_eq!(missing(tables.get(Table::Records, &key).await.unwrap_err()), "missing-records");
+    assert_eq!(unwritten(tables.write(vec![one(Table::Views)]).await.unwrap_err()), "missing-views");
+    let several = vec![one(Table::Views), one(Table::Mapping)];
+    assert_eq!(unwritten(tables.write(several).await.unwrap_err()), "missing-mapping, missing-views");
+    assert_eq!(missing(tables.query(Table::History, "t", None, 1).await.unwrap_err()), "missing-history");
+    let scan = tables.scan(Table::Contexts, ScanSegment::WHOLE, None, 1).await;
+    assert_eq!(missing(scan.unwrap_err()), "missing-contexts");
+    let feed = place.feed(fan_out());
+    assert_eq!(missing(feed.shards().await.unwrap_err()), "missing-changes");
+    let first = feed.open(&ShardId("shardId-000000000000".to_owned()), Position::Oldest).next().await.unwrap();
+    assert_eq!(missing(first.unwrap_err()), "missing-changes");
+    let arn = "arn:aws:sns:eu-west-1:000000000000:missing-announcements";
+    let published = SnsTopic::new(&place.clients, arn).publish(vec!["{}".to_owned()]).await;
+    assert_eq!(missing(published.unwrap_err()), arn);
+}
