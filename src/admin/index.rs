@@ -5,8 +5,10 @@ use std::fmt::Write;
 
 use super::status::Status;
 
-const LINKS: [(&str, &str); 4] = [
-    ("/readyz", "whether it answers, and how fresh: warming, fresh, doubtful, degraded, draining"),
+const READY: (&str, &str) =
+    ("/readyz", "whether it answers, and how fresh: warming, fresh, doubtful, degraded, draining");
+const SERVICE_READY: (&str, &str) = ("/readyz", "whether it does its work: starting, serving, degraded, draining");
+const LINKS: [(&str, &str); 3] = [
     ("/status", "everything below and more, as JSON"),
     ("/metrics", "for Prometheus"),
     ("/livez", "whether the process runs"),
@@ -51,8 +53,28 @@ fn write_page(html: &mut String, status: &Status) -> std::fmt::Result {
         )?;
     }
     write!(html, "</table><p>{} hits, {} misses, ", status.totals.hits, status.totals.misses)?;
-    write!(html, "{} entries of {} bytes together</p><ul>", status.cache.entries, status.cache.bytes)?;
-    for (path, what) in LINKS {
+    write!(html, "{} entries of {} bytes together</p>", status.cache.entries, status.cache.bytes)?;
+    links(html, READY)
+}
+
+/// The page of a service that is no sidecar.
+pub(super) fn service_page(title: &str, state: &str, reasons: &[String]) -> String {
+    let mut html = String::with_capacity(2 << 10);
+    write_service_page(&mut html, &escaped(title), state, reasons).expect("writing to a String cannot fail");
+    html
+}
+
+fn write_service_page(html: &mut String, title: &str, state: &str, reasons: &[String]) -> std::fmt::Result {
+    write!(html, "<!doctype html><html lang=en><meta charset=utf-8><title>Nearside: {title}</title>")?;
+    write!(html, "<style>{STYLE}</style><h1>Nearside {title}</h1>")?;
+    write!(html, "<p><strong>{state}</strong>, version {}</p>", env!("CARGO_PKG_VERSION"))?;
+    lines(html, "What is not as it should be", reasons)?;
+    links(html, SERVICE_READY)
+}
+
+fn links(html: &mut String, ready: (&str, &str)) -> std::fmt::Result {
+    write!(html, "<ul>")?;
+    for (path, what) in std::iter::once(ready).chain(LINKS) {
         write!(html, "<li><a href=\"{path}\">{path}</a>: {what}</li>")?;
     }
     write!(html, "</ul></html>")

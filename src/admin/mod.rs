@@ -1,5 +1,6 @@
 //! The admin side: pages (`/livez`, `/readyz`, `/metrics`, `/status`, and an index for people) on a
-//! port, and operators' acts ([`acts`]) on a Unix socket, or on the port with a token.
+//! port, and operators' acts ([`acts`]) on a Unix socket, or on the port with a token. The services
+//! have such a port too ([`service_pages`]).
 //!
 //! Connections, request heads and the lifetimes of connections are bounded, so that nobody here can
 //! starve the service itself. The socket has its own bound, so that a flood on the port does not
@@ -10,15 +11,12 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use axum::Router;
 use axum::extract::{Extension, Path, Request, State as Shared};
-use axum::http::{HeaderValue, StatusCode, Version, header};
+use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Json, Response};
 use axum::routing::{get, post};
 
-use crate::config::Listen;
-use crate::http::host::{self, host_of};
 use crate::http::service::{self, Listener, ReachedBy};
-use crate::http::site::is_cross_site;
 use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
 use crate::telemetry::metrics::{Metrics, exposition};
@@ -26,14 +24,17 @@ use crate::telemetry::metrics::{Metrics, exposition};
 pub(crate) mod acts;
 pub(crate) mod audit;
 pub mod findings;
+pub(crate) mod guard;
 pub(crate) mod health;
 mod index;
 mod limits;
 pub(crate) mod readiness;
+pub mod service_pages;
 pub(crate) mod status;
 
 use crate::admin::acts::problem::Problem;
 use acts::Acts;
+pub use guard::Admits;
 use readiness::ReadyState;
 use status::Status;
 
@@ -46,21 +47,6 @@ pub struct Pages {
     /// A reload may replace it.
     pub admits: Arc<ArcSwap<Admits>>,
     pub acts: Arc<Acts>,
-}
-
-/// Who may use the port.
-#[derive(Clone, Debug, Default)]
-pub struct Admits {
-    /// Hosts accepted besides loopback and the address connected to.
-    pub allowed_hosts: Vec<String>,
-    /// Accept requests that a browser makes for a page of another site (`listen.allow_cross_site`).
-    pub allow_cross_site: bool,
-}
-
-impl Admits {
-    pub fn of(listen: &Listen) -> Self {
-        Self { allowed_hosts: listen.allowed_hosts.clone(), allow_cross_site: listen.allow_cross_site }
-    }
 }
 
 /// Serves `listener` until the process's tasks are told to stop.
@@ -90,35 +76,16 @@ fn router(pages: Pages, reached: ReachedBy) -> Router {
         .with_state(pages)
 }
 
-/// Refuses a foreign `Host`, a foreign uid and cross-site requests, and keeps every answer out of
-/// caches and content sniffing.
+/// Refuses a foreign uid and what [`Admits`] refuses.
 async fn guard(Shared((pages, reached)): Shared<(Pages, ReachedBy)>, request: Request, next: Next) -> Response {
-    let authority = request.headers().get(header::HOST).map(|value| value.to_str().unwrap_or_default());
-    let admits = pages.admits.load_full();
-    // No browser connects to a Unix socket, so there is no name to point at it.
-    let foreign = |authority: &str| match reached {
-        ReachedBy::Tcp(local) => {
-            !host_of(authority).is_some_and(|host| host::is_ours(host, local, &admits.allowed_hosts))
-        }
-        ReachedBy::Unix(_) => false,
+    let response = match pages.acts.access.welcomes(reached) {
+        Err(denied) => pages.acts.denied(denied).into_response(),
+        Ok(()) => match pages.admits.load().refusal(reached, &request) {
+            Some(refusal) => refusal,
+            None => next.run(request).await,
+        },
     };
-    let cross_site =
-        matches!(reached, ReachedBy::Tcp(_)) && !admits.allow_cross_site && is_cross_site(request.headers());
-    let mut response = match (pages.acts.access.welcomes(reached), authority) {
-        (Err(denied), _) => pages.acts.denied(denied).into_response(),
-        (Ok(()), Some(authority)) if foreign(authority) => {
-            (StatusCode::MISDIRECTED_REQUEST, "this Host is not served here\n").into_response()
-        }
-        (Ok(()), None) if request.version() > Version::HTTP_10 => {
-            (StatusCode::BAD_REQUEST, "the request names no Host\n").into_response()
-        }
-        (Ok(()), _) if cross_site => Problem::cross_site().into_response(),
-        (Ok(()), _) => next.run(request).await,
-    };
-    let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
+    guard::unstored(response)
 }
 
 async fn act(

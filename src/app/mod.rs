@@ -21,7 +21,7 @@ use crate::aws::clients::Sdk;
 use crate::cache::capacity::Memory;
 use crate::cache::key::HashKey;
 use crate::config::scope::Origins;
-use crate::config::{Config, Transport};
+use crate::config::{Config, Drain, Transport};
 use crate::core::fill::audit;
 use crate::core::{Beyond, Core, CoreError, Current, Parts, serve};
 use crate::http::bodies::ByteBudget;
@@ -44,6 +44,7 @@ mod memory;
 mod overview;
 pub(crate) mod process;
 pub(crate) mod reload;
+pub mod services;
 mod ticker;
 mod watch;
 
@@ -298,6 +299,14 @@ fn beyond(config: &Config, topics: Topics) -> Beyond {
     })
 }
 
+/// Still answers everything for as long as it takes callers to go elsewhere.
+async fn linger(shutdown: &Shutdown, drain: Drain) {
+    shutdown.lingering.cancel();
+    tracing::info!(linger = ?drain.linger, "stopping: everything is still answered until the linger ends");
+    tokio::time::sleep(drain.linger).await;
+    shutdown.closing.cancel();
+}
+
 impl App {
     /// The regions' subscriptions; `None` while there are none.
     pub fn subscriptions(&self) -> Option<&Subscriptions> {
@@ -312,10 +321,7 @@ impl App {
     /// Lingers, closes, unsubscribes and drains; afterwards nothing runs.
     pub async fn stop(self) -> Stopped {
         let drain = self.current.load().config.drain;
-        self.shutdown.lingering.cancel();
-        tracing::info!(linger = ?drain.linger, "stopping: everything is still answered until the linger ends");
-        tokio::time::sleep(drain.linger).await;
-        self.shutdown.closing.cancel();
+        linger(&self.shutdown, drain).await;
         let unsubscribed = async {
             match self.topics.get() {
                 Some(subscriptions) => subscriptions.shutdown(drain.deadline).await.len(),

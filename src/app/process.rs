@@ -1,22 +1,26 @@
-//! The process around a sidecar: its runtime, its signals, its exit. SIGTERM and SIGINT begin an
-//! ordered stop, and do so from before anything is made that would have to be removed; a second one
-//! ends the process at once. SIGHUP reloads and ends nothing.
+//! The process around a sidecar or a service: its runtime, its signals, its exit. SIGTERM and SIGINT
+//! begin an ordered stop, and do so from before anything is made that would have to be removed; a
+//! second one ends the process at once. SIGHUP reloads a sidecar, and ends nothing.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::reload::{Reloader, Source};
+use super::reload::Source;
+use super::services::{self, ServiceProcess, ServiceStartError};
 use super::{Instead, StartError, Stopped};
 use crate::config::Config;
+use crate::config::scope::Origins;
+use crate::config::services::ServicesConfig;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
     /// The sidecar did not start. The operator has to fix it.
     #[error(transparent)]
     Start(#[from] StartError),
+    #[error(transparent)]
+    Service(#[from] ServiceStartError),
     /// The machine gave no threads or signals.
     #[error("the runtime could not be set up: {0}")]
     Runtime(#[from] std::io::Error),
@@ -27,37 +31,68 @@ pub(crate) enum RunError {
 
 /// Runs a sidecar until it is told to stop; SIGHUP reads `source` again.
 pub(crate) fn run(config: Config, source: Source) -> Result<(), RunError> {
-    let stopped = block_on(async {
-        let (mut signals, mut hangups) = (Signals::listen()?, signal(SignalKind::hangup())?);
+    in_time(block_on(async {
+        let signals = (Signals::listen()?, signal(SignalKind::hangup())?);
         let app = super::start_with(config, Instead { source: Some(source), ..Instead::default() }).await?;
         let reloader = app.reloader.clone();
-        tokio::select! {
-            () = signals.told() => {}
-            never = reload_at(&mut hangups, &reloader) => match never {},
-        }
-        let stopped = tokio::select! {
-            stopped = app.stop() => stopped,
-            () = signals.told() => {
-                tracing::warn!("told to stop twice: ending at once");
-                Stopped::default()
-            }
-            never = reload_at(&mut hangups, &reloader) => match never {},
+        let reload = async || {
+            tracing::info!("SIGHUP: reading the configuration again");
+            // The result has been reported: logged, counted, and shown in `/status`. While the
+            // process stops, it only says so.
+            let _ = reloader.reload().await;
         };
-        Ok::<_, RunError>(stopped)
-    })??;
-    if stopped.late.is_empty() { Ok(()) } else { Err(RunError::Late(stopped.late)) }
+        Ok(until_told(signals, reload, app.stop()).await)
+    })?)
 }
 
-/// Reloads at each SIGHUP. Those that come while a reload is under way count as one. While the
-/// process stops, it only says so.
-async fn reload_at(hangups: &mut Signal, reloader: &Arc<Reloader>) -> Infallible {
+/// Runs one of the services until it is told to stop.
+pub(crate) fn run_service(
+    process: ServiceProcess,
+    config: ServicesConfig,
+    origins: &Origins,
+) -> Result<(), RunError> {
+    in_time(block_on(async {
+        let signals = (Signals::listen()?, signal(SignalKind::hangup())?);
+        let service = services::start(process, config, origins).await?;
+        let refuse =
+            async || tracing::warn!("SIGHUP: settings are read at the start alone; a change needs a restart");
+        Ok(until_told(signals, refuse, service.stop()).await)
+    })?)
+}
+
+fn in_time(stopped: Result<Stopped, RunError>) -> Result<(), RunError> {
+    let late = stopped?.late;
+    if late.is_empty() { Ok(()) } else { Err(RunError::Late(late)) }
+}
+
+/// Waits to be told to stop, then stops; at once when told twice. Meanwhile `hung_up` runs at each
+/// SIGHUP.
+async fn until_told(
+    (mut signals, mut hangups): (Signals, Signal),
+    hung_up: impl AsyncFn(),
+    stop: impl Future<Output = Stopped>,
+) -> Stopped {
+    tokio::select! {
+        () = signals.told() => {}
+        never = at_hangups(&mut hangups, &hung_up) => match never {},
+    }
+    tokio::select! {
+        stopped = stop => stopped,
+        () = signals.told() => {
+            tracing::warn!("told to stop twice: ending at once");
+            Stopped::default()
+        }
+        never = at_hangups(&mut hangups, &hung_up) => match never {},
+    }
+}
+
+/// Runs `hung_up` at each SIGHUP. Those that come while it is under way count as one.
+async fn at_hangups(hangups: &mut Signal, hung_up: &impl AsyncFn()) -> Infallible {
     loop {
         if hangups.recv().await.is_none() {
             std::future::pending::<()>().await;
         }
-        tracing::info!("SIGHUP: reading the configuration again");
-        // The result has been reported: logged, counted, and shown in `/status`.
-        let _ = reloader.reload().await;
+        hung_up().await;
     }
 }
 

@@ -10,6 +10,7 @@ mod message;
 
 use super::{CheckArgs, CommandError, paint, settings, told, variables};
 use crate::cache::capacity::Memory;
+use crate::config::scope::Origins;
 use crate::config::{effective, read};
 
 /// Reads the configuration as `nearside run` would, and reports the result.
@@ -19,20 +20,10 @@ pub(super) fn check(args: CheckArgs) -> Result<(), CommandError> {
     if let Some(file) = &args.announcement {
         return message::explain(&config, file, args.path.as_deref());
     }
-    let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
     let print = || -> std::io::Result<()> {
-        let mut out = stdout.lock();
-        effective::print(&mut out, &origins, paint::Styles::of(&stdout).settings)?;
-        out.flush()?;
-        let mut err = stderr.lock();
-        paint::warnings(&mut err, &origins.warnings, paint::Styles::of(&stderr))?;
-        writeln!(
-            err,
-            "no mistakes: {}, {}, {}",
-            count(config.service.regions.len(), "region"),
-            count(config.service.routes.len(), "route"),
-            count(origins.warnings.len(), "warning")
-        )?;
+        let (regions, routes) = (config.service.regions.len(), config.service.routes.len());
+        print_settings(&origins, &format!("{}, {}", count(regions, "region"), count(routes, "route")))?;
+        let mut err = std::io::stderr().lock();
         let memory = Memory::of_the_machine();
         let (whose, size) = (if memory.is_own { "the cgroup's limit" } else { "the machine's memory" }, ByteSize);
         match config.cache.max_bytes {
@@ -45,6 +36,17 @@ pub(super) fn check(args: CheckArgs) -> Result<(), CommandError> {
     print().map_err(|error| CommandError::Failed(format!("the settings could not be printed: {error}")))
 }
 
-fn count(number: usize, of: &str) -> String {
+/// Writes the settings to standard output, and to standard error the warnings and what was `found`.
+pub(super) fn print_settings(origins: &Origins, found: &str) -> std::io::Result<()> {
+    let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
+    let mut out = stdout.lock();
+    effective::print(&mut out, origins, paint::Styles::of(&stdout).settings)?;
+    out.flush()?;
+    let mut err = stderr.lock();
+    paint::warnings(&mut err, &origins.warnings, paint::Styles::of(&stderr))?;
+    writeln!(err, "no mistakes: {found}, {}", count(origins.warnings.len(), "warning"))
+}
+
+pub(super) fn count(number: usize, of: &str) -> String {
     if number == 1 { format!("1 {of}") } else { format!("{number} {of}s") }
 }

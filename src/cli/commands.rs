@@ -10,11 +10,13 @@ use futures_util::FutureExt;
 use super::{CommandError, DevArgs, DevCommand, HeartbeatArgs};
 use crate::admin::health;
 use crate::app::reload::Source;
+use crate::app::services::ServiceProcess;
 use crate::app::{self, process};
 use crate::aws::clients::Sdk;
 use crate::config::error::ConfigError;
 use crate::config::scope::Origins;
-use crate::config::{Config, read};
+use crate::config::services::ServicesConfig;
+use crate::config::{Config, Log, read};
 use crate::lab::world::Ports;
 use crate::lab::world::build::control;
 use crate::lab::world::demo::{self, DevOptions};
@@ -34,11 +36,26 @@ pub(super) fn run_sidecar(
     origins: Origins,
     read: impl Fn() -> Result<(Config, Origins), Vec<ConfigError>> + Send + Sync + 'static,
 ) -> Result<(), CommandError> {
-    log::init(&config.log).map_err(failed)?;
+    begin_log(&config.log, &origins)?;
+    process::run(config, Source { read: Box::new(read), origins }).map_err(failed)
+}
+
+/// `nearside catalogue`, `nearside views`, `nearside region`
+pub(super) fn run_service(
+    process: ServiceProcess,
+    config: ServicesConfig,
+    origins: &Origins,
+) -> Result<(), CommandError> {
+    begin_log(&config.log, origins)?;
+    process::run_service(process, config, origins).map_err(failed)
+}
+
+fn begin_log(config: &Log, origins: &Origins) -> Result<(), CommandError> {
+    log::init(config).map_err(failed)?;
     for warning in &origins.warnings {
         tracing::warn!("{warning}");
     }
-    process::run(config, Source { read: Box::new(read), origins }).map_err(failed)
+    Ok(())
 }
 
 /// `nearside dev`

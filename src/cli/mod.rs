@@ -23,6 +23,7 @@ mod doctor;
 mod explain;
 mod limits;
 mod paint;
+mod services;
 
 use commands::{order_world, probe, publish_heartbeats, remove_abandoned, run_sidecar, run_world};
 
@@ -73,7 +74,9 @@ pub enum Command {
                             nearside dev chaos us-east-1 slow 5s\n  nearside dev chaos us-east-1 reset")]
     Dev(DevArgs),
     /// Ask a running sidecar whether it is ready: exit code 0 when it is, 1 when not
-    #[command(after_help = "Example (also as a container's HEALTHCHECK):\n  nearside health")]
+    #[command(after_help = "Examples (also as a container's HEALTHCHECK):\n  nearside health\n  \
+                            nearside health --admin 127.0.0.1:8741\n\n\
+                            The second asks a catalogue; views and regions have such a port too.")]
     Health(HealthArgs),
     /// Act on a running sidecar: purge, refresh, reset, inspect, take a region out, change the log
     #[command(after_help = "Examples:\n  nearside ctl inspect --record context:acme --config nearside.toml\n  \
@@ -82,6 +85,20 @@ pub enum Command {
                             The sidecar must let operators in: admin.unix or admin.token_file. Which act helps in which \
                             trouble: docs/operations.md")]
     Ctl(ctl::CtlArgs),
+    /// Run the catalogue: the one place where records are written
+    #[command(after_help = "Examples:\n  nearside catalogue --config service.toml\n  \
+                            nearside catalogue --config service.toml --check\n\n\
+                            The same file configures nearside views and nearside region: docs/service-configuration.md")]
+    Catalogue(services::ServiceArgs),
+    /// Run the views service: it makes of records what each use case sees
+    #[command(after_help = "Examples:\n  nearside views --config service.toml\n  \
+                            nearside views --config service.toml --check")]
+    Views(services::ServiceArgs),
+    /// Run a region: it takes the views, announces their changes, and answers reads
+    #[command(after_help = "Examples:\n  nearside region --config service.toml --name eu-west-1\n  \
+                            nearside region --config service.toml --name eu-west-1 --role node\n  \
+                            nearside region --config service.toml --name eu-west-1 --check")]
+    Region(services::RegionArgs),
     /// Publish heartbeats on a region's topic, for services that cannot send their own
     #[command(
         after_help = "Example:\n  nearside heartbeat --topic arn:aws:sns:eu-west-1:123456789012:context-changes"
@@ -262,6 +279,9 @@ pub fn execute(cli: Cli) -> ExitCode {
         Command::Dev(args) => run_world(args),
         Command::Health(args) => health(args),
         Command::Ctl(args) => ctl::ctl(args),
+        Command::Catalogue(args) => services::catalogue(&args),
+        Command::Views(args) => services::views(&args),
+        Command::Region(args) => services::region(&args),
         Command::Heartbeat(args) => publish_heartbeats(args),
         Command::Bench(args) => bench::bench(*args),
         Command::Janitor(args) => settings(args.config.as_deref())
@@ -365,6 +385,18 @@ mod tests {
         assert!(parse("nearside dev chaos us-east-1").is_err());
         assert!(parse("nearside dev --any-ports put a b").is_err(), "ports belong to a new world, not to an order");
         assert!(parse("nearside dev --port 9000 --any-ports").is_ok() && parse("nearside dev --port 0").is_err());
+    }
+
+    #[test]
+    fn a_region_does_both_of_its_parts_unless_told_which() {
+        let parsed = |line: &str| match parse(line).unwrap().command {
+            Command::Region(args) => (args.name, args.role),
+            _ => panic!("not a region"),
+        };
+        assert_eq!(parsed("nearside region --config f"), (None, None));
+        let (name, role) = parsed("nearside region -c f --name eu-west-1 --role ingest --check");
+        assert_eq!((name.as_deref(), role), (Some("eu-west-1"), Some(services::RegionRole::Ingest)));
+        assert!(parse("nearside region --role both").is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! from ([`Origins`], which `nearside check` shows). A mistake never ends the reading: a default or
 //! stand-in takes the place of what is wrong, so that the next mistake is found too.
 
-use super::settings::{PresetValue, Schema, Section, Setting, SettingKind, of};
+use super::settings::{PresetValue, SERVICES, SIDECAR, Schema, Section, Setting, SettingKind, of};
 use super::tree::{Raw, TomlTable, Value};
 use super::value;
 use crate::config::error::{ConfigError, ConfigProblem, Place, Warning, nearest, quoted};
@@ -130,14 +130,18 @@ impl Collector {
                 let last = section.path().rsplit_once('.').map(|(_, last)| last);
                 section.inner_key().is_none() && last == Some(key.trim_end_matches('s'))
             };
-            let instead = match (sections().find(is_list), nearest(key, known()), home) {
-                (Some(list), ..) => format!("did you mean {}?", list.heading()),
-                (_, Some(name), _) => {
-                    let meant = sections().find(|section| section.path() == name);
-                    format!("did you mean {}?", meant.map_or(String::new(), Section::heading))
-                }
-                (_, None, Some(setting)) => format!("did you mean {}?", setting.path()),
-                (_, None, None) => format!("known sections: {}", known().collect::<Vec<_>>().join(", ")),
+            let of = |schema: &&Schema| schema.sections.iter().any(|section| section.path() == key);
+            let instead = if let Some(list) = sections().find(is_list) {
+                format!("did you mean {}?", list.heading())
+            } else if let Some(other) = [&SIDECAR, &SERVICES].into_iter().find(of) {
+                format!("it belongs in the file of {}", other.program)
+            } else if let Some(name) = nearest(key, known()) {
+                let meant = sections().find(|section| section.path() == name);
+                format!("did you mean {}?", meant.map_or(String::new(), Section::heading))
+            } else if let Some(setting) = home {
+                format!("did you mean {}?", setting.path())
+            } else {
+                format!("known sections: {}", known().collect::<Vec<_>>().join(", "))
             };
             let wrong = ConfigProblem::new(format!("no section is called {}", quoted(key)), instead);
             self.mistakes.push(ConfigError::new(entry.key_place.clone(), "", wrong));

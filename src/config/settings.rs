@@ -18,19 +18,22 @@ pub(crate) use section::Section;
 /// What the file of one program may say.
 #[derive(Debug)]
 pub(crate) struct Schema {
+    /// Who reads it.
+    pub program: &'static str,
     /// In the order in which they are documented and printed.
     pub sections: &'static [Section],
     /// What `AWS_ENDPOINT_URL` stands for where it is not written.
     pub aws_endpoint: &'static Setting,
 }
 
-/// `nearside run`
 pub(crate) static SIDECAR: Schema =
-    Schema { sections: &Section::OF_SIDECARS, aws_endpoint: &ANNOUNCEMENTS_ENDPOINT_URL };
+    Schema { program: "nearside run", sections: &Section::OF_SIDECARS, aws_endpoint: &ANNOUNCEMENTS_ENDPOINT_URL };
 
-/// `nearside catalogue`, `nearside views` and `nearside region`
-pub(crate) static SERVICES: Schema =
-    Schema { sections: &Section::OF_SERVICES, aws_endpoint: &services::ENGINE_ENDPOINT_URL };
+pub(crate) static SERVICES: Schema = Schema {
+    program: "nearside catalogue, views and region",
+    sections: &Section::OF_SERVICES,
+    aws_endpoint: &services::ENGINE_ENDPOINT_URL,
+};
 
 impl Schema {
     /// Every setting, in the order in which they are documented and printed.

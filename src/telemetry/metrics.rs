@@ -5,6 +5,7 @@
 //! additions.
 
 pub mod exposition;
+pub mod process;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

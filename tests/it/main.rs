@@ -68,6 +68,8 @@ mod routed;
 #[cfg(test)]
 mod secrets;
 #[cfg(test)]
+mod services;
+#[cfg(test)]
 mod stampede;
 #[cfg(test)]
 mod support;

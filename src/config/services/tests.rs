@@ -64,6 +64,14 @@ fn every_mistake_is_told_at_once_with_its_place_and_what_to_do() {
 }
 
 #[test]
+fn a_section_of_the_other_program_is_told_to_belong_there() {
+    let told = mistakes(ServiceRole::Catalogue, &format!("{SMALL}[listen]\n"), &[]);
+    assert!(told[0].ends_with("no section is called `listen`; it belongs in the file of nearside run"), "{told:?}");
+    let told = crate::config::read::from_toml(SMALL).unwrap_err().iter().map(ToString::to_string).collect::<String>();
+    assert!(told.contains("`engine`; it belongs in the file of nearside catalogue, views and region"), "{told}");
+}
+
+#[test]
 fn each_engine_says_what_it_lacks_and_what_has_no_effect_with_it() {
     let role = ServiceRole::Catalogue;
     let with = |text: &str| format!("{text}\n[[catalogue.type]]\nname = \"tenant\"\n[[region]]\nname = \"eu\"\n");

@@ -19,6 +19,7 @@ use crate::protocol::limits::AUDIT_WINDOWS;
 use crate::telemetry::counts::{Grid, LatencyHistogram};
 use crate::telemetry::labels::ACT_OUTCOMES;
 use crate::telemetry::metrics::Cells;
+use crate::telemetry::metrics::process::ProcessGauges;
 
 /// The media type of what [`crate::telemetry::metrics::Metrics::render`] returns.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -267,25 +268,21 @@ fn process(page: &mut Page, gauges: &Gauges) -> fmt::Result {
     page.gauge("cache_entries", "Entries kept", None, gauges.cache_entries as f64)?;
     page.gauge("cache", "All that keeping the entries takes", Some(&Unit::Bytes), gauges.cache_bytes as f64)?;
     page.gauge("cache_capacity", "The most that may be kept", Some(&Unit::Bytes), gauges.cache_capacity as f64)?;
-    page.gauge("connections", "Connections open to the service's listeners", None, gauges.connections as f64)?;
-    page.gauge("uptime", "Since the process started", Some(&Unit::Seconds), gauges.uptime.as_secs_f64())?;
-    let mut readiness = page.describe("readiness", "What /readyz says", None, MetricType::Gauge)?;
-    for word in READINESS {
-        let now = u64::from(word == gauges.readiness);
-        readiness.encode_family(&[("state", word)])?.encode_gauge(&now)?;
-    }
-    let mut tasks = page.describe("tasks", "Tasks running", None, MetricType::Gauge)?;
-    for (name, count) in &gauges.tasks {
-        tasks.encode_family(&[("name", *name)])?.encode_gauge(&(*count as u64))?;
-    }
+    let process = ProcessGauges {
+        uptime: gauges.uptime,
+        readiness: gauges.readiness,
+        states: &READINESS,
+        connections: gauges.connections,
+        tasks: gauges.tasks.clone(),
+    };
+    process.write(&mut page.encoder)?;
     let help = "Open findings: what of the configuration does not fit the service";
     let mut findings = page.describe("findings", help, None, MetricType::Gauge)?;
     for check in &gauges.checks {
         let open = gauges.findings.iter().filter(|found| *found == check).count() as u64;
         findings.encode_family(&[("check", *check)])?.encode_gauge(&open)?;
     }
-    let mut build = page.describe("build", "Which Nearside this is", None, MetricType::Info)?;
-    build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
+    Ok(())
 }
 
 fn load(cell: &AtomicU64) -> u64 {

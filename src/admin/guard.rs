@@ -1,0 +1,72 @@
+//! What every port refuses before anything looks at the request: a foreign `Host`, and what a
+//! browser sends for a page of another site.
+
+use axum::Router;
+use axum::extract::{Request, State as Shared};
+use axum::http::{HeaderValue, StatusCode, Version, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+
+use crate::admin::acts::problem::Problem;
+use crate::config::Listen;
+use crate::http::host::{self, host_of};
+use crate::http::service::ReachedBy;
+use crate::http::site::is_cross_site;
+
+/// Who may use a port.
+#[derive(Clone, Debug, Default)]
+pub struct Admits {
+    /// Hosts accepted besides loopback and the address connected to.
+    pub allowed_hosts: Vec<String>,
+    /// Accept requests that a browser makes for a page of another site (`listen.allow_cross_site`).
+    pub allow_cross_site: bool,
+}
+
+impl Admits {
+    pub fn of(listen: &Listen) -> Self {
+        Self { allowed_hosts: listen.allowed_hosts.clone(), allow_cross_site: listen.allow_cross_site }
+    }
+
+    /// The answer to a request that goes no further; `None` lets it pass.
+    pub(super) fn refusal(&self, reached: ReachedBy, request: &Request) -> Option<Response> {
+        let authority = request.headers().get(header::HOST).map(|value| value.to_str().unwrap_or_default());
+        // No browser connects to a Unix socket, so there is no name to point at it.
+        let foreign = |authority: &str| match reached {
+            ReachedBy::Tcp(local) => {
+                !host_of(authority).is_some_and(|host| host::is_ours(host, local, &self.allowed_hosts))
+            }
+            ReachedBy::Unix(_) => false,
+        };
+        let cross_site =
+            matches!(reached, ReachedBy::Tcp(_)) && !self.allow_cross_site && is_cross_site(request.headers());
+        match authority {
+            Some(authority) if foreign(authority) => {
+                Some((StatusCode::MISDIRECTED_REQUEST, "this Host is not served here\n").into_response())
+            }
+            None if request.version() > Version::HTTP_10 => {
+                Some((StatusCode::BAD_REQUEST, "the request names no Host\n").into_response())
+            }
+            _ if cross_site => Some(Problem::cross_site().into_response()),
+            _ => None,
+        }
+    }
+}
+
+/// The router behind the guard of a port that only this machine reaches.
+pub(crate) fn guarded(router: Router, reached: ReachedBy) -> Router {
+    async fn guard(Shared(reached): Shared<ReachedBy>, request: Request, next: Next) -> Response {
+        match Admits::default().refusal(reached, &request) {
+            Some(refusal) => refusal,
+            None => next.run(request).await,
+        }
+    }
+    router.layer(middleware::from_fn_with_state(reached, guard))
+}
+
+/// Keeps an answer out of caches and content sniffing.
+pub(super) fn unstored(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}

@@ -1,0 +1,81 @@
+//! What the pages of a service show: what all of them have in common, and its own part.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{ServiceParts, ServiceProcess, Shell};
+use crate::admin::service_pages::{ServicePages, ServiceReadiness, ServiceState};
+use crate::config::scope::Origins;
+use crate::model::time::Moment;
+use crate::telemetry::metrics::process::{self, ProcessGauges};
+
+/// What is gathered on every call.
+struct Sources {
+    shell: Arc<Shell>,
+    parts: ServiceParts,
+    /// `catalogue`, and then its own member of `/status` too.
+    word: &'static str,
+    title: String,
+    warnings: Vec<String>,
+    started: Moment,
+}
+
+pub(super) fn pages(
+    shell: &Arc<Shell>,
+    process: &ServiceProcess,
+    parts: ServiceParts,
+    origins: &Origins,
+) -> ServicePages {
+    let sources = Arc::new(Sources {
+        shell: shell.clone(),
+        parts,
+        word: process.word(),
+        title: process.title(),
+        warnings: origins.warnings.iter().map(ToString::to_string).collect(),
+        started: shell.clock.now(),
+    });
+    let (ready, status, metrics) = (sources.clone(), sources.clone(), sources.clone());
+    ServicePages {
+        title: sources.title.clone(),
+        ready: Arc::new(move || ready.readiness()),
+        status: Arc::new(move || status.status()),
+        metrics: Arc::new(move || process::page(metrics.gauges(), &metrics.shell.registry())),
+    }
+}
+
+impl Sources {
+    fn readiness(&self) -> ServiceReadiness {
+        let (state, reasons) = (self.parts.state)();
+        let draining = self.shell.shutdown.lingering.is_cancelled();
+        ServiceReadiness { state: if draining { ServiceState::Draining } else { state }, reasons }
+    }
+
+    fn status(&self) -> Value {
+        let ServiceReadiness { state, reasons } = self.readiness();
+        let shell = &self.shell;
+        let mut status = json!({
+            "state": state.word(),
+            "reasons": reasons,
+            "warnings": self.warnings,
+            "service": self.title,
+            "version": env!("CARGO_PKG_VERSION"),
+            "uptime_s": shell.clock.now().since(self.started).as_secs(),
+            "engine": shell.config.engine.word(),
+            "connections": shell.connections.taken(),
+            "tasks": shell.tasks.running(),
+        });
+        status[self.word] = (self.parts.status)();
+        status
+    }
+
+    fn gauges(&self) -> ProcessGauges {
+        ProcessGauges {
+            uptime: self.shell.clock.now().since(self.started),
+            readiness: self.readiness().state.word(),
+            states: &ServiceState::WORDS,
+            connections: self.shell.connections.taken(),
+            tasks: self.shell.tasks.running(),
+        }
+    }
+}

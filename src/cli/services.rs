@@ -1,0 +1,86 @@
+//! `nearside catalogue`, `nearside views`, `nearside region`: the processes beside the sidecar. One
+//! file configures all of them, and each can check it.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::check::{count, print_settings};
+use super::commands::run_service;
+use super::{CommandError, tell, variables};
+use crate::app::services::{RegionDuties, ServiceProcess};
+use crate::config::scope::Origins;
+use crate::config::services::{self, ServiceRole, ServicesConfig};
+
+/// `nearside catalogue`, `nearside views`
+#[derive(Clone, Debug, Args)]
+pub struct ServiceArgs {
+    /// The services' configuration, a TOML file; without it, `NEARSIDE__*` variables say everything
+    #[arg(long, short, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Run nothing: show the effective settings and where each came from, or every mistake
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// `nearside region`
+#[derive(Clone, Debug, Args)]
+pub struct RegionArgs {
+    #[command(flatten)]
+    pub service: ServiceArgs,
+    /// Which region of the file it is; not needed where there is only one
+    #[arg(long, value_name = "REGION")]
+    pub name: Option<String>,
+    /// Do only a part: `ingest` takes changes and announces them, `node` answers reads
+    #[arg(long, value_enum)]
+    pub role: Option<RegionRole>,
+}
+
+/// A part of what a region does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RegionRole {
+    /// Takes changes and announces them.
+    Ingest,
+    /// Answers reads.
+    Node,
+}
+
+pub(super) fn catalogue(args: &ServiceArgs) -> Result<(), CommandError> {
+    serve(ServiceRole::Catalogue, args, |_| Ok(ServiceProcess::Catalogue))
+}
+
+pub(super) fn views(args: &ServiceArgs) -> Result<(), CommandError> {
+    serve(ServiceRole::Views, args, |_| Ok(ServiceProcess::Views))
+}
+
+pub(super) fn region(args: &RegionArgs) -> Result<(), CommandError> {
+    let duties =
+        RegionDuties { ingest: args.role != Some(RegionRole::Node), node: args.role != Some(RegionRole::Ingest) };
+    serve(ServiceRole::Region, &args.service, |config| {
+        let region = config.region(args.name.as_deref());
+        let region = region.map_err(|wrong| CommandError::Usage(format!("{}; {}", wrong.what, wrong.instead)))?;
+        Ok(ServiceProcess::Region(region.clone(), duties))
+    })
+}
+
+/// Reads the file, then runs the process that `pick` makes of it, or only shows what was read.
+fn serve(
+    role: ServiceRole,
+    args: &ServiceArgs,
+    pick: impl FnOnce(&ServicesConfig) -> Result<ServiceProcess, CommandError>,
+) -> Result<(), CommandError> {
+    let (config, origins) = services::load(role, args.config.as_deref(), variables()).map_err(|mistakes| {
+        tell(&mistakes);
+        CommandError::Usage(String::new())
+    })?;
+    if args.check {
+        return show(&config, &origins)
+            .map_err(|error| CommandError::Failed(format!("the settings could not be printed: {error}")));
+    }
+    run_service(pick(&config)?, config, &origins)
+}
+
+fn show(config: &ServicesConfig, origins: &Origins) -> std::io::Result<()> {
+    let (types, regions) = (config.catalogue.types.len(), config.regions.len());
+    print_settings(origins, &format!("{}, {}", count(types, "record type"), count(regions, "region")))
+}

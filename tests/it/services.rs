@@ -1,0 +1,156 @@
+//! The services as processes: how they start, what operators see, how they stop.
+
+use std::net::TcpListener;
+use std::process::{Child, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use super::program::{self, PATIENCE, follow, get, kill, path, text};
+
+const ANYWHERE: &str = "127.0.0.1:0";
+
+/// A file for all three on the memory engine, with these addresses of the catalogue.
+fn settings(directory: &TempDir, listen: &str, admin: &str) -> String {
+    let views = directory.path().join("views.toml");
+    std::fs::write(&views, "").unwrap();
+    format!(
+        "[engine]\nkind = \"memory\"\n[catalogue]\nlisten = \"{listen}\"\nadmin = \"{admin}\"\n\
+         [[catalogue.type]]\nname = \"tenant\"\n[views]\nfile = \"{}\"\nadmin = \"{ANYWHERE}\"\n\
+         [[region]]\nname = \"eu-west-1\"\nlisten = \"{ANYWHERE}\"\nadmin = \"{ANYWHERE}\"\n\
+         [drain]\nlinger = \"0s\"\n[log]\nformat = \"json\"\n",
+        views.display()
+    )
+}
+
+/// A running service; it does not outlive this.
+struct Service {
+    child: Child,
+    said: watch::Receiver<Vec<String>>,
+    _directory: TempDir,
+    serving: Value,
+}
+
+impl Service {
+    async fn start(command: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("service.toml");
+        std::fs::write(&file, settings(&directory, ANYWHERE, ANYWHERE)).unwrap();
+        let args: Vec<&str> = command.iter().copied().chain(["--config", path(&file)]).collect();
+        let mut child =
+            program::command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let said = follow(child.stderr.take().expect("it is piped"));
+        let mut service = Self { child, said, _directory: directory, serving: Value::Null };
+        service.serving = service.line("serving").await;
+        service
+    }
+
+    /// The line with this message, said already or to come.
+    async fn line(&self, message: &str) -> Value {
+        let parsed = |line: &String| serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("JSON: {line}"));
+        let found = |lines: &Vec<String>| lines.iter().map(parsed).find(|line| line["message"] == message);
+        let mut said = self.said.clone();
+        let came = tokio::time::timeout(PATIENCE, said.wait_for(|lines| found(lines).is_some())).await;
+        assert!(came.is_ok_and(|came| came.is_ok()), "{message}: {:#?}", self.said.borrow());
+        found(&self.said.borrow()).expect("it was just there")
+    }
+
+    async fn page(&self, path: &str) -> (u16, String) {
+        get(&format!("http://{}{path}", self.serving["admin"].as_str().unwrap())).await
+    }
+
+    async fn json(&self, path: &str) -> Value {
+        serde_json::from_str(&self.page(path).await.1).unwrap()
+    }
+
+    /// Sends SIGTERM and waits for the end; returns the exit code.
+    async fn terminated(mut self) -> Option<i32> {
+        kill(&self.child, Signal::TERM);
+        let closed = async { while self.said.changed().await.is_ok() {} };
+        tokio::time::timeout(PATIENCE, closed).await.expect("it ends");
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // An error means that it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_catalogue_starts_shows_its_pages_and_ends_in_order_at_sigterm() {
+    let catalogue = Service::start(&["catalogue"]).await;
+    assert_eq!(
+        (&catalogue.serving["service"], &catalogue.serving["engine"]),
+        (&"catalogue".into(), &"memory".into())
+    );
+    assert_eq!(catalogue.page("/livez").await, (200, "alive\n".to_owned()));
+    assert_eq!(catalogue.page("/readyz").await, (200, "{\"state\":\"serving\",\"reasons\":[]}".to_owned()));
+    let status = catalogue.json("/status").await;
+    assert_eq!((&status["state"], &status["catalogue"]["types"][0]), (&"serving".into(), &"tenant".into()));
+    let metrics = catalogue.page("/metrics").await.1;
+    for line in ["nearside_readiness{state=\"serving\"} 1", "nearside_tasks{name=\"accept\"} 1", "# EOF"] {
+        assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");
+    }
+    let callers = get(&format!("http://{}/nowhere", catalogue.serving["listen"].as_str().unwrap())).await;
+    assert_eq!(callers.0, 404);
+    kill(&catalogue.child, Signal::HUP);
+    catalogue.line("SIGHUP: settings are read at the start alone; a change needs a restart").await;
+    assert_eq!(catalogue.terminated().await, Some(0));
+}
+
+#[tokio::test]
+async fn each_process_says_which_it_is_and_a_part_of_a_region_listens_only_where_it_serves() {
+    let views = Service::start(&["views"]).await;
+    assert_eq!((&views.serving["service"], &views.serving["listen"]), (&"views".into(), &Value::Null));
+    assert_eq!(views.terminated().await, Some(0));
+    let region = Service::start(&["region", "--role", "ingest"]).await;
+    assert_eq!((&region.serving["service"], &region.serving["listen"]), (&"region eu-west-1".into(), &Value::Null));
+    assert_eq!(region.json("/status").await["region"]["node"], false);
+    assert_eq!(region.terminated().await, Some(0));
+}
+
+#[test]
+fn a_port_in_use_is_one_line_that_names_it_and_the_setting_and_the_exit_code_is_one() {
+    let taken = TcpListener::bind(ANYWHERE).unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("service.toml");
+    for (setting, listen, admin) in
+        [("catalogue.listen", address.as_str(), ANYWHERE), ("catalogue.admin", ANYWHERE, &address)]
+    {
+        std::fs::write(&file, settings(&directory, listen, admin)).unwrap();
+        let output = program::run(&["catalogue", "--config", path(&file)]);
+        assert_eq!(output.status.code(), Some(1));
+        let said = text(&output.stderr);
+        let told: Vec<&str> = said.lines().filter(|line| line.starts_with("nearside: ")).collect();
+        assert_eq!(told.len(), 1, "{said}");
+        assert!(told[0].contains(&format!("{address} is in use")) && told[0].contains(setting), "{said}");
+    }
+}
+
+#[test]
+fn a_check_prints_a_file_that_can_be_read_again_and_a_mistake_ends_with_two() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("service.toml");
+    std::fs::write(&file, settings(&directory, ANYWHERE, ANYWHERE)).unwrap();
+    let check = |role: &str| program::run(&[role, "--config", path(&file), "--check"]);
+    for role in ["catalogue", "views", "region"] {
+        let output = check(role);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("no mistakes: 1 record type, 1 region, "), "{}", text(&output.stderr));
+        std::fs::write(&file, &output.stdout).unwrap();
+    }
+    std::fs::write(&file, "[engine]\nkind = \"memory\"\n[catalogue]\nlisten = \"0.0.0.0:8740\"\n").unwrap();
+    let output = check("catalogue");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""));
+    let told = text(&output.stderr);
+    assert!(told.contains("other machines could reach") && told.lines().last() == Some("2 mistakes"), "{told}");
+    let output = program::run(&["region", "--name", "eu-west-2", "--config", path(&file)]);
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+}
