@@ -25,6 +25,8 @@ pub mod payload;
 pub mod core;
 pub mod sidecar;
 
+pub mod region;
+
 pub mod admin;
 pub mod app;
 pub mod lab;

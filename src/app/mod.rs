@@ -43,6 +43,7 @@ mod memory;
 mod overview;
 pub(crate) mod process;
 pub(crate) mod reload;
+pub mod services;
 mod ticker;
 mod watch;
 

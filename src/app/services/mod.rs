@@ -1,0 +1,3 @@
+//! Starts the services besides the sidecar.
+
+pub mod region;
