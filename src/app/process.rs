@@ -8,7 +8,7 @@ use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::reload::Source;
-use super::services::{self, ServiceProcess, ServiceStartError};
+use super::services::{self, Contents, ServiceInstead, ServiceProcess, ServiceStartError};
 use super::{Instead, StartError, Stopped};
 use crate::config::Config;
 use crate::config::scope::Origins;
@@ -49,11 +49,12 @@ pub(crate) fn run(config: Config, source: Source) -> Result<(), RunError> {
 pub(crate) fn run_service(
     process: ServiceProcess,
     config: ServicesConfig,
+    contents: Contents,
     origins: &Origins,
 ) -> Result<(), RunError> {
     in_time(block_on(async {
         let signals = (Signals::listen()?, signal(SignalKind::hangup())?);
-        let service = services::start(process, config, origins).await?;
+        let service = services::start(process, config, contents, origins, ServiceInstead::default()).await?;
         let refuse =
             async || tracing::warn!("SIGHUP: settings are read at the start alone; a change needs a restart");
         Ok(until_told(signals, refuse, service.stop()).await)

@@ -12,12 +12,12 @@ use crate::config::error::nearest;
 use crate::model::names::is_name;
 
 /// Which records there may be.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct RecordTypes {
     types: BTreeMap<String, TypeOfRecord>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct TypeOfRecord {
     schema: Value,
     validator: Validator,

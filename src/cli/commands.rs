@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use super::{CommandError, DevArgs, DevCommand, HeartbeatArgs};
 use crate::admin::health;
 use crate::app::reload::Source;
-use crate::app::services::ServiceProcess;
+use crate::app::services::{Contents, ServiceProcess};
 use crate::app::{self, process};
 use crate::aws::clients::Sdk;
 use crate::config::error::ConfigError;
@@ -44,10 +44,11 @@ pub(super) fn run_sidecar(
 pub(super) fn run_service(
     process: ServiceProcess,
     config: ServicesConfig,
+    contents: Contents,
     origins: &Origins,
 ) -> Result<(), CommandError> {
     begin_log(&config.log, origins)?;
-    process::run_service(process, config, origins).map_err(failed)
+    process::run_service(process, config, contents, origins).map_err(failed)
 }
 
 fn begin_log(config: &Log, origins: &Origins) -> Result<(), CommandError> {

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use super::check::{count, print_settings};
 use super::commands::run_service;
 use super::{CommandError, tell, variables};
-use crate::app::services::{RegionDuties, ServiceProcess};
+use crate::app::services::{Contents, RegionDuties, ServiceProcess};
 use crate::config::scope::Origins;
 use crate::config::services::{self, ServiceRole, ServicesConfig};
 
@@ -73,11 +73,15 @@ fn serve(
         tell(&mistakes);
         CommandError::Usage(String::new())
     })?;
+    let contents = Contents::read(&config).map_err(|mistakes| {
+        tell(&mistakes);
+        CommandError::Usage(String::new())
+    })?;
     if args.check {
         return show(&config, &origins)
             .map_err(|error| CommandError::Failed(format!("the settings could not be printed: {error}")));
     }
-    run_service(pick(&config)?, config, &origins)
+    run_service(pick(&config)?, config, contents, &origins)
 }
 
 fn show(config: &ServicesConfig, origins: &Origins) -> std::io::Result<()> {

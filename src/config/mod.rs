@@ -63,6 +63,9 @@ pub struct Service {
     pub routes: Vec<Route>,
     /// The header in which replies state their records' versions (`x-record-version`).
     pub version_header: HeaderName,
+    /// Its only region is a table that is read consistently: whatever that says is so. A region's
+    /// node says this of itself; no file can.
+    pub authoritative: bool,
 }
 
 /// `[[service.region]]`

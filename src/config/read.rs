@@ -182,6 +182,7 @@ fn service(ledger: &mut Collector, root: &TomlTable) -> Service {
     Service {
         name,
         version_header,
+        authoritative: false,
         regions: regions.iter().enumerate().map(|(at, scope)| region(ledger, scope, at)).collect(),
         routes: routes.iter().enumerate().map(|(at, scope)| route(ledger, scope, at)).collect(),
     }

@@ -4,7 +4,8 @@
 //!
 //! For a key, a generation and a reading of the configuration, at most two shared fills are under
 //! way, one of them end to end. A reader who arrives after an announcement never joins an older
-//! fill (R3), and a reader who said `no-cache` never joins one that began before it came.
+//! fill (R3), and a reader who said `no-cache` never joins one that began before it came; at a
+//! region's node it may, if it states what it has heard of and that is what comes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -53,7 +54,9 @@ struct FillKey {
 
 impl FillKey {
     fn of(core: &Core, ask: &Ask) -> Self {
-        let end_to_end = if is_on(Rule::R3) { ask.is_end_to_end() } else { ask.no_cache };
+        // All reads of a table are alike.
+        let authoritative = core.config.service.authoritative;
+        let end_to_end = authoritative || if is_on(Rule::R3) { ask.is_end_to_end() } else { ask.no_cache };
         Self { key: ask.key.clone(), generation: ask.generation(), end_to_end, reading: core.reading }
     }
 }
@@ -152,7 +155,7 @@ impl Fills {
     ///
     /// A failure of the last seconds is answered from memory, so that a storm of misses does not
     /// become a storm of races.
-    pub async fn fill(&self, core: &Arc<Core>, ask: Ask) -> (Filled, Role) {
+    pub async fn fill(&self, core: &Arc<Core>, mut ask: Ask) -> (Filled, Role) {
         if let Some(failed) = self.errors.of(&ask.key, ask.generation(), core.clock.now()) {
             return (failed, Role::Remembered);
         }
@@ -167,6 +170,11 @@ impl Fills {
                 Join::Full => return (Filled::Busy, Role::Leader),
             };
             let FillResult { filled, purpose } = cell.wait().await.clone();
+            if share == Role::Follower && ask.floor.take().is_some_and(|floor| !filled.meets(&floor)) {
+                // It may have asked before what the reader has heard of was there.
+                ask.no_cache = true;
+                continue;
+            }
             // A background fill may have asked fewer regions than a reader is entitled to.
             let settled = matches!(&filled, Filled::Got(got) if got.label.is_none());
             let kept_short = purpose == Purpose::Background && ask.purpose == Purpose::Foreground;
@@ -208,8 +216,8 @@ impl Fills {
             if let (Purpose::Foreground, Some(wanted)) = (ask.purpose, &current.wanted) {
                 wanted.cancel();
             }
-            let insists = ask.no_cache && ask.purpose == Purpose::Foreground;
             let overdue = core.clock.now() > current.until;
+            let insists = ask.insists() && ask.floor.is_none();
             return match insists && current.began < arrived || overdue {
                 true => Join::Next(current.cell.clone()),
                 false => Join::Follow(current.cell.clone(), Role::Follower),

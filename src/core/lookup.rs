@@ -17,14 +17,14 @@ use super::fill::background::Refresh;
 use super::fill::{self, Ask, Of, Routing};
 use super::race::region::Purpose;
 use super::router::Matched;
-use super::{Core, limits};
+use super::{Core, floors, limits};
 use crate::cache::entry::{Entry, Hold};
 use crate::cache::key::{KeyBuffer, KeyRef};
 use crate::cache::rfc9111::{self, Decision};
 use crate::config::Unrouted;
 use crate::http::admission::Head;
 use crate::http::exchange::Outgoing;
-use crate::model::ids::RecordId;
+use crate::model::ids::{RecordId, Version};
 use crate::model::time::Moment;
 use crate::protocol::holding;
 use crate::protocol::horizon::Horizon;
@@ -77,7 +77,8 @@ fn routed(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, matched: &Match
     let mut buffer = KeyBuffer::new(core.seed);
     let key = caller.key(core, &mut buffer, head, matched);
     let stored = core.store.get(key);
-    let suits = stored.as_ref().is_some_and(|entry| core.suits(caller, entry, now));
+    let floor = core.config.service.authoritative.then(|| floors::asked(head.headers, matched.route)).flatten();
+    let suits = stored.as_ref().is_some_and(|entry| core.suits(caller, floor.as_deref(), entry, now));
     if let (Some(entry), true) = (&stored, suits) {
         match core.hit(head, caller, key, entry, now) {
             Ok((shown, refresh)) => {
@@ -88,7 +89,7 @@ fn routed(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, matched: &Match
                 matched.counts.stale();
                 core.metrics.stale(Label::Grace);
                 let shown = core.stored_hit(head, caller, entry, &core.freshness.horizon(), now, Some(Label::Grace));
-                let ask = core.routed_ask(head, caller, key, stored.clone(), matched);
+                let ask = core.routed_ask(head, caller, key, stored.clone(), matched, None);
                 return Found::Answer(shown, Some(Box::new(Refresh::Fill(ask))));
             }
             Err(_) => {}
@@ -103,7 +104,7 @@ fn routed(core: &Arc<Core>, caller: &mut Caller, head: Head<'_>, matched: &Match
         Some(_) => Fwd::Stale,
         None => Fwd::UriMiss,
     };
-    let ask = core.routed_ask(head, caller, key, stored, matched);
+    let ask = core.routed_ask(head, caller, key, stored, matched, floor);
     Found::Ask(Box::new(Plan { ask, fwd }))
 }
 
@@ -138,6 +139,7 @@ fn unrouted(core: &Arc<Core>, caller: &Caller, head: Head<'_>, now: Moment) -> F
                 previous: stored,
                 purpose: Purpose::Foreground,
                 no_cache: caller.wish.no_cache,
+                floor: None,
                 alone: caller.wish.no_store,
                 dropped: Arc::default(),
             };
@@ -170,12 +172,12 @@ impl Core {
     }
 
     /// Whether a stored routed entry satisfies the request's `no-cache`, `max-age` and `min-fresh`
-    /// (RFC 9111, 5.2.1).
+    /// (RFC 9111, 5.2.1). A `floor` that it states says what its `no-cache` is about.
     #[inline]
-    fn suits(&self, caller: &Caller, entry: &Entry, now: Moment) -> bool {
+    fn suits(&self, caller: &Caller, floor: Option<&[Version]>, entry: &Entry, now: Moment) -> bool {
         let wish = &caller.wish;
         let left = || self.seconds_left(entry, &self.freshness.horizon(), now).unwrap_or_default();
-        !wish.no_cache
+        floor.map_or(!wish.no_cache, |floor| floors::are_met(floor, entry))
             && wish.max_age.is_none_or(|most| entry.age(now) <= most)
             && wish.min_fresh.is_none_or(|least| left() >= least.as_secs() as i64)
     }
@@ -219,8 +221,11 @@ impl Core {
         key: KeyRef<'_>,
         previous: Option<Arc<Entry>>,
         matched: &Matched<'_>,
+        floor: Option<Box<[Version]>>,
     ) -> Ask {
         let request = fill::ask::routed_request(head, matched.route);
+        let stored_is_below =
+            floor.as_ref().is_some_and(|floor| previous.as_ref().is_none_or(|entry| !floors::are_met(floor, entry)));
         Ask {
             key: key.to_key(),
             dropped: fill::ask::dropped(head.headers, &request),
@@ -229,7 +234,8 @@ impl Core {
             previous,
             purpose: Purpose::Foreground,
             // A limit on the age also applies to what comes from an intermediary.
-            no_cache: caller.wish.no_cache || caller.wish.max_age.is_some(),
+            no_cache: caller.wish.no_cache || caller.wish.max_age.is_some() || stored_is_below,
+            floor: floor.map(Arc::from),
             alone: caller.wish.no_store,
         }
     }
@@ -263,6 +269,15 @@ impl Core {
         Some(standing::seconds_left(routed, entry.sent, horizon, now, self.config.cache.soft_ttl))
     }
 
+    /// Seconds for `Age`. A node's announcements say more than when it last read its table: nothing
+    /// that its region had by then is missing.
+    pub(super) fn stated_age(&self, age: Duration, bound: Option<Bound>) -> u64 {
+        match bound {
+            Some(Bound::Seconds(bound)) if self.config.service.authoritative => bound.min(age.as_secs()),
+            _ => age.as_secs(),
+        }
+    }
+
     /// A stored routed entry, served without asking.
     fn stored_hit(
         &self,
@@ -274,14 +289,15 @@ impl Core {
         label: Option<Label>,
     ) -> Shown {
         let age = entry.age(now);
+        let bound = self.bound(entry, age, horizon, now);
         let line = CacheLine {
             hit: true,
             ttl: self.seconds_left(entry, horizon, now),
-            bound: self.bound(entry, age, horizon, now),
+            bound,
             detail: label.map(Detail::Label),
             ..CacheLine::default()
         };
-        let shown = caller.shown(head, entry, Some(age.as_secs()), line);
+        let shown = caller.shown(head, entry, Some(self.stated_age(age, bound)), line);
         self.metrics.hit(self.clock.now() - now);
         shown
     }

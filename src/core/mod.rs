@@ -44,6 +44,7 @@ mod churn;
 mod credentials;
 pub mod fast_path;
 pub mod fill;
+pub(crate) mod floors;
 mod forgotten;
 pub mod limits;
 pub mod lookup;

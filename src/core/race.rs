@@ -382,7 +382,7 @@ fn digest_of(reply: &Arc<Reply>) -> impl FnOnce() -> u128 + Send + use<> {
 
 mod budget;
 mod drained;
-mod health;
+pub(crate) mod health;
 mod pass;
 mod plan;
 pub(crate) mod region;

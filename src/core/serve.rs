@@ -93,6 +93,8 @@ pub async fn carry_out(core: &Arc<Core>, found: Found, admitted: Admitted) -> Ou
 async fn ask(core: &Arc<Core>, Plan { ask, fwd }: Plan, admitted: &Admitted) -> Outcome {
     let started = core.clock.now();
     let (of, previous, key) = (ask.of.clone(), ask.previous.clone(), ask.key.clone());
+    // What a node has stored is no answer for somebody who asked for what is in its table.
+    let insists = core.config.service.authoritative && ask.insists();
     let place = match &of {
         Of::Route(routing) => core.router.place(routing.route),
         Of::Path(_) => None,
@@ -121,7 +123,7 @@ async fn ask(core: &Arc<Core>, Plan { ask, fwd }: Plan, admitted: &Admitted) -> 
         }
         (Filled::Failed(failed), Of::Route(_)) => {
             // Another fill may have stored something in the meantime.
-            let stored = core.store.get(key.as_ref()).or(previous);
+            let stored = core.store.get(key.as_ref()).or(previous).filter(|_| !insists);
             core.failed(admitted, stored, &failed, share, fwd)
         }
         (Filled::Failed(failed), Of::Path(_)) => {
@@ -148,7 +150,10 @@ impl Core {
         loop {
             let (filled, share) = self.filled_once(ask.clone()).await;
             let Filled::Got(got) = &filled else { return (filled, share) };
-            if got.label.is_some() || !is_below(&got.entry) {
+            // Where the table said less than the floor, either that was overruled, or an
+            // announcement overtook the read.
+            let overruled = self.config.service.authoritative && got.label == Some(Label::BelowFloor);
+            if !overruled && (got.label.is_some() || !is_below(&got.entry)) {
                 return (filled, share);
             }
             if tries == limits::REFILLS {
@@ -188,10 +193,12 @@ impl Core {
 
     fn shown(&self, admitted: &Admitted, got: &Got, share: Role, fwd: Fwd) -> Outcome {
         let now = self.clock.now();
+        let age = got.entry.age(now);
+        let bound = self.bound(&got.entry, age, &self.freshness.horizon(), now);
         let line = CacheLine {
             fwd: Some(fwd),
             fwd_status: Some(got.fwd_status),
-            bound: self.bound(&got.entry, got.entry.age(now), &self.freshness.horizon(), now),
+            bound,
             stored: got.stored,
             collapsed: share == Role::Follower,
             detail: Some(got.label.map_or(Detail::Region(got.entry.region), Detail::Label)),
@@ -200,10 +207,7 @@ impl Core {
         if let Some(label) = got.label {
             self.metrics.stale(label);
         }
-        let age = match got.entry.age(now).as_secs() {
-            0 => None,
-            age => Some(age),
-        };
+        let age = Some(self.stated_age(age, bound)).filter(|age| *age > 0);
         let shown = shown(admitted.head(), &got.entry, age, line);
         Outcome::Shown(Shown { cookies: share.cookies(&got.cookies), ..shown })
     }
@@ -229,14 +233,16 @@ impl Core {
             && now.since(entry.sent) <= routed.ttl.get() + self.config.cache.stale_if_error
         {
             self.metrics.stale(Label::StaleIfError);
+            let bound = self.bound(&entry, entry.age(now), &horizon, now);
             let line = CacheLine {
                 hit: true,
                 ttl: self.seconds_left(&entry, &horizon, now),
-                bound: self.bound(&entry, entry.age(now), &horizon, now),
+                bound,
                 detail: Some(Detail::Label(Label::StaleIfError)),
                 ..CacheLine::default()
             };
-            return Outcome::Shown(shown(admitted.head(), &entry, Some(entry.age(now).as_secs()), line));
+            let age = self.stated_age(entry.age(now), bound);
+            return Outcome::Shown(shown(admitted.head(), &entry, Some(age), line));
         }
         if failed.below_floor || strict {
             return Outcome::BelowFloor(failed.asked.clone());

@@ -131,6 +131,11 @@ enum Checkpoint {
 /// The sort key under which it is written that this reader has begun; no shard is called so.
 const BEGUN: &str = " begun";
 
+/// Where it lies that the reader of this name has begun.
+pub fn begun_key(name: &str) -> ItemKey {
+    ItemKey::new(format!("checkpoint#{name}"), BEGUN)
+}
+
 impl Follower {
     /// When the reader began, if it has: its scan is complete, and the feed brings the rest.
     pub async fn begun(&self) -> Result<Option<Wall>, EngineError> {

@@ -279,6 +279,14 @@ impl Freshness {
         self.records.below_floor(id, record, best, reachable, (made, now))
     }
 
+    /// R15, R19: `region`, whose word is final, has less than this record's floor. Versions begin
+    /// anew.
+    pub fn overruled(&self, id: RecordId, region: RegionId, now: Moment) -> Vec<Action> {
+        let mut actions = vec![Action::Alarm(region, "floor-dropped")];
+        self.records.recall(Scope::Record(id), true, RegionSet::ALL, now, &mut actions);
+        actions
+    }
+
     /// R2: whether a request sent at `sent` is too close to the loss of a slot that may have been
     /// this record's. Its reply is then PROVISIONAL ([`standing::earn`]).
     pub fn slot_lost_since(&self, id: RecordId, sent: Moment) -> bool {

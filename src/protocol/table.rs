@@ -89,17 +89,22 @@ fn pack(key: u64, state: Snapshot, now: Moment) -> [u64; WORDS] {
     let millis = at.as_nanos().div_ceil(1_000_000) & TIME;
     // The regions, four flags, and who took which write. The doubt remembers `escaped`.
     let bits = u64::from(Snapshot { escaped: false, ..state }.to_bits());
-    [tag(key), state.floor.0, state.generation.0, bits << TIME_BITS | millis]
+    let stated = if state.generation > state.unversioned { STATED } else { 0 };
+    [tag(key), state.floor.0, state.generation.0 | stated, bits << TIME_BITS | millis]
 }
 
-/// `unversioned` is not kept. Once a record has gone to the table, nothing that was stored or sent
-/// under an older generation is left, so its generation says as much.
+/// The newest announcement stated a version: above the generation, which never gets that far.
+const STATED: u64 = 1 << 63;
+
+/// Of `unversioned` only that it is older is kept. Once a record has gone to the table, nothing
+/// that was stored or sent under an older generation is left, so its generation says as much.
 fn unpack(words: &[u64]) -> Snapshot {
     let at = Moment::from_nanos((words[3] & TIME) * 1_000_000);
-    let generation = Generation(words[2]);
+    let generation = Generation(words[2] & !STATED);
+    let unversioned = if words[2] & STATED == 0 { generation } else { Generation(generation.0 - 1) };
     let rest = Snapshot::from_bits((words[3] >> TIME_BITS) as u32, at);
     let marker = rest.marker.map(|marker| Marker { at, ..marker });
-    Snapshot { floor: Version(words[1]), generation, unversioned: generation, marker, ..rest }
+    Snapshot { floor: Version(words[1]), generation, unversioned, marker, ..rest }
 }
 
 #[cfg(test)]
@@ -118,7 +123,7 @@ mod tests {
         Snapshot {
             floor: Version(number),
             generation: Generation(number),
-            unversioned: Generation(number),
+            unversioned: Generation(number - u64::from(number.is_multiple_of(11))),
             marker: Some(Marker {
                 regions: RegionSet::first(16).without(RegionId((number % 16) as u8)),
                 at: at(number),

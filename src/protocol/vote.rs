@@ -96,7 +96,7 @@ pub fn generated(received: Moment, age: Duration) -> Moment {
 pub fn rank(ballot: &Ballot<'_>, records: &[Snapshot]) -> Rank {
     let ranks = records.iter().enumerate().map(|(place, record)| {
         let version = ballot.version(place, records.len());
-        if r8_before_the_marker(ballot, record) || r1_below_the_floor(version, record) {
+        if r8_before_the_marker(ballot, version, record) || r1_below_the_floor(version, record) {
             return Rank::Below;
         }
         let rank = match (ballot.said, version) {
@@ -118,11 +118,12 @@ fn r1_below_the_floor(version: Option<Version>, record: &Snapshot) -> bool {
 }
 
 /// R8: requested after the record's newest announcement, and yet an intermediary made this reply
-/// before it. That holds with a version too: an announcement need not have stated one, and then the
+/// before it. A version at or above the floor passes, unless the announcement stated none: then the
 /// floor does not speak for it.
-fn r8_before_the_marker(ballot: &Ballot<'_>, record: &Snapshot) -> bool {
+fn r8_before_the_marker(ballot: &Ballot<'_>, version: Option<Version>, record: &Snapshot) -> bool {
     match (ballot.generated, record.marker) {
         _ if !is_on(Rule::R8) => false,
+        _ if record.is_stated() && version.is_some_and(|version| version >= record.floor) => false,
         (Some(generated), Some(marker)) => marker.at <= ballot.sent && generated < marker.at,
         _ => false,
     }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::limits;
 use super::publisher::{RegionPublisher, Said};
-use crate::engine::follow::{Apply, FeedProgress, FollowEnd, Follower};
+use crate::engine::follow::{self, Apply, FeedProgress, FollowEnd, Follower};
 use crate::engine::lease::{Lease, LeasePlace};
 use crate::engine::limits::BEGIN_MARGIN;
 use crate::engine::{
@@ -78,13 +78,25 @@ pub struct Ingester {
 /// Views whose name begins with this are not records: they only show how long the way is.
 pub const CANARY: &str = "_canary";
 
+/// Whether a region has everything that its feed will not bring: until then an absence in its
+/// tables means nothing.
+///
+/// # Errors
+/// When the tables do not answer.
+pub async fn is_complete(own: &dyn Tables) -> Result<bool, EngineError> {
+    Ok(own.get(Table::Region, &follow::begun_key(FEED)).await?.is_some())
+}
+
+/// The last part of the checkpoints' partition.
+const FEED: &str = "views";
+
 impl Ingester {
     pub fn new(parts: IngestParts) -> Arc<Self> {
         let follower = Follower {
             feed: parts.feed.clone(),
             tables: parts.own.clone(),
             table: Table::Region,
-            name: "views",
+            name: FEED,
             clock: parts.clock.clone(),
             progress: Arc::default(),
         };

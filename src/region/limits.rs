@@ -3,12 +3,22 @@
 use std::time::Duration;
 
 /// How often a publisher sends a heartbeat (docs/publishing.md).
-pub const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
+pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 /// How often a message that SNS refuses is sent again before its publisher's name is given up.
-pub const PUBLISH_ATTEMPTS: u32 = 20;
+pub(crate) const PUBLISH_ATTEMPTS: u32 = 20;
 /// How long a publisher that stops may take to say so.
-pub const SIGN_OFF_WAIT: Duration = Duration::from_secs(2);
+pub(crate) const SIGN_OFF_WAIT: Duration = Duration::from_secs(2);
 /// Items that are written to the region's table at once.
-pub const PUTS_AT_ONCE: usize = 32;
+pub(crate) const PUTS_AT_ONCE: usize = 32;
 /// Items of one page of a scan.
-pub const SCAN_PAGE: usize = 500;
+pub(crate) const SCAN_PAGE: usize = 500;
+/// A table that has not answered by then is down.
+pub(crate) const READ_WAIT: Duration = Duration::from_secs(1);
+/// Reads that must have been seen before any is sent twice.
+pub(crate) const READS_BEFORE_HEDGING: u32 = 20;
+/// The share of reads that may be sent twice.
+pub(crate) const HEDGED_SHARE: f64 = 0.05;
+/// Most second reads that may be saved up.
+pub(crate) const HEDGES_SAVED: f64 = 10.0;
+/// A second read is not sent earlier than this: no timer is finer.
+pub(crate) const HEDGE_LEAST: Duration = Duration::from_millis(1);

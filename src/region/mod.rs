@@ -1,6 +1,9 @@
 //! A region: the ingester takes changes of views from the feed into the region's table and
-//! announces them; nodes answer reads.
+//! announces them; nodes answer readers from that table, as a sidecar answers from regions.
 
+mod hedge;
 pub mod ingest;
-pub mod limits;
+pub(crate) mod limits;
+pub mod node;
+pub mod origin;
 pub mod publisher;

@@ -211,6 +211,7 @@ fn config(service: &str, topics: &[TopicArn], transport: Transport) -> Config {
             regions: topics.iter().map(region).collect(),
             routes: Vec::new(),
             version_header: http::HeaderName::from_static("x-record-version"),
+            authoritative: false,
         },
         listen: config::Listen {
             tcp: None,

@@ -40,6 +40,8 @@ mod lagging;
 #[cfg(test)]
 mod mistakes;
 #[cfg(test)]
+mod nodes;
+#[cfg(test)]
 mod operator;
 #[cfg(test)]
 mod own_writes;

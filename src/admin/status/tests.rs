@@ -34,6 +34,7 @@ pub(in crate::admin) fn config() -> Config {
             ],
             routes: Vec::new(),
             version_header: http::HeaderName::from_static("x-record-version"),
+            authoritative: false,
         },
         listen: config::Listen {
             tcp: Some("127.0.0.1:8700".parse().unwrap()),

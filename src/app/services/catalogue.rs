@@ -1,20 +1,25 @@
 //! Wires the catalogue: its records on the engine's home tables, its API on the port.
 
-use axum::Router;
+use std::sync::Arc;
+
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use super::{ServiceParts, ServiceStartError, Shell};
+use super::{ServiceParts, Shell};
 use crate::admin::service_pages::ServiceState;
+use crate::catalogue::{Catalogue, api};
 
-pub(super) fn open(shell: &Shell, callers: Option<TcpListener>) -> Result<ServiceParts, ServiceStartError> {
-    let _records = shell.engine.home();
+pub(super) fn open(shell: &Shell, callers: Option<TcpListener>) -> ServiceParts {
+    let types = shell.contents.types.clone();
+    let catalogue = Arc::new(Catalogue::new(shell.engine.home(), shell.clock.clone(), types));
+    catalogue.counts().register(&mut shell.registry());
     if let Some(listener) = callers {
-        shell.serve(listener, "catalogue-connection", Router::new());
+        shell.serve(listener, "catalogue-connection", api::router(catalogue));
     }
     let types: Vec<String> = shell.config.catalogue.types.iter().map(|known| known.name.clone()).collect();
-    Ok(ServiceParts {
+    ServiceParts {
         state: Box::new(|| (ServiceState::Serving, Vec::new())),
         status: Box::new(move || json!({ "types": types })),
-    })
+        node: None,
+    }
 }

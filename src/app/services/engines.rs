@@ -1,48 +1,132 @@
 //! Opens the engine that the file names: where records lie and how changes travel.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::{BoxFuture, FutureExt, ready};
 
 use super::ServiceStartError;
-use crate::config::services::EngineConfig;
+use crate::aws::clients::Sdk;
+use crate::aws::engine_clients::EngineClients;
+use crate::config::is_loopback;
+use crate::config::services::{EngineConfig, ServedRegion};
+use crate::engine::aws::{DynamoTables, KinesisFeed, ShardReading, SnsTopic};
 use crate::engine::memory::MemoryStore;
-use crate::engine::{Feed, Stream, Tables};
+use crate::engine::redb::Embedded;
+use crate::engine::{EngineError, Feed, Stream, Tables, Topic};
 use crate::model::time::Clock;
 
-/// An engine that is open. Each engine says here what it gives for what.
+/// An engine that is open; clones share it.
 #[derive(Clone)]
-pub enum Engine {
-    /// Home and all regions in one store.
-    Memory(MemoryStore),
+pub struct Engine {
+    kind: EngineKind,
+    sdk: Sdk,
 }
 
+#[derive(Clone)]
+enum EngineKind {
+    Memory(MemoryPlaces),
+    Embedded(Embedded),
+    Aws(AwsHome),
+}
+
+/// Each place's tables, made when they are first asked for.
+#[derive(Clone)]
+struct MemoryPlaces {
+    clock: Clock,
+    places: Arc<Mutex<BTreeMap<String, MemoryStore>>>,
+}
+
+#[derive(Clone)]
+struct AwsHome {
+    clients: EngineClients,
+    prefix: String,
+    clock: Clock,
+    is_emulator: bool,
+}
+
+/// The place of the catalogue and the views; no region is called so.
+const HOME: &str = "";
+
 impl Engine {
-    pub(super) fn open(config: &EngineConfig, clock: &Clock) -> Result<Self, ServiceStartError> {
-        match config {
-            EngineConfig::Memory => Ok(Self::Memory(MemoryStore::new(clock.clone()))),
-            EngineConfig::Embedded { .. } | EngineConfig::Aws { .. } => {
-                Err(ServiceStartError::NoEngine(config.word()))
+    /// Opens what `config` names. Topics are reached through `sdk`.
+    pub async fn open(config: &EngineConfig, sdk: Sdk, clock: &Clock) -> Result<Self, ServiceStartError> {
+        let kind = match config {
+            EngineConfig::Memory => EngineKind::Memory(MemoryPlaces { clock: clock.clone(), places: Arc::default() }),
+            EngineConfig::Embedded { directory } => {
+                let opened = Embedded::open(directory, clock.clone());
+                EngineKind::Embedded(
+                    opened.map_err(|source| ServiceStartError::Engine { kind: config.word(), source })?,
+                )
             }
-        }
+            EngineConfig::Aws { region, prefix, endpoint_url } => EngineKind::Aws(AwsHome {
+                clients: sdk.engine_clients(region).await,
+                prefix: prefix.clone(),
+                clock: clock.clone(),
+                is_emulator: endpoint_url.as_ref().is_some_and(is_loopback),
+            }),
+        };
+        Ok(Self { kind, sdk })
     }
 
     /// The home region's tables.
     pub fn home(&self) -> Arc<dyn Tables> {
-        match self {
-            Self::Memory(store) => Arc::new(store.clone()),
+        match &self.kind {
+            EngineKind::Memory(memory) => Arc::new(memory.place(HOME)),
+            EngineKind::Embedded(embedded) => Arc::new(embedded.place(HOME)),
+            EngineKind::Aws(home) => Arc::new(DynamoTables::new(home.clients.clone(), &home.prefix)),
         }
     }
 
-    /// The tables of the region of this name.
-    pub fn regional(&self, _region: &str) -> Arc<dyn Tables> {
-        match self {
-            Self::Memory(store) => Arc::new(store.clone()),
+    /// A region's own tables.
+    pub async fn regional(&self, region: &ServedRegion) -> Arc<dyn Tables> {
+        match &self.kind {
+            EngineKind::Memory(memory) => Arc::new(memory.place(&region.name)),
+            EngineKind::Embedded(embedded) => Arc::new(embedded.place(&region.name)),
+            EngineKind::Aws(home) => {
+                // On AWS each region has a topic, and its ARN says where the region is.
+                let place = region.topic.as_ref().map_or(region.name.as_str(), |topic| topic.region.as_str());
+                Arc::new(DynamoTables::new(self.sdk.engine_clients(place).await, &home.prefix))
+            }
         }
     }
 
-    /// What carries the changes of a streamed table.
-    pub fn feed(&self, stream: Stream) -> Arc<dyn Feed> {
-        match self {
-            Self::Memory(store) => Arc::new(store.feed(stream)),
+    /// What carries the changes of a streamed table to `reader`, whose name is its own.
+    pub fn feed(&self, stream: Stream, reader: &str) -> Arc<dyn Feed> {
+        match &self.kind {
+            EngineKind::Memory(memory) => Arc::new(memory.place(HOME).feed(stream)),
+            EngineKind::Embedded(embedded) => Arc::new(embedded.place(HOME).feed(stream)),
+            EngineKind::Aws(home) => {
+                let consumer = format!("{}-{reader}", home.prefix);
+                let reading =
+                    if home.is_emulator { ShardReading::Polling } else { ShardReading::FanOut { consumer } };
+                let (clients, clock) = (home.clients.clone(), home.clock.clone());
+                Arc::new(KinesisFeed::new(clients, &home.prefix, stream, reading, clock))
+            }
         }
+    }
+
+    /// Where a region announces; without a topic, nobody hears of anything.
+    pub async fn topic(&self, region: &ServedRegion) -> Arc<dyn Topic> {
+        match &region.topic {
+            Some(topic) => Arc::new(SnsTopic::new(&self.sdk.engine_clients(&topic.region).await, topic.arn.clone())),
+            None => Arc::new(Nobody),
+        }
+    }
+}
+
+impl MemoryPlaces {
+    fn place(&self, name: &str) -> MemoryStore {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places.entry(name.to_owned()).or_insert_with(|| MemoryStore::new(self.clock.clone())).clone()
+    }
+}
+
+/// The topic of a region that has none.
+struct Nobody;
+
+impl Topic for Nobody {
+    fn publish(&self, _messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
+        ready(Ok(Vec::new())).boxed()
     }
 }

@@ -13,10 +13,13 @@ use axum::response::Response;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tokio::net::TcpListener;
+use url::Url;
 
-use super::{Stopped, linger};
+use super::{App, Stopped, linger};
 use crate::admin::guard::guarded;
 use crate::admin::service_pages::{ServiceState, serve_pages};
+use crate::aws::clients::Sdk;
+use crate::config::error::ConfigError;
 use crate::config::scope::Origins;
 use crate::config::services::{ServedRegion, ServicesConfig};
 use crate::engine::EngineError;
@@ -28,11 +31,13 @@ use crate::tasks::Tasks;
 use crate::tasks::permits::Permits;
 
 mod catalogue;
+mod contents;
 mod engines;
 mod overview;
-mod region;
+pub mod region;
 mod views;
 
+pub use contents::Contents;
 pub use engines::Engine;
 
 /// Which of the services a process is, with what only that one is told.
@@ -59,9 +64,13 @@ pub enum ServiceStartError {
     Listen(#[from] ListenError),
     #[error("engine.kind = {kind:?}: {source}")]
     Engine { kind: &'static str, source: EngineError },
-    /// The program has no such engine yet.
-    #[error("engine.kind = {0:?} is not built into this program; write kind = \"memory\"")]
-    NoEngine(&'static str),
+    #[error("region {0:?} has no views: name a file under views.file, or list them under region.views")]
+    NoViews(String),
+    /// What the node was told makes no configuration.
+    #[error("the node's settings: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Node(Vec<ConfigError>),
+    #[error("the node: {0}")]
+    NodeStart(Box<super::StartError>),
 }
 
 /// What the parts of a service are built with.
@@ -71,6 +80,9 @@ pub struct Shell {
     pub tasks: Tasks,
     pub shutdown: Shutdown,
     pub engine: Engine,
+    pub contents: Contents,
+    /// Where topics are, if not at AWS.
+    pub topics: Option<Url>,
     registry: Mutex<Registry>,
     /// Of callers.
     pub connections: Permits,
@@ -82,6 +94,8 @@ pub struct ServiceParts {
     pub state: Box<dyn Fn() -> (ServiceState, Vec<String>) + Send + Sync>,
     /// Its own member of `/status`.
     pub status: Box<dyn Fn() -> Value + Send + Sync>,
+    /// A region's node, which stops by itself.
+    pub node: Option<App>,
 }
 
 /// One of the services, up.
@@ -90,6 +104,17 @@ pub struct RunningService {
     pub listen: Option<SocketAddr>,
     pub admin: SocketAddr,
     shell: Arc<Shell>,
+    node: Option<App>,
+}
+
+/// What a test or a demonstration gives a service.
+#[derive(Default)]
+pub struct ServiceInstead {
+    /// An engine that is open already, and that others share.
+    pub engine: Option<Engine>,
+    /// Where topics are, if not where the engine is.
+    pub topics: Option<Url>,
+    pub clock: Clock,
 }
 
 impl ServiceProcess {
@@ -125,10 +150,8 @@ impl ServiceProcess {
                 bind(config.catalogue.admin, "catalogue.admin")?,
             ),
             Self::Views => (None, bind(config.views.admin, "views.admin")?),
-            Self::Region(region, duties) => {
-                let node = duties.node.then(|| bind(region.listen, "region.listen")).transpose()?;
-                (node, bind(region.admin, "region.admin")?)
-            }
+            // Its node binds for itself.
+            Self::Region(region, _) => (None, bind(region.admin, "region.admin")?),
         })
     }
 }
@@ -137,22 +160,28 @@ impl ServiceProcess {
 pub async fn start(
     process: ServiceProcess,
     config: ServicesConfig,
+    contents: Contents,
     origins: &Origins,
+    instead: ServiceInstead,
 ) -> Result<RunningService, ServiceStartError> {
     let (callers, operators) = process.bind(&config)?;
-    let clock = Clock::System;
-    let engine = Engine::open(&config.engine, &clock)?;
+    let ServiceInstead { engine, topics, clock } = instead;
+    let topics = topics.or_else(|| config.engine.endpoint_url().cloned());
+    let engine = match engine {
+        Some(engine) => engine,
+        None => Engine::open(&config.engine, Sdk::new(topics.clone()), &clock).await?,
+    };
     let (connections, tasks) = (Permits::new(process.connections(&config)), Tasks::new());
     let (shutdown, registry) = (Shutdown::default(), Mutex::new(Registry::with_prefix("nearside")));
-    let shell = Arc::new(Shell { config, clock, tasks, shutdown, engine, registry, connections });
-    let listen = callers.as_ref().and_then(|listener| listener.local_addr().ok());
+    let shell = Arc::new(Shell { config, clock, tasks, shutdown, engine, contents, topics, registry, connections });
+    let bound = callers.as_ref().and_then(|listener| listener.local_addr().ok());
     let admin = operators.local_addr().expect("a listener that was bound has an address");
     let opened = match &process {
-        ServiceProcess::Catalogue => catalogue::open(&shell, callers),
-        ServiceProcess::Views => views::open(&shell),
-        ServiceProcess::Region(region, duties) => region::open(&shell, region, *duties, callers),
+        ServiceProcess::Catalogue => Ok(catalogue::open(&shell, callers)),
+        ServiceProcess::Views => Ok(views::open(&shell)),
+        ServiceProcess::Region(region, duties) => region::open(&shell, region, *duties).await,
     };
-    let parts = match opened {
+    let mut parts = match opened {
         Ok(parts) => parts,
         Err(error) => {
             // Nothing of a service that did not start keeps running.
@@ -160,6 +189,8 @@ pub async fn start(
             return Err(error);
         }
     };
+    let node = parts.node.take();
+    let listen = bound.or_else(|| node.as_ref().and_then(|node| node.tcp));
     let pages = overview::pages(&shell, &process, parts, origins);
     shell.tasks.spawn("admin", serve_pages(Listener::Tcp(operators), pages, shell.tasks.clone()));
     tracing::info!(
@@ -169,7 +200,7 @@ pub async fn start(
         %admin,
         "serving"
     );
-    Ok(RunningService { listen, admin, shell })
+    Ok(RunningService { listen, admin, shell, node })
 }
 
 impl Shell {
@@ -190,6 +221,11 @@ impl Shell {
         self.tasks.spawn("accept", serving);
     }
 
+    /// A name for leases: of this process and this start of it.
+    fn holder(&self) -> String {
+        format!("{:032x}", fastrand::u128(..))
+    }
+
     /// Where parts put their metrics while they are opened.
     pub fn registry(&self) -> MutexGuard<'_, Registry> {
         // A panic while parts register cannot leave it half-written.
@@ -201,9 +237,19 @@ impl RunningService {
     /// Lingers, closes and drains; afterwards nothing runs.
     pub async fn stop(self) -> Stopped {
         let drain = self.shell.config.drain;
-        linger(&self.shell.shutdown, drain).await;
-        let late = self.shell.tasks.drain(drain.deadline).await;
+        let own = async {
+            linger(&self.shell.shutdown, drain).await;
+            self.shell.tasks.drain(drain.deadline).await
+        };
+        let node = async {
+            match self.node {
+                Some(node) => node.stop().await,
+                None => Stopped::default(),
+            }
+        };
+        let (mut late, node) = tokio::join!(own, node);
+        late.extend(node.late);
         tracing::info!(?late, "stopped");
-        Stopped { late, left_behind: 0 }
+        Stopped { late, left_behind: node.left_behind }
     }
 }

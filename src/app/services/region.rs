@@ -1,27 +1,138 @@
 //! Wires a region: its ingester on the changes of the views, its node on the port, or one of them.
 
-use axum::Router;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use serde_json::json;
-use tokio::net::TcpListener;
 
 use super::{RegionDuties, ServiceParts, ServiceStartError, Shell};
 use crate::admin::service_pages::ServiceState;
+use crate::app::{self, App, Instead, StartError};
+use crate::config::Config;
 use crate::config::services::ServedRegion;
-use crate::engine::Stream;
+use crate::engine::{Stream, Tables};
+use crate::model::time::Wall;
+use crate::region::ingest::{IngestParts, Ingester, is_complete};
+use crate::region::node::{self, NodeSettings};
+use crate::region::origin::TableOrigin;
 
-pub(super) fn open(
-    shell: &Shell,
+/// How often a node looks whether its region has become complete, or is no longer.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+pub(super) async fn open(
+    shell: &Arc<Shell>,
     region: &ServedRegion,
     duties: RegionDuties,
-    callers: Option<TcpListener>,
 ) -> Result<ServiceParts, ServiceStartError> {
-    let (_tables, _changes) = (shell.engine.regional(&region.name), shell.engine.feed(Stream::Views));
-    if let Some(listener) = callers {
-        shell.serve(listener, "node-connection", Router::new());
+    let own = shell.engine.regional(region).await;
+    let ingester = if duties.ingest { Some(ingest(shell, region, own.clone()).await) } else { None };
+    let (node, complete) = match duties.node {
+        true => {
+            let complete = watch_completeness(shell, own.clone());
+            (Some(serve(shell, region, own, complete.clone()).await?), complete)
+        }
+        false => (None, Arc::new(AtomicBool::new(true))),
+    };
+    let admin = node.as_ref().map(|node| node.admin.to_string());
+    let (name, clock) = (region.name.clone(), shell.clock.clone());
+    let watched = ingester.clone();
+    let state = move || {
+        let failing = watched.as_ref().and_then(|ingester| ingester.progress().failing());
+        let mut reasons: Vec<String> = failing.into_iter().map(|(_, error)| error.to_string()).collect();
+        if complete.load(Ordering::Acquire) {
+            return (ServiceState::Serving, reasons);
+        }
+        reasons.push("the region has not been filled yet: readers get 503".to_owned());
+        (ServiceState::Starting, reasons)
+    };
+    let status = move || {
+        let ingest = ingester.as_ref().map(|ingester| {
+            let behind = |through: Wall| clock.wall().since(through).as_secs_f64();
+            json!({
+                "state": ingester.state(),
+                "behind_s": ingester.progress().through().map(behind),
+                "put": ingester.counts.put.load(Ordering::Relaxed),
+                "not_newer": ingester.counts.not_newer.load(Ordering::Relaxed),
+                "announced": ingester.publisher().counts.announced.load(Ordering::Relaxed),
+            })
+        });
+        json!({ "name": name, "ingest": ingest, "node": { "admin": admin } })
+    };
+    Ok(ServiceParts { state: Box::new(state), status: Box::new(status), node })
+}
+
+async fn ingest(shell: &Arc<Shell>, region: &ServedRegion, own: Arc<dyn Tables>) -> Arc<Ingester> {
+    let ingester = Ingester::new(IngestParts {
+        region: region.name.clone(),
+        home: shell.engine.home(),
+        own,
+        feed: shell.engine.feed(Stream::Views, &region.name),
+        topic: shell.engine.topic(region).await,
+        views: Some(region.views.iter().cloned().collect()).filter(|_| !region.views.is_empty()),
+        clock: shell.clock.clone(),
+    });
+    shell.tasks.spawn("ingest", ingester.clone().run(shell.holder(), shell.tasks.stopping()));
+    ingester
+}
+
+async fn serve(
+    shell: &Arc<Shell>,
+    region: &ServedRegion,
+    own: Arc<dyn Tables>,
+    complete: Arc<AtomicBool>,
+) -> Result<App, ServiceStartError> {
+    let views = match region.views.as_slice() {
+        [] => shell.contents.views.iter().map(|view| view.name.clone()).collect(),
+        listed => listed.to_vec(),
+    };
+    if views.is_empty() {
+        return Err(ServiceStartError::NoViews(region.name.clone()));
     }
-    let name = region.name.clone();
-    Ok(ServiceParts {
-        state: Box::new(|| (ServiceState::Starting, vec!["nothing takes the views yet".to_owned()])),
-        status: Box::new(move || json!({ "name": name, "ingest": duties.ingest, "node": duties.node })),
-    })
+    let settings = NodeSettings {
+        region: region.name.clone(),
+        topic: region.topic.as_ref().map(|topic| topic.arn.clone()),
+        listen: region.listen,
+        hosts: Vec::new(),
+        // The region's own pages are on `region.admin`, and say where this is.
+        admin: ([127, 0, 0, 1], 0).into(),
+        views,
+    };
+    let mut config = node::config(&settings).map_err(ServiceStartError::Node)?;
+    config.drain = shell.config.drain;
+    config.announcements.endpoint_url = shell.topics.clone();
+    config.announcements.insecure_sns_signer = shell.topics.clone().filter(crate::config::is_loopback);
+    let instead = Instead { clock: shell.clock.clone(), ..Instead::default() };
+    start_node(config, own, complete, instead).await.map_err(|error| ServiceStartError::NodeStart(Box::new(error)))
+}
+
+/// Starts a node that answers from `tables`. `config` is what [`crate::region::node::config`] made,
+/// with whatever else a file says about listeners, announcements and bounds. Until `complete`, it
+/// answers 503.
+pub async fn start_node(
+    config: Config,
+    tables: Arc<dyn Tables>,
+    complete: Arc<AtomicBool>,
+    instead: Instead,
+) -> Result<App, StartError> {
+    let origin = TableOrigin::new(&config, tables, complete, instead.clock.clone());
+    app::start_with(config, Instead { origin: Some(Arc::new(origin)), ..instead }).await
+}
+
+/// The ingester may be another process, so the table is asked.
+fn watch_completeness(shell: &Arc<Shell>, own: Arc<dyn Tables>) -> Arc<AtomicBool> {
+    let complete = Arc::new(AtomicBool::new(false));
+    let (told, stopping) = (complete.clone(), shell.tasks.stopping());
+    shell.tasks.spawn("completeness", async move {
+        loop {
+            // A table that does not answer has not become incomplete.
+            if let Ok(is) = is_complete(&*own).await {
+                told.store(is, Ordering::Release);
+            }
+            if stopping.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await.is_none() {
+                return;
+            }
+        }
+    });
+    complete
 }

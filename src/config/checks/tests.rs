@@ -175,12 +175,15 @@ fn a_sidecar_route_has_credentials_and_no_identity_headers_and_an_exact_one_the_
 fn headers_that_are_part_of_the_key_already_or_differ_in_every_request_are_not_forwarded() {
     let with = |more: &str| route("/v1/contexts/{key}", more);
     allowed(&with("forward = [\"x-tenant\", \"accept-language\"]"));
-    for name in ["authorization", "cookie", "traceparent", "x-request-id", "accept"] {
+    for name in ["authorization", "cookie", "traceparent", "x-request-id", "accept", "x-record-floor"] {
         assert_eq!(setting(&with(&format!("forward = [\"{name}\"]"))), "service.route.forward", "{name}");
     }
     let own = "identity = \"sidecar\"\ncredentials = { file = \"/t\" }\nforward = [\"authorization\"]";
     assert_eq!(setting(&with(own)), "service.route.forward");
-    assert_eq!(setting(&with("identity_headers = [\"traceparent\"]")), "service.route.identity_headers");
+    for name in ["traceparent", "x-record-floor"] {
+        let named = with(&format!("identity_headers = [\"{name}\"]"));
+        assert_eq!(setting(&named), "service.route.identity_headers", "{name}");
+    }
 }
 
 #[test]

@@ -48,6 +48,14 @@ pub enum EngineConfig {
 }
 
 impl EngineConfig {
+    /// Where AWS is, if not at AWS.
+    pub const fn endpoint_url(&self) -> Option<&Url> {
+        match self {
+            Self::Aws { endpoint_url, .. } => endpoint_url.as_ref(),
+            Self::Memory | Self::Embedded { .. } => None,
+        }
+    }
+
     /// As the file says it.
     pub const fn word(&self) -> &'static str {
         match self {

@@ -14,11 +14,12 @@ use crate::cache::key::{AcceptEncoding, Key};
 use crate::cache::rfc9111;
 use crate::config::{IdentityMode, Route};
 use crate::core::answer::Cookies;
+use crate::core::floors::RECORD_FLOOR;
 use crate::core::race::region::Purpose;
 use crate::core::{Core, limits};
 use crate::http::admission::{Admitted, Head};
 use crate::http::exchange::{Outgoing, Reply};
-use crate::model::ids::{Generation, RecordId};
+use crate::model::ids::{Generation, RecordId, Version};
 use crate::model::time::Moment;
 use crate::protocol::Freshness;
 use crate::protocol::record::{Record, Snapshot};
@@ -39,6 +40,9 @@ pub struct Ask {
     pub purpose: Purpose,
     /// Ask end to end, in a fill that begins after the reader came: it said `no-cache`.
     pub no_cache: bool,
+    /// What its reader has heard of: a fill that began earlier will do if it brought that. Only
+    /// where the origin is authoritative.
+    pub floor: Option<Arc<[Version]>>,
     /// Share with nobody and store nothing: the caller said `no-store`.
     pub alone: bool,
     /// Headers of the caller that do not reach the regions and might matter to them.
@@ -127,6 +131,11 @@ impl Ask {
 }
 
 impl Ask {
+    /// Whether its reader wants nothing that was asked for before that reader came.
+    pub fn insists(&self) -> bool {
+        self.no_cache && self.purpose == Purpose::Foreground
+    }
+
     /// Whether regions are asked past any cache in front of them, because the caller wants that or
     /// something was announced (R8).
     pub fn is_end_to_end(&self) -> bool {
@@ -135,8 +144,8 @@ impl Ask {
     }
 }
 
-/// The request as it is sent: with validators, `no-cache` after an announcement (R8) and the
-/// sidecar's own credentials. It is shared unchanged if there are none of these. `None` when a
+/// The request as it is sent: with validators, `no-cache` after an announcement (R8), the `floor`
+/// that it states and the sidecar's own credentials. It is shared unchanged if there are none of these. `None` when a
 /// reload took the route away.
 pub(crate) fn dressed(
     core: &Core,
@@ -144,6 +153,7 @@ pub(crate) fn dressed(
     routing: &Routing,
     sent: &Sent,
     conditional: bool,
+    floor: Option<HeaderValue>,
 ) -> Option<Arc<Outgoing>> {
     let tag = ask.previous.as_ref().filter(|_| conditional).and_then(|previous| previous.header(&header::ETAG));
     // What came out of an intermediary's cache is not asked for there again, because it earns
@@ -152,7 +162,7 @@ pub(crate) fn dressed(
     let marked = sent.fence.iter().any(|record| record.marker.is_some());
     let no_cache = ask.no_cache || is_on(Rule::R8) && (marked || aged);
     let credentials = core.credentials[core.router.place(routing.route)?].as_ref();
-    if tag.is_none() && !no_cache && credentials.is_none() {
+    if tag.is_none() && !no_cache && credentials.is_none() && floor.is_none() {
         return Some(ask.request.clone());
     }
     let mut request = Outgoing::clone(&ask.request);
@@ -161,6 +171,9 @@ pub(crate) fn dressed(
     }
     if no_cache {
         request.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    }
+    if let Some(floor) = floor {
+        request.headers.insert(RECORD_FLOOR, floor);
     }
     if let Some(credentials) = credentials {
         request.headers.insert(credentials.header.clone(), credentials.value());
@@ -254,7 +267,7 @@ pub(crate) fn dropped(headers: &HeaderMap, request: &Outgoing) -> Arc<[HeaderNam
 
 /// What clients send by themselves, and what describes the message or its path rather than what is
 /// asked for.
-const OF_NO_INTEREST: [&str; 26] = [
+const OF_NO_INTEREST: [&str; 27] = [
     "accept",
     "accept-encoding",
     "baggage",
@@ -281,6 +294,7 @@ const OF_NO_INTEREST: [&str; 26] = [
     "upgrade-insecure-requests",
     "tracestate",
     "via",
+    "x-record-floor",
 ];
 
 /// The caller's headers that a read through a route needs as well when it is passed on: the

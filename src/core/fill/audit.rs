@@ -158,6 +158,7 @@ async fn audit(core: &Arc<Core>, key: Key) {
         previous: None,
         purpose: Purpose::Background,
         no_cache: true,
+        floor: None,
         alone: false,
         dropped: Arc::default(),
     };

@@ -176,7 +176,17 @@ fn recheck_found(core: &Arc<Core>, key: Key, entry: &Entry) {
     let purpose = Purpose::Foreground;
     recheck(
         core,
-        Ask { key, request, of, previous: None, purpose, no_cache: false, alone: false, dropped: Arc::default() },
+        Ask {
+            key,
+            request,
+            of,
+            previous: None,
+            purpose,
+            no_cache: false,
+            floor: None,
+            alone: false,
+            dropped: Arc::default(),
+        },
     );
 }
 
@@ -231,6 +241,7 @@ fn asked_again(core: &Core, key: Key) -> Option<Ask> {
         previous: Some(previous),
         purpose: Purpose::Background,
         no_cache: is_on(Rule::R8),
+        floor: None,
         alone: false,
         dropped: Arc::default(),
     })

@@ -47,6 +47,7 @@ pub(crate) async fn refresh(core: &Arc<Core>, key: &Key) -> Refreshed {
         previous: None,
         purpose: Purpose::Background,
         no_cache: true,
+        floor: None,
         alone: false,
         dropped: Arc::default(),
     };

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use crate::cache::entry::Entry;
 use crate::core::answer::{Attempted, Cookies};
+use crate::core::floors;
 use crate::http::exchange::Reply;
+use crate::model::ids::Version;
 use crate::protocol::label::Label;
+
 /// The result of a fill, for each of its readers.
 #[derive(Clone)]
 pub enum Filled {
@@ -84,6 +87,15 @@ impl Role {
 }
 
 impl Filled {
+    /// Whether it shows each record at this version or a newer one. What is no reply would not get
+    /// better by asking again.
+    pub(crate) fn meets(&self, floor: &[Version]) -> bool {
+        match self {
+            Self::Got(got) => floors::are_met(floor, &got.entry),
+            Self::Failed(_) | Self::TooLarge | Self::Busy => true,
+        }
+    }
+
     /// The fill itself broke. This is a defect, answered like regions that gave nothing.
     pub(crate) fn broken() -> Self {
         Self::Failed(Arc::new(Failed { best_error: None, asked: Vec::new(), below_floor: false }))

@@ -22,6 +22,7 @@ use crate::cache::store::Put;
 use crate::config::Route;
 use crate::core::Core;
 use crate::core::answer::{Attempted, Blame};
+use crate::core::floors;
 use crate::core::race::region::Leg;
 use crate::core::race::verdict::{self, Known, Verdict, Winner};
 use crate::core::race::{First, Question, Race, Tally, Terms};
@@ -44,13 +45,16 @@ pub(crate) async fn run(mut leader: Leader, ask: Ask, routing: Routing) {
     let core = leader.core.clone();
     let sent = Sent { at: core.clock.now(), horizon: core.freshness.horizon().clone(), fence: routing.snapshots() };
     let known = known(&ask, &routing, &sent);
-    let request = dressed(&core, &ask, &routing, &sent, known.is_some());
+    // A reader who insists gets nothing out of a region's own store, however new.
+    let worst_lag = core.config.freshness.worst_lag;
+    let floor = floors::stated(&sent.fence, sent.at, worst_lag).filter(|_| !ask.insists());
+    let request = dressed(&core, &ask, &routing, &sent, known.is_some(), floor);
     let Some((route, request)) = core.router.route(routing.route).zip(request) else {
         let asked = vec![Attempted { region: "all".into(), outcome: "no-route".into(), blame: Blame::Unusable }];
         return leader.fail(Failed { best_error: None, asked, below_floor: false });
     };
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
-    let terms = Terms::Routed { records, known, worst_lag: core.config.freshness.worst_lag };
+    let terms = Terms::Routed { records, known, worst_lag };
     let mut race = Race::start(&core.regions, Question { request, terms, purpose: ask.purpose });
     let first = loop {
         tokio::select! {
@@ -60,6 +64,9 @@ pub(crate) async fn run(mut leader: Leader, ask: Ask, routing: Routing) {
         }
     };
     let fill = RoutedFill { core: &core, ask: &ask, routing: &routing, sent: &sent, route };
+    if let First::Good(winner) = &first {
+        fill.overrule(winner);
+    }
     let first = match first {
         First::Good(winner) if is_lesser(&winner) && any_too_large(race.ended()) => None,
         First::Good(winner) if winner.label.is_some() && core.config.freshness.strict => {
@@ -93,11 +100,11 @@ pub(crate) struct AllAsked {
     pub(crate) tally: Tally,
 }
 
-/// Asks all regions that the background budget admits, end to end and without validators: an audit
-/// trusts neither caches nor entity tags. `None` when a reload took the route away.
+/// Asks all regions that the background budget admits, end to end, without validators or floors: an
+/// audit trusts neither caches nor entity tags. `None` when a reload took the route away.
 pub(crate) async fn ask_all(core: &Arc<Core>, ask: &Ask, routing: &Routing) -> Option<AllAsked> {
     let sent = Sent { at: core.clock.now(), horizon: core.freshness.horizon().clone(), fence: routing.snapshots() };
-    let request = dressed(core, ask, routing, &sent, false)?;
+    let request = dressed(core, ask, routing, &sent, false, None)?;
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
     let terms = Terms::Routed { records, known: None, worst_lag: core.config.freshness.worst_lag };
     let race = Race::start(&core.regions, Question { request, terms, purpose: ask.purpose });

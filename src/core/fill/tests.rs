@@ -12,6 +12,7 @@ use crate::http::exchange::Failure;
 
 mod aged;
 mod flood;
+mod floors;
 mod freshness;
 mod nonsense;
 mod readers;
@@ -306,6 +307,7 @@ fn ask(world: &World, path: &str) -> Ask {
         previous: None,
         purpose: Purpose::Foreground,
         no_cache: false,
+        floor: None,
         alone: false,
         dropped: Arc::default(),
     }

@@ -29,7 +29,7 @@ fn service(types: &[&str]) -> Service {
     };
     let regions: Vec<RegionConfig> = Vec::new();
     let version_header = HeaderName::from_static("x-record-version");
-    Service { name: "test".into(), regions, routes: vec![route], version_header }
+    Service { name: "test".into(), regions, routes: vec![route], version_header, authoritative: false }
 }
 
 #[test]

@@ -131,7 +131,7 @@ impl Health {
 
 /// The latest latencies, and a smoothed one.
 #[derive(Debug, Default)]
-struct Latencies {
+pub(crate) struct Latencies {
     latest: Vec<Duration>,
     /// The same in order: every race asks for a quantile.
     sorted: Vec<Duration>,
@@ -140,7 +140,7 @@ struct Latencies {
 }
 
 impl Latencies {
-    fn note(&mut self, took: Duration) {
+    pub(crate) fn note(&mut self, took: Duration) {
         self.smoothed = if self.latest.is_empty() { took } else { (self.smoothed * 7 + took) / 8 };
         if self.latest.len() < LATENCIES {
             self.latest.push(took);
@@ -154,7 +154,7 @@ impl Latencies {
         self.sorted.insert(place, took);
     }
 
-    fn quantile(&self, percent: usize) -> Option<Duration> {
+    pub(crate) fn quantile(&self, percent: usize) -> Option<Duration> {
         let place = self.sorted.len() * percent / 100;
         self.sorted.get(place.min(self.sorted.len().checked_sub(1)?)).copied()
     }

@@ -4,6 +4,6 @@ pub(crate) mod attempt;
 mod connect;
 mod http1_pool;
 mod http2_client;
-mod incoming;
+pub(crate) mod incoming;
 mod renewal;
 mod tls;

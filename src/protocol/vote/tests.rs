@@ -1,6 +1,7 @@
 //! How a race ranks replies (R4 to R8).
 
 use super::*;
+use crate::model::ids::Generation;
 use crate::protocol::record::Marker;
 
 const A: RegionId = RegionId(0);
@@ -134,8 +135,9 @@ fn r7_a_304_counts_only_for_a_version_at_or_above_the_floor() {
 }
 
 #[test]
-fn r8_a_reply_whose_age_puts_it_before_the_marker_is_below() {
-    let record = [announced(5, A, false)];
+fn r8_a_reply_whose_age_puts_it_before_the_marker_is_below_unless_its_version_speaks() {
+    // The newest announcement stated no version.
+    let record = [Snapshot { unversioned: Generation(9), generation: Generation(9), ..announced(5, A, false) }];
     let received = ANNOUNCED + Duration::from_secs(10);
     let aged = |seconds| Ballot {
         generated: Some(generated(received, Duration::from_secs(seconds))),
@@ -145,6 +147,12 @@ fn r8_a_reply_whose_age_puts_it_before_the_marker_is_below() {
     assert_eq!(rank(&aged(9), &record), Rank::Now);
     assert_eq!(rank(&aged(10), &record), Rank::Below, "ages are whole seconds: it may be from 10.9 s ago");
     assert_eq!(rank(&aged(60), &record), Rank::Below);
+    let stated = [Snapshot { generation: Generation(10), ..record[0] }];
+    assert_eq!(rank(&aged(60), &stated), Rank::Now, "the floor speaks for the newest announcement");
+    let higher = [Snapshot { floor: Version(6), ..stated[0] }];
+    assert_eq!(rank(&aged(0), &higher), Rank::Below, "R1");
+    let silent = Ballot { versions: &[], ..aged(60) };
+    assert_eq!(rank(&silent, &stated), Rank::Below, "it states no version");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::RoutedFill;
 use crate::core::race::Tally;
-use crate::core::race::verdict::{self, Verdict};
+use crate::core::race::verdict::{self, Verdict, Winner};
 use crate::http::exchange::Reply;
 use crate::model::ids::Version;
 use crate::protocol::label::Label;
@@ -21,6 +21,25 @@ impl RoutedFill<'_> {
         }
     }
 
+    /// R15, where the origin is authoritative: what was the floor before it was read is more than
+    /// there is. Nobody is left to disagree, so the floor goes at once, and whoever waits asks
+    /// again. A floor that rose during the read says nothing against it.
+    pub(crate) fn overrule(&self, winner: &Winner) {
+        if !self.core.config.service.authoritative || winner.label != Some(Label::BelowFloor) {
+            return;
+        }
+        let now = self.core.clock.now();
+        for (((id, record), then), version) in
+            self.routing.records().iter().zip(&self.sent.fence).zip(self.versions(winner))
+        {
+            let floor = record.snapshot().floor;
+            if version < then.floor && version < floor {
+                tracing::warn!(floor = floor.0, version = version.0, "the table says less than what was announced");
+                self.core.carry_out(self.core.freshness.overruled(*id, winner.reply.region, now));
+            }
+        }
+    }
+
     pub(crate) fn note_reach(&self, tally: &Tally) {
         let now = self.core.clock.now();
         for leg in &tally.legs {
@@ -33,6 +52,9 @@ impl RoutedFill<'_> {
             self.routing.records().iter().for_each(|(id, record)| self.core.freshness.agreed(*id, record));
         }
         let Some(best) = tally.best.as_ref().filter(|best| best.label == Some(Label::BelowFloor)) else { return };
+        if self.core.config.service.authoritative {
+            return self.overrule(best);
+        }
         // As the race judges: by what had been announced when it began.
         let now_and_then = self.routing.snapshots().into_iter().zip(&self.sent.fence);
         let records: Vec<_> = now_and_then.map(|(now, then)| now.announced_by(then)).collect();

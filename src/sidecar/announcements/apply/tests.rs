@@ -27,6 +27,7 @@ fn keyring() -> KeyedHashes {
         regions: Vec::new(),
         routes: vec![route],
         version_header: http::HeaderName::from_static("x-record-version"),
+        authoritative: false,
     })
 }
 

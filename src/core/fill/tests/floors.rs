@@ -1,0 +1,99 @@
+//! `X-Record-Floor`: what a sidecar states of the records that it asks for, and when it does not.
+
+use super::*;
+use crate::protocol::event::{Says, Scope};
+
+impl World {
+    /// What the last requests stated: one line for all of them.
+    fn stated(&self) -> Option<String> {
+        let requests = self.requests();
+        let stated = |request: &http::HeaderMap| Some(request.get("x-record-floor")?.to_str().unwrap().to_owned());
+        let lines: Vec<_> = requests.iter().map(|(.., request)| stated(&request.headers)).collect();
+        assert!(lines.windows(2).all(|two| two[0] == two[1]), "every region is told the same: {lines:?}");
+        lines.into_iter().next().expect("regions were asked")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_states_the_floor_that_was_announced_and_a_first_one_states_none() {
+    let world = World::new(at_five());
+    world.live().await;
+    world.get(X).await;
+    assert_eq!(world.stated(), None, "nothing was heard of it");
+    world.announce(A, "x", 6);
+    world.set_all(1, shows(6));
+    world.get(X).await;
+    assert_eq!(world.stated().as_deref(), Some("6"));
+    world.pass(SECOND).await;
+    world.announce(A, "two", 9);
+    world.requests();
+    world.set_all(1, crate::core::scripted::versions(&[3, 9]));
+    world.get("/v1/pairs/one/two").await;
+    assert_eq!(world.stated().as_deref(), Some("0, 9"), "in the order of the route's records");
+    world.stop().await;
+}
+
+/// The refetch of a record that is read is what a region's nodes see of a hot change.
+#[tokio::test(start_paused = true)]
+async fn a_refetch_after_an_announcement_states_the_floor() {
+    let world = World::new(at_five());
+    world.live().await;
+    world.get(X).await;
+    world.requests();
+    world.set_all(1, shows(6));
+    world.announce(A, "x", 6);
+    tokio::time::sleep(ms(100)).await;
+    assert_eq!(world.stated().as_deref(), Some("6"));
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_floor_that_does_not_speak_for_the_newest_announcement_is_not_stated() {
+    let world = World::new(at_five());
+    world.live().await;
+    world.announce(A, "x", 5);
+    world.hear(A, Says::Reload(Scope::Record(world.record("x"))));
+    world.get(X).await;
+    assert_eq!(world.stated(), None, "a region's store may hold the same version from before");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_who_insists_is_given_nothing_out_of_a_regions_store() {
+    let world = World::new(at_five());
+    world.live().await;
+    world.announce(A, "x", 5);
+    for directive in ["no-cache", "max-age=0"] {
+        world.get_with(X, "cache-control", directive).await;
+        assert_eq!(world.stated(), None, "{directive}");
+        world.pass(SECOND).await;
+        world.requests();
+    }
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_caller_states_as_the_floor_reaches_no_region_and_no_key() {
+    let world = World::new(at_five());
+    world.live().await;
+    world.get_with(X, "x-record-floor", "9").await;
+    assert_eq!(world.stated(), None);
+    assert_eq!(world.floor("x"), 5);
+    assert!(world.get(X).await.is_hit(), "the same representation");
+    assert!(world.get_with(X, "x-record-floor", "9").await.is_hit());
+    world.stop().await;
+}
+
+/// R8: what is at or above the floor passes whatever its `Age`.
+#[tokio::test(start_paused = true)]
+async fn an_older_reply_at_the_announced_version_is_served_without_a_label() {
+    let aged = || Act::from(shows(6).with("age", "5"));
+    let world = World::new([(1, aged()), (2, aged()), (3, aged())]);
+    world.live().await;
+    world.announce(A, "x", 6);
+    let answer = world.get(X).await;
+    assert_eq!((answer.body.as_str(), answer.label()), ("6", None), "{answer:?}");
+    world.announce(A, "x", 7);
+    assert_eq!(world.get(X).await.label(), Some("below-floor"));
+    world.stop().await;
+}

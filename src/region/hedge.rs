@@ -1,0 +1,81 @@
+//! When a slow read of the table is sent a second time: after the p95 of the latest reads, and at
+//! most one read in twenty. Pure: what a read took is passed in.
+
+use std::time::Duration;
+
+use super::limits::{HEDGE_LEAST, HEDGED_SHARE, HEDGES_SAVED, READS_BEFORE_HEDGING};
+use crate::core::race::health::Latencies;
+
+#[derive(Default)]
+pub(crate) struct Hedge {
+    latencies: Latencies,
+    seen: u32,
+    /// Second reads that may be sent.
+    saved: f64,
+}
+
+impl Hedge {
+    /// A read begins, which saves up for a second one. Returns after how long that is worth while;
+    /// `None` while too little is known.
+    pub(crate) fn begin(&mut self) -> Option<Duration> {
+        self.saved = (self.saved + HEDGED_SHARE).min(HEDGES_SAVED);
+        let p95 = self.latencies.quantile(95).filter(|_| self.seen >= READS_BEFORE_HEDGING)?;
+        Some(p95.max(HEDGE_LEAST))
+    }
+
+    /// Whether a second read may be sent; it is spent if so.
+    pub(crate) fn spend(&mut self) -> bool {
+        let enough = self.saved >= 1.0;
+        if enough {
+            self.saved -= 1.0;
+        }
+        enough
+    }
+
+    /// A read was answered.
+    pub(crate) fn answered(&mut self, took: Duration) {
+        self.seen = self.seen.saturating_add(1);
+        self.latencies.note(took);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_second_read_waits_for_the_p95_of_the_latest_and_for_enough_of_them() {
+        let mut hedge = Hedge::default();
+        for read in 0..20 {
+            assert_eq!(hedge.begin(), None, "after {read} reads");
+            hedge.answered(ms(if read % 10 == 0 { 50 } else { 4 }));
+        }
+        assert_eq!(hedge.begin(), Some(ms(50)));
+        (0..128).for_each(|_| hedge.answered(ms(3)));
+        assert_eq!(hedge.begin(), Some(ms(3)), "the old ones no longer count");
+        (0..128).for_each(|_| hedge.answered(Duration::ZERO));
+        assert_eq!(hedge.begin(), Some(HEDGE_LEAST));
+    }
+
+    #[test]
+    fn at_most_one_read_in_twenty_is_sent_twice_whatever_happens() {
+        let mut hedge = Hedge::default();
+        let hedged = |hedge: &mut Hedge, reads: usize| {
+            let each = (0..reads).filter(|_| {
+                hedge.begin();
+                hedge.spend()
+            });
+            each.count()
+        };
+        assert!((49..=50).contains(&hedged(&mut hedge, 1_000)));
+        // A quiet day saves up no storm.
+        for _ in 0..1_000_000 {
+            hedge.begin();
+        }
+        assert!(hedged(&mut hedge, 20) <= 11);
+    }
+}

@@ -1,0 +1,72 @@
+//! A node: a sidecar's own core whose only region is a table. What differs from a sidecar is in
+//! its configuration: [`config`] makes it, and [`super::origin`] is what it asks.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use crate::config::error::ConfigError;
+use crate::config::{Config, read};
+
+/// What differs from node to node.
+#[derive(Clone, Debug)]
+pub struct NodeSettings {
+    /// The region's name.
+    pub region: String,
+    /// The region's own topic; without one nothing that is stored holds for long.
+    pub topic: Option<String>,
+    /// Where sidecars reach it.
+    pub listen: SocketAddr,
+    /// The names that sidecars call it by, besides loopback ones and addresses.
+    pub hosts: Vec<String>,
+    pub admin: SocketAddr,
+    /// The views that it answers for.
+    pub views: Vec<String>,
+}
+
+/// The configuration of a node: one region, and one route per view, shared by all callers.
+///
+/// # Errors
+/// What is wrong with the names, as for any configuration.
+pub fn config(settings: &NodeSettings) -> Result<Config, Vec<ConfigError>> {
+    let NodeSettings { region, topic, listen, hosts, admin, views } = settings;
+    let mut text = format!(
+        "[service]\nname = {region}\n\
+         [[service.region]]\nname = {region}\nurl = \"http://127.0.0.1:1\"\n",
+        region = quoted(region)
+    );
+    let transport = match topic {
+        Some(topic) => {
+            let _ = writeln!(text, "topic = {}", quoted(topic));
+            "sqs"
+        }
+        None => "off",
+    };
+    for view in views {
+        let (path, record) = (format!("/v1/contexts/{{key}}/{view}"), format!("{view}:{{key}}"));
+        let _ = write!(
+            text,
+            "[[service.route]]\npath = {}\nrecords = [{}]\nidentity_headers = []\n",
+            quoted(&path),
+            quoted(&record)
+        );
+    }
+    let hosts: Vec<String> = hosts.iter().map(|host| quoted(host)).collect();
+    let _ = write!(
+        text,
+        "[listen]\ntcp = \"{listen}\"\nallow_non_loopback = {}\nallowed_hosts = [{}]\n\
+         [admin]\nlisten = \"{admin}\"\n[announcements]\ntransport = \"{transport}\"\n",
+        !listen.ip().is_loopback(),
+        hosts.join(", ")
+    );
+    let mut config = read::from_toml(&text)?;
+    config.service.authoritative = true;
+    Ok(config)
+}
+
+/// As a TOML string, which is written like JSON's.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests;

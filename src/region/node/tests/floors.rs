@@ -1,0 +1,126 @@
+//! G4: what a sidecar has heard of is what it gets, for as few reads as can be.
+
+use super::*;
+use crate::protocol::label::Label;
+
+#[tokio::test(start_paused = true)]
+async fn what_is_stored_at_the_stated_floor_is_answered_despite_no_cache() {
+    let node = Node::heard().await;
+    node.ingest("acme", 5).await;
+    node.get(LIMITS, &[]).await;
+    node.reads();
+    for floor in ["5", "4"] {
+        let got = node.at_floor(floor).await;
+        assert!(got.is_hit() && got.version() == 5, "{got:?}");
+    }
+    assert_eq!(node.get(LIMITS, &[("cache-control", "no-cache, max-age=0")]).await.version(), 5);
+    node.beat(2 * SECOND).await;
+    node.get(LIMITS, &[("cache-control", "no-cache")]).await;
+    assert_eq!(node.reads(), 2, "who states no floor gets what is in the table");
+    for nonsense in ["", "five", "0", "5, 5", "-1"] {
+        node.beat(SECOND).await;
+        assert!(!node.at_floor(nonsense).await.is_hit(), "{nonsense:?}");
+    }
+    node.stop().await;
+}
+
+/// The node has not heard yet of what another region's topic brought to the sidecar.
+#[tokio::test(start_paused = true)]
+async fn what_is_stored_below_the_stated_floor_is_asked_for_again_whatever_the_caller_says() {
+    let node = Node::heard().await;
+    node.ingest("acme", 5).await;
+    node.get(LIMITS, &[]).await;
+    node.put("acme", 6, Some("{}")).await;
+    let got = node.get(LIMITS, &[("x-record-floor", "6")]).await;
+    assert_eq!((got.version(), got.is_hit()), (6, false), "{got:?}");
+    assert_eq!(node.at_floor("6").await.version(), 6);
+    assert_eq!(node.reads(), 2);
+    assert_eq!(node.floor(), 6, "by what was served, not by what a caller said");
+    assert_eq!(node.at_floor("999").await.version(), 6);
+    assert_eq!(node.floor(), 6, "no caller's word moves it");
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_readers_who_have_heard_of_a_change_cost_one_read() {
+    let node = Node::heard().await;
+    node.ingest("acme", 5).await;
+    node.get(LIMITS, &[]).await;
+    node.put("acme", 6, Some("{}")).await;
+    node.reads();
+    node.next_reads_take(&[5, 5, 5]);
+    let readers = join_all((0..1_000).map(|_| node.at_floor("6"))).await;
+    assert!(readers.iter().all(|got| got.version() == 6));
+    assert_eq!(node.reads(), 1);
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_readers_ahead_of_the_table_cost_two_reads_and_get_what_there_is() {
+    let node = Node::heard().await;
+    node.ingest("acme", 5).await;
+    node.next_reads_take(&[5, 5, 5]);
+    let readers = join_all((0..1_000).map(|_| node.at_floor("7"))).await;
+    assert!(readers.iter().all(|got| got.status == 200 && got.version() == 5));
+    assert!(node.reads() <= 2);
+    node.stop().await;
+}
+
+/// G4: a read from before a change is no answer for somebody who has heard of it.
+#[tokio::test(start_paused = true)]
+async fn a_reader_who_joined_a_read_from_before_the_change_gets_the_next() {
+    let node = Node::heard().await;
+    node.ingest("acme", 5).await;
+    node.next_reads_take(&[20, 20]);
+    let late = async {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        node.put("acme", 6, Some("{}")).await;
+        join_all((0..100).map(|_| node.at_floor("6"))).await
+    };
+    let (early, late) = tokio::join!(node.get(LIMITS, &[]), late);
+    assert_eq!(early.version(), 5);
+    assert!(late.iter().all(|got| got.version() == 6), "{late:?}");
+    assert_eq!(node.reads(), 2);
+    node.stop().await;
+}
+
+/// R15 without regions that could disagree.
+#[tokio::test(start_paused = true)]
+async fn a_table_that_says_less_than_was_announced_is_believed_at_once_with_an_alarm() {
+    for lower in [Some(3), None] {
+        let node = Node::heard().await;
+        node.ingest("acme", 6).await;
+        assert_eq!(node.get(LIMITS, &[]).await.version(), 6);
+        node.table.inner.lose(Table::Contexts);
+        if let Some(version) = lower {
+            node.put("acme", version, Some("{}")).await;
+        }
+        node.reads();
+        let got = node.get(LIMITS, &[("cache-control", "no-cache")]).await;
+        assert_eq!((got.version(), got.status), (lower.unwrap_or(0), if lower.is_some() { 200 } else { 404 }));
+        assert!(!got.header("cache-status").contains(Label::BelowFloor.word()), "{got:?}");
+        assert_eq!(node.reads(), 2, "the read that said so, and the one that counts");
+        assert!(node.floor() < 6);
+        node.beat(SECOND).await;
+        let again = node.get(LIMITS, &[]).await;
+        assert!(again.is_hit() && again.version() == lower.unwrap_or(0), "{again:?}");
+        assert_eq!(node.core.metrics.alarms(RegionId(0), "floor-dropped"), 1);
+        node.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_an_announcement_overtook_overrules_nothing() {
+    let node = Node::heard().await;
+    node.ingest("acme", 5).await;
+    node.next_reads_take(&[20]);
+    let change = async {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        node.ingest("acme", 6).await;
+    };
+    let (got, ()) = tokio::join!(node.get(LIMITS, &[]), change);
+    assert_eq!(got.version(), 6, "asked for again: {got:?}");
+    assert_eq!(node.floor(), 6);
+    assert!(!got.header("cache-status").contains("below-floor"));
+    node.stop().await;
+}

@@ -1,0 +1,155 @@
+//! What a node answers from its table, what it says about it, and what it does without one.
+
+use super::*;
+
+#[test]
+fn a_configuration_has_one_route_per_view_and_listens_where_it_is_told() {
+    let topic = "arn:aws:sns:eu-west-1:000000000000:views".to_owned();
+    let listen = "0.0.0.0:8700".parse().unwrap();
+    let far = NodeSettings { topic: Some(topic), listen, hosts: vec!["node.example".into()], ..settings() };
+    let config = config(&far).unwrap();
+    let routes: Vec<_> = config.service.routes.iter().map(|route| route.path.text.as_str()).collect();
+    assert_eq!(routes, ["/v1/contexts/{key}/limits", "/v1/contexts/{key}/theme"]);
+    assert_eq!(config.service.regions[0].topic.as_ref().map(|topic| topic.name.as_str()), Some("views"));
+    assert_eq!((config.listen.tcp, config.listen.allowed_hosts.as_slice()), (Some(listen), &far.hosts[..]));
+    assert!(config.service.authoritative);
+    assert!(
+        super::config(&NodeSettings { region: "a\"\nb".into(), ..settings() }).is_err(),
+        "no name gets out of it"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_view_is_read_once_and_then_answered_from_the_store_with_its_version() {
+    let node = Node::heard().await;
+    node.put("a/b \u{e4}", 5, Some("{\"seats\":9}")).await;
+    let path = "/v1/contexts/a%2Fb%20%C3%A4/limits";
+    let first = node.get(path, &[]).await;
+    assert_eq!((first.status, first.body.as_str(), first.version()), (200, "{\"seats\":9}", 5));
+    let stated = ["content-type", "etag", "cache-control"].map(|name| first.header(name));
+    assert_eq!(stated, ["application/json", "\"5\"", "private, no-cache"]);
+    let second = node.get(path, &[]).await;
+    assert!(second.is_hit(), "{second:?}");
+    assert_eq!((second.body.as_str(), second.header("cache-control")), ("{\"seats\":9}", "private, no-cache"));
+    assert_eq!(node.get(path, &[("if-none-match", "\"5\"")]).await.status, 304);
+    assert_eq!(node.reads(), 1);
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_gone_is_a_404_with_its_version_and_what_never_was_one_without() {
+    let node = Node::heard().await;
+    node.put("acme", 6, None).await;
+    let gone = node.get(LIMITS, &[]).await;
+    assert_eq!((gone.status, gone.version(), gone.header("content-type")), (404, 6, "application/problem+json"));
+    let never = node.get("/v1/contexts/nobody/limits", &[]).await;
+    assert_eq!((never.status, never.header("x-record-version")), (404, ""));
+    assert!(node.get("/v1/contexts/nobody/limits", &[]).await.is_hit());
+    assert_eq!(node.reads(), 2);
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_in_the_table_is_not_looked_for() {
+    let node = Node::heard().await;
+    for path in
+        ["/v1/contexts/acme/prices", "/v1/contexts/acme", "/v1/contexts//limits", "/", "/v1/contexts/%ff/limits"]
+    {
+        assert_eq!(node.get(path, &[]).await.status, 404, "{path}");
+    }
+    let refused = node.send(Method::PUT, LIMITS, &[]).await;
+    assert_eq!((refused.status, refused.header("allow")), (405, "GET, HEAD"));
+    assert_eq!(node.reads(), 0);
+    node.stop().await;
+}
+
+/// A sidecar takes a reply to be as old as its `Age`.
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_as_old_as_its_bound_or_as_its_read_where_that_is_less_or_nothing_bounds_it() {
+    let node = Node::heard().await;
+    node.put("acme", 5, Some("{}")).await;
+    node.get(LIMITS, &[]).await;
+    assert_eq!(node.get(LIMITS, &[]).await.header("age"), "0", "just read");
+    node.beat(60 * SECOND).await;
+    assert_eq!(
+        node.get(LIMITS, &[]).await.header("age"),
+        "1",
+        "heartbeats say so: {:?}",
+        node.get(LIMITS, &[]).await
+    );
+    tokio::time::sleep(9 * SECOND).await;
+    assert_eq!(node.get(LIMITS, &[]).await.header("age"), "10", "none came since");
+    assert_eq!(node.reads(), 1);
+    let silent = Node::new();
+    silent.put("acme", 5, Some("{}")).await;
+    silent.get(LIMITS, &[]).await;
+    tokio::time::sleep(7 * SECOND).await;
+    assert_eq!(silent.get(LIMITS, &[]).await.header("age"), "7", "nothing bounds it");
+    silent.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_its_table_a_node_serves_what_it_has_and_fails_at_once_where_that_will_not_do() {
+    let node = Node::heard().await;
+    // R21: what it hears of has been seen to be what it holds.
+    for version in [3, 4, 5] {
+        node.ingest("acme", version).await;
+        node.get(LIMITS, &[]).await;
+        node.beat(61 * SECOND).await;
+    }
+    node.table.is_down.store(true, Ordering::Relaxed);
+    node.beat(60 * SECOND).await;
+    let started = node.core.clock.now();
+    assert_eq!(node.get("/v1/contexts/other/limits", &[]).await.status, 503);
+    assert_eq!(node.get(LIMITS, &[("cache-control", "no-cache")]).await.status, 503);
+    assert_eq!(node.at_floor("6").await.status, 503, "it has less than that");
+    assert_eq!(node.core.clock.now(), started);
+    let stored = node.get(LIMITS, &[]).await;
+    assert_eq!((stored.status, stored.header("age"), stored.is_hit()), (200, "1", true));
+    assert_eq!(node.at_floor("5").await.status, 200);
+    // Its TTL ends; nobody can say anything newer.
+    node.beat(3_700 * SECOND).await;
+    let labelled = node.get(LIMITS, &[]).await;
+    assert!(labelled.header("cache-status").contains("detail=stale-if-error"), "{labelled:?}");
+    assert_eq!(node.at_floor("5").await.status, 503);
+    node.table.is_down.store(false, Ordering::Relaxed);
+    node.beat(10 * SECOND).await;
+    assert!(!node.get(LIMITS, &[]).await.header("cache-status").contains("stale"));
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_hangs_is_a_503_before_any_sidecar_gives_up() {
+    let node = Node::heard().await;
+    node.next_reads_take(&[60_000]);
+    let started = node.core.clock.now();
+    assert_eq!(node.get(LIMITS, &[]).await.status, 503);
+    assert_eq!(node.core.clock.now() - started, SECOND);
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_read_is_sent_again_after_the_p95_and_the_first_answer_wins() {
+    let node = Node::heard().await;
+    let read = async |key: usize| {
+        let started = node.core.clock.now();
+        let status = node.get(&format!("/v1/contexts/k{key}/limits"), &[]).await.status;
+        assert_eq!(status, 404);
+        node.core.clock.now() - started
+    };
+    for key in 0..40 {
+        node.next_reads_take(&[10]);
+        read(key).await;
+    }
+    assert_eq!(node.reads(), 40);
+    node.next_reads_take(&[500, 10]);
+    assert_eq!(read(40).await, Duration::from_millis(20), "the p95, and the second read");
+    assert_eq!(node.reads(), 2);
+    node.next_reads_take(&[15, 500]);
+    assert_eq!(read(41).await, Duration::from_millis(15), "the first was about to answer");
+    assert_eq!(node.reads(), 2);
+    node.next_reads_take(&[500, 10]);
+    assert_eq!(read(42).await, Duration::from_millis(500), "one read in twenty, and both are spent");
+    node.stop().await;
+}

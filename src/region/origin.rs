@@ -1,0 +1,163 @@
+//! A region's table as what a node asks: one path, one item, one consistent read. A slow read is
+//! sent a second time ([`super::hedge`]); a table that fails is a 503 at once.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, FutureExt, select_ok};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use percent_encoding::percent_decode_str;
+
+use super::hedge::Hedge;
+use super::limits::READ_WAIT;
+use crate::config::Config;
+use crate::config::template::is_plain;
+use crate::engine::limits::SORT_BYTES;
+use crate::engine::{EngineError, Item, ItemKey, Table, Tables, bucket};
+use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
+use crate::model::ids::{RegionId, Version};
+use crate::model::time::Clock;
+use crate::telemetry::rate_limiter::RateLimiter;
+
+/// What sidecars and callers are told beside `no-cache`: each answers for itself how fresh it is.
+const CACHE_CONTROL: &str = "private, no-cache";
+const PROBLEM: &str = "application/problem+json";
+const ABSENT: &[u8] = br#"{"type":"urn:nearside:problem:not-found","title":"Not Found","status":404}"#;
+const NOT_ALLOWED: &[u8] = br#"{"type":"urn:nearside:problem:read-only","title":"Method Not Allowed","status":405}"#;
+const NOT_OPEN: &[u8] =
+    br#"{"type":"urn:nearside:problem:region-incomplete","title":"Service Unavailable","status":503}"#;
+const DOWN: &[u8] = br#"{"type":"urn:nearside:problem:table-down","title":"Service Unavailable","status":503}"#;
+
+/// Answers for the region's table. Clones share it.
+#[derive(Clone)]
+pub struct TableOrigin {
+    tables: Arc<dyn Tables>,
+    clock: Clock,
+    views: Arc<BTreeSet<String>>,
+    /// Whether the region has everything that it must have.
+    open: Arc<AtomicBool>,
+    hedge: Arc<Mutex<Hedge>>,
+    /// A table that is down fails each read.
+    failure_lines: Arc<RateLimiter>,
+}
+
+impl TableOrigin {
+    /// For the views that the routes of a node's configuration show. Until `open` says that the
+    /// region is complete, an absence would mean nothing: everything is a 503.
+    pub fn new(config: &Config, tables: Arc<dyn Tables>, open: Arc<AtomicBool>, clock: Clock) -> Self {
+        let records = config.service.routes.iter().flat_map(|route| &route.records);
+        let views = Arc::new(records.map(|record| record.record_type.clone()).collect());
+        Self { tables, clock, views, open, hedge: Arc::default(), failure_lines: Arc::new(RateLimiter::new()) }
+    }
+
+    async fn answer(&self, request: &Outgoing) -> (StatusCode, HeaderMap, Bytes, Vec<Version>) {
+        if !matches!(request.method, Method::GET | Method::HEAD) {
+            let mut said = problem(StatusCode::METHOD_NOT_ALLOWED, NOT_ALLOWED);
+            said.1.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return said;
+        }
+        let Some(key) = self.item_of(&request.path_and_query) else {
+            return problem(StatusCode::NOT_FOUND, ABSENT);
+        };
+        if !self.open.load(Ordering::Acquire) {
+            return problem(StatusCode::SERVICE_UNAVAILABLE, NOT_OPEN);
+        }
+        let read = tokio::time::timeout(READ_WAIT, self.read(&key)).await;
+        let late = || EngineError::Unavailable { what: "the table".to_owned(), why: "no answer in time".to_owned() };
+        match read.unwrap_or_else(|_| Err(late())) {
+            Ok(Some(item)) => shown(item),
+            Ok(None) => problem(StatusCode::NOT_FOUND, ABSENT),
+            Err(error) => {
+                if let Some(left_out) = self.failure_lines.take(self.clock.now()) {
+                    tracing::warn!(%error, left_out, "the region's table cannot be read");
+                }
+                problem(StatusCode::SERVICE_UNAVAILABLE, DOWN)
+            }
+        }
+    }
+
+    /// Where `/v1/contexts/{key}/{view}` lies; `None` for what cannot be there.
+    fn item_of(&self, path_and_query: &str) -> Option<ItemKey> {
+        let path = path_and_query.split('?').next()?;
+        let (key, view) = path.strip_prefix("/v1/contexts/")?.split_once('/')?;
+        if !self.views.contains(view) || !is_plain(path) {
+            return None;
+        }
+        let key = percent_decode_str(key).decode_utf8().ok().filter(|key| (1..=SORT_BYTES).contains(&key.len()))?;
+        Some(ItemKey::new(bucket::partition(view, &key), key))
+    }
+
+    /// The first answer of one or two reads.
+    async fn read(&self, key: &ItemKey) -> Result<Option<Item>, EngineError> {
+        let started = self.clock.now();
+        let worth_while = self.hedge().begin();
+        let mut first = self.tables.get(Table::Contexts, key);
+        let answered = match worth_while {
+            None => first.await,
+            Some(wait) => match tokio::time::timeout(wait, &mut first).await {
+                Ok(answered) => answered,
+                Err(_) if self.hedge().spend() => {
+                    let second = self.tables.get(Table::Contexts, key);
+                    select_ok([first, second]).await.map(|(item, _)| item)
+                }
+                Err(_) => first.await,
+            },
+        };
+        if answered.is_ok() {
+            self.hedge().answered(self.clock.now() - started);
+        }
+        answered
+    }
+
+    fn hedge(&self) -> MutexGuard<'_, Hedge> {
+        // Each change is a few plain stores.
+        self.hedge.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Origin for TableOrigin {
+    fn ask(
+        &self,
+        region: RegionId,
+        request: Arc<Outgoing>,
+        within: Duration,
+    ) -> BoxFuture<'static, Result<Reply, Failure>> {
+        let own = self.clone();
+        let (sent, sent_wall) = (own.clock.now(), own.clock.wall());
+        let reply = async move {
+            let (status, headers, body, versions) = own.answer(&request).await;
+            Reply { region, status, headers, body, versions, sent, sent_wall, received: own.clock.now() }
+        };
+        let late = Failure::Deadline { within, head: false };
+        tokio::time::timeout(within, reply).map(|reply| reply.map_err(|_| late)).boxed()
+    }
+}
+
+/// A view as it is, or that it is gone: with its version in both cases.
+fn shown(item: Item) -> (StatusCode, HeaderMap, Bytes, Vec<Version>) {
+    let (status, mut headers, body, _) = match item.body {
+        Some(body) => (StatusCode::OK, stated("application/json"), body, Vec::new()),
+        None => problem(StatusCode::NOT_FOUND, ABSENT),
+    };
+    headers.insert("x-record-version", item.version.into());
+    if status == StatusCode::OK
+        && let Ok(tag) = HeaderValue::try_from(format!("\"{}\"", item.version))
+    {
+        headers.insert(header::ETAG, tag);
+    }
+    (status, headers, body, vec![Version(item.version)])
+}
+
+fn problem(status: StatusCode, body: &'static [u8]) -> (StatusCode, HeaderMap, Bytes, Vec<Version>) {
+    (status, stated(PROBLEM), Bytes::from_static(body), Vec::new())
+}
+
+fn stated(content_type: &'static str) -> HeaderMap {
+    HeaderMap::from_iter([
+        (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
+        (header::CACHE_CONTROL, HeaderValue::from_static(CACHE_CONTROL)),
+    ])
+}

@@ -1,0 +1,155 @@
+//! A sidecar in front of two regions' nodes, over real sockets: it reads what was announced, and a
+//! change that all hear of does not become a storm on the regions' tables.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, join_all};
+use nearside::app::services::region::start_node;
+use nearside::app::{self, App, Instead};
+use nearside::engine::memory::MemoryStore;
+use nearside::engine::{
+    Condition, EngineError, Item, ItemKey, ItemWrite, Page, ScanSegment, Table, Tables, WriteError, bucket,
+};
+use nearside::model::ids::{RegionId, Version};
+use nearside::model::time::Clock;
+use nearside::protocol::event::{Event, Says};
+use nearside::region::node::{self, NodeSettings};
+
+/// Sidecars ask for one key at once.
+const READERS: usize = 200;
+
+/// A region's tables, with a count of the reads.
+struct Counted(MemoryStore, AtomicUsize);
+
+impl Tables for Counted {
+    fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.get(table, key)
+    }
+
+    fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
+        self.0.write(writes)
+    }
+
+    fn query<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page, EngineError>> {
+        self.0.query(table, partition, after, limit)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        segment: ScanSegment,
+        after: Option<ItemKey>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, EngineError>> {
+        self.0.scan(table, segment, after, limit)
+    }
+}
+
+/// A node and its table.
+struct Region {
+    tables: Arc<Counted>,
+    node: App,
+}
+
+impl Region {
+    async fn start(name: &str) -> Self {
+        let settings = NodeSettings {
+            region: name.to_owned(),
+            topic: None,
+            listen: ([127, 0, 0, 1], 0).into(),
+            hosts: Vec::new(),
+            admin: ([127, 0, 0, 1], 0).into(),
+            views: vec!["limits".to_owned()],
+        };
+        let tables = Arc::new(Counted(MemoryStore::new(Clock::default()), AtomicUsize::new(0)));
+        let mut config = node::config(&settings).unwrap();
+        config.drain.linger = Duration::ZERO;
+        let node = start_node(config, tables.clone(), Arc::new(true.into()), Instead::default()).await.unwrap();
+        Self { tables, node }
+    }
+
+    async fn put(&self, version: u64) {
+        let key = ItemKey::new(bucket::partition("limits", "acme"), "acme");
+        let item = Item::new(key, version).with_body(format!("{{\"seats\":{version}}}"));
+        self.tables.0.write(vec![ItemWrite::Put(Table::Contexts, item, Condition::Any)]).await.unwrap();
+    }
+
+    fn reads(&self) -> usize {
+        self.tables.1.swap(0, Ordering::Relaxed)
+    }
+}
+
+/// As if a topic had said it.
+fn hear(app: &App, region: u8, version: u64) {
+    let core = &app.sidecar;
+    let id = core.keyring.record("limits", "acme").unwrap();
+    let says = Says::Changed(id, Some(Version(version)));
+    let (region, published) = (RegionId(region), core.clock.wall());
+    let event = Event::Message { region, published, queued: None, numbered: None, says };
+    core.carry_out(core.freshness.step(core.clock.now(), core.clock.wall(), event));
+}
+
+async fn sidecar(regions: &[&Region]) -> App {
+    let mut text = "[service]\nname = \"contexts\"\n[listen]\ntcp = \"127.0.0.1:0\"\n[admin]\nlisten = \
+                    \"127.0.0.1:0\"\n[announcements]\ntransport = \"off\"\n[drain]\nlinger = \"0s\"\n\
+                    [[service.route]]\npath = \"/v1/contexts/{key}/limits\"\nrecords = [\"limits:{key}\"]\n"
+        .to_owned();
+    for (place, region) in regions.iter().enumerate() {
+        let port = region.node.tcp.unwrap();
+        text += &format!("[[service.region]]\nname = \"r{place}\"\nurl = \"http://{port}\"\n");
+    }
+    let config = nearside::config::read::from_toml(&text).unwrap();
+    app::start_with(config, Instead::default()).await.unwrap()
+}
+
+async fn read(client: &reqwest::Client, app: &App) -> (u16, String, String) {
+    let url = format!("http://{}/v1/contexts/acme/limits", app.tcp.unwrap());
+    let response = client.get(url).send().await.unwrap();
+    // The node's own member comes first.
+    let lines = response.headers().get_all("cache-status");
+    let own = lines.iter().next_back().unwrap().to_str().unwrap().to_owned();
+    (response.status().as_u16(), response.text().await.unwrap(), own)
+}
+
+#[tokio::test]
+async fn a_change_reaches_many_sidecars_through_the_nodes_for_a_read_or_two_of_each_table() {
+    let (one, two) = (Region::start("r0").await, Region::start("r1").await);
+    one.put(5).await;
+    two.put(5).await;
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+    // Each of them is a process of its own elsewhere.
+    let mut sidecars = Vec::new();
+    for _ in 0..4 {
+        sidecars.push(sidecar(&[&one, &two]).await);
+    }
+    for app in &sidecars {
+        let (status, body, _) = read(&client, app).await;
+        assert_eq!((status, body.as_str()), (200, "{\"seats\":5}"));
+    }
+    assert!(one.reads() <= 1 && two.reads() <= 1, "the nodes have it, whoever asks");
+    // The first region ingests and announces; the other is behind, and its node has heard nothing.
+    one.put(6).await;
+    hear(&one.node, 0, 6);
+    sidecars.iter().for_each(|app| hear(app, 0, 6));
+    let readers = (0..READERS).map(|reader| read(&client, &sidecars[reader % sidecars.len()]));
+    for (status, body, line) in join_all(readers).await {
+        assert_eq!((status, body.as_str()), (200, "{\"seats\":6}"), "{line}");
+        assert!(!line.contains("below-floor"), "{line}");
+    }
+    let reads = (one.reads(), two.reads());
+    assert!((1..=2).contains(&reads.0), "one for all: {reads:?}");
+    // A node that is behind reads again for each who asks for more than it has, one at a time.
+    assert!(reads.1 <= 2 * sidecars.len(), "{reads:?}");
+    for app in sidecars.into_iter().chain([one.node, two.node]) {
+        app.stop().await;
+    }
+}
