@@ -53,8 +53,7 @@ impl Poll {
     fn came(&mut self, read: GetRecordsOutput, sent: Wall) -> FeedBatch {
         let behind = Duration::from_millis(read.millis_behind_latest.unwrap_or(0).try_into().unwrap_or(0));
         let last = read.records.last().map(|record| record.sequence_number.as_str());
-        let through = progress::read(sent, behind).max(self.reached.through());
-        self.reached = self.reached.moved(last, through);
+        self.reached = self.reached.moved(last, progress::read(sent, behind));
         let changes = self.shared.changes(&read.records);
         // Without an iterator, nothing follows.
         let ended = match read.next_shard_iterator {
@@ -64,7 +63,7 @@ impl Poll {
             }
             None => Some(children(read.child_shards.unwrap_or_default())),
         };
-        FeedBatch { changes, next: self.reached.position(), through, ended }
+        FeedBatch { changes, next: self.reached.position(), through: self.reached.through(), ended }
     }
 }
 
@@ -94,7 +93,7 @@ mod tests {
     async fn silence_moves_the_time_on_even_where_nothing_was_ever_read() {
         let read = GetRecordsOutput::builder().set_records(Some(Vec::new())).next_shard_iterator("next");
         let batch = poll().await.came(read.build().unwrap(), Wall::from_millis(10_000));
-        assert_eq!((batch.next, batch.through), (Position::Oldest, Wall::from_millis(9_000)));
+        assert_eq!((batch.next, batch.through), (Position::At(Wall::from_millis(9_000)), Wall::from_millis(9_000)));
     }
 
     #[tokio::test]

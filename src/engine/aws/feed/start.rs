@@ -53,8 +53,8 @@ impl Start {
         match (sequence.filter(|sequence| *sequence != BEGINNING), self) {
             (Some(sequence), _) => Self::After { sequence: sequence.to_owned(), through },
             (None, Self::After { sequence, .. }) => Self::After { sequence: sequence.clone(), through },
-            (None, Self::At(_)) => Self::At(through),
-            (None, Self::Horizon) => Self::Horizon,
+            // From the beginning too: whoever went on from there later might miss what was trimmed.
+            (None, Self::At(_) | Self::Horizon) => Self::At(through),
         }
     }
 
@@ -94,7 +94,9 @@ mod tests {
 
     #[test]
     fn silence_makes_a_position_younger_and_never_older() {
-        let start = Start::At(wall(10)).moved(None, wall(20));
+        let start = Start::Horizon.moved(None, wall(10));
+        assert_eq!(start, Start::At(wall(10)));
+        let start = start.moved(None, wall(20));
         assert_eq!(start, Start::At(wall(20)));
         let start = start.moved(Some("3"), wall(15));
         assert_eq!(start, Start::After { sequence: "3".to_owned(), through: wall(20) });
