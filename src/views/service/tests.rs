@@ -50,6 +50,8 @@ async fn whatever_the_engine_does_all_views_are_right_when_it_stops() {
             repeats: 0.2,
             reorders: 0.3,
             splits: 0.3,
+            is_slow: 0.2,
+            slowness: Duration::from_millis(100),
             ..FaultRates::default()
         });
         for term in 0..4 {

@@ -1,9 +1,12 @@
 //! Batches of changes, fan-outs and the jobs that they become.
 
+use std::time::Duration;
+
 use super::super::jobs;
 use super::super::scripted::{Home, LIMITS, Plan, PlannedStore, views};
 use super::super::worker::{JobWorker, Pace};
 use super::*;
+use crate::engine::faulty::{FaultRates, Faults, Faulty};
 use crate::engine::lease::{Lease, LeasePlace};
 use crate::engine::{Item, Tables};
 
@@ -96,7 +99,7 @@ async fn a_job_keeps_its_pace_and_single_changes_overtake_it() {
     let worker = worker(&home, Arc::new(home.store.clone()), &lease, 100);
     let began = home.clock.now();
     let single = async {
-        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
         triggers.apply(home.put("tenant", "t7", 4, Some(r#"{"users":9,"shard":"a"}"#)).await).await.unwrap();
         assert_eq!(home.view("limits", "t7").await.unwrap().1.unwrap(), r#"{"users":9,"host":"h2"}"#);
         assert_eq!(jobs::list(&home.store).await.unwrap().len(), 1, "the job goes on");
@@ -152,4 +155,57 @@ async fn a_worker_leaves_the_job_of_a_newer_definition_to_whoever_has_it() {
     jobs::begin(&home.store, &task(2), home.clock.wall()).await.unwrap();
     while worker.round().await.unwrap() > 0 {}
     assert!(jobs::list(&home.store).await.unwrap().is_empty());
+}
+
+/// One of them only believes that it has the lease. Their steps mix in whatever order the engine's
+/// slowness gives.
+#[tokio::test(start_paused = true)]
+async fn two_processes_that_map_the_same_changes_at_once_agree_in_the_end() {
+    for seed in 0..40 {
+        fastrand::seed(seed);
+        let (home, faults) = (Home::new(), Faults::default());
+        faults.set(FaultRates {
+            is_slow: 0.7,
+            slowness: Duration::from_millis(40),
+            fails: 0.02,
+            loses_answers: 0.02,
+            ..FaultRates::default()
+        });
+        let process = || {
+            let store = Arc::new(Faulty::new(home.store.clone(), faults.clone()));
+            Triggers::new(home.mapper_on(store), views(LIMITS))
+        };
+        let (one, other) = (process(), process());
+        let mut deliveries = Vec::new();
+        for version in 1..60 {
+            let at = Duration::from_millis(30 * version);
+            let (record_type, key, body) = match fastrand::u8(..3) {
+                0 => ("shard", format!("s{}", fastrand::u8(..3)), format!(r#"{{"host":"h{version}"}}"#)),
+                _ => {
+                    let body = format!(r#"{{"users":{},"shard":"s{}"}}"#, fastrand::u8(..2), fastrand::u8(..3));
+                    ("tenant", format!("t{}", fastrand::u8(..3)), body)
+                }
+            };
+            let body = (fastrand::u8(..6) > 0).then_some(body);
+            let (home, one, other) = (&home, &one, &other);
+            deliveries.push(async move {
+                tokio::time::sleep(at).await;
+                let change = home.put(record_type, &key, version, body.as_deref()).await;
+                let deliver = async |process: &Triggers, most: u64| {
+                    tokio::time::sleep(Duration::from_millis(fastrand::u64(..most))).await;
+                    while process.apply(change.clone()).await.is_err() {}
+                };
+                // Only one of them gets everything.
+                futures_util::future::join(deliver(one, 300), async {
+                    if fastrand::bool() {
+                        deliver(other, 900).await;
+                    }
+                })
+                .await;
+            });
+        }
+        futures_util::future::join_all(deliveries).await;
+        home.assert_right_but_for_references(LIMITS, &format!("seed {seed}")).await;
+        assert!(home.partitions("failure#").is_empty());
+    }
 }
