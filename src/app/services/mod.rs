@@ -40,7 +40,7 @@ pub use engines::Engine;
 pub enum ServiceProcess {
     Catalogue,
     Views,
-    Region(ServedRegion, RegionDuties),
+    Region(Box<ServedRegion>, RegionDuties),
 }
 
 /// What a process of a region does.
