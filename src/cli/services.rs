@@ -59,7 +59,7 @@ pub(super) fn region(args: &RegionArgs) -> Result<(), CommandError> {
     serve(ServiceRole::Region, &args.service, |config| {
         let region = config.region(args.name.as_deref());
         let region = region.map_err(|wrong| CommandError::Usage(format!("{}; {}", wrong.what, wrong.instead)))?;
-        Ok(ServiceProcess::Region(region.clone(), duties))
+        Ok(ServiceProcess::Region(Box::new(region.clone()), duties))
     })
 }
 

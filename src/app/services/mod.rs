@@ -45,7 +45,7 @@ pub use engines::Engine;
 pub enum ServiceProcess {
     Catalogue,
     Views,
-    Region(ServedRegion, RegionDuties),
+    Region(Box<ServedRegion>, RegionDuties),
 }
 
 /// What a process of a region does.
