@@ -26,7 +26,7 @@ pub struct ViewsCounters {
 impl ViewsCounters {
     /// Puts the counters on the metrics page.
     pub fn register(&self, registry: &mut Registry) {
-        let registry = registry.sub_registry_with_prefix("nearside_views");
+        let registry = registry.sub_registry_with_prefix("views");
         registry.register("mapped", "Views that were looked at, by what came of it", self.mapped.clone());
         registry.register("unmappable", "Views that could not be made, by reason", self.unmappable.clone());
         registry.register("again", "Times that mapping began again, by cause", self.attempts_again.clone());
