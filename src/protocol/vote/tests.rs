@@ -149,6 +149,8 @@ fn r8_a_reply_whose_age_puts_it_before_the_marker_is_below_unless_its_version_sp
     assert_eq!(rank(&aged(60), &record), Rank::Below);
     let stated = [Snapshot { generation: Generation(10), ..record[0] }];
     assert_eq!(rank(&aged(60), &stated), Rank::Now, "the floor speaks for the newest announcement");
+    let surpassed = [Snapshot { at_floor: false, ..stated[0] }];
+    assert_eq!(rank(&aged(60), &surpassed), Rank::Below, "the marker is of something else, perhaps of a RELOAD");
     let higher = [Snapshot { floor: Version(6), ..stated[0] }];
     assert_eq!(rank(&aged(0), &higher), Rank::Below, "R1");
     let silent = Ballot { versions: &[], ..aged(60) };
