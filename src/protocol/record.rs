@@ -171,10 +171,10 @@ impl Snapshot {
         stated || self.marker.is_none_or(|marker| marker.at + worst_lag <= sent)
     }
 
-    /// R8: whether the marker is of an announcement that stated the floor, and no RELOAD came since:
-    /// then whatever is at or above the floor is not from before the marker.
+    /// R8: whether everything that was said of the record stated a version: then what is at or above
+    /// the floor lacks none of it. After a RELOAD a late announcement would prove nothing.
     pub fn is_stated(&self) -> bool {
-        self.at_floor && self.generation > self.unversioned && self.unstated_by().is_none()
+        self.unversioned == Generation::default() && self.unstated_by().is_none()
     }
 
     /// R20: the region that took a write which states no version. No other region is known to have
