@@ -25,7 +25,8 @@ pub(crate) struct Changes {
 pub(crate) fn merged(running: &Config, wanted: &Config) -> Config {
     let mut merged = wanted.clone();
     let Config { service, listen, admin, cache, race, freshness, announcements, drain: _, log } = &mut merged;
-    let Service { name, regions, routes: _, version_header, authoritative: _ } = service;
+    let Service { name, regions, routes: _, version_header, authoritative } = service;
+    *authoritative = running.service.authoritative;
     name.clone_from(&running.service.name);
     version_header.clone_from(&running.service.version_header);
     *regions = running.service.regions.iter().map(|known| region(known, &wanted.service.regions)).collect();

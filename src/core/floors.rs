@@ -1,15 +1,12 @@
 //! `X-Record-Floor`: with what it asks for, a sidecar states the version of each record that it has
 //! heard of, and whoever has a store of its own may answer from it at or above that.
 
-use std::time::Duration;
-
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::cache::entry::Entry;
 use crate::config::Route;
 use crate::http::client::incoming::versions;
 use crate::model::ids::Version;
-use crate::model::time::Moment;
 use crate::protocol::record::Snapshot;
 
 /// One version per record, in the order of the route; 0 for one of which nothing is known.
@@ -29,11 +26,11 @@ pub(crate) fn are_met(floor: &[Version], entry: &Entry) -> bool {
     shows.len() == floor.len() && shows.iter().zip(floor).all(|(shown, floor)| shown.version >= *floor)
 }
 
-/// What a request sent at `at` states, from the fence that was taken before (R3). `None` where no
-/// floor is known, or where one does not speak for the newest that was said of its record: then a
-/// version at or above it proves nothing.
-pub(crate) fn stated(fence: &[Snapshot], at: Moment, worst_lag: Duration) -> Option<HeaderValue> {
-    let speaks = |record: &Snapshot| !record.escaped && record.floor_speaks(at, worst_lag);
+/// What a request states, from the fence that was taken before (R3). `None` where no floor is known,
+/// or where one does not speak for the newest that was said of its record: then a version at or
+/// above it proves nothing, and an older copy of it would be refused (R8).
+pub(crate) fn stated(fence: &[Snapshot]) -> Option<HeaderValue> {
+    let speaks = |record: &Snapshot| !record.escaped && (record.marker.is_none() || record.is_stated());
     let is_known = fence.iter().any(|record| record.floor.is_credible());
     if !is_known || !fence.iter().all(speaks) {
         return None;

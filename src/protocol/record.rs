@@ -167,13 +167,14 @@ impl Snapshot {
     /// change without a credible version leaves the floor where it was. Only `worst_lag` later does
     /// every region show what was announced.
     pub fn floor_speaks(&self, sent: Moment, worst_lag: Duration) -> bool {
-        self.is_stated() || self.marker.is_none_or(|marker| marker.at + worst_lag <= sent)
+        let stated = self.generation > self.unversioned && self.unstated_by().is_none();
+        stated || self.marker.is_none_or(|marker| marker.at + worst_lag <= sent)
     }
 
-    /// Whether the newest announcement stated a version, so that whatever is at or above the floor
-    /// is not from before it.
+    /// R8: whether everything that was said of the record stated a version: then what is at or above
+    /// the floor lacks none of it. After a RELOAD a late announcement would prove nothing.
     pub fn is_stated(&self) -> bool {
-        self.generation > self.unversioned && self.unstated_by().is_none()
+        self.unversioned == Generation::default() && self.unstated_by().is_none()
     }
 
     /// R20: the region that took a write which states no version. No other region is known to have

@@ -89,19 +89,19 @@ fn pack(key: u64, state: Snapshot, now: Moment) -> [u64; WORDS] {
     let millis = at.as_nanos().div_ceil(1_000_000) & TIME;
     // The regions, four flags, and who took which write. The doubt remembers `escaped`.
     let bits = u64::from(Snapshot { escaped: false, ..state }.to_bits());
-    let stated = if state.generation > state.unversioned { STATED } else { 0 };
+    let stated = if state.unversioned == Generation::default() { STATED } else { 0 };
     [tag(key), state.floor.0, state.generation.0 | stated, bits << TIME_BITS | millis]
 }
 
-/// The newest announcement stated a version: above the generation, which never gets that far.
+/// Every announcement stated a version: above the generation, which never gets that far.
 const STATED: u64 = 1 << 63;
 
-/// Of `unversioned` only that it is older is kept. Once a record has gone to the table, nothing
+/// Of `unversioned` only is kept whether there is one. Once a record has gone to the table, nothing
 /// that was stored or sent under an older generation is left, so its generation says as much.
 fn unpack(words: &[u64]) -> Snapshot {
     let at = Moment::from_nanos((words[3] & TIME) * 1_000_000);
     let generation = Generation(words[2] & !STATED);
-    let unversioned = if words[2] & STATED == 0 { generation } else { Generation(generation.0 - 1) };
+    let unversioned = if words[2] & STATED == 0 { generation } else { Generation::default() };
     let rest = Snapshot::from_bits((words[3] >> TIME_BITS) as u32, at);
     let marker = rest.marker.map(|marker| Marker { at, ..marker });
     Snapshot { floor: Version(words[1]), generation, unversioned, marker, ..rest }
@@ -123,7 +123,7 @@ mod tests {
         Snapshot {
             floor: Version(number),
             generation: Generation(number),
-            unversioned: Generation(number - u64::from(number.is_multiple_of(11))),
+            unversioned: if number.is_multiple_of(11) { Generation::default() } else { Generation(number) },
             marker: Some(Marker {
                 regions: RegionSet::first(16).without(RegionId((number % 16) as u8)),
                 at: at(number),

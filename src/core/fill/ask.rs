@@ -145,8 +145,8 @@ impl Ask {
 }
 
 /// The request as it is sent: with validators, `no-cache` after an announcement (R8), the `floor`
-/// that it states and the sidecar's own credentials. It is shared unchanged if there are none of these. `None` when a
-/// reload took the route away.
+/// that it states and the sidecar's own credentials. It is shared unchanged if there are none of
+/// these. `None` when a reload took the route away.
 pub(crate) fn dressed(
     core: &Core,
     ask: &Ask,

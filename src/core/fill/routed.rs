@@ -46,15 +46,14 @@ pub(crate) async fn run(mut leader: Leader, ask: Ask, routing: Routing) {
     let sent = Sent { at: core.clock.now(), horizon: core.freshness.horizon().clone(), fence: routing.snapshots() };
     let known = known(&ask, &routing, &sent);
     // A reader who insists gets nothing out of a region's own store, however new.
-    let worst_lag = core.config.freshness.worst_lag;
-    let floor = floors::stated(&sent.fence, sent.at, worst_lag).filter(|_| !ask.insists());
+    let floor = floors::stated(&sent.fence).filter(|_| !ask.insists());
     let request = dressed(&core, &ask, &routing, &sent, known.is_some(), floor);
     let Some((route, request)) = core.router.route(routing.route).zip(request) else {
         let asked = vec![Attempted { region: "all".into(), outcome: "no-route".into(), blame: Blame::Unusable }];
         return leader.fail(Failed { best_error: None, asked, below_floor: false });
     };
     let records = routing.records().iter().map(|(_, record)| record.clone()).collect();
-    let terms = Terms::Routed { records, known, worst_lag };
+    let terms = Terms::Routed { records, known, worst_lag: core.config.freshness.worst_lag };
     let mut race = Race::start(&core.regions, Question { request, terms, purpose: ask.purpose });
     let first = loop {
         tokio::select! {

@@ -147,8 +147,10 @@ fn r8_a_reply_whose_age_puts_it_before_the_marker_is_below_unless_its_version_sp
     assert_eq!(rank(&aged(9), &record), Rank::Now);
     assert_eq!(rank(&aged(10), &record), Rank::Below, "ages are whole seconds: it may be from 10.9 s ago");
     assert_eq!(rank(&aged(60), &record), Rank::Below);
-    let stated = [Snapshot { generation: Generation(10), ..record[0] }];
-    assert_eq!(rank(&aged(60), &stated), Rank::Now, "the floor speaks for the newest announcement");
+    let late = [Snapshot { generation: Generation(10), ..record[0] }];
+    assert_eq!(rank(&aged(60), &late), Rank::Below, "it stated a version, and came after one that stated none");
+    let stated = [Snapshot { unversioned: Generation(0), ..late[0] }];
+    assert_eq!(rank(&aged(60), &stated), Rank::Now, "the floor speaks for all that was announced");
     let higher = [Snapshot { floor: Version(6), ..stated[0] }];
     assert_eq!(rank(&aged(0), &higher), Rank::Below, "R1");
     let silent = Ballot { versions: &[], ..aged(60) };

@@ -32,9 +32,7 @@ impl RoutedFill<'_> {
         for (((id, record), then), version) in
             self.routing.records().iter().zip(&self.sent.fence).zip(self.versions(winner))
         {
-            let floor = record.snapshot().floor;
-            if version < then.floor && version < floor {
-                tracing::warn!(floor = floor.0, version = version.0, "the table says less than what was announced");
+            if version < then.floor && version < record.snapshot().floor {
                 self.core.carry_out(self.core.freshness.overruled(*id, winner.reply.region, now));
             }
         }

@@ -66,6 +66,20 @@ async fn a_thousand_readers_ahead_of_the_table_cost_two_reads_and_get_what_there
     node.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_reader_who_has_heard_of_what_is_being_read_joins_that_read() {
+    let node = Node::heard().await;
+    node.put("acme", 5, Some("{}")).await;
+    node.next_reads_take(&[20, 20]);
+    let late = async {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        node.at_floor("5").await
+    };
+    let (early, late) = tokio::join!(node.get(LIMITS, &[]), late);
+    assert_eq!((early.version(), late.version(), node.reads()), (5, 5, 1));
+    node.stop().await;
+}
+
 /// G4: a read from before a change is no answer for somebody who has heard of it.
 #[tokio::test(start_paused = true)]
 async fn a_reader_who_joined_a_read_from_before_the_change_gets_the_next() {
@@ -122,5 +136,6 @@ async fn a_read_that_an_announcement_overtook_overrules_nothing() {
     assert_eq!(got.version(), 6, "asked for again: {got:?}");
     assert_eq!(node.floor(), 6);
     assert!(!got.header("cache-status").contains("below-floor"));
+    assert_eq!(node.core.metrics.alarms(RegionId(0), "floor-dropped"), 0);
     node.stop().await;
 }

@@ -115,7 +115,7 @@ async fn without_its_table_a_node_serves_what_it_has_and_fails_at_once_where_tha
     assert_eq!(node.at_floor("5").await.status, 503);
     node.table.is_down.store(false, Ordering::Relaxed);
     node.beat(10 * SECOND).await;
-    assert!(!node.get(LIMITS, &[]).await.header("cache-status").contains("stale"));
+    assert!(!node.get(LIMITS, &[]).await.header("cache-status").contains("stale-if-error"));
     node.stop().await;
 }
 
