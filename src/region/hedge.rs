@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use super::limits::{HEDGE_LEAST, HEDGED_SHARE, HEDGES_SAVED, READS_BEFORE_HEDGING};
-use crate::core::race::health::Latencies;
+use crate::core::race::health::RecentLatencies;
 
 #[derive(Default)]
 pub(crate) struct Hedge {
-    latencies: Latencies,
+    latencies: RecentLatencies,
     seen: u32,
     /// Second reads that may be sent.
     saved: f64,

@@ -44,7 +44,7 @@ fn types(config: &ServicesConfig) -> Result<RecordTypes, Vec<ConfigError>> {
             let text = text(file)?;
             serde_json::from_str(&text).map_err(|error| unusable(file, &error.to_string()))
         });
-        match schema.unwrap_or_else(|| Ok(Value::Bool(true))) {
+        match schema.unwrap_or(Ok(Value::Bool(true))) {
             Ok(schema) => schemas.push((known.name.clone(), schema)),
             Err(mistake) => mistakes.push(mistake),
         }

@@ -29,7 +29,7 @@ pub(crate) enum Fitness {
 
 #[derive(Debug)]
 pub(crate) struct Health {
-    latencies: Latencies,
+    latencies: RecentLatencies,
     failures_in_a_row: u32,
     window: Window,
     outlier: Option<Outlier>,
@@ -54,7 +54,7 @@ impl Health {
     /// Nothing is known yet: fit.
     pub(crate) fn new(now: Moment) -> Self {
         Self {
-            latencies: Latencies::default(),
+            latencies: RecentLatencies::default(),
             failures_in_a_row: 0,
             window: Window { since: now, ended: 0, failed: 0 },
             outlier: None,
@@ -131,7 +131,7 @@ impl Health {
 
 /// The latest latencies, and a smoothed one.
 #[derive(Debug, Default)]
-pub(crate) struct Latencies {
+pub(crate) struct RecentLatencies {
     latest: Vec<Duration>,
     /// The same in order: every race asks for a quantile.
     sorted: Vec<Duration>,
@@ -139,7 +139,7 @@ pub(crate) struct Latencies {
     smoothed: Duration,
 }
 
-impl Latencies {
+impl RecentLatencies {
     pub(crate) fn note(&mut self, took: Duration) {
         self.smoothed = if self.latest.is_empty() { took } else { (self.smoothed * 7 + took) / 8 };
         if self.latest.len() < LATENCIES {
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn quantiles_of_the_sorted_ring_are_those_that_sorting_gives() {
         let mut luck = fastrand::Rng::with_seed(7);
-        let (mut latencies, mut all) = (Latencies::default(), Vec::new());
+        let (mut latencies, mut all) = (RecentLatencies::default(), Vec::new());
         for _ in 0..4 * LATENCIES {
             // Few values, so that many are equal.
             all.push(luck.u32(0..40) * MS);
