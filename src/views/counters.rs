@@ -24,7 +24,7 @@ pub struct ViewsCounters {
 }
 
 impl ViewsCounters {
-    /// Puts the counters on the metrics page.
+    /// Puts the counters on the metrics page, each under `views_`.
     pub fn register(&self, registry: &mut Registry) {
         let registry = registry.sub_registry_with_prefix("views");
         registry.register("mapped", "Views that were looked at, by what came of it", self.mapped.clone());
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_page_shows_every_counter_under_its_name() {
-        let (counters, mut registry) = (ViewsCounters::default(), Registry::default());
+        let (counters, mut registry) = (ViewsCounters::default(), Registry::with_prefix("nearside"));
         counters.register(&mut registry);
         counters.mapped("written");
         counters.differing("older");

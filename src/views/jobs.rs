@@ -103,7 +103,7 @@ impl Job {
         self.part == 0 && self.after.is_none()
     }
 
-    fn status(&self) -> JobStatus {
+    pub(super) fn status(&self) -> JobStatus {
         let what = match &self.task {
             JobTask::View { name, .. } => format!("all views {name}"),
             JobTask::Input { target, .. } => format!("views that need a {}", target.record_type),

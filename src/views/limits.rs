@@ -50,5 +50,7 @@ pub const EXAMPLES: usize = 20;
 pub const FAILURES: usize = 10_000;
 /// After which a change should have been mapped; what the sweep finds is looked at again then.
 pub const SWEEP_WAIT: Duration = Duration::from_secs(30);
-/// Between two rounds of the sweep.
-pub const SWEEP_REST: Duration = Duration::from_secs(60);
+/// Views that the sweep compares in a second at least, when it does not know how many there are.
+pub const SWEEP_LEAST: u32 = 10;
+/// How often failures are counted.
+pub const FAILURES_LOOK: Duration = Duration::from_secs(60);

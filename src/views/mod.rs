@@ -18,6 +18,7 @@ mod reading;
 #[cfg(test)]
 mod scripted;
 mod service;
+mod status;
 mod stored;
 mod sweep;
 mod triggers;
@@ -36,4 +37,5 @@ pub use make::Unmappable;
 pub use mapper::{MapOutcome, Mapper};
 pub use reading::read;
 pub use service::ViewsService;
+pub use status::{ViewsState, ViewsStatus};
 pub use verify::{Verification, VerifyExample, VerifyReport};

@@ -1,15 +1,18 @@
 //! The views service: under a lease, it follows the catalogue's changes and works on jobs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::adoption::{self, AdoptError};
 use super::counters::ViewsCounters;
 use super::definition::ViewDefinition;
+use super::failures;
 use super::jobs::{self, JobTask};
 use super::limits;
 use super::mapper::Mapper;
+use super::status::ViewsStatus;
 use super::sweep::ViewSweep;
 use super::triggers::Triggers;
 use super::worker::{JobWorker, Pace};
@@ -28,9 +31,12 @@ pub struct ViewsService {
     pub clock: Clock,
     /// Unique to this process and this start of it.
     pub holder: String,
-    /// Views that jobs and the sweep may look at in a second, each.
+    /// Views that jobs look at in a second at most, and as many that the sweep maps again.
     pub views_per_second: u32,
+    /// In how long everything is compared once.
+    pub sweep_period: Duration,
     pub counters: ViewsCounters,
+    pub status: Arc<ViewsStatus>,
     pub progress: Arc<FeedProgress>,
 }
 
@@ -57,12 +63,14 @@ impl ViewsService {
             let Some(lease) = stopping.run_until_cancelled(place.acquire()).await else { return Ok(()) };
             let lease = Arc::new(lease);
             let end = tokio::select! {
-                end = self.serve(&lease) => end,
-                () = lease.keep() => TermEnd::LeaseLost,
-                () = stopping.cancelled() => {
-                    lease.release().await;
-                    return Ok(());
-                }
+                end = self.serve(&lease) => Some(end),
+                () = lease.keep() => Some(TermEnd::LeaseLost),
+                () = stopping.cancelled() => None,
+            };
+            self.status.update(|state| state.holds_lease = false);
+            let Some(end) = end else {
+                lease.release().await;
+                return Ok(());
             };
             if let TermEnd::Definitions(error) = end {
                 lease.release().await;
@@ -76,16 +84,38 @@ impl ViewsService {
             Ok(active) => active,
             Err(error) => return TermEnd::Definitions(error),
         };
+        self.status.update(|state| {
+            let is_active = |name: &str| active.iter().any(|view| view.name == name);
+            let others = self.definitions.iter().filter(|view| !is_active(&view.name));
+            state.holds_lease = true;
+            state.left_alone = others.map(|view| view.name.clone()).collect();
+            state.active = active.iter().map(|view| (view.name.clone(), view.number)).collect();
+        });
         let mapper = Mapper::new(self.store.clone(), self.clock.clone(), self.counters.clone());
         let triggers = Arc::new(Triggers::new(mapper, active));
         let pace = Pace::new(self.clock.clone(), self.views_per_second);
-        let worker = JobWorker { triggers: triggers.clone(), lease: lease.clone(), pace };
+        let status = self.status.clone();
+        let worker = JobWorker { triggers: triggers.clone(), lease: lease.clone(), pace, status: status.clone() };
         let pace = Pace::new(self.clock.clone(), self.views_per_second);
-        let sweep = ViewSweep { triggers: triggers.clone(), pace };
+        let sweep = ViewSweep { triggers: triggers.clone(), period: self.sweep_period, pace, status };
         tokio::select! {
             () = self.follow(lease, &triggers) => TermEnd::LeaseLost,
             () = worker.work() => TermEnd::LeaseLost,
             () = sweep.run() => TermEnd::LeaseLost,
+            () = self.count_failures() => TermEnd::LeaseLost,
+        }
+    }
+
+    async fn count_failures(&self) {
+        loop {
+            match failures::failures(&*self.store).await {
+                Ok(failed) => {
+                    self.counters.failures.set(failed.len() as i64);
+                    self.status.update(|state| state.failures = failed.len());
+                }
+                Err(error) => tracing::warn!(%error, "failures cannot be counted"),
+            }
+            tokio::time::sleep(limits::FAILURES_LOOK).await;
         }
     }
 

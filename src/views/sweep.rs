@@ -3,12 +3,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::comparison::{self, SuspectView};
 use super::definition::ViewDefinition;
-use super::failures;
 use super::limits;
 use super::patience::patiently;
+use super::status::ViewsStatus;
 use super::triggers::Triggers;
 use super::vector::Trigger;
 use super::worker::Pace;
@@ -18,7 +19,11 @@ use crate::model::time::Moment;
 /// The views service's own comparison.
 pub(super) struct ViewSweep {
     pub(super) triggers: Arc<Triggers>,
+    /// In how long everything is compared once.
+    pub(super) period: Duration,
+    /// For what is mapped again.
     pub(super) pace: Pace,
+    pub(super) status: Arc<ViewsStatus>,
 }
 
 impl ViewSweep {
@@ -27,32 +32,41 @@ impl ViewSweep {
         loop {
             if let Err(error) = self.round().await {
                 tracing::warn!(%error, "the sweep could not go on, and begins again");
+                tokio::time::sleep(limits::SWEEP_WAIT).await;
             }
-            tokio::time::sleep(limits::SWEEP_REST).await;
         }
     }
 
+    /// Takes the whole period, however little there is to compare.
     pub(super) async fn round(&self) -> Result<(), EngineError> {
         let mapper = &self.triggers.mapper;
-        let mut waiting = VecDeque::new();
+        let buckets = self.triggers.views.len() as u32 * u32::from(engine::limits::BUCKETS);
+        let slot = self.period / buckets.max(1);
+        let (mut waiting, mut compared) = (VecDeque::new(), 0);
+        let mut end = mapper.clock.now();
         for view in &self.triggers.views {
             for bucket in 0..engine::limits::BUCKETS {
-                // An empty bucket takes its time too.
-                self.pace.wait().await;
-                let (suspects, compared) = comparison::suspects(mapper, view, bucket, &self.pace).await?;
+                end = end + slot;
+                // One bucket is about as large as the one before.
+                let pace = Pace::new(mapper.clock.clone(), per_second(compared, slot));
+                let found = comparison::suspects(mapper, view, bucket, &pace).await?;
+                compared = found.1;
                 mapper.counters.swept.inc_by(compared);
                 let due = mapper.clock.now() + limits::SWEEP_WAIT;
-                waiting.extend(suspects.into_iter().map(|suspect| (due, view, suspect)));
+                waiting.extend(found.0.into_iter().map(|suspect| (due, view, suspect)));
                 while let Some((_, view, suspect)) = self.due(&mut waiting, limits::SUSPECTS).await {
                     self.look_again(view, &suspect).await?;
                 }
+                tokio::time::sleep(end.since(mapper.clock.now())).await;
             }
+        }
+        if buckets == 0 {
+            tokio::time::sleep(self.period).await;
         }
         while let Some((_, view, suspect)) = self.due(&mut waiting, 0).await {
             self.look_again(view, &suspect).await?;
         }
-        let failures = failures::failures(&*mapper.store).await?;
-        mapper.counters.failures.set(failures.len() as i64);
+        self.status.update(|state| state.swept = Some(mapper.clock.wall()));
         Ok(())
     }
 
@@ -83,6 +97,12 @@ impl ViewSweep {
     }
 }
 
+/// The rate at which a bucket of so many takes its whole slot.
+fn per_second(count: u64, slot: Duration) -> u32 {
+    let rate = count as f64 / slot.as_secs_f64().max(0.001);
+    (rate.ceil() as u32).max(limits::SWEEP_LEAST)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::scripted::{Home, LIMITS, views};
@@ -91,7 +111,8 @@ mod tests {
 
     fn sweep(home: &Home) -> ViewSweep {
         let triggers = Arc::new(Triggers::new(home.mapper(), views(LIMITS)));
-        ViewSweep { triggers, pace: Pace::new(home.clock.clone(), 1_000) }
+        let pace = Pace::new(home.clock.clone(), 1_000);
+        ViewSweep { triggers, period: Duration::from_secs(600), pace, status: Arc::default() }
     }
 
     #[tokio::test(start_paused = true)]
@@ -119,9 +140,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_round_takes_its_period_and_hurries_where_there_is_much() {
+        let home = Home::new();
+        for at in 0..2_000 {
+            home.put("tenant", &format!("t{at}"), 1, None).await;
+        }
+        let sweep = sweep(&home);
+        let began = home.clock.now();
+        sweep.round().await.unwrap();
+        let took = home.clock.now().since(began);
+        assert!((600..650).contains(&took.as_secs()), "{took:?}");
+        assert_eq!(home.counters.swept.get(), 2_000);
+        assert!(sweep.status.get().swept.is_some());
+        assert_eq!(per_second(40_000, Duration::from_secs(20)), 2_000);
+        assert_eq!(per_second(0, Duration::ZERO), limits::SWEEP_LEAST);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn what_is_on_its_way_is_no_difference() {
         let home = Home::new();
-        let (sweep, triggers) = (sweep(&home), home.triggers(LIMITS));
+        let sweep = ViewSweep { period: Duration::from_secs(60), ..sweep(&home) };
+        let triggers = home.triggers(LIMITS);
         let late = async {
             for version in 1..100 {
                 let change = home.put("tenant", "acme", version, Some(&format!(r#"{{"users":{version}}}"#))).await;

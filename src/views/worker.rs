@@ -8,6 +8,7 @@ use futures_util::future::FutureExt;
 
 use super::jobs::{self, Job, JobTask};
 use super::limits;
+use super::status::ViewsStatus;
 use super::stored::reference_partition;
 use super::triggers::{Triggers, all};
 use super::vector::Trigger;
@@ -49,6 +50,7 @@ pub(super) struct JobWorker {
     pub(super) triggers: Arc<Triggers>,
     pub(super) lease: Arc<Lease>,
     pub(super) pace: Pace,
+    pub(super) status: Arc<ViewsStatus>,
 }
 
 impl JobWorker {
@@ -74,6 +76,7 @@ impl JobWorker {
         let mut jobs = jobs::list(&*mapper.store).await?;
         jobs.retain(|job| self.is_own(&job.task));
         mapper.counters.jobs.set(jobs.len() as i64);
+        self.status.update(|state| state.jobs = jobs.iter().map(Job::status).collect());
         let count = jobs.len();
         for job in jobs {
             self.step(job).await?;

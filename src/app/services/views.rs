@@ -19,10 +19,13 @@ pub(super) fn open(shell: &Shell) -> ServiceParts {
         clock: shell.clock.clone(),
         holder: shell.holder(),
         views_per_second: u32::try_from(shell.config.views.rate).unwrap_or(u32::MAX),
+        sweep_period: shell.config.views.sweep,
         counters,
+        status: Arc::default(),
         progress: Arc::default(),
     };
     let (progress, clock) = (service.progress.clone(), shell.clock.clone());
+    let doing = service.status.clone();
     let wrong: Arc<Mutex<Option<String>>> = Arc::default();
     let (told, stopping) = (wrong.clone(), shell.tasks.stopping());
     shell.tasks.spawn("views", async move {
@@ -50,7 +53,18 @@ pub(super) fn open(shell: &Shell) -> ServiceParts {
         state: Box::new(state),
         status: Box::new(move || {
             let behind = progress.through().map(|through| clock.wall().since(through).as_secs_f64());
-            json!({ "views": names, "behind_s": behind, "shards": progress.shards() })
+            let doing = doing.get();
+            let jobs = doing.jobs.iter().map(|job| json!({ "what": job.what, "views": job.views, "done": job.done }));
+            json!({
+                "views": names,
+                "left_alone": doing.left_alone,
+                "holds_lease": doing.holds_lease,
+                "behind_s": behind,
+                "shards": progress.shards(),
+                "jobs": jobs.collect::<Vec<_>>(),
+                "failures": doing.failures,
+                "swept_ms": doing.swept.map(crate::model::time::Wall::as_millis),
+            })
         }),
         node: None,
     }

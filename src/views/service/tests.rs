@@ -1,7 +1,5 @@
 //! The whole service on a memory engine with every fault that the contract allows.
 
-use std::time::Duration;
-
 use super::super::scripted::{Home, LIMITS, views};
 use super::*;
 use crate::engine::Stream;
@@ -15,7 +13,9 @@ fn service(home: &Home, text: &str, holder: &str, faults: &Faults) -> ViewsServi
         clock: home.clock.clone(),
         holder: holder.to_owned(),
         views_per_second: 10_000,
+        sweep_period: Duration::from_secs(60),
         counters: home.counters.clone(),
+        status: Arc::default(),
         progress: Arc::default(),
     }
 }
@@ -103,8 +103,11 @@ async fn an_old_process_between_two_new_ones_loses_nothing() {
     home.put("tenant", "acme", 1, Some(r#"{"users":1}"#)).await;
     run_for(&service(&home, &raised, "new", &faults), 60).await;
     home.put("tenant", "acme", 2, Some(r#"{"users":2}"#)).await;
-    run_for(&service(&home, LIMITS, "old", &faults), 60).await;
+    let old = service(&home, LIMITS, "old", &faults);
+    run_for(&old, 60).await;
     assert_eq!(home.view("limits", "acme").await.unwrap().1.unwrap(), r#"{"seats":1}"#);
+    let shown = old.status.get();
+    assert!(shown.active.is_empty() && shown.left_alone == ["limits"] && shown.jobs.is_empty());
     run_for(&service(&home, &raised, "new again", &faults), 60).await;
     home.assert_right(&raised).await;
 }

@@ -26,6 +26,7 @@ fn worker(home: &Home, store: Arc<dyn Tables>, lease: &Arc<Lease>, per_second: u
         triggers: Arc::new(Triggers::new(home.mapper_on(store), views(LIMITS))),
         lease: lease.clone(),
         pace: Pace::new(home.clock.clone(), per_second),
+        status: Arc::default(),
     }
 }
 
