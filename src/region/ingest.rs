@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -26,6 +27,7 @@ use crate::engine::{
 };
 use crate::model::time::{Clock, Wall};
 use crate::protocol::announcement::message::AnnouncementKind;
+use crate::views::CANARY;
 
 /// What a region ingests, and from where.
 pub struct IngestParts {
@@ -70,13 +72,10 @@ pub struct Ingester {
     follower: Follower,
     state: Mutex<IngestState>,
     publisher: Mutex<Arc<RegionPublisher>>,
-    /// How old the last canary was when it came, and when that was.
-    canary: Mutex<Option<(Wall, std::time::Duration)>>,
+    /// When the last canary to arrive was sent.
+    canary: Mutex<Option<Wall>>,
     pub counts: IngestCounts,
 }
-
-/// Views whose name begins with this are not records: they only show how long the way is.
-pub const CANARY: &str = "_canary";
 
 /// Whether a region has everything that its feed will not bring: until then an absence in its
 /// tables means nothing.
@@ -123,9 +122,15 @@ impl Ingester {
         self.publisher.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The last canary: when it came, and how long it took.
-    pub fn canary(&self) -> Option<(Wall, std::time::Duration)> {
-        *self.canary.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Since when the last canary to arrive was sent; `None` before the first.
+    pub fn canary_age(&self) -> Option<Duration> {
+        let sent = *self.canary.lock().unwrap_or_else(PoisonError::into_inner);
+        sent.map(|sent| self.parts.clock.wall().since(sent))
+    }
+
+    /// For how long what arrived at the feed may not be announced yet; `None` if nobody knows.
+    pub fn behind(&self) -> Option<Duration> {
+        self.follower.progress.through().map(|through| self.parts.clock.wall().since(through))
     }
 
     fn enter(&self, state: IngestState) {
@@ -266,9 +271,8 @@ impl Ingester {
     }
 
     fn note_canary(&self, item: &Item) {
-        let now = self.parts.clock.wall();
-        let took = now.since(Wall::from_millis(item.version));
-        *self.canary.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, took));
+        let mut last = self.canary.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = (*last).max(Some(Wall::from_millis(item.version)));
     }
 
     async fn take(&self, changes: Vec<Change>) -> Result<(), EngineError> {
@@ -313,6 +317,12 @@ fn said_of(item: &Item) -> Option<Said> {
         None => AnnouncementKind::Deleted { version },
     };
     Some(Said { record_type: view_of(item)?.to_owned(), key: item.key.sort.clone(), kind })
+}
+
+impl std::fmt::Debug for Ingester {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Ingester({}, {:?})", self.parts.region, self.state())
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A region: the ingester takes changes of views from the feed into the region's table and
 //! announces them; nodes answer readers from that table, as a sidecar answers from regions.
 
+pub mod exposition;
 mod hedge;
 pub mod ingest;
 pub(crate) mod limits;

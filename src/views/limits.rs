@@ -54,3 +54,5 @@ pub const SWEEP_WAIT: Duration = Duration::from_secs(30);
 pub const SWEEP_LEAST: u32 = 10;
 /// How often failures are counted.
 pub const FAILURES_LOOK: Duration = Duration::from_secs(60);
+/// How often a canary is sent.
+pub const CANARY_EVERY: Duration = Duration::from_secs(1);

@@ -3,6 +3,7 @@
 //! it makes of it, if that is newer than what is there.
 
 mod adoption;
+mod canary;
 mod comparison;
 mod counters;
 pub mod definition;
@@ -28,6 +29,7 @@ mod walk;
 mod worker;
 
 pub use adoption::{AdoptError, check};
+pub use canary::CANARY;
 pub use comparison::{DifferingCopies, DifferingCopy, differing_copies, is_bucket_alike, still_differing_copy};
 pub use counters::ViewsCounters;
 pub use disagreement::Disagreement;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::adoption::{self, AdoptError};
+use super::canary;
 use super::counters::ViewsCounters;
 use super::definition::ViewDefinition;
 use super::failures;
@@ -103,6 +104,7 @@ impl ViewsService {
             () = worker.work() => TermEnd::LeaseLost,
             () = sweep.run() => TermEnd::LeaseLost,
             () = self.count_failures() => TermEnd::LeaseLost,
+            () = canary::send(&*self.store, &self.clock) => TermEnd::LeaseLost,
         }
     }
 

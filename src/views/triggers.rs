@@ -7,6 +7,7 @@ use futures_util::future::{BoxFuture, FutureExt, try_join_all};
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::Semaphore;
 
+use super::canary::{self, CANARY};
 use super::definition::{JoinTarget, ViewDefinition};
 use super::jobs::{self, JobTask};
 use super::limits;
@@ -51,6 +52,9 @@ impl Triggers {
     }
 
     async fn touch(&self, record: JoinTarget, version: u64) -> Result<(), EngineError> {
+        if record.record_type == CANARY {
+            return canary::pass_on(&*self.mapper.store, version).await;
+        }
         for view in self.views.iter().filter(|view| view.from == record.record_type) {
             self.map(view, &record.key, Trigger::Main(version)).await?;
         }

@@ -12,7 +12,7 @@ use crate::app::{self, App, Instead, StartError};
 use crate::config::Config;
 use crate::config::services::ServedRegion;
 use crate::engine::{Stream, Tables};
-use crate::model::time::Wall;
+use crate::region::exposition::IngestExposition;
 use crate::region::ingest::{IngestParts, Ingester, is_complete};
 use crate::region::node::{self, NodeSettings};
 use crate::region::origin::TableOrigin;
@@ -35,7 +35,7 @@ pub(super) async fn open(
         false => (None, Arc::new(AtomicBool::new(true))),
     };
     let admin = node.as_ref().map(|node| node.admin.to_string());
-    let (name, clock) = (region.name.clone(), shell.clock.clone());
+    let name = region.name.clone();
     let watched = ingester.clone();
     let state = move || {
         let failing = watched.as_ref().and_then(|ingester| ingester.progress().failing());
@@ -48,10 +48,11 @@ pub(super) async fn open(
     };
     let status = move || {
         let ingest = ingester.as_ref().map(|ingester| {
-            let behind = |through: Wall| clock.wall().since(through).as_secs_f64();
+            let seconds = |span: Duration| span.as_secs_f64();
             json!({
                 "state": ingester.state(),
-                "behind_s": ingester.progress().through().map(behind),
+                "behind_s": ingester.behind().map(seconds),
+                "canary_age_s": ingester.canary_age().map(seconds),
                 "put": ingester.counts.put.load(Ordering::Relaxed),
                 "not_newer": ingester.counts.not_newer.load(Ordering::Relaxed),
                 "announced": ingester.publisher().counts.announced.load(Ordering::Relaxed),
@@ -72,6 +73,7 @@ async fn ingest(shell: &Arc<Shell>, region: &ServedRegion, own: Arc<dyn Tables>)
         views: Some(region.views.iter().cloned().collect()).filter(|_| !region.views.is_empty()),
         clock: shell.clock.clone(),
     });
+    shell.registry().register_collector(Box::new(IngestExposition::new(ingester.clone())));
     shell.tasks.spawn("ingest", ingester.clone().run(shell.holder(), shell.tasks.stopping()));
     ingester
 }
