@@ -122,14 +122,17 @@ pub async fn start_with(config: Config, instead: Instead) -> Result<App, StartEr
     }
     watch::start(&app.sidecar, &app.reloader);
     findings::start(&app.sidecar, &app.topics);
-    tracing::info!(
-        service = %app.sidecar.config.service.name,
-        regions = app.sidecar.names.len(),
-        tcp = app.tcp.map(tracing::field::display),
-        unix = app.unix.as_ref().map(|path| tracing::field::display(path.display())),
-        admin = %app.admin,
-        "serving"
-    );
+    // Whoever gave it another origin has a line of its own: a region says where its node serves.
+    if instead.origin.is_none() {
+        tracing::info!(
+            service = %app.sidecar.config.service.name,
+            regions = app.sidecar.names.len(),
+            tcp = app.tcp.map(tracing::field::display),
+            unix = app.unix.as_ref().map(|path| tracing::field::display(path.display())),
+            admin = %app.admin,
+            "serving"
+        );
+    }
     Ok(app)
 }
 

@@ -10,12 +10,12 @@ use futures_util::FutureExt;
 use super::{CommandError, DevArgs, DevCommand, HeartbeatArgs};
 use crate::admin::health;
 use crate::app::reload::Source;
-use crate::app::services::{Contents, ServiceProcess};
+use crate::app::services::{Contents, ServiceProcess, setup};
 use crate::app::{self, process};
 use crate::aws::clients::Sdk;
 use crate::config::error::ConfigError;
 use crate::config::scope::Origins;
-use crate::config::services::ServicesConfig;
+use crate::config::services::{EngineConfig, ServicesConfig};
 use crate::config::{Config, Log, read};
 use crate::lab::world::Ports;
 use crate::lab::world::build::control;
@@ -49,6 +49,21 @@ pub(super) fn run_service(
 ) -> Result<(), CommandError> {
     begin_log(&config.log, origins)?;
     process::run_service(process, config, contents, origins).map_err(failed)
+}
+
+/// `nearside setup`
+pub(super) fn create_missing(config: &ServicesConfig, origins: &Origins) -> Result<(), CommandError> {
+    begin_log(&log::for_commands(), origins)?;
+    if !matches!(config.engine, EngineConfig::Aws { .. }) {
+        let told = format!("engine.kind = {:?} needs nothing: it creates what it lacks", config.engine.word());
+        return writeln!(std::io::stdout().lock(), "{told}").map_err(failed);
+    }
+    let on_ready = |what: &str, was_there: bool| {
+        let how = if was_there { "was there" } else { "created" };
+        // If standard output is closed, nobody is left to tell.
+        let _ = writeln!(std::io::stdout().lock(), "{what}: {how}");
+    };
+    process::block_on(setup::set_up(config, &Clock::System, &on_ready)).map_err(failed)?.map_err(failed)
 }
 
 fn begin_log(config: &Log, origins: &Origins) -> Result<(), CommandError> {

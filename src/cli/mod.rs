@@ -99,6 +99,11 @@ pub enum Command {
                             nearside region --config service.toml --name eu-west-1 --role node\n  \
                             nearside region --config service.toml --name eu-west-1 --check")]
     Region(services::RegionArgs),
+    /// Create what the services need on AWS or an emulator and is not there: tables, streams, topics
+    #[command(after_help = "Example:\n  nearside setup --config service.toml\n\n\
+                            For first steps and emulators. What is there already stays as it is; run it as often as you like. \
+                            The other engines need nothing.")]
+    Setup(services::SetupArgs),
     /// Publish heartbeats on a region's topic, for services that cannot send their own
     #[command(
         after_help = "Example:\n  nearside heartbeat --topic arn:aws:sns:eu-west-1:123456789012:context-changes"
@@ -282,6 +287,7 @@ pub fn execute(cli: Cli) -> ExitCode {
         Command::Catalogue(args) => services::catalogue(&args),
         Command::Views(args) => services::views(&args),
         Command::Region(args) => services::region(&args),
+        Command::Setup(args) => services::setup(&args),
         Command::Heartbeat(args) => publish_heartbeats(args),
         Command::Bench(args) => bench::bench(*args),
         Command::Janitor(args) => settings(args.config.as_deref())

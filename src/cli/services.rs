@@ -1,12 +1,12 @@
 //! `nearside catalogue`, `nearside views`, `nearside region`: the processes beside the sidecar. One
-//! file configures all of them, and each can check it.
+//! file configures all of them, and each can check it. `nearside setup` creates what they need.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
 use super::check::{count, print_settings};
-use super::commands::run_service;
+use super::commands::{create_missing, run_service};
 use super::{CommandError, tell, variables};
 use crate::app::services::{Contents, RegionDuties, ServiceProcess};
 use crate::config::scope::Origins;
@@ -36,6 +36,14 @@ pub struct RegionArgs {
     pub role: Option<RegionRole>,
 }
 
+/// `nearside setup`
+#[derive(Clone, Debug, Args)]
+pub struct SetupArgs {
+    /// The services' configuration, a TOML file; without it, `NEARSIDE__*` variables say everything
+    #[arg(long, short, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
 /// A part of what a region does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RegionRole {
@@ -63,20 +71,33 @@ pub(super) fn region(args: &RegionArgs) -> Result<(), CommandError> {
     })
 }
 
+pub(super) fn setup(args: &SetupArgs) -> Result<(), CommandError> {
+    let (config, origins) = load(ServiceRole::Region, args.config.as_deref())?;
+    create_missing(&config, &origins)
+}
+
+fn load(role: ServiceRole, file: Option<&Path>) -> Result<(ServicesConfig, Origins), CommandError> {
+    services::load(role, file, variables()).map_err(|mistakes| {
+        tell(&mistakes);
+        CommandError::Usage(String::new())
+    })
+}
+
+fn read_contents(config: &ServicesConfig) -> Result<Contents, CommandError> {
+    Contents::read(config).map_err(|mistakes| {
+        tell(&mistakes);
+        CommandError::Usage(String::new())
+    })
+}
+
 /// Reads the file, then runs the process that `pick` makes of it, or only shows what was read.
 fn serve(
     role: ServiceRole,
     args: &ServiceArgs,
     pick: impl FnOnce(&ServicesConfig) -> Result<ServiceProcess, CommandError>,
 ) -> Result<(), CommandError> {
-    let (config, origins) = services::load(role, args.config.as_deref(), variables()).map_err(|mistakes| {
-        tell(&mistakes);
-        CommandError::Usage(String::new())
-    })?;
-    let contents = Contents::read(&config).map_err(|mistakes| {
-        tell(&mistakes);
-        CommandError::Usage(String::new())
-    })?;
+    let (config, origins) = load(role, args.config.as_deref())?;
+    let contents = read_contents(&config)?;
     if args.check {
         return show(&config, &origins)
             .map_err(|error| CommandError::Failed(format!("the settings could not be printed: {error}")));

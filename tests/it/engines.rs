@@ -5,7 +5,8 @@ use std::sync::Mutex;
 
 use futures_util::stream::StreamExt;
 use nearside::aws::engine_clients::EngineClients;
-use nearside::engine::aws::create::Creation;
+use nearside::config::TopicArn;
+use nearside::engine::aws::create::{Creation, OnReady};
 use nearside::engine::aws::{DynamoTables, KinesisFeed, ShardReading, SnsTopic};
 use nearside::engine::{
     Condition, EngineError, Feed, FeedBatch, Item, ItemKey, ItemWrite, Position, ScanSegment, ShardId, Stream, Table,
@@ -37,12 +38,17 @@ impl Place {
     /// With its home tables and streams.
     async fn created(prefix: &'static str, region: &str) -> Self {
         let place = Self::of(prefix, region).await;
-        place.creation(&|_| {}).home(Some(1)).await.unwrap();
+        place.creation(&|_, _| {}).home(Some(1)).await.unwrap();
         place
     }
 
-    fn creation<'a>(&'a self, on_ready: &'a (dyn Fn(&str) + Send + Sync)) -> Creation<'a> {
+    fn creation<'a>(&'a self, on_ready: &'a OnReady<'a>) -> Creation<'a> {
         Creation { clients: &self.clients, prefix: self.prefix, clock: Clock::System, on_ready }
+    }
+
+    /// Of the emulator's account.
+    fn topic(&self) -> TopicArn {
+        format!("arn:aws:sns:{POLLED}:000000000000:{}-announcements", self.prefix).parse().unwrap()
     }
 
     fn tables(&self) -> DynamoTables {
@@ -100,19 +106,25 @@ async fn kinesis_keeps_the_contract_of_feeds_when_it_pushes() {
 async fn a_place_that_is_created_twice_is_as_it_was() {
     let place = Place::of("twice", POLLED).await;
     let ready = Mutex::new(Vec::new());
-    let on_ready = |what: &str| ready.lock().unwrap().push(what.to_owned());
+    let on_ready = |what: &str, was_there: bool| ready.lock().unwrap().push((what.to_owned(), was_there));
+    let topic = place.topic();
     place.creation(&on_ready).home(None).await.unwrap();
-    let first = place.creation(&on_ready).region().await.unwrap();
-    let told = std::mem::take(&mut *ready.lock().unwrap());
+    place.creation(&on_ready).region().await.unwrap();
+    place.creation(&on_ready).topic(&topic).await.unwrap();
+    let first = std::mem::take(&mut *ready.lock().unwrap());
     place.put(1).await;
     place.creation(&on_ready).home(None).await.unwrap();
-    assert_eq!(place.creation(&on_ready).region().await.unwrap(), first);
-    assert_eq!(*ready.lock().unwrap(), told);
+    place.creation(&on_ready).region().await.unwrap();
+    place.creation(&on_ready).topic(&topic).await.unwrap();
+    let second = ready.into_inner().unwrap();
     assert_eq!(
-        told.len(),
+        first.len(),
         5 + 1 + 2 * 2 + 2 + 1,
-        "tables, time to live, streams, a region's tables, a topic: {told:?}"
+        "tables, time to live, streams, a region's tables, a topic: {first:?}"
     );
+    assert!(first.iter().all(|(_, was_there)| !was_there), "{first:?}");
+    let there: Vec<_> = first.into_iter().map(|(what, _)| (what, true)).collect();
+    assert_eq!(second, there);
     let kept = place.tables().get(Table::Records, &ItemKey::new("t#00", "k")).await.unwrap();
     assert_eq!(kept.map(|item| item.version), Some(1));
 }
@@ -187,7 +199,9 @@ async fn a_record_that_is_no_change_of_ours_is_counted_and_skipped() {
 #[tokio::test]
 async fn what_is_published_arrives_however_many_calls_it_takes() {
     let place = Place::of("published", POLLED).await;
-    let arn = place.creation(&|_| {}).region().await.unwrap();
+    let topic = place.topic();
+    place.creation(&|_, _| {}).topic(&topic).await.unwrap();
+    let arn = topic.arn;
     let sqs = Emulator::shared().sqs(POLLED);
     let url = sqs.create_queue().queue_name("published").send().await.unwrap().queue_url.unwrap();
     let queue = arn.replace(":sns:", ":sqs:").replace("published-announcements", "published");

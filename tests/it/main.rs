@@ -76,9 +76,11 @@ mod stampede;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+mod whole;
+#[cfg(test)]
 mod wire;
 #[cfg(test)]
 mod words;
 
 #[cfg(test)]
-use support::{announced, emulator, program, service, stage};
+use support::{announced, deployed, emulator, program, service, stage};

@@ -1,14 +1,13 @@
 //! The services as processes: how they start, what operators see, how they stop.
 
 use std::net::TcpListener;
-use std::process::{Child, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::sync::watch;
 
-use super::program::{self, PATIENCE, follow, get, kill, path, text};
+use super::deployed::Service;
+use super::program::{self, get, path, text};
 
 const ANYWHERE: &str = "127.0.0.1:0";
 
@@ -25,66 +24,17 @@ fn settings(directory: &TempDir, listen: &str, admin: &str) -> String {
     )
 }
 
-/// A running service; it does not outlive this.
-struct Service {
-    child: Child,
-    said: watch::Receiver<Vec<String>>,
-    _directory: TempDir,
-    serving: Value,
-}
-
-impl Service {
-    async fn start(command: &[&str]) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("service.toml");
-        std::fs::write(&file, settings(&directory, ANYWHERE, ANYWHERE)).unwrap();
-        let args: Vec<&str> = command.iter().copied().chain(["--config", path(&file)]).collect();
-        let mut child =
-            program::command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let said = follow(child.stderr.take().expect("it is piped"));
-        let mut service = Self { child, said, _directory: directory, serving: Value::Null };
-        service.serving = service.line("serving").await;
-        service
-    }
-
-    /// The line with this message, said already or to come.
-    async fn line(&self, message: &str) -> Value {
-        let parsed = |line: &String| serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("JSON: {line}"));
-        let found = |lines: &Vec<String>| lines.iter().map(parsed).find(|line| line["message"] == message);
-        let mut said = self.said.clone();
-        let came = tokio::time::timeout(PATIENCE, said.wait_for(|lines| found(lines).is_some())).await;
-        assert!(came.is_ok_and(|came| came.is_ok()), "{message}: {:#?}", self.said.borrow());
-        found(&self.said.borrow()).expect("it was just there")
-    }
-
-    async fn page(&self, path: &str) -> (u16, String) {
-        get(&format!("http://{}{path}", self.serving["admin"].as_str().unwrap())).await
-    }
-
-    async fn json(&self, path: &str) -> Value {
-        serde_json::from_str(&self.page(path).await.1).unwrap()
-    }
-
-    /// Sends SIGTERM and waits for the end; returns the exit code.
-    async fn terminated(mut self) -> Option<i32> {
-        kill(&self.child, Signal::TERM);
-        let closed = async { while self.said.changed().await.is_ok() {} };
-        tokio::time::timeout(PATIENCE, closed).await.expect("it ends");
-        self.child.wait().unwrap().code()
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        // An error means that it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// The command with a file of its own, which it needs only to start.
+async fn start(command: &[&str]) -> Service {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("service.toml");
+    std::fs::write(&file, settings(&directory, ANYWHERE, ANYWHERE)).unwrap();
+    Service::start(command, &file).await
 }
 
 #[tokio::test]
 async fn a_catalogue_starts_shows_its_pages_and_ends_in_order_at_sigterm() {
-    let catalogue = Service::start(&["catalogue"]).await;
+    let catalogue = start(&["catalogue"]).await;
     assert_eq!(
         (&catalogue.serving["service"], &catalogue.serving["engine"]),
         (&"catalogue".into(), &"memory".into())
@@ -97,19 +47,19 @@ async fn a_catalogue_starts_shows_its_pages_and_ends_in_order_at_sigterm() {
     for line in ["nearside_readiness{state=\"serving\"} 1", "nearside_tasks{name=\"accept\"} 1", "# EOF"] {
         assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");
     }
-    let callers = get(&format!("http://{}/nowhere", catalogue.serving["listen"].as_str().unwrap())).await;
+    let callers = get(&format!("http://{}/nowhere", catalogue.listen())).await;
     assert_eq!(callers.0, 404);
-    kill(&catalogue.child, Signal::HUP);
+    catalogue.signal(Signal::HUP);
     catalogue.line("SIGHUP: settings are read at the start alone; a change needs a restart").await;
     assert_eq!(catalogue.terminated().await, Some(0));
 }
 
 #[tokio::test]
 async fn each_process_says_which_it_is_and_a_part_of_a_region_listens_only_where_it_serves() {
-    let views = Service::start(&["views"]).await;
+    let views = start(&["views"]).await;
     assert_eq!((&views.serving["service"], &views.serving["listen"]), (&"views".into(), &Value::Null));
     assert_eq!(views.terminated().await, Some(0));
-    let region = Service::start(&["region", "--role", "ingest"]).await;
+    let region = start(&["region", "--role", "ingest"]).await;
     assert_eq!((&region.serving["service"], &region.serving["listen"]), (&"region eu-west-1".into(), &Value::Null));
     assert_eq!(region.json("/status").await["region"]["node"], false);
     assert_eq!(region.terminated().await, Some(0));

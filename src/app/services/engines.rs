@@ -84,9 +84,7 @@ impl Engine {
             EngineKind::Memory(memory) => Arc::new(memory.place(&region.name)),
             EngineKind::Embedded(embedded) => Arc::new(embedded.place(&region.name)),
             EngineKind::Aws(home) => {
-                // On AWS each region has a topic, and its ARN says where the region is.
-                let place = region.topic.as_ref().map_or(region.name.as_str(), |topic| topic.region.as_str());
-                Arc::new(DynamoTables::new(self.sdk.engine_clients(place).await, &home.prefix))
+                Arc::new(DynamoTables::new(self.sdk.engine_clients(&region.name).await, &home.prefix))
             }
         }
     }

@@ -35,6 +35,7 @@ mod contents;
 mod engines;
 mod overview;
 pub mod region;
+pub mod setup;
 mod views;
 
 pub use contents::Contents;

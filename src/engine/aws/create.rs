@@ -13,10 +13,11 @@ use super::attributes::{EXPIRES, PARTITION, SORT};
 use super::errors::Asked;
 use super::{stream_name, table_name};
 use crate::aws::engine_clients::EngineClients;
+use crate::config::TopicArn;
 use crate::model::time::Clock;
 
-/// Told of each thing that is ready.
-pub type OnReady<'a> = dyn Fn(&str) + Send + Sync + 'a;
+/// Told of each thing that is ready, and whether it was there before.
+pub type OnReady<'a> = dyn Fn(&str, bool) + Send + Sync + 'a;
 
 /// What creates a place's tables, streams and topic.
 pub struct Creation<'a> {
@@ -44,20 +45,20 @@ impl Creation<'_> {
         Ok(())
     }
 
-    /// A region's tables and its topic, whose ARN it returns.
+    /// A region's tables.
     ///
     /// # Errors
     /// As for [`Creation::home`].
-    pub async fn region(&self) -> Result<String, EngineError> {
-        self.tables(true).await?;
-        let name = format!("{}-announcements", self.prefix);
-        let asked = Asked { action: "sns:CreateTopic", resource: &name };
-        // Version 2 is SHA-256.
-        let call = self.clients.sns.create_topic().name(&name).attributes("SignatureVersion", "2");
-        let answer = call.send().await.map_err(|error| asked.failed(&error))?;
-        let arn = answer.topic_arn.ok_or_else(|| asked.unavailable("an empty answer"))?;
-        (self.on_ready)(&format!("topic {arn}"));
-        Ok(arn)
+    pub async fn region(&self) -> Result<(), EngineError> {
+        self.tables(true).await
+    }
+
+    /// A topic of the clients' region.
+    ///
+    /// # Errors
+    /// As for [`Creation::home`].
+    pub async fn topic(&self, topic: &TopicArn) -> Result<(), EngineError> {
+        self.until_ready(&format!("topic {topic}"), || self.announcing(topic)).await
     }
 
     async fn tables(&self, are_regional: bool) -> Result<(), EngineError> {
@@ -77,6 +78,7 @@ impl Creation<'_> {
         F: Future<Output = Result<bool, EngineError>>,
     {
         let deadline = self.clock.now() + limits::CREATE_WAIT;
+        let mut was_there = true;
         loop {
             match step().await {
                 Ok(true) => break,
@@ -87,10 +89,12 @@ impl Creation<'_> {
                         why: "not ready in time".to_owned(),
                     });
                 }
-                Ok(false) | Err(_) => tokio::time::sleep(limits::CREATE_LOOK).await,
+                Ok(false) => was_there = false,
+                Err(_) => {}
             }
+            tokio::time::sleep(limits::CREATE_LOOK).await;
         }
-        (self.on_ready)(what);
+        (self.on_ready)(what, was_there);
         Ok(())
     }
 
@@ -135,7 +139,7 @@ impl Creation<'_> {
         let wanted = TimeToLiveSpecification::builder().enabled(true).attribute_name(EXPIRES).build();
         let wanted = wanted.map_err(|_| asked.refused("the specification lacks a field"))?;
         let call = tables.update_time_to_live().table_name(table).time_to_live_specification(wanted);
-        call.send().await.map(|_| true).map_err(|error| asked.failed(&error))
+        call.send().await.map(|_| false).map_err(|error| asked.failed(&error))
     }
 
     async fn stream(&self, name: &str, shards: Option<i32>) -> Result<bool, EngineError> {
@@ -182,5 +186,24 @@ impl Creation<'_> {
         let call = call.enable_kinesis_streaming_configuration(precision);
         call.send().await.map_err(|error| asked.failed(&error))?;
         Ok(false)
+    }
+
+    async fn announcing(&self, topic: &TopicArn) -> Result<bool, EngineError> {
+        let sns = &self.clients.sns;
+        let asked = Asked { action: "sns:GetTopicAttributes", resource: &topic.arn };
+        match sns.get_topic_attributes().topic_arn(&topic.arn).send().await.map_err(|error| asked.failed(&error)) {
+            Ok(_) => return Ok(true),
+            Err(EngineError::Missing { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let asked = Asked { action: "sns:CreateTopic", resource: &topic.arn };
+        // Version 2 is SHA-256.
+        let call = sns.create_topic().name(&topic.name).attributes("SignatureVersion", "2");
+        let made = call.send().await.map_err(|error| asked.failed(&error))?.topic_arn;
+        match made {
+            Some(made) if made == topic.arn => Ok(false),
+            Some(made) => Err(asked.refused(&format!("these credentials make it as {made}: correct the account"))),
+            None => Err(asked.unavailable("an empty answer")),
+        }
     }
 }

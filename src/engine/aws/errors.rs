@@ -42,7 +42,7 @@ impl Asked<'_> {
         match fault {
             CallFault::Gone => EngineError::Missing {
                 what: self.resource.to_owned(),
-                advice: "create it, or correct the prefix, the region or the account".to_owned(),
+                advice: "create it (`nearside setup`), or correct the prefix, the region or the account".to_owned(),
             },
             CallFault::Throttled => self.throttled(),
             CallFault::Denied(said) => self.denied(&said),

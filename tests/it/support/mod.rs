@@ -2,6 +2,7 @@
 //! and one with topics.
 
 pub(crate) mod announced;
+pub(crate) mod deployed;
 pub(crate) mod emulator;
 pub(crate) mod program;
 pub(crate) mod service;

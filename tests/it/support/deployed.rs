@@ -1,0 +1,83 @@
+//! Owns one run of a service (`nearside catalogue`, `views` or `region`) as a process: what it says on
+//! standard error, and its pages.
+//!
+//! Invariant: no process outlives its handle; every line is a JSON object, or the test that reads
+//! it fails.
+
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::program::{self, PATIENCE, follow, get, kill, path};
+
+/// A running service.
+pub(crate) struct Service {
+    child: Child,
+    said: watch::Receiver<Vec<String>>,
+    /// Its line that says where it serves.
+    pub(crate) serving: Value,
+}
+
+impl Service {
+    /// The command with this file, once it serves.
+    pub(crate) async fn start(command: &[&str], file: &Path) -> Self {
+        let args: Vec<&str> = command.iter().copied().chain(["--config", path(file)]).collect();
+        let mut child =
+            program::command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let said = follow(child.stderr.take().expect("it is piped"));
+        let mut service = Self { child, said, serving: Value::Null };
+        service.serving = service.line("serving").await;
+        service
+    }
+
+    /// The line with this message, said already or to come.
+    pub(crate) async fn line(&self, message: &str) -> Value {
+        let parsed = |line: &String| serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("JSON: {line}"));
+        let found = |lines: &Vec<String>| lines.iter().map(parsed).find(|line| line["message"] == message);
+        let mut said = self.said.clone();
+        let came = tokio::time::timeout(PATIENCE, said.wait_for(|lines| found(lines).is_some())).await;
+        assert!(came.is_ok_and(|came| came.is_ok()), "{message}: {:#?}", self.said.borrow());
+        found(&self.said.borrow()).expect("it was just there")
+    }
+
+    /// Where callers reach it, without a scheme.
+    pub(crate) fn listen(&self) -> &str {
+        self.serving["listen"].as_str().expect("it has callers")
+    }
+
+    /// Where operators reach it, without a scheme.
+    pub(crate) fn admin(&self) -> &str {
+        self.serving["admin"].as_str().expect("every service has pages")
+    }
+
+    pub(crate) async fn page(&self, path: &str) -> (u16, String) {
+        get(&format!("http://{}{path}", self.admin())).await
+    }
+
+    pub(crate) async fn json(&self, path: &str) -> Value {
+        serde_json::from_str(&self.page(path).await.1).unwrap()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(&self.child, signal);
+    }
+
+    /// Sends SIGTERM and waits for the end; returns the exit code.
+    pub(crate) async fn terminated(mut self) -> Option<i32> {
+        self.signal(Signal::TERM);
+        let closed = async { while self.said.changed().await.is_ok() {} };
+        tokio::time::timeout(PATIENCE, closed).await.expect("it ends");
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // An error means that it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

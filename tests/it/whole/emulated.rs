@@ -1,0 +1,85 @@
+//! All roles as processes of the program, on the emulator's tables, streams and topics.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::super::deployed::Service;
+use super::super::emulator::{Emulator, REGIONS};
+use super::super::program::{self, Program, path, text};
+use super::deployment::{Reach, service_file, sidecar_settings};
+use super::{assert_all_serve, measure, tell_the_story};
+
+const CHANGES: u64 = 20;
+/// Far above what it takes on a quiet machine: 2 s.
+const PROMISED: Duration = Duration::from_secs(20);
+
+struct Processes {
+    services: Vec<Service>,
+    sidecar: Program,
+    reach: Reach,
+    _directory: TempDir,
+}
+
+impl Processes {
+    /// Two regions, in tables of this prefix.
+    async fn start(prefix: &str) -> Self {
+        let (url, regions) = (Emulator::shared().url(), &REGIONS[..2]);
+        let url = url.as_str().trim_end_matches('/');
+        let topics: Vec<_> =
+            regions.iter().map(|region| format!("arn:aws:sns:{region}:000000000000:{prefix}")).collect();
+        let engine =
+            format!("kind = \"aws\"\nregion = \"{}\"\nprefix = \"{prefix}\"\nendpoint_url = \"{url}\"", regions[0],);
+        let directory = tempfile::tempdir().unwrap();
+        let named: Vec<_> = regions.iter().zip(&topics).map(|(name, topic)| (*name, topic.as_str())).collect();
+        let file = service_file(directory.path(), &engine, &named);
+        set_up(&file);
+        let mut services = vec![Service::start(&["catalogue"], &file).await, Service::start(&["views"], &file).await];
+        for region in regions {
+            services.push(Service::start(&["region", "--name", region], &file).await);
+        }
+        let nodes: Vec<_> =
+            (0..2).map(|at| (regions[at], topics[at].as_str(), services[at + 2].listen().to_owned())).collect();
+        let sidecar = Program::start(&sidecar_settings(url, &nodes)).await;
+        let names = ["catalogue", "views", regions[0], regions[1]].map(str::to_owned);
+        let admins = names.into_iter().zip(services.iter().map(|service| service.admin().to_owned()));
+        let admins = admins.chain([("sidecar".to_owned(), sidecar.admin.to_string())]).collect();
+        let catalogue = services[0].listen().to_owned();
+        let nodes = nodes.into_iter().map(|(.., address)| address).collect();
+        let reach = Reach::new(catalogue, sidecar.tcp.to_string(), nodes, admins);
+        reach.ready().await;
+        Self { services, sidecar, reach, _directory: directory }
+    }
+
+    async fn stop(mut self) {
+        self.sidecar.signal(rustix::process::Signal::TERM);
+        assert_eq!(self.sidecar.ended().await.code(), Some(0));
+        for service in self.services.into_iter().rev() {
+            assert_eq!(service.terminated().await, Some(0));
+        }
+    }
+}
+
+/// Twice: what is there already stays as it is.
+fn set_up(file: &Path) {
+    for said in ["created", "was there"] {
+        let output = program::run(&["setup", "--config", path(file)]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let lines: Vec<_> = text(&output.stdout).lines().collect();
+        // Five tables with their time to live, two streams and the tables' streaming to them; two
+        // tables and a topic of each region.
+        assert_eq!(lines.len(), 5 + 1 + 2 * 2 + 2 * (2 + 1), "{lines:#?}");
+        assert!(lines.iter().all(|line| line.ends_with(said)), "{lines:#?}");
+    }
+}
+
+#[tokio::test]
+async fn processes_carry_a_record_to_a_sidecars_caller_and_each_change_of_it() {
+    let whole = Processes::start("whole").await;
+    tell_the_story(&whole.reach).await;
+    assert_all_serve(&whole.reach).await;
+    let slowest = measure(&whole.reach, "emulator", CHANGES).await;
+    assert!(slowest < PROMISED, "{slowest:?}");
+    whole.stop().await;
+}

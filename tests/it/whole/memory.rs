@@ -1,0 +1,92 @@
+//! All roles in one process on one memory engine; topics and queues are the lab's.
+
+use std::time::Duration;
+
+use nearside::app::services::{
+    Contents, Engine, RegionDuties, RunningService, ServiceInstead, ServiceProcess, start,
+};
+use nearside::app::{self, App, Instead};
+use nearside::aws::clients::Sdk;
+use nearside::config::scope::Origins;
+use nearside::config::services::{ServiceRole, ServicesConfig, load};
+use nearside::lab::world::World;
+use nearside::model::time::Clock;
+use tempfile::TempDir;
+use url::Url;
+
+use super::super::program::read;
+use super::deployment::{Reach, service_file, sidecar_settings};
+use super::{assert_all_serve, measure, tell_the_story};
+
+const REGIONS: [&str; 2] = ["eu-west-1", "us-east-1"];
+const CHANGES: u64 = 50;
+/// Far above what it takes on a quiet machine: 10 ms.
+const PROMISED: Duration = Duration::from_secs(2);
+
+struct InProcess {
+    services: Vec<RunningService>,
+    sidecar: App,
+    reach: Reach,
+    _world: World,
+    _directory: TempDir,
+}
+
+impl InProcess {
+    async fn start() -> Self {
+        let world = World::builder().regions(1).start().await.unwrap();
+        let topics = REGIONS.map(|region| world.aws.topics.create(region, "views").unwrap());
+        let aws = Url::parse(&world.aws.base).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let regions: Vec<_> = REGIONS.iter().zip(&topics).map(|(name, topic)| (*name, topic.as_str())).collect();
+        let file = service_file(directory.path(), "kind = \"memory\"", &regions);
+        let (config, origins) = load(ServiceRole::Region, Some(&file), std::iter::empty()).unwrap();
+        let engine = Engine::open(&config.engine, Sdk::new(Some(aws.clone())), &Clock::System).await.unwrap();
+        let both = RegionDuties { ingest: true, node: true };
+        let regions = config.regions.iter().map(|region| ServiceProcess::Region(Box::new(region.clone()), both));
+        let mut services = Vec::new();
+        for process in [ServiceProcess::Catalogue, ServiceProcess::Views].into_iter().chain(regions) {
+            services.push(one(process, &config, &origins, engine.clone(), &aws).await);
+        }
+        let node = |at: usize| services[at + 2].listen.unwrap().to_string();
+        let nodes: Vec<_> = (0..2).map(|at| (REGIONS[at], topics[at].as_str(), node(at))).collect();
+        let sidecar =
+            app::start_with(read(&sidecar_settings(&world.aws.base, &nodes)), Instead::default()).await.unwrap();
+        let names = ["catalogue", "views", REGIONS[0], REGIONS[1]].map(str::to_owned);
+        let admins = names.into_iter().zip(services.iter().map(|service| service.admin.to_string()));
+        let admins = admins.chain([("sidecar".to_owned(), sidecar.admin.to_string())]).collect();
+        let catalogue = services[0].listen.unwrap().to_string();
+        let nodes = nodes.into_iter().map(|(.., address)| address).collect();
+        let reach = Reach::new(catalogue, sidecar.tcp.unwrap().to_string(), nodes, admins);
+        reach.ready().await;
+        Self { services, sidecar, reach, _world: world, _directory: directory }
+    }
+
+    async fn stop(self) {
+        assert_eq!(self.sidecar.stop().await.late, Vec::<&str>::new());
+        for service in self.services.into_iter().rev() {
+            assert_eq!(service.stop().await.late, Vec::<&str>::new());
+        }
+    }
+}
+
+async fn one(
+    process: ServiceProcess,
+    config: &ServicesConfig,
+    origins: &Origins,
+    engine: Engine,
+    aws: &Url,
+) -> RunningService {
+    let contents = Contents::read(config).unwrap();
+    let instead = ServiceInstead { engine: Some(engine), topics: Some(aws.clone()), clock: Clock::System };
+    start(process, config.clone(), contents, origins, instead).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_becomes_what_a_sidecars_caller_reads_and_so_does_each_change_of_it() {
+    let whole = InProcess::start().await;
+    tell_the_story(&whole.reach).await;
+    assert_all_serve(&whole.reach).await;
+    let slowest = measure(&whole.reach, "memory", CHANGES).await;
+    assert!(slowest < PROMISED, "{slowest:?}");
+    whole.stop().await;
+}
