@@ -58,7 +58,8 @@ pub(super) async fn open(
                 "announced": ingester.publisher().counts.announced.load(Ordering::Relaxed),
             })
         });
-        json!({ "name": name, "ingest": ingest, "node": { "admin": admin } })
+        let node = admin.as_ref().map(|admin| json!({ "admin": admin }));
+        json!({ "name": name, "ingest": ingest, "node": node })
     };
     Ok(ServiceParts { state: Box::new(state), status: Box::new(status), node })
 }
