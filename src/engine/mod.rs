@@ -19,6 +19,7 @@ pub mod aws;
 pub mod bucket;
 pub mod faulty;
 pub mod follow;
+pub mod guard;
 pub mod lease;
 pub mod limits;
 pub mod memory;

@@ -16,15 +16,14 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use super::copy::{put_if_newer, said_of, view_of};
 use super::limits;
 use super::publisher::{RegionPublisher, Said};
+use super::sweep::{CopySweep, SweepCounts};
 use crate::engine::follow::{self, Apply, FeedProgress, FollowEnd, Follower};
 use crate::engine::lease::{Lease, LeasePlace};
 use crate::engine::limits::BEGIN_MARGIN;
-use crate::engine::{
-    Change, Condition, EngineError, Feed, Item, ItemWrite, ScanSegment, Table, Tables, Topic, WriteError, bucket,
-    retry_delay,
-};
+use crate::engine::{Change, EngineError, Feed, Item, ScanSegment, Table, Tables, Topic, WriteError, retry_delay};
 use crate::model::time::{Clock, Wall};
 use crate::protocol::announcement::message::AnnouncementKind;
 use crate::views::CANARY;
@@ -74,7 +73,9 @@ pub struct Ingester {
     publisher: Mutex<Arc<RegionPublisher>>,
     /// When the last canary to arrive was sent.
     canary: Mutex<Option<Wall>>,
+    sweep_every: Duration,
     pub counts: IngestCounts,
+    pub sweep_counts: SweepCounts,
 }
 
 /// Whether a region has everything that its feed will not bring: until then an absence in its
@@ -91,6 +92,11 @@ const FEED: &str = "views";
 
 impl Ingester {
     pub fn new(parts: IngestParts) -> Arc<Self> {
+        Self::sweeping(parts, limits::SWEEP_EVERY)
+    }
+
+    /// One whose sweep takes a bucket of a view each time that `sweep_every` has passed.
+    pub fn sweeping(parts: IngestParts, sweep_every: Duration) -> Arc<Self> {
         let follower = Follower {
             feed: parts.feed.clone(),
             tables: parts.own.clone(),
@@ -106,7 +112,9 @@ impl Ingester {
             state: Mutex::new(IngestState::Standby),
             publisher: Mutex::new(publisher),
             canary: Mutex::default(),
+            sweep_every,
             counts: IngestCounts::default(),
+            sweep_counts: SweepCounts::default(),
         })
     }
 
@@ -153,11 +161,15 @@ impl Ingester {
             // A name of its own for each time that it holds the lease.
             let publisher = Arc::new(new_publisher(&self.parts));
             *self.publisher.lock().unwrap_or_else(PoisonError::into_inner) = publisher.clone();
+            let sweep = self.sweep();
             tokio::select! {
+                // In order, so that a simulated run can be repeated.
+                biased;
                 () = stopping.cancelled() => {}
                 () = lease.keep() => {}
                 () = self.beat(&publisher) => {}
                 () = self.ingest(&lease) => {}
+                () = sweep.run() => {}
             }
             publisher.sign_off(self.follower.progress.through()).await;
             self.follower.progress.reset();
@@ -165,6 +177,18 @@ impl Ingester {
                 lease.release().await;
                 return;
             }
+        }
+    }
+
+    fn sweep(&self) -> CopySweep<'_> {
+        CopySweep {
+            home: &*self.parts.home,
+            own: &*self.parts.own,
+            publisher: self.publisher(),
+            views: self.parts.views.as_ref(),
+            clock: &self.parts.clock,
+            every: self.sweep_every,
+            counts: &self.sweep_counts,
         }
     }
 
@@ -256,17 +280,9 @@ impl Ingester {
     }
 
     async fn put(&self, item: Item) -> Result<(), EngineError> {
-        let newer = Condition::Below(item.version);
-        match self.parts.own.write(vec![ItemWrite::Put(Table::Contexts, item, newer)]).await {
-            Ok(()) => self.counts.put.fetch_add(1, Ordering::Relaxed),
-            Err(WriteError::Conflict(places)) if !places.is_empty() => {
-                self.counts.not_newer.fetch_add(1, Ordering::Relaxed)
-            }
-            Err(WriteError::Conflict(_)) => {
-                return Err(EngineError::Throttled { what: "the region's table".to_owned() });
-            }
-            Err(WriteError::Engine(error)) => return Err(error),
-        };
+        let was_newer = put_if_newer(&*self.parts.own, item).await?;
+        let count = if was_newer { &self.counts.put } else { &self.counts.not_newer };
+        count.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -304,19 +320,6 @@ impl Apply for Ingester {
     fn apply(&self, changes: Vec<Change>) -> BoxFuture<'_, Result<(), EngineError>> {
         self.take(changes).boxed()
     }
-}
-
-fn view_of(item: &Item) -> Option<&str> {
-    bucket::name_of(&item.key.partition)
-}
-
-fn said_of(item: &Item) -> Option<Said> {
-    let version = Some(item.version);
-    let kind = match item.body {
-        Some(_) => AnnouncementKind::Changed { version },
-        None => AnnouncementKind::Deleted { version },
-    };
-    Some(Said { record_type: view_of(item)?.to_owned(), key: item.key.sort.clone(), kind })
 }
 
 impl std::fmt::Debug for Ingester {

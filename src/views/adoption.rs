@@ -1,6 +1,7 @@
 //! Which definitions a process acts on. A definition's number is written down with a digest, so
 //! that an old process neither overwrites what a newer definition made nor takes part in its work.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::definition::ViewDefinition;
@@ -100,6 +101,14 @@ async fn adopt_one(store: &dyn Tables, view: &ViewDefinition, now: Wall) -> Resu
     }
     let why = "others kept writing it".to_owned();
     Err(EngineError::Unavailable { what: "a definition".to_owned(), why }.into())
+}
+
+/// The names of the views that some definition makes.
+///
+/// # Errors
+/// What the engine says.
+pub async fn defined(store: &dyn Tables) -> Result<BTreeSet<String>, EngineError> {
+    Ok(known(store).await?.into_iter().map(|item| item.key.sort).collect())
 }
 
 async fn known(store: &dyn Tables) -> Result<Vec<Item>, EngineError> {
