@@ -22,9 +22,7 @@ pub enum Guard {
     NoteInCondition,
     /// Off: an older definition may replace what a newer one made.
     DefinitionFirst,
-    /// Off: the main record may move while the inputs are read.
-    MainReadAgain,
-    /// Off: what is noted of a view is not raised above the calendar.
+    /// Off: a version of a view is the last one plus 1, and knows nothing of the calendar.
     ViewVersionFromCalendar,
     /// Off: positions are written down before what was read is applied.
     CheckpointAfterApply,
@@ -32,6 +30,10 @@ pub enum Guard {
     CheckpointFenced,
     /// Off: the time through which a feed was applied counts when it is read.
     ThroughAfterApply,
+    /// Off: a feed was applied through the time of the shard that got farthest.
+    ThroughIsLeast,
+    /// Off: what follows a shard counts as read through the time at which the shard's end was read.
+    ChildrenHoldTime,
     /// Off: a region puts whatever the feed brings.
     PutIfNewer,
     /// Off: a region announces, then puts.
@@ -55,7 +57,7 @@ pub enum Guard {
 }
 
 impl Guard {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::VersionInCondition,
         Self::VersionFromCalendar,
         Self::HistoryWithRecord,
@@ -63,11 +65,12 @@ impl Guard {
         Self::ReferencesFirst,
         Self::NoteInCondition,
         Self::DefinitionFirst,
-        Self::MainReadAgain,
         Self::ViewVersionFromCalendar,
         Self::CheckpointAfterApply,
         Self::CheckpointFenced,
         Self::ThroughAfterApply,
+        Self::ThroughIsLeast,
+        Self::ChildrenHoldTime,
         Self::PutIfNewer,
         Self::PutBeforeAnnounce,
         Self::AnnounceRefused,

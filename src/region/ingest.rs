@@ -21,6 +21,7 @@ use super::limits;
 use super::publisher::{RegionPublisher, Said};
 use super::sweep::{CopySweep, SweepCounts};
 use crate::engine::follow::{self, Apply, FeedProgress, FollowEnd, Follower};
+use crate::engine::guard::{Guard, is_on};
 use crate::engine::lease::{Lease, LeasePlace};
 use crate::engine::limits::BEGIN_MARGIN;
 use crate::engine::{Change, EngineError, Feed, Item, ScanSegment, Table, Tables, Topic, WriteError, retry_delay};
@@ -231,7 +232,11 @@ impl Ingester {
                     tracing::error!(
                         "the feed no longer has what this region did not read: ingesting everything anew"
                     );
-                    if self.follower.forget(lease).await.is_err() {
+                    let mut forgotten = self.follower.forget(lease).await;
+                    if !is_on(Guard::ScanAfterTrim) && forgotten.is_ok() {
+                        forgotten = self.follower.begin(lease, Wall::default()).await;
+                    }
+                    if forgotten.is_err() {
                         tokio::time::sleep(retry_delay(1)).await;
                     }
                 }
@@ -262,7 +267,10 @@ impl Ingester {
         // What changed in the gap is not known one by one. Before the beginning is written down:
         // who dies in between says it again.
         let reload = |view| Said { record_type: view, key: String::new(), kind: AnnouncementKind::Reload };
-        self.publisher().announce(names.into_iter().map(reload).collect()).await;
+        if is_on(Guard::ReloadAfterScan) {
+            self.publisher().announce(names.into_iter().map(reload).collect()).await;
+        }
+        let at = if is_on(Guard::PositionBeforeScan) { at } else { self.parts.clock.wall().as_millis() };
         self.follower.begin(lease, Wall::from_millis(at)).await?;
         tracing::info!(region = self.parts.region, "every view is copied; following the feed");
         Ok(())
@@ -274,16 +282,20 @@ impl Ingester {
         view != CANARY && self.parts.views.as_ref().is_none_or(|views| views.contains(view))
     }
 
-    async fn put_all(&self, items: Vec<Item>) -> Result<(), EngineError> {
+    /// Returns what is to be said of them.
+    async fn put_all(&self, items: Vec<Item>) -> Result<Vec<Said>, EngineError> {
         let puts = stream::iter(items.into_iter().map(|item| self.put(item)));
-        puts.buffer_unordered(limits::PUTS_AT_ONCE).try_collect().await
+        let said: Vec<_> = puts.buffer_unordered(limits::PUTS_AT_ONCE).try_collect().await?;
+        Ok(said.into_iter().flatten().collect())
     }
 
-    async fn put(&self, item: Item) -> Result<(), EngineError> {
+    /// What was not newer is said too: whoever put it may have died before they said it.
+    async fn put(&self, item: Item) -> Result<Option<Said>, EngineError> {
+        let said = said_of(&item);
         let was_newer = put_if_newer(&*self.parts.own, item).await?;
         let count = if was_newer { &self.counts.put } else { &self.counts.not_newer };
         count.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        Ok(said.filter(|_| was_newer || is_on(Guard::AnnounceRefused)))
     }
 
     fn note_canary(&self, item: &Item) {
@@ -294,7 +306,10 @@ impl Ingester {
     async fn take(&self, changes: Vec<Change>) -> Result<(), EngineError> {
         self.counts.changes.fetch_add(changes.len() as u64, Ordering::Relaxed);
         // A removal is never a deletion: tombstones are.
-        let items = changes.into_iter().filter_map(|change| change.item);
+        let items = changes.into_iter().filter_map(|change| match change.item {
+            None if !is_on(Guard::RemovalIsNoDeletion) => Some(Item::new(change.key, change.written.as_millis())),
+            item => item,
+        });
         let mut newest: BTreeMap<_, Item> = BTreeMap::new();
         for item in items {
             if view_of(&item) == Some(CANARY) {
@@ -305,9 +320,16 @@ impl Ingester {
                 newest.insert(item.key.clone(), item);
             }
         }
-        let said = newest.values().filter_map(said_of).collect();
-        self.put_all(newest.into_values().collect()).await?;
-        self.publisher().announce(said).await;
+        if !is_on(Guard::PutBeforeAnnounce) {
+            self.publisher().announce(newest.values().filter_map(said_of).collect()).await;
+        }
+        let said = self.put_all(newest.into_values().collect()).await?;
+        let publisher = self.publisher();
+        let announced = publisher.announce(said);
+        match is_on(Guard::AnnounceBeforeCheckpoint) {
+            true => announced.await,
+            false => announced.now_or_never().unwrap_or_default(),
+        }
         Ok(())
     }
 }

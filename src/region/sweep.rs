@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::copy::{put_if_newer, said_of};
 use super::limits;
 use super::publisher::RegionPublisher;
+use crate::engine::guard::{Guard, is_on};
 use crate::engine::limits::BUCKETS;
 use crate::engine::{EngineError, ItemKey, Table, Tables, bucket};
 use crate::model::time::{Clock, Moment};
@@ -45,6 +46,9 @@ impl CopySweep<'_> {
     /// Goes round for as long as it is polled.
     pub(super) async fn run(&self) {
         loop {
+            if !is_on(Guard::RegionSweep) {
+                std::future::pending().await
+            }
             tokio::time::sleep(limits::SWEEP_REST).await;
             if let Err(error) = self.round().await {
                 tracing::warn!(%error, "the region's sweep could not go on, and begins again");

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::definition::ViewDefinition;
 use super::jobs::{self, JobTask};
 use super::limits;
+use crate::engine::guard::{Guard, is_on};
 use crate::engine::{Condition, EngineError, Item, ItemKey, ItemWrite, Page, Table, Tables, WriteError};
 use crate::model::time::Wall;
 
@@ -36,6 +37,7 @@ fn standing(view: &ViewDefinition, known: Option<&Item>) -> Result<Standing, Ado
     let Some(known) = known else { return Ok(Standing::Rises(None)) };
     match view.number.cmp(&known.version) {
         std::cmp::Ordering::Greater => Ok(Standing::Rises(Some(known.version))),
+        std::cmp::Ordering::Less if !is_on(Guard::DefinitionFirst) => Ok(Standing::Current),
         std::cmp::Ordering::Less => Ok(Standing::Old(known.version)),
         std::cmp::Ordering::Equal if known.note.as_deref() == Some(&view.digest()) => Ok(Standing::Current),
         std::cmp::Ordering::Equal => Err(AdoptError::Changed { view: view.name.clone(), number: view.number }),

@@ -94,7 +94,8 @@ impl StreamFeed {
     }
 
     fn children() -> Vec<FeedShard> {
-        let child = |name: &str| FeedShard { id: ShardId(name.to_owned()), parents: vec![ShardId(PARENT.to_owned())] };
+        let child =
+            |name: &str| FeedShard { id: ShardId(name.to_owned()), parents: vec![ShardId(PARENT.to_owned())] };
         CHILDREN.iter().map(|name| child(name)).collect()
     }
 
@@ -104,7 +105,8 @@ impl StreamFeed {
             (Some(split), Position::Oldest) if shard != PARENT => Position::After(split.to_string()),
             _ => from,
         };
-        let mut batch = self.feed.open(&ShardId(PARENT.to_owned()), from).next().await.expect("it says at least this")?;
+        let mut batch =
+            self.feed.open(&ShardId(PARENT.to_owned()), from).next().await.expect("it says at least this")?;
         let Position::After(next) = &batch.next else { return Ok(batch) };
         let next: u64 = next.parse().expect("the memory engine's positions are numbers");
         let first = next - batch.changes.len() as u64;
