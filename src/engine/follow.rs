@@ -336,7 +336,10 @@ impl ShardReader {
                 if !changes.is_empty() {
                     self.apply(changes).await;
                 }
-                progress.applied(&self.shard, through);
+                // A shard that ended may have done so long ago: its children begin where it was before.
+                if ended.is_none() || !is_on(Guard::ChildrenHoldTime) {
+                    progress.applied(&self.shard, through);
+                }
                 at = next;
                 let is_due = clock.now().since(written) >= limits::CHECKPOINT_EVERY;
                 if let Some(children) = ended {

@@ -92,8 +92,12 @@ async fn once(world: &World, window: Window, begins: bool) {
             [Table::Contexts, Table::Region].map(|table| own.lose(table)).into_iter().collect()
         }
         (Fault::LostContexts, true) => own.lose(Table::Contexts),
-        (Fault::LostViews, true) => world.home.lose(Table::Views),
+        (Fault::LostViews, true) => {
+            world.checker.lock().lost_views();
+            world.home.lose(Table::Views);
+        }
         (Fault::LostMapping, true) => {
+            world.checker.lock().lost_views();
             [Table::Views, Table::Mapping].map(|table| world.home.lose(table)).into_iter().collect()
         }
         (Fault::LostRecords, true) => world.home.lose(Table::Records),
