@@ -25,7 +25,7 @@ pub(crate) enum Fault {
     FeedStops,
     /// A feed forgets what was not read yet.
     Trimmed,
-    /// A shard ends, and two others follow.
+    /// A stream's shard ends while somewhere nobody can read it, and two others follow.
     Resharded,
     /// A topic refuses some messages of a call, or all calls.
     Refuses,

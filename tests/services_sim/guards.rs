@@ -18,28 +18,34 @@ pub(crate) struct Caught {
 }
 
 /// The faults under which a guard alone protects.
-const fn faults(guard: Guard) -> &'static [Fault] {
+fn wishes(guard: Guard) -> Wishes {
     use Fault::*;
-    match guard {
+    let faults: &[Fault] = match guard {
         Guard::VersionInCondition => &[Slow, Killed],
         Guard::VersionFromCalendar => &[LostRecords],
         Guard::HistoryWithRecord | Guard::RememberedWithRecord => &[KilledAfterCall, LostAnswers],
-        Guard::ReferencesFirst => &[KilledAfterCall, Killed, Slow],
-        Guard::NoteInCondition => &[Slow, Unruly, Paused],
+        Guard::ReferencesFirst => &[KilledAfterCall, Resharded],
+        Guard::NoteInCondition => &[Resharded, NewDefinition],
         Guard::DefinitionFirst => &[NewDefinition, Killed],
         Guard::ViewVersionFromCalendar => &[LostMapping],
         Guard::CheckpointAfterApply => &[Killed, KilledAfterCall, TablesFail],
         Guard::CheckpointFenced => &[Paused, Slow, Unruly],
         Guard::ThroughAfterApply => &[Slow, TablesFail],
         Guard::ThroughIsLeast => &[Resharded, Slow, TablesFail],
-        Guard::ChildrenHoldTime => &[Resharded, FeedStops, Killed],
+        Guard::ChildrenHoldTime => &[Resharded],
         Guard::PutIfNewer | Guard::PutBeforeAnnounce | Guard::AnnounceBeforeCheckpoint => &[Unruly, Slow],
         Guard::AnnounceRefused => &[KilledAfterCall, Killed],
         Guard::RemovalIsNoDeletion => &[Removed],
-        Guard::PositionBeforeScan => &[LostRegion, Slow],
+        Guard::PositionBeforeScan => &[LostRegion],
         Guard::ReloadAfterScan | Guard::ScanAfterTrim => &[Trimmed],
         Guard::ViewSweep | Guard::RegionSweep => &[Skips],
-    }
+    };
+    let is_quiet = matches!(guard, Guard::AnnounceRefused | Guard::CheckpointAfterApply);
+    let is_slow = matches!(
+        guard,
+        Guard::ReferencesFirst | Guard::NoteInCondition | Guard::ChildrenHoldTime | Guard::PositionBeforeScan
+    );
+    Wishes { faults: Some(faults.to_vec()), is_unswept: true, is_quiet, is_slow }
 }
 
 /// Switches each guard off, or only the one that is asked for.
@@ -49,7 +55,7 @@ pub(crate) fn catch_all(seeds: u64, threads: usize, only: Option<&str>) -> Vec<C
 }
 
 fn catch(guard: Guard, seeds: u64, threads: usize) -> Caught {
-    let wishes = Wishes { faults: Some(faults(guard).to_vec()) };
+    let wishes = wishes(guard);
     let without = campaign::run(0..seeds, threads, &wishes, || off(guard));
     let mut found = without.violations.into_iter();
     let count = found.len();

@@ -74,7 +74,8 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let named = |name: &String| Fault::ALL.into_iter().find(|fault| fault.to_string() == *name);
     let faults: Vec<Fault> = args.fault.iter().filter_map(named).collect();
-    let wishes = Wishes { faults: (!args.fault.is_empty()).then_some(faults) };
+    let faults = (!args.fault.is_empty()).then_some(faults);
+    let wishes = Wishes { faults, ..Wishes::default() };
     let threads = args.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
     let is_well = if let Some(seed) = args.seed {
         tell(seed, &wishes, &args)

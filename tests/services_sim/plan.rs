@@ -10,6 +10,12 @@ use super::place::Place;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wishes {
     pub(crate) faults: Option<Vec<Fault>>,
+    /// Sweeps that are too slow to hide anything, unless a fault needs them.
+    pub(crate) is_unswept: bool,
+    /// Few writes: what was lost is not soon covered by something newer.
+    pub(crate) is_quiet: bool,
+    /// Everything is slow everywhere, all the time.
+    pub(crate) is_slow: bool,
 }
 
 /// A fault at a place for a while.
@@ -56,15 +62,24 @@ pub(crate) fn draw(wishes: &Wishes) -> Plan {
         // Versions then come from the calendar alone, so calendars have to agree.
         faults.remove(&Fault::Skewed);
     }
-    let windows = faults.iter().flat_map(|fault| windows(*fault, regions, calm_at)).collect();
+    let mut windows: Vec<Window> = faults.iter().flat_map(|fault| windows(*fault, regions, calm_at)).collect();
+    if wishes.is_slow {
+        let everywhere = (0..regions).map(Place::Region).chain([Place::Home]);
+        let slow = |place| Window { fault: Fault::Slow, place, from: seconds(5), until: calm_at };
+        windows.extend(everywhere.map(slow));
+    }
     let needs_sweep = faults.iter().any(|fault| fault.needs_sweep());
-    let is_swept = needs_sweep || fastrand::bool();
+    let is_swept = needs_sweep || (fastrand::bool() && !wishes.is_unswept);
+    let write_every = match wishes.is_quiet || fastrand::u8(..3) == 0 {
+        true => between(seconds(3), seconds(10)),
+        false => between(Duration::from_millis(200), seconds(3)),
+    };
     Plan {
         regions,
         faults,
         windows,
         calm_at,
-        write_every: between(Duration::from_millis(200), seconds(3)),
+        write_every,
         writers: fastrand::usize(1..=4),
         // A slow sweep hides nothing of what the feed should have brought.
         views_per_second: if is_swept { 5_000 } else { 2 },
@@ -79,7 +94,8 @@ fn windows(fault: Fault, regions: usize, calm_at: Duration) -> Vec<Window> {
         Fault::Paused => (4, 40),
         Fault::FeedStops => (3, 30),
         Fault::Trimmed => (2, 25),
-        Fault::LostMapping | Fault::LostRecords | Fault::NewDefinition | Fault::Resharded => (1, 1),
+        Fault::LostMapping | Fault::LostRecords | Fault::NewDefinition => (1, 1),
+        Fault::Resharded => (1, 20),
         Fault::LostRegion | Fault::LostContexts | Fault::LostViews => (2, 1),
         Fault::Removed => (4, 1),
         Fault::Killed | Fault::KilledAfterCall | Fault::Skewed => return Vec::new(),

@@ -42,8 +42,7 @@ fn set_rates(world: &World, at: Duration) {
             if window.fault == Fault::Skips {
                 skips = 0.15;
             }
-            let is_everywhere = window.fault == Fault::Trimmed;
-            if window.place != *place && !is_everywhere {
+            if window.place != *place {
                 continue;
             }
             match window.fault {
@@ -57,7 +56,8 @@ fn set_rates(world: &World, at: Duration) {
                 Fault::Throttled => tables.throttles = 0.3,
                 Fault::LostAnswers => tables.loses_answers = 0.3,
                 Fault::Unruly => (feed.repeats, feed.reorders, feed.splits) = (0.3, 0.4, 0.4),
-                Fault::FeedStops | Fault::Trimmed => feed.fails = 1.0,
+                // Of a shard, the end is read late.
+                Fault::FeedStops | Fault::Trimmed | Fault::Resharded => feed.fails = 1.0,
                 Fault::Refuses => (topic.refuses, topic.fails) = (0.3, 0.3),
                 _ => {}
             }
@@ -79,8 +79,8 @@ async fn once(world: &World, window: Window, begins: bool) {
     match (window.fault, begins) {
         (Fault::Paused, true) => pause(world, window),
         (Fault::Trimmed, false) => {
-            let streams = [Stream::Changes, Stream::Views];
-            world.home.trim(streams[fastrand::usize(..2)], fastrand::usize(0..4));
+            let stream = if window.place == Place::Home { Stream::Changes } else { Stream::Views };
+            world.home.trim(stream, fastrand::usize(0..4));
         }
         (Fault::Resharded, true) => {
             let ends = world.checker.lock().ends;

@@ -154,15 +154,23 @@ async fn send(world: &Arc<World>, writes: Vec<RecordWrite>, once: Option<Idempot
     }
 }
 
+async fn insist(world: &Arc<World>, wanted: ((String, String), bool)) {
+    let wanted = BTreeMap::from([wanted]);
+    for _ in 0..ATTEMPTS {
+        if ask(world, "operator", &wanted, true, false).await {
+            return;
+        }
+    }
+    world.checker.lock().violated("Writable", "a record that was lost cannot be written anew".to_owned());
+}
+
 /// Writes every record anew that a lost table had.
 pub(crate) async fn write_anew(world: &Arc<World>) {
     let newest = world.checker.lock().newest();
     for (name, body) in newest {
-        let put = BTreeMap::from([(name.clone(), true)]);
-        while !ask(world, "operator", &put, true, false).await {}
+        insist(world, (name.clone(), true)).await;
         if body.is_none() {
-            let delete = BTreeMap::from([(name, false)]);
-            while !ask(world, "operator", &delete, true, false).await {}
+            insist(world, (name, false)).await;
         }
     }
 }
