@@ -138,6 +138,7 @@ impl Checker {
             (_, ItemWrite::Put(table, item, _)) if item.key.partition.starts_with("checkpoint#") => {
                 self.checkpoint(*table, item, store);
             }
+            (_, ItemWrite::Put(_, item, _)) if item.key.partition.starts_with("lease#") => self.lease(item, before),
             _ => {}
         }
         if let (Place::Home, ItemWrite::Put(table, item, _)) = (place, write)
@@ -235,6 +236,17 @@ impl Checker {
                 "Fenced",
                 format!("token {} wrote a position, and {token:?} holds the lease", item.version),
             );
+        }
+    }
+
+    /// Two never hold a lease under the same token.
+    fn lease(&mut self, item: &Item, before: Option<&Item>) {
+        let holder = |item: &Item| {
+            let note: serde_json::Value = serde_json::from_str(item.note.as_deref()?).ok()?;
+            Some(note["holder"].as_str()?.to_owned())
+        };
+        if before.is_some_and(|before| before.version == item.version && holder(before) != holder(item)) {
+            self.violated("Lease", format!("two hold {} under token {}", item.key.partition, item.version));
         }
     }
 
