@@ -17,6 +17,7 @@ use nearside::protocol::announcement::message::{Announcement, AnnouncementKind};
 use super::place::{EPOCH, Place};
 
 mod end;
+mod noted;
 
 /// What did not hold, when, and where to look.
 #[derive(Clone, Debug)]
@@ -139,6 +140,9 @@ impl Checker {
                 self.checkpoint(*table, item, store);
             }
             (_, ItemWrite::Put(_, item, _)) if item.key.partition.starts_with("lease#") => self.lease(item, before),
+            (_, ItemWrite::Put(_, item, _)) if item.key.partition.starts_with("vector#") => {
+                self.noted(item, before, store);
+            }
             _ => {}
         }
         if let (Place::Home, ItemWrite::Put(table, item, _)) = (place, write)
