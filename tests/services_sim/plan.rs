@@ -37,8 +37,10 @@ pub(crate) struct Plan {
     /// Between two writes of a writer, on average.
     pub(crate) write_every: Duration,
     pub(crate) writers: usize,
-    /// Of jobs and the views' sweep.
+    /// Of jobs, and what the views' sweep maps again.
     pub(crate) views_per_second: u32,
+    /// Of the views' sweep.
+    pub(crate) sweep_period: Duration,
     /// Of the regions' sweep, for one bucket.
     pub(crate) sweep_every: Duration,
 }
@@ -83,6 +85,7 @@ pub(crate) fn draw(wishes: &Wishes) -> Plan {
         writers: fastrand::usize(1..=4),
         // A slow sweep hides nothing of what the feed should have brought.
         views_per_second: if is_swept { 5_000 } else { 2 },
+        sweep_period: seconds(if is_swept { 30 } else { 3_600 }),
         sweep_every: if is_swept { Duration::from_millis(2) } else { seconds(5) },
     }
 }

@@ -142,6 +142,8 @@ impl World {
                     clock,
                     holder,
                     views_per_second: self.plan.views_per_second,
+                    sweep_period: self.plan.sweep_period,
+                    status: Arc::default(),
                     counters: ViewsCounters::default(),
                     progress: Arc::default(),
                 };

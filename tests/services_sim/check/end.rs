@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use nearside::engine::memory::MemoryStore;
 use nearside::engine::{Item, Table};
+use nearside::views::CANARY;
 
 use super::super::made::{self, VIEWS};
 use super::{Checker, Name, Versions, name_of, text};
@@ -16,9 +17,10 @@ pub(crate) fn version_of(item: &Item) -> Option<(Name, u64)> {
     Some(((record_type.to_owned(), key.to_owned()), item.key.sort.parse().ok()?))
 }
 
-/// Everything in a table, by name.
+/// Everything in a table, by name; the canary is nobody's.
 fn all(store: &MemoryStore, table: Table) -> BTreeMap<Name, (u64, Option<Bytes>)> {
-    store.dump(table).into_iter().map(|item| (name_of(&item.key), (item.version, item.body))).collect()
+    let items = store.dump(table).into_iter().map(|item| (name_of(&item.key), (item.version, item.body)));
+    items.filter(|((name, _), _)| name != CANARY).collect()
 }
 
 impl Checker {
