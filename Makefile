@@ -1,6 +1,6 @@
 # Each target sets up what it needs. `make test` and `make run` are the two to begin with.
 
-.PHONY: run test bench micro instructions sim designs chaos fuzz fuzz-check lint fmt deny image image-check rules-check check-promises
+.PHONY: run test bench micro instructions sim services-sim designs chaos fuzz fuzz-check lint fmt deny image image-check rules-check check-promises
 
 # The world in one process: three regions, their topics, the sidecar; it tells the story and stays up.
 run:
@@ -19,6 +19,7 @@ test:
 	@# What is measured has the machine to itself, and shows its figures.
 	cargo test --locked --test it -- faults:: propagation:: --nocapture --test-threads 1
 	$(MAKE) --no-print-directory sim
+	$(MAKE) --no-print-directory services-sim
 
 # The freshness protocol under every fault, in simulated time (tests/sim), then each rule switched off. `make sim
 # SEEDS=1000000` goes on where it stopped; `make sim SEED=7` tells the story of one.
@@ -30,6 +31,18 @@ ifeq ($(origin SEED),command line)
 	$(SIM) --seed $(SEED)
 else
 	$(SIM) --seeds $(SEEDS) --resume target/sim-$(SEEDS)
+endif
+
+# Catalogue, views and regions under every fault, in simulated time (tests/services_sim), then each guard switched off.
+# `make services-sim SEED=7` tells the story of one.
+SERVICES_SEEDS ?= 1000
+GUARD_SEEDS ?= 60
+SERVICES_SIM := $(subst --test sim,--test services_sim,$(SIM))
+services-sim:
+ifeq ($(origin SEED),command line)
+	$(SERVICES_SIM) --seed $(SEED)
+else
+	$(SERVICES_SIM) --seeds $(SERVICES_SEEDS) --guards $(GUARD_SEEDS)
 endif
 
 # Nearside beside nginx, Varnish, HAProxy, Envoy and a bare epoll loop, in turn, on this machine: installs the peers (Debian,
@@ -57,7 +70,7 @@ designs:
 lint:
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- -D warnings
-	cargo clippy --locked --features switches --lib --test sim --test chaos -- -D warnings
+	cargo clippy --locked --features switches --lib --test sim --test services_sim --test chaos -- -D warnings
 	$(MAKE) --no-print-directory deny
 
 fmt:

@@ -9,6 +9,7 @@ use super::limits::{BATCH_BYTES, BATCH_RECORDS, HISTORY_STEP, WRITE_ATTEMPTS};
 use super::record::{RecordWrite, RecordWritten, WriteAnswer};
 use super::remembered::{IdempotencyKey, hash_of};
 use super::{Catalogue, digits, history, json, place};
+use crate::engine::guard::{Guard, is_on};
 use crate::engine::{Condition, EngineError, Item, ItemKey, ItemWrite, Table, WriteError, retry_delay};
 use crate::model::time::Wall;
 
@@ -94,7 +95,7 @@ impl Catalogue {
             if let Some((key, hash)) = &once {
                 parts.push(key.remember(hash, &applied, remembered.as_ref(), now));
             }
-            match self.timed("write", self.store.write(parts)).await {
+            match self.commit(parts).await {
                 Ok(()) => {
                     applied.iter().for_each(|applied| self.counts.wrote(applied.word()));
                     return Ok(WriteAnswer { applied, replayed: false });
@@ -110,6 +111,18 @@ impl Catalogue {
             }
         }
         Err(CatalogueError::Contended)
+    }
+
+    /// All in one transaction, whatever guards may be off.
+    async fn commit(&self, parts: Vec<ItemWrite>) -> Result<(), WriteError> {
+        let comes_later = |part: &ItemWrite| match part.table() {
+            Table::History => !is_on(Guard::HistoryWithRecord),
+            Table::Requests => !is_on(Guard::RememberedWithRecord),
+            _ => false,
+        };
+        let (later, parts): (Vec<_>, Vec<_>) = parts.into_iter().partition(comes_later);
+        self.timed("write", self.store.write(parts)).await?;
+        if later.is_empty() { Ok(()) } else { self.timed("write", self.store.write(later)).await }
     }
 
     async fn head(&self, write: &RecordWrite, now: Wall) -> Result<Head, EngineError> {
@@ -161,9 +174,15 @@ fn plan(
         if !write.only_if.may_replace(version, head.exists) {
             return Err(refused(CatalogueError::PreconditionFailed { version }));
         }
-        let given = now.as_millis().max(head.last + 1);
+        let given = match is_on(Guard::VersionFromCalendar) {
+            true => now.as_millis().max(head.last + 1),
+            false => version.unwrap_or_default() + 1,
+        };
         let item = |key: ItemKey| Item { body: write.body.clone(), ..Item::new(key, given) };
-        let unchanged = version.map_or(Condition::Absent, Condition::VersionIs);
+        let unchanged = match is_on(Guard::VersionInCondition) {
+            true => version.map_or(Condition::Absent, Condition::VersionIs),
+            false => Condition::Any,
+        };
         parts.push(ItemWrite::Put(Table::Records, item(place(&write.record_type, &write.key)), unchanged));
         let kept = ItemKey::new(history(&write.record_type, &write.key), digits(given));
         parts.push(ItemWrite::Put(Table::History, item(kept), Condition::Absent));

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::stream::StreamExt;
 
+use super::guard::{Guard, is_on};
 use super::lease::Lease;
 use super::{
     Change, Condition, EngineError, Feed, FeedBatch, FeedShard, Item, ItemKey, ItemWrite, Position, ShardId, Table,
@@ -66,7 +67,8 @@ impl FeedProgress {
     /// said nothing.
     pub fn through(&self) -> Option<Wall> {
         let state = self.locked();
-        state.shards.values().copied().min().flatten()
+        let through = state.shards.values().copied();
+        if is_on(Guard::ThroughIsLeast) { through.min().flatten() } else { through.max().flatten() }
     }
 
     /// Since when nothing but this has come of reading or applying, if that is so.
@@ -325,10 +327,19 @@ impl ShardReader {
                 };
                 failures = 0;
                 let FeedBatch { changes, next, through, ended } = batch;
+                if !is_on(Guard::ThroughAfterApply) {
+                    progress.applied(&self.shard, through);
+                }
+                if !is_on(Guard::CheckpointAfterApply) {
+                    self.write(vec![self.checkpoint(&self.shard, &next.clone().into())]).await?;
+                }
                 if !changes.is_empty() {
                     self.apply(changes).await;
                 }
-                progress.applied(&self.shard, through);
+                // A shard that ended may have done so long ago: its children begin where it was before.
+                if ended.is_none() || !is_on(Guard::ChildrenHoldTime) {
+                    progress.applied(&self.shard, through);
+                }
                 at = next;
                 let is_due = clock.now().since(written) >= limits::CHECKPOINT_EVERY;
                 if let Some(children) = ended {
@@ -374,7 +385,8 @@ impl ShardReader {
         let Follower { tables, clock, progress, .. } = &self.follower;
         let mut failures = 0;
         loop {
-            let writes = std::iter::once(self.lease.guard()).chain(checkpoints.iter().cloned()).collect();
+            let guard = is_on(Guard::CheckpointFenced).then(|| self.lease.guard());
+            let writes = guard.into_iter().chain(checkpoints.iter().cloned()).collect();
             match tables.write(writes).await {
                 Ok(()) => return Ok(()),
                 Err(WriteError::Conflict(places)) if !places.is_empty() => return Err(FollowEnd::LeaseLost),

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{Condition, EngineError, Item, ItemKey, ItemWrite, Table, Tables, WriteError, limits, retry_delay};
-use crate::model::time::{Clock, Moment};
+use crate::model::time::{Clock, Moment, Wall};
 
 /// Where the lease lies, and who wants it.
 #[derive(Clone)]
@@ -50,10 +50,11 @@ enum Take {
     Wait,
 }
 
-/// `unchanged` says for how long the item has been as it is, as far as this process has seen.
-fn take(seen: Option<&(u64, LeaseNote)>, unchanged: Duration) -> Take {
+/// `unchanged` says for how long the item has been as it is, as far as this process has seen. The
+/// first token is the time: the table may have been lost under a holder that has not noticed yet.
+fn take(seen: Option<&(u64, LeaseNote)>, unchanged: Duration, now: Wall) -> Take {
     match seen {
-        None => Take::Now(1, Condition::Absent),
+        None => Take::Now(now.as_millis(), Condition::Absent),
         Some((token, note)) if note.released || unchanged >= limits::LEASE => {
             Take::Now(token + 1, Condition::VersionIs(*token))
         }
@@ -111,7 +112,8 @@ impl LeasePlace {
         if seen != *known {
             (*known, *since) = (seen, asked);
         }
-        let Take::Now(token, condition) = take(known.as_ref(), asked.since(*since)) else { return Ok(None) };
+        let wall = self.clock.wall();
+        let Take::Now(token, condition) = take(known.as_ref(), asked.since(*since), wall) else { return Ok(None) };
         match self.tables.write(vec![ItemWrite::Put(self.table, self.item(token, 0, false), condition)]).await {
             Ok(()) => {
                 tracing::info!(job = self.job, token, "this process holds the lease");
@@ -176,7 +178,6 @@ mod tests {
     use super::super::faulty::{FaultRates, Faults, Faulty};
     use super::super::memory::MemoryStore;
     use super::*;
-    use crate::model::time::Wall;
 
     fn place(tables: &MemoryStore, holder: &str, clock: &Clock) -> LeasePlace {
         LeasePlace {
@@ -196,13 +197,25 @@ mod tests {
         let began = clock.now();
         let second = place(&tables, "b", &clock).acquire().await;
         assert!(clock.now().since(began) >= limits::LEASE, "the first never renewed, and nobody told");
-        assert_eq!((first.token(), second.token()), (1, 2));
+        assert_eq!(second.token(), first.token() + 1);
         let write = |lease: &Lease| {
             let checkpoint = Item::new(ItemKey::new("checkpoint", "shard"), 1);
             tables.write(vec![lease.guard(), ItemWrite::Put(Table::Region, checkpoint, Condition::Any)])
         };
         assert_eq!(write(&first).await, Err(WriteError::Conflict(vec![0])));
         assert_eq!(write(&second).await, Ok(()));
+        first.keep().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_holder_whose_table_was_lost_does_not_share_the_lease_with_the_next_one() {
+        let clock = Clock::simulated(Wall::from_millis(1_000_000));
+        let tables = MemoryStore::new(clock.clone());
+        let first = place(&tables, "a", &clock).acquire().await;
+        tables.lose(Table::Region);
+        tokio::time::advance(limits::LEASE_LOOK).await;
+        let second = place(&tables, "b", &clock).acquire().await;
+        assert!(second.token() > first.token());
         first.keep().await;
     }
 
@@ -219,7 +232,7 @@ mod tests {
         }
         first.release().await;
         let began = clock.now();
-        assert_eq!(other.acquire().await.token(), 2);
+        assert_eq!(other.acquire().await.token(), first.token() + 1);
         assert!(clock.now().since(began) <= limits::LEASE_LOOK);
     }
 
@@ -238,10 +251,11 @@ mod tests {
 
     #[test]
     fn a_candidate_takes_what_is_free_given_back_or_silent() {
+        let (now, moment) = (Wall::from_millis(700), Duration::ZERO);
         let note = |released| LeaseNote { holder: "a".to_owned(), beat: 7, released };
-        assert_eq!(take(None, Duration::ZERO), Take::Now(1, Condition::Absent));
-        assert_eq!(take(Some(&(4, note(true))), Duration::ZERO), Take::Now(5, Condition::VersionIs(4)));
-        assert_eq!(take(Some(&(4, note(false))), limits::LEASE / 2), Take::Wait);
-        assert_eq!(take(Some(&(4, note(false))), limits::LEASE), Take::Now(5, Condition::VersionIs(4)));
+        assert_eq!(take(None, moment, now), Take::Now(700, Condition::Absent));
+        assert_eq!(take(Some(&(4, note(true))), moment, now), Take::Now(5, Condition::VersionIs(4)));
+        assert_eq!(take(Some(&(4, note(false))), limits::LEASE / 2, now), Take::Wait);
+        assert_eq!(take(Some(&(4, note(false))), limits::LEASE, now), Take::Now(5, Condition::VersionIs(4)));
     }
 }

@@ -19,6 +19,7 @@ pub mod aws;
 pub mod bucket;
 pub mod faulty;
 pub mod follow;
+pub mod guard;
 pub mod lease;
 pub mod limits;
 pub mod memory;
@@ -358,7 +359,8 @@ pub struct FeedBatch {
     pub changes: Vec<Change>,
     /// Behind all of it: where to go on after a restart.
     pub next: Position,
-    /// What arrived at the shard by this time has been returned, here or before.
+    /// What arrived at the shard by this time has been returned, here or before. With `ended` it
+    /// says nothing: what arrived since the end is in the shards that follow.
     pub through: Wall,
     /// Nothing will follow; these shards do.
     pub ended: Option<Vec<FeedShard>>,

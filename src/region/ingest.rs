@@ -16,15 +16,15 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use super::copy::{put_if_newer, said_of, view_of};
 use super::limits;
 use super::publisher::{RegionPublisher, Said};
+use super::sweep::{CopySweep, SweepCounts};
 use crate::engine::follow::{self, Apply, FeedProgress, FollowEnd, Follower};
+use crate::engine::guard::{Guard, is_on};
 use crate::engine::lease::{Lease, LeasePlace};
 use crate::engine::limits::BEGIN_MARGIN;
-use crate::engine::{
-    Change, Condition, EngineError, Feed, Item, ItemWrite, ScanSegment, Table, Tables, Topic, WriteError, bucket,
-    retry_delay,
-};
+use crate::engine::{Change, EngineError, Feed, Item, ScanSegment, Table, Tables, Topic, WriteError, retry_delay};
 use crate::model::time::{Clock, Wall};
 use crate::protocol::announcement::message::AnnouncementKind;
 use crate::views::CANARY;
@@ -74,7 +74,9 @@ pub struct Ingester {
     publisher: Mutex<Arc<RegionPublisher>>,
     /// When the last canary to arrive was sent.
     canary: Mutex<Option<Wall>>,
+    sweep_every: Duration,
     pub counts: IngestCounts,
+    pub sweep_counts: SweepCounts,
 }
 
 /// Whether a region has everything that its feed will not bring: until then an absence in its
@@ -91,6 +93,11 @@ const FEED: &str = "views";
 
 impl Ingester {
     pub fn new(parts: IngestParts) -> Arc<Self> {
+        Self::sweeping(parts, limits::SWEEP_EVERY)
+    }
+
+    /// One whose sweep takes a bucket of a view each time that `sweep_every` has passed.
+    pub fn sweeping(parts: IngestParts, sweep_every: Duration) -> Arc<Self> {
         let follower = Follower {
             feed: parts.feed.clone(),
             tables: parts.own.clone(),
@@ -106,7 +113,9 @@ impl Ingester {
             state: Mutex::new(IngestState::Standby),
             publisher: Mutex::new(publisher),
             canary: Mutex::default(),
+            sweep_every,
             counts: IngestCounts::default(),
+            sweep_counts: SweepCounts::default(),
         })
     }
 
@@ -153,11 +162,15 @@ impl Ingester {
             // A name of its own for each time that it holds the lease.
             let publisher = Arc::new(new_publisher(&self.parts));
             *self.publisher.lock().unwrap_or_else(PoisonError::into_inner) = publisher.clone();
+            let sweep = self.sweep();
             tokio::select! {
+                // In order, so that a simulated run can be repeated.
+                biased;
                 () = stopping.cancelled() => {}
                 () = lease.keep() => {}
                 () = self.beat(&publisher) => {}
                 () = self.ingest(&lease) => {}
+                () = sweep.run() => {}
             }
             publisher.sign_off(self.follower.progress.through()).await;
             self.follower.progress.reset();
@@ -165,6 +178,18 @@ impl Ingester {
                 lease.release().await;
                 return;
             }
+        }
+    }
+
+    fn sweep(&self) -> CopySweep<'_> {
+        CopySweep {
+            home: &*self.parts.home,
+            own: &*self.parts.own,
+            publisher: self.publisher(),
+            views: self.parts.views.as_ref(),
+            clock: &self.parts.clock,
+            every: self.sweep_every,
+            counts: &self.sweep_counts,
         }
     }
 
@@ -207,7 +232,11 @@ impl Ingester {
                     tracing::error!(
                         "the feed no longer has what this region did not read: ingesting everything anew"
                     );
-                    if self.follower.forget(lease).await.is_err() {
+                    let mut forgotten = self.follower.forget(lease).await;
+                    if !is_on(Guard::ScanAfterTrim) && forgotten.is_ok() {
+                        forgotten = self.follower.begin(lease, Wall::default()).await;
+                    }
+                    if forgotten.is_err() {
                         tokio::time::sleep(retry_delay(1)).await;
                     }
                 }
@@ -238,7 +267,10 @@ impl Ingester {
         // What changed in the gap is not known one by one. Before the beginning is written down:
         // who dies in between says it again.
         let reload = |view| Said { record_type: view, key: String::new(), kind: AnnouncementKind::Reload };
-        self.publisher().announce(names.into_iter().map(reload).collect()).await;
+        if is_on(Guard::ReloadAfterScan) {
+            self.publisher().announce(names.into_iter().map(reload).collect()).await;
+        }
+        let at = if is_on(Guard::PositionBeforeScan) { at } else { self.parts.clock.wall().as_millis() };
         self.follower.begin(lease, Wall::from_millis(at)).await?;
         tracing::info!(region = self.parts.region, "every view is copied; following the feed");
         Ok(())
@@ -250,24 +282,20 @@ impl Ingester {
         view != CANARY && self.parts.views.as_ref().is_none_or(|views| views.contains(view))
     }
 
-    async fn put_all(&self, items: Vec<Item>) -> Result<(), EngineError> {
+    /// Returns what is to be said of them.
+    async fn put_all(&self, items: Vec<Item>) -> Result<Vec<Said>, EngineError> {
         let puts = stream::iter(items.into_iter().map(|item| self.put(item)));
-        puts.buffer_unordered(limits::PUTS_AT_ONCE).try_collect().await
+        let said: Vec<_> = puts.buffer_unordered(limits::PUTS_AT_ONCE).try_collect().await?;
+        Ok(said.into_iter().flatten().collect())
     }
 
-    async fn put(&self, item: Item) -> Result<(), EngineError> {
-        let newer = Condition::Below(item.version);
-        match self.parts.own.write(vec![ItemWrite::Put(Table::Contexts, item, newer)]).await {
-            Ok(()) => self.counts.put.fetch_add(1, Ordering::Relaxed),
-            Err(WriteError::Conflict(places)) if !places.is_empty() => {
-                self.counts.not_newer.fetch_add(1, Ordering::Relaxed)
-            }
-            Err(WriteError::Conflict(_)) => {
-                return Err(EngineError::Throttled { what: "the region's table".to_owned() });
-            }
-            Err(WriteError::Engine(error)) => return Err(error),
-        };
-        Ok(())
+    /// What was not newer is said too: whoever put it may have died before they said it.
+    async fn put(&self, item: Item) -> Result<Option<Said>, EngineError> {
+        let said = said_of(&item);
+        let was_newer = put_if_newer(&*self.parts.own, item).await?;
+        let count = if was_newer { &self.counts.put } else { &self.counts.not_newer };
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(said.filter(|_| was_newer || is_on(Guard::AnnounceRefused)))
     }
 
     fn note_canary(&self, item: &Item) {
@@ -278,7 +306,10 @@ impl Ingester {
     async fn take(&self, changes: Vec<Change>) -> Result<(), EngineError> {
         self.counts.changes.fetch_add(changes.len() as u64, Ordering::Relaxed);
         // A removal is never a deletion: tombstones are.
-        let items = changes.into_iter().filter_map(|change| change.item);
+        let items = changes.into_iter().filter_map(|change| match change.item {
+            None if !is_on(Guard::RemovalIsNoDeletion) => Some(Item::new(change.key, change.written.as_millis())),
+            item => item,
+        });
         let mut newest: BTreeMap<_, Item> = BTreeMap::new();
         for item in items {
             if view_of(&item) == Some(CANARY) {
@@ -289,9 +320,16 @@ impl Ingester {
                 newest.insert(item.key.clone(), item);
             }
         }
-        let said = newest.values().filter_map(said_of).collect();
-        self.put_all(newest.into_values().collect()).await?;
-        self.publisher().announce(said).await;
+        if !is_on(Guard::PutBeforeAnnounce) {
+            self.publisher().announce(newest.values().filter_map(said_of).collect()).await;
+        }
+        let said = self.put_all(newest.into_values().collect()).await?;
+        let publisher = self.publisher();
+        let announced = publisher.announce(said);
+        match is_on(Guard::AnnounceBeforeCheckpoint) {
+            true => announced.await,
+            false => announced.now_or_never().unwrap_or_default(),
+        }
         Ok(())
     }
 }
@@ -304,19 +342,6 @@ impl Apply for Ingester {
     fn apply(&self, changes: Vec<Change>) -> BoxFuture<'_, Result<(), EngineError>> {
         self.take(changes).boxed()
     }
-}
-
-fn view_of(item: &Item) -> Option<&str> {
-    bucket::name_of(&item.key.partition)
-}
-
-fn said_of(item: &Item) -> Option<Said> {
-    let version = Some(item.version);
-    let kind = match item.body {
-        Some(_) => AnnouncementKind::Changed { version },
-        None => AnnouncementKind::Deleted { version },
-    };
-    Some(Said { record_type: view_of(item)?.to_owned(), key: item.key.sort.clone(), kind })
 }
 
 impl std::fmt::Debug for Ingester {

@@ -22,3 +22,11 @@ pub(crate) const HEDGED_SHARE: f64 = 0.05;
 pub(crate) const HEDGES_SAVED: f64 = 10.0;
 /// A second read is not sent earlier than this: no timer is finer.
 pub(crate) const HEDGE_LEAST: Duration = Duration::from_millis(1);
+/// From one bucket of a view to the next in the sweep: a view takes four minutes.
+pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// After which a change should have come through the feed; what differs is looked at again then.
+pub(crate) const SWEEP_WAIT: Duration = Duration::from_secs(30);
+/// Between two rounds of the sweep.
+pub(crate) const SWEEP_REST: Duration = Duration::from_secs(60);
+/// Copies that differ and wait to be looked at again.
+pub(crate) const SUSPECTS: usize = 10_000;

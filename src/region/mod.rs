@@ -1,6 +1,7 @@
 //! A region: the ingester takes changes of views from the feed into the region's table and
 //! announces them; nodes answer readers from that table, as a sidecar answers from regions.
 
+mod copy;
 pub mod exposition;
 mod hedge;
 pub mod ingest;
@@ -8,3 +9,4 @@ pub(crate) mod limits;
 pub mod node;
 pub mod origin;
 pub mod publisher;
+pub mod sweep;

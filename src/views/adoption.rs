@@ -1,11 +1,13 @@
 //! Which definitions a process acts on. A definition's number is written down with a digest, so
 //! that an old process neither overwrites what a newer definition made nor takes part in its work.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::definition::ViewDefinition;
 use super::jobs::{self, JobTask};
 use super::limits;
+use crate::engine::guard::{Guard, is_on};
 use crate::engine::{Condition, EngineError, Item, ItemKey, ItemWrite, Page, Table, Tables, WriteError};
 use crate::model::time::Wall;
 
@@ -35,6 +37,7 @@ fn standing(view: &ViewDefinition, known: Option<&Item>) -> Result<Standing, Ado
     let Some(known) = known else { return Ok(Standing::Rises(None)) };
     match view.number.cmp(&known.version) {
         std::cmp::Ordering::Greater => Ok(Standing::Rises(Some(known.version))),
+        std::cmp::Ordering::Less if !is_on(Guard::DefinitionFirst) => Ok(Standing::Current),
         std::cmp::Ordering::Less => Ok(Standing::Old(known.version)),
         std::cmp::Ordering::Equal if known.note.as_deref() == Some(&view.digest()) => Ok(Standing::Current),
         std::cmp::Ordering::Equal => Err(AdoptError::Changed { view: view.name.clone(), number: view.number }),
@@ -100,6 +103,14 @@ async fn adopt_one(store: &dyn Tables, view: &ViewDefinition, now: Wall) -> Resu
     }
     let why = "others kept writing it".to_owned();
     Err(EngineError::Unavailable { what: "a definition".to_owned(), why }.into())
+}
+
+/// The names of the views that some definition makes.
+///
+/// # Errors
+/// What the engine says.
+pub async fn defined(store: &dyn Tables) -> Result<BTreeSet<String>, EngineError> {
+    Ok(known(store).await?.into_iter().map(|item| item.key.sort).collect())
 }
 
 async fn known(store: &dyn Tables) -> Result<Vec<Item>, EngineError> {

@@ -23,6 +23,7 @@ use super::limits;
 use super::make::{self, Unmappable};
 use super::stored::{self, StoredNote, ViewNote};
 use super::vector::{Trigger, ViewVector};
+use crate::engine::guard::{Guard, is_on};
 use crate::engine::{Condition, EngineError, Item, ItemKey, ItemWrite, Table, Tables, WriteError};
 use crate::model::time::Clock;
 
@@ -181,7 +182,7 @@ fn content_digest(content: Option<&Bytes>) -> String {
 impl Mapping<'_> {
     async fn attempt(&mut self) -> Result<Attempt, EngineError> {
         let stored = self.mapper.note(&self.view.name, self.key).await?;
-        if stored.note.vector.definition > self.view.number {
+        if is_on(Guard::DefinitionFirst) && stored.note.vector.definition > self.view.number {
             return Ok(Attempt::Done(MapOutcome::LeftAlone));
         }
         if stored.note.vector.definition == self.view.number && stored.note.vector.covers(self.trigger) {
@@ -194,7 +195,10 @@ impl Mapping<'_> {
             Ok(targets) => targets,
             Err(why) => return self.fail(&stored, why, main.version).await,
         };
-        self.refer(&stored, targets.iter().flatten()).await?;
+        let late = if is_on(Guard::ReferencesFirst) { Vec::new() } else { targets.clone() };
+        if is_on(Guard::ReferencesFirst) {
+            self.refer(&stored, targets.iter().flatten()).await?;
+        }
         let inputs = self.mapper.inputs(&targets).await?;
         // A record that changes all the time sets off a trigger each time: what is made now is not
         // the last.
@@ -205,10 +209,12 @@ impl Mapping<'_> {
                 return Ok(Attempt::Again);
             }
         }
-        match made(self.view, &main, targets, inputs) {
-            (vector, Ok(content)) => self.keep(&stored, Made { vector, content }).await,
-            (_, Err(why)) => self.fail(&stored, why, main.version).await,
-        }
+        let attempt = match made(self.view, &main, targets, inputs) {
+            (vector, Ok(content)) => self.keep(&stored, Made { vector, content }).await?,
+            (_, Err(why)) => self.fail(&stored, why, main.version).await?,
+        };
+        self.refer(&stored, late.iter().flatten()).await?;
+        Ok(attempt)
     }
 
     /// Writes that this view needs `targets`. What a known vector names is there already: such a
@@ -255,7 +261,8 @@ impl Mapping<'_> {
             return Ok(Attempt::Done(MapOutcome::Unchanged));
         }
         let (now, main) = (self.mapper.clock.wall().as_millis(), made.vector.main);
-        let version = if shown.is_right { shown.last } else { (shown.last + 1).max(now) };
+        let least = if is_on(Guard::ViewVersionFromCalendar) { now } else { 0 };
+        let version = if shown.is_right { shown.last } else { (shown.last + 1).max(least) };
         let mut writes =
             vec![stored.replace(&ViewNote { vector: made.vector, version, content: digest, failed: false })];
         if !shown.is_right {

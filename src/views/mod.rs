@@ -28,7 +28,7 @@ mod verify;
 mod walk;
 mod worker;
 
-pub use adoption::{AdoptError, check};
+pub use adoption::{AdoptError, check, defined};
 pub use canary::CANARY;
 pub use comparison::{DifferingCopies, DifferingCopy, differing_copies, is_bucket_alike, still_differing_copy};
 pub use counters::ViewsCounters;

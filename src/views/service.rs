@@ -64,6 +64,8 @@ impl ViewsService {
             let Some(lease) = stopping.run_until_cancelled(place.acquire()).await else { return Ok(()) };
             let lease = Arc::new(lease);
             let end = tokio::select! {
+                // In order, so that a simulated run can be repeated.
+                biased;
                 end = self.serve(&lease) => Some(end),
                 () = lease.keep() => Some(TermEnd::LeaseLost),
                 () = stopping.cancelled() => None,
@@ -100,6 +102,7 @@ impl ViewsService {
         let pace = Pace::new(self.clock.clone(), self.views_per_second);
         let sweep = ViewSweep { triggers: triggers.clone(), period: self.sweep_period, pace, status };
         tokio::select! {
+            biased;
             () = self.follow(lease, &triggers) => TermEnd::LeaseLost,
             () = worker.work() => TermEnd::LeaseLost,
             () = sweep.run() => TermEnd::LeaseLost,

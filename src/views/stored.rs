@@ -6,6 +6,7 @@ use super::definition::JoinTarget;
 use super::limits;
 use super::make::Unmappable;
 use super::vector::ViewVector;
+use crate::engine::guard::{Guard, is_on};
 use crate::engine::{Condition, Item, ItemKey, ItemWrite, Table, bucket};
 use crate::model::time::Wall;
 
@@ -75,7 +76,11 @@ impl StoredNote {
     pub(super) fn replace(&self, note: &ViewNote) -> ItemWrite {
         let text = serde_json::to_string(note).expect("numbers and text are JSON");
         let item = Item::new(self.key.clone(), self.writes.unwrap_or_default() + 1).with_note(text);
-        ItemWrite::Put(Table::Mapping, item, self.writes.map_or(Condition::Absent, Condition::VersionIs))
+        let unchanged = match is_on(Guard::NoteInCondition) {
+            true => self.writes.map_or(Condition::Absent, Condition::VersionIs),
+            false => Condition::Any,
+        };
+        ItemWrite::Put(Table::Mapping, item, unchanged)
     }
 }
 

@@ -13,6 +13,7 @@ use super::status::ViewsStatus;
 use super::triggers::Triggers;
 use super::vector::Trigger;
 use super::worker::Pace;
+use crate::engine::guard::{Guard, is_on};
 use crate::engine::{self, EngineError};
 use crate::model::time::Moment;
 
@@ -30,6 +31,9 @@ impl ViewSweep {
     /// Goes round for as long as it is polled.
     pub(super) async fn run(&self) {
         loop {
+            if !is_on(Guard::ViewSweep) {
+                std::future::pending().await
+            }
             if let Err(error) = self.round().await {
                 tracing::warn!(%error, "the sweep could not go on, and begins again");
                 tokio::time::sleep(limits::SWEEP_WAIT).await;

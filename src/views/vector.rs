@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::definition::JoinTarget;
+use crate::engine::guard::{Guard, is_on};
 
 /// The versions of everything that a view was made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +33,8 @@ impl ViewVector {
     /// A greater definition, then a greater version of the main record; when both are equal, no
     /// input smaller and at least one greater.
     pub fn is_newer_than(&self, other: &Self) -> bool {
-        let (own, others) = ((self.definition, self.main), (other.definition, other.main));
+        let definition = |of: &Self| if is_on(Guard::DefinitionFirst) { of.definition } else { 0 };
+        let (own, others) = ((definition(self), self.main), (definition(other), other.main));
         if own != others {
             return own > others;
         }

@@ -1,4 +1,5 @@
 use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{self, BoxStream};
 
 use super::super::faulty::{FaultRates, Faults, Faulty};
 use super::super::lease::LeasePlace;
@@ -169,4 +170,35 @@ fn a_shard_that_vanished_unread_is_noticed() {
     assert!(known(Checkpoint::Oldest).any_lost(&[shard("b", &[])]));
     assert!(!known(Checkpoint::Ended).any_lost(&[shard("b", &[])]));
     assert!(!known(Checkpoint::After("7".to_owned())).any_lost(&[shard("a", &[])]));
+}
+
+/// A shard that ends when it is read a second time; the one behind it says nothing yet.
+struct Resharded;
+
+impl Feed for Resharded {
+    fn shards(&self) -> BoxFuture<'_, Result<Vec<FeedShard>, EngineError>> {
+        let shards = vec![FeedShard { id: ShardId("old".to_owned()), parents: Vec::new() }];
+        std::future::ready(Ok(shards)).boxed()
+    }
+
+    fn open(&self, shard: &ShardId, _: Position) -> BoxStream<'static, Result<FeedBatch, EngineError>> {
+        let child = FeedShard { id: ShardId("new".to_owned()), parents: vec![ShardId("old".to_owned())] };
+        let batch = |through, ended| {
+            let (changes, next, through) = (Vec::new(), Position::Oldest, Wall::from_millis(through));
+            Ok(FeedBatch { changes, next, through, ended })
+        };
+        match shard.0 == "old" {
+            true => stream::iter([batch(5, None), batch(900, Some(vec![child]))]).boxed(),
+            false => stream::pending().boxed(),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_follows_a_shard_whose_end_is_read_late_claims_no_more_than_the_shard_did_before() {
+    let mut setting = setting();
+    setting.follower.feed = Arc::new(Resharded);
+    let (lease, taken) = (setting.lease("a").await, Arc::new(Taken::default()));
+    setting.follow_for(&lease, &taken, Duration::from_secs(5)).await;
+    assert_eq!(setting.follower.progress.through(), Some(Wall::from_millis(5)));
 }

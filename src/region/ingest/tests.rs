@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::engine::faulty::{FaultRates, Faults, Faulty};
 use crate::engine::memory::MemoryStore;
-use crate::engine::{ItemKey, Stream};
+use crate::engine::{Condition, ItemKey, ItemWrite, Stream, bucket};
 use crate::protocol::announcement::decode;
 
 /// What a topic was given, and what the region's table held then.

@@ -1,0 +1,31 @@
+//! A region's copy of a view: what may replace it, and what is said of it.
+
+use crate::engine::guard::{Guard, is_on};
+use crate::engine::{Condition, EngineError, Item, ItemWrite, Table, Tables, WriteError, bucket};
+use crate::protocol::announcement::message::AnnouncementKind;
+
+use super::publisher::Said;
+
+/// Puts a view into the region's table if it is newer than what is there; says whether it was.
+pub(super) async fn put_if_newer(own: &dyn Tables, item: Item) -> Result<bool, EngineError> {
+    let newer = if is_on(Guard::PutIfNewer) { Condition::Below(item.version) } else { Condition::Any };
+    match own.write(vec![ItemWrite::Put(Table::Contexts, item, newer)]).await {
+        Ok(()) => Ok(true),
+        Err(WriteError::Conflict(places)) if !places.is_empty() => Ok(false),
+        Err(WriteError::Conflict(_)) => Err(EngineError::Throttled { what: "the region's table".to_owned() }),
+        Err(WriteError::Engine(error)) => Err(error),
+    }
+}
+
+pub(super) fn view_of(item: &Item) -> Option<&str> {
+    bucket::name_of(&item.key.partition)
+}
+
+pub(super) fn said_of(item: &Item) -> Option<Said> {
+    let version = Some(item.version);
+    let kind = match item.body {
+        Some(_) => AnnouncementKind::Changed { version },
+        None => AnnouncementKind::Deleted { version },
+    };
+    Some(Said { record_type: view_of(item)?.to_owned(), key: item.key.sort.clone(), kind })
+}

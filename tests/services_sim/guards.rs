@@ -1,0 +1,65 @@
+//! The test of the tester: each guard, switched off, must be caught by the faults that it protects
+//! from, on a seed that is clean with the guard on.
+
+use nearside::engine::guard::{Guard, off};
+
+use super::campaign;
+use super::faults::Fault;
+use super::plan::Wishes;
+use super::run::simulate;
+
+/// A guard that was switched off.
+pub(crate) struct Caught {
+    pub(crate) guard: Guard,
+    /// How many seeds showed it.
+    pub(crate) count: usize,
+    /// The first, and what it showed.
+    pub(crate) first: Option<(u64, String)>,
+}
+
+/// The faults under which a guard alone protects.
+fn wishes(guard: Guard) -> Wishes {
+    use Fault::*;
+    let faults: &[Fault] = match guard {
+        Guard::VersionInCondition => &[Slow, Killed],
+        Guard::VersionFromCalendar => &[LostRecords],
+        Guard::HistoryWithRecord | Guard::RememberedWithRecord => &[KilledAfterCall, LostAnswers],
+        Guard::ReferencesFirst => &[KilledAfterCall, Resharded],
+        Guard::NoteInCondition => &[Resharded, NewDefinition],
+        Guard::DefinitionFirst => &[NewDefinition, Killed],
+        Guard::ViewVersionFromCalendar => &[LostMapping],
+        Guard::CheckpointAfterApply => &[Killed, KilledAfterCall, TablesFail],
+        Guard::CheckpointFenced => &[Paused, Slow, Unruly],
+        Guard::ThroughAfterApply => &[Slow, TablesFail],
+        Guard::ThroughIsLeast => &[Resharded, Slow, TablesFail],
+        Guard::ChildrenHoldTime => &[Resharded],
+        Guard::PutIfNewer | Guard::PutBeforeAnnounce | Guard::AnnounceBeforeCheckpoint => &[Unruly, Slow],
+        Guard::AnnounceRefused => &[KilledAfterCall, Killed],
+        Guard::RemovalIsNoDeletion => &[Removed],
+        Guard::PositionBeforeScan => &[LostRegion],
+        Guard::ReloadAfterScan | Guard::ScanAfterTrim => &[Trimmed],
+        Guard::ViewSweep | Guard::RegionSweep => &[Skips],
+    };
+    let is_quiet = matches!(guard, Guard::AnnounceRefused | Guard::CheckpointAfterApply);
+    let is_slow = matches!(
+        guard,
+        Guard::ReferencesFirst | Guard::NoteInCondition | Guard::ChildrenHoldTime | Guard::PositionBeforeScan
+    );
+    Wishes { faults: Some(faults.to_vec()), is_unswept: true, is_quiet, is_slow }
+}
+
+/// Switches each guard off, or only the one that is asked for.
+pub(crate) fn catch_all(seeds: u64, threads: usize, only: Option<&str>) -> Vec<Caught> {
+    let wanted = |guard: &Guard| only.is_none_or(|only| format!("{guard:?}") == only);
+    Guard::ALL.into_iter().filter(wanted).map(|guard| catch(guard, seeds, threads)).collect()
+}
+
+fn catch(guard: Guard, seeds: u64, threads: usize) -> Caught {
+    let wishes = wishes(guard);
+    let without = campaign::run(0..seeds, threads, &wishes, || off(guard));
+    let mut found = without.violations.into_iter();
+    let count = found.len();
+    let clean = found.find(|(seed, _)| simulate(*seed, &wishes, false).violation.is_none());
+    let first = clean.map(|(seed, violation)| (seed, format!("{}: {}", violation.property, violation.text)));
+    Caught { guard, count, first }
+}

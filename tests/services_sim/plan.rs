@@ -1,0 +1,117 @@
+//! What a seed stands for: which faults, when, and where.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::faults::Fault;
+use super::place::Place;
+
+/// What a seed must have; what is `None` is drawn.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wishes {
+    pub(crate) faults: Option<Vec<Fault>>,
+    /// Sweeps that are too slow to hide anything, unless a fault needs them.
+    pub(crate) is_unswept: bool,
+    /// Few writes: what was lost is not soon covered by something newer.
+    pub(crate) is_quiet: bool,
+    /// Everything is slow everywhere, all the time.
+    pub(crate) is_slow: bool,
+}
+
+/// A fault at a place for a while.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    pub(crate) fault: Fault,
+    pub(crate) place: Place,
+    pub(crate) from: Duration,
+    pub(crate) until: Duration,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) regions: usize,
+    pub(crate) faults: BTreeSet<Fault>,
+    pub(crate) windows: Vec<Window>,
+    /// When the last fault ends, and the last writer.
+    pub(crate) calm_at: Duration,
+    /// Between two writes of a writer, on average.
+    pub(crate) write_every: Duration,
+    pub(crate) writers: usize,
+    /// Of jobs, and what the views' sweep maps again.
+    pub(crate) views_per_second: u32,
+    /// Of the views' sweep.
+    pub(crate) sweep_period: Duration,
+    /// Of the regions' sweep, for one bucket.
+    pub(crate) sweep_every: Duration,
+}
+
+pub(crate) fn between(from: Duration, until: Duration) -> Duration {
+    Duration::from_nanos(fastrand::u64(from.as_nanos() as u64..=until.as_nanos() as u64))
+}
+
+pub(crate) const fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// The same seed gives the same plan.
+pub(crate) fn draw(wishes: &Wishes) -> Plan {
+    let regions = fastrand::usize(2..=3);
+    let calm_at = between(seconds(50), seconds(120));
+    let likely = [0.1, 0.25, 0.5][fastrand::usize(..3)];
+    let drawn = || Fault::ALL.into_iter().filter(|_| fastrand::f64() < likely).collect();
+    let mut faults: BTreeSet<Fault> = wishes.faults.clone().map_or_else(drawn, |faults| faults.into_iter().collect());
+    if faults.contains(&Fault::LostMapping) {
+        // Versions then come from the calendar alone, so calendars have to agree.
+        faults.remove(&Fault::Skewed);
+    }
+    let mut windows: Vec<Window> = faults.iter().flat_map(|fault| windows(*fault, regions, calm_at)).collect();
+    if wishes.is_slow {
+        let everywhere = (0..regions).map(Place::Region).chain([Place::Home]);
+        let slow = |place| Window { fault: Fault::Slow, place, from: seconds(5), until: calm_at };
+        windows.extend(everywhere.map(slow));
+    }
+    let needs_sweep = faults.iter().any(|fault| fault.needs_sweep());
+    let is_swept = needs_sweep || (fastrand::bool() && !wishes.is_unswept);
+    let write_every = match wishes.is_quiet || fastrand::u8(..3) == 0 {
+        true => between(seconds(3), seconds(10)),
+        false => between(Duration::from_millis(200), seconds(3)),
+    };
+    Plan {
+        regions,
+        faults,
+        windows,
+        calm_at,
+        write_every,
+        writers: fastrand::usize(1..=4),
+        // A slow sweep hides nothing of what the feed should have brought.
+        views_per_second: if is_swept { 5_000 } else { 2 },
+        sweep_period: seconds(if is_swept { 30 } else { 3_600 }),
+        sweep_every: if is_swept { Duration::from_millis(2) } else { seconds(5) },
+    }
+}
+
+/// Once, at the window's beginning, or as long as it lasts.
+fn windows(fault: Fault, regions: usize, calm_at: Duration) -> Vec<Window> {
+    let (most, longest) = match fault {
+        Fault::TablesFail => (6, 3),
+        Fault::Paused => (4, 40),
+        Fault::FeedStops => (3, 30),
+        Fault::Trimmed => (2, 25),
+        Fault::LostMapping | Fault::LostRecords | Fault::NewDefinition => (1, 1),
+        Fault::Resharded => (1, 20),
+        Fault::LostRegion | Fault::LostContexts | Fault::LostViews => (2, 1),
+        Fault::Removed => (4, 1),
+        Fault::Killed | Fault::KilledAfterCall | Fault::Skewed => return Vec::new(),
+        _ => (4, 40),
+    };
+    let window = |_| {
+        let from = between(seconds(5), calm_at - seconds(2));
+        let until = (from + between(Duration::from_millis(500), seconds(longest))).min(calm_at);
+        let place = match fastrand::usize(..=regions) {
+            region if region < regions => Place::Region(region),
+            _ => Place::Home,
+        };
+        Window { fault, place, from, until }
+    };
+    (0..fastrand::usize(1..=most)).map(window).collect()
+}
