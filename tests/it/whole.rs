@@ -4,7 +4,8 @@
 
 mod deployment;
 mod emulated;
-mod memory;
+mod in_process;
+mod verified;
 
 use std::time::Duration;
 
