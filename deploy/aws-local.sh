@@ -81,7 +81,7 @@ start_emulator() {
         fail "port $at is in use: stop what is there, or run with PORTS=any"
     fi
     mkfifo "$work/emulator.in"
-    "$root/tests/emulator/run.sh" "$venv" "$at" <"$work/emulator.in" >"$(log_of emulator)" 2>&1 &
+    TMPDIR=$work "$root/tests/emulator/run.sh" "$venv" "$at" <"$work/emulator.in" >"$(log_of emulator)" 2>&1 &
     emulator=$!
     exec 9>"$work/emulator.in"
     aws=http://localhost:$at
@@ -94,7 +94,8 @@ start_emulator() {
 start() {
     local name=$1 said
     shift
-    NO_COLOR=1 "$program" "$@" 9>&- </dev/null >"$(log_of "$name")" 2>&1 &
+    : >"$(log_of "$name")"
+    NO_COLOR=1 "$program" "$@" 9>&- </dev/null >>"$(log_of "$name")" 2>&1 &
     process[$name]=$!
     names+=("$name")
     serves() { said=$(grep -m 1 ' serving ' "$(log_of "$name")") || ! alive "${process[$name]}"; }
@@ -185,9 +186,12 @@ REGION
 
 now() { if [ -n "${EPOCHREALTIME:-}" ]; then echo $((${EPOCHREALTIME//[.,]/} / 1000)); else echo $((SECONDS * 1000)); fi; }
 
+# As one would type it.
+typed() { if [[ $1 == *[!A-Za-z0-9:/._-]* ]]; then printf " '%s'" "$1"; else printf ' %s' "$1"; fi; }
+
 # Shows a command, runs it, and shows the lines of its answer that matter.
 shown() {
-    printf '%s$ curl%s%s\n' "$bold" "$(printf ' %q' "$@")" "$plain"
+    printf '%s$ curl%s%s\n' "$bold" "$(for word in "$@"; do typed "$word"; done)" "$plain"
     ask --include "$@" | tr -d '\r' | awk -v dim="$dim" -v plain="$plain" '
         NR == 1 { print dim "  " $0 plain; next }
         body { print "  " $0; next }
