@@ -1,10 +1,15 @@
 # Each target sets up what it needs. `make test` and `make run` are the two to begin with.
 
-.PHONY: run test bench micro instructions sim services-sim designs chaos fuzz fuzz-check lint fmt deny image image-check rules-check check-promises
+.PHONY: run aws test bench micro instructions sim services-sim designs chaos fuzz fuzz-check lint fmt deny image image-check rules-check check-promises
 
 # The world in one process: three regions, their topics, the sidecar; it tells the story and stays up.
 run:
 	cargo run --locked --example nearside -- dev
+
+# The whole service as it runs on AWS, on an emulator: catalogue, views, three regions and the sidecar, a process each; it
+# tells the story and stays up. `make aws EXIT=1` ends after the story.
+aws:
+	EXIT=$(EXIT) deploy/aws-local.sh
 
 # Everything, against the real protocols: the AWS emulator (Python 3.13) and the drop-in clients (Python, Node, curl).
 test:

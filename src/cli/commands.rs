@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use super::{CommandError, DevArgs, DevCommand, HeartbeatArgs};
 use crate::admin::health;
 use crate::app::reload::Source;
+use crate::app::services::verify::{self, VerifyError, VerifyOrder};
 use crate::app::services::{Contents, ServiceProcess, setup};
 use crate::app::{self, process};
 use crate::aws::clients::Sdk;
@@ -17,6 +18,7 @@ use crate::config::error::ConfigError;
 use crate::config::scope::Origins;
 use crate::config::services::{EngineConfig, ServicesConfig};
 use crate::config::{Config, Log, read};
+use crate::engine::EngineError;
 use crate::lab::world::Ports;
 use crate::lab::world::build::control;
 use crate::lab::world::demo::{self, DevOptions};
@@ -64,6 +66,31 @@ pub(super) fn create_missing(config: &ServicesConfig, origins: &Origins) -> Resu
         let _ = writeln!(std::io::stdout().lock(), "{what}: {how}");
     };
     process::block_on(setup::set_up(config, &Clock::System, &on_ready)).map_err(failed)?.map_err(failed)
+}
+
+/// `nearside verify`
+pub(super) fn compare(
+    config: &ServicesConfig,
+    contents: Contents,
+    order: &VerifyOrder,
+    origins: &Origins,
+) -> Result<(), CommandError> {
+    if matches!(config.engine, EngineConfig::Memory) {
+        let told = "engine.kind = \"memory\": what another process holds in memory cannot be compared";
+        return Err(CommandError::Usage(told.to_owned()));
+    }
+    begin_log(&log::for_commands(), origins)?;
+    let compared = process::block_on(verify::verify(config, contents, order, &Clock::System)).map_err(failed)?;
+    let report = compared.map_err(|error| match error {
+        VerifyError::Open(_) => failed(error),
+        VerifyError::Engine(EngineError::Missing { .. } | EngineError::Denied { .. }) => {
+            CommandError::Usage(error.to_string())
+        }
+        VerifyError::Engine(_) => failed(error),
+    })?;
+    let mut out = std::io::stdout().lock();
+    verify::write(&report, &mut out).and_then(|()| out.flush()).map_err(failed)?;
+    if report.is_clean() { Ok(()) } else { Err(CommandError::Failed(String::new())) }
 }
 
 fn begin_log(config: &Log, origins: &Origins) -> Result<(), CommandError> {

@@ -104,6 +104,12 @@ pub enum Command {
                             For first steps and emulators. What is there already stays as it is; run it as often as you like. \
                             The other engines need nothing.")]
     Setup(services::SetupArgs),
+    /// Compare catalogue, views and every region, and show what differs; it writes nothing
+    #[command(after_help = "Examples:\n  nearside verify --config service.toml\n  \
+                            nearside verify --config service.toml --show-keys --wait 5m\n\n\
+                            Exit codes: 0 nothing differs, 1 something does, or an engine did not answer, 2 mistake in arguments \
+                            or configuration.")]
+    Verify(services::VerifyArgs),
     /// Publish heartbeats on a region's topic, for services that cannot send their own
     #[command(
         after_help = "Example:\n  nearside heartbeat --topic arn:aws:sns:eu-west-1:123456789012:context-changes"
@@ -288,6 +294,7 @@ pub fn execute(cli: Cli) -> ExitCode {
         Command::Views(args) => services::views(&args),
         Command::Region(args) => services::region(&args),
         Command::Setup(args) => services::setup(&args),
+        Command::Verify(args) => services::verify(&args),
         Command::Heartbeat(args) => publish_heartbeats(args),
         Command::Bench(args) => bench::bench(*args),
         Command::Janitor(args) => settings(args.config.as_deref())

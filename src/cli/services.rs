@@ -1,13 +1,16 @@
 //! `nearside catalogue`, `nearside views`, `nearside region`: the processes beside the sidecar. One
-//! file configures all of them, and each can check it. `nearside setup` creates what they need.
+//! file configures all of them, and each can check it. `nearside setup` creates what they need,
+//! and `nearside verify` compares what they hold.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::check::{count, print_settings};
-use super::commands::{create_missing, run_service};
+use super::commands::{compare, create_missing, run_service};
 use super::{CommandError, tell, variables};
+use crate::app::services::verify::VerifyOrder;
 use crate::app::services::{Contents, RegionDuties, ServiceProcess};
 use crate::config::scope::Origins;
 use crate::config::services::{self, ServiceRole, ServicesConfig};
@@ -44,6 +47,23 @@ pub struct SetupArgs {
     pub config: Option<PathBuf>,
 }
 
+/// `nearside verify`
+#[derive(Clone, Debug, Args)]
+pub struct VerifyArgs {
+    /// The services' configuration, a TOML file; without it, `NEARSIDE__*` variables say everything
+    #[arg(long, short, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Show the keys of what differs, not the first digits of their hashes
+    #[arg(long)]
+    pub show_keys: bool,
+    /// Look again at what differs after this long: a change may be on its way
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub wait: Duration,
+    /// Views that are compared with their records in a second, at most
+    #[arg(long, value_name = "VIEWS", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rate: u32,
+}
+
 /// A part of what a region does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RegionRole {
@@ -74,6 +94,13 @@ pub(super) fn region(args: &RegionArgs) -> Result<(), CommandError> {
 pub(super) fn setup(args: &SetupArgs) -> Result<(), CommandError> {
     let (config, origins) = load(ServiceRole::Region, args.config.as_deref())?;
     create_missing(&config, &origins)
+}
+
+pub(super) fn verify(args: &VerifyArgs) -> Result<(), CommandError> {
+    let (config, origins) = load(ServiceRole::Views, args.config.as_deref())?;
+    let contents = read_contents(&config)?;
+    let order = VerifyOrder { wait: args.wait, views_per_second: args.rate, shows_keys: args.show_keys };
+    compare(&config, contents, &order, &origins)
 }
 
 fn load(role: ServiceRole, file: Option<&Path>) -> Result<(ServicesConfig, Origins), CommandError> {

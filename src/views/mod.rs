@@ -40,4 +40,4 @@ pub use mapper::{MapOutcome, Mapper};
 pub use reading::read;
 pub use service::ViewsService;
 pub use status::{ViewsState, ViewsStatus};
-pub use verify::{Verification, VerifyExample, VerifyReport};
+pub use verify::{Verification, VerifiedRegion, VerifyExample, VerifyReport};

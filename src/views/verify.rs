@@ -1,7 +1,7 @@
 //! Compares everything with everything, and writes nothing: records with views, views with each
 //! region's copies. What differs is looked at again after a wait, because changes travel.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +18,7 @@ use crate::engine::{self, EngineError, Tables};
 pub struct Verification {
     /// At home.
     pub mapper: Mapper,
-    /// Each region's name and tables.
-    pub regions: Vec<(String, Arc<dyn Tables>)>,
+    pub regions: Vec<VerifiedRegion>,
     pub views: Vec<Arc<ViewDefinition>>,
     /// How long a change may be on its way.
     pub wait: Duration,
@@ -27,6 +26,14 @@ pub struct Verification {
     pub views_per_second: u32,
     /// Otherwise examples show the first digits of a key's hash.
     pub shows_keys: bool,
+}
+
+/// A region whose copies are compared.
+pub struct VerifiedRegion {
+    pub name: String,
+    pub tables: Arc<dyn Tables>,
+    /// The views that it takes; `None` for all.
+    pub views: Option<BTreeSet<String>>,
 }
 
 /// What was found.
@@ -90,9 +97,12 @@ impl Verification {
                 let (found, compared) = comparison::suspects(&self.mapper, view, bucket, &pace).await?;
                 report.views += compared;
                 suspects.extend(found.into_iter().map(|suspect| Suspect::View(view.clone(), suspect)));
-                for region in 0..self.regions.len() {
+                for (region, served) in self.regions.iter().enumerate() {
+                    if served.views.as_ref().is_some_and(|views| !views.contains(&view.name)) {
+                        continue;
+                    }
                     report.buckets += 1;
-                    let found = self.copies(region, view, bucket).await?;
+                    let found = self.copies(&*served.tables, view, bucket).await?;
                     suspects.extend(found.into_iter().map(|copy| Suspect::Copy(region, view.clone(), copy)));
                 }
                 if suspects.len() >= limits::SUSPECTS {
@@ -106,11 +116,11 @@ impl Verification {
 
     async fn copies(
         &self,
-        region: usize,
+        tables: &dyn Tables,
         view: &ViewDefinition,
         bucket: u16,
     ) -> Result<Vec<DifferingCopy>, EngineError> {
-        let (home, tables) = (&*self.mapper.store, &*self.regions[region].1);
+        let home = &*self.mapper.store;
         if comparison::is_bucket_alike(home, tables, &view.name, bucket).await? {
             return Ok(Vec::new());
         }
@@ -132,7 +142,7 @@ impl Verification {
                 ("views", view, &suspect.key, how)
             }
             Suspect::Copy(region, view, copy) => {
-                let (name, tables) = &self.regions[*region];
+                let VerifiedRegion { name, tables, .. } = &self.regions[*region];
                 let home = &*self.mapper.store;
                 let look = || comparison::still_differing_copy(home, &**tables, &view.name, copy);
                 (name.as_str(), view, &copy.key, patiently(look).await?)

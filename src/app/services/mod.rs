@@ -33,9 +33,11 @@ use crate::tasks::permits::Permits;
 mod catalogue;
 mod contents;
 mod engines;
+mod needed;
 mod overview;
 pub mod region;
 pub mod setup;
+pub mod verify;
 mod views;
 
 pub use contents::Contents;
@@ -192,7 +194,8 @@ pub async fn start(
     };
     let node = parts.node.take();
     let listen = bound.or_else(|| node.as_ref().and_then(|node| node.tcp));
-    let pages = overview::pages(&shell, &process, parts, origins);
+    let lacking = needed::look_for_tables(&shell, &process).await;
+    let pages = overview::pages(&shell, &process, (parts, lacking), origins);
     shell.tasks.spawn("admin", serve_pages(Listener::Tcp(operators), pages, shell.tasks.clone()));
     tracing::info!(
         service = %process.title(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::needed::Lacking;
 use super::{ServiceParts, ServiceProcess, Shell};
 use crate::admin::service_pages::{ServicePages, ServiceReadiness, ServiceState};
 use crate::config::scope::Origins;
@@ -14,6 +15,7 @@ use crate::telemetry::metrics::process::{self, ProcessGauges};
 struct Sources {
     shell: Arc<Shell>,
     parts: ServiceParts,
+    lacking: Lacking,
     /// `catalogue`, and then its own member of `/status` too.
     word: &'static str,
     title: String,
@@ -24,12 +26,13 @@ struct Sources {
 pub(super) fn pages(
     shell: &Arc<Shell>,
     process: &ServiceProcess,
-    parts: ServiceParts,
+    (parts, lacking): (ServiceParts, Lacking),
     origins: &Origins,
 ) -> ServicePages {
     let sources = Arc::new(Sources {
         shell: shell.clone(),
         parts,
+        lacking,
         word: process.word(),
         title: process.title(),
         warnings: origins.warnings.iter().map(ToString::to_string).collect(),
@@ -46,9 +49,14 @@ pub(super) fn pages(
 
 impl Sources {
     fn readiness(&self) -> ServiceReadiness {
-        let (state, reasons) = (self.parts.state)();
-        let draining = self.shell.shutdown.lingering.is_cancelled();
-        ServiceReadiness { state: if draining { ServiceState::Draining } else { state }, reasons }
+        let ((state, reasons), mut lacking) = ((self.parts.state)(), self.lacking.lines());
+        let state = match self.shell.shutdown.lingering.is_cancelled() {
+            true => ServiceState::Draining,
+            false if lacking.is_empty() => state,
+            false => ServiceState::Starting,
+        };
+        lacking.extend(reasons);
+        ServiceReadiness { state, reasons: lacking }
     }
 
     fn status(&self) -> Value {

@@ -71,7 +71,7 @@ async fn ingest(shell: &Arc<Shell>, region: &ServedRegion, own: Arc<dyn Tables>)
         own,
         feed: shell.engine.feed(Stream::Views, &region.name),
         topic: shell.engine.topic(region).await,
-        views: Some(region.views.iter().cloned().collect()).filter(|_| !region.views.is_empty()),
+        views: region.only(),
         clock: shell.clock.clone(),
     });
     shell.registry().register_collector(Box::new(IngestExposition::new(ingester.clone())));

@@ -1,6 +1,7 @@
 //! The settings of the services: one file for `nearside catalogue`, `nearside views` and
 //! `nearside region`. Each process checks the whole file and uses its own part.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -106,6 +107,13 @@ pub struct ServedRegion {
     pub admin: SocketAddr,
     /// The views that it takes; empty means all.
     pub views: Vec<String>,
+}
+
+impl ServedRegion {
+    /// The views that it takes; `None` for all.
+    pub fn only(&self) -> Option<BTreeSet<String>> {
+        (!self.views.is_empty()).then(|| self.views.iter().cloned().collect())
+    }
 }
 
 /// Which of the services a process is.

@@ -33,7 +33,11 @@ fn copy(home: &Home, region: &MemoryStore) {
 fn verification(home: &Home, region: &MemoryStore) -> Verification {
     Verification {
         mapper: home.mapper(),
-        regions: vec![("here".to_owned(), Arc::new(region.clone()))],
+        regions: vec![VerifiedRegion {
+            name: "here".to_owned(),
+            tables: Arc::new(region.clone()),
+            views: Some(BTreeSet::from(["limits".to_owned()])),
+        }],
         views: views(LIMITS),
         wait: Duration::from_secs(20),
         views_per_second: 1_000,
@@ -132,4 +136,15 @@ async fn changes_that_are_on_their_way_do_not_count_and_one_that_is_lost_does() 
     };
     let expected = BTreeMap::from([(("views".to_owned(), Disagreement::Older), 1)]);
     assert_eq!(report.differing, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_region_misses_nothing_of_a_view_that_it_does_not_take() {
+    let (home, region) = world(5).await;
+    region.tamper(Table::Contexts, &place("t1"), None);
+    let mut verification = verification(&home, &region);
+    assert!(!verification.run().await.unwrap().is_clean());
+    verification.regions[0].views = Some(BTreeSet::from(["profile".to_owned()]));
+    let report = verification.run().await.unwrap();
+    assert!(report.is_clean() && report.buckets == 0, "{report:?}");
 }

@@ -35,11 +35,21 @@ impl Service {
 
     /// The line with this message, said already or to come.
     pub(crate) async fn line(&self, message: &str) -> Value {
+        self.first(message, |said| said == message).await
+    }
+
+    /// The line whose message has this in it.
+    pub(crate) async fn line_with(&self, part: &str) -> Value {
+        self.first(part, |said| said.contains(part)).await
+    }
+
+    async fn first(&self, wanted: &str, is_wanted: impl Fn(&str) -> bool) -> Value {
         let parsed = |line: &String| serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("JSON: {line}"));
-        let found = |lines: &Vec<String>| lines.iter().map(parsed).find(|line| line["message"] == message);
+        let is_it = |line: &Value| line["message"].as_str().is_some_and(&is_wanted);
+        let found = |lines: &Vec<String>| lines.iter().map(parsed).find(is_it);
         let mut said = self.said.clone();
         let came = tokio::time::timeout(PATIENCE, said.wait_for(|lines| found(lines).is_some())).await;
-        assert!(came.is_ok_and(|came| came.is_ok()), "{message}: {:#?}", self.said.borrow());
+        assert!(came.is_ok_and(|came| came.is_ok()), "{wanted}: {:#?}", self.said.borrow());
         found(&self.said.borrow()).expect("it was just there")
     }
 

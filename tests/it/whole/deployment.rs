@@ -125,12 +125,16 @@ impl Reach {
         Shown { status: answer.status().as_u16(), version, label, body: answer.text().await.unwrap() }
     }
 
-    /// Reads until what is seen is as wanted.
+    /// Reads until what the sidecar's caller sees is as wanted.
     pub(super) async fn until(&self, key: &str, wanted: impl Fn(&Shown) -> bool) -> Shown {
+        self.until_at(&self.sidecar, key, wanted).await
+    }
+
+    pub(super) async fn until_at(&self, address: &str, key: &str, wanted: impl Fn(&Shown) -> bool) -> Shown {
         let mut last = None;
         let reading = async {
             loop {
-                let seen = self.read(key).await;
+                let seen = self.get(address, key).await;
                 if wanted(&seen) {
                     return seen;
                 }

@@ -1,6 +1,6 @@
 //! All roles as processes of the program, on the emulator's tables, streams and topics.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -25,23 +25,17 @@ struct Processes {
 impl Processes {
     /// Two regions, in tables of this prefix.
     async fn start(prefix: &str) -> Self {
-        let (url, regions) = (Emulator::shared().url(), &REGIONS[..2]);
-        let url = url.as_str().trim_end_matches('/');
-        let topics: Vec<_> =
-            regions.iter().map(|region| format!("arn:aws:sns:{region}:000000000000:{prefix}")).collect();
-        let engine =
-            format!("kind = \"aws\"\nregion = \"{}\"\nprefix = \"{prefix}\"\nendpoint_url = \"{url}\"", regions[0],);
         let directory = tempfile::tempdir().unwrap();
-        let named: Vec<_> = regions.iter().zip(&topics).map(|(name, topic)| (*name, topic.as_str())).collect();
-        let file = service_file(directory.path(), &engine, &named);
+        let (file, topics) = configure(&directory, prefix);
         set_up(&file);
+        let (url, regions) = (Emulator::shared().url(), &REGIONS[..2]);
         let mut services = vec![Service::start(&["catalogue"], &file).await, Service::start(&["views"], &file).await];
         for region in regions {
             services.push(Service::start(&["region", "--name", region], &file).await);
         }
         let nodes: Vec<_> =
             (0..2).map(|at| (regions[at], topics[at].as_str(), services[at + 2].listen().to_owned())).collect();
-        let sidecar = Program::start(&sidecar_settings(url, &nodes)).await;
+        let sidecar = Program::start(&sidecar_settings(url.as_str().trim_end_matches('/'), &nodes)).await;
         let names = ["catalogue", "views", regions[0], regions[1]].map(str::to_owned);
         let admins = names.into_iter().zip(services.iter().map(|service| service.admin().to_owned()));
         let admins = admins.chain([("sidecar".to_owned(), sidecar.admin.to_string())]).collect();
@@ -59,6 +53,17 @@ impl Processes {
             assert_eq!(service.terminated().await, Some(0));
         }
     }
+}
+
+/// The services' file for two regions in tables of this prefix, and their topics.
+fn configure(directory: &TempDir, prefix: &str) -> (PathBuf, Vec<String>) {
+    let (url, regions) = (Emulator::shared().url(), &REGIONS[..2]);
+    let url = url.as_str().trim_end_matches('/');
+    let topics: Vec<_> = regions.iter().map(|region| format!("arn:aws:sns:{region}:000000000000:{prefix}")).collect();
+    let engine =
+        format!("kind = \"aws\"\nregion = \"{}\"\nprefix = \"{prefix}\"\nendpoint_url = \"{url}\"", regions[0],);
+    let named: Vec<_> = regions.iter().zip(&topics).map(|(name, topic)| (*name, topic.as_str())).collect();
+    (service_file(directory.path(), &engine, &named), topics)
 }
 
 /// Twice: what is there already stays as it is.
@@ -82,4 +87,29 @@ async fn processes_carry_a_record_to_a_sidecars_caller_and_each_change_of_it() {
     let slowest = measure(&whole.reach, "emulator", CHANGES).await;
     assert!(slowest < PROMISED, "{slowest:?}");
     whole.stop().await;
+}
+
+#[tokio::test]
+async fn a_process_whose_tables_are_missing_says_what_to_do_and_serves_once_they_are_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, _) = configure(&directory, "lacking");
+    let catalogue = Service::start(&["catalogue"], &file).await;
+    let region = Service::start(&["region", "--name", REGIONS[1]], &file).await;
+    for (service, lacking) in [
+        (&catalogue, ["home: lacking-records does not exist", "home: lacking-requests does not exist"]),
+        (&region, ["home: lacking-views does not exist", "us-east-1: lacking-contexts does not exist"]),
+    ] {
+        let (status, said) = service.page("/readyz").await;
+        assert_eq!(status, 503, "{said}");
+        for lacking in lacking {
+            assert!(said.contains(lacking) && said.contains("create it (`nearside setup`)"), "{said}");
+        }
+    }
+    catalogue.line_with("home: lacking-history does not exist: create it (`nearside setup`)").await;
+    set_up(&file);
+    for service in [catalogue, region] {
+        service.line("every table that this process needs is there").await;
+        assert!(!service.page("/status").await.1.contains("nearside setup"));
+        assert_eq!(service.terminated().await, Some(0));
+    }
 }

@@ -1,4 +1,4 @@
-//! All roles in one process on one memory engine; topics and queues are the lab's.
+//! All roles in this process on one engine; topics and queues are the lab's.
 
 use std::time::Duration;
 
@@ -18,27 +18,26 @@ use super::super::program::read;
 use super::deployment::{Reach, service_file, sidecar_settings};
 use super::{assert_all_serve, measure, tell_the_story};
 
-const REGIONS: [&str; 2] = ["eu-west-1", "us-east-1"];
+pub(super) const REGIONS: [&str; 2] = ["eu-west-1", "us-east-1"];
 const CHANGES: u64 = 50;
 /// Far above what it takes on a quiet machine: 10 ms.
 const PROMISED: Duration = Duration::from_secs(2);
 
-struct InProcess {
+pub(super) struct InProcess {
     services: Vec<RunningService>,
     sidecar: App,
-    reach: Reach,
+    pub(super) reach: Reach,
     _world: World,
-    _directory: TempDir,
 }
 
 impl InProcess {
-    async fn start() -> Self {
+    /// With the engine that this section says; what configures it lies in the directory.
+    pub(super) async fn start(directory: &TempDir, engine: &str) -> Self {
         let world = World::builder().regions(1).start().await.unwrap();
         let topics = REGIONS.map(|region| world.aws.topics.create(region, "views").unwrap());
         let aws = Url::parse(&world.aws.base).unwrap();
-        let directory = tempfile::tempdir().unwrap();
         let regions: Vec<_> = REGIONS.iter().zip(&topics).map(|(name, topic)| (*name, topic.as_str())).collect();
-        let file = service_file(directory.path(), "kind = \"memory\"", &regions);
+        let file = service_file(directory.path(), engine, &regions);
         let (config, origins) = load(ServiceRole::Region, Some(&file), std::iter::empty()).unwrap();
         let engine = Engine::open(&config.engine, Sdk::new(Some(aws.clone())), &Clock::System).await.unwrap();
         let both = RegionDuties { ingest: true, node: true };
@@ -58,10 +57,10 @@ impl InProcess {
         let nodes = nodes.into_iter().map(|(.., address)| address).collect();
         let reach = Reach::new(catalogue, sidecar.tcp.unwrap().to_string(), nodes, admins);
         reach.ready().await;
-        Self { services, sidecar, reach, _world: world, _directory: directory }
+        Self { services, sidecar, reach, _world: world }
     }
 
-    async fn stop(self) {
+    pub(super) async fn stop(self) {
         assert_eq!(self.sidecar.stop().await.late, Vec::<&str>::new());
         for service in self.services.into_iter().rev() {
             assert_eq!(service.stop().await.late, Vec::<&str>::new());
@@ -83,7 +82,8 @@ async fn one(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_record_becomes_what_a_sidecars_caller_reads_and_so_does_each_change_of_it() {
-    let whole = InProcess::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let whole = InProcess::start(&directory, "kind = \"memory\"").await;
     tell_the_story(&whole.reach).await;
     assert_all_serve(&whole.reach).await;
     let slowest = measure(&whole.reach, "memory", CHANGES).await;
