@@ -48,6 +48,8 @@ const _: () = assert!(LEASE_RENEWAL.as_millis() * 3 < LEASE.as_millis());
 pub const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
 /// How far before the beginning of a scan the feed is read from: by so much clocks may differ.
 pub const BEGIN_MARGIN: Duration = Duration::from_secs(120);
+/// Before a reader of a feed that was trimmed begins again.
+pub const BEGIN_PAUSE: Duration = Duration::from_secs(5);
 /// What redb keeps in memory; below it lies the system's own cache.
 pub const REDB_CACHE_BYTES: usize = 64 << 20;
 /// Transactions that wait for redb's one writer, together; they become one commit.

@@ -41,6 +41,8 @@ struct Log {
     changes: VecDeque<Change>,
     /// How many there have been.
     end: u64,
+    /// When the newest that is no longer here was written.
+    dropped: Option<Wall>,
 }
 
 const fn place(stream: Stream) -> usize {
@@ -69,9 +71,11 @@ impl MemoryStore {
     /// Lets a feed forget all but its newest `keep` changes.
     pub fn trim(&self, stream: Stream, keep: usize) {
         let mut state = self.locked();
-        let changes = &mut state.streams[place(stream)].changes;
+        let log = &mut state.streams[place(stream)];
+        let changes = &mut log.changes;
         let surplus = changes.len().saturating_sub(keep);
-        changes.drain(..surplus);
+        let dropped = changes.drain(..surplus).next_back().map(|change| change.written);
+        log.dropped = dropped.or(log.dropped);
     }
 
     /// Changes an item behind everybody's back, as an operator's hands or a faulty disk would:
@@ -131,7 +135,7 @@ impl Log {
         self.changes.push_back(change);
         self.end += 1;
         if self.changes.len() > limits::MEMORY_FEED_CHANGES {
-            self.changes.pop_front();
+            self.dropped = self.changes.pop_front().map(|change| change.written);
         }
     }
 
@@ -144,6 +148,9 @@ impl Log {
         let known = self.first();
         match from {
             Position::Oldest => Ok(known),
+            Position::At(wall) if self.dropped.is_some_and(|dropped| dropped >= *wall) => {
+                Err(EngineError::Trimmed { what: "the feed".to_owned() })
+            }
             Position::At(wall) => {
                 let before = self.changes.iter().take_while(|change| change.written < *wall).count();
                 Ok(known + before as u64)

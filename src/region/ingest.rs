@@ -23,7 +23,7 @@ use super::sweep::{CopySweep, SweepCounts};
 use crate::engine::follow::{self, Apply, FeedProgress, FollowEnd, Follower};
 use crate::engine::guard::{Guard, is_on};
 use crate::engine::lease::{Lease, LeasePlace};
-use crate::engine::limits::BEGIN_MARGIN;
+use crate::engine::limits::{BEGIN_MARGIN, BEGIN_PAUSE};
 use crate::engine::{Change, EngineError, Feed, Item, ScanSegment, Table, Tables, Topic, WriteError, retry_delay};
 use crate::model::time::{Clock, Wall};
 use crate::protocol::announcement::message::AnnouncementKind;
@@ -239,6 +239,8 @@ impl Ingester {
                     if forgotten.is_err() {
                         tokio::time::sleep(retry_delay(1)).await;
                     }
+                    // What was trimmed just now lies within the margin of the next beginning too.
+                    tokio::time::sleep(BEGIN_PAUSE).await;
                 }
             }
         }

@@ -18,6 +18,7 @@ use super::sweep::ViewSweep;
 use super::triggers::Triggers;
 use super::worker::{JobWorker, Pace};
 use crate::engine::follow::{Apply, FeedProgress, FollowEnd, Follower};
+use crate::engine::limits::BEGIN_PAUSE;
 use crate::engine::lease::{Lease, LeasePlace};
 use crate::engine::{EngineError, Feed, Table, Tables, WriteError, retry_delay};
 use crate::model::time::{Clock, Wall};
@@ -160,6 +161,8 @@ impl ViewsService {
                         FollowEnd::Trimmed => {
                             tracing::error!("the feed forgot changes that were not read; everything is mapped again");
                             is_trimmed = true;
+                            // What was trimmed just now lies within the next beginning's margin too.
+                            tokio::time::sleep(BEGIN_PAUSE).await;
                         }
                     }
                 }
