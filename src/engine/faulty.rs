@@ -190,6 +190,8 @@ fn spoiled(
         let through = rest.iter().map(|change| change.written.as_millis()).min().unwrap_or_default();
         batch.through = batch.through.min(crate::model::time::Wall::from_millis(through.saturating_sub(1)));
         batch.next = before.clone();
+        // A shard does not end before its last half has been read.
+        batch.ended = None;
         late.extend(rest);
     }
     batch.changes = changes;

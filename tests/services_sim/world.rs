@@ -41,6 +41,9 @@ pub(crate) struct Troubles {
     pub(crate) topic: Faults,
 }
 
+/// A catalogue, and whether it lives.
+type LiveCatalogue = (Arc<Catalogue>, Arc<Gate>);
+
 pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) clock: Clock,
@@ -50,7 +53,7 @@ pub(crate) struct World {
     pub(crate) troubles: BTreeMap<Place, Troubles>,
     pub(crate) splits: [Arc<Mutex<Option<u64>>>; 2],
     pub(crate) gates: Mutex<BTreeMap<Process, Arc<Gate>>>,
-    pub(crate) catalogues: Mutex<BTreeMap<usize, (Arc<Catalogue>, Arc<Gate>)>>,
+    pub(crate) catalogues: Mutex<BTreeMap<usize, LiveCatalogue>>,
     pub(crate) requests: Mutex<TaskGroup<()>>,
     pub(crate) next_request: AtomicU64,
     pub(crate) is_calm: AtomicBool,
