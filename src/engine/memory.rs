@@ -338,6 +338,9 @@ mod tests {
         store.trim(Stream::Changes, 2);
         let first = feed.open(&ShardId(ONLY_SHARD.to_owned()), Position::After("3".to_owned())).next().await.unwrap();
         assert!(matches!(first, Err(EngineError::Trimmed { .. })));
+        let since = Position::At(Wall::from_millis(1_000_000));
+        let first = feed.open(&ShardId(ONLY_SHARD.to_owned()), since).next().await.unwrap();
+        assert!(matches!(first, Err(EngineError::Trimmed { .. })), "a time may be trimmed away too");
         let first = feed.open(&ShardId(ONLY_SHARD.to_owned()), Position::Oldest).next().await.unwrap().unwrap();
         assert_eq!(first.changes.len(), 2);
     }

@@ -18,8 +18,8 @@ use super::sweep::ViewSweep;
 use super::triggers::Triggers;
 use super::worker::{JobWorker, Pace};
 use crate::engine::follow::{Apply, FeedProgress, FollowEnd, Follower};
-use crate::engine::limits::BEGIN_PAUSE;
 use crate::engine::lease::{Lease, LeasePlace};
+use crate::engine::limits::BEGIN_PAUSE;
 use crate::engine::{EngineError, Feed, Table, Tables, WriteError, retry_delay};
 use crate::model::time::{Clock, Wall};
 

@@ -75,7 +75,13 @@ fn number(table: &impl ReadableTable<u64, Entry>, from: &Position) -> Result<Res
     let (first, next) = numbers(table)?;
     let number = match from {
         Position::Oldest => first,
-        Position::At(wall) => return Ok(Ok(search(table, (first, next), *wall)?)),
+        Position::At(wall) => match search(table, (first, next), *wall)? {
+            // What was removed before the first may be from that time too.
+            number if number == first && first > 0 => {
+                return Ok(Err(EngineError::Trimmed { what: "the feed".to_owned() }));
+            }
+            number => number,
+        },
         Position::After(number) => match number.parse::<u64>() {
             Ok(number) if number < first => {
                 return Ok(Err(EngineError::Trimmed { what: "the feed".to_owned() }));
