@@ -405,6 +405,7 @@ mod tests {
         assert_eq!((region.as_str(), order), ("us-east-1", vec!["slow".to_owned(), "5s".to_owned()]));
         assert_eq!(control.control.port(), 9);
         assert!(parse("nearside dev chaos us-east-1").is_err());
+        assert!(parse("nearside dev put shard-1 {} --type shard").is_ok());
         assert!(parse("nearside dev --any-ports put a b").is_err(), "ports belong to a new world, not to an order");
         assert!(parse("nearside dev --port 9000 --any-ports").is_ok() && parse("nearside dev --port 0").is_err());
     }

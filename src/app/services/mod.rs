@@ -179,8 +179,7 @@ pub async fn start(
     };
     let (connections, tasks) = (Permits::new(process.connections(&config)), Tasks::new());
     let (shutdown, registry) = (Shutdown::default(), Mutex::new(Registry::with_prefix("nearside")));
-    let shell =
-        Shell { config, clock, tasks, shutdown, engine, contents, topics, feed, registry, connections };
+    let shell = Shell { config, clock, tasks, shutdown, engine, contents, topics, feed, registry, connections };
     let shell = Arc::new(shell);
     let bound = callers.as_ref().and_then(|listener| listener.local_addr().ok());
     let admin = operators.local_addr().expect("a listener that was bound has an address");

@@ -22,7 +22,9 @@ use crate::app::services::{
 use crate::aws::clients::Sdk;
 use crate::catalogue::limits::BATCH_RECORDS;
 use crate::config::scope::Origins;
-use crate::config::services::{CatalogueConfig, EngineConfig, RecordTypeConfig, ServedRegion, ServicesConfig, ViewsConfig};
+use crate::config::services::{
+    CatalogueConfig, EngineConfig, RecordTypeConfig, ServedRegion, ServicesConfig, ViewsConfig,
+};
 use crate::config::{Drain, Log};
 use crate::engine::{EngineError, ScanSegment, Stream, Table, bucket};
 use crate::lab::limits;
@@ -303,5 +305,23 @@ fn settings(engine: EngineConfig, ports: Ports, notes: &mut Vec<String>) -> Serv
         regions: Vec::new(),
         drain: Drain { linger: Duration::ZERO, deadline: Duration::from_secs(5) },
         log: Log { json: false, filter: "error".to_owned() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_second_world_on_fixed_ports_takes_others_and_says_so() {
+        let first = DevWorld::start(Ports::Fixed, None).await.unwrap();
+        let second = DevWorld::start(Ports::Fixed, None).await.unwrap();
+        assert_eq!(second.notes.len(), 6, "{:?}", second.notes);
+        assert!(second.notes[0].starts_with("port 8720 is in use: the AWS endpoint is on "));
+        assert_ne!(first.control, second.control);
+        let state = control::ask(second.control, &control::ControlCommand::State).await.unwrap();
+        assert!(state.contains(&second.region(0).url()));
+        first.stop().await;
+        second.stop().await;
     }
 }

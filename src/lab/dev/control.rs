@@ -264,8 +264,12 @@ pub(crate) enum ControlError {
 pub(crate) async fn ask(control: SocketAddr, command: &ControlCommand) -> Result<String, ControlError> {
     let absent = |_| ControlError::Absent(control);
     let (method, path, body) = match command {
-        ControlCommand::Put(name, value) => (Method::PUT, vec!["records", &name.record_type, &name.key], value.clone()),
-        ControlCommand::Delete(name) => (Method::DELETE, vec!["records", &name.record_type, &name.key], String::new()),
+        ControlCommand::Put(name, value) => {
+            (Method::PUT, vec!["records", &name.record_type, &name.key], value.clone())
+        }
+        ControlCommand::Delete(name) => {
+            (Method::DELETE, vec!["records", &name.record_type, &name.key], String::new())
+        }
         ControlCommand::Chaos(region, words) => (Method::PUT, vec!["chaos", region], words.join(" ")),
         ControlCommand::State => (Method::GET, vec!["state"], String::new()),
     };
@@ -279,4 +283,56 @@ pub(crate) async fn ask(control: SocketAddr, command: &ControlCommand) -> Result
     let ok = response.status().is_success();
     let text = response.text().await.map_err(absent)?.trim_end().to_owned();
     if ok { Ok(text) } else { Err(ControlError::Refused(text)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::dev::Ports;
+    use crate::lab::world::chaos::Mode;
+
+    #[test]
+    fn a_record_is_a_tenant_unless_its_name_says_otherwise() {
+        let named = |record_type: Option<&str>, key: &str| {
+            let name = RecordName::new(record_type.map(str::to_owned), key.to_owned());
+            format!("{} {}", name.record_type, name.key)
+        };
+        assert_eq!(named(None, "tenant-7"), "tenant tenant-7");
+        assert_eq!(named(None, "shard/shard-1"), "shard shard-1");
+        assert_eq!(named(Some("shard"), "a/b"), "shard a/b");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_control_endpoint_obeys_only_this_machine_and_says_what_became_of_an_order() {
+        let mut world = DevWorld::start(Ports::Ephemeral, None).await.unwrap();
+        world.ingest().await.unwrap();
+        let order = async |command| ask(world.control, &command).await;
+        let chaos = |words: &str| {
+            ControlCommand::Chaos("eu-west-1".to_owned(), words.split(' ').map(str::to_owned).collect())
+        };
+        assert_eq!(order(chaos("slow 5s")).await.unwrap(), "eu-west-1: slow 5s");
+        assert_eq!(world.region(0).knobs().mode, Mode::Slow(Duration::from_secs(5)));
+        let is_mute = || world.aws.topics.standing(&world.regions[0].topic).faults.mute;
+        assert!(order(chaos("mute on")).await.is_ok() && is_mute());
+        assert!(order(chaos("reset")).await.is_ok() && !is_mute());
+        assert_eq!(world.region(0).knobs().mode, Mode::Healthy);
+        let refused = order(chaos("explode")).await;
+        assert!(matches!(refused, Err(ControlError::Refused(line)) if line.contains("unknown order")));
+
+        let name = |key: &str| RecordName::new(None, key.to_owned());
+        let put = order(ControlCommand::Put(name("shard/a b"), "{}".to_owned())).await.unwrap();
+        assert!(put.starts_with("shard a b is at version "), "{put}");
+        let put = order(ControlCommand::Put(name("robot/x"), "{}".to_owned())).await;
+        assert!(matches!(put, Err(ControlError::Refused(line)) if line.contains("the catalogue refused")));
+        let state: Value = serde_json::from_str(&order(ControlCommand::State).await.unwrap()).unwrap();
+        assert_eq!((&state["records"]["shard"], &state["regions"][0]["name"]), (&json!(9), &json!("eu-west-1")));
+
+        let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+        for (name, value) in [("origin", "http://evil.example"), ("host", "evil.example")] {
+            let url = format!("http://{}/records/tenant/tenant-1", world.control);
+            let response = client.put(url).header(name, value).body("{}").send().await.unwrap();
+            assert_eq!(response.status(), 403, "{name}");
+        }
+        world.stop().await;
+    }
 }

@@ -146,11 +146,8 @@ async fn tell(
     if let Some(error) = broken {
         return Err(error.into());
     }
-    let control = if world.control.port() == CONTROL_PORT {
-        String::new()
-    } else {
-        format!(" --control {}", world.control)
-    };
+    let control =
+        if world.control.port() == CONTROL_PORT { String::new() } else { format!(" --control {}", world.control) };
     screen.commands(&story, &options.program, &tcp, &admin, &control)?;
     Ok(story)
 }

@@ -134,9 +134,7 @@ mod tests {
 
         told.send_modify(|knobs| knobs.lag = HOUR);
         write(&store, 2).await;
-        let change = async {
-            while batches.next().await.unwrap().unwrap().changes.is_empty() {}
-        };
+        let change = async { while batches.next().await.unwrap().unwrap().changes.is_empty() {} };
         let mut change = std::pin::pin!(change);
         assert!(tokio::time::timeout(HOUR / 2, &mut change).await.is_err());
         told.send_modify(|knobs| knobs.lag = Duration::ZERO);

@@ -8,9 +8,7 @@ use std::time::Duration;
 use super::build::DevWorld;
 use super::contents::{SHARDS, TENANTS};
 use super::reader::{Seen, Spread};
-use super::story::{
-    AllDown, DeadRegion, Lagging, Miss, Story, StoryChange, StoryHits, StoryJoined, StoryLeg, Told,
-};
+use super::story::{AllDown, DeadRegion, Lagging, Miss, Story, StoryChange, StoryHits, StoryJoined, StoryLeg, Told};
 
 /// The width of a line in columns.
 pub const WIDTH: usize = 100;
@@ -48,8 +46,14 @@ impl<'a> Screen<'a> {
         for note in &world.notes {
             writeln!(self.out, "  note: {note}")?;
         }
-        writeln!(self.out, "\n  The catalogue began with tenant-1 ... tenant-{TENANTS} on shard-1 ... shard-{SHARDS};")?;
-        writeln!(self.out, "  of each tenant there are two views, \"limits\" (with its shard's host) and \"profile\".")?;
+        writeln!(
+            self.out,
+            "\n  The catalogue began with tenant-1 ... tenant-{TENANTS} on shard-1 ... shard-{SHARDS};"
+        )?;
+        writeln!(
+            self.out,
+            "  of each tenant there are two views, \"limits\" (with its shard's host) and \"profile\"."
+        )?;
         writeln!(self.out, "  Records lie {}.", world.lies)?;
         self.out.flush()
     }
@@ -155,7 +159,11 @@ impl<'a> Screen<'a> {
     }
 
     fn joined(&mut self, joined: &StoryJoined) -> io::Result<()> {
-        self.fact("views made again", &joined.made.to_string(), &format!("\"limits\" of tenants on {}", joined.shard))?;
+        self.fact(
+            "views made again",
+            &joined.made.to_string(),
+            &format!("\"limits\" of tenants on {}", joined.shard),
+        )?;
         self.fact("views of the tenants alone", &joined.others.to_string(), "\"profile\" does not show it")?;
         self.fact("announcements", &joined.announcements.to_string(), "from all regions together")?;
         self.fact("a caller saw one after", &ms(joined.visible), "from the put in the catalogue")?;

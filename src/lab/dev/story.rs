@@ -211,7 +211,7 @@ pub async fn run_story(
     let joined = stage.joined().await?;
     tell(Told::Joined(&joined)).await;
     tell(Told::Begin("A region dies: cold records all the while, and it is the nearest region")).await;
-    let dead_region = stage.dead_region(500, &mut tell).await;
+    let dead_region = stage.dead_region(300, &mut tell).await;
     tell(Told::DeadRegion(&dead_region)).await;
     tell(Told::Begin("A region lags: it answers first, with versions older than announced, and loses")).await;
     let lagging = stage.lagging(40).await?;
@@ -281,14 +281,7 @@ impl Stage<'_> {
                 let last = said.iter().flatten().filter_map(|one| one.taken).max().unwrap_or(since);
                 let announcements = said.iter().map(Vec::len).sum();
                 let others = all - of_it;
-                return Ok(StoryJoined {
-                    shard,
-                    made: of_it,
-                    others,
-                    announcements,
-                    visible,
-                    applied: last - since,
-                });
+                return Ok(StoryJoined { shard, made: of_it, others, announcements, visible, applied: last - since });
             }
             if now >= end {
                 return Err(late("every view of a record to be announced"));
@@ -299,8 +292,7 @@ impl Stage<'_> {
 
     /// Changes `tenant-{number}`. No two changes are alike, whenever the story was told before.
     async fn put(&self, number: usize, plan: &str) -> Result<u64, StoryError> {
-        let (key, shard, since) =
-            (format!("tenant-{number}"), shard_of(number), self.world.clock.wall().as_millis());
+        let (key, shard, since) = (format!("tenant-{number}"), shard_of(number), self.world.clock.wall().as_millis());
         let body = format!(
             r#"{{"name":"{key}","plan":"{plan}","since":{since},"shard":"{shard}","limits":{{"users":{number}}}}}"#
         );
@@ -322,7 +314,7 @@ impl Stage<'_> {
         let region = self.world.region(0);
         let keys: Vec<String> = (FIRST_COLD..).take(asked).map(|number| format!("tenant-{number}")).collect();
         let off_after = asked / 4;
-        let asking = self.reader.get_all(&keys, 25, async |done| {
+        let asking = self.reader.get_all(&keys, 8, async |done| {
             if done == off_after {
                 region.set(Mode::Off).await;
             }
@@ -372,7 +364,9 @@ impl Stage<'_> {
         let (mut answered_first, mut shown) = (0, Vec::new());
         for key in keys {
             let legs = self.legs(key, since).await;
-            if legs[last].version.is_some_and(|version| version < new) && legs.iter().all(|leg| leg.took >= legs[last].took) {
+            if legs[last].version.is_some_and(|version| version < new)
+                && legs.iter().all(|leg| leg.took >= legs[last].took)
+            {
                 answered_first += 1;
                 shown = legs;
             }

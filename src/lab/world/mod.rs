@@ -1,5 +1,5 @@
-//! A world to run against: catalogue, regions, topics and chaos. `nearside dev` and the tests embed
-//! it.
+//! A pretend world for tests to run against: catalogue, regions, topics and chaos. `nearside dev` has
+//! its topics, queues and chaos from here.
 //!
 //! It is one process, on loopback only and all in memory, so a new process is a clean world. The
 //! way of a change:

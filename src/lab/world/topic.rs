@@ -267,11 +267,8 @@ impl Topics {
         let message: Arc<str> = message.as_str().into();
         for subscription in subscribed {
             let raw = subscription.attribute("RawMessageDelivery").is_some_and(|raw| raw == "true");
-            let body: Arc<str> = if raw {
-                message.clone()
-            } else {
-                sealed.to_subscriber(self.base(), &subscription.arn).into()
-            };
+            let body: Arc<str> =
+                if raw { message.clone() } else { sealed.to_subscriber(self.base(), &subscription.arn).into() };
             let taken = self.note(topic, id, &subscription.arn, &message);
             let post = Post { kind: "Notification", id: id.clone(), body, raw, taken, subscription };
             for copy in 0..=u32::from(faults.duplicate) {

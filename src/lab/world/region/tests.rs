@@ -6,6 +6,8 @@ use http::StatusCode;
 
 use super::*;
 use crate::lab::world::World;
+use crate::lab::world::chaos::Mode;
+use crate::model::time::Moment;
 use crate::tasks::TaskGroup;
 
 const PATH: &str = "/v1/contexts/tenant-1";
