@@ -164,6 +164,7 @@ fn order(words: &[&str], control: &str) -> (Option<i32>, String) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn orders_from_a_second_terminal_reach_the_world_and_their_effect_the_callers() {
     let mut dev = Dev::start(&["--any-ports"]);
+    dev.line("Subscribed").await;
     let (control, sidecar) = (dev.address("control ").await, dev.address("sidecar ").await);
     let url = format!("http://{sidecar}/v1/contexts/tenant-790/limits");
     assert_eq!(get(&url).await.0, 200);

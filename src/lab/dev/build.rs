@@ -2,6 +2,8 @@
 //! production, but in one process, and the lab's parts around them. The node and the ingester of a
 //! region are two services, so that nothing is announced before somebody listens.
 
+pub(crate) mod control;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +15,6 @@ use url::Url;
 use super::behind::NodeBehind;
 use super::catalogue::{CatalogueClient, NotWritten};
 use super::contents::{self, LIMITS, PROFILE, TENANT};
-use super::control;
 use super::late::LateFeed;
 use super::ports::{AWS_PORT, CATALOGUE_PORT, CONTROL_PORT, Ports, REGION_PORT};
 use crate::app::services::{
@@ -170,7 +171,9 @@ impl DevWorld {
             clock: self.clock.clone(),
             ..instead
         };
-        services::start(process, self.config.clone(), self.contents.clone(), &Origins::default(), instead).await
+        let (config, contents) = (self.config.clone(), self.contents.clone());
+        // On the heap: it is large, and so is whatever waits for it.
+        Box::pin(services::start(process, config, contents, &Origins::default(), instead)).await
     }
 
     /// Writes the first records, if there are none, and waits for their views.

@@ -14,7 +14,6 @@ mod behind;
 pub mod build;
 mod catalogue;
 mod contents;
-pub(crate) mod control;
 pub mod demo;
 mod late;
 mod ports;
@@ -23,4 +22,5 @@ pub mod screen;
 pub mod story;
 
 pub use build::DevWorld;
+pub(crate) use build::control;
 pub use ports::{AWS_PORT, CATALOGUE_PORT, CONTROL_PORT, Ports, REGION_PORT};

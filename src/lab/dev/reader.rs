@@ -75,8 +75,8 @@ impl WorldReader {
         let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let version = text(VERSION_HEADER.as_str()).and_then(|version| version.parse().ok());
         // Each on the way has added its own behind those before it, the region's node too.
-        let labels = response.headers().get_all("cache-status").iter();
-        let label = labels.last().and_then(|label| label.to_str().ok()).unwrap_or_default().to_owned();
+        let mut labels = response.headers().get_all("cache-status").iter();
+        let label = labels.next_back().and_then(|label| label.to_str().ok()).unwrap_or_default().to_owned();
         let status = response.status().as_u16();
         let whole = response.bytes().await.is_ok();
         Seen { status: whole.then_some(status), version, label, took: self.clock.now() - sent }

@@ -14,12 +14,12 @@ use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
-use super::announced::Announced;
-use super::build::{DevRegion, DevWorld, count};
-use super::catalogue::{CatalogueClient, NotWritten};
-use super::contents::TENANT;
+use super::{DevRegion, DevWorld, count};
 use crate::app::services::Engine;
 use crate::engine::Table;
+use crate::lab::dev::announced::Announced;
+use crate::lab::dev::catalogue::{CatalogueClient, NotWritten};
+use crate::lab::dev::contents::TENANT;
 use crate::lab::limits;
 use crate::lab::world::aws::Aws;
 use crate::lab::world::chaos::ChaosOrder;
