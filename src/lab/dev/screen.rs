@@ -127,7 +127,7 @@ impl<'a> Screen<'a> {
             // `:` does nothing in any shell, so that a pasted line only announces what comes next.
             writeln!(self.out, "  : '{expected}'\n  {line}")?;
         }
-        self.line("The whole on AWS, in your own account: make aws")?;
+        self.line("The same as it runs on AWS, on an emulator and one process for each part: make aws")?;
         self.out.flush()
     }
 
