@@ -68,7 +68,7 @@ async fn every_step_of_the_story_holds_for_the_real_sidecar() {
 
     let joined = &story.joined;
     assert_eq!((joined.made, joined.others), (100, 0), "every view that shows the shard, and no other");
-    assert_eq!(joined.announcements, 3 * joined.made, "by every region, once each");
+    assert!(joined.announcements >= 3 * joined.made, "by every region, at least once: {joined:?}");
 
     let dead = &story.dead_region;
     assert_eq!((dead.asked, dead.failed), (300, 0));

@@ -270,7 +270,12 @@ impl Stage<'_> {
         loop {
             let made = count(&self.world.engine, Table::Views, version).await?;
             let all: usize = made.values().sum();
-            let said: Vec<_> = self.world.regions.iter().map(|region| self.said(region, since)).collect();
+            // What a late region still has to say of an earlier change is not of this one.
+            let of_this = |region| {
+                let said = self.said(region, since).into_iter();
+                said.filter(|one| one.version >= Some(version)).collect::<Vec<_>>()
+            };
+            let said: Vec<_> = self.world.regions.iter().map(|region| of_this(region)).collect();
             let applied = |said: &Vec<Announced>| said.len() >= all && said.iter().all(|one| one.taken.is_some());
             let now = self.world.clock.now();
             if all != known || !said.iter().all(applied) {

@@ -183,7 +183,8 @@ async fn the_story_measures_every_step_of_a_sidecar_that_keeps_its_promises() {
         arrivals.iter().zip([20, 60, 150]).all(|(after, lag)| *after >= Duration::from_millis(lag)),
         "{arrivals:?}"
     );
-    assert_eq!((story.joined.made, story.joined.others, story.joined.announcements), (100, 0, 300));
+    assert_eq!((story.joined.made, story.joined.others), (100, 0));
+    assert!(story.joined.announcements >= 300, "by every region: {:?}", story.joined);
     assert!(story.joined.visible >= Duration::from_millis(20) && story.joined.visible <= story.joined.applied);
     assert_eq!((story.dead_region.asked, story.dead_region.failed), (300, 0));
     assert!(story.dead_region.during.p50 > story.dead_region.before.p50, "the nearest region is gone");
