@@ -19,9 +19,9 @@ use crate::config::scope::Origins;
 use crate::config::services::{EngineConfig, ServicesConfig};
 use crate::config::{Config, Log, read};
 use crate::engine::EngineError;
-use crate::lab::world::Ports;
-use crate::lab::world::build::control;
-use crate::lab::world::demo::{self, DevOptions};
+use crate::lab::dev::Ports;
+use crate::lab::dev::control::{self, RecordName};
+use crate::lab::dev::demo::{self, DevOptions};
 use crate::model::time::Clock;
 use crate::sidecar::announcements::heartbeat::Heartbeat;
 use crate::sidecar::announcements::janitor::{self, JanitorTarget};
@@ -106,6 +106,7 @@ pub(super) fn run_world(args: DevArgs) -> Result<(), CommandError> {
     let options = DevOptions {
         ports: if args.any_ports { Ports::Ephemeral } else { Ports::Fixed },
         port: args.port,
+        data: args.data,
         exit_after_demo: args.exit_after_demo,
         pace: Duration::from_millis(900),
         terminal: std::io::stdout().is_terminal(),
@@ -141,8 +142,12 @@ async fn start_for_the_world(text: String) -> Result<demo::DemoSidecar, String> 
 /// `nearside dev put|delete|chaos|state`
 pub(super) fn order_world(command: DevCommand) -> Result<(), CommandError> {
     let (control, order) = match command {
-        DevCommand::Put { key, value, control } => (control, control::ControlCommand::Put(key, value)),
-        DevCommand::Delete { key, control } => (control, control::ControlCommand::Delete(key)),
+        DevCommand::Put { key, value, record_type, control } => {
+            (control, control::ControlCommand::Put(RecordName::new(record_type, key), value))
+        }
+        DevCommand::Delete { key, record_type, control } => {
+            (control, control::ControlCommand::Delete(RecordName::new(record_type, key)))
+        }
         DevCommand::Chaos { region, order, control } => (control, control::ControlCommand::Chaos(region, order)),
         DevCommand::State { control } => (control, control::ControlCommand::State),
     };

@@ -70,7 +70,7 @@ pub enum Command {
                             admin.token_file.")]
     Explain(explain::ExplainArgs),
     /// Run regions, topics and a sidecar on this machine, and show what it does
-    #[command(after_help = "Example:\n  nearside dev\n  nearside dev put greeting '{\"hello\":\"world\"}'\n  \
+    #[command(after_help = "Example:\n  nearside dev\n  nearside dev put tenant-7 '{\"plan\":\"gold\"}'\n  \
                             nearside dev chaos us-east-1 slow 5s\n  nearside dev chaos us-east-1 reset")]
     Dev(DevArgs),
     /// Ask a running sidecar whether it is ready: exit code 0 when it is, 1 when not
@@ -164,6 +164,9 @@ pub struct DevArgs {
     /// Where the sidecar answers [default: 8700, or another one where that is taken]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
+    /// Keep the records in this directory: they outlive a restart [default: in memory]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub data: Option<PathBuf>,
     /// Stop when the story has been told
     #[arg(long)]
     pub exit_after_demo: bool,
@@ -177,18 +180,24 @@ pub struct DevArgs {
 pub enum DevCommand {
     /// Change a record in the catalogue
     Put {
-        /// The record's key
+        /// The record's key, such as tenant-7 or shard/shard-1
         key: String,
-        /// Its new value: any text
+        /// Its new value: a JSON object
         value: String,
+        /// The record's type, if the key does not begin with it [default: tenant]
+        #[arg(long = "type", value_name = "TYPE")]
+        record_type: Option<String>,
         #[command(flatten)]
         #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
         control: ControlArgs,
     },
     /// Delete a record from the catalogue
     Delete {
-        /// The record's key
+        /// The record's key, such as tenant-7 or shard/shard-1
         key: String,
+        /// The record's type, if the key does not begin with it [default: tenant]
+        #[arg(long = "type", value_name = "TYPE")]
+        record_type: Option<String>,
         #[command(flatten)]
         #[expect(missing_docs, reason = "a doc comment here would become the command's help")]
         control: ControlArgs,
@@ -396,6 +405,7 @@ mod tests {
         assert_eq!((region.as_str(), order), ("us-east-1", vec!["slow".to_owned(), "5s".to_owned()]));
         assert_eq!(control.control.port(), 9);
         assert!(parse("nearside dev chaos us-east-1").is_err());
+        assert!(parse("nearside dev put shard-1 {} --type shard").is_ok());
         assert!(parse("nearside dev --any-ports put a b").is_err(), "ports belong to a new world, not to an order");
         assert!(parse("nearside dev --port 9000 --any-ports").is_ok() && parse("nearside dev --port 0").is_err());
     }

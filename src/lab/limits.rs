@@ -48,6 +48,11 @@ pub(crate) const WORLD_CONNECTIONS: usize = 4096;
 pub(crate) const WORLD_BODY_BYTES: usize = 512 * KIB;
 /// Paths for which a region counts the requests separately, and answers that it remembers.
 pub(crate) const WORLD_PATHS: usize = 32_768;
+/// Batches of a feed that wait for a region's lag, an empty one a second among them; beyond it the
+/// feed is not read on.
+pub(crate) const LATE_BATCHES: usize = 4096;
+/// Items of a page while the world counts what a table has.
+pub(crate) const COUNTED_AT_ONCE: usize = 1_000;
 /// Scripted answers of one region.
 pub(crate) const WORLD_SCRIPTS: usize = 1024;
 /// Topics, queues and subscriptions, each.

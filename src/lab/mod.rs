@@ -1,7 +1,8 @@
-//! What is not part of the product: the pretend world that `nearside dev` and the tests run
-//! against, and the benchmark.
+//! What is not part of the product: `nearside dev`, the pretend world that tests run against, and the
+//! benchmark.
 
 pub mod bench;
+pub mod dev;
 pub(crate) mod limits;
 pub mod signer;
 mod uuid;

@@ -22,7 +22,7 @@ use crate::aws::clients::Sdk;
 use crate::config::error::ConfigError;
 use crate::config::scope::Origins;
 use crate::config::services::{ServedRegion, ServicesConfig};
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Feed, Stream};
 use crate::http::connection::Shutdown;
 use crate::http::listener::{self, ListenError};
 use crate::http::service::{self, Listener};
@@ -86,6 +86,7 @@ pub struct Shell {
     pub contents: Contents,
     /// Where topics are, if not at AWS.
     pub topics: Option<Url>,
+    feed: Option<Arc<dyn Feed>>,
     registry: Mutex<Registry>,
     /// Of callers.
     pub connections: Permits,
@@ -117,6 +118,8 @@ pub struct ServiceInstead {
     pub engine: Option<Engine>,
     /// Where topics are, if not where the engine is.
     pub topics: Option<Url>,
+    /// What it follows, if not what the engine has.
+    pub feed: Option<Arc<dyn Feed>>,
     pub clock: Clock,
 }
 
@@ -168,7 +171,7 @@ pub async fn start(
     instead: ServiceInstead,
 ) -> Result<RunningService, ServiceStartError> {
     let (callers, operators) = process.bind(&config)?;
-    let ServiceInstead { engine, topics, clock } = instead;
+    let ServiceInstead { engine, topics, feed, clock } = instead;
     let topics = topics.or_else(|| config.engine.endpoint_url().cloned());
     let engine = match engine {
         Some(engine) => engine,
@@ -176,7 +179,8 @@ pub async fn start(
     };
     let (connections, tasks) = (Permits::new(process.connections(&config)), Tasks::new());
     let (shutdown, registry) = (Shutdown::default(), Mutex::new(Registry::with_prefix("nearside")));
-    let shell = Arc::new(Shell { config, clock, tasks, shutdown, engine, contents, topics, registry, connections });
+    let shell = Shell { config, clock, tasks, shutdown, engine, contents, topics, feed, registry, connections };
+    let shell = Arc::new(shell);
     let bound = callers.as_ref().and_then(|listener| listener.local_addr().ok());
     let admin = operators.local_addr().expect("a listener that was bound has an address");
     let opened = match &process {
@@ -223,6 +227,11 @@ impl Shell {
         let serving =
             service::serve(Listener::Tcp(listener), name, self.connections.clone(), guarded, self.tasks.clone());
         self.tasks.spawn("accept", serving);
+    }
+
+    /// What carries the changes of a streamed table to `reader`.
+    fn feed(&self, stream: Stream, reader: &str) -> Arc<dyn Feed> {
+        self.feed.clone().unwrap_or_else(|| self.engine.feed(stream, reader))
     }
 
     /// A name for leases: of this process and this start of it.

@@ -69,7 +69,7 @@ async fn ingest(shell: &Arc<Shell>, region: &ServedRegion, own: Arc<dyn Tables>)
         region: region.name.clone(),
         home: shell.engine.home(),
         own,
-        feed: shell.engine.feed(Stream::Views, &region.name),
+        feed: shell.feed(Stream::Views, &region.name),
         topic: shell.engine.topic(region).await,
         views: region.only(),
         clock: shell.clock.clone(),

@@ -15,7 +15,7 @@ pub(super) fn open(shell: &Shell) -> ServiceParts {
     let service = ViewsService {
         definitions: shell.contents.views.iter().cloned().map(Arc::new).collect(),
         store: shell.engine.home(),
-        feed: shell.engine.feed(Stream::Changes, "views"),
+        feed: shell.feed(Stream::Changes, "views"),
         clock: shell.clock.clone(),
         holder: shell.holder(),
         views_per_second: u32::try_from(shell.config.views.rate).unwrap_or(u32::MAX),

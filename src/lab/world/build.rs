@@ -2,10 +2,7 @@
 //! all of it. A built world answers on every port that it names; a stopped or dropped one answers
 //! nowhere.
 
-pub(crate) mod control;
-
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +20,7 @@ use super::seal::Seal;
 use super::topic::{SubscriptionStanding, Topics};
 use crate::lab::limits;
 use crate::lab::world::knobs::Knobs;
-use crate::model::time::{Clock, Moment};
+use crate::model::time::Clock;
 use crate::protocol::limits::REGIONS;
 use crate::tasks::Tasks;
 
@@ -48,22 +45,6 @@ pub const REGION_NAMES: [&str; REGIONS] = [
 ];
 /// The name of each region's topic.
 pub const TOPIC: &str = "context-changes";
-/// The first region's port when ports are fixed; the other regions follow.
-pub const REGION_PORT: u16 = 8711;
-/// The AWS endpoint's port when ports are fixed.
-pub const AWS_PORT: u16 = 8720;
-/// The control endpoint's port when ports are fixed.
-pub const CONTROL_PORT: u16 = 8730;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ports {
-    /// [`REGION_PORT`] and so on; a taken port is replaced by a free one, with a note.
-    Fixed,
-    /// Any free ports.
-    #[default]
-    Ephemeral,
-}
-
 /// Why a world could not be built. The fault is the machine's; another attempt may help.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
@@ -80,7 +61,6 @@ pub enum WorldError {
 #[derive(Clone, Debug)]
 pub struct Builder {
     clock: Clock,
-    ports: Ports,
     regions: Vec<(Latency, Duration)>,
     records: usize,
     heartbeat: Duration,
@@ -93,7 +73,6 @@ impl Default for Builder {
         let region = (Latency::millis(0, 0), Duration::ZERO);
         Self {
             clock: Clock::System,
-            ports: Ports::Ephemeral,
             regions: vec![region; 3],
             records: 0,
             heartbeat: limits::HEARTBEAT_EVERY,
@@ -157,77 +136,25 @@ impl Builder {
     }
 
     #[must_use]
-    pub fn ports(mut self, ports: Ports) -> Self {
-        self.ports = ports;
-        self
-    }
-
-    #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
     pub async fn start(self) -> Result<World, WorldError> {
-        let mut notes = Vec::new();
         let tasks = Tasks::new();
         let catalogue = Arc::new(WorldCatalogue::new(self.clock.clone()));
         catalogue.seed("tenant-", self.records)?;
-        let aws = self.aws(&tasks, &mut notes)?;
+        let aws = start_aws(hold(0, "the AWS endpoint")?, &self.clock, &tasks)?;
         let mut regions = Vec::new();
         for (index, (latency, lag)) in self.regions.iter().enumerate() {
             let own_etags = self.own_etags.then_some(index as u8);
             let habits = Habits { versions: self.versions, own_etags };
             let knobs = Knobs { mode: Mode::Healthy, latency: *latency, lag: *lag, habits, held: false };
-            let port = self.port(REGION_PORT + index as u16, REGION_NAMES[index], &mut notes)?;
+            let port = hold(0, REGION_NAMES[index])?;
             regions.push(self.region_at(index, port, knobs, &catalogue, &aws, &tasks)?);
         }
-        let held = self.port(CONTROL_PORT, "the control endpoint", &mut notes)?;
-        let world = World {
-            clock: self.clock,
-            catalogue,
-            regions: regions.into(),
-            aws,
-            control: held.address(),
-            tasks,
-            notes,
-        };
-        let listener = listen(&held, "the control endpoint")?;
-        let desk = control::Desk::new(&world);
-        let answering = async move {
-            // Holds the port for as long as it is listened on.
-            let _held = held;
-            port::serve(listener, desk.tasks.clone(), "control-connection", move |request| {
-                desk.clone().answer(request)
-            })
-            .await;
-        };
-        world.tasks.spawn("control", answering);
-        Ok(world)
-    }
-
-    fn aws(&self, tasks: &Tasks, notes: &mut Vec<String>) -> Result<Aws, WorldError> {
-        let held = self.port(AWS_PORT, "the AWS endpoint", notes)?;
-        let base = format!("http://{}", held.address());
-        // Deliveries go to loopback only, so no proxy and no root certificates are needed, and it
-        // works in an image without CA certificates.
-        let http = reqwest::Client::builder()
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .tls_certs_only([])
-            .build()?;
-        let queues = Arc::new(WorldQueues::new(self.clock.clone()));
-        let seal = Seal::generate(self.clock.wall());
-        let topics = Arc::new(Topics::new(self.clock.clone(), tasks.clone(), queues.clone(), seal, http));
-        topics.serve_at(base.clone());
-        let aws = Aws { topics, queues, base: base.into() };
-        let listener = listen(&held, "the AWS endpoint")?;
-        let (answering, serving) = (aws.clone(), tasks.clone());
-        tasks.spawn("aws", async move {
-            let _held = held;
-            port::serve(listener, serving, "aws-connection", move |request| answering.clone().answer(request)).await;
-        });
-        Ok(aws)
+        Ok(World { clock: self.clock, catalogue, regions: regions.into(), aws, tasks })
     }
 
     fn region_at(
@@ -258,24 +185,39 @@ impl Builder {
         tasks.spawn("ingest", ingest::follow(region.clone(), self.clock.clone(), self.heartbeat, tasks.stopping()));
         Ok(region)
     }
-
-    fn port(&self, number: u16, what: &str, notes: &mut Vec<String>) -> Result<Port, WorldError> {
-        let failed = |source| WorldError::Port { what: what.to_owned(), source };
-        if self.ports == Ports::Ephemeral {
-            return Port::hold(0).map_err(failed);
-        }
-        match Port::hold(number) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                let port = Port::hold(0).map_err(failed)?;
-                notes.push(format!("port {number} is in use: {what} is on {} instead", port.address().port()));
-                Ok(port)
-            }
-            outcome => outcome.map_err(failed),
-        }
-    }
 }
 
-fn listen(port: &Port, what: &str) -> Result<tokio::net::TcpListener, WorldError> {
+/// Serves SNS and SQS at `held` until the tasks stop.
+pub(in crate::lab) fn start_aws(held: Port, clock: &Clock, tasks: &Tasks) -> Result<Aws, WorldError> {
+    let base = format!("http://{}", held.address());
+    // Deliveries go to loopback only, so no proxy and no root certificates are needed, and it
+    // works in an image without CA certificates.
+    let http = reqwest::Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .tls_certs_only([])
+        .build()?;
+    let queues = Arc::new(WorldQueues::new(clock.clone()));
+    let seal = Seal::generate(clock.wall());
+    let topics = Arc::new(Topics::new(clock.clone(), tasks.clone(), queues.clone(), seal, http));
+    topics.serve_at(base.clone());
+    let aws = Aws { topics, queues, base: base.into() };
+    let listener = listen(&held, "the AWS endpoint")?;
+    let (answering, serving) = (aws.clone(), tasks.clone());
+    tasks.spawn("aws", async move {
+        // Holds the port for as long as it is listened on.
+        let _held = held;
+        port::serve(listener, serving, "aws-connection", move |request| answering.clone().answer(request)).await;
+    });
+    Ok(aws)
+}
+
+/// Port `number` on loopback; 0 is any.
+pub(in crate::lab) fn hold(number: u16, what: &str) -> Result<Port, WorldError> {
+    Port::hold(number).map_err(|source| WorldError::Port { what: what.to_owned(), source })
+}
+
+pub(in crate::lab) fn listen(port: &Port, what: &str) -> Result<tokio::net::TcpListener, WorldError> {
     port.listen().map_err(|source| WorldError::Port { what: what.to_owned(), source })
 }
 
@@ -286,10 +228,6 @@ pub struct World {
     /// The regions, in the order of [`REGION_NAMES`].
     pub regions: Arc<[Arc<WorldRegion>]>,
     pub aws: Aws,
-    /// The address of the control endpoint, for `nearside dev put` and `chaos`.
-    pub control: SocketAddr,
-    /// What a person should know, such as ports that were taken.
-    pub notes: Vec<String>,
     pub(crate) tasks: Tasks,
 }
 
@@ -302,9 +240,12 @@ impl World {
         &self.regions[index]
     }
 
-    /// Carries out `order` for the named region; returns `false` if there is none.
-    pub async fn obey(&self, region: &str, order: ChaosOrder) -> bool {
-        obey(&self.regions, &self.aws.topics, region, order).await
+    /// Carries out `order` for the named region and its topic; returns `false` if there is none.
+    pub async fn obey(&self, name: &str, order: ChaosOrder) -> bool {
+        let Some(region) = self.regions.iter().find(|region| region.name == name) else { return false };
+        self.aws.topics.set_faults(region.publisher.topic(), |faults| faults.obey(order));
+        region.obey(order).await;
+        true
     }
 
     /// Holds every region's replies until the handle is dropped or released.
@@ -329,17 +270,6 @@ impl World {
         }
     }
 
-    /// For each region, when the last copy of the messages published at or after `since` was taken;
-    /// `None` while one of them is still waiting.
-    pub fn taken_since(&self, since: Moment) -> Vec<Option<Moment>> {
-        let last = |region: &Arc<WorldRegion>| {
-            let sent = self.aws.topics.sent(region.publisher.topic());
-            let taken = sent.iter().filter(|sent| sent.published >= since).map(|sent| sent.taken.get().copied());
-            taken.reduce(|one, other| Some(one?.max(other?))).flatten()
-        };
-        self.regions.iter().map(last).collect()
-    }
-
     /// Ends everything within `deadline`.
     pub async fn stop(self, deadline: Duration) {
         self.tasks.drain(deadline).await;
@@ -352,39 +282,14 @@ impl Drop for World {
     }
 }
 
-/// Carries out `order` for the named region and its topic; returns `false` if there is none.
-pub(crate) async fn obey(regions: &[Arc<WorldRegion>], topics: &Topics, name: &str, order: ChaosOrder) -> bool {
-    let Some(region) = regions.iter().find(|region| region.name == name) else { return false };
-    topics.set_faults(region.publisher.topic(), |faults| match order {
-        ChaosOrder::Mute(mute) => faults.mute = mute,
-        ChaosOrder::Delay(delay) => faults.delay = delay,
-        ChaosOrder::Duplicate(duplicate) => faults.duplicate = duplicate,
-        ChaosOrder::Reset => *faults = super::chaos::Delivery::default(),
-        ChaosOrder::Mode(_) | ChaosOrder::Lag(_) | ChaosOrder::Latency(_) => {}
-    });
-    region.obey(order).await;
-    true
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_second_world_on_fixed_ports_takes_others_and_says_so() {
-        let first = World::builder().ports(Ports::Fixed).start().await.unwrap();
-        let second = World::builder().ports(Ports::Fixed).start().await.unwrap();
-        assert_eq!(second.notes.len(), 5, "{:?}", second.notes);
-        assert!(second.notes[0].starts_with("port 8720 is in use: the AWS endpoint is on "));
-        assert_ne!(first.control, second.control);
-        let state = control::ask(second.control, &control::ControlCommand::State).await.unwrap();
-        assert!(state.contains(&second.region(0).url()));
-    }
-
-    #[tokio::test]
     async fn a_stopped_world_answers_nowhere() {
         let world = World::builder().regions(2).start().await.unwrap();
-        let addresses = [world.region(0).address(), world.region(1).address(), world.control];
+        let addresses = [world.region(0).address(), world.region(1).address()];
         world.stop(Duration::from_secs(2)).await;
         for address in addresses {
             assert!(tokio::net::TcpStream::connect(address).await.is_err(), "{address}");

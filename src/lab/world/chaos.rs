@@ -76,6 +76,19 @@ pub struct Delivery {
     pub duplicate: bool,
 }
 
+impl Delivery {
+    /// Carries out the part of `order` that concerns the topic.
+    pub fn obey(&mut self, order: ChaosOrder) {
+        match order {
+            ChaosOrder::Mute(mute) => self.mute = mute,
+            ChaosOrder::Delay(delay) => self.delay = delay,
+            ChaosOrder::Duplicate(duplicate) => self.duplicate = duplicate,
+            ChaosOrder::Reset => *self = Self::default(),
+            ChaosOrder::Mode(_) | ChaosOrder::Lag(_) | ChaosOrder::Latency(_) => {}
+        }
+    }
+}
+
 /// What a person ordered for a region or its topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChaosOrder {

@@ -1,5 +1,5 @@
-//! A world to run against: catalogue, regions, topics and chaos. `nearside dev` and the tests embed
-//! it.
+//! A pretend world for tests to run against: catalogue, regions, topics and chaos. `nearside dev` has
+//! its topics, queues and chaos from here.
 //!
 //! It is one process, on loopback only and all in memory, so a new process is a clean world. The
 //! way of a change:
@@ -16,28 +16,25 @@ pub mod aws;
 pub mod catalogue;
 pub mod chaos;
 mod deliver;
-pub mod demo;
+pub(crate) mod front;
 mod held;
 pub(crate) mod ingest;
-mod knobs;
+pub(crate) mod knobs;
 mod payload;
 pub mod port;
 pub(crate) mod publisher;
 pub(crate) mod queue;
-pub mod reader;
 mod region;
 pub mod reply;
-pub mod screen;
 pub mod seal;
 pub mod sns;
 mod sqs;
-pub mod story;
 mod subscription;
-mod topic;
-mod traffic;
+pub(crate) mod topic;
+pub(crate) mod traffic;
 
 pub(crate) mod build;
 
 pub use held::HeldReplies;
 
-pub use build::{AWS_PORT, Builder, CONTROL_PORT, Ports, REGION_NAMES, REGION_PORT, TOPIC, World, WorldError};
+pub use build::{Builder, REGION_NAMES, TOPIC, World, WorldError};

@@ -1,50 +1,45 @@
-//! One region: a small read service over its own copy of the records, and everything that can go
-//! wrong with it. [`super::ingest`] brings the catalogue's changes, late by the region's lag. A
-//! request sees the records as they were when it arrived, however long the reply is held. A change
-//! of the knobs also applies to requests and connections that are already there.
+//! One region: a small read service over its own copy of the records, behind a [`Front`].
+//! [`super::ingest`] brings the catalogue's changes, late by the region's lag. A request sees the
+//! records as they were when it arrived.
 
 use std::collections::HashMap;
-use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
 
 use super::catalogue::{PutRefused, StoredRecord, WorldCatalogue};
-use super::chaos::{ChaosOrder, Mode};
+use super::front::Front;
 use super::knobs::Knobs;
-use super::payload::{self, Payload};
-use super::port::{self, Port, Wreck};
+use super::port::Port;
 use super::publisher::WorldPublisher;
 use super::reply::{self, ScriptedReply, ScriptedRequest};
-use super::traffic::{Answered, Traffic};
 use crate::lab::limits;
-use crate::model::time::{Clock, Moment};
+use crate::model::time::Clock;
 use crate::tasks::Tasks;
 
 #[derive(Debug)]
 pub struct WorldRegion {
-    /// Such as `eu-west-1`.
-    pub name: String,
-    pub traffic: Traffic,
+    front: Arc<Front>,
     pub publisher: WorldPublisher,
     /// The source of truth that it follows.
     pub catalogue: Arc<WorldCatalogue>,
-    clock: Clock,
-    port: Port,
-    at_start: Knobs,
-    knobs: watch::Sender<Knobs>,
     records: RwLock<HashMap<Arc<str>, StoredRecord>>,
     cursor: AtomicU64,
     scripts: Mutex<HashMap<String, ScriptedReply>>,
-    waiting: watch::Sender<usize>,
-    connections: AtomicUsize,
-    listening: AtomicBool,
-    settled: watch::Sender<bool>,
+}
+
+/// A region is what callers meet at its port, and more.
+impl Deref for WorldRegion {
+    type Target = Front;
+
+    fn deref(&self) -> &Front {
+        &self.front
+    }
 }
 
 pub struct RegionParts {
@@ -63,70 +58,13 @@ impl WorldRegion {
     pub fn new(parts: RegionParts) -> Self {
         let (records, cursor) = parts.catalogue.snapshot();
         Self {
-            name: parts.name,
-            traffic: Traffic::default(),
+            front: Arc::new(Front::new(parts.name, parts.port, parts.clock, parts.knobs)),
             publisher: parts.publisher,
             catalogue: parts.catalogue,
-            clock: parts.clock,
-            port: parts.port,
-            at_start: parts.knobs,
-            knobs: watch::Sender::new(parts.knobs),
             records: RwLock::new(records),
             cursor: AtomicU64::new(cursor),
             scripts: Mutex::default(),
-            waiting: watch::Sender::new(0),
-            connections: AtomicUsize::new(0),
-            listening: AtomicBool::new(false),
-            settled: watch::Sender::new(true),
         }
-    }
-
-    pub fn address(&self) -> std::net::SocketAddr {
-        self.port.address()
-    }
-
-    pub fn url(&self) -> String {
-        format!("http://{}", self.address())
-    }
-
-    pub fn knobs(&self) -> Knobs {
-        *self.knobs.borrow()
-    }
-
-    pub fn watch(&self) -> watch::Receiver<Knobs> {
-        self.knobs.subscribe()
-    }
-
-    /// Changes how it behaves; returns once its port obeys (closed and reset, or listening again).
-    pub async fn turn(&self, change: impl FnOnce(&mut Knobs)) {
-        let mut settled = self.settled.subscribe();
-        self.knobs.send_modify(|knobs| {
-            let before = knobs.mode == Mode::Off;
-            change(knobs);
-            if before != (knobs.mode == Mode::Off) {
-                self.settled.send_replace(false);
-            }
-        });
-        // An error means that the world is gone, and then nothing listens any more.
-        let _ = settled.wait_for(|settled| *settled).await;
-    }
-
-    /// From now on, answers as `mode` says.
-    pub async fn set(&self, mode: Mode) {
-        self.turn(|knobs| knobs.mode = mode).await;
-    }
-
-    /// Carries out the part of `order` that concerns the region itself.
-    pub async fn obey(&self, order: ChaosOrder) {
-        let start = self.at_start;
-        self.turn(|knobs| match order {
-            ChaosOrder::Mode(mode) => knobs.mode = mode,
-            ChaosOrder::Lag(lag) => knobs.lag = lag,
-            ChaosOrder::Latency(latency) => knobs.latency = latency,
-            ChaosOrder::Reset => *knobs = start,
-            ChaosOrder::Mute(_) | ChaosOrder::Delay(_) | ChaosOrder::Duplicate(_) => {}
-        })
-        .await;
     }
 
     /// Answers GET and HEAD of `path` with this reply, whatever the records say; `None` ends that.
@@ -141,17 +79,6 @@ impl WorldRegion {
                 true
             }
         }
-    }
-
-    /// Releases held replies.
-    pub fn release(&self) {
-        self.knobs.send_modify(|knobs| knobs.held = false);
-    }
-
-    /// Resolves once at least `count` requests are held.
-    pub async fn until_held(&self, count: usize) {
-        // An error means that the world is gone.
-        let _ = self.waiting.subscribe().wait_for(|waiting| *waiting >= count).await;
     }
 
     /// The record as this region has it.
@@ -178,127 +105,20 @@ impl WorldRegion {
         *self.records.write().unwrap_or_else(PoisonError::into_inner) = records;
     }
 
-    pub fn open(&self) -> io::Result<TcpListener> {
-        self.port.listen()
-    }
-
-    /// Answers until the tasks stop, starting with `listener`; closes and reopens it as the knobs
-    /// say.
+    /// Answers until the tasks stop.
     pub async fn run(self: Arc<Self>, listener: TcpListener, tasks: Tasks) {
-        let permits = Arc::new(Semaphore::new(limits::WORLD_CONNECTIONS));
-        let stopping = tasks.stopping();
-        let mut listener = Some(listener);
-        let mut knobs = self.watch();
-        while !stopping.is_cancelled() {
-            if knobs.borrow_and_update().mode == Mode::Off {
-                listener = None;
-            } else if listener.is_none() {
-                listener = self.open().inspect_err(|error| tracing::warn!(%error, "a region could not reopen")).ok();
-            }
-            self.listening.store(listener.is_some(), Ordering::Release);
-            self.settle();
-            let next = async {
-                match &listener {
-                    Some(listener) => port::accept(listener, &stopping).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = stopping.cancelled() => {}
-                _ = knobs.changed() => {}
-                stream = next => {
-                    if let (Some(stream), Ok(permit)) = (stream, permits.clone().try_acquire_owned()) {
-                        // Counted here, so that no switch can be settled without this connection.
-                        self.connections.fetch_add(1, Ordering::AcqRel);
-                        let connection = self.clone().connection(stream, tasks.clone());
-                        tasks.spawn("region-connection", async move { connection.await; drop(permit) });
-                    }
-                }
-            }
-        }
-        self.settled.send_replace(true);
-    }
-
-    /// Tells whoever waits in [`Self::turn`] once the port does as it was told.
-    fn settle(&self) {
-        // Held while it sends, so that the knobs cannot change in between.
-        let knobs = self.knobs.borrow();
-        let listening = self.listening.load(Ordering::Acquire);
-        let closed = !listening && self.connections.load(Ordering::Acquire) == 0;
-        if if knobs.mode == Mode::Off { closed } else { listening } {
-            self.settled.send_replace(true);
-        }
-    }
-
-    async fn connection(self: Arc<Self>, stream: tokio::net::TcpStream, tasks: Tasks) {
-        let wreck = Wreck::default();
-        let mut knobs = self.watch();
-        let (region, broken) = (self.clone(), wreck.clone());
-        let answer = move |request| region.clone().answer(request, broken.clone());
-        let stopping = tasks.stopping();
-        tokio::select! {
-            () = port::connection(stream, wreck.clone(), answer) => {}
-            _ = knobs.wait_for(|knobs| knobs.mode == Mode::Off) => wreck.reset(),
-            () = stopping.cancelled() => {}
-        }
-        self.connections.fetch_sub(1, Ordering::AcqRel);
-        self.settle();
-    }
-
-    /// One request, from arrival to reply.
-    async fn answer(self: Arc<Self>, request: Request<Incoming>, wreck: Wreck) -> Response<Payload> {
-        let arrived = self.clock.now();
-        let path = request.uri().path().to_owned();
-        self.traffic.arrived(&path);
-        let reply = self.reply(request, &path).await;
-        let mut knobs = self.watch();
-        let mode = self.wait(arrived, &mut knobs).await;
-        let reply = match mode {
-            Mode::Status(status) => reply::problem(status, "this region was told to answer so"),
-            _ => reply,
+        let region = self.clone();
+        let reply = move |request| {
+            let region = region.clone();
+            async move { region.reply(request).await }
         };
-        if mode == Mode::Garbage {
-            wreck.garble();
-        }
-        self.traffic.answered(Answered {
-            path,
-            arrived,
-            answered: self.clock.now(),
-            status: reply.status,
-            version: reply.version,
-        });
-        payload::send(reply, mode, knobs)
-    }
-
-    /// Waits as long as the knobs say, even if they change meanwhile; returns how to answer.
-    async fn wait(&self, arrived: Moment, knobs: &mut watch::Receiver<Knobs>) -> Mode {
-        let dice = fastrand::f64();
-        loop {
-            let now = *knobs.borrow_and_update();
-            let _held = now.held.then(|| Held::new(&self.waiting));
-            let until = match now.mode {
-                _ if now.held => None,
-                Mode::Silent | Mode::Off => None,
-                Mode::Slow(span) => Some(arrived + now.latency.draw(dice) + span),
-                _ => Some(arrived + now.latency.draw(dice)),
-            };
-            let due = async {
-                match until {
-                    Some(until) => tokio::time::sleep(until - self.clock.now()).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                () = due => return now.mode,
-                _ = knobs.changed() => {}
-            }
-        }
+        self.front.clone().run(listener, tasks, reply).await;
     }
 
     /// The reply as of now.
-    async fn reply(&self, request: Request<Incoming>, path: &str) -> ScriptedReply {
+    async fn reply(&self, request: Request<Incoming>) -> ScriptedReply {
         let (head, body) = request.into_parts();
+        let path = head.uri.path();
         if head.method == Method::GET || head.method == Method::HEAD {
             let scripts = self.scripts.lock().unwrap_or_else(PoisonError::into_inner);
             let scripted = scripts.get(path).cloned();
@@ -321,22 +141,6 @@ impl WorldRegion {
             Ok(version) => reply::written(version),
             Err(refused) => reply::problem(StatusCode::UNPROCESSABLE_ENTITY, &refused.to_string()),
         }
-    }
-}
-
-/// Counts a request as held while this lives.
-struct Held<'a>(&'a watch::Sender<usize>);
-
-impl<'a> Held<'a> {
-    fn new(waiting: &'a watch::Sender<usize>) -> Self {
-        waiting.send_modify(|waiting| *waiting += 1);
-        Self(waiting)
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.0.send_modify(|waiting| *waiting -= 1);
     }
 }
 

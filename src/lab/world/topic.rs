@@ -61,6 +61,8 @@ pub struct SentMessage {
     pub id: String,
     /// The ARN of the subscription.
     pub subscription: String,
+    /// What was published.
+    pub message: Arc<str>,
     pub published: Moment,
     /// When its reader had applied and acknowledged it.
     pub taken: Taken,
@@ -262,14 +264,12 @@ impl Topics {
         subscribed: Vec<Arc<WorldSubscription>>,
     ) {
         let Signed { id, message, sealed } = signed;
+        let message: Arc<str> = message.as_str().into();
         for subscription in subscribed {
             let raw = subscription.attribute("RawMessageDelivery").is_some_and(|raw| raw == "true");
-            let body: Arc<str> = if raw {
-                message.as_str().into()
-            } else {
-                sealed.to_subscriber(self.base(), &subscription.arn).into()
-            };
-            let taken = self.note(topic, id, &subscription.arn);
+            let body: Arc<str> =
+                if raw { message.clone() } else { sealed.to_subscriber(self.base(), &subscription.arn).into() };
+            let taken = self.note(topic, id, &subscription.arn, &message);
             let post = Post { kind: "Notification", id: id.clone(), body, raw, taken, subscription };
             for copy in 0..=u32::from(faults.duplicate) {
                 self.send(post.clone(), faults.delay + deliver::BETWEEN_COPIES * copy);
@@ -292,11 +292,12 @@ impl Topics {
         Ok((topic.faults, subscribed))
     }
 
-    fn note(&self, topic: &str, id: &str, subscription: &str) -> Taken {
+    fn note(&self, topic: &str, id: &str, subscription: &str, message: &Arc<str>) -> Taken {
         let taken = Taken::default();
         let sent = SentMessage {
             id: id.to_owned(),
             subscription: subscription.to_owned(),
+            message: message.clone(),
             published: self.clock.now(),
             taken: taken.clone(),
         };

@@ -76,7 +76,8 @@ async fn one(
     aws: &Url,
 ) -> RunningService {
     let contents = Contents::read(config).unwrap();
-    let instead = ServiceInstead { engine: Some(engine), topics: Some(aws.clone()), clock: Clock::System };
+    let instead =
+        ServiceInstead { engine: Some(engine), topics: Some(aws.clone()), feed: None, clock: Clock::System };
     start(process, config.clone(), contents, origins, instead).await.unwrap()
 }
 

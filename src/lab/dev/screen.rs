@@ -5,9 +5,10 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use super::build::World;
+use super::build::DevWorld;
+use super::contents::{SHARDS, TENANTS};
 use super::reader::{Seen, Spread};
-use super::story::{AllDown, DeadRegion, Lagging, Miss, Story, StoryChange, StoryHits, StoryLeg, Told};
+use super::story::{AllDown, DeadRegion, Lagging, Miss, Story, StoryChange, StoryHits, StoryJoined, StoryLeg, Told};
 
 /// The width of a line in columns.
 pub const WIDTH: usize = 100;
@@ -28,23 +29,32 @@ impl<'a> Screen<'a> {
     }
 
     /// Shows what runs where.
-    pub fn opening(&mut self, world: &World, sidecar: &str, admin: &str) -> io::Result<()> {
-        let title = self.bold("nearside dev: a read service in three regions, and the sidecar in front of it");
+    pub fn opening(&mut self, world: &DevWorld, sidecar: &str, admin: &str) -> io::Result<()> {
+        let title = self.bold("nearside dev: a catalogue, views, three regions, and the sidecar in front of them");
         writeln!(self.out, "\n{title}\n")?;
-        self.place("sidecar", sidecar, "ask it what you would ask the service")?;
+        self.place("sidecar", sidecar, "ask it what you would ask a region")?;
         self.place("  admin", admin, "/livez /readyz /status /metrics")?;
+        self.place("catalogue", world.catalogue.url(), "PUT /v1/records/tenant/{key}, /openapi.json")?;
         for region in world.regions.iter() {
-            let knobs = region.knobs();
+            let knobs = region.front.knobs();
             let (base, jitter, lag) = (knobs.latency.base.as_millis(), knobs.latency.jitter.as_millis(), knobs.lag);
             let about = format!("answers in {base:>3} ms +- {jitter:<2}  ingests {:>3} ms late", lag.as_millis());
-            self.place(&region.name, &region.url(), &about)?;
+            self.place(&region.front.name, &region.front.url(), &about)?;
         }
         self.place("SNS and SQS", &world.aws.base, "topics that sign, queues that wait")?;
         self.place("control", &format!("http://{}", world.control), "for nearside dev put, delete, chaos, state")?;
         for note in &world.notes {
             writeln!(self.out, "  note: {note}")?;
         }
-        writeln!(self.out, "\n  The catalogue has {} records: tenant-1, tenant-2, ...", world.catalogue.len())?;
+        writeln!(
+            self.out,
+            "\n  The catalogue began with tenant-1 ... tenant-{TENANTS} on shard-1 ... shard-{SHARDS};"
+        )?;
+        writeln!(
+            self.out,
+            "  of each tenant there are two views, \"limits\" (with its shard's host) and \"profile\"."
+        )?;
+        writeln!(self.out, "  Records lie {}.", world.lies)?;
         self.out.flush()
     }
 
@@ -66,6 +76,7 @@ impl<'a> Screen<'a> {
             Told::Miss(miss) => self.miss(miss)?,
             Told::Hits(hits) => self.hits(hits)?,
             Told::Change(change) => self.change(change)?,
+            Told::Joined(joined) => self.joined(joined)?,
             Told::DeadRegion(dead) => self.dead_region(dead)?,
             Told::Lagging(lagging) => self.lagging(lagging)?,
             Told::AllDown(down) => self.all_down(down)?,
@@ -87,22 +98,28 @@ impl<'a> Screen<'a> {
     ) -> io::Result<()> {
         let title = self.bold(&format!("That took {} s. Now by hand:", story.took.as_secs()));
         writeln!(self.out, "\n{title}")?;
-        let read = format!("curl -si {sidecar}/v1/contexts/tenant-7 | grep -i -e version -e cache-status");
+        let limits = |key: &str| format!("curl -si {sidecar}/v1/contexts/{key}/limits");
+        let read = format!("{} | grep -i -e version -e cache-status", limits("tenant-7"));
+        let put = |plan: &str| {
+            format!("{program} dev put tenant-7 '{{\"plan\":\"{plan}\",\"shard\":\"shard-7\"}}'{control}")
+        };
         let lines = [
-            (read.clone(), "version 1, fwd=uri-miss: the regions were asked"),
-            (read.clone(), "version 1, hit"),
+            (read.clone(), "a version, fwd=uri-miss: the regions were asked"),
+            (read.clone(), "the same version, hit"),
+            (put("gold"), "a new version of the record, and of its views in the regions"),
+            (read.clone(), "a newer version: it was announced, and asked for again"),
             (
-                format!("{program} dev put tenant-7 '{{\"plan\":\"gold\"}}'{control}"),
-                "the catalogue has version 2, and the regions",
+                format!("{program} dev put shard/shard-7 '{{\"host\":\"new.example.com\"}}'{control}"),
+                "the other record of the same view",
             ),
-            (read.clone(), "version 2: it was announced, and asked for again"),
+            (limits("tenant-7"), "the new host, in a newer version"),
             (format!("{program} dev chaos eu-west-1 off{control}"), "a region refuses connections"),
             (format!("{program} dev chaos us-east-1 slow 5s{control}"), "another is slow"),
-            (format!("curl -si {sidecar}/v1/contexts/tenant-8 | head -n 1"), "200 all the same, from the third"),
+            (format!("{} | head -n 1", limits("tenant-8")), "200 all the same, from the third"),
             (format!("{program} dev chaos all reset{control}"), "all are well again"),
             (format!("{program} dev chaos ap-southeast-2 lag 30s{control}"), "a region ingests half a minute late"),
-            (format!("{program} dev put tenant-7 '{{\"plan\":\"iron\"}}'{control}"), "the other two have version 3"),
-            (read, "version 3, whoever answers first"),
+            (put("iron"), "the other two have the new version"),
+            (read, "it, whoever answers first"),
             (format!("{program} dev state{control}"), "ap-southeast-2 is behind"),
             (format!("curl -s {admin}/status"), "what operators see, without a finding"),
         ];
@@ -110,6 +127,7 @@ impl<'a> Screen<'a> {
             // `:` does nothing in any shell, so that a pasted line only announces what comes next.
             writeln!(self.out, "  : '{expected}'\n  {line}")?;
         }
+        self.line("The same as it runs on AWS, on an emulator and one process for each part: make aws")?;
         self.out.flush()
     }
 
@@ -140,6 +158,18 @@ impl<'a> Screen<'a> {
         Ok(())
     }
 
+    fn joined(&mut self, joined: &StoryJoined) -> io::Result<()> {
+        self.fact(
+            "views made again",
+            &joined.made.to_string(),
+            &format!("\"limits\" of tenants on {}", joined.shard),
+        )?;
+        self.fact("views of the tenants alone", &joined.others.to_string(), "\"profile\" does not show it")?;
+        self.fact("announcements", &joined.announcements.to_string(), "from all regions together")?;
+        self.fact("a caller saw one after", &ms(joined.visible), "from the put in the catalogue")?;
+        self.fact("all were applied after", &ms(joined.applied), "from every region, by all who listen")
+    }
+
     fn dead_region(&mut self, dead: &DeadRegion) -> io::Result<()> {
         self.wipe()?;
         let off = format!("{} switched off after {} of them", dead.region, dead.off_after);
@@ -162,7 +192,7 @@ impl<'a> Screen<'a> {
             |seen: &Seen| seen.version.map_or_else(|| "no version".to_owned(), |it| format!("version {it}"));
         let status = |seen: &Seen| seen.status.map_or_else(|| "none".to_owned(), |it| it.to_string());
         let rows = [
-            (format!("changed to version {}", down.announced), &down.stored),
+            (format!("changed to {}", down.announced), &down.stored),
             ("stored, not changed".to_owned(), &down.other),
             ("not stored, so nobody can answer".to_owned(), &down.cold),
         ];

@@ -1,15 +1,20 @@
-//! The story that `nearside dev` shows: six steps, each done to a running world and measured from
+//! The story that `nearside dev` shows: seven steps, each done to a running world and measured from
 //! outside. [`super::screen`] shows what was measured, and tests assert it. A step's result
 //! consists of what a caller, a region or a topic saw, never of what was expected. Every step
 //! undoes the changes that it made to the regions.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::build::World;
-use super::chaos::{Latency, Mode};
-use super::ingest;
+use super::announced::Announced;
+use super::build::{DevRegion, DevWorld, count};
+use super::catalogue::NotWritten;
+use super::contents::{LIMITS, SHARD, TENANT, shard_of};
 use super::reader::{Seen, Spread, WorldReader};
+use crate::engine::{EngineError, Table};
+use crate::lab::world::chaos::{Latency, Mode};
+use crate::lab::world::traffic;
 use crate::model::time::Moment;
 
 /// Everything that was measured.
@@ -21,6 +26,8 @@ pub struct Story {
     pub hits: StoryHits,
     /// A change in the catalogue.
     pub change: StoryChange,
+    /// A change of a record that many views need.
+    pub joined: StoryJoined,
     /// Cold keys while a region is switched off.
     pub dead_region: DeadRegion,
     /// Changed keys while the fastest region lags.
@@ -65,9 +72,9 @@ pub struct StoryHits {
 /// Step 3: a change.
 #[derive(Clone, Debug)]
 pub struct StoryChange {
-    /// The version before the change, as the caller saw it.
+    /// The view's version before the change, as the caller saw it.
     pub before: Option<u64>,
-    /// The version that the catalogue gave.
+    /// The view's version from then on, as the caller saw it.
     pub version: u64,
     /// From the put until a caller saw it.
     pub visible: Duration,
@@ -75,7 +82,23 @@ pub struct StoryChange {
     pub arrivals: Vec<(String, Option<Duration>)>,
 }
 
-/// Step 4: a region dies.
+/// Step 4: a view made of two records.
+#[derive(Clone, Debug)]
+pub struct StoryJoined {
+    /// The record that was changed.
+    pub shard: String,
+    /// Views that were made again, of those that show it and of all others.
+    pub made: usize,
+    pub others: usize,
+    /// How many changes the regions announced, together.
+    pub announcements: usize,
+    /// From the put until a caller saw one of them.
+    pub visible: Duration,
+    /// From the put until all of them were applied and acknowledged, from every region.
+    pub applied: Duration,
+}
+
+/// Step 5: a region dies.
 #[derive(Clone, Debug)]
 pub struct DeadRegion {
     /// The region that was switched off.
@@ -92,7 +115,7 @@ pub struct DeadRegion {
     pub during: Spread,
 }
 
-/// Step 5: a region lags.
+/// Step 6: a region lags.
 #[derive(Clone, Debug)]
 pub struct Lagging {
     /// The region that lagged and was the fastest.
@@ -108,7 +131,7 @@ pub struct Lagging {
     pub legs: Vec<StoryLeg>,
 }
 
-/// Step 6: all regions are down.
+/// Step 7: all regions are down.
 #[derive(Clone, Debug)]
 pub struct AllDown {
     /// The version that was announced and that no region can deliver.
@@ -134,6 +157,7 @@ pub enum Told<'a> {
     Miss(&'a Miss),
     Hits(&'a StoryHits),
     Change(&'a StoryChange),
+    Joined(&'a StoryJoined),
     DeadRegion(&'a DeadRegion),
     Lagging(&'a Lagging),
     AllDown(&'a AllDown),
@@ -144,23 +168,31 @@ pub enum Told<'a> {
 pub enum StoryError {
     #[error("no HTTP client: {0}")]
     Client(#[from] reqwest::Error),
-    #[error("the catalogue refused a change: {0}")]
-    Refused(#[from] super::catalogue::PutRefused),
+    #[error(transparent)]
+    Refused(#[from] NotWritten),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
     /// Something did not come in time.
     #[error("waited {waited:?} for {what}")]
     Late { what: &'static str, waited: Duration },
 }
 
 const PATIENCE: Duration = Duration::from_secs(8);
-/// The key of steps 1, 2, 3 and 6.
-const KEY: &str = "tenant-1";
+/// The first of the tenants of step 5 and of step 6, and one that nobody asks for before step 7.
+const FIRST_COLD: usize = 101;
+const FIRST_LAGGING: usize = 701;
+const COLD: &str = "tenant-799";
+/// How long nothing new must have come for a change to be over.
+const CALM: Duration = Duration::from_millis(300);
+/// The key of steps 1, 2, 3, 4 and 7; it is on the first shard.
+pub(super) const KEY: &str = "tenant-1";
 
-/// Does all six steps to `world` through the sidecar at `sidecar`; `tell` hears of each step and
+/// Does all seven steps to `world` through the sidecar at `sidecar`; `tell` hears of each step and
 /// may pause.
 ///
-/// The world needs three regions and the records `tenant-1` ... `tenant-3000`.
+/// The world needs three regions and the records that it starts with.
 pub async fn run_story(
-    world: &World,
+    world: &DevWorld,
     sidecar: SocketAddr,
     mut tell: impl AsyncFnMut(Told<'_>),
 ) -> Result<Story, StoryError> {
@@ -175,8 +207,11 @@ pub async fn run_story(
     tell(Told::Begin("A change in the catalogue: every region announces it, the sidecar asks again")).await;
     let change = stage.change().await?;
     tell(Told::Change(&change)).await;
+    tell(Told::Begin("A view made of two records: one of them changes, and with it every view that shows it")).await;
+    let joined = stage.joined().await?;
+    tell(Told::Joined(&joined)).await;
     tell(Told::Begin("A region dies: cold records all the while, and it is the nearest region")).await;
-    let dead_region = stage.dead_region(500, &mut tell).await;
+    let dead_region = stage.dead_region(300, &mut tell).await;
     tell(Told::DeadRegion(&dead_region)).await;
     tell(Told::Begin("A region lags: it answers first, with versions older than announced, and loses")).await;
     let lagging = stage.lagging(40).await?;
@@ -184,11 +219,11 @@ pub async fn run_story(
     tell(Told::Begin("All regions down: what is stored is served, and what cannot be fresh is labelled")).await;
     let all_down = stage.all_down().await?;
     tell(Told::AllDown(&all_down)).await;
-    Ok(Story { miss, hits, change, dead_region, lagging, all_down, took: world.clock.now() - began })
+    Ok(Story { miss, hits, change, joined, dead_region, lagging, all_down, took: world.clock.now() - began })
 }
 
 struct Stage<'a> {
-    world: &'a World,
+    world: &'a DevWorld,
     reader: WorldReader,
 }
 
@@ -210,23 +245,81 @@ impl Stage<'_> {
     }
 
     async fn change(&self) -> Result<StoryChange, StoryError> {
-        let before = self.reader.get(KEY).await.version;
-        let since = self.world.clock.now();
-        let version = self.world.catalogue.put(KEY, r#"{"name":"tenant-1","plan":"gold"}"#)?;
-        let shows = |seen: &Seen| seen.is_good() && seen.version >= Some(version);
-        self.reader.until(KEY, PATIENCE, shows).await.ok_or(late("the change to be visible"))?;
+        let (before, since) = (self.reader.get(KEY).await.version, self.world.clock.now());
+        self.put(1, "gold").await?;
+        let seen = self.newer(before).await?;
         let visible = self.world.clock.now() - since;
-        self.announced(since).await?;
-        let taken = self.world.taken_since(since).into_iter().map(|at| at.map(|at| at - since));
-        let names = self.world.regions.iter().map(|region| region.name.clone());
-        Ok(StoryChange { before, version, visible, arrivals: names.zip(taken).collect() })
+        self.announced(since, &[KEY.to_owned()]).await?;
+        let arrival = |region: &std::sync::Arc<DevRegion>| {
+            let of_it = self.said(region, since).into_iter().find(|one| one.view == LIMITS && one.key == KEY);
+            (region.front.name.clone(), of_it.and_then(|one| one.taken).map(|at| at - since))
+        };
+        let arrivals = self.world.regions.iter().map(arrival).collect();
+        Ok(StoryChange { before, version: seen.version.unwrap_or_default(), visible, arrivals })
+    }
+
+    async fn joined(&self) -> Result<StoryJoined, StoryError> {
+        let (before, since) = (self.reader.get(KEY).await.version, self.world.clock.now());
+        let shard = shard_of(1);
+        let body = format!(r#"{{"host":"{shard}-{}.example.com"}}"#, self.world.clock.wall().as_millis());
+        let version = self.world.catalogue.put(SHARD, &shard, body).await?;
+        self.newer(before).await?;
+        let visible = self.world.clock.now() - since;
+        let end = self.world.clock.now() + 2 * PATIENCE;
+        let (mut known, mut calm) = (0, self.world.clock.now());
+        loop {
+            let made = count(&self.world.engine, Table::Views, version).await?;
+            let all: usize = made.values().sum();
+            // What a late region still has to say of an earlier change is not of this one.
+            let of_this = |region| {
+                let said = self.said(region, since).into_iter();
+                said.filter(|one| one.version >= Some(version)).collect::<Vec<_>>()
+            };
+            let said: Vec<_> = self.world.regions.iter().map(|region| of_this(region)).collect();
+            let applied = |said: &Vec<Announced>| said.len() >= all && said.iter().all(|one| one.taken.is_some());
+            let now = self.world.clock.now();
+            if all != known || !said.iter().all(applied) {
+                (known, calm) = (all, now);
+            }
+            if now - calm >= CALM {
+                let of_it = made.get(LIMITS).copied().unwrap_or(0);
+                let last = said.iter().flatten().filter_map(|one| one.taken).max().unwrap_or(since);
+                let announcements = said.iter().map(Vec::len).sum();
+                let others = all - of_it;
+                return Ok(StoryJoined { shard, made: of_it, others, announcements, visible, applied: last - since });
+            }
+            if now >= end {
+                return Err(late("every view of a record to be announced"));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Changes `tenant-{number}`. No two changes are alike, whenever the story was told before.
+    async fn put(&self, number: usize, plan: &str) -> Result<u64, StoryError> {
+        let (key, shard, since) = (format!("tenant-{number}"), shard_of(number), self.world.clock.wall().as_millis());
+        let body = format!(
+            r#"{{"name":"{key}","plan":"{plan}","since":{since},"shard":"{shard}","limits":{{"users":{number}}}}}"#
+        );
+        Ok(self.world.catalogue.put(TENANT, &key, body).await?)
+    }
+
+    /// What a caller got once it was newer than `before`.
+    async fn newer(&self, before: Option<u64>) -> Result<Seen, StoryError> {
+        let shows = |seen: &Seen| seen.is_good() && seen.version > before;
+        self.reader.until(KEY, PATIENCE, shows).await.ok_or(late("the change to be visible"))
+    }
+
+    /// What a region has announced since then.
+    fn said(&self, region: &DevRegion, since: Moment) -> Vec<Announced> {
+        Announced::since(&self.world.aws.topics, &region.topic, since)
     }
 
     async fn dead_region(&self, asked: usize, tell: &mut impl AsyncFnMut(Told<'_>)) -> DeadRegion {
         let region = self.world.region(0);
-        let keys: Vec<String> = (1001..).take(asked).map(|number| format!("tenant-{number}")).collect();
+        let keys: Vec<String> = (FIRST_COLD..).take(asked).map(|number| format!("tenant-{number}")).collect();
         let off_after = asked / 4;
-        let asking = self.reader.get_all(&keys, 25, async |done| {
+        let asking = self.reader.get_all(&keys, 8, async |done| {
             if done == off_after {
                 region.set(Mode::Off).await;
             }
@@ -246,7 +339,8 @@ impl Stage<'_> {
     }
 
     async fn lagging(&self, asked: usize) -> Result<Lagging, StoryError> {
-        let keys: Vec<String> = (2001..).take(asked).map(|number| format!("tenant-{number}")).collect();
+        let numbers = FIRST_LAGGING..FIRST_LAGGING + asked;
+        let keys: Vec<String> = numbers.map(|number| format!("tenant-{number}")).collect();
         self.reader.get_all(&keys[..asked / 2], 10, async |_| {}).await;
         let last = self.world.regions.len() - 1;
         let region = self.world.region(last);
@@ -265,15 +359,19 @@ impl Stage<'_> {
     /// Changes `keys` everywhere but in the region at `last`, and reads them.
     async fn lose_races(&self, keys: &[String], last: usize) -> Result<Lagging, StoryError> {
         let since = self.world.clock.now();
-        for key in keys {
-            self.world.catalogue.put(key, format!(r#"{{"name":"{key}","plan":"new"}}"#))?;
+        // A view is at least as new as the record that it is made of.
+        let mut new = u64::MAX;
+        for number in FIRST_LAGGING..FIRST_LAGGING + keys.len() {
+            new = new.min(self.put(number, "new").await?);
         }
-        self.announced(since).await?;
+        self.announced(since, keys).await?;
         let seen = self.reader.get_all(keys, 4, async |_| {}).await;
         let (mut answered_first, mut shown) = (0, Vec::new());
         for key in keys {
             let legs = self.legs(key, since).await;
-            if legs[last].version == Some(1) && legs.iter().all(|leg| leg.took >= legs[last].took) {
+            if legs[last].version.is_some_and(|version| version < new)
+                && legs.iter().all(|leg| leg.took >= legs[last].took)
+            {
                 answered_first += 1;
                 shown = legs;
             }
@@ -282,7 +380,7 @@ impl Stage<'_> {
             region: self.world.region(last).name.clone(),
             asked: keys.len(),
             answered_first,
-            old_served: seen.iter().filter(|one| one.version < Some(2)).count(),
+            old_served: seen.iter().filter(|one| one.version.is_some_and(|version| version < new)).count(),
             failed: seen.iter().filter(|one| !one.is_good()).count(),
             legs: shown,
         })
@@ -290,11 +388,11 @@ impl Stage<'_> {
 
     async fn all_down(&self) -> Result<AllDown, StoryError> {
         for region in self.world.regions.iter() {
-            region.set(Mode::Off).await;
+            region.front.set(Mode::Off).await;
         }
         let down = self.nobody_answers().await;
         for region in self.world.regions.iter() {
-            region.set(Mode::Healthy).await;
+            region.front.set(Mode::Healthy).await;
         }
         let back = self.world.clock.now();
         let (announced, stored, other, cold) = down?;
@@ -307,11 +405,13 @@ impl Stage<'_> {
     /// callers got.
     async fn nobody_answers(&self) -> Result<(u64, Seen, Seen, Seen), StoryError> {
         let since = self.world.clock.now();
-        let announced = self.world.catalogue.put(KEY, r#"{"name":"tenant-1","plan":"platinum"}"#)?;
-        self.announced(since).await?;
+        self.put(1, "platinum").await?;
+        self.announced(since, &[KEY.to_owned()]).await?;
+        let said = self.said(&self.world.regions[0], since);
+        let announced = said.iter().filter(|one| one.view == LIMITS).find_map(|one| one.version).unwrap_or(0);
         let stored = self.reader.get(KEY).await;
-        let other = self.reader.get("tenant-2001").await;
-        let cold = self.reader.get("tenant-2999").await;
+        let other = self.reader.get(&format!("tenant-{FIRST_LAGGING}")).await;
+        let cold = self.reader.get(COLD).await;
         Ok((announced, stored, other, cold))
     }
 
@@ -321,11 +421,11 @@ impl Stage<'_> {
         let end = self.world.clock.now() + Duration::from_secs(1);
         loop {
             let answered: Vec<_> =
-                self.world.regions.iter().map(|region| region.traffic.last(&path, since)).collect();
+                self.world.regions.iter().map(|region| region.front.traffic.last(&path, since)).collect();
             if answered.iter().all(Option::is_some) || self.world.clock.now() >= end {
                 let legs = self.world.regions.iter().zip(answered).map(|(region, answered)| StoryLeg {
-                    region: region.name.clone(),
-                    took: answered.as_ref().map(super::traffic::Answered::took),
+                    region: region.front.name.clone(),
+                    took: answered.as_ref().map(traffic::Answered::took),
                     version: answered.and_then(|answered| answered.version),
                 });
                 return legs.collect();
@@ -334,37 +434,48 @@ impl Stage<'_> {
         }
     }
 
-    /// Waits until every region that does not lag has announced everything, and the sidecar has
-    /// applied it.
-    async fn announced(&self, since: Moment) -> Result<(), StoryError> {
-        let catalogue = *self.world.catalogue.end().borrow();
+    /// Waits until every region that does not lag has announced the views of `keys`, and all who
+    /// listen have applied it.
+    async fn announced(&self, since: Moment, keys: &[String]) -> Result<(), StoryError> {
         let end = self.world.clock.now() + PATIENCE;
-        let prompt = |region: &super::region::WorldRegion| region.knobs().lag < PATIENCE;
-        loop {
-            let taken = self.world.taken_since(since);
-            let mut open = self.world.regions.iter().zip(taken).filter(|(region, _)| prompt(region));
-            if open.all(|(region, taken)| region.cursor() >= catalogue && taken.is_some()) {
-                return Ok(());
-            }
+        let is_done = |region: &DevRegion| {
+            let said = self.said(region, since);
+            let applied = |one: &&Announced| one.view == LIMITS && one.taken.is_some();
+            let applied: BTreeSet<&str> = said.iter().filter(applied).map(|one| one.key.as_str()).collect();
+            region.front.knobs().lag >= PATIENCE || keys.iter().all(|key| applied.contains(key.as_str()))
+        };
+        while !self.world.regions.iter().all(|region| is_done(region)) {
             if self.world.clock.now() >= end {
                 return Err(late("announcements to be applied"));
             }
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        Ok(())
     }
 }
 
-/// Waits until the sidecar has subscribed to every topic, and then sends a heartbeat on each, so
-/// that it need not wait for the next one.
-pub async fn subscribed(world: &World) -> Result<(), StoryError> {
+/// Waits until the sidecar has subscribed to every topic; each region's node has too.
+pub async fn subscribed(world: &DevWorld) -> Result<(), StoryError> {
+    const LISTENING: usize = 2;
     let end = world.clock.now() + PATIENCE;
-    while (0..world.regions.len()).any(|index| world.topic(index).subscriptions == 0) {
+    let standing = |region: &DevRegion| world.aws.topics.standing(&region.topic).subscriptions;
+    while world.regions.iter().any(|region| standing(region) < LISTENING) {
         if world.clock.now() >= end {
             return Err(late("the sidecar to subscribe"));
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    world.regions.iter().for_each(|region| ingest::heartbeat(region));
+    Ok(())
+}
+
+/// Waits until every region has been filled, and answers.
+pub async fn filled(world: &DevWorld) -> Result<(), StoryError> {
+    let end = world.clock.now() + PATIENCE;
+    for region in world.regions.iter() {
+        let reader = WorldReader::new(region.front.address(), world.clock.clone())?;
+        let left = end - world.clock.now();
+        reader.until(KEY, left, Seen::is_good).await.ok_or(late("a region to be filled"))?;
+    }
     Ok(())
 }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream;
 
-use super::reply::VERSION_HEADER;
+use super::contents::LIMITS;
+use crate::lab::world::reply::VERSION_HEADER;
 use crate::model::time::Clock;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub struct Seen {
     pub status: Option<u16>,
     /// The version that the reply stated.
     pub version: Option<u64>,
-    /// `Cache-Status` (RFC 9211); empty if there was none.
+    /// What the one that was asked said in `Cache-Status` (RFC 9211); empty if nothing.
     pub label: String,
     /// From the request to the last byte.
     pub took: Duration,
@@ -60,8 +61,9 @@ impl WorldReader {
         Ok(Self { http, base: format!("http://{sidecar}"), clock })
     }
 
+    /// Of the view that is made of two records.
     pub fn path(key: &str) -> String {
-        format!("/v1/contexts/{key}")
+        format!("/v1/contexts/{key}/{LIMITS}")
     }
 
     pub async fn get(&self, key: &str) -> Seen {
@@ -72,7 +74,9 @@ impl WorldReader {
         };
         let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let version = text(VERSION_HEADER.as_str()).and_then(|version| version.parse().ok());
-        let label = text("cache-status").unwrap_or_default();
+        // Each on the way has added its own behind those before it, the region's node too.
+        let mut labels = response.headers().get_all("cache-status").iter();
+        let label = labels.next_back().and_then(|label| label.to_str().ok()).unwrap_or_default().to_owned();
         let status = response.status().as_u16();
         let whole = response.bytes().await.is_ok();
         Seen { status: whole.then_some(status), version, label, took: self.clock.now() - sent }

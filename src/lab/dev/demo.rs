@@ -8,22 +8,22 @@ use std::fmt::Write as _;
 use std::future::Future;
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use super::build::{Ports, World, WorldError};
-use super::chaos::Latency;
-use super::port::Port;
+use super::build::{DevWorld, DevWorldError};
+use super::contents::{LIMITS, PROFILE};
+use super::ports::{CONTROL_PORT, Ports};
 use super::screen::Screen;
 use super::story::{self, Story, StoryError};
+use crate::lab::world::port::Port;
 
 /// The sidecar's port when ports are fixed.
 pub const SIDECAR_PORT: u16 = 8700;
 /// The sidecar's admin port when ports are fixed.
 pub const ADMIN_PORT: u16 = 8701;
-/// How many records the catalogue starts with.
-pub const RECORDS: usize = 10_000;
 
 #[derive(Clone, Debug)]
 pub struct DevOptions {
@@ -32,6 +32,8 @@ pub struct DevOptions {
     /// The exact port of the sidecar; otherwise it is [`SIDECAR_PORT`], or another one if that is
     /// taken.
     pub port: Option<u16>,
+    /// Where records lie, if they are to outlive this; otherwise in memory.
+    pub data: Option<PathBuf>,
     /// Ends after the story (for tests).
     pub exit_after_demo: bool,
     /// The pause after each step, so that a person can read it.
@@ -54,7 +56,7 @@ pub struct DemoSidecar {
 #[derive(Debug, thiserror::Error)]
 pub enum DevError {
     #[error(transparent)]
-    World(#[from] WorldError),
+    World(#[from] DevWorldError),
     /// The requested port is taken; another one helps.
     #[error("port {0} is in use: write another one after --port, or leave it out")]
     Taken(u16),
@@ -85,13 +87,19 @@ where
     if let Some(port) = options.port.filter(|port| Port::hold(*port).is_err()) {
         return Err(DevError::Taken(port));
     }
-    let mut world = world(options.ports).start().await?;
+    let mut world = DevWorld::start(options.ports, options.data.clone()).await?;
     let config = sidecar_config(&mut world, &options);
-    let sidecar = start(config).await.map_err(DevError::Sidecar)?;
+    let sidecar = match start(config).await {
+        Ok(sidecar) => sidecar,
+        Err(why) => {
+            world.stop().await;
+            return Err(DevError::Sidecar(why));
+        }
+    };
     let mut screen = Screen::new(out, options.terminal);
     let outcome = {
         let stay_up = async {
-            let story = tell(&world, &sidecar, &options, &mut screen).await?;
+            let story = tell(&mut world, &sidecar, &options, &mut screen).await?;
             if !options.exit_after_demo {
                 screen.line("")?;
                 screen.line("Everything stays up until Ctrl-C.")?;
@@ -106,22 +114,12 @@ where
     };
     // In this order, because the sidecar removes its queues and subscriptions from the world.
     sidecar.stop.await;
-    world.stop(Duration::from_secs(2)).await;
+    world.stop().await;
     outcome
 }
 
-/// The world of `nearside dev`: three regions with the latencies that they have from Europe.
-pub fn world(ports: Ports) -> super::Builder {
-    World::builder()
-        .ports(ports)
-        .records(RECORDS)
-        .region(0, Latency::millis(20, 5), Duration::from_millis(20))
-        .region(1, Latency::millis(80, 10), Duration::from_millis(60))
-        .region(2, Latency::millis(190, 20), Duration::from_millis(150))
-}
-
 async fn tell(
-    world: &World,
+    world: &mut DevWorld,
     sidecar: &DemoSidecar,
     options: &DevOptions,
     screen: &mut Screen<'_>,
@@ -130,6 +128,9 @@ async fn tell(
     screen.opening(world, &tcp, &admin)?;
     let began = world.clock.now();
     story::subscribed(world).await?;
+    world.ingest().await?;
+    story::filled(world).await?;
+    let world = &*world;
     let fresh = ready(sidecar.admin, Duration::from_secs(3)).await;
     let took = (world.clock.now() - began).as_millis();
     screen.line(&format!("Subscribed in {} regions after {took} ms; /readyz says {fresh}", world.regions.len()))?;
@@ -145,11 +146,8 @@ async fn tell(
     if let Some(error) = broken {
         return Err(error.into());
     }
-    let control = if world.control.port() == super::CONTROL_PORT {
-        String::new()
-    } else {
-        format!(" --control {}", world.control)
-    };
+    let control =
+        if world.control.port() == CONTROL_PORT { String::new() } else { format!(" --control {}", world.control) };
     screen.commands(&story, &options.program, &tcp, &admin, &control)?;
     Ok(story)
 }
@@ -176,26 +174,24 @@ async fn ready(admin: SocketAddr, within: Duration) -> String {
 }
 
 /// The sidecar's configuration, as an operator would write it.
-fn sidecar_config(world: &mut World, options: &DevOptions) -> String {
-    let tcp = options.port.unwrap_or_else(|| free(options.ports, SIDECAR_PORT, "the sidecar", &mut world.notes));
-    let admin = free(options.ports, ADMIN_PORT, "the admin page", &mut world.notes);
+fn sidecar_config(world: &mut DevWorld, options: &DevOptions) -> String {
+    let tcp = options.port.unwrap_or_else(|| options.ports.free(SIDECAR_PORT, "the sidecar", &mut world.notes));
+    let admin = options.ports.free(ADMIN_PORT, "the admin page", &mut world.notes);
     let mut text = String::from("[service]\nname = \"contexts\"\nversion_header = \"x-record-version\"\n");
     for region in world.regions.iter() {
         let _ = writeln!(
             text,
             "\n[[service.region]]\nname = \"{}\"\nurl = \"{}\"\ntopic = \"{}\"",
-            region.name,
-            region.url(),
-            region.publisher.topic(),
+            region.front.name,
+            region.front.url(),
+            region.topic,
         );
     }
-    let routes = [
-        ("/v1/contexts/{key}", "\"context:{key}\""),
-        ("/v1/contexts/{key}/{view}", "\"context:{key}\""),
-        ("/v1/pairs/{left}/{right}", "\"context:{left}\", \"context:{right}\""),
-    ];
-    for (path, records) in routes {
-        let _ = writeln!(text, "\n[[service.route]]\npath = \"{path}\"\nrecords = [{records}]");
+    for view in [LIMITS, PROFILE] {
+        let _ = writeln!(
+            text,
+            "\n[[service.route]]\npath = \"/v1/contexts/{{key}}/{view}\"\nrecords = [\"{view}:{{key}}\"]"
+        );
     }
     let base = &world.aws.base;
     let _ = write!(
@@ -205,18 +201,6 @@ fn sidecar_config(world: &mut World, options: &DevOptions) -> String {
          deadline = \"5s\"\n\n[log]\nfilter = \"error\"\n"
     );
     text
-}
-
-/// `number` if it is free, otherwise 0 (any port) with a note.
-fn free(ports: Ports, number: u16, what: &str, notes: &mut Vec<String>) -> u16 {
-    match ports {
-        Ports::Ephemeral => 0,
-        Ports::Fixed if Port::hold(number).is_ok() => number,
-        Ports::Fixed => {
-            notes.push(format!("port {number} is in use: {what} takes another one, as shown above"));
-            0
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,330 @@
+//! Builds the world of `nearside dev`: the services on one embedded engine, as each runs in
+//! production, but in one process, and the lab's parts around them. The node and the ingester of a
+//! region are two services, so that nothing is announced before somebody listens.
+
+pub(crate) mod control;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use url::Url;
+
+use super::behind::NodeBehind;
+use super::catalogue::{CatalogueClient, NotWritten};
+use super::contents::{self, LIMITS, PROFILE, TENANT};
+use super::late::LateFeed;
+use super::ports::{AWS_PORT, CATALOGUE_PORT, CONTROL_PORT, Ports, REGION_PORT};
+use crate::app::services::{
+    self, Contents, Engine, RegionDuties, RunningService, ServiceInstead, ServiceProcess, ServiceStartError,
+};
+use crate::aws::clients::Sdk;
+use crate::catalogue::limits::BATCH_RECORDS;
+use crate::config::scope::Origins;
+use crate::config::services::{
+    CatalogueConfig, EngineConfig, RecordTypeConfig, ServedRegion, ServicesConfig, ViewsConfig,
+};
+use crate::config::{Drain, Log};
+use crate::engine::{EngineError, ScanSegment, Stream, Table, bucket};
+use crate::lab::limits;
+use crate::lab::world::aws::Aws;
+use crate::lab::world::build::{listen, start_aws};
+use crate::lab::world::chaos::{ChaosOrder, Latency, Mode};
+use crate::lab::world::front::Front;
+use crate::lab::world::knobs::Knobs;
+use crate::lab::world::port;
+use crate::lab::world::reply::Habits;
+use crate::lab::world::{REGION_NAMES, TOPIC, WorldError};
+use crate::model::time::{Clock, Wall};
+use crate::tasks::Tasks;
+
+/// Latency and lag of the three regions, as they are from Europe.
+const REGIONS: [(Latency, Duration); 3] = [
+    (Latency::millis(20, 5), Duration::from_millis(20)),
+    (Latency::millis(80, 10), Duration::from_millis(60)),
+    (Latency::millis(190, 20), Duration::from_millis(150)),
+];
+const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+/// How long the first views may take.
+const FIRST_VIEWS: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Why the world could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum DevWorldError {
+    #[error(transparent)]
+    World(#[from] WorldError),
+    #[error("a service did not start: {0}")]
+    Service(#[from] ServiceStartError),
+    #[error(transparent)]
+    Catalogue(#[from] NotWritten),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error("no HTTP client: {0}")]
+    Client(#[from] reqwest::Error),
+    #[error("waited {0:?} for the first views")]
+    Late(Duration),
+}
+
+/// A region: a front on a known port, the node behind it, and its ingester.
+pub struct DevRegion {
+    pub front: Arc<Front>,
+    /// The ARN of its topic.
+    pub topic: String,
+    /// Where operators reach its ingester, once it runs.
+    pub(super) ingest_admin: std::sync::OnceLock<SocketAddr>,
+    served: ServedRegion,
+}
+
+pub struct DevWorld {
+    pub clock: Clock,
+    pub engine: Engine,
+    pub catalogue: CatalogueClient,
+    pub regions: Arc<[Arc<DevRegion>]>,
+    pub aws: Aws,
+    /// The address of the control endpoint, for `nearside dev put` and `chaos`.
+    pub control: SocketAddr,
+    /// What a person should know, such as ports that were taken.
+    pub notes: Vec<String>,
+    /// Where records lie, in a few words.
+    pub lies: String,
+    pub(super) tasks: Tasks,
+    config: ServicesConfig,
+    contents: Contents,
+    services: Vec<RunningService>,
+    /// Everything before this is in the regions' first scans.
+    seeded: Wall,
+}
+
+impl DevWorld {
+    /// Starts everything but what ingests. Records lie in `data`, or in memory.
+    pub async fn start(ports: Ports, data: Option<PathBuf>) -> Result<Self, DevWorldError> {
+        let (clock, tasks, mut notes) = (Clock::System, Tasks::new(), Vec::new());
+        let aws = start_aws(ports.hold(AWS_PORT, "the AWS endpoint", &mut notes)?, &clock, &tasks)?;
+        let lies = data.as_ref().map_or_else(|| "in memory".to_owned(), |path| format!("in {}", path.display()));
+        let engine = data.map_or(EngineConfig::Memory, |directory| EngineConfig::Embedded { directory });
+        let config = settings(engine, ports, &mut notes);
+        let engine = Engine::open(&config.engine, Sdk::new(Url::parse(&aws.base).ok()), &clock).await?;
+        let http = reqwest::Client::builder().no_proxy().tls_certs_only([]).build()?;
+        let mut world = Self {
+            catalogue: CatalogueClient::new(http.clone(), ANY),
+            regions: Arc::new([]),
+            control: ANY,
+            seeded: Wall::from_millis(0),
+            contents: contents::contents(),
+            services: Vec::new(),
+            clock,
+            engine,
+            aws,
+            notes,
+            lies,
+            tasks,
+            config,
+        };
+        match world.start_services(ports, &http).await {
+            Ok(()) => Ok(world),
+            Err(error) => {
+                world.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn start_services(&mut self, ports: Ports, http: &reqwest::Client) -> Result<(), DevWorldError> {
+        let catalogue = self.start_service(ServiceProcess::Catalogue, ServiceInstead::default()).await?;
+        self.catalogue = CatalogueClient::new(http.clone(), catalogue.listen.unwrap_or(ANY));
+        self.services.push(catalogue);
+        let views = self.start_service(ServiceProcess::Views, ServiceInstead::default()).await?;
+        self.services.push(views);
+        self.seed().await?;
+        let mut regions = Vec::new();
+        for (index, (latency, lag)) in REGIONS.into_iter().enumerate() {
+            let name = REGION_NAMES[index];
+            let habits = Habits { versions: true, own_etags: None };
+            let knobs = Knobs { mode: Mode::Healthy, latency, lag, habits, held: false };
+            let number = REGION_PORT + index as u16;
+            regions.push(Arc::new(self.start_region(name, knobs, number, ports, http).await?));
+        }
+        self.regions = regions.into();
+        let held = ports.hold(CONTROL_PORT, "the control endpoint", &mut self.notes)?;
+        self.control = held.address();
+        let listener = listen(&held, "the control endpoint")?;
+        let (desk, tasks) = (control::Desk::new(self, http.clone()), self.tasks.clone());
+        self.tasks.spawn("control", async move {
+            // Holds the port for as long as it is listened on.
+            let _held = held;
+            port::serve(listener, tasks, "control-connection", move |request| desk.clone().answer(request)).await;
+        });
+        Ok(())
+    }
+
+    async fn start_service(
+        &self,
+        process: ServiceProcess,
+        instead: ServiceInstead,
+    ) -> Result<RunningService, ServiceStartError> {
+        let instead = ServiceInstead {
+            engine: Some(self.engine.clone()),
+            topics: Url::parse(&self.aws.base).ok(),
+            clock: self.clock.clone(),
+            ..instead
+        };
+        let (config, contents) = (self.config.clone(), self.contents.clone());
+        // On the heap: it is large, and so is whatever waits for it.
+        Box::pin(services::start(process, config, contents, &Origins::default(), instead)).await
+    }
+
+    /// Writes the first records, if there are none, and waits for their views.
+    async fn seed(&mut self) -> Result<(), DevWorldError> {
+        if self.count(Table::Records).await?.is_empty() {
+            let records: Vec<_> = contents::seed().collect();
+            for batch in records.chunks(BATCH_RECORDS) {
+                self.catalogue.batch(batch).await?;
+            }
+            let end = self.clock.now() + FIRST_VIEWS;
+            while !self.has_first_views().await? {
+                if self.clock.now() >= end {
+                    return Err(DevWorldError::Late(FIRST_VIEWS));
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            self.seeded = self.clock.wall();
+        }
+        Ok(())
+    }
+
+    async fn has_first_views(&self) -> Result<bool, EngineError> {
+        let made = self.count(Table::Views).await?;
+        Ok([LIMITS, PROFILE].iter().all(|view| made.get(*view) == Some(&contents::TENANTS)))
+    }
+
+    /// How many items each record type or view of the home region's `table` has.
+    pub async fn count(&self, table: Table) -> Result<std::collections::BTreeMap<String, usize>, EngineError> {
+        count(&self.engine, table, 0).await
+    }
+
+    async fn start_region(
+        &mut self,
+        name: &str,
+        knobs: Knobs,
+        number: u16,
+        ports: Ports,
+        http: &reqwest::Client,
+    ) -> Result<DevRegion, DevWorldError> {
+        // A new world has room for its own topics, so creating them cannot fail.
+        let topic = self.aws.topics.create(name, TOPIC).unwrap_or_default();
+        let served = ServedRegion {
+            name: name.to_owned(),
+            topic: topic.parse().ok(),
+            listen: ANY,
+            admin: ANY,
+            views: Vec::new(),
+        };
+        let node = ServiceProcess::Region(Box::new(served.clone()), RegionDuties { ingest: false, node: true });
+        let node = self.start_service(node, ServiceInstead::default()).await?;
+        let behind = NodeBehind::new(http.clone(), node.listen.unwrap_or(ANY));
+        self.services.push(node);
+        let port = ports.hold(number, name, &mut self.notes)?;
+        let listener = listen(&port, name)?;
+        let front = Arc::new(Front::new(name.to_owned(), port, self.clock.clone(), knobs));
+        let serving = front.clone().run(listener, self.tasks.clone(), move |request| behind.clone().reply(request));
+        self.tasks.spawn("region", serving);
+        Ok(DevRegion { front, topic, ingest_admin: std::sync::OnceLock::new(), served })
+    }
+
+    /// Starts what ingests and announces, and waits until every region answers.
+    pub async fn ingest(&mut self) -> Result<(), DevWorldError> {
+        for region in self.regions.clone().iter() {
+            let feed = LateFeed {
+                feed: self.engine.feed(Stream::Views, &region.front.name),
+                knobs: region.front.watch(),
+                clock: self.clock.clone(),
+                not_before: self.seeded,
+            };
+            let duties = RegionDuties { ingest: true, node: false };
+            let process = ServiceProcess::Region(Box::new(region.served.clone()), duties);
+            let instead = ServiceInstead { feed: Some(Arc::new(feed)), ..ServiceInstead::default() };
+            let ingester = self.start_service(process, instead).await?;
+            // It is set once, here.
+            let _ = region.ingest_admin.set(ingester.admin);
+            self.services.push(ingester);
+        }
+        Ok(())
+    }
+
+    pub fn region(&self, index: usize) -> &Front {
+        &self.regions[index].front
+    }
+
+    /// Ends everything. Whoever uses it has stopped before.
+    pub async fn stop(self) {
+        join_all(self.services.into_iter().map(RunningService::stop)).await;
+        self.tasks.drain(Duration::from_secs(2)).await;
+    }
+}
+
+impl DevRegion {
+    /// Carries out `order` for the region and its topic.
+    pub(super) async fn obey(&self, aws: &Aws, order: ChaosOrder) {
+        aws.topics.set_faults(&self.topic, |faults| faults.obey(order));
+        self.front.obey(order).await;
+    }
+}
+
+/// How many items of each record type or view have at least this version.
+pub(super) async fn count(
+    engine: &Engine,
+    table: Table,
+    version: u64,
+) -> Result<std::collections::BTreeMap<String, usize>, EngineError> {
+    let (mut counted, mut after) = (std::collections::BTreeMap::new(), None);
+    loop {
+        let page = engine.home().scan(table, ScanSegment::WHOLE, after, limits::COUNTED_AT_ONCE).await?;
+        for item in page.items.iter().filter(|item| item.version >= version && item.body.is_some()) {
+            let name = bucket::name_of(&item.key.partition).unwrap_or_default();
+            *counted.entry(name.to_owned()).or_default() += 1;
+        }
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return Ok(counted),
+        }
+    }
+}
+
+fn settings(engine: EngineConfig, ports: Ports, notes: &mut Vec<String>) -> ServicesConfig {
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, ports.free(CATALOGUE_PORT, "the catalogue", notes)));
+    let known = |name: &str| RecordTypeConfig { name: name.to_owned(), schema: None };
+    ServicesConfig {
+        engine,
+        catalogue: CatalogueConfig {
+            listen,
+            admin: ANY,
+            max_connections: limits::WORLD_CONNECTIONS,
+            types: [TENANT, contents::SHARD].map(known).into(),
+        },
+        views: ViewsConfig { admin: ANY, file: None, rate: 200, sweep: Duration::from_secs(6 * 3600) },
+        regions: Vec::new(),
+        drain: Drain { linger: Duration::ZERO, deadline: Duration::from_secs(5) },
+        log: Log { json: false, filter: "error".to_owned() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_second_world_on_fixed_ports_takes_others_and_says_so() {
+        let first = DevWorld::start(Ports::Fixed, None).await.unwrap();
+        let second = DevWorld::start(Ports::Fixed, None).await.unwrap();
+        assert_eq!(second.notes.len(), 6, "{:?}", second.notes);
+        assert!(second.notes[0].starts_with("port 8720 is in use: the AWS endpoint is on "));
+        assert_ne!(first.control, second.control);
+        let state = control::ask(second.control, &control::ControlCommand::State).await.unwrap();
+        assert!(state.contains(&second.region(0).url()));
+        first.stop().await;
+        second.stop().await;
+    }
+}

@@ -1,0 +1,338 @@
+//! The control endpoint, through which `nearside dev put` and `nearside dev chaos`, run in a second
+//! terminal, reach a running world. [`ask`] is its client. It serves only loopback and never a web
+//! page: a request with an `Origin`, or for a `Host` other than a loopback address, is refused.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HOST, ORIGIN};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use percent_encoding::percent_decode_str;
+use serde_json::{Value, json};
+
+use super::{DevRegion, DevWorld, count};
+use crate::app::services::Engine;
+use crate::engine::Table;
+use crate::lab::dev::announced::Announced;
+use crate::lab::dev::catalogue::{CatalogueClient, NotWritten};
+use crate::lab::dev::contents::TENANT;
+use crate::lab::limits;
+use crate::lab::world::aws::Aws;
+use crate::lab::world::chaos::ChaosOrder;
+use crate::model::time::{Clock, Moment};
+
+/// How long to wait until a region has announced a change and everybody has heard it, and how often
+/// to look.
+const ANNOUNCED_WAIT: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// What the endpoint can reach.
+#[derive(Clone)]
+pub(super) struct Desk {
+    catalogue: CatalogueClient,
+    engine: Engine,
+    regions: Arc<[Arc<DevRegion>]>,
+    aws: Aws,
+    clock: Clock,
+    http: reqwest::Client,
+}
+
+impl Desk {
+    pub(super) fn new(world: &DevWorld, http: reqwest::Client) -> Self {
+        Self {
+            catalogue: world.catalogue.clone(),
+            engine: world.engine.clone(),
+            regions: world.regions.clone(),
+            aws: world.aws.clone(),
+            clock: world.clock.clone(),
+            http,
+        }
+    }
+
+    /// Answers one order.
+    pub(super) async fn answer(self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        if !is_local(&head.headers) {
+            return say(StatusCode::FORBIDDEN, "only for programs on this machine");
+        }
+        let Ok(body) = Limited::new(body, limits::WORLD_BODY_BYTES).collect().await else {
+            return say(StatusCode::PAYLOAD_TOO_LARGE, "too large");
+        };
+        let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+        let path: Vec<String> = head.uri.path().split('/').skip(1).map(unescaped).collect();
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let since = self.clock.now();
+        match (&head.method, path.as_slice()) {
+            (&Method::PUT, ["records", kind, key]) => {
+                self.written(kind, key, since, self.catalogue.put(kind, key, body).await).await
+            }
+            (&Method::DELETE, ["records", kind, key]) => {
+                self.written(kind, key, since, self.catalogue.delete(kind, key).await).await
+            }
+            (&Method::PUT, ["chaos", region]) => self.chaos(region, &body).await,
+            (&Method::GET, ["state"]) => self.state().await,
+            _ => say(StatusCode::NOT_FOUND, "PUT or DELETE /records/TYPE/KEY, PUT /chaos/REGION, GET /state"),
+        }
+    }
+
+    /// Answers once a region has announced what became of the change, and all have heard it, so
+    /// that the next reader sees it; after a while it answers anyway.
+    async fn written(
+        &self,
+        record_type: &str,
+        key: &str,
+        since: Moment,
+        outcome: Result<u64, NotWritten>,
+    ) -> Response<Full<Bytes>> {
+        let version = match outcome {
+            Ok(version) => version,
+            Err(refused) => return say(StatusCode::UNPROCESSABLE_ENTITY, &refused.to_string()),
+        };
+        // A view's key is its main record's; any view may need another one.
+        let of_it = |one: &Announced| record_type != TENANT || one.key == key;
+        let having = || {
+            let announced = |region: &&Arc<DevRegion>| {
+                let said = Announced::since(&self.aws.topics, &region.topic, since);
+                let mut of_it = said.iter().filter(|one| of_it(one)).peekable();
+                of_it.peek().is_some() && of_it.all(|one| one.taken.is_some())
+            };
+            self.regions.iter().filter(announced).map(|region| region.front.name.as_str()).collect::<Vec<_>>()
+        };
+        let announced = async {
+            while having().is_empty() {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        let _ = tokio::time::timeout(ANNOUNCED_WAIT, announced).await;
+        let regions = having();
+        let regions = if regions.is_empty() { "no region yet".to_owned() } else { regions.join(", ") };
+        say(StatusCode::OK, &format!("{record_type} {key} is at version {version}, announced by {regions}"))
+    }
+
+    async fn chaos(&self, region: &str, words: &str) -> Response<Full<Bytes>> {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let order = match ChaosOrder::parse(&words) {
+            Ok(order) => order,
+            Err(misread) => return say(StatusCode::UNPROCESSABLE_ENTITY, &misread.to_string()),
+        };
+        let is_wanted = |one: &&Arc<DevRegion>| region == "all" || one.front.name == region;
+        let wanted: Vec<_> = self.regions.iter().filter(is_wanted).collect();
+        let names = |regions: &mut dyn Iterator<Item = &Arc<DevRegion>>| {
+            regions.map(|region| region.front.name.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        if wanted.is_empty() {
+            let names = names(&mut self.regions.iter());
+            return say(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                &format!("unknown region {region:?}; write one of: {names}, all"),
+            );
+        }
+        for region in &wanted {
+            region.obey(&self.aws, order).await;
+        }
+        say(StatusCode::OK, &format!("{}: {}", names(&mut wanted.into_iter()), words.join(" ")))
+    }
+
+    async fn state(&self) -> Response<Full<Bytes>> {
+        let counted = |table| count(&self.engine, table, 0);
+        let (Ok(records), Ok(views)) = (counted(Table::Records).await, counted(Table::Views).await) else {
+            return say(StatusCode::SERVICE_UNAVAILABLE, "the tables do not answer");
+        };
+        let mut regions = Vec::new();
+        for region in self.regions.iter() {
+            regions.push(self.region(region).await);
+        }
+        let state = json!({
+            "catalogue": self.catalogue.url(),
+            "records": records,
+            "views": views,
+            "aws": &*self.aws.base,
+            "regions": regions,
+        });
+        let mut response = say(StatusCode::OK, &format!("{state:#}"));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    }
+
+    async fn region(&self, region: &DevRegion) -> Value {
+        let (knobs, topic) = (region.front.knobs(), self.aws.topics.standing(&region.topic));
+        let ingest = self.ingest(region).await.unwrap_or_default();
+        json!({
+            "name": region.front.name,
+            "url": region.front.url(),
+            "mode": knobs.mode.word(),
+            "latency": span(knobs.latency.base),
+            "jitter": span(knobs.latency.jitter),
+            "lag": span(knobs.lag),
+            "requests": region.front.traffic.total(),
+            "ingest": ingest["state"],
+            "behind_s": ingest["behind_s"],
+            "announced": ingest["announced"],
+            "topic": {
+                "arn": region.topic,
+                "subscriptions": topic.subscriptions,
+                "published": topic.published,
+                "lost": topic.lost,
+                "open": topic.open,
+                "mute": topic.faults.mute,
+                "delay": span(topic.faults.delay),
+                "duplicate": topic.faults.duplicate,
+            },
+        })
+    }
+
+    /// What the ingester's own page says.
+    async fn ingest(&self, region: &DevRegion) -> Option<Value> {
+        let page = format!("http://{}/status", region.ingest_admin.get()?);
+        let page = self.http.get(page).send().await.ok()?.bytes().await.ok()?;
+        let mut status: Value = serde_json::from_slice(&page).ok()?;
+        Some(status["region"]["ingest"].take())
+    }
+}
+
+/// A part of a path; what is no UTF-8 is no key either.
+fn unescaped(part: &str) -> String {
+    percent_decode_str(part).decode_utf8_lossy().into_owned()
+}
+
+fn span(span: Duration) -> String {
+    humantime::format_duration(span).to_string()
+}
+
+/// Not from a web page, and not under another name (DNS rebinding).
+fn is_local(headers: &HeaderMap) -> bool {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    !headers.contains_key(ORIGIN) && matches!(name, "127.0.0.1" | "localhost" | "[::1]")
+}
+
+fn say(status: StatusCode, line: &str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(format!("{line}\n")));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// A record as a person names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RecordName {
+    record_type: String,
+    key: String,
+}
+
+impl RecordName {
+    /// `tenant-7`, a tenant unless a type is given; or `shard/shard-1`.
+    pub(crate) fn new(record_type: Option<String>, key: String) -> Self {
+        let (record_type, key) = match (record_type, key.split_once('/')) {
+            (Some(record_type), _) => (record_type, key),
+            (None, Some((record_type, key))) => (record_type.to_owned(), key.to_owned()),
+            (None, None) => (TENANT.to_owned(), key),
+        };
+        Self { record_type, key }
+    }
+}
+
+/// What a second terminal can ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ControlCommand {
+    /// `nearside dev put KEY JSON`
+    Put(RecordName, String),
+    /// `nearside dev delete KEY`
+    Delete(RecordName),
+    /// `nearside dev chaos REGION ORDER...`; the region may be `all`.
+    Chaos(String, Vec<String>),
+    /// `nearside dev state`
+    State,
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ControlError {
+    /// No world answers there; starting one helps.
+    #[error("no world answers on {0}: start one with `nearside dev`")]
+    Absent(SocketAddr),
+    /// The command makes no sense; the text says what to write instead.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Sends a command to the world at `control` and returns its answer.
+pub(crate) async fn ask(control: SocketAddr, command: &ControlCommand) -> Result<String, ControlError> {
+    let absent = |_| ControlError::Absent(control);
+    let (method, path, body) = match command {
+        ControlCommand::Put(name, value) => {
+            (Method::PUT, vec!["records", &name.record_type, &name.key], value.clone())
+        }
+        ControlCommand::Delete(name) => {
+            (Method::DELETE, vec!["records", &name.record_type, &name.key], String::new())
+        }
+        ControlCommand::Chaos(region, words) => (Method::PUT, vec!["chaos", region], words.join(" ")),
+        ControlCommand::State => (Method::GET, vec!["state"], String::new()),
+    };
+    let mut url = url::Url::parse(&format!("http://{control}")).expect("an address makes a URL");
+    // Only URLs without a host have no segments.
+    if let Ok(mut segments) = url.path_segments_mut() {
+        segments.extend(path);
+    }
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().map_err(absent)?;
+    let response = client.request(method, url).body(body).send().await.map_err(absent)?;
+    let ok = response.status().is_success();
+    let text = response.text().await.map_err(absent)?.trim_end().to_owned();
+    if ok { Ok(text) } else { Err(ControlError::Refused(text)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::dev::Ports;
+    use crate::lab::world::chaos::Mode;
+
+    #[test]
+    fn a_record_is_a_tenant_unless_its_name_says_otherwise() {
+        let named = |record_type: Option<&str>, key: &str| {
+            let name = RecordName::new(record_type.map(str::to_owned), key.to_owned());
+            format!("{} {}", name.record_type, name.key)
+        };
+        assert_eq!(named(None, "tenant-7"), "tenant tenant-7");
+        assert_eq!(named(None, "shard/shard-1"), "shard shard-1");
+        assert_eq!(named(Some("shard"), "a/b"), "shard a/b");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_control_endpoint_obeys_only_this_machine_and_says_what_became_of_an_order() {
+        let mut world = DevWorld::start(Ports::Ephemeral, None).await.unwrap();
+        world.ingest().await.unwrap();
+        let order = async |command| ask(world.control, &command).await;
+        let chaos = |words: &str| {
+            ControlCommand::Chaos("eu-west-1".to_owned(), words.split(' ').map(str::to_owned).collect())
+        };
+        assert_eq!(order(chaos("slow 5s")).await.unwrap(), "eu-west-1: slow 5s");
+        assert_eq!(world.region(0).knobs().mode, Mode::Slow(Duration::from_secs(5)));
+        let is_mute = || world.aws.topics.standing(&world.regions[0].topic).faults.mute;
+        assert!(order(chaos("mute on")).await.is_ok() && is_mute());
+        assert!(order(chaos("reset")).await.is_ok() && !is_mute());
+        assert_eq!(world.region(0).knobs().mode, Mode::Healthy);
+        let refused = order(chaos("explode")).await;
+        assert!(matches!(refused, Err(ControlError::Refused(line)) if line.contains("unknown order")));
+
+        let name = |key: &str| RecordName::new(None, key.to_owned());
+        let put = order(ControlCommand::Put(name("shard/a b"), "{}".to_owned())).await.unwrap();
+        assert!(put.starts_with("shard a b is at version "), "{put}");
+        let put = order(ControlCommand::Put(name("robot/x"), "{}".to_owned())).await;
+        assert!(matches!(put, Err(ControlError::Refused(line)) if line.contains("the catalogue refused")));
+        let state: Value = serde_json::from_str(&order(ControlCommand::State).await.unwrap()).unwrap();
+        assert_eq!((&state["records"]["shard"], &state["regions"][0]["name"]), (&json!(9), &json!("eu-west-1")));
+
+        let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap();
+        for (name, value) in [("origin", "http://evil.example"), ("host", "evil.example")] {
+            let url = format!("http://{}/records/tenant/tenant-1", world.control);
+            let response = client.put(url).header(name, value).body("{}").send().await.unwrap();
+            assert_eq!(response.status(), 403, "{name}");
+        }
+        world.stop().await;
+    }
+}

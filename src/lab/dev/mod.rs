@@ -1,0 +1,26 @@
+//! `nearside dev`: the real catalogue, views, regions and sidecar in one process, on loopback, and
+//! the story that they tell. The way of a change:
+//!
+//! ```text
+//! catalogue -> views -> ingest (late) -> node -> front (latency, chaos) <- GET - the sidecar
+//!                            |                                                       ^
+//!                            +-> topic -> queue -------------------------------------+
+//! ```
+//!
+//! Of the lab are the fronts, what makes a region late, and SNS and SQS ([`super::world::aws`]).
+
+mod announced;
+mod behind;
+pub mod build;
+mod catalogue;
+mod contents;
+pub mod demo;
+mod late;
+mod ports;
+pub mod reader;
+pub mod screen;
+pub mod story;
+
+pub use build::DevWorld;
+pub(crate) use build::control;
+pub use ports::{AWS_PORT, CATALOGUE_PORT, CONTROL_PORT, Ports, REGION_PORT};
