@@ -2,7 +2,7 @@
 
 .PHONY: run aws test bench micro instructions sim services-sim designs chaos fuzz fuzz-check lint fmt deny image image-check rules-check check-promises
 
-# The world in one process: three regions, their topics, the sidecar; it tells the story and stays up.
+# Everything in one process: catalogue, views, three regions, their topics, the sidecar; it tells the story and stays up.
 run:
 	cargo run --locked --example nearside -- dev
 
