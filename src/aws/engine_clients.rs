@@ -10,12 +10,12 @@ use crate::aws::limits;
 
 #[derive(Clone, Debug)]
 pub struct EngineClients {
-    /// For pages, transactions (each has a token, so repeating one is harmless) and administration.
+    /// For pages and administration.
     pub tables: aws_sdk_dynamodb::Client,
     /// For single reads: short, and never repeated.
     pub reads: aws_sdk_dynamodb::Client,
-    /// For single writes: never repeated, because a repetition meets what the first attempt wrote,
-    /// and that looks like a conflict.
+    /// For writes: never repeated, because a repetition meets what the first attempt wrote, and that
+    /// looks like a conflict.
     pub writes: aws_sdk_dynamodb::Client,
     pub kinesis: aws_sdk_kinesis::Client,
     /// For subscriptions: an event stream may be silent for seconds.

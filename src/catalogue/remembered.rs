@@ -89,8 +89,11 @@ pub(super) fn hash_of(writes: &[RecordWrite], batch: bool) -> String {
         add(write.key.as_bytes());
         add(&serde_json::to_vec(&write.only_if).expect("numbers can always be written"));
         match &write.body {
-            Some(body) => add(body),
-            None => add(b"deleted"),
+            Some(body) => {
+                add(b"put");
+                add(body);
+            }
+            None => add(b"delete"),
         }
     }
     hash.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()

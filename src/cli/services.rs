@@ -125,11 +125,12 @@ fn serve(
 ) -> Result<(), CommandError> {
     let (config, origins) = load(role, args.config.as_deref())?;
     let contents = read_contents(&config)?;
+    let process = pick(&config)?;
     if args.check {
         return show(&config, &origins)
             .map_err(|error| CommandError::Failed(format!("the settings could not be printed: {error}")));
     }
-    run_service(pick(&config)?, config, contents, &origins)
+    run_service(process, config, contents, &origins)
 }
 
 fn show(config: &ServicesConfig, origins: &Origins) -> std::io::Result<()> {

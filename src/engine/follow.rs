@@ -146,17 +146,23 @@ impl Follower {
     }
 
     /// Writes down that a scan that began at `at` is complete.
-    pub async fn begin(&self, lease: &Lease, at: Wall) -> Result<(), WriteError> {
+    ///
+    /// # Errors
+    /// When the lease is lost.
+    pub async fn begin(&self, lease: &Lease, at: Wall) -> Result<(), FollowEnd> {
         let item = Item::new(self.key(BEGUN), at.as_millis());
-        self.tables.write(vec![lease.guard(), ItemWrite::Put(self.table, item, Condition::Any)]).await
+        self.write(lease, vec![ItemWrite::Put(self.table, item, Condition::Any)]).await
     }
 
     /// Forgets all positions, before a new scan.
-    pub async fn forget(&self, lease: &Lease) -> Result<(), WriteError> {
+    ///
+    /// # Errors
+    /// When the lease is lost.
+    pub async fn forget(&self, lease: &Lease) -> Result<(), FollowEnd> {
+        let sorts = self.insist("reading positions", || self.sorts()).await;
         // First that it has begun: a crash in between leaves positions that mean nothing.
-        for sort in std::iter::once(BEGUN.to_owned()).chain(self.sorts().await?) {
-            let delete = ItemWrite::Delete(self.table, self.key(&sort), Condition::Any);
-            self.tables.write(vec![lease.guard(), delete]).await?;
+        for sort in std::iter::once(BEGUN.to_owned()).chain(sorts) {
+            self.write(lease, vec![ItemWrite::Delete(self.table, self.key(&sort), Condition::Any)]).await?;
         }
         self.progress.reset();
         Ok(())
@@ -175,6 +181,8 @@ impl Follower {
             if known.any_lost(&shards) {
                 return FollowEnd::Trimmed;
             }
+            // Before anything is read: a shard that has said nothing holds the time.
+            self.hold(&shards, &known);
             for shard in ready(&shards, &known, &reading) {
                 let from = known.from(&shard.id);
                 reading.insert(shard.id.clone());
@@ -186,7 +194,6 @@ impl Follower {
                 };
                 readers.start(async move { reader.read(from).await });
             }
-            self.hold(&shards, &known);
             match readers.next().await {
                 Some(Ok(ended)) => {
                     reading.remove(&ended);
@@ -207,7 +214,8 @@ impl Follower {
         }
     }
 
-    async fn insist<T, F>(&self, what: &str, attempt: impl Fn() -> F) -> T
+    /// Tries until it succeeds, and says meanwhile that it does not.
+    pub async fn insist<T, F>(&self, what: &str, attempt: impl Fn() -> F) -> T
     where
         F: Future<Output = Result<T, EngineError>>,
     {
@@ -215,14 +223,32 @@ impl Follower {
         loop {
             match attempt().await {
                 Ok(done) => return done,
-                Err(error) => {
-                    failures += 1;
-                    tracing::warn!(feed = self.name, what, %error, "trying again");
-                    self.progress.failed(self.clock.now(), error);
-                    tokio::time::sleep(retry_delay(failures)).await;
-                }
+                Err(error) => failures = self.failed(what, error, failures).await,
             }
         }
+    }
+
+    /// Writes in a transaction that checks the lease, until it succeeds or the lease is lost.
+    async fn write(&self, lease: &Lease, writes: Vec<ItemWrite>) -> Result<(), FollowEnd> {
+        let mut failures = 0;
+        loop {
+            let guard = is_on(Guard::CheckpointFenced).then(|| lease.guard());
+            let error = match self.tables.write(guard.into_iter().chain(writes.iter().cloned()).collect()).await {
+                Ok(()) => return Ok(()),
+                Err(WriteError::Conflict(places)) if !places.is_empty() => return Err(FollowEnd::LeaseLost),
+                Err(WriteError::Conflict(_)) => EngineError::Throttled { what: "a position".to_owned() },
+                Err(WriteError::Engine(error)) => error,
+            };
+            failures = self.failed("writing a position", error, failures).await;
+        }
+    }
+
+    /// Notes a failure and waits; returns how many there have been in a row.
+    async fn failed(&self, what: &str, error: EngineError, before: u32) -> u32 {
+        tracing::warn!(feed = self.name, what, %error, "trying again");
+        self.progress.failed(self.clock.now(), error);
+        tokio::time::sleep(retry_delay(before + 1)).await;
+        before + 1
     }
 
     fn key(&self, sort: &str) -> ItemKey {
@@ -331,10 +357,13 @@ impl ShardReader {
                     progress.applied(&self.shard, through);
                 }
                 if !is_on(Guard::CheckpointAfterApply) {
-                    self.write(vec![self.checkpoint(&self.shard, &next.clone().into())]).await?;
+                    self.follower
+                        .write(&self.lease, vec![self.checkpoint(&self.shard, &next.clone().into())])
+                        .await?;
                 }
                 if !changes.is_empty() {
-                    self.apply(changes).await;
+                    // Until it succeeds: nothing behind it counts before.
+                    self.follower.insist("applying changes", || self.apply.apply(changes.clone())).await;
                 }
                 // A shard that ended may have done so long ago: its children begin where it was before.
                 if ended.is_none() || !is_on(Guard::ChildrenHoldTime) {
@@ -348,23 +377,12 @@ impl ShardReader {
                     return Ok(self.shard.clone());
                 }
                 if at != last && is_due {
-                    self.write(vec![self.checkpoint(&self.shard, &at.clone().into())]).await?;
+                    self.follower.write(&self.lease, vec![self.checkpoint(&self.shard, &at.clone().into())]).await?;
                     (last, written) = (at.clone(), clock.now());
                 }
             }
             let pause = if failures > 0 { retry_delay(failures) } else { Duration::ZERO };
             tokio::time::sleep(pause).await;
-        }
-    }
-
-    /// Until it succeeds: nothing behind it counts before.
-    async fn apply(&self, changes: Vec<Change>) {
-        let mut failures = 0;
-        while let Err(error) = self.apply.apply(changes.clone()).await {
-            failures += 1;
-            tracing::warn!(feed = self.follower.name, %error, "changes could not be applied; trying again");
-            self.follower.progress.failed(self.follower.clock.now(), error);
-            tokio::time::sleep(retry_delay(failures)).await;
         }
     }
 
@@ -378,28 +396,7 @@ impl ShardReader {
     async fn write_end(&self, children: &[FeedShard]) -> Result<(), FollowEnd> {
         let children = children.iter().map(|child| self.checkpoint(&child.id, &Checkpoint::Oldest));
         let end = self.checkpoint(&self.shard, &Checkpoint::Ended);
-        self.write(std::iter::once(end).chain(children).collect()).await
-    }
-
-    async fn write(&self, checkpoints: Vec<ItemWrite>) -> Result<(), FollowEnd> {
-        let Follower { tables, clock, progress, .. } = &self.follower;
-        let mut failures = 0;
-        loop {
-            let guard = is_on(Guard::CheckpointFenced).then(|| self.lease.guard());
-            let writes = guard.into_iter().chain(checkpoints.iter().cloned()).collect();
-            match tables.write(writes).await {
-                Ok(()) => return Ok(()),
-                Err(WriteError::Conflict(places)) if !places.is_empty() => return Err(FollowEnd::LeaseLost),
-                Err(error) => {
-                    failures += 1;
-                    tracing::warn!(feed = self.follower.name, %error, "a position could not be written; trying again");
-                    if let WriteError::Engine(error) = error {
-                        progress.failed(clock.now(), error);
-                    }
-                    tokio::time::sleep(retry_delay(failures)).await;
-                }
-            }
-        }
+        self.follower.write(&self.lease, std::iter::once(end).chain(children).collect()).await
     }
 }
 

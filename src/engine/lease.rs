@@ -138,17 +138,22 @@ impl Lease {
 
     /// Renews the lease until it is lost: taken over, or not renewed in time.
     pub async fn keep(&self) {
-        let mut renewed = self.place.clock.now();
+        let (mut renewed, mut failures) = (self.place.clock.now(), 0);
         loop {
-            tokio::time::sleep(limits::LEASE_RENEWAL).await;
+            // A transaction that checks the lease may have been in the way for a moment.
+            let pause = if failures == 0 { limits::LEASE_RENEWAL } else { retry_delay(failures) };
+            tokio::time::sleep(pause.min(limits::LEASE_RENEWAL)).await;
             let asked = self.place.clock.now();
             match self.renew(false).await {
-                Ok(()) => renewed = asked,
+                Ok(()) => (renewed, failures) = (asked, 0),
                 Err(WriteError::Conflict(places)) if !places.is_empty() => {
                     tracing::warn!(job = self.place.job, token = self.token, "another process took the lease over");
                     return;
                 }
-                Err(error) => tracing::warn!(job = self.place.job, %error, "the lease could not be renewed"),
+                Err(error) => {
+                    failures += 1;
+                    tracing::warn!(job = self.place.job, %error, "the lease could not be renewed");
+                }
             }
             // In time: when the next attempt comes, somebody else may hold it.
             if self.place.clock.now().since(renewed) + limits::LEASE_RENEWAL > limits::LEASE {

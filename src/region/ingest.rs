@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
-use futures_util::stream::{self, StreamExt, TryStreamExt};
+use futures_util::stream::{self, StreamExt};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +24,7 @@ use crate::engine::follow::{self, Apply, FeedProgress, FollowEnd, Follower};
 use crate::engine::guard::{Guard, is_on};
 use crate::engine::lease::{Lease, LeasePlace};
 use crate::engine::limits::{BEGIN_MARGIN, BEGIN_PAUSE};
-use crate::engine::{Change, EngineError, Feed, Item, ScanSegment, Table, Tables, Topic, WriteError, retry_delay};
+use crate::engine::{Change, EngineError, Feed, Item, ScanSegment, Table, Tables, Topic};
 use crate::model::time::{Clock, Wall};
 use crate::protocol::announcement::message::AnnouncementKind;
 use crate::views::CANARY;
@@ -209,46 +209,32 @@ impl Ingester {
 
     /// Returns when the lease is lost.
     async fn ingest(self: &Arc<Self>, lease: &Arc<Lease>) {
-        let mut failures = 0;
-        loop {
-            let end = match self.begun(lease).await {
-                Ok(()) => {
-                    failures = 0;
-                    self.enter(IngestState::Following);
-                    let apply: Arc<dyn Apply> = self.clone();
-                    self.follower.follow(lease, &apply).await
-                }
-                Err(WriteError::Conflict(places)) if !places.is_empty() => FollowEnd::LeaseLost,
-                Err(error) => {
-                    failures += 1;
-                    tracing::warn!(%error, "the region could not begin; trying again");
-                    tokio::time::sleep(retry_delay(failures)).await;
-                    continue;
-                }
-            };
-            match end {
-                FollowEnd::LeaseLost => return,
-                FollowEnd::Trimmed => {
-                    tracing::error!(
-                        "the feed no longer has what this region did not read: ingesting everything anew"
-                    );
-                    let mut forgotten = self.follower.forget(lease).await;
-                    if !is_on(Guard::ScanAfterTrim) && forgotten.is_ok() {
-                        forgotten = self.follower.begin(lease, Wall::default()).await;
-                    }
-                    if forgotten.is_err() {
-                        tokio::time::sleep(retry_delay(1)).await;
-                    }
-                    // What was trimmed just now lies within the margin of the next beginning too.
-                    tokio::time::sleep(BEGIN_PAUSE).await;
-                }
+        while self.ingest_once(lease).await == FollowEnd::Trimmed {
+            tracing::error!("the feed no longer has what this region did not read: ingesting everything anew");
+            let mut forgotten = self.follower.forget(lease).await;
+            if !is_on(Guard::ScanAfterTrim) && forgotten.is_ok() {
+                forgotten = self.follower.begin(lease, Wall::default()).await;
             }
+            if forgotten.is_err() {
+                return;
+            }
+            // What was trimmed just now lies within the margin of the next beginning too.
+            tokio::time::sleep(BEGIN_PAUSE).await;
         }
     }
 
+    async fn ingest_once(self: &Arc<Self>, lease: &Arc<Lease>) -> FollowEnd {
+        if let Err(end) = self.begin(lease).await {
+            return end;
+        }
+        self.enter(IngestState::Following);
+        let apply: Arc<dyn Apply> = self.clone();
+        self.follower.follow(lease, &apply).await
+    }
+
     /// Scans, unless a scan is complete and the feed brings the rest.
-    async fn begun(&self, lease: &Lease) -> Result<(), WriteError> {
-        if self.follower.begun().await?.is_some() {
+    async fn begin(&self, lease: &Lease) -> Result<(), FollowEnd> {
+        if self.follower.insist("reading whether it has begun", || self.follower.begun()).await.is_some() {
             return Ok(());
         }
         self.enter(IngestState::Scanning);
@@ -256,11 +242,13 @@ impl Ingester {
         let mut names: BTreeSet<String> = self.parts.views.clone().unwrap_or_default();
         let mut after = None;
         loop {
-            let page = self.parts.home.scan(Table::Views, ScanSegment::WHOLE, after, limits::SCAN_PAGE).await?;
+            // One page or item that fails does not begin the scan again.
+            let scan = || self.parts.home.scan(Table::Views, ScanSegment::WHOLE, after.clone(), limits::SCAN_PAGE);
+            let page = self.follower.insist("scanning the views", scan).await;
             self.counts.scanned.fetch_add(page.items.len() as u64, Ordering::Relaxed);
             let items: Vec<Item> = page.items.into_iter().filter(|item| self.takes(item)).collect();
             names.extend(items.iter().filter_map(|item| view_of(item).map(str::to_owned)));
-            self.put_all(items).await?;
+            self.put_all(items).await;
             match page.next {
                 Some(next) => after = Some(next),
                 None => break,
@@ -285,19 +273,21 @@ impl Ingester {
     }
 
     /// Returns what is to be said of them.
-    async fn put_all(&self, items: Vec<Item>) -> Result<Vec<Said>, EngineError> {
+    async fn put_all(&self, items: Vec<Item>) -> Vec<Said> {
         let puts = stream::iter(items.into_iter().map(|item| self.put(item)));
-        let said: Vec<_> = puts.buffer_unordered(limits::PUTS_AT_ONCE).try_collect().await?;
-        Ok(said.into_iter().flatten().collect())
+        let said: Vec<_> = puts.buffer_unordered(limits::PUTS_AT_ONCE).collect().await;
+        said.into_iter().flatten().collect()
     }
 
     /// What was not newer is said too: whoever put it may have died before they said it.
-    async fn put(&self, item: Item) -> Result<Option<Said>, EngineError> {
+    async fn put(&self, item: Item) -> Option<Said> {
         let said = said_of(&item);
-        let was_newer = put_if_newer(&*self.parts.own, item).await?;
+        // Each for itself: a table that is throttled takes a few of a batch at a time.
+        let put = || put_if_newer(&*self.parts.own, item.clone());
+        let was_newer = self.follower.insist("writing the region's table", put).await;
         let count = if was_newer { &self.counts.put } else { &self.counts.not_newer };
         count.fetch_add(1, Ordering::Relaxed);
-        Ok(said.filter(|_| was_newer || is_on(Guard::AnnounceRefused)))
+        said.filter(|_| was_newer || is_on(Guard::AnnounceRefused))
     }
 
     fn note_canary(&self, item: &Item) {
@@ -305,7 +295,7 @@ impl Ingester {
         *last = (*last).max(Some(Wall::from_millis(item.version)));
     }
 
-    async fn take(&self, changes: Vec<Change>) -> Result<(), EngineError> {
+    async fn take(&self, changes: Vec<Change>) {
         self.counts.changes.fetch_add(changes.len() as u64, Ordering::Relaxed);
         // A removal is never a deletion: tombstones are.
         let items = changes.into_iter().filter_map(|change| match change.item {
@@ -325,14 +315,13 @@ impl Ingester {
         if !is_on(Guard::PutBeforeAnnounce) {
             self.publisher().announce(newest.values().filter_map(said_of).collect()).await;
         }
-        let said = self.put_all(newest.into_values().collect()).await?;
+        let said = self.put_all(newest.into_values().collect()).await;
         let publisher = self.publisher();
         let announced = publisher.announce(said);
         match is_on(Guard::AnnounceBeforeCheckpoint) {
             true => announced.await,
             false => announced.now_or_never().unwrap_or_default(),
         }
-        Ok(())
     }
 }
 
@@ -342,7 +331,7 @@ fn new_publisher(parts: &IngestParts) -> RegionPublisher {
 
 impl Apply for Ingester {
     fn apply(&self, changes: Vec<Change>) -> BoxFuture<'_, Result<(), EngineError>> {
-        self.take(changes).boxed()
+        self.take(changes).map(Ok).boxed()
     }
 }
 

@@ -20,7 +20,7 @@ use super::worker::{JobWorker, Pace};
 use crate::engine::follow::{Apply, FeedProgress, FollowEnd, Follower};
 use crate::engine::lease::{Lease, LeasePlace};
 use crate::engine::limits::BEGIN_PAUSE;
-use crate::engine::{EngineError, Feed, Table, Tables, WriteError, retry_delay};
+use crate::engine::{EngineError, Feed, Table, Tables, retry_delay};
 use crate::model::time::{Clock, Wall};
 
 /// Everything that the service is made of.
@@ -72,6 +72,7 @@ impl ViewsService {
                 () = stopping.cancelled() => None,
             };
             self.status.update(|state| state.holds_lease = false);
+            self.progress.reset();
             let Some(end) = end else {
                 lease.release().await;
                 return Ok(());
@@ -151,28 +152,19 @@ impl ViewsService {
             progress: self.progress.clone(),
         };
         let apply: Arc<dyn Apply> = triggers.clone();
-        let (mut failures, mut is_trimmed) = (0, false);
+        let mut is_trimmed = false;
         loop {
-            match self.begin(&follower, lease, triggers, is_trimmed).await {
-                Ok(()) => {
-                    failures = 0;
-                    match follower.follow(lease, &apply).await {
-                        FollowEnd::LeaseLost => return,
-                        FollowEnd::Trimmed => {
-                            tracing::error!("the feed forgot changes that were not read; everything is mapped again");
-                            is_trimmed = true;
-                            // What was trimmed just now lies within the next beginning's margin too.
-                            tokio::time::sleep(BEGIN_PAUSE).await;
-                        }
-                    }
-                }
-                Err(WriteError::Conflict(places)) if !places.is_empty() => return,
-                Err(error) => {
-                    failures += 1;
-                    tracing::warn!(%error, "the feed cannot be followed yet; trying again");
-                    tokio::time::sleep(retry_delay(failures)).await;
-                }
+            let end = match self.begin(&follower, lease, triggers, is_trimmed).await {
+                Ok(()) => follower.follow(lease, &apply).await,
+                Err(end) => end,
+            };
+            if end == FollowEnd::LeaseLost {
+                return;
             }
+            tracing::error!("the feed forgot changes that were not read; everything is mapped again");
+            is_trimmed = true;
+            // What was trimmed just now lies within the next beginning's margin too.
+            tokio::time::sleep(BEGIN_PAUSE).await;
         }
     }
 
@@ -183,17 +175,17 @@ impl ViewsService {
         lease: &Lease,
         triggers: &Triggers,
         is_trimmed: bool,
-    ) -> Result<(), WriteError> {
+    ) -> Result<(), FollowEnd> {
         if is_trimmed {
             follower.forget(lease).await?;
         }
-        if follower.begun().await?.is_some() {
+        if follower.insist("reading whether it has begun", || follower.begun()).await.is_some() {
             return Ok(());
         }
         let now = self.clock.wall();
         // Clocks differ; what comes twice does no harm.
         let from = Wall::from_millis(now.as_millis().saturating_sub(limits::FEED_MARGIN.as_millis() as u64));
-        self.map_everything(triggers, now).await?;
+        follower.insist("writing jobs for all views", || self.map_everything(triggers, now)).await;
         follower.begin(lease, from).await
     }
 

@@ -63,7 +63,7 @@ async fn places(shell: &Shell, process: &ServiceProcess) -> Vec<NeededTables> {
         ServiceProcess::Region(region, duties) => {
             let (place, tables) = (region.name.clone(), shell.engine.regional(region).await);
             let own = NeededTables { place, tables, needed: &[Table::Contexts, Table::Region] };
-            if duties.ingest { vec![home(&[Table::Views]), own] } else { vec![own] }
+            if duties.ingest { vec![home(&[Table::Views, Table::Mapping]), own] } else { vec![own] }
         }
     }
 }

@@ -77,8 +77,8 @@ impl DynamoTables {
         call.send().await.map(drop).map_err(|error| single_failure(&error, asked))
     }
 
-    /// The SDK gives the call a token, the same in each of its attempts: one that took place and
-    /// whose answer was lost is not repeated.
+    /// Not repeated by the SDK, like every write: an attempt whose answer was lost may have taken
+    /// place, and a later one that is refused would hide that.
     async fn transact(&self, writes: Vec<ItemWrite>) -> Result<(), WriteError> {
         let names: BTreeSet<String> = writes.iter().map(|write| self.name(write.table())).collect();
         let resource = Vec::from_iter(names).join(", ");
@@ -86,7 +86,7 @@ impl DynamoTables {
         let parts: Result<Vec<_>, _> =
             writes.into_iter().map(|write| part(self.name(write.table()), write)).collect();
         let parts = parts.map_err(|_| asked.refused("a part lacks a field"))?;
-        let call = self.clients.tables.transact_write_items().set_transact_items(Some(parts));
+        let call = self.clients.writes.transact_write_items().set_transact_items(Some(parts));
         call.send().await.map(drop).map_err(|error| transaction_failure(&error, asked))
     }
 

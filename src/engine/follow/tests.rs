@@ -1,3 +1,5 @@
+//! Feeds that misbehave, leases that move, and readers that are killed.
+
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, BoxStream};
 

@@ -1,3 +1,5 @@
+//! The contract, commits that several share, and what a disk gets wrong.
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 

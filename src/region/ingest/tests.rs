@@ -1,3 +1,5 @@
+//! Ingesters that are killed, and a topic that remembers what the table held when it was told.
+
 use std::collections::HashMap;
 use std::sync::Mutex as StdMutex;
 use std::time::Duration;

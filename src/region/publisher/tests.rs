@@ -1,3 +1,5 @@
+//! Topics that refuse, and numbers that must arrive all the same.
+
 use std::sync::Mutex as StdMutex;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! What a feed left out, and what is only on its way.
+
 use futures_util::future::{BoxFuture, FutureExt};
 
 use super::*;
@@ -22,6 +24,37 @@ impl Topic for Witness {
     }
 }
 
+struct Setting {
+    clock: Clock,
+    home: MemoryStore,
+    own: MemoryStore,
+    witness: Witness,
+    views: BTreeSet<String>,
+    counts: SweepCounts,
+}
+
+impl Setting {
+    fn new() -> Self {
+        let clock = Clock::simulated(Wall::from_millis(1_000_000));
+        let (home, own) = (MemoryStore::new(clock.clone()), MemoryStore::new(clock.clone()));
+        let witness = Witness { own: own.clone(), shown: Arc::default() };
+        let views = BTreeSet::from(["limits".to_owned()]);
+        Self { clock, home, own, witness, views, counts: SweepCounts::default() }
+    }
+
+    fn sweep(&self) -> CopySweep<'_> {
+        CopySweep {
+            home: &self.home,
+            own: &self.own,
+            publisher: Arc::new(RegionPublisher::new("eu", Arc::new(self.witness.clone()), self.clock.clone())),
+            views: Some(&self.views),
+            clock: &self.clock,
+            every: Duration::from_millis(1),
+            counts: &self.counts,
+        }
+    }
+}
+
 async fn put(store: &MemoryStore, table: Table, key: &str, version: u64) {
     let item = Item::new(ItemKey::new(bucket::partition("limits", key), key), version).with_body("{}");
     store.write(vec![ItemWrite::Put(table, item, Condition::Any)]).await.unwrap();
@@ -29,20 +62,15 @@ async fn put(store: &MemoryStore, table: Table, key: &str, version: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_feed_skipped_is_copied_then_announced_and_what_is_newer_stays() {
-    let clock = Clock::simulated(Wall::from_millis(1_000_000));
-    let (home, own) = (MemoryStore::new(clock.clone()), MemoryStore::new(clock.clone()));
-    let witness = Witness { own: own.clone(), shown: Arc::default() };
-    let publisher = Arc::new(RegionPublisher::new("eu", Arc::new(witness.clone()), clock.clone()));
-    let (views, counts) = (BTreeSet::from(["limits".to_owned()]), SweepCounts::default());
-    let every = Duration::from_millis(1);
-    let sweep =
-        CopySweep { home: &home, own: &own, publisher, views: Some(&views), clock: &clock, every, counts: &counts };
+    let setting = Setting::new();
+    let Setting { home, own, witness, counts, .. } = &setting;
+    let sweep = setting.sweep();
     for (key, at_home, in_region) in
         [("older", 5, Some(4)), ("missing", 6, None), ("same", 7, Some(7)), ("newer", 8, Some(9))]
     {
-        put(&home, Table::Views, key, at_home).await;
+        put(home, Table::Views, key, at_home).await;
         if let Some(version) = in_region {
-            put(&own, Table::Contexts, key, version).await;
+            put(own, Table::Contexts, key, version).await;
         }
     }
     sweep.round().await.unwrap();
@@ -60,18 +88,13 @@ async fn what_the_feed_skipped_is_copied_then_announced_and_what_is_newer_stays(
 
 #[tokio::test(start_paused = true)]
 async fn what_is_on_its_way_is_left_to_the_feed() {
-    let clock = Clock::simulated(Wall::from_millis(1_000_000));
-    let (home, own) = (MemoryStore::new(clock.clone()), MemoryStore::new(clock.clone()));
-    let witness = Witness { own: own.clone(), shown: Arc::default() };
-    let publisher = Arc::new(RegionPublisher::new("eu", Arc::new(witness.clone()), clock.clone()));
-    let (views, counts) = (BTreeSet::from(["limits".to_owned()]), SweepCounts::default());
-    let every = Duration::from_millis(1);
-    let sweep =
-        CopySweep { home: &home, own: &own, publisher, views: Some(&views), clock: &clock, every, counts: &counts };
-    put(&home, Table::Views, "late", 5).await;
+    let setting = Setting::new();
+    let Setting { home, own, witness, counts, .. } = &setting;
+    let sweep = setting.sweep();
+    put(home, Table::Views, "late", 5).await;
     let arrives = async {
         tokio::time::sleep(limits::SWEEP_WAIT / 2).await;
-        put(&own, Table::Contexts, "late", 5).await;
+        put(own, Table::Contexts, "late", 5).await;
     };
     let (swept, ()) = futures_util::future::join(sweep.round(), arrives).await;
     swept.unwrap();
