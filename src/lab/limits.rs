@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::http::limits::REPLY_BODY_BYTES;
 use crate::model::size::{KIB, MIB};
-use crate::protocol::limits::RECORD_KEY_BYTES;
 
 /// How long a measured server may take until it answers; Varnish compiles its program first.
 pub(crate) const BENCH_READY_WAIT: Duration = Duration::from_secs(60);
@@ -34,35 +33,25 @@ pub(crate) const BENCH_PAGE_BYTES: u64 = MIB as u64;
 pub(crate) const BENCH_ANNOUNCED: u64 = 10_000;
 /// How many signed changes the harness's announcer keeps, and how many it signs for one order.
 pub(crate) const BENCH_SIGNED: (usize, usize) = (20_000, 250);
-/// Records in the catalogue.
-pub(crate) const WORLD_RECORDS: usize = 200_000;
-/// The length of a record's key in the catalogue, in bytes; it must fit into an announcement.
-pub(crate) const WORLD_KEY_BYTES: usize = 512;
-/// The length of a record's value, in bytes.
-pub(crate) const WORLD_VALUE_BYTES: usize = 64 * KIB;
-/// Changes kept for regions that lag; a region that falls further behind reloads everything.
-pub(crate) const WORLD_CHANGES: usize = 65_536;
-/// Connections open at once to one of the world's servers.
-pub(crate) const WORLD_CONNECTIONS: usize = 4096;
-/// The body of a request to one of the world's servers, in bytes.
-pub(crate) const WORLD_BODY_BYTES: usize = 512 * KIB;
+/// Connections open at once to one of the lab's servers.
+pub(crate) const LAB_CONNECTIONS: usize = 4096;
+/// The body of a request to one of the lab's servers, in bytes.
+pub(crate) const LAB_BODY_BYTES: usize = 512 * KIB;
 /// Paths for which a region counts the requests separately, and answers that it remembers.
-pub(crate) const WORLD_PATHS: usize = 32_768;
+pub(crate) const LAB_PATHS: usize = 32_768;
 /// Batches of a feed that wait for a region's lag, an empty one a second among them; beyond it the
 /// feed is not read on.
 pub(crate) const LATE_BATCHES: usize = 4096;
 /// Items of a page while the world counts what a table has.
 pub(crate) const COUNTED_AT_ONCE: usize = 1_000;
-/// Scripted answers of one region.
-pub(crate) const WORLD_SCRIPTS: usize = 1024;
 /// Topics, queues and subscriptions, each.
-pub(crate) const WORLD_CHANNELS: usize = 256;
+pub(crate) const LAB_CHANNELS: usize = 256;
 /// Messages waiting in one queue; beyond this the oldest is lost, and counted.
-pub(crate) const WORLD_QUEUE_MESSAGES: usize = 10_000;
+pub(crate) const LAB_QUEUE_MESSAGES: usize = 10_000;
 /// Tags of one queue, and attributes of a queue or subscription: as many as AWS allows.
-pub(crate) const WORLD_TAGS: usize = 50;
+pub(crate) const LAB_TAGS: usize = 50;
 /// Deliveries that wait at once for their time or for an endpoint's answer.
-pub(crate) const WORLD_DELIVERIES: usize = 4096;
+pub(crate) const LAB_DELIVERIES: usize = 4096;
 /// Retries of a failed HTTP delivery and the wait between them, as in SNS.
 pub(crate) const SNS_RETRIES: (u32, Duration) = (3, Duration::from_secs(20));
 /// How long SNS waits for an endpoint's answer.
@@ -72,6 +61,4 @@ pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(5);
 /// How far an endless body may grow before the region gives up, in bytes.
 pub(crate) const ENDLESS_BYTES: usize = 256 * MIB;
 
-const _: () = assert!(WORLD_KEY_BYTES <= RECORD_KEY_BYTES);
-const _: () = assert!(ENDLESS_BYTES > REPLY_BODY_BYTES);
 const _: () = assert!(ENDLESS_BYTES > REPLY_BODY_BYTES);

@@ -21,6 +21,8 @@ mod history;
 mod load;
 mod processes;
 mod proxy;
+#[path = "../world/records.rs"]
+mod records;
 mod region;
 mod report;
 mod run;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use nearside::lab::world::port::Port;
+use nearside::lab::front::port::Port;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A process that can be killed and started again at the same address.

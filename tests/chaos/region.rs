@@ -19,10 +19,8 @@ use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_sns::config::{Credentials, SharedCredentialsProvider};
 use http::Request;
 use hyper::body::Incoming;
-use nearside::lab::world::catalogue::StoredRecord;
-use nearside::lab::world::port::{self, Port};
-use nearside::lab::world::reply::{self, Habits, RECORD_TYPE, ScriptedRequest};
-use nearside::lab::world::seal::stamp;
+use nearside::lab::aws::seal::stamp;
+use nearside::lab::front::port::{self, Port};
 use nearside::model::time::{Clock, Moment, Wall};
 use nearside::tasks::Tasks;
 use serde_json::json;
@@ -30,6 +28,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::records::{self, RECORD_TYPE, ScriptedRequest, StoredRecord};
 
 /// How often it sends a heartbeat: in more of a hurry than production's 5 s, as the faults are.
 const HEARTBEAT: Duration = Duration::from_secs(2);
@@ -121,8 +121,7 @@ async fn answer(request: Request<Incoming>, records: Records) -> http::Response<
         let version = *records.read().unwrap_or_else(PoisonError::into_inner).get(key)?;
         Some(StoredRecord { version, value: Some(format!("{{\"n\":{version}}}").into()) })
     };
-    let habits = Habits { versions: true, own_etags: None };
-    let reply = reply::read(ScriptedRequest::read(request.uri().path()), look, request.headers(), habits);
+    let reply = records::read(ScriptedRequest::read(request.uri().path()), look, request.headers());
     let mut response = http::Response::new(http_body_util::Full::new(reply.body));
     *response.status_mut() = reply.status;
     *response.headers_mut() = reply.headers;

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nearside::aws::sqs::PREFIX;
-use nearside::lab::world::port::Port;
+use nearside::lab::front::port::Port;
 use nearside::tasks::Tasks;
 use tempfile::TempDir;
 use tokio::net::TcpStream;

@@ -13,13 +13,13 @@ use nearside::lab::bench::load::{BenchRequest, Load};
 use nearside::lab::bench::pace::{End, LoadPace};
 use nearside::lab::bench::paths::Paths;
 use nearside::lab::bench::subject::Address;
-use nearside::lab::world::World;
-use nearside::lab::world::port::Port;
+use nearside::lab::front::port::Port;
 use nearside::sidecar::limits::ENDPOINT_READ_BYTES;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::program::{self, PATIENCE, Program, get, path, settings};
+use crate::world::World;
 
 const MIB: u64 = 1 << 20;
 /// What one run differs from another by: stacks, timers, tables that grow once.

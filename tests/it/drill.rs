@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nearside::lab::world::World;
-use nearside::lab::world::chaos::{Latency, Mode};
+use nearside::lab::front::chaos::{Latency, Mode};
 use nearside::tasks::Tasks;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::program::{self, PATIENCE, Program, settings, text};
+use crate::world::World;
 
 const OFF: &str = "[announcements]\ntransport = \"off\"\n";
 

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use nearside::core::limits::{ERROR_MEMORY, HEDGE_WAIT, OUTLIER_FAILURES, PROBE_WAIT};
 use nearside::http::limits::REPLY_BODY_BYTES;
-use nearside::lab::world::chaos::{Latency, Mode};
-use nearside::lab::world::reply::ScriptedReply;
+use nearside::lab::front::chaos::{Latency, Mode};
+use nearside::lab::front::reply::ScriptedReply;
 
 use super::stage::{Answer, Stage, until};
 
@@ -31,7 +31,7 @@ fn path(key: usize) -> String {
     format!("/v1/contexts/tenant-{key}")
 }
 
-/// A reply for [`nearside::lab::world::region::Region::script`].
+/// A reply for [`crate::world::World`]'s regions.
 fn reply(status: u16, headers: &[(header::HeaderName, &str)], body: impl Into<Bytes>) -> ScriptedReply {
     let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).unwrap())).collect();
     ScriptedReply { status: StatusCode::from_u16(status).unwrap(), headers, body: body.into(), version: None }

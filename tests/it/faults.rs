@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use http::StatusCode;
-use nearside::lab::world::chaos::{Latency, Mode};
+use nearside::lab::front::chaos::{Latency, Mode};
 use nearside::model::time::Clock;
 use nearside::tasks::{TaskGroup, Tasks};
 use tokio::sync::mpsc;

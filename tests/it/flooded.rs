@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use nearside::lab::world::World;
-use nearside::lab::world::port::Port;
+use nearside::lab::front::port::Port;
 use nearside::telemetry::limits::RATIONED_LINES;
 use rustix::process::Signal;
 
 use super::program::{Program, settings};
+use crate::world::World;
 
 const POSTS: usize = 500;
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearside::lab::world::chaos::{ChaosOrder, Latency, Mode};
+use nearside::lab::front::chaos::{ChaosOrder, Latency, Mode};
 use nearside::model::ids::{RecordId, RegionId, Version};
 use nearside::protocol::event::{Event, Says};
 use nearside::tasks::Tasks;

@@ -81,6 +81,9 @@ mod whole;
 mod wire;
 #[cfg(test)]
 mod words;
+#[cfg(test)]
+#[path = "../world/mod.rs"]
+mod world;
 
 #[cfg(test)]
 use support::{announced, deployed, emulator, program, service, stage};

@@ -14,12 +14,13 @@ use nearside::admin::findings::report::{LineState, ReportLine};
 use nearside::app::doctor::{DoctorOrder, examine};
 use nearside::app::{self, App, Instead};
 use nearside::config::{Config, read};
-use nearside::lab::world::{REGION_NAMES, World};
+use nearside::lab::REGION_NAMES;
 use nearside::model::time::Clock;
 use nearside::tasks::Tasks;
 use serde_json::{Value, json};
 
 use crate::stage::Stage;
+use crate::world::World;
 
 mod account;
 pub(crate) mod service;
@@ -212,7 +213,7 @@ async fn drive(
     set_up: SetUp,
     service: Service,
     publishers: Arc<Publishers>,
-    world: nearside::lab::world::aws::Aws,
+    world: nearside::lab::aws::Aws,
     http: reqwest::Client,
     tcp: Option<std::net::SocketAddr>,
 ) {
@@ -238,7 +239,7 @@ async fn drive(
 }
 
 /// Leaves each queue a policy that lets nobody send, as tools do that tidy up accounts.
-fn revoke_policies(world: &nearside::lab::world::aws::Aws) {
+fn revoke_policies(world: &nearside::lab::aws::Aws) {
     for region in REGION_NAMES {
         for queue in world.queues.names(region, "").iter().filter_map(|name| world.queues.find(region, name)) {
             queue.set_attributes([("Policy".to_owned(), r#"{"Statement":[]}"#.to_owned())].into());

@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 
 use nearside::config::TopicArn;
-use nearside::lab::world::World;
-use nearside::lab::world::chaos::Mode;
+use nearside::lab::front::chaos::Mode;
 use nearside::model::time::Clock;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use super::emulator::{Emulator, REGIONS};
 use super::program::{self, Program, get, run, settings, text};
+use crate::world::World;
 
 /// Three regions, their topics in the emulator, and the sidecar in front of them.
 struct Stage {

@@ -12,7 +12,7 @@ use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use nearside::app;
-use nearside::lab::world::port::{self, Port};
+use nearside::lab::front::port::{self, Port};
 use nearside::model::time::{Clock, Moment};
 use nearside::tasks::Tasks;
 

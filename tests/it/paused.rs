@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use nearside::lab::world::World;
-use nearside::lab::world::chaos::ChaosOrder;
-use nearside::lab::world::port::Port;
+use nearside::lab::front::chaos::ChaosOrder;
+use nearside::lab::front::port::Port;
 use nearside::model::time::Clock;
 use rustix::process::Signal;
 use tokio::io::AsyncWriteExt;
@@ -15,6 +14,7 @@ use tokio::net::TcpStream;
 use super::announced::until;
 use super::program::{PATIENCE, Program, settings};
 use super::wire::{Message, read_message, request};
+use crate::world::World;
 
 /// How long it is stopped: beyond every lease and grade of proof.
 const PAUSE: Duration = Duration::from_secs(90);

@@ -13,8 +13,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::TokioIo;
 use nearside::config::TopicArn;
-use nearside::lab::world::World;
-use nearside::lab::world::chaos::Latency;
+use nearside::lab::front::chaos::Latency;
 use nearside::model::time::Clock;
 use nearside::tasks::Tasks;
 use rustix::process::Signal;
@@ -23,6 +22,7 @@ use tokio::net::TcpStream;
 
 use super::emulator::{Emulator, REGIONS};
 use super::program::{self, PATIENCE, Program, get, settings, text};
+use crate::world::World;
 
 /// Where nobody listens.
 fn nowhere() -> String {

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nearside::config::TopicArn;
-use nearside::lab::world::World;
-use nearside::lab::world::chaos::Mode;
+use nearside::lab::front::chaos::Mode;
 use nearside::tasks::Tasks;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -15,6 +14,7 @@ use serde_json::Value;
 use super::emulator::{Emulator, REGIONS};
 use super::process::in_aws;
 use super::program::{Program, settings};
+use crate::world::World;
 
 const SILENT: &str = "[announcements]\ntransport = \"off\"\n[drain]\nlinger = \"0s\"\n";
 /// Nothing is announced, so that this is how long what is stored is served.

@@ -38,11 +38,12 @@ use super::ground::Ground;
 use super::process::{self, Running};
 use super::regions::ORDERS;
 use super::subject::SubjectError;
-use crate::lab::limits;
-use crate::lab::world::catalogue::StoredRecord;
-use crate::lab::world::publisher::Ahead;
-use crate::lab::world::queue::ACCOUNT;
-use crate::lab::world::{REGION_NAMES, TOPIC, World, WorldError, ingest, port};
+use crate::lab::aws::Aws;
+use crate::lab::aws::publisher::{Ahead, RecordChange, TopicPublisher};
+use crate::lab::aws::queue::ACCOUNT;
+use crate::lab::front::port::{self, Port};
+use crate::lab::{LabError, REGION_NAMES, TOPIC, limits};
+use crate::model::time::{Clock, Wall};
 use crate::tasks::Tasks;
 
 /// How often the announcer checks how many announcements are due.
@@ -51,43 +52,77 @@ const STEP: Duration = Duration::from_millis(5);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServeError {
     #[error(transparent)]
-    World(#[from] WorldError),
+    Lab(#[from] LabError),
     /// The port for orders is taken; another port helps.
     #[error("no orders can be taken: {0}")]
     Orders(#[from] io::Error),
 }
 
+/// The emulator, and what announces on its topics.
+struct Publishing {
+    clock: Clock,
+    aws: Aws,
+    /// In the order of [`REGION_NAMES`].
+    publishers: Vec<TopicPublisher>,
+}
+
+impl Publishing {
+    fn start(regions: usize, tasks: &Tasks) -> Result<Self, LabError> {
+        let clock = Clock::System;
+        let aws = Aws::start(Port::hold_for(0, "the AWS endpoint")?, &clock, tasks)?;
+        let publisher = |name: &&str| {
+            // A new emulator has room for these topics, so creating them cannot fail.
+            let topic = aws.topics.create(name, TOPIC).unwrap_or_default();
+            TopicPublisher::new(format!("{name}/bench"), topic, aws.topics.clone(), clock.clone())
+        };
+        let publishers = REGION_NAMES.iter().take(regions).map(publisher).collect();
+        Ok(Self { clock, aws, publishers })
+    }
+
+    /// Nothing is announced but by this process, so everything until a moment ago is.
+    fn heartbeat(&self) {
+        let through = Wall::from_millis(self.clock.wall().as_millis().saturating_sub(1));
+        self.publishers.iter().for_each(|publisher| publisher.heartbeat(through));
+    }
+}
+
 /// Serves the topics of this many regions and announces as told on `orders`, until the process
 /// ends.
 pub(crate) async fn serve(regions: usize, orders: SocketAddr) -> Result<Infallible, ServeError> {
-    let world = Arc::new(World::builder().regions(regions).start().await?);
+    let tasks = Tasks::new();
+    let announcing = Arc::new(Publishing::start(regions, &tasks)?);
     let listener = TcpListener::bind(orders).await?;
     let rate = watch::Sender::new(0);
     let wanted = rate.subscribe();
     let stock = Arc::new(Stock::default());
-    let desk = Desk { world: world.clone(), rate: Arc::new(rate), stock: stock.clone() };
-    let tasks = Tasks::new();
+    let desk = Desk { announcing: announcing.clone(), rate: Arc::new(rate), stock: stock.clone() };
     let answering = tasks.clone();
     tasks.spawn("orders", async move {
         port::serve(listener, answering, "order", move |request| desk.clone().answer(request)).await;
     });
-    Ok(announce(&world, &stock, wanted).await)
+    Ok(announce(&announcing, &stock, wanted).await)
 }
 
-/// Announces changes at the wanted rate, for ever.
-async fn announce(world: &World, stock: &Stock, mut wanted: watch::Receiver<u32>) -> Infallible {
+/// Announces changes at the wanted rate, and heartbeats, for ever.
+async fn announce(announcing: &Publishing, stock: &Stock, mut wanted: watch::Receiver<u32>) -> Infallible {
+    let clock = &announcing.clock;
     let mut steps = tokio::time::interval(STEP);
     steps.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let (mut began, mut rate, mut made) = (world.clock.now(), 0, 0);
+    let mut beats = tokio::time::interval(limits::HEARTBEAT_EVERY);
+    let (mut began, mut rate, mut made) = (clock.now(), 0, 0);
     loop {
-        steps.tick().await;
-        if wanted.has_changed().unwrap_or(false) {
-            (began, rate, made) = (world.clock.now(), *wanted.borrow_and_update(), 0);
-        }
-        let due = due(world.clock.now() - began, rate, world.regions.len());
-        while made < due {
-            stock.publish(world);
-            made += 1;
+        tokio::select! {
+            _ = beats.tick() => announcing.heartbeat(),
+            _ = steps.tick() => {
+                if wanted.has_changed().unwrap_or(false) {
+                    (began, rate, made) = (clock.now(), *wanted.borrow_and_update(), 0);
+                }
+                let due = due(clock.now() - began, rate, announcing.publishers.len());
+                while made < due {
+                    stock.publish(announcing);
+                    made += 1;
+                }
+            }
         }
     }
 }
@@ -108,24 +143,24 @@ struct Signed {
 
 impl Stock {
     /// Has every region announce one change: the next signed one, or one that is signed now.
-    fn publish(&self, world: &World) {
+    fn publish(&self, announcing: &Publishing) {
         let mut signed = self.locked();
         if signed.changes.is_empty() {
-            signed.sign(world);
+            signed.sign(announcing);
         }
         let announcements = signed.changes.pop_front().unwrap_or_default();
-        for (region, ahead) in world.regions.iter().zip(&announcements) {
+        for (publisher, ahead) in announcing.publishers.iter().zip(&announcements) {
             // Nobody else announces with these publishers, so their numbers are the next ones.
-            region.publisher.publish_ahead(ahead);
+            publisher.publish_ahead(ahead);
         }
     }
 
     /// Signs some of what is missing to `wanted` changes; returns how many there are now.
-    fn fill(&self, world: &World, wanted: usize) -> usize {
+    fn fill(&self, announcing: &Publishing, wanted: usize) -> usize {
         let (most, at_once) = limits::BENCH_SIGNED;
         let mut signed = self.locked();
         for _ in signed.changes.len()..wanted.min(most).min(signed.changes.len() + at_once) {
-            signed.sign(world);
+            signed.sign(announcing);
         }
         signed.changes.len()
     }
@@ -137,12 +172,12 @@ impl Stock {
 }
 
 impl Signed {
-    fn sign(&mut self, world: &World) {
+    fn sign(&mut self, announcing: &Publishing) {
         self.last += 1;
         let between = self.changes.len() as u64;
         let key = format!("other-{}", self.last % limits::BENCH_ANNOUNCED);
-        let stored = StoredRecord { version: self.last, value: Some(Bytes::from_static(b"{}")) };
-        let ahead = world.regions.iter().map(|region| region.publisher.sign_ahead(between, &key, &stored));
+        let change = RecordChange { record_type: "context", key: &key, version: self.last, is_deleted: false };
+        let ahead = announcing.publishers.iter().map(|publisher| publisher.sign_ahead(between, change));
         self.changes.push_back(ahead.collect());
     }
 }
@@ -154,7 +189,7 @@ fn due(span: Duration, per_second: u32, regions: usize) -> u64 {
 
 #[derive(Clone)]
 struct Desk {
-    world: Arc<World>,
+    announcing: Arc<Publishing>,
     rate: Arc<watch::Sender<u32>>,
     stock: Arc<Stock>,
 }
@@ -163,16 +198,16 @@ impl Desk {
     async fn answer(self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let order = request.uri().path().strip_prefix(ORDERS).unwrap_or_default();
         let told = match order.split_once('/').unwrap_or((order, "")) {
-            ("endpoint", _) => self.world.aws.base.to_string(),
+            ("endpoint", _) => self.announcing.aws.base.to_string(),
             ("welcome", _) => self.welcome().to_string(),
             ("rate", rate) => self.rate.send_replace(rate.parse().unwrap_or(0)).to_string(),
             ("sign", wanted) => {
-                let regions = self.world.regions.len().max(1);
+                let regions = self.announcing.publishers.len().max(1);
                 let wanted = wanted.parse::<usize>().unwrap_or(0).div_ceil(regions);
-                (self.stock.fill(&self.world, wanted) * regions).to_string()
+                (self.stock.fill(&self.announcing, wanted) * regions).to_string()
             }
             ("published", _) => {
-                self.world.regions.iter().map(|region| region.publisher.sequence()).sum::<u64>().to_string()
+                self.announcing.publishers.iter().map(TopicPublisher::sequence).sum::<u64>().to_string()
             }
             _ => {
                 let mut response = Response::new(Full::default());
@@ -186,10 +221,11 @@ impl Desk {
     /// Sends a heartbeat on every topic, so that a new subscriber need not wait for the next one;
     /// but not before every topic has a subscription.
     fn welcome(&self) -> bool {
-        let regions = &self.world.regions;
-        let subscribed = (0..regions.len()).all(|index| self.world.topic(index).subscriptions > 0);
+        let topics = &self.announcing.aws.topics;
+        let mut publishers = self.announcing.publishers.iter();
+        let subscribed = publishers.all(|publisher| topics.standing(publisher.topic()).subscriptions > 0);
         if subscribed {
-            regions.iter().for_each(|region| ingest::heartbeat(region));
+            self.announcing.heartbeat();
         }
         subscribed
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::lab::world::topic::Topics;
+use crate::lab::aws::topic::Topics;
 use crate::model::time::Moment;
 
 /// A change of one view that a region announced.

@@ -7,7 +7,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode};
 use hyper::body::Incoming;
 
-use crate::lab::world::reply::{self, ScriptedReply, VERSION_HEADER};
+use crate::lab::front::reply::{self, ScriptedReply, VERSION_HEADER};
 
 /// A node, and how it is reached. Clones share their connections.
 #[derive(Clone)]

@@ -28,15 +28,12 @@ use crate::config::services::{
 };
 use crate::config::{Drain, Log};
 use crate::engine::{EngineError, ScanSegment, Stream, Table, bucket};
-use crate::lab::limits;
-use crate::lab::world::aws::Aws;
-use crate::lab::world::build::{listen, start_aws};
-use crate::lab::world::chaos::{ChaosOrder, Latency, Mode};
-use crate::lab::world::front::Front;
-use crate::lab::world::knobs::Knobs;
-use crate::lab::world::port;
-use crate::lab::world::reply::Habits;
-use crate::lab::world::{REGION_NAMES, TOPIC, WorldError};
+use crate::lab::aws::Aws;
+use crate::lab::front::Front;
+use crate::lab::front::chaos::{ChaosOrder, Latency, Mode};
+use crate::lab::front::knobs::Knobs;
+use crate::lab::front::port;
+use crate::lab::{LabError, REGION_NAMES, TOPIC, limits};
 use crate::model::time::{Clock, Wall};
 use crate::tasks::Tasks;
 
@@ -55,7 +52,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Debug, thiserror::Error)]
 pub enum DevWorldError {
     #[error(transparent)]
-    World(#[from] WorldError),
+    Lab(#[from] LabError),
     #[error("a service did not start: {0}")]
     Service(#[from] ServiceStartError),
     #[error(transparent)]
@@ -102,7 +99,7 @@ impl DevWorld {
     /// Starts everything but what ingests. Records lie in `data`, or in memory.
     pub async fn start(ports: Ports, data: Option<PathBuf>) -> Result<Self, DevWorldError> {
         let (clock, tasks, mut notes) = (Clock::System, Tasks::new(), Vec::new());
-        let aws = start_aws(ports.hold(AWS_PORT, "the AWS endpoint", &mut notes)?, &clock, &tasks)?;
+        let aws = Aws::start(ports.hold(AWS_PORT, "the AWS endpoint", &mut notes)?, &clock, &tasks)?;
         let lies = data.as_ref().map_or_else(|| "in memory".to_owned(), |path| format!("in {}", path.display()));
         let engine = data.map_or(EngineConfig::Memory, |directory| EngineConfig::Embedded { directory });
         let config = settings(engine, ports, &mut notes);
@@ -142,15 +139,14 @@ impl DevWorld {
         let mut regions = Vec::new();
         for (index, (latency, lag)) in REGIONS.into_iter().enumerate() {
             let name = REGION_NAMES[index];
-            let habits = Habits { versions: true, own_etags: None };
-            let knobs = Knobs { mode: Mode::Healthy, latency, lag, habits, held: false };
+            let knobs = Knobs { mode: Mode::Healthy, latency, lag, held: false };
             let number = REGION_PORT + index as u16;
             regions.push(Arc::new(self.start_region(name, knobs, number, ports, http).await?));
         }
         self.regions = regions.into();
         let held = ports.hold(CONTROL_PORT, "the control endpoint", &mut self.notes)?;
         self.control = held.address();
-        let listener = listen(&held, "the control endpoint")?;
+        let listener = held.listen_for("the control endpoint")?;
         let (desk, tasks) = (control::Desk::new(self, http.clone()), self.tasks.clone());
         self.tasks.spawn("control", async move {
             // Holds the port for as long as it is listened on.
@@ -227,7 +223,7 @@ impl DevWorld {
         let behind = NodeBehind::new(http.clone(), node.listen.unwrap_or(ANY));
         self.services.push(node);
         let port = ports.hold(number, name, &mut self.notes)?;
-        let listener = listen(&port, name)?;
+        let listener = port.listen_for(name)?;
         let front = Arc::new(Front::new(name.to_owned(), port, self.clock.clone(), knobs));
         let serving = front.clone().run(listener, self.tasks.clone(), move |request| behind.clone().reply(request));
         self.tasks.spawn("region", serving);
@@ -301,7 +297,7 @@ fn settings(engine: EngineConfig, ports: Ports, notes: &mut Vec<String>) -> Serv
         catalogue: CatalogueConfig {
             listen,
             admin: ANY,
-            max_connections: limits::WORLD_CONNECTIONS,
+            max_connections: limits::LAB_CONNECTIONS,
             types: [TENANT, contents::SHARD].map(known).into(),
         },
         views: ViewsConfig { admin: ANY, file: None, rate: 200, sweep: Duration::from_secs(6 * 3600) },

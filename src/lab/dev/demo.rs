@@ -18,7 +18,7 @@ use super::contents::{LIMITS, PROFILE};
 use super::ports::{CONTROL_PORT, Ports};
 use super::screen::Screen;
 use super::story::{self, Story, StoryError};
-use crate::lab::world::port::Port;
+use crate::lab::front::port::Port;
 
 /// The sidecar's port when ports are fixed.
 pub const SIDECAR_PORT: u16 = 8700;

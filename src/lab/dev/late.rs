@@ -9,8 +9,8 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use tokio::sync::watch;
 
 use crate::engine::{EngineError, Feed, FeedBatch, FeedShard, Position, ShardId};
+use crate::lab::front::knobs::Knobs;
 use crate::lab::limits;
-use crate::lab::world::knobs::Knobs;
 use crate::model::time::{Clock, Moment, Wall};
 
 pub(super) struct LateFeed {
@@ -98,14 +98,12 @@ mod tests {
     use super::*;
     use crate::engine::memory::MemoryStore;
     use crate::engine::{Condition, Item, ItemKey, ItemWrite, Stream, Table, Tables};
-    use crate::lab::world::chaos::{Latency, Mode};
-    use crate::lab::world::reply::Habits;
+    use crate::lab::front::chaos::{Latency, Mode};
 
     const HOUR: Duration = Duration::from_secs(3600);
 
     fn knobs(lag: Duration) -> Knobs {
-        let habits = Habits { versions: true, own_etags: None };
-        Knobs { mode: Mode::Healthy, latency: Latency::millis(0, 0), lag, habits, held: false }
+        Knobs { mode: Mode::Healthy, latency: Latency::millis(0, 0), lag, held: false }
     }
 
     async fn write(store: &MemoryStore, version: u64) {

@@ -2,9 +2,8 @@
 
 use std::io;
 
-use crate::lab::world::WorldError;
-use crate::lab::world::build::hold;
-use crate::lab::world::port::Port;
+use crate::lab::LabError;
+use crate::lab::front::port::Port;
 
 /// The first region's port when ports are fixed; the other regions follow.
 pub const REGION_PORT: u16 = 8711;
@@ -25,13 +24,13 @@ pub enum Ports {
 }
 
 impl Ports {
-    pub(super) fn hold(self, number: u16, what: &str, notes: &mut Vec<String>) -> Result<Port, WorldError> {
+    pub(super) fn hold(self, number: u16, what: &str, notes: &mut Vec<String>) -> Result<Port, LabError> {
         if self == Self::Ephemeral {
-            return hold(0, what);
+            return Port::hold_for(0, what);
         }
-        match hold(number, what) {
-            Err(WorldError::Port { source, .. }) if source.kind() == io::ErrorKind::AddrInUse => {
-                let port = hold(0, what)?;
+        match Port::hold_for(number, what) {
+            Err(LabError::Port { source, .. }) if source.kind() == io::ErrorKind::AddrInUse => {
+                let port = Port::hold_for(0, what)?;
                 notes.push(format!("port {number} is in use: {what} is on {} instead", port.address().port()));
                 Ok(port)
             }

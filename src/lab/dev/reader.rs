@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use futures_util::stream;
 
 use super::contents::LIMITS;
-use crate::lab::world::reply::VERSION_HEADER;
+use crate::lab::front::reply::VERSION_HEADER;
 use crate::model::time::Clock;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use super::catalogue::NotWritten;
 use super::contents::{LIMITS, SHARD, TENANT, shard_of};
 use super::reader::{Seen, Spread, WorldReader};
 use crate::engine::{EngineError, Table};
-use crate::lab::world::chaos::{Latency, Mode};
-use crate::lab::world::traffic;
+use crate::lab::front::chaos::{Latency, Mode};
+use crate::lab::front::traffic;
 use crate::model::time::Moment;
 
 /// Everything that was measured.

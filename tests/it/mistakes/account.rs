@@ -7,8 +7,8 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use nearside::lab::world::port::{self, Port};
-use nearside::lab::world::sns;
+use nearside::lab::aws::sns;
+use nearside::lab::front::port::{self, Port};
 use nearside::model::time::{Clock, Moment};
 use nearside::tasks::Tasks;
 

@@ -10,9 +10,7 @@ use futures_util::future::join_all;
 use http::HeaderMap;
 use nearside::app::{self, App, Instead};
 use nearside::config::TopicArn;
-use nearside::lab::world::World;
-use nearside::lab::world::catalogue::StoredRecord;
-use nearside::lab::world::port::Port;
+use nearside::lab::front::port::Port;
 use nearside::model::ids::RegionId;
 use nearside::model::time::Clock;
 use nearside::protocol::horizon::Sight;
@@ -21,6 +19,8 @@ use serde_json::Value;
 use url::Url;
 
 use super::emulator::{Emulator, REGIONS};
+use crate::world::World;
+use crate::world::records::StoredRecord;
 
 /// Longest wait for anything: far beyond what it takes, so that it only ends a test that has
 /// failed.

@@ -19,7 +19,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
-use nearside::lab::world::port::{self, Port};
+use nearside::lab::front::port::{self, Port};
 use nearside::tasks::Tasks;
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;

@@ -12,9 +12,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 use nearside::app::{self, App, Instead};
-use nearside::lab::world::chaos::Mode;
-use nearside::lab::world::{self, World};
+use nearside::lab::front::chaos::Mode;
 use nearside::model::time::Clock;
+
+use crate::world::{self, World};
 
 /// Longest wait for a condition: far beyond what it takes, so that it only ends a test that has
 /// failed.

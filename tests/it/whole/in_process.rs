@@ -9,7 +9,6 @@ use nearside::app::{self, App, Instead};
 use nearside::aws::clients::Sdk;
 use nearside::config::scope::Origins;
 use nearside::config::services::{ServiceRole, ServicesConfig, load};
-use nearside::lab::world::World;
 use nearside::model::time::Clock;
 use tempfile::TempDir;
 use url::Url;
@@ -17,6 +16,7 @@ use url::Url;
 use super::super::program::read;
 use super::deployment::{Reach, service_file, sidecar_settings};
 use super::{assert_all_serve, measure, tell_the_story};
+use crate::world::World;
 
 pub(super) const REGIONS: [&str; 2] = ["eu-west-1", "us-east-1"];
 const CHANGES: u64 = 50;

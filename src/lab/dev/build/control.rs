@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 use super::{DevRegion, DevWorld, count};
 use crate::app::services::Engine;
 use crate::engine::Table;
+use crate::lab::aws::Aws;
 use crate::lab::dev::announced::Announced;
 use crate::lab::dev::catalogue::{CatalogueClient, NotWritten};
 use crate::lab::dev::contents::TENANT;
+use crate::lab::front::chaos::ChaosOrder;
 use crate::lab::limits;
-use crate::lab::world::aws::Aws;
-use crate::lab::world::chaos::ChaosOrder;
 use crate::model::time::{Clock, Moment};
 
 /// How long to wait until a region has announced a change and everybody has heard it, and how often
@@ -59,7 +59,7 @@ impl Desk {
         if !is_local(&head.headers) {
             return say(StatusCode::FORBIDDEN, "only for programs on this machine");
         }
-        let Ok(body) = Limited::new(body, limits::WORLD_BODY_BYTES).collect().await else {
+        let Ok(body) = Limited::new(body, limits::LAB_BODY_BYTES).collect().await else {
             return say(StatusCode::PAYLOAD_TOO_LARGE, "too large");
         };
         let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
@@ -289,7 +289,7 @@ pub(crate) async fn ask(control: SocketAddr, command: &ControlCommand) -> Result
 mod tests {
     use super::*;
     use crate::lab::dev::Ports;
-    use crate::lab::world::chaos::Mode;
+    use crate::lab::front::chaos::Mode;
 
     #[test]
     fn a_record_is_a_tenant_unless_its_name_says_otherwise() {

@@ -15,7 +15,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 
 use super::*;
-use crate::lab::world::port;
+use crate::lab::front::port;
 use crate::tasks::{TaskGroup, Tasks};
 
 #[derive(Clone)]
@@ -78,7 +78,7 @@ impl StandIn {
         );
         let queue = sqs.create_queue().queue_name("stand-in").attributes(QueueAttributeName::Policy, policy);
         let url = queue.send().await.unwrap().queue_url.unwrap();
-        let arn = topic.replace(":sns:", ":sqs:").replace(crate::lab::world::TOPIC, "stand-in");
+        let arn = topic.replace(":sns:", ":sqs:").replace(crate::lab::TOPIC, "stand-in");
         sns.subscribe().topic_arn(topic).protocol("sqs").endpoint(arn).send().await.unwrap();
         let (stand_in, stopping) = (self.clone(), self.tasks.stopping());
         self.tasks.spawn("poll", async move {

@@ -9,7 +9,7 @@ use super::queue::ACCOUNT;
 use crate::lab::limits;
 
 #[derive(Debug)]
-pub struct WorldSubscription {
+pub struct EmulatedSubscription {
     pub arn: String,
     pub topic: String,
     pub endpoint: Endpoint,
@@ -44,7 +44,7 @@ impl Endpoint {
     }
 }
 
-impl WorldSubscription {
+impl EmulatedSubscription {
     /// A subscription that is not confirmed yet.
     pub fn new(topic: &str, endpoint: Endpoint, attributes: BTreeMap<String, String>) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl WorldSubscription {
     /// Sets an attribute; returns `false` if there would be too many.
     pub fn set_attribute(&self, name: &str, value: &str) -> bool {
         let mut set = self.set();
-        let fits = set.len() < limits::WORLD_TAGS || set.contains_key(name);
+        let fits = set.len() < limits::LAB_TAGS || set.contains_key(name);
         if fits {
             set.insert(name.to_owned(), value.to_owned());
         }

@@ -1,4 +1,4 @@
-//! The envelopes of this world: what SNS wraps a message in, signed with the world's own key. A
+//! What SNS wraps a message in, signed with the emulator's own key. A
 //! subscriber verifies them with the certificate that [`super::aws`] serves. Everything that a
 //! subscriber verifies is signed; only the UnsubscribeURL differs between the copies of a message.
 

@@ -7,47 +7,47 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use nearside::model::time::{Clock, Moment, Wall};
 use tokio::sync::watch;
 
-use crate::lab::limits;
-use crate::model::time::{Clock, Moment, Wall};
+use super::records::StoredRecord;
+
+/// Records in the catalogue.
+const RECORDS: usize = 200_000;
+/// The length of a record's key, in bytes; it must fit into an announcement.
+const KEY_BYTES: usize = 512;
+/// The length of a record's value, in bytes.
+pub(crate) const VALUE_BYTES: usize = 64 << 10;
+/// Changes kept for regions that lag; a region that falls further behind reloads everything.
+const CHANGES: usize = 65_536;
 
 /// Why a record was refused. The fault is the caller's; the same request is refused again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PutRefused {
+pub(crate) enum PutRefused {
     /// Empty, too long, or with a character that a path segment cannot carry unescaped.
-    #[error("a key is 1 to {} letters, digits, '-', '_' or '.'", limits::WORLD_KEY_BYTES)]
+    #[error("a key is 1 to {} letters, digits, '-', '_' or '.'", KEY_BYTES)]
     Key,
-    #[error("a value is JSON of at most {} bytes", limits::WORLD_VALUE_BYTES)]
+    #[error("a value is JSON of at most {} bytes", VALUE_BYTES)]
     Value,
-    #[error("the catalogue is full ({} records)", limits::WORLD_RECORDS)]
+    #[error("the catalogue is full ({} records)", RECORDS)]
     Full,
 }
 
-/// The current state of a record, in the catalogue or in one region.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredRecord {
-    /// The newest version known here.
-    pub version: u64,
-    /// The record's JSON; `None` is a tombstone.
-    pub value: Option<Bytes>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CatalogueChange {
+pub(crate) struct CatalogueChange {
     /// Its place in the log.
-    pub offset: u64,
-    pub key: Arc<str>,
-    pub stored: StoredRecord,
+    pub(crate) offset: u64,
+    pub(crate) key: Arc<str>,
+    pub(crate) stored: StoredRecord,
     /// When it was made, on the clock that counts suspended time.
-    pub at: Moment,
+    pub(crate) at: Moment,
     /// When it was made, on the wall clock.
-    pub wall: Wall,
+    pub(crate) wall: Wall,
 }
 
 /// What follows a place in the log.
 #[derive(Clone, Debug)]
-pub enum CatalogueFeed {
+pub(crate) enum CatalogueFeed {
     Next(Arc<CatalogueChange>),
     End,
     /// The log no longer reaches back that far: all current records, and the place in the log to
@@ -56,7 +56,7 @@ pub enum CatalogueFeed {
 }
 
 #[derive(Debug)]
-pub struct WorldCatalogue {
+pub(crate) struct WorldCatalogue {
     clock: Clock,
     state: Mutex<State>,
     end: watch::Sender<u64>,
@@ -71,29 +71,27 @@ struct State {
 }
 
 impl WorldCatalogue {
-    pub fn new(clock: Clock) -> Self {
-        Self { clock, state: Mutex::default(), end: watch::Sender::new(0), keep: limits::WORLD_CHANGES }
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { clock, state: Mutex::default(), end: watch::Sender::new(0), keep: CHANGES }
     }
 
     /// Gives `key` a new value (JSON) and returns its new version.
-    pub fn put(&self, key: &str, value: impl Into<Bytes>) -> Result<u64, PutRefused> {
+    pub(crate) fn put(&self, key: &str, value: impl Into<Bytes>) -> Result<u64, PutRefused> {
         let value = value.into();
-        if value.len() > limits::WORLD_VALUE_BYTES
-            || serde_json::from_slice::<&serde_json::value::RawValue>(&value).is_err()
-        {
+        if value.len() > VALUE_BYTES || serde_json::from_slice::<&serde_json::value::RawValue>(&value).is_err() {
             return Err(PutRefused::Value);
         }
         self.change(key, Some(value))
     }
 
     /// Deletes `key` and returns its tombstone's version.
-    pub fn delete(&self, key: &str) -> Result<u64, PutRefused> {
+    pub(crate) fn delete(&self, key: &str) -> Result<u64, PutRefused> {
         self.change(key, None)
     }
 
     /// Adds `count` records, `{prefix}1`, `{prefix}2`, ..., at version 1, as if they had always
     /// been there; they are not in the log.
-    pub fn seed(&self, prefix: &str, count: usize) -> Result<(), PutRefused> {
+    pub(crate) fn seed(&self, prefix: &str, count: usize) -> Result<(), PutRefused> {
         for number in 1..=count {
             let key = format!("{prefix}{number}");
             let value =
@@ -105,27 +103,27 @@ impl WorldCatalogue {
         Ok(())
     }
 
-    pub fn read(&self, key: &str) -> Option<StoredRecord> {
+    pub(crate) fn read(&self, key: &str) -> Option<StoredRecord> {
         self.locked().records.get(key).cloned()
     }
 
     /// How many records there are, tombstones included.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.locked().records.len()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// All current records, and the place in the log to continue from.
-    pub fn snapshot(&self) -> (HashMap<Arc<str>, StoredRecord>, u64) {
+    pub(crate) fn snapshot(&self) -> (HashMap<Arc<str>, StoredRecord>, u64) {
         let state = self.locked();
         (state.records.clone(), state.end)
     }
 
     /// What comes at `offset` of the log.
-    pub fn at(&self, offset: u64) -> CatalogueFeed {
+    pub(crate) fn at(&self, offset: u64) -> CatalogueFeed {
         let state = self.locked();
         let first = state.end - state.log.len() as u64;
         match offset.checked_sub(first) {
@@ -135,7 +133,7 @@ impl WorldCatalogue {
     }
 
     /// Reports the end of the log as it grows.
-    pub fn end(&self) -> watch::Receiver<u64> {
+    pub(crate) fn end(&self) -> watch::Receiver<u64> {
         self.end.subscribe()
     }
 
@@ -144,7 +142,7 @@ impl WorldCatalogue {
     ///
     /// At the end of the log it is a millisecond before now, because another change may still come
     /// in the current millisecond.
-    pub fn through(&self, offset: u64) -> Wall {
+    pub(crate) fn through(&self, offset: u64) -> Wall {
         let state = self.locked();
         let first = state.end - state.log.len() as u64;
         let next = offset.checked_sub(first).map_or(state.log.front(), |place| state.log.get(place as usize));
@@ -185,12 +183,12 @@ impl WorldCatalogue {
 /// The key to store under, if it is valid and there is room.
 fn admit(state: &State, key: &str) -> Result<Arc<str>, PutRefused> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    if key.is_empty() || key.len() > limits::WORLD_KEY_BYTES || !key.bytes().all(plain) {
+    if key.is_empty() || key.len() > KEY_BYTES || !key.bytes().all(plain) {
         return Err(PutRefused::Key);
     }
     match state.records.get_key_value(key) {
         Some((known, _)) => Ok(known.clone()),
-        None if state.records.len() >= limits::WORLD_RECORDS => Err(PutRefused::Full),
+        None if state.records.len() >= RECORDS => Err(PutRefused::Full),
         None => Ok(Arc::from(key)),
     }
 }
@@ -198,7 +196,7 @@ fn admit(state: &State, key: &str) -> Result<Arc<str>, PutRefused> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tasks::TaskGroup;
+    use nearside::tasks::TaskGroup;
 
     fn catalogue() -> WorldCatalogue {
         WorldCatalogue::new(Clock::System)
@@ -261,10 +259,7 @@ mod tests {
             assert_eq!(catalogue.put(key, "1"), Err(PutRefused::Key), "{key}");
         }
         assert_eq!(catalogue.put("a", "{not json"), Err(PutRefused::Value));
-        assert_eq!(
-            catalogue.put("a", format!("\"{}\"", "x".repeat(limits::WORLD_VALUE_BYTES))),
-            Err(PutRefused::Value)
-        );
+        assert_eq!(catalogue.put("a", format!("\"{}\"", "x".repeat(VALUE_BYTES))), Err(PutRefused::Value));
         assert!(catalogue.is_empty());
     }
 

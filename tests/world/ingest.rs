@@ -1,17 +1,19 @@
 //! Carries changes from the catalogue to one region: each change arrives late by the region's lag,
-//! in order. [`super::region`] shows the change first, and only then does [`super::publisher`]
+//! in order. [`super::region`] shows the change first, and only then does its publisher
 //! announce it. A heartbeat never claims more than was announced.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use nearside::lab::aws::publisher::RecordChange;
+use nearside::model::time::Clock;
 use tokio::time::{Interval, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::catalogue::CatalogueFeed;
+use super::records::RECORD_TYPE;
 use super::region::WorldRegion;
-use crate::model::time::Clock;
 
 /// Follows the catalogue for `region` until `stopping`, with a heartbeat every `beat`.
 pub(crate) async fn follow(region: Arc<WorldRegion>, clock: Clock, beat: Duration, stopping: CancellationToken) {
@@ -37,7 +39,12 @@ async fn step(region: &WorldRegion, clock: &Clock, beats: &mut Interval) {
     match region.catalogue.at(cursor) {
         CatalogueFeed::Next(change) if clock.now() >= change.at + lag => {
             region.ingest(change.key.clone(), change.stored.clone());
-            region.publisher.record(&change.key, &change.stored);
+            region.publisher.record(RecordChange {
+                record_type: RECORD_TYPE,
+                key: &change.key,
+                version: change.stored.version,
+                is_deleted: change.stored.value.is_none(),
+            });
             region.announced(cursor + 1);
             // A flood of changes must not hold back the heartbeat.
             if beats.tick().now_or_never().is_some() {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
-use super::subscription::{Endpoint, WorldSubscription};
+use super::subscription::{EmulatedSubscription, Endpoint};
 use super::topic::{TopicFault, Topics};
+use crate::lab::aws::topic::region_of;
 use crate::lab::limits;
-use crate::lab::world::topic::region_of;
 
 /// The parameters of a call as they came.
 pub type Form = BTreeMap<String, String>;
@@ -20,7 +20,7 @@ pub type SnsAnswer = (StatusCode, String);
 
 /// Parses `Action=...&...`; parameters beyond the limit are dropped.
 pub fn form(text: &[u8]) -> Form {
-    url::form_urlencoded::parse(text).into_owned().take(4 * limits::WORLD_TAGS).collect()
+    url::form_urlencoded::parse(text).into_owned().take(4 * limits::LAB_TAGS).collect()
 }
 
 /// Carries out one call in `region`.
@@ -157,7 +157,7 @@ fn subscribe(topics: &Arc<Topics>, region: &str, form: &Form) -> Result<String, 
     Ok(element("SubscriptionArn", arn))
 }
 
-/// An `http` URL on loopback, because this world posts nowhere else.
+/// An `http` URL on loopback, because this emulator posts nowhere else.
 fn loopback(endpoint: &str) -> Result<url::Url, TopicFault> {
     let url = url::Url::parse(endpoint).map_err(|_| TopicFault::Invalid("Endpoint"))?;
     let local = match url.host() {
@@ -169,7 +169,7 @@ fn loopback(endpoint: &str) -> Result<url::Url, TopicFault> {
     if url.scheme() == "http" && local {
         Ok(url)
     } else {
-        Err(TopicFault::Invalid("Endpoint (this world posts to loopback)"))
+        Err(TopicFault::Invalid("Endpoint (this emulator posts to loopback)"))
     }
 }
 
@@ -181,7 +181,7 @@ fn entries(form: &Form, name: &str) -> BTreeMap<String, String> {
         let value = form.get(&format!("{prefix}{number}.value"))?;
         Some((key.clone(), value.clone()))
     });
-    keys.take(limits::WORLD_TAGS).collect()
+    keys.take(limits::LAB_TAGS).collect()
 }
 
 fn get<'a>(form: &'a Form, name: &'static str) -> Result<&'a str, TopicFault> {
@@ -198,8 +198,8 @@ fn here<'a>(form: &'a Form, name: &'static str, region: &str) -> Result<&'a str,
     }
 }
 
-fn listed(subscriptions: &[Arc<WorldSubscription>]) -> String {
-    let describe = |one: &Arc<WorldSubscription>| {
+fn listed(subscriptions: &[Arc<EmulatedSubscription>]) -> String {
+    let describe = |one: &Arc<EmulatedSubscription>| {
         let arn = if one.is_confirmed() { &one.arn } else { "PendingConfirmation" };
         let fields = [
             ("TopicArn", one.topic.as_str()),

@@ -1,6 +1,6 @@
 //! What can be made to go wrong: a region's [`Mode`], its lag and latency, a topic's [`Delivery`],
-//! and the words with which a person orders them. [`super::region`] and [`super::topic`] carry them
-//! out. Any order that parses can be carried out; the error for one that does not says what to
+//! and the words with which a person orders them. [`super::Front`] and the emulator's topics
+//! ([`crate::lab::aws::topic`]) carry them out. Any order that parses can be carried out; the error for one that does not says what to
 //! write instead.
 
 use std::time::Duration;

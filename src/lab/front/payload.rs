@@ -16,8 +16,8 @@ use tokio::sync::watch;
 
 use super::chaos::Mode;
 use super::reply::ScriptedReply;
+use crate::lab::front::knobs::Knobs;
 use crate::lab::limits;
-use crate::lab::world::knobs::Knobs;
 
 /// A body that may fail half-way.
 pub(super) type Payload = UnsyncBoxBody<Bytes, io::Error>;

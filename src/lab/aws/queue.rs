@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::lab::limits;
 use crate::model::time::{Clock, Moment, Wall};
 
-/// The account that everything in this world belongs to.
+/// The account that everything here belongs to.
 pub(crate) const ACCOUNT: &str = "000000000000";
 
 /// When one delivery was taken by its reader; shared with the topic's log.
@@ -21,13 +21,13 @@ pub(crate) type Taken = Arc<OnceLock<Moment>>;
 
 /// All queues of all regions.
 #[derive(Debug)]
-pub struct WorldQueues {
+pub struct EmulatedQueues {
     clock: Clock,
-    queues: Mutex<BTreeMap<(String, String), Arc<WorldQueue>>>,
+    queues: Mutex<BTreeMap<(String, String), Arc<EmulatedQueue>>>,
 }
 
 #[derive(Debug)]
-pub struct WorldQueue {
+pub struct EmulatedQueue {
     /// `arn:aws:sqs:REGION:ACCOUNT:NAME`
     pub arn: String,
     clock: Clock,
@@ -69,7 +69,7 @@ pub struct Received {
     pub count: u32,
 }
 
-impl WorldQueues {
+impl EmulatedQueues {
     pub fn new(clock: Clock) -> Self {
         Self { clock, queues: Mutex::default() }
     }
@@ -82,17 +82,17 @@ impl WorldQueues {
         name: &str,
         attributes: BTreeMap<String, String>,
         tags: BTreeMap<String, String>,
-    ) -> Option<Arc<WorldQueue>> {
+    ) -> Option<Arc<EmulatedQueue>> {
         let mut queues = self.locked();
         let place = (region.to_owned(), name.to_owned());
         if let Some(queue) = queues.get(&place) {
             let same = attributes.iter().all(|(name, value)| queue.locked().attributes.get(name) == Some(value));
             return same.then(|| queue.clone());
         }
-        if queues.len() >= limits::WORLD_CHANNELS {
+        if queues.len() >= limits::LAB_CHANNELS {
             return None;
         }
-        let queue = Arc::new(WorldQueue {
+        let queue = Arc::new(EmulatedQueue {
             arn: format!("arn:aws:sqs:{region}:{ACCOUNT}:{name}"),
             clock: self.clock.clone(),
             created: self.clock.wall(),
@@ -104,11 +104,11 @@ impl WorldQueues {
         Some(queue)
     }
 
-    pub fn find(&self, region: &str, name: &str) -> Option<Arc<WorldQueue>> {
+    pub fn find(&self, region: &str, name: &str) -> Option<Arc<EmulatedQueue>> {
         self.locked().get(&(region.to_owned(), name.to_owned())).cloned()
     }
 
-    pub fn by_arn(&self, arn: &str) -> Option<Arc<WorldQueue>> {
+    pub fn by_arn(&self, arn: &str) -> Option<Arc<EmulatedQueue>> {
         let mut parts = arn.strip_prefix("arn:aws:sqs:")?.splitn(3, ':');
         let (region, _, name) = (parts.next()?, parts.next()?, parts.next()?);
         self.find(region, name).filter(|queue| queue.arn == arn)
@@ -130,13 +130,13 @@ impl WorldQueues {
         removed.is_some()
     }
 
-    fn locked(&self) -> MutexGuard<'_, BTreeMap<(String, String), Arc<WorldQueue>>> {
+    fn locked(&self) -> MutexGuard<'_, BTreeMap<(String, String), Arc<EmulatedQueue>>> {
         // A map of pointers cannot be left half-written, so a poisoned lock is harmless.
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl WorldQueue {
+impl EmulatedQueue {
     /// Takes an envelope from `topic`; returns `false` if the policy forbids it or the queue is
     /// gone.
     pub fn push(&self, topic: &str, body: Arc<str>, taken: Taken) -> bool {
@@ -145,7 +145,7 @@ impl WorldQueue {
         if self.gone.is_cancelled() || !admits(policy, topic) {
             return false;
         }
-        if inner.messages.len() >= limits::WORLD_QUEUE_MESSAGES {
+        if inner.messages.len() >= limits::LAB_QUEUE_MESSAGES {
             inner.messages.pop_front();
             inner.lost += 1;
         }
@@ -257,7 +257,7 @@ impl WorldQueue {
         let mut inner = self.locked();
         let mut all = inner.tags.clone();
         all.extend(tags);
-        let fits = all.len() <= limits::WORLD_TAGS;
+        let fits = all.len() <= limits::LAB_TAGS;
         if fits {
             inner.tags = all;
         }
@@ -349,9 +349,9 @@ mod tests {
         )
     }
 
-    fn queue(clock: Clock) -> Arc<WorldQueue> {
+    fn queue(clock: Clock) -> Arc<EmulatedQueue> {
         let attributes = BTreeMap::from([("Policy".to_owned(), policy(TOPIC))]);
-        WorldQueues::new(clock).create("eu-west-1", "q", attributes, BTreeMap::new()).unwrap()
+        EmulatedQueues::new(clock).create("eu-west-1", "q", attributes, BTreeMap::new()).unwrap()
     }
 
     #[tokio::test(start_paused = true)]
@@ -373,7 +373,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_long_poll_ends_at_once_when_the_queue_is_deleted() {
-        let queues = WorldQueues::new(Clock::simulated(Wall::from_millis(0)));
+        let queues = EmulatedQueues::new(Clock::simulated(Wall::from_millis(0)));
         let queue = queues.create("eu-west-1", "q", BTreeMap::new(), BTreeMap::new()).unwrap();
         let (outcome, ()) = tokio::join!(queue.receive(1, Duration::from_secs(20), None), async {
             tokio::task::yield_now().await;
@@ -385,10 +385,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_full_queue_loses_its_oldest_message() {
         let queue = queue(Clock::simulated(Wall::from_millis(0)));
-        for number in 0..=limits::WORLD_QUEUE_MESSAGES {
+        for number in 0..=limits::LAB_QUEUE_MESSAGES {
             queue.push(TOPIC, number.to_string().into(), Taken::default());
         }
-        assert_eq!(queue.len(), limits::WORLD_QUEUE_MESSAGES);
+        assert_eq!(queue.len(), limits::LAB_QUEUE_MESSAGES);
         assert_eq!(&*queue.receive(1, Duration::ZERO, None).await.unwrap()[0].body, "1");
     }
 

@@ -1,7 +1,14 @@
 //! What stands at a region's port: it accepts connections, lets something answer, and does to the
-//! replies all that can go wrong on the way. What answers is a table ([`super::region`]) or a real
-//! node ([`crate::lab::dev`]). The reply is as of the request's arrival, however long it is held. A
-//! change of the knobs also applies to requests and connections that are already there.
+//! replies all that can go wrong on the way. What answers is a real node ([`crate::lab::dev`]) or a
+//! test's own table. The reply is as of the request's arrival, however long it is held. A change of
+//! the knobs also applies to requests and connections that are already there.
+
+pub mod chaos;
+pub mod knobs;
+mod payload;
+pub mod port;
+pub mod reply;
+pub mod traffic;
 
 use std::io;
 use std::sync::Arc;
@@ -12,15 +19,15 @@ use hyper::body::Incoming;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
-use super::chaos::{ChaosOrder, Mode};
-use super::knobs::Knobs;
-use super::payload::{self, Payload};
-use super::port::{self, Port, Wreck};
-use super::reply::{self, ScriptedReply};
-use super::traffic::{Answered, Traffic};
 use crate::lab::limits;
 use crate::model::time::{Clock, Moment};
 use crate::tasks::Tasks;
+use chaos::{ChaosOrder, Mode};
+use knobs::Knobs;
+use payload::Payload;
+use port::{Port, Wreck};
+use reply::ScriptedReply;
+use traffic::{Answered, Traffic};
 
 #[derive(Debug)]
 pub struct Front {
@@ -80,7 +87,7 @@ impl Front {
                 self.settled.send_replace(false);
             }
         });
-        // An error means that the world is gone, and then nothing listens any more.
+        // An error means that the region is gone, and then nothing listens any more.
         let _ = settled.wait_for(|settled| *settled).await;
     }
 
@@ -109,7 +116,7 @@ impl Front {
 
     /// Resolves once at least `count` requests are held.
     pub async fn until_held(&self, count: usize) {
-        // An error means that the world is gone.
+        // An error means that the region is gone.
         let _ = self.waiting.subscribe().wait_for(|waiting| *waiting >= count).await;
     }
 
@@ -124,7 +131,7 @@ impl Front {
         R: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = ScriptedReply> + Send + 'static,
     {
-        let permits = Arc::new(Semaphore::new(limits::WORLD_CONNECTIONS));
+        let permits = Arc::new(Semaphore::new(limits::LAB_CONNECTIONS));
         let stopping = tasks.stopping();
         let mut listener = Some(listener);
         let mut knobs = self.watch();
@@ -259,3 +266,6 @@ impl Drop for Held<'_> {
         self.0.send_modify(|waiting| *waiting -= 1);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,17 @@
 //! The loopback AWS endpoint: one port that speaks SNS and SQS as the SDKs expect, and serves the
 //! certificate that verifies its envelopes. A sidecar's aws-sdk-sns and aws-sdk-sqs use it with
 //! their endpoint overridden. The region is the one in the call's SigV4 scope. The signatures of
-//! calls are not checked, so any credentials work.
+//! calls are not checked, so any credentials work. [`publisher`] announces on a topic as a region
+//! does.
+
+mod deliver;
+pub mod publisher;
+pub mod queue;
+pub mod seal;
+pub mod sns;
+mod sqs;
+mod subscription;
+pub mod topic;
 
 use std::sync::Arc;
 
@@ -11,15 +21,18 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 
-use super::queue::WorldQueues;
-use super::topic::{Topics, region_of};
-use super::{sns, sqs};
-use crate::lab::limits;
+use super::front::port::{self, Port};
+use super::{LabError, limits};
+use crate::model::time::Clock;
+use crate::tasks::Tasks;
+use queue::EmulatedQueues;
+use seal::Seal;
+use topic::{Topics, region_of};
 
 #[derive(Clone, Debug)]
 pub struct Aws {
     pub topics: Arc<Topics>,
-    pub queues: Arc<WorldQueues>,
+    pub queues: Arc<EmulatedQueues>,
     /// Its base URL, such as `http://127.0.0.1:8720`.
     pub base: Arc<str>,
 }
@@ -29,13 +42,38 @@ const JSON: HeaderValue = HeaderValue::from_static("application/x-amz-json-1.0")
 const PEM: HeaderValue = HeaderValue::from_static("application/x-pem-file");
 
 impl Aws {
+    /// Serves SNS and SQS at `held` until the tasks stop.
+    pub fn start(held: Port, clock: &Clock, tasks: &Tasks) -> Result<Self, LabError> {
+        let base = format!("http://{}", held.address());
+        // Deliveries go to loopback only, so no proxy and no root certificates are needed, and it
+        // works in an image without CA certificates.
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .tls_certs_only([])
+            .build()?;
+        let queues = Arc::new(EmulatedQueues::new(clock.clone()));
+        let seal = Seal::generate(clock.wall());
+        let topics = Arc::new(Topics::new(clock.clone(), tasks.clone(), queues.clone(), seal, http));
+        topics.serve_at(base.clone());
+        let aws = Self { topics, queues, base: base.into() };
+        let listener = held.listen_for("the AWS endpoint")?;
+        let (answering, serving) = (aws.clone(), tasks.clone());
+        tasks.spawn("aws", async move {
+            // Holds the port for as long as it is listened on.
+            let _held = held;
+            port::serve(listener, serving, "aws-connection", move |request| answering.clone().answer(request)).await;
+        });
+        Ok(aws)
+    }
+
     /// Answers one call.
     pub async fn answer(self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         if head.method == Method::GET {
             return self.get(head.uri.path(), head.uri.query().unwrap_or(""));
         }
-        let Ok(body) = Limited::new(body, limits::WORLD_BODY_BYTES).collect().await else {
+        let Ok(body) = Limited::new(body, limits::LAB_BODY_BYTES).collect().await else {
             return xml(sns::error(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", "The call is too large."));
         };
         let body = body.to_bytes();

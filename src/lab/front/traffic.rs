@@ -47,14 +47,14 @@ impl Traffic {
         seen.total += 1;
         if let Some(count) = seen.paths.get_mut(path) {
             *count += 1;
-        } else if seen.paths.len() < limits::WORLD_PATHS {
+        } else if seen.paths.len() < limits::LAB_PATHS {
             seen.paths.insert(path.to_owned(), 1);
         }
     }
 
     pub fn answered(&self, answered: Answered) {
         let mut seen = self.locked();
-        if seen.answered.len() == limits::WORLD_PATHS {
+        if seen.answered.len() == limits::LAB_PATHS {
             seen.answered.pop_front();
         }
         seen.answered.push_back(answered);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::queue::Taken;
-use super::subscription::WorldSubscription;
+use super::subscription::EmulatedSubscription;
 use crate::lab::limits;
 
 /// How long after a message its duplicate follows.
@@ -25,7 +25,7 @@ pub(super) struct Post {
     /// Set when it is taken.
     pub taken: Taken,
     /// The subscription that this copy is for.
-    pub subscription: Arc<WorldSubscription>,
+    pub subscription: Arc<EmulatedSubscription>,
 }
 
 /// Posts until the endpoint takes it or the attempts, `pause` apart, are used up; returns whether
@@ -72,8 +72,8 @@ mod tests {
     use http_body_util::{BodyExt, Full};
 
     use super::*;
-    use crate::lab::world::port::{self, Port};
-    use crate::lab::world::subscription::Endpoint;
+    use crate::lab::aws::subscription::Endpoint;
+    use crate::lab::front::port::{self, Port};
     use crate::tasks::{TaskGroup, Tasks};
 
     /// Delivers to an endpoint that answers with `statuses` in turn; returns whether it took the
@@ -94,7 +94,8 @@ mod tests {
             }
         }));
         let url = url::Url::parse(&format!("http://{}/", port.address())).unwrap();
-        let subscription = WorldSubscription::new("arn:aws:sns:r:0:t", Endpoint::Http(url.clone()), BTreeMap::new());
+        let subscription =
+            EmulatedSubscription::new("arn:aws:sns:r:0:t", Endpoint::Http(url.clone()), BTreeMap::new());
         let post = Post {
             kind: "Notification",
             id: crate::lab::uuid::random(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::region::WorldRegion;
 
 /// Holds replies for as long as it lives.
-pub struct HeldReplies {
+pub(crate) struct HeldReplies {
     regions: Arc<[Arc<WorldRegion>]>,
 }
 
@@ -16,14 +16,14 @@ impl HeldReplies {
     }
 
     /// Resolves once every region holds at least `count` requests.
-    pub async fn until(&self, count: usize) {
+    pub(crate) async fn until(&self, count: usize) {
         for region in self.regions.iter() {
             region.until_held(count).await;
         }
     }
 
     /// Releases all replies, by dropping `self`.
-    pub fn release(self) {}
+    pub(crate) fn release(self) {}
 }
 
 impl Drop for HeldReplies {

@@ -6,20 +6,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::catalogue::StoredRecord;
-use super::reply::RECORD_TYPE;
 use super::seal::{Signed, stamp};
 use super::topic::Topics;
 use crate::model::time::{Clock, Wall};
 
 /// A region's only announcing process.
 #[derive(Debug)]
-pub struct WorldPublisher {
+pub struct TopicPublisher {
     name: String,
     topic: String,
     topics: Arc<Topics>,
     clock: Clock,
     last: Mutex<u64>,
+}
+
+/// What is announced of one record.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordChange<'a> {
+    pub record_type: &'a str,
+    pub key: &'a str,
+    pub version: u64,
+    pub is_deleted: bool,
 }
 
 /// An announcement that is numbered and signed, but not yet published.
@@ -29,7 +36,7 @@ pub struct Ahead {
     signed: Signed,
 }
 
-impl WorldPublisher {
+impl TopicPublisher {
     /// A publisher on `topic` that has not announced anything yet.
     pub fn new(name: String, topic: String, topics: Arc<Topics>, clock: Clock) -> Self {
         Self { name, topic, topics, clock, last: Mutex::new(0) }
@@ -44,16 +51,15 @@ impl WorldPublisher {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Announces what this region now has under `key`.
-    pub fn record(&self, key: &str, stored: &StoredRecord) {
-        self.numbered(now_has(key, stored));
+    pub fn record(&self, change: RecordChange<'_>) {
+        self.numbered(said_of(change));
     }
 
     /// Signs what [`record`](Self::record) would announce after `between` other announcements that
     /// are not published yet.
-    pub fn sign_ahead(&self, between: u64, key: &str, stored: &StoredRecord) -> Ahead {
+    pub fn sign_ahead(&self, between: u64, change: RecordChange<'_>) -> Ahead {
         let number = self.sequence() + 1 + between;
-        let signed = self.topics.sign(&self.topic, None, &self.with_number(now_has(key, stored), number));
+        let signed = self.topics.sign(&self.topic, None, &self.with_number(said_of(change), number));
         Ahead { number, signed }
     }
 
@@ -98,7 +104,8 @@ impl WorldPublisher {
     }
 }
 
-fn now_has(key: &str, stored: &StoredRecord) -> Value {
-    let kind = if stored.value.is_some() { "CHANGED" } else { "DELETED" };
-    json!({ "recordType": RECORD_TYPE, "key": key, "version": stored.version.to_string(), "kind": kind })
+fn said_of(change: RecordChange<'_>) -> Value {
+    let kind = if change.is_deleted { "DELETED" } else { "CHANGED" };
+    let version = change.version.to_string();
+    json!({ "recordType": change.record_type, "key": change.key, "version": version, "kind": kind })
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::queue::{ACCOUNT, Received, WorldQueue, WorldQueues};
+use super::queue::{ACCOUNT, EmulatedQueue, EmulatedQueues, Received};
 use crate::lab::limits;
 
 /// Why SQS would refuse a call. The fault is always the caller's.
@@ -27,7 +27,7 @@ pub(super) enum SqsFault {
     /// An invalid parameter.
     #[error("Invalid value for the parameter {0}.")]
     Parameter(&'static str),
-    /// An action that this world does not have.
+    /// An action that this emulator does not have.
     #[error("The action is not known here.")]
     Action,
 }
@@ -49,7 +49,7 @@ impl SqsFault {
 pub(super) type SqsAnswer = (StatusCode, String, Option<String>);
 
 /// Carries out one call in `region`; queue URLs begin with `base`.
-pub(super) async fn call(queues: &WorldQueues, region: &str, base: &str, action: &str, body: &[u8]) -> SqsAnswer {
+pub(super) async fn call(queues: &EmulatedQueues, region: &str, base: &str, action: &str, body: &[u8]) -> SqsAnswer {
     let input: Value = serde_json::from_slice(body).unwrap_or_default();
     match (Call { queues, region, base, input: &input }).act(action).await {
         Ok(Value::Null) => (StatusCode::OK, "{}".to_owned(), None),
@@ -63,7 +63,7 @@ pub(super) async fn call(queues: &WorldQueues, region: &str, base: &str, action:
 }
 
 struct Call<'a> {
-    queues: &'a WorldQueues,
+    queues: &'a EmulatedQueues,
     region: &'a str,
     base: &'a str,
     input: &'a Value,
@@ -161,7 +161,7 @@ impl Call<'_> {
         Ok(json!({ "Messages": found.iter().map(|one| message(one, &wanted)).collect::<Vec<_>>() }))
     }
 
-    fn batch(&self, one: impl Fn(&WorldQueue, &Value) -> bool) -> Result<Value, SqsFault> {
+    fn batch(&self, one: impl Fn(&EmulatedQueue, &Value) -> bool) -> Result<Value, SqsFault> {
         let queue = self.queue()?;
         let entries = self.input["Entries"].as_array().ok_or(SqsFault::Parameter("Entries"))?;
         if entries.is_empty() || entries.len() > 10 {
@@ -178,7 +178,7 @@ impl Call<'_> {
         Ok(json!({ "Successful": done, "Failed": failed }))
     }
 
-    fn queue(&self) -> Result<Arc<WorldQueue>, SqsFault> {
+    fn queue(&self) -> Result<Arc<EmulatedQueue>, SqsFault> {
         self.queues.find(self.region, self.name()?).ok_or(SqsFault::NoQueue)
     }
 
@@ -199,7 +199,7 @@ impl Call<'_> {
         let empty = Map::new();
         let given = match &self.input[name] {
             Value::Null => &empty,
-            Value::Object(given) if given.len() <= limits::WORLD_TAGS => given,
+            Value::Object(given) if given.len() <= limits::LAB_TAGS => given,
             _ => return Err(SqsFault::Parameter(name)),
         };
         let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
@@ -240,7 +240,7 @@ fn seconds(value: &Value, most: u64, name: &'static str) -> Result<Duration, Sqs
     value.as_u64().filter(|stated| *stated <= most).map(Duration::from_secs).ok_or(SqsFault::Parameter(name))
 }
 
-fn seconds_of(queue: &WorldQueue, attribute: &str) -> Duration {
+fn seconds_of(queue: &EmulatedQueue, attribute: &str) -> Duration {
     let stated = queue.attributes().get(attribute).and_then(|text| text.parse().ok());
     Duration::from_secs(stated.unwrap_or(0).min(20))
 }

@@ -1,32 +1,25 @@
 //! What a region says: it turns a request and the region's records into status, headers and body,
-//! without I/O. Two regions that hold the same versions send the same bytes, unless [`Habits`]
-//! gives them ETags of their own.
+//! without I/O. Two regions that hold the same versions send the same bytes.
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use nearside::lab::front::reply::{ScriptedReply, VERSION_HEADER, problem};
 
-use super::catalogue::StoredRecord;
-
-/// The header in which replies state their records' versions, separated by commas if there are
-/// several.
-pub const VERSION_HEADER: HeaderName = HeaderName::from_static("x-record-version");
-/// The record type of everything in the catalogue.
-pub const RECORD_TYPE: &str = "context";
-
-/// A complete reply, before [`super::payload`] may break it.
-#[derive(Clone, Debug)]
-pub struct ScriptedReply {
-    pub status: StatusCode,
-    /// Its headers, without those that frame the body.
-    pub headers: HeaderMap,
-    pub body: Bytes,
-    /// The version that it shows; the first one if there are several.
-    pub version: Option<u64>,
+/// The current state of a record, in the catalogue or in one region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredRecord {
+    /// The newest version known here.
+    pub(crate) version: u64,
+    /// The record's JSON; `None` is a tombstone.
+    pub(crate) value: Option<Bytes>,
 }
 
+/// The record type of everything in the catalogue.
+pub(crate) const RECORD_TYPE: &str = "context";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ScriptedRequest<'a> {
+pub(crate) enum ScriptedRequest<'a> {
     /// `/v1/contexts/{key}` and `/v1/contexts/{key}/{view}`
     Context(&'a str, Option<&'a str>),
     /// `/v1/pairs/{left}/{right}`: two records at one URL.
@@ -38,7 +31,7 @@ pub enum ScriptedRequest<'a> {
 }
 
 impl<'a> ScriptedRequest<'a> {
-    pub fn read(path: &'a str) -> Self {
+    pub(crate) fn read(path: &'a str) -> Self {
         let mut parts = path.strip_prefix("/v1/").unwrap_or("").split('/');
         let all = (parts.next(), parts.next(), parts.next(), parts.next());
         match all {
@@ -55,21 +48,11 @@ impl<'a> ScriptedRequest<'a> {
     }
 }
 
-/// What a region leaves out or does differently, as some services do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Habits {
-    /// State versions in [`VERSION_HEADER`].
-    pub versions: bool,
-    /// Use ETags of this region's own for the same body.
-    pub own_etags: Option<u8>,
-}
-
 /// Answers a GET or HEAD; `look` finds a record as this region has it.
-pub fn read(
+pub(crate) fn read(
     asked: ScriptedRequest<'_>,
     look: impl Fn(&str) -> Option<StoredRecord>,
     headers: &HeaderMap,
-    habits: Habits,
 ) -> ScriptedReply {
     match asked {
         ScriptedRequest::Context(key, view) => match look(key) {
@@ -77,10 +60,10 @@ pub fn read(
                 let view = view.map(|view| format!(r#""view":{},"#, quoted(view))).unwrap_or_default();
                 let head = format!(r#"{{"key":{},"version":{version},{view}"value":"#, quoted(key));
                 let body = [head.as_bytes(), &value, b"}"];
-                shown(&[version], body.concat(), headers, habits)
+                shown(&[version], body.concat(), headers)
             }
-            Some(StoredRecord { version, value: None }) => absent(Some(version), habits),
-            None => absent(None, habits),
+            Some(StoredRecord { version, value: None }) => absent(Some(version)),
+            None => absent(None),
         },
         ScriptedRequest::Pair(left, right) => match (look(left), look(right)) {
             (
@@ -88,53 +71,35 @@ pub fn read(
                 Some(StoredRecord { version: two, value: Some(right) }),
             ) => {
                 let body = [&b"{\"left\":"[..], &left, b",\"right\":", &right, b"}"];
-                shown(&[one, two], body.concat(), headers, habits)
+                shown(&[one, two], body.concat(), headers)
             }
-            _ => absent(None, habits),
+            _ => absent(None),
         },
         ScriptedRequest::About => about(headers),
         ScriptedRequest::Nothing => problem(StatusCode::NOT_FOUND, "there is nothing at this path"),
     }
 }
 
-/// A reply that only states a problem, with `no-store`.
-pub fn problem(status: StatusCode, title: &str) -> ScriptedReply {
-    let body = format!(r#"{{"title":{}}}"#, quoted(title));
-    let mut reply = plain(status, body.into_bytes());
-    reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    reply
-}
-
-/// The reply to a write, with the new version.
-pub fn written(version: u64) -> ScriptedReply {
-    let mut reply = plain(StatusCode::OK, format!(r#"{{"version":{version}}}"#).into_bytes());
-    reply.headers.insert(VERSION_HEADER, HeaderValue::from(version));
-    reply
-}
-
 fn about(headers: &HeaderMap) -> ScriptedReply {
     let etag = HeaderValue::from_static("\"about-1\"");
-    let mut reply = plain(StatusCode::OK, br#"{"service":"contexts","api":"v1"}"#.to_vec());
+    let mut reply = ScriptedReply::json(StatusCode::OK, br#"{"service":"contexts","api":"v1"}"#.to_vec());
     reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=60"));
     unless_known(reply, etag, headers)
 }
 
-fn shown(versions: &[u64], body: Vec<u8>, headers: &HeaderMap, habits: Habits) -> ScriptedReply {
+fn shown(versions: &[u64], body: Vec<u8>, headers: &HeaderMap) -> ScriptedReply {
     let text = versions.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
-    let own = habits.own_etags.map(|region| format!("r{region}-")).unwrap_or_default();
-    let mut reply = plain(StatusCode::OK, body);
+    let mut reply = ScriptedReply::json(StatusCode::OK, body);
     reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, max-age=5"));
     reply.version = versions.first().copied();
-    if habits.versions {
-        reply.headers.insert(VERSION_HEADER, header(&text));
-    }
-    unless_known(reply, header(&format!("\"{own}v{}\"", text.replace(',', "-"))), headers)
+    reply.headers.insert(VERSION_HEADER, header(&text));
+    unless_known(reply, header(&format!("\"v{}\"", text.replace(',', "-"))), headers)
 }
 
-fn absent(version: Option<u64>, habits: Habits) -> ScriptedReply {
-    let mut reply = plain(StatusCode::NOT_FOUND, br#"{"title":"no such record"}"#.to_vec());
+fn absent(version: Option<u64>) -> ScriptedReply {
+    let mut reply = ScriptedReply::json(StatusCode::NOT_FOUND, br#"{"title":"no such record"}"#.to_vec());
     reply.version = version;
-    if let Some(version) = version.filter(|_| habits.versions) {
+    if let Some(version) = version {
         reply.headers.insert(VERSION_HEADER, HeaderValue::from(version));
     }
     reply
@@ -158,11 +123,6 @@ fn unless_known(mut reply: ScriptedReply, etag: HeaderValue, headers: &HeaderMap
     reply
 }
 
-fn plain(status: StatusCode, body: Vec<u8>) -> ScriptedReply {
-    let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
-    ScriptedReply { status, headers, body: body.into(), version: None }
-}
-
 fn header(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).expect("digits, commas and quotes are valid in a header")
 }
@@ -174,8 +134,6 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const PLAIN: Habits = Habits { versions: true, own_etags: None };
 
     fn look(key: &str) -> Option<StoredRecord> {
         match key {
@@ -189,7 +147,7 @@ mod tests {
     fn get(path: &str, known: &str) -> ScriptedReply {
         let mut headers = HeaderMap::new();
         headers.insert(IF_NONE_MATCH, header(known));
-        read(ScriptedRequest::read(path), look, &headers, PLAIN)
+        read(ScriptedRequest::read(path), look, &headers)
     }
 
     #[test]

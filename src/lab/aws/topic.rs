@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::Semaphore;
 
-use super::chaos::Delivery;
 use super::deliver::{self, Post};
-use super::queue::{ACCOUNT, Taken, WorldQueues};
+use super::queue::{ACCOUNT, EmulatedQueues, Taken};
 use super::seal::{Letter, Seal, Signed};
-use super::subscription::{Endpoint, WorldSubscription};
+use super::subscription::{EmulatedSubscription, Endpoint};
+use crate::lab::front::chaos::Delivery;
 use crate::lab::limits;
 use crate::model::time::{Clock, Moment};
 use crate::tasks::Tasks;
@@ -33,7 +33,7 @@ pub enum TopicFault {
 pub struct Topics {
     clock: Clock,
     tasks: Tasks,
-    queues: Arc<WorldQueues>,
+    queues: Arc<EmulatedQueues>,
     seal: Seal,
     base: OnceLock<String>,
     http: reqwest::Client,
@@ -44,7 +44,7 @@ pub struct Topics {
 #[derive(Debug, Default)]
 struct State {
     topics: BTreeMap<String, Topic>,
-    subscriptions: BTreeMap<String, Arc<WorldSubscription>>,
+    subscriptions: BTreeMap<String, Arc<EmulatedSubscription>>,
 }
 
 #[derive(Debug, Default)]
@@ -82,8 +82,8 @@ pub struct SubscriptionStanding {
 
 impl Topics {
     /// No topics yet; envelopes are sealed with `seal`.
-    pub fn new(clock: Clock, tasks: Tasks, queues: Arc<WorldQueues>, seal: Seal, http: reqwest::Client) -> Self {
-        let permits = Arc::new(Semaphore::new(limits::WORLD_DELIVERIES));
+    pub fn new(clock: Clock, tasks: Tasks, queues: Arc<EmulatedQueues>, seal: Seal, http: reqwest::Client) -> Self {
+        let permits = Arc::new(Semaphore::new(limits::LAB_DELIVERIES));
         Self { clock, tasks, queues, seal, base: OnceLock::new(), http, permits, state: Mutex::default() }
     }
 
@@ -102,7 +102,7 @@ impl Topics {
     pub fn create(&self, region: &str, name: &str) -> Result<String, TopicFault> {
         let arn = format!("arn:aws:sns:{region}:{ACCOUNT}:{name}");
         let mut state = self.locked();
-        if !state.topics.contains_key(&arn) && state.topics.len() >= limits::WORLD_CHANNELS {
+        if !state.topics.contains_key(&arn) && state.topics.len() >= limits::LAB_CHANNELS {
             return Err(TopicFault::Limit("topics"));
         }
         state.topics.entry(arn.clone()).or_default();
@@ -121,12 +121,12 @@ impl Topics {
         topic: &str,
         endpoint: Endpoint,
         attributes: BTreeMap<String, String>,
-    ) -> Result<Arc<WorldSubscription>, TopicFault> {
+    ) -> Result<Arc<EmulatedSubscription>, TopicFault> {
         let mut state = self.locked();
         if !state.topics.contains_key(topic) {
             return Err(TopicFault::NotFound("Topic"));
         }
-        let same = |one: &&Arc<WorldSubscription>| one.topic == topic && one.endpoint == endpoint;
+        let same = |one: &&Arc<EmulatedSubscription>| one.topic == topic && one.endpoint == endpoint;
         if let Some(known) = state.subscriptions.values().find(same).cloned() {
             drop(state);
             if !known.is_confirmed() {
@@ -134,14 +134,14 @@ impl Topics {
             }
             return Ok(known);
         }
-        if state.subscriptions.len() >= limits::WORLD_CHANNELS {
+        if state.subscriptions.len() >= limits::LAB_CHANNELS {
             return Err(TopicFault::Limit("subscriptions"));
         }
-        let subscription = Arc::new(WorldSubscription::new(topic, endpoint, attributes));
+        let subscription = Arc::new(EmulatedSubscription::new(topic, endpoint, attributes));
         state.subscriptions.insert(subscription.arn.clone(), subscription.clone());
         drop(state);
         match &subscription.endpoint {
-            // Queue and topic have the same owner, so SNS does not ask.
+            // EmulatedQueue and topic have the same owner, so SNS does not ask.
             Endpoint::Sqs(_) => subscription.confirm(),
             Endpoint::Http(_) => self.ask_to_confirm(&subscription),
         }
@@ -151,7 +151,7 @@ impl Topics {
     /// Confirms by token; returns the subscription's ARN.
     pub fn confirm(&self, topic: &str, token: &str) -> Result<String, TopicFault> {
         let state = self.locked();
-        let asked = |one: &&Arc<WorldSubscription>| one.topic == topic && one.token() == token;
+        let asked = |one: &&Arc<EmulatedSubscription>| one.topic == topic && one.token() == token;
         let subscription = state.subscriptions.values().find(asked).ok_or(TopicFault::Invalid("Token"))?;
         subscription.confirm();
         Ok(subscription.arn.clone())
@@ -162,7 +162,7 @@ impl Topics {
         self.locked().subscriptions.remove(arn);
     }
 
-    pub fn subscription(&self, arn: &str) -> Result<Arc<WorldSubscription>, TopicFault> {
+    pub fn subscription(&self, arn: &str) -> Result<Arc<EmulatedSubscription>, TopicFault> {
         self.locked().subscriptions.get(arn).cloned().ok_or(TopicFault::NotFound("Subscription"))
     }
 
@@ -176,12 +176,12 @@ impl Topics {
         &self,
         region: &str,
         topic: Option<&str>,
-    ) -> Result<Vec<Arc<WorldSubscription>>, TopicFault> {
+    ) -> Result<Vec<Arc<EmulatedSubscription>>, TopicFault> {
         let state = self.locked();
         if topic.is_some_and(|topic| !state.topics.contains_key(topic)) {
             return Err(TopicFault::NotFound("Topic"));
         }
-        let wanted = |one: &&Arc<WorldSubscription>| {
+        let wanted = |one: &&Arc<EmulatedSubscription>| {
             topic.map_or(region_of(&one.topic) == Some(region), |topic| one.topic == topic)
         };
         Ok(state.subscriptions.values().filter(wanted).cloned().collect())
@@ -196,7 +196,7 @@ impl Topics {
     /// The current state of `topic`.
     pub fn standing(&self, topic: &str) -> SubscriptionStanding {
         let state = self.locked();
-        let subscribed = |one: &&Arc<WorldSubscription>| one.topic == topic && one.is_confirmed();
+        let subscribed = |one: &&Arc<EmulatedSubscription>| one.topic == topic && one.is_confirmed();
         let subscriptions = state.subscriptions.values().filter(subscribed).count();
         state.topics.get(topic).map_or_else(SubscriptionStanding::default, |topic| SubscriptionStanding {
             published: topic.published,
@@ -212,10 +212,10 @@ impl Topics {
         self.locked().topics.get(topic).map_or_else(Vec::new, |topic| topic.sent.iter().cloned().collect())
     }
 
-    /// Publishes for publishers of this world, whose topics exist.
+    /// Publishes for publishers in this process, whose topics exist.
     pub fn announce(self: &Arc<Self>, topic: &str, message: &str) {
         if let Err(fault) = self.publish(topic, None, message) {
-            tracing::warn!(%fault, "the world could not announce");
+            tracing::warn!(%fault, "the emulator could not announce");
         }
     }
 
@@ -246,12 +246,12 @@ impl Topics {
         Signed { id, message: message.to_owned(), sealed }
     }
 
-    /// Sends what was signed for `topic` to all subscribers, for publishers of this world, whose
+    /// Sends what was signed for `topic` to all subscribers, for publishers in this process, whose
     /// topics exist.
     pub fn announce_signed(self: &Arc<Self>, topic: &str, signed: &Signed) {
         match self.readers(topic) {
             Ok((faults, subscribed)) => self.deliver(topic, signed, faults, subscribed),
-            Err(fault) => tracing::warn!(%fault, "the world could not announce"),
+            Err(fault) => tracing::warn!(%fault, "the emulator could not announce"),
         }
     }
 
@@ -261,7 +261,7 @@ impl Topics {
         topic: &str,
         signed: &Signed,
         faults: Delivery,
-        subscribed: Vec<Arc<WorldSubscription>>,
+        subscribed: Vec<Arc<EmulatedSubscription>>,
     ) {
         let Signed { id, message, sealed } = signed;
         let message: Arc<str> = message.as_str().into();
@@ -278,12 +278,12 @@ impl Topics {
     }
 
     /// Who gets a message now; a muted topic counts it as lost and has no readers.
-    fn readers(&self, arn: &str) -> Result<(Delivery, Vec<Arc<WorldSubscription>>), TopicFault> {
+    fn readers(&self, arn: &str) -> Result<(Delivery, Vec<Arc<EmulatedSubscription>>), TopicFault> {
         let mut state = self.locked();
         let State { topics, subscriptions } = &mut *state;
         let topic = topics.get_mut(arn).ok_or(TopicFault::NotFound("Topic"))?;
         topic.published += 1;
-        let wanted = |one: &&Arc<WorldSubscription>| one.topic == arn && one.is_confirmed() && !one.filters();
+        let wanted = |one: &&Arc<EmulatedSubscription>| one.topic == arn && one.is_confirmed() && !one.filters();
         let mut subscribed: Vec<_> = subscriptions.values().filter(wanted).cloned().collect();
         if topic.faults.mute {
             topic.lost += subscribed.len() as u64;
@@ -302,7 +302,7 @@ impl Topics {
             taken: taken.clone(),
         };
         if let Some(topic) = self.locked().topics.get_mut(topic) {
-            if topic.sent.len() == limits::WORLD_DELIVERIES {
+            if topic.sent.len() == limits::LAB_DELIVERIES {
                 topic.sent.pop_front();
             }
             topic.sent.push_back(sent);
@@ -356,7 +356,7 @@ impl Topics {
         }
     }
 
-    fn ask_to_confirm(self: &Arc<Self>, subscription: &Arc<WorldSubscription>) {
+    fn ask_to_confirm(self: &Arc<Self>, subscription: &Arc<EmulatedSubscription>) {
         let id = crate::lab::uuid::random();
         let message = format!(
             "You have chosen to subscribe to the topic {}.\nTo confirm the subscription, visit the SubscribeURL \

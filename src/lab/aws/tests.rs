@@ -6,28 +6,32 @@ use aws_sdk_sns::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_sns::error::ProvideErrorMetadata;
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, MessageSystemAttributeName, QueueAttributeName};
 
+use super::Aws;
+use super::publisher::{RecordChange, TopicPublisher};
 use crate::aws::certificate::fetch::Fetcher;
 use crate::aws::verify::{Verified, Verifier};
 use crate::config::TopicArn;
-use crate::lab::world::{TOPIC, World};
+use crate::lab::front::port::{self, Port};
+use crate::lab::{REGION_NAMES, TOPIC};
 use crate::model::ids::RegionId;
-use crate::tasks::TaskGroup;
+use crate::model::time::{Clock, Wall};
+use crate::tasks::{TaskGroup, Tasks};
 
-fn sns(world: &World, region: &'static str) -> aws_sdk_sns::Client {
+fn sns(emulator: &Emulator, region: &'static str) -> aws_sdk_sns::Client {
     let config = aws_sdk_sns::Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .credentials_provider(Credentials::new("test", "test", None, None, "test"))
         .region(Region::new(region))
-        .endpoint_url(&*world.aws.base);
+        .endpoint_url(&*emulator.aws.base);
     aws_sdk_sns::Client::from_conf(config.build())
 }
 
-fn sqs(world: &World, region: &'static str) -> aws_sdk_sqs::Client {
+fn sqs(emulator: &Emulator, region: &'static str) -> aws_sdk_sqs::Client {
     let config = aws_sdk_sqs::Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())
         .credentials_provider(Credentials::new("test", "test", None, None, "test"))
         .region(Region::new(region))
-        .endpoint_url(&*world.aws.base);
+        .endpoint_url(&*emulator.aws.base);
     aws_sdk_sqs::Client::from_conf(config.build())
 }
 
@@ -42,19 +46,38 @@ fn policy(topic: &str) -> String {
     )
 }
 
-/// A world whose only heartbeat has already gone out, to nobody.
-async fn quiet() -> World {
-    let world = World::builder().regions(1).heartbeat(Duration::from_secs(3600)).start().await.unwrap();
-    while world.topic(0).published == 0 {
-        tokio::task::yield_now().await;
+/// The emulator with a topic in three regions, and a publisher on the first.
+struct Emulator {
+    aws: Aws,
+    clock: Clock,
+    publisher: TopicPublisher,
+    tasks: Tasks,
+}
+
+impl Emulator {
+    fn start() -> Self {
+        let (clock, tasks) = (Clock::System, Tasks::new());
+        let aws = Aws::start(Port::hold(0).unwrap(), &clock, &tasks).unwrap();
+        let topics = [0, 1, 2].map(|index| aws.topics.create(REGION_NAMES[index], TOPIC).unwrap());
+        let publisher = TopicPublisher::new("test".to_owned(), topics[0].clone(), aws.topics.clone(), clock.clone());
+        Self { aws, clock, publisher, tasks }
     }
-    world
+
+    fn announce(&self, version: u64, is_deleted: bool) {
+        self.publisher.record(RecordChange { record_type: "context", key: "a", version, is_deleted });
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        self.tasks.stopping().cancel();
+    }
 }
 
 /// Creates a queue in `region` and subscribes it to the topic; returns the queue's URL and ARN, and
 /// the subscription's ARN.
-async fn subscribed(world: &World, region: &'static str) -> (String, String, String) {
-    let (sns, sqs) = (sns(world, region), sqs(world, region));
+async fn subscribed(emulator: &Emulator, region: &'static str) -> (String, String, String) {
+    let (sns, sqs) = (sns(emulator, region), sqs(emulator, region));
     let url = sqs
         .create_queue()
         .queue_name("nearside-1")
@@ -73,7 +96,7 @@ async fn subscribed(world: &World, region: &'static str) -> (String, String, Str
 }
 
 /// The verifier that a sidecar would use.
-fn verifier(world: &World) -> Verifier {
+fn verifier(emulator: &Emulator) -> Verifier {
     let topic = TopicArn {
         arn: topic("eu-west-1"),
         partition: "aws".to_owned(),
@@ -81,23 +104,23 @@ fn verifier(world: &World) -> Verifier {
         account: "000000000000".to_owned(),
         name: TOPIC.to_owned(),
     };
-    let url = url::Url::parse(&world.region(0).url()).unwrap();
+    let url = url::Url::parse("http://127.0.0.1:1").unwrap();
     let regions = [crate::config::RegionConfig {
         name: "eu-west-1".to_owned(),
         url,
         topic: Some(topic),
         tls: Default::default(),
     }];
-    let signer = url::Url::parse(&world.aws.base).unwrap();
-    Verifier::new(&regions, Some(&signer), world.clock.clone(), Fetcher::network(true).unwrap())
+    let signer = url::Url::parse(&emulator.aws.base).unwrap();
+    Verifier::new(&regions, Some(&signer), emulator.clock.clone(), Fetcher::network(true).unwrap())
 }
 
 #[tokio::test]
 async fn a_message_goes_from_publish_to_a_queue_and_out_of_it() {
-    let world = World::builder().start().await.unwrap();
+    let emulator = Emulator::start();
     let region = "us-east-1";
-    let (sns, sqs) = (sns(&world, region), sqs(&world, region));
-    let (url, arn, subscription) = subscribed(&world, region).await;
+    let (sns, sqs) = (sns(&emulator, region), sqs(&emulator, region));
+    let (url, arn, subscription) = subscribed(&emulator, region).await;
     assert_eq!(arn, "arn:aws:sqs:us-east-1:000000000000:nearside-1");
 
     let message = "{\"key\":\"a & b\"}";
@@ -115,7 +138,7 @@ async fn a_message_goes_from_publish_to_a_queue_and_out_of_it() {
     assert_eq!((&envelope["Type"], &envelope["Message"]), (&"Notification".into(), &message.into()));
     assert_eq!((&envelope["TopicArn"], &envelope["MessageId"]), (&topic(region).into(), &id.into()));
     let sent: u64 = received.attributes().unwrap()[&MessageSystemAttributeName::SentTimestamp].parse().unwrap();
-    assert!(world.clock.wall().as_millis() - sent < 20_000);
+    assert!(emulator.clock.wall().as_millis() - sent < 20_000);
 
     let entry = DeleteMessageBatchRequestEntry::builder().id("0").receipt_handle(received.receipt_handle().unwrap());
     let bad = DeleteMessageBatchRequestEntry::builder().id("1").receipt_handle("nonsense").build().unwrap();
@@ -123,7 +146,7 @@ async fn a_message_goes_from_publish_to_a_queue_and_out_of_it() {
         sqs.delete_message_batch().queue_url(&url).entries(entry.build().unwrap()).entries(bad).send().await;
     let deleted = deleted.unwrap();
     assert_eq!((deleted.successful().len(), deleted.failed().len()), (1, 1));
-    assert!(world.aws.topics.sent(&topic(region)).iter().any(|sent| sent.taken.get().is_some()));
+    assert!(emulator.aws.topics.sent(&topic(region)).iter().any(|sent| sent.taken.get().is_some()));
 
     let stated = sns.get_subscription_attributes().subscription_arn(&subscription).send().await.unwrap();
     let stated = stated.attributes.unwrap();
@@ -137,16 +160,16 @@ async fn a_message_goes_from_publish_to_a_queue_and_out_of_it() {
 
 #[tokio::test]
 async fn queues_are_named_tagged_listed_and_gone_when_deleted() {
-    let world = World::builder().start().await.unwrap();
-    let sqs = sqs(&world, "eu-west-1");
-    let (url, ..) = subscribed(&world, "eu-west-1").await;
+    let emulator = Emulator::start();
+    let sqs = sqs(&emulator, "eu-west-1");
+    let (url, ..) = subscribed(&emulator, "eu-west-1").await;
     assert_eq!(sqs.get_queue_url().queue_name("nearside-1").send().await.unwrap().queue_url(), Some(url.as_str()));
     sqs.tag_queue().queue_url(&url).tags("owner", "me").send().await.unwrap();
     let tags = sqs.list_queue_tags().queue_url(&url).send().await.unwrap().tags.unwrap();
     assert_eq!((tags["nearside"].as_str(), tags["owner"].as_str()), ("alive", "me"));
     let listed = sqs.list_queues().queue_name_prefix("nearside-").send().await.unwrap();
     assert_eq!(listed.queue_urls(), std::slice::from_ref(&url));
-    let elsewhere = super::tests::sqs(&world, "us-east-1").list_queues().send().await.unwrap();
+    let elsewhere = super::tests::sqs(&emulator, "us-east-1").list_queues().send().await.unwrap();
     assert!(elsewhere.queue_urls().is_empty(), "regions are apart");
     let attributes = sqs.set_queue_attributes().queue_url(&url).attributes(QueueAttributeName::Policy, "{}");
     attributes.send().await.unwrap();
@@ -161,23 +184,23 @@ async fn queues_are_named_tagged_listed_and_gone_when_deleted() {
 
 #[tokio::test]
 async fn a_revoked_policy_a_muted_topic_and_a_filter_lose_messages_and_a_duplicate_comes_twice() {
-    let world = quiet().await;
-    let (sns, sqs) = (sns(&world, "eu-west-1"), sqs(&world, "eu-west-1"));
-    let (url, _, subscription) = subscribed(&world, "eu-west-1").await;
-    let queue = world.aws.queues.find("eu-west-1", "nearside-1").unwrap();
+    let emulator = Emulator::start();
+    let (sns, sqs) = (sns(&emulator, "eu-west-1"), sqs(&emulator, "eu-west-1"));
+    let (url, _, subscription) = subscribed(&emulator, "eu-west-1").await;
+    let queue = emulator.aws.queues.find("eu-west-1", "nearside-1").unwrap();
     let publish = async || sns.publish().topic_arn(topic("eu-west-1")).message("m").send().await.unwrap();
     publish().await;
     assert_eq!(queue.len(), 1);
-    world.aws.topics.set_faults(&topic("eu-west-1"), |faults| faults.mute = true);
+    emulator.aws.topics.set_faults(&topic("eu-west-1"), |faults| faults.mute = true);
     publish().await;
     assert_eq!(queue.len(), 1);
-    world.aws.topics.set_faults(&topic("eu-west-1"), |faults| *faults = Default::default());
+    emulator.aws.topics.set_faults(&topic("eu-west-1"), |faults| *faults = Default::default());
     let filter = sns.set_subscription_attributes().subscription_arn(&subscription).attribute_name("FilterPolicy");
     filter.clone().attribute_value("{\"a\":[\"b\"]}").send().await.unwrap();
     publish().await;
     filter.attribute_value("{}").send().await.unwrap();
     assert_eq!(queue.len(), 1);
-    world.aws.topics.set_faults(&topic("eu-west-1"), |faults| faults.duplicate = true);
+    emulator.aws.topics.set_faults(&topic("eu-west-1"), |faults| faults.duplicate = true);
     publish().await;
     let mut bodies = Vec::new();
     while bodies.len() < 3 {
@@ -188,32 +211,32 @@ async fn a_revoked_policy_a_muted_topic_and_a_filter_lose_messages_and_a_duplica
     let revoked = sqs.set_queue_attributes().queue_url(&url).attributes(QueueAttributeName::Policy, "{}");
     revoked.send().await.unwrap();
     publish().await;
-    assert_eq!((queue.len(), world.topic(0).lost), (3, 2));
+    assert_eq!((queue.len(), emulator.aws.topics.standing(&topic("eu-west-1")).lost), (3, 2));
 }
 
 #[tokio::test]
 async fn a_delayed_topic_delivers_late_and_to_who_is_subscribed_only() {
-    let world = quiet().await;
-    let (url, ..) = subscribed(&world, "eu-west-1").await;
+    let emulator = Emulator::start();
+    let (url, ..) = subscribed(&emulator, "eu-west-1").await;
     let late = Duration::from_millis(60);
-    world.aws.topics.set_faults(&topic("eu-west-1"), |faults| faults.delay = late);
-    let before = world.clock.now();
-    world.catalogue.put("a", "1").unwrap();
-    let receive = sqs(&world, "eu-west-1").receive_message().queue_url(&url).wait_time_seconds(20).send().await;
+    emulator.aws.topics.set_faults(&topic("eu-west-1"), |faults| faults.delay = late);
+    let before = emulator.clock.now();
+    emulator.announce(1, false);
+    let receive = sqs(&emulator, "eu-west-1").receive_message().queue_url(&url).wait_time_seconds(20).send().await;
     assert_eq!(receive.unwrap().messages().len(), 1);
-    assert!(world.clock.now() - before >= late);
+    assert!(emulator.clock.now() - before >= late);
 }
 
 #[tokio::test]
 async fn an_http_endpoint_is_asked_to_confirm_and_then_gets_messages() {
-    let world = quiet().await;
-    let sns = sns(&world, "eu-west-1");
-    let port = crate::lab::world::port::Port::hold(0).unwrap();
+    let emulator = Emulator::start();
+    let sns = sns(&emulator, "eu-west-1");
+    let port = Port::hold(0).unwrap();
     let (posts, mut posted) = tokio::sync::mpsc::channel(8);
-    let tasks = crate::tasks::Tasks::new();
+    let tasks = Tasks::new();
     let listener = port.listen().unwrap();
     let mut serving = TaskGroup::new();
-    serving.start(crate::lab::world::port::serve(listener, tasks, "endpoint", move |request| {
+    serving.start(port::serve(listener, tasks, "endpoint", move |request| {
         let posts = posts.clone();
         async move {
             let kind = request.headers()["x-amz-sns-message-type"].to_str().unwrap().to_owned();
@@ -242,8 +265,8 @@ async fn an_http_endpoint_is_asked_to_confirm_and_then_gets_messages() {
 
 #[tokio::test]
 async fn a_topic_that_is_not_there_and_one_of_another_region_are_refused() {
-    let world = World::builder().regions(1).start().await.unwrap();
-    let sns = sns(&world, "eu-west-1");
+    let emulator = Emulator::start();
+    let sns = sns(&emulator, "eu-west-1");
     let missing = sns.publish().topic_arn("arn:aws:sns:eu-west-1:000000000000:none").message("m").send().await;
     assert!(missing.unwrap_err().into_service_error().is_not_found_exception());
     let abroad = sns.publish().topic_arn("arn:aws:sns:us-east-1:000000000000:none").message("m").send().await;
@@ -252,17 +275,16 @@ async fn a_topic_that_is_not_there_and_one_of_another_region_are_refused() {
 
 #[tokio::test]
 async fn announcements_come_in_order_and_the_heartbeat_carries_the_last_number() {
-    let world = quiet().await;
-    let (url, ..) = subscribed(&world, "eu-west-1").await;
-    for value in 0..5 {
-        world.catalogue.put("a", value.to_string()).unwrap();
+    let emulator = Emulator::start();
+    let (url, ..) = subscribed(&emulator, "eu-west-1").await;
+    for version in 1..=6 {
+        emulator.announce(version, version == 6);
     }
-    world.catalogue.delete("a").unwrap();
-    world.ingested().await;
-    crate::lab::world::ingest::heartbeat(world.region(0));
-    let receive = sqs(&world, "eu-west-1").receive_message().queue_url(&url).max_number_of_messages(10).send().await;
+    emulator.publisher.heartbeat(Wall::from_millis(1));
+    let receive =
+        sqs(&emulator, "eu-west-1").receive_message().queue_url(&url).max_number_of_messages(10).send().await;
     let messages = receive.unwrap().messages.unwrap();
-    let verifier = verifier(&world);
+    let verifier = verifier(&emulator);
     for one in &messages {
         let verified = verifier.verify(RegionId(0), one.body().unwrap().as_bytes()).await;
         assert!(matches!(verified, Ok(Verified::Notification { .. })), "{:?}", verified.err());
@@ -286,12 +308,12 @@ async fn announcements_come_in_order_and_the_heartbeat_carries_the_last_number()
 
 #[tokio::test]
 async fn a_batch_is_published_entry_by_entry() {
-    let world = quiet().await;
-    let (url, ..) = subscribed(&world, "eu-west-1").await;
+    let emulator = Emulator::start();
+    let (url, ..) = subscribed(&emulator, "eu-west-1").await;
     let entry = |id: &str, message: &str| {
         aws_sdk_sns::types::PublishBatchRequestEntry::builder().id(id).message(message).build().unwrap()
     };
-    let answer = sns(&world, "eu-west-1")
+    let answer = sns(&emulator, "eu-west-1")
         .publish_batch()
         .topic_arn(topic("eu-west-1"))
         .publish_batch_request_entries(entry("0", "first"))
@@ -304,7 +326,7 @@ async fn a_batch_is_published_entry_by_entry() {
     let taken: Vec<String> = answer.successful().iter().filter_map(|entry| entry.id.clone()).collect();
     let refused: Vec<String> = answer.failed().iter().map(|entry| entry.id.clone()).collect();
     assert_eq!((taken, refused), (ids(vec!["0", "2"]), ids(vec!["1"])));
-    let received = sqs(&world, "eu-west-1")
+    let received = sqs(&emulator, "eu-west-1")
         .receive_message()
         .queue_url(url)
         .max_number_of_messages(10)

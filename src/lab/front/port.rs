@@ -25,7 +25,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::http::limits::{HEADER_WAIT, IDLE_WAIT};
-use crate::lab::limits;
+use crate::lab::{LabError, limits};
 use crate::tasks::Tasks;
 
 /// A loopback address that is ours, whether or not we listen on it.
@@ -44,6 +44,11 @@ impl Port {
         Ok(Self { address, _held: held })
     }
 
+    /// As [`Self::hold`], for what is to be named in an error.
+    pub fn hold_for(number: u16, what: &str) -> Result<Self, LabError> {
+        Self::hold(number).map_err(|source| LabError::Port { what: what.to_owned(), source })
+    }
+
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -53,6 +58,11 @@ impl Port {
         let socket = bound(self.address)?;
         socket.listen(1024)?;
         TcpListener::from_std(socket.into())
+    }
+
+    /// As [`Self::listen`], for what is to be named in an error.
+    pub fn listen_for(&self, what: &str) -> Result<TcpListener, LabError> {
+        self.listen().map_err(|source| LabError::Port { what: what.to_owned(), source })
     }
 }
 
@@ -73,7 +83,7 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let permits = Arc::new(Semaphore::new(limits::WORLD_CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(limits::LAB_CONNECTIONS));
     let stopping = tasks.stopping();
     while let Some(stream) = accept(&listener, &stopping).await {
         let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
@@ -96,7 +106,7 @@ pub async fn accept(listener: &TcpListener, stopping: &tokio_util::sync::Cancell
                 return Some(stream);
             }
             Err(error) => {
-                tracing::warn!(%error, "the world could not accept a connection");
+                tracing::warn!(%error, "the lab could not accept a connection");
                 stopping.run_until_cancelled(tokio::time::sleep(Duration::from_millis(10))).await?;
             }
         }
@@ -122,7 +132,7 @@ where
         .serve_connection(wire, service)
         .await;
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection of the world ended");
+        tracing::debug!(%error, "a connection of the lab ended");
     }
 }
 
