@@ -23,7 +23,9 @@ pub mod guard;
 pub mod lease;
 pub mod limits;
 pub mod memory;
+pub mod passed_over;
 pub mod redb;
+pub(crate) mod sizes;
 
 /// The tables. [`Table::Contexts`] and [`Table::Region`] lie in each region, the others at home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +87,14 @@ pub enum Stream {
 }
 
 impl Stream {
+    /// Whose changes it carries.
+    pub const fn table(self) -> Table {
+        match self {
+            Self::Changes => Table::Records,
+            Self::Views => Table::Views,
+        }
+    }
+
     /// The last part of its name in Kinesis.
     pub const fn word(self) -> &'static str {
         match self {
@@ -294,13 +304,18 @@ impl ScanSegment {
 pub trait Tables: Send + Sync + 'static {
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>>;
 
+    /// How many items scans and queries here have passed over because they are none of ours.
+    fn passed_over(&self) -> u64 {
+        0
+    }
+
     /// All or nothing: at most [`limits::TRANSACTION_ITEMS`] parts and
     /// [`limits::TRANSACTION_BYTES`].
     ///
     /// After [`EngineError::Unavailable`] nobody knows whether it took place.
     fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>>;
 
-    /// Up to `limit` items of a partition whose sort key is greater than `after`, in order.
+    /// Up to `limit` items of a partition that can be read, whose sort key is greater than `after`, in order.
     fn query<'a>(
         &'a self,
         table: Table,
@@ -359,9 +374,9 @@ pub struct FeedBatch {
     pub changes: Vec<Change>,
     /// Behind all of it: where to go on after a restart.
     pub next: Position,
-    /// What arrived at the shard by this time has been returned, here or before. With `ended` it
-    /// says nothing: what arrived since the end is in the shards that follow.
-    pub through: Wall,
+    /// What arrived at the shard by this time has been returned, here or before; `None` if the feed
+    /// cannot say. With `ended` it means nothing: what came since is in the shards that follow.
+    pub through: Option<Wall>,
     /// Nothing will follow; these shards do.
     pub ended: Option<Vec<FeedShard>>,
 }
