@@ -33,7 +33,7 @@ impl PassedOver {
     }
 }
 
-/// An item's key as logs may show it: `limits#a7 3f9a01c4` is the partition, which is no secret where
+/// An item's key as logs may show it: `limits#94 822b33ad` is the partition, which is no secret where
 /// it is a type and a bucket, and the beginning of the key's SHA-256, as `verify` shows it.
 pub struct ToldKey<'k>(pub Table, pub &'k ItemKey);
 
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn a_log_shows_where_an_item_lies_and_not_its_key() {
         let told = |table, partition: &str| ToldKey(table, &ItemKey::new(partition, "acme")).to_string();
-        assert_eq!(told(Table::Views, "limits#94"), "limits#94 822d4a79");
-        assert_eq!(told(Table::History, "tenant#acme"), "822d4a79");
+        assert_eq!(told(Table::Views, "limits#94"), "limits#94 822b33ad");
+        assert_eq!(told(Table::History, "tenant#acme"), "822b33ad");
     }
 }
