@@ -17,6 +17,7 @@ use crate::model::time::Wall;
 
 pub mod aws;
 pub mod bucket;
+mod condition;
 pub mod faulty;
 pub mod follow;
 pub mod guard;
@@ -26,6 +27,8 @@ pub mod memory;
 pub mod passed_over;
 pub mod redb;
 pub(crate) mod sizes;
+
+pub use condition::Condition;
 
 /// The tables. [`Table::Contexts`] and [`Table::Region`] lie in each region, the others at home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -172,31 +175,6 @@ impl fmt::Debug for Item {
     }
 }
 
-/// What must hold of the item under a key for a write to take place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Condition {
-    /// Nothing.
-    Any,
-    /// There is no item.
-    Absent,
-    /// There is an item with exactly this version.
-    VersionIs(u64),
-    /// There is no item, or one with a smaller version.
-    Below(u64),
-}
-
-impl Condition {
-    /// Whether it holds where the item has `version`, or where there is none.
-    pub fn holds(self, version: Option<u64>) -> bool {
-        match (self, version) {
-            (Self::Any, _) | (Self::Absent | Self::Below(_), None) => true,
-            (Self::VersionIs(wanted), Some(version)) => version == wanted,
-            (Self::Below(limit), Some(version)) => version < limit,
-            (Self::Absent, Some(_)) | (Self::VersionIs(_), None) => false,
-        }
-    }
-}
-
 /// One part of a transaction. A transaction names each item once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ItemWrite {
@@ -315,7 +293,8 @@ pub trait Tables: Send + Sync + 'static {
     /// After [`EngineError::Unavailable`] nobody knows whether it took place.
     fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>>;
 
-    /// Up to `limit` items of a partition that can be read, whose sort key is greater than `after`, in order.
+    /// Up to `limit` items of a partition whose sort key is greater than `after`, in order. Like a
+    /// scan, it passes over what cannot be read.
     fn query<'a>(
         &'a self,
         table: Table,

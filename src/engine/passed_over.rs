@@ -33,8 +33,8 @@ impl PassedOver {
     }
 }
 
-/// An item's key as logs may show it: `limits#94 822b33ad` is the partition, which is no secret where
-/// it is a type and a bucket, and the beginning of the key's SHA-256, as `verify` shows it.
+/// An item's key as logs may show it: `limits#94 822b33ad` is the partition, which is no secret
+/// where it is a type and a bucket, and the beginning of the key's SHA-256, as `verify` shows it.
 pub struct ToldKey<'k>(pub Table, pub &'k ItemKey);
 
 impl fmt::Display for ToldKey<'_> {

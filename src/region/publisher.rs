@@ -2,8 +2,8 @@
 //! under its number until SNS has it, and nothing after it before that. Heartbeats wait their
 //! turn, so trouble with the topic shows as silence, never as a promise.
 //!
-//! What the topic refuses for good, while it takes other messages, is said otherwise: its whole type
-//! may have changed. One message holds up no other for ever.
+//! What the topic refuses for good, while it takes other messages, is said otherwise: its whole
+//! type may have changed. One message holds up no other for ever.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -234,7 +234,8 @@ fn fitting(messages: &[(usize, String)]) -> usize {
     messages.iter().take(PUBLISH_BATCH).take_while(fits).count().max(1)
 }
 
-/// SNS takes the characters of XML alone. JSON escapes all others but these two, which a key may have.
+/// SNS takes the characters of XML alone. JSON escapes all others but these two, which a key may
+/// have.
 fn sendable(message: String) -> String {
     match message.contains(['\u{fffe}', '\u{ffff}']) {
         true => message.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff"),

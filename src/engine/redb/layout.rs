@@ -50,8 +50,8 @@ pub(super) fn numbers(feed: &impl ReadableTable<u64, Entry>) -> Result<(u64, u64
     Ok((first, next))
 }
 
-/// An item's bytes are damaged, or in a format that this version does not know. The file is well, and
-/// so are the items around it.
+/// An item's bytes are damaged, or in a format that this version does not know. The file is well,
+/// and so are the items around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an item in a format that this version does not know")]
 pub(super) struct Unreadable;
