@@ -3,6 +3,7 @@
 use futures_util::future::{BoxFuture, FutureExt};
 
 use super::*;
+use crate::engine::faulty::{FaultRates, Faults, Faulty};
 use crate::engine::lease::LeasePlace;
 use crate::engine::memory::MemoryStore;
 use crate::engine::{Page, ScanSegment, Topic};
@@ -209,4 +210,16 @@ async fn a_round_begins_where_it_is_told_and_comes_back_to_a_bucket_that_failed(
     let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
     let counts = &setting.counts;
     assert_eq!((count(&counts.buckets), count(&counts.failed), count(&counts.mended)), (256, 1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_put_and_whose_answer_was_lost_is_announced_all_the_same() {
+    let setting = Setting::new().await;
+    put(&setting.home, Table::Views, "lost", 5).await;
+    let faults = Faults::default();
+    faults.set(FaultRates { loses_answers: 1.0, ..FaultRates::default() });
+    let own = Faulty::new(setting.own.clone(), faults);
+    CopySweep { own: &own, ..setting.sweep() }.round().await.unwrap();
+    assert_eq!(*setting.witness.shown.lock().unwrap(), [[5]]);
+    assert!(setting.counts.failed.load(Ordering::Relaxed) > 0);
 }
