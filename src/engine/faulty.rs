@@ -86,6 +86,10 @@ impl<T> Faulty<T> {
 }
 
 impl<S: Tables> Tables for Faulty<S> {
+    fn passed_over(&self) -> u64 {
+        self.inner.passed_over()
+    }
+
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         async move {
             self.faults.call("GetItem").await?;
@@ -188,7 +192,8 @@ fn spoiled(
         // The other half comes with the next batch; whoever stops in between reads both again.
         let rest = changes.split_off(changes.len() / 2);
         let through = rest.iter().map(|change| change.written.as_millis()).min().unwrap_or_default();
-        batch.through = batch.through.min(crate::model::time::Wall::from_millis(through.saturating_sub(1)));
+        let short = crate::model::time::Wall::from_millis(through.saturating_sub(1));
+        batch.through = batch.through.map(|through| through.min(short));
         batch.next = before.clone();
         // A shard does not end before its last half has been read.
         batch.ended = None;

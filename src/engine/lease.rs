@@ -1,17 +1,21 @@
 //! A fenced lease: of several processes that could do a job, one does it and the others stand by.
 //!
-//! The lease is an item whose version is the fencing token: each take-over raises it, and what the
-//! holder writes checks it in the same transaction ([`Lease::guard`]). A process that was paused
-//! and only believes that it still holds the lease can repeat work, but it cannot move a
-//! checkpoint. No wall clocks are compared: a candidate takes over when the item has not changed
-//! for [`limits::LEASE`] on its own clock.
+//! Two items make a lease. The version of one is the fencing token: only a take-over raises it, and
+//! what the holder writes checks it in the same transaction ([`Lease::guard`]). The other is the
+//! holder's beat, whose renewals are thus in no transaction's way. A process that was paused and
+//! only believes that it still holds the lease can repeat work, but it cannot move a checkpoint. No
+//! wall clocks are compared: a candidate takes over when nothing has changed for
+//! [`limits::LEASE`] on its own clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use super::{Condition, EngineError, Item, ItemKey, ItemWrite, Table, Tables, WriteError, limits, retry_delay};
 use crate::model::time::{Clock, Moment, Wall};
+use crate::tasks::unless_panicked;
 
 /// Where the lease lies, and who wants it.
 #[derive(Clone)]
@@ -25,6 +29,10 @@ pub struct LeasePlace {
     pub clock: Clock,
 }
 
+/// The sort keys of its two items.
+const TOKEN: &str = "lease";
+const BEAT: &str = "beat";
+
 /// A lease that this process held when it last looked.
 pub struct Lease {
     place: LeasePlace,
@@ -32,60 +40,103 @@ pub struct Lease {
     beats: AtomicU64,
 }
 
-/// What the item says besides its token; it changes with each renewal.
-#[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-struct LeaseNote {
-    holder: String,
+/// Who has the token; for people.
+#[derive(serde::Serialize)]
+struct TokenNote<'h> {
+    holder: &'h str,
+}
+
+/// What a beat says; its item's version is the token under which it was made.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct BeatNote {
     beat: u64,
     /// Given back: nobody has to wait.
     released: bool,
 }
 
+/// How a term under a lease ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum TermEnd<T> {
+    /// Its work ended.
+    Done(T),
+    /// Another process holds the lease, or may.
+    Lost,
+    /// The process stops.
+    Stopped,
+    /// A fault of this program, which the log tells of.
+    Panicked,
+}
+
+/// What a candidate sees of a lease. Whatever changes in it shows that its holder lives.
+#[derive(Default, PartialEq)]
+struct Seen {
+    token: Option<Item>,
+    beat: Option<Item>,
+}
+
 /// What a candidate does about what it sees.
 #[derive(Debug, PartialEq, Eq)]
 enum Take {
-    /// Write this token, if the item is still as it was.
+    /// Write this token, if that is still as it was.
     Now(u64, Condition),
     /// Somebody else holds it, or just did.
     Wait,
 }
 
-/// `unchanged` says for how long the item has been as it is, as far as this process has seen. The
-/// first token is the time: the table may have been lost under a holder that has not noticed yet.
-fn take(seen: Option<&(u64, LeaseNote)>, unchanged: Duration, now: Wall) -> Take {
-    match seen {
-        None => Take::Now(now.as_millis(), Condition::Absent),
-        Some((token, note)) if note.released || unchanged >= limits::LEASE => {
-            Take::Now(token + 1, Condition::VersionIs(*token))
+impl Seen {
+    /// Whether the holder of the token gave it back. The two items may be read apart: a beat under
+    /// another token says nothing.
+    fn is_released(&self, token: u64) -> bool {
+        let own = self.beat.as_ref().filter(|beat| beat.version == token);
+        let note = own.and_then(|beat| serde_json::from_str::<BeatNote>(beat.note.as_deref()?).ok());
+        note.is_some_and(|note| note.released)
+    }
+
+    /// `unchanged` says for how long all has been as it is, as far as this process has seen. The
+    /// first token is the time: the table may have been lost under a holder that has not noticed yet.
+    fn take(&self, unchanged: Duration, now: Wall) -> Take {
+        match self.token.as_ref().map(|token| token.version) {
+            None => Take::Now(now.as_millis(), Condition::Absent),
+            Some(token) if self.is_released(token) || unchanged >= limits::LEASE => {
+                Take::Now(token + 1, Condition::VersionIs(token))
+            }
+            Some(_) => Take::Wait,
         }
-        Some(_) => Take::Wait,
     }
 }
 
 impl LeasePlace {
-    fn key(&self) -> ItemKey {
-        ItemKey::new(format!("lease#{}", self.job), "lease")
+    fn key(&self, sort: &str) -> ItemKey {
+        ItemKey::new(format!("lease#{}", self.job), sort)
     }
 
-    fn item(&self, token: u64, beat: u64, released: bool) -> Item {
-        let note = LeaseNote { holder: self.holder.clone(), beat, released };
+    fn token_item(&self, token: u64) -> Item {
+        let note = TokenNote { holder: &self.holder };
         let note = serde_json::to_string(&note).expect("a struct of plain fields is JSON");
-        Item::new(self.key(), token).with_note(note)
+        Item::new(self.key(TOKEN), token).with_note(note)
     }
 
-    async fn seen(&self) -> Result<Option<(u64, LeaseNote)>, EngineError> {
-        let item = self.tables.get(self.table, &self.key()).await?;
-        let unreadable = || LeaseNote { holder: String::new(), beat: 0, released: false };
-        let read = |item: Item| {
-            let note = item.note.and_then(|note| serde_json::from_str(&note).ok()).unwrap_or_else(unreadable);
-            (item.version, note)
-        };
-        Ok(item.map(read))
+    fn beat_item(&self, token: u64, beat: u64, released: bool) -> Item {
+        let note = serde_json::to_string(&BeatNote { beat, released });
+        Item::new(self.key(BEAT), token).with_note(note.expect("a struct of plain fields is JSON"))
+    }
+
+    async fn seen(&self) -> Result<Seen, EngineError> {
+        let page = self.tables.query(self.table, &self.key(TOKEN).partition, None, limits::LEASE_ITEMS).await?;
+        let mut seen = Seen::default();
+        for item in page.items {
+            match item.key.sort.as_str() {
+                TOKEN => seen.token = Some(item),
+                BEAT => seen.beat = Some(item),
+                _ => {}
+            }
+        }
+        Ok(seen)
     }
 
     /// Waits until this process holds the lease, however long that takes.
     pub async fn acquire(&self) -> Lease {
-        let (mut known, mut since, mut failures) = (None, self.clock.now(), 0);
+        let (mut known, mut since, mut failures) = (Seen::default(), self.clock.now(), 0);
         loop {
             match self.attempt(&mut known, &mut since).await {
                 Ok(Some(lease)) => return lease,
@@ -94,7 +145,7 @@ impl LeasePlace {
                     failures += 1;
                     tracing::warn!(job = self.job, %error, "the lease cannot be read or taken; trying again");
                     // What was not seen may have changed.
-                    (known, since) = (None, self.clock.now());
+                    (known, since) = (Seen::default(), self.clock.now());
                 }
             }
             let pause = if failures > 0 { retry_delay(failures) } else { limits::LEASE_LOOK };
@@ -102,19 +153,20 @@ impl LeasePlace {
         }
     }
 
-    async fn attempt(
-        &self,
-        known: &mut Option<(u64, LeaseNote)>,
-        since: &mut Moment,
-    ) -> Result<Option<Lease>, EngineError> {
+    async fn attempt(&self, known: &mut Seen, since: &mut Moment) -> Result<Option<Lease>, EngineError> {
         let asked = self.clock.now();
         let seen = self.seen().await?;
         if seen != *known {
             (*known, *since) = (seen, asked);
         }
         let wall = self.clock.wall();
-        let Take::Now(token, condition) = take(known.as_ref(), asked.since(*since), wall) else { return Ok(None) };
-        match self.tables.write(vec![ItemWrite::Put(self.table, self.item(token, 0, false), condition)]).await {
+        let Take::Now(token, condition) = known.take(asked.since(*since), wall) else { return Ok(None) };
+        let both = vec![
+            ItemWrite::Put(self.table, self.token_item(token), condition),
+            // From here on the last holder's renewals are refused.
+            ItemWrite::Put(self.table, self.beat_item(token, 0, false), Condition::Any),
+        ];
+        match self.tables.write(both).await {
             Ok(()) => {
                 tracing::info!(job = self.job, token, "this process holds the lease");
                 Ok(Some(Lease { place: self.clone(), token, beats: AtomicU64::new(0) }))
@@ -128,7 +180,7 @@ impl LeasePlace {
 impl Lease {
     /// For every transaction that only the holder may make.
     pub fn guard(&self) -> ItemWrite {
-        ItemWrite::Check(self.place.table, self.place.key(), Condition::VersionIs(self.token))
+        ItemWrite::Check(self.place.table, self.place.key(TOKEN), Condition::VersionIs(self.token))
     }
 
     /// Rises with each take-over.
@@ -136,11 +188,27 @@ impl Lease {
         self.token
     }
 
+    /// Works and renews the lease, until either ends, or the process stops. Whatever the end, the
+    /// work is over when this returns; the lease is the caller's to [release](Self::release).
+    pub async fn term<T>(&self, work: impl Future<Output = T>, stopping: &CancellationToken) -> TermEnd<T> {
+        tokio::select! {
+            // In order, so that a simulated run can be repeated.
+            biased;
+            () = stopping.cancelled() => TermEnd::Stopped,
+            () = self.keep() => TermEnd::Lost,
+            done = unless_panicked(work) => done.map_or_else(|| self.panicked(), TermEnd::Done),
+        }
+    }
+
+    fn panicked<T>(&self) -> TermEnd<T> {
+        tracing::error!(job = self.place.job, token = self.token, "what works under the lease panicked");
+        TermEnd::Panicked
+    }
+
     /// Renews the lease until it is lost: taken over, or not renewed in time.
     pub async fn keep(&self) {
         let (mut renewed, mut failures) = (self.place.clock.now(), 0);
         loop {
-            // A transaction that checks the lease may have been in the way for a moment.
             let pause = if failures == 0 { limits::LEASE_RENEWAL } else { retry_delay(failures) };
             tokio::time::sleep(pause.min(limits::LEASE_RENEWAL)).await;
             let asked = self.place.clock.now();
@@ -172,7 +240,7 @@ impl Lease {
 
     async fn renew(&self, released: bool) -> Result<(), WriteError> {
         let beat = self.beats.fetch_add(1, Ordering::Relaxed) + 1;
-        let item = self.place.item(self.token, beat, released);
+        let item = self.place.beat_item(self.token, beat, released);
         let put = ItemWrite::Put(self.place.table, item, Condition::VersionIs(self.token));
         self.place.tables.write(vec![put]).await
     }
@@ -256,11 +324,46 @@ mod tests {
 
     #[test]
     fn a_candidate_takes_what_is_free_given_back_or_silent() {
-        let (now, moment) = (Wall::from_millis(700), Duration::ZERO);
-        let note = |released| LeaseNote { holder: "a".to_owned(), beat: 7, released };
-        assert_eq!(take(None, moment, now), Take::Now(700, Condition::Absent));
-        assert_eq!(take(Some(&(4, note(true))), moment, now), Take::Now(5, Condition::VersionIs(4)));
-        assert_eq!(take(Some(&(4, note(false))), limits::LEASE / 2, now), Take::Wait);
-        assert_eq!(take(Some(&(4, note(false))), limits::LEASE, now), Take::Now(5, Condition::VersionIs(4)));
+        let clock = Clock::simulated(Wall::from_millis(700));
+        let place = place(&MemoryStore::new(clock.clone()), "a", &clock);
+        let (now, moment) = (clock.wall(), Duration::ZERO);
+        let seen = |beat: Item| Seen { token: Some(place.token_item(4)), beat: Some(beat) };
+        let next = Take::Now(5, Condition::VersionIs(4));
+        assert_eq!(Seen::default().take(moment, now), Take::Now(700, Condition::Absent));
+        assert_eq!(seen(place.beat_item(4, 7, true)).take(moment, now), next);
+        assert_eq!(seen(place.beat_item(4, 7, false)).take(limits::LEASE / 2, now), Take::Wait);
+        assert_eq!(seen(place.beat_item(4, 7, false)).take(limits::LEASE, now), next);
+        assert_eq!(seen(place.beat_item(3, 7, true)).take(moment, now), Take::Wait, "another term's end");
+    }
+
+    /// What checks the token and what renews the lease must not touch the same item: DynamoDB would
+    /// refuse one of the two now and then.
+    #[tokio::test(start_paused = true)]
+    async fn the_item_that_checkpoints_check_changes_on_a_take_over_only() {
+        let clock = Clock::simulated(Wall::from_millis(1_000_000));
+        let tables = MemoryStore::new(clock.clone());
+        let first = place(&tables, "a", &clock).acquire().await;
+        let ItemWrite::Check(table, key, _) = first.guard() else { panic!("it writes nothing") };
+        let before = tables.get(table, &key).await.unwrap();
+        let _ = tokio::time::timeout(limits::LEASE * 3, first.keep()).await;
+        first.release().await;
+        assert_eq!(tables.get(table, &key).await.unwrap(), before);
+        assert_eq!(place(&tables, "b", &clock).acquire().await.token(), first.token() + 1);
+        assert_ne!(tables.get(table, &key).await.unwrap(), before);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_term_ends_with_its_work_a_panic_the_lease_or_the_process() {
+        let clock = Clock::simulated(Wall::from_millis(1_000_000));
+        let tables = MemoryStore::new(clock.clone());
+        let (lease, running) = (place(&tables, "a", &clock).acquire().await, CancellationToken::new());
+        assert_eq!(lease.term(std::future::ready(7), &running).await, TermEnd::Done(7));
+        let panics = async { panic!("a bug") };
+        assert_eq!(lease.term::<()>(panics, &running).await, TermEnd::Panicked);
+        let stopping = CancellationToken::new();
+        stopping.cancel();
+        assert_eq!(lease.term(std::future::pending::<()>(), &stopping).await, TermEnd::Stopped);
+        tables.lose(Table::Region);
+        assert_eq!(lease.term(std::future::pending::<()>(), &running).await, TermEnd::Lost);
     }
 }

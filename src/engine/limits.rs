@@ -42,10 +42,14 @@ pub const LEASE: Duration = Duration::from_secs(10);
 pub const LEASE_RENEWAL: Duration = Duration::from_secs(3);
 /// How often a candidate looks at it.
 pub const LEASE_LOOK: Duration = Duration::from_secs(1);
+/// Items of a lease, and some room for what is not ours.
+pub const LEASE_ITEMS: usize = 10;
 const _: () = assert!(LEASE_RENEWAL.as_millis() * 3 < LEASE.as_millis());
 
-/// How often a shard's position is written down at most.
+/// How often positions are written down at most, those of all shards together.
 pub const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
+/// Positions of one transaction, beside the check of the lease.
+pub const CHECKPOINTS_AT_ONCE: usize = TRANSACTION_ITEMS - 1;
 /// How far before the beginning of a scan the feed is read from: by so much clocks may differ.
 pub const BEGIN_MARGIN: Duration = Duration::from_secs(120);
 /// Before a reader of a feed that was trimmed begins again.
@@ -62,6 +66,13 @@ pub const REDB_FEED_CHANGES: u64 = 1_000_000;
 pub const REDB_PAGE_BYTES: usize = 1 << 20;
 /// Items or changes that one commit removes: others wait for it.
 pub const REDB_REMOVED_AT_ONCE: usize = 2_000;
+/// Between two such commits: writers come first.
+pub const REDB_PACE: Duration = Duration::from_millis(50);
+/// How often it is looked for what nobody needs any more.
+pub const REDB_HOUSEKEEPING_EVERY: Duration = Duration::from_secs(60);
+/// A feed keeps what is younger, even if all its readers have it: another one may begin.
+pub const REDB_FEED_KEPT: Duration = Duration::from_secs(900);
+const _: () = assert!(REDB_FEED_KEPT.as_millis() > 2 * BEGIN_MARGIN.as_millis());
 /// A subscription counts as dead after this long without an event. Kinesis sends one at least every
 /// five seconds.
 pub const EVENT_GAP: Duration = Duration::from_secs(8);

@@ -10,6 +10,7 @@ use futures_util::future::{BoxFuture, FutureExt, ready};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use tokio::sync::watch;
 
+use super::sizes::check_size;
 use super::{
     Change, EngineError, Feed, FeedBatch, FeedShard, Item, ItemKey, ItemWrite, Page, Position, ScanSegment, ShardId,
     Stream, Table, Tables, WriteError, bucket, limits,
@@ -169,35 +170,6 @@ fn unknown_position() -> EngineError {
     EngineError::Refused { what: "the feed".to_owned(), why: "a position that it never gave".to_owned() }
 }
 
-/// What DynamoDB would refuse.
-pub(super) fn check_size(writes: &[ItemWrite]) -> Result<(), EngineError> {
-    let refused = |why: &str| Err(EngineError::Refused { what: "a transaction".to_owned(), why: why.to_owned() });
-    let weight: usize =
-        writes.iter().map(|write| if let ItemWrite::Put(_, item, _) = write { item.weight() } else { 0 }).sum();
-    if writes.is_empty() || writes.len() > limits::TRANSACTION_ITEMS || weight > limits::TRANSACTION_BYTES {
-        return refused("it has no parts, too many, or too large ones");
-    }
-    for (at, write) in writes.iter().enumerate() {
-        let key = write.key();
-        if key.partition.is_empty() || key.partition.len() > limits::PARTITION_BYTES {
-            return refused("a partition key is empty or too long");
-        }
-        if key.sort.is_empty() || key.sort.len() > limits::SORT_BYTES {
-            return refused("a sort key is empty or too long");
-        }
-        if writes[..at].iter().any(|other| other.table() == write.table() && other.key() == key) {
-            return refused("it names an item twice");
-        }
-        if let ItemWrite::Put(_, item, _) = write {
-            let body = item.body.as_ref().map_or(0, bytes::Bytes::len);
-            if body > limits::BODY_BYTES || item.note.as_ref().is_some_and(|note| note.len() > limits::NOTE_BYTES) {
-                return refused("a body or a note is too large");
-            }
-        }
-    }
-    Ok(())
-}
-
 /// The places of the parts whose condition does not hold.
 pub(super) fn refused(writes: &[ItemWrite], version: impl Fn(Table, &ItemKey) -> Option<u64>) -> Vec<usize> {
     let fails = |write: &ItemWrite| !write.condition().holds(version(write.table(), write.key()));
@@ -279,7 +251,7 @@ impl MemoryFeed {
         Ok(FeedBatch {
             changes,
             next: Position::After(next.to_string()),
-            through: Wall::from_millis(through),
+            through: Some(Wall::from_millis(through)),
             ended: None,
         })
     }

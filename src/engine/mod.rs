@@ -17,13 +17,18 @@ use crate::model::time::Wall;
 
 pub mod aws;
 pub mod bucket;
+mod condition;
 pub mod faulty;
 pub mod follow;
 pub mod guard;
 pub mod lease;
 pub mod limits;
 pub mod memory;
+pub mod passed_over;
 pub mod redb;
+pub(crate) mod sizes;
+
+pub use condition::Condition;
 
 /// The tables. [`Table::Contexts`] and [`Table::Region`] lie in each region, the others at home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +90,14 @@ pub enum Stream {
 }
 
 impl Stream {
+    /// Whose changes it carries.
+    pub const fn table(self) -> Table {
+        match self {
+            Self::Changes => Table::Records,
+            Self::Views => Table::Views,
+        }
+    }
+
     /// The last part of its name in Kinesis.
     pub const fn word(self) -> &'static str {
         match self {
@@ -159,31 +172,6 @@ impl fmt::Debug for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let body = self.body.as_ref().map(Bytes::len);
         write!(f, "Item(version {}, body {body:?} bytes)", self.version)
-    }
-}
-
-/// What must hold of the item under a key for a write to take place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Condition {
-    /// Nothing.
-    Any,
-    /// There is no item.
-    Absent,
-    /// There is an item with exactly this version.
-    VersionIs(u64),
-    /// There is no item, or one with a smaller version.
-    Below(u64),
-}
-
-impl Condition {
-    /// Whether it holds where the item has `version`, or where there is none.
-    pub fn holds(self, version: Option<u64>) -> bool {
-        match (self, version) {
-            (Self::Any, _) | (Self::Absent | Self::Below(_), None) => true,
-            (Self::VersionIs(wanted), Some(version)) => version == wanted,
-            (Self::Below(limit), Some(version)) => version < limit,
-            (Self::Absent, Some(_)) | (Self::VersionIs(_), None) => false,
-        }
     }
 }
 
@@ -294,13 +282,19 @@ impl ScanSegment {
 pub trait Tables: Send + Sync + 'static {
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>>;
 
+    /// How many items scans and queries here have passed over because they are none of ours.
+    fn passed_over(&self) -> u64 {
+        0
+    }
+
     /// All or nothing: at most [`limits::TRANSACTION_ITEMS`] parts and
     /// [`limits::TRANSACTION_BYTES`].
     ///
     /// After [`EngineError::Unavailable`] nobody knows whether it took place.
     fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>>;
 
-    /// Up to `limit` items of a partition whose sort key is greater than `after`, in order.
+    /// Up to `limit` items of a partition whose sort key is greater than `after`, in order. Like a
+    /// scan, it passes over what cannot be read.
     fn query<'a>(
         &'a self,
         table: Table,
@@ -359,9 +353,9 @@ pub struct FeedBatch {
     pub changes: Vec<Change>,
     /// Behind all of it: where to go on after a restart.
     pub next: Position,
-    /// What arrived at the shard by this time has been returned, here or before. With `ended` it
-    /// says nothing: what arrived since the end is in the shards that follow.
-    pub through: Wall,
+    /// What arrived at the shard by this time has been returned, here or before; `None` if the feed
+    /// cannot say. With `ended` it means nothing: what came since is in the shards that follow.
+    pub through: Option<Wall>,
     /// Nothing will follow; these shards do.
     pub ended: Option<Vec<FeedShard>>,
 }

@@ -19,6 +19,7 @@ use crate::tasks;
 mod disk;
 mod draft;
 mod feed;
+mod housekeeping;
 mod layout;
 mod writer;
 
@@ -93,11 +94,11 @@ impl RedbStore {
         RedbFeed::new(self.clone(), stream)
     }
 
-    /// Lets a feed forget what lies before a position: that of its slowest reader.
+    /// Lets a feed forget what lies before the first of these positions.
     ///
     /// # Errors
-    /// When the feed never gave that position; else what the disk says.
-    pub async fn trim(&self, stream: Stream, before: &Position) -> Result<(), EngineError> {
+    /// When the feed never gave one of them; else what the disk says.
+    pub async fn trim(&self, stream: Stream, before: &[Position]) -> Result<(), EngineError> {
         self.feed(stream).trim(before).await
     }
 
@@ -118,26 +119,38 @@ impl RedbStore {
     async fn read_table<T: Default + Send + 'static>(
         &self,
         table: Table,
-        work: impl FnOnce(&ReadTable) -> Result<T, Error> + Send + 'static,
+        work: impl FnOnce(&ReadTable, &Writer) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, EngineError> {
         let name = layout::table_name(&self.place, table);
-        let read = move |database: &Database| match database.begin_read()?.open_table(TableDefinition::new(&name)) {
-            Ok(table) => work(&table),
+        let read = move |writer: &Writer, database: &Database| match database
+            .begin_read()?
+            .open_table(TableDefinition::new(&name))
+        {
+            Ok(table) => work(&table, writer),
             Err(TableError::TableDoesNotExist(_)) => Ok(T::default()),
             Err(error) => Err(error.into()),
         };
-        self.read(move |writer| writer.disk.with(read)).await
+        self.read(move |writer| writer.disk.with(|database| read(writer, database))).await
     }
 }
 
 impl Tables for RedbStore {
+    fn passed_over(&self) -> u64 {
+        self.writer.passed_over.count()
+    }
+
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
-        let key = key.clone();
-        let get = move |table: &ReadTable| {
-            let found = table.get((key.partition.as_str(), key.sort.as_str()))?;
-            Ok(found.map(|bytes| layout::decode(key, bytes.value())).transpose()?)
+        let get = |key: ItemKey| {
+            move |table: &ReadTable, _: &Writer| {
+                let found = table.get((key.partition.as_str(), key.sort.as_str()))?;
+                Ok(found.map(|bytes| layout::decode(key, bytes.value())))
+            }
         };
-        self.read_table(table, get).boxed()
+        async move {
+            let found = self.read_table(table, get(key.clone())).await?;
+            found.transpose().map_err(|unreadable| self.writer.disk.unreadable(unreadable))
+        }
+        .boxed()
     }
 
     fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
@@ -152,8 +165,8 @@ impl Tables for RedbStore {
         limit: usize,
     ) -> BoxFuture<'a, Result<Page, EngineError>> {
         let from = ItemKey::new(partition, after.unwrap_or_default());
-        let end = format!("{partition}\0");
-        self.read_table(table, move |table| page(table, &from, Some(&end), ScanSegment::WHOLE, limit)).boxed()
+        let rows = Rows { of: table, from, end: Some(format!("{partition}\0")), segment: ScanSegment::WHOLE };
+        self.read_table(table, move |table, writer| rows.page(table, writer, limit)).boxed()
     }
 
     fn scan(
@@ -164,35 +177,46 @@ impl Tables for RedbStore {
         limit: usize,
     ) -> BoxFuture<'_, Result<Page, EngineError>> {
         let from = after.unwrap_or_else(|| ItemKey::new("", ""));
-        self.read_table(table, move |table| page(table, &from, None, segment, limit)).boxed()
+        let rows = Rows { of: table, from, end: None, segment };
+        self.read_table(table, move |table, writer| rows.page(table, writer, limit)).boxed()
     }
 }
 
-/// The items behind `from` and before the partition `end`.
-fn page(
-    table: &ReadTable,
-    from: &ItemKey,
-    end: Option<&str>,
+/// The rows of a table behind `from` and before the partition `end`.
+struct Rows {
+    of: Table,
+    from: ItemKey,
+    end: Option<String>,
     segment: ScanSegment,
-    limit: usize,
-) -> Result<Page, Error> {
-    use std::ops::Bound::{Excluded, Unbounded};
-    let start = Excluded((from.partition.as_str(), from.sort.as_str()));
-    let (mut page, mut bytes) = (Page::default(), 0);
-    for row in table.range::<(&str, &str)>((start, end.map_or(Unbounded, |end| Excluded((end, "")))))? {
-        let (key, item) = row?;
-        let (partition, sort) = key.value();
-        if !is_in(segment, partition) {
-            continue;
+}
+
+impl Rows {
+    /// The first of them, without what cannot be read.
+    fn page(&self, table: &ReadTable, writer: &Writer, limit: usize) -> Result<Page, Error> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let start = Excluded((self.from.partition.as_str(), self.from.sort.as_str()));
+        let end = self.end.as_deref().map_or(Unbounded, |end| Excluded((end, "")));
+        let (mut page, mut bytes, mut last) = (Page::default(), 0, None);
+        for row in table.range::<(&str, &str)>((start, end))? {
+            let (key, item) = row?;
+            let (partition, sort) = key.value();
+            if !is_in(self.segment, partition) {
+                continue;
+            }
+            if page.items.len() == limit || bytes >= limits::REDB_PAGE_BYTES {
+                page.next = last;
+                break;
+            }
+            bytes += item.value().len();
+            let key = ItemKey::new(partition, sort);
+            last = Some(key.clone());
+            match layout::decode(key.clone(), item.value()) {
+                Ok(item) => page.items.push(item),
+                Err(unreadable) => writer.pass_over(self.of, &key, unreadable),
+            }
         }
-        if page.items.len() == limit || bytes >= limits::REDB_PAGE_BYTES {
-            page.next = page.items.last().map(|item: &Item| item.key.clone());
-            break;
-        }
-        bytes += item.value().len();
-        page.items.push(layout::decode(ItemKey::new(partition, sort), item.value())?);
+        Ok(page)
     }
-    Ok(page)
 }
 
 #[cfg(test)]

@@ -8,13 +8,18 @@ use super::publisher::Said;
 
 /// Puts a view into the region's table if it is newer than what is there; says whether it was.
 pub(super) async fn put_if_newer(own: &dyn Tables, item: Item) -> Result<bool, EngineError> {
-    let newer = if is_on(Guard::PutIfNewer) { Condition::Below(item.version) } else { Condition::Any };
-    match own.write(vec![ItemWrite::Put(Table::Contexts, item, newer)]).await {
+    match own.write(vec![newer(item)]).await {
         Ok(()) => Ok(true),
         Err(WriteError::Conflict(places)) if !places.is_empty() => Ok(false),
         Err(WriteError::Conflict(_)) => Err(EngineError::Throttled { what: "the region's table".to_owned() }),
         Err(WriteError::Engine(error)) => Err(error),
     }
+}
+
+/// The put that leaves alone what is as new.
+pub(super) fn newer(item: Item) -> ItemWrite {
+    let newer = if is_on(Guard::PutIfNewer) { Condition::Below(item.version) } else { Condition::Any };
+    ItemWrite::Put(Table::Contexts, item, newer)
 }
 
 pub(super) fn view_of(item: &Item) -> Option<&str> {

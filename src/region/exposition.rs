@@ -22,16 +22,23 @@ impl IngestExposition {
 
 impl Collector for IngestExposition {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let (counts, publisher) = (&self.0.counts, self.0.publisher());
-        let counters: [(&str, &str, &AtomicU64); 8] = [
+        let (counts, swept, publisher) = (&self.0.counts, &self.0.sweep_counts, self.0.publisher());
+        let passed_over = AtomicU64::new(self.0.passed_over());
+        let counters = [
             ("ingest_changes", "Changes that the feed brought", &counts.changes),
             ("ingest_put", "Items that the region's table took", &counts.put),
             ("ingest_not_newer", "Items that were not newer than the table's", &counts.not_newer),
             ("ingest_scanned", "Items that scans of all views read", &counts.scanned),
+            ("ingest_passed_over", "Items that cannot be read, or that no table takes", &passed_over),
+            ("region_swept_buckets", "Buckets of copies that the sweep compared", &swept.buckets),
+            ("region_swept_differing", "Copies that differed when they were looked at again", &swept.differing),
+            ("region_swept_mended", "Copies that the sweep made good and announced", &swept.mended),
+            ("region_swept_failed", "Failures of the sweep at a bucket, to which it comes back", &swept.failed),
             ("announced", "Announcements that the topic took", &publisher.counts.announced),
             ("announced_again", "Announcements that were sent again", &publisher.counts.repeated),
             ("publish_calls", "Calls to the topic, heartbeats too", &publisher.counts.calls),
             ("publisher_renamed", "Names given up over a refused message", &publisher.counts.renamed),
+            ("announced_as_reload", "Messages that the topic never took, nor may", &publisher.counts.reloaded),
         ];
         for (name, help, count) in counters {
             let counter = ConstCounter::new(count.load(Ordering::Relaxed));

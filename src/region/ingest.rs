@@ -7,7 +7,7 @@
 //! time. A feed that no longer has what was not read is the same.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,11 +22,12 @@ use super::publisher::{RegionPublisher, Said};
 use super::sweep::{CopySweep, SweepCounts};
 use crate::engine::follow::{self, Apply, FeedProgress, FollowEnd, Follower};
 use crate::engine::guard::{Guard, is_on};
-use crate::engine::lease::{Lease, LeasePlace};
+use crate::engine::lease::{Lease, LeasePlace, TermEnd};
 use crate::engine::limits::{BEGIN_MARGIN, BEGIN_PAUSE};
+use crate::engine::passed_over::PassedOver;
+use crate::engine::sizes::check_item;
 use crate::engine::{Change, EngineError, Feed, Item, ScanSegment, Table, Tables, Topic};
 use crate::model::time::{Clock, Wall};
-use crate::protocol::announcement::message::AnnouncementKind;
 use crate::views::CANARY;
 
 /// What a region ingests, and from where.
@@ -65,6 +66,8 @@ pub struct IngestCounts {
     pub not_newer: AtomicU64,
     /// Items that scans read.
     pub scanned: AtomicU64,
+    /// Items that no table takes.
+    pub passed_over: PassedOver,
 }
 
 pub struct Ingester {
@@ -142,6 +145,11 @@ impl Ingester {
         self.follower.progress.through().map(|through| self.parts.clock.wall().since(through))
     }
 
+    /// Items that could not be read, or that the region's table would not take.
+    pub fn passed_over(&self) -> u64 {
+        self.counts.passed_over.count() + self.parts.home.passed_over()
+    }
+
     fn enter(&self, state: IngestState) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
@@ -158,30 +166,37 @@ impl Ingester {
         loop {
             self.enter(IngestState::Standby);
             let Some(lease) = stopping.run_until_cancelled(place.acquire()).await else { return };
-            let lease = Arc::new(lease);
             // A name of its own for each time that it holds the lease.
             let publisher = Arc::new(new_publisher(&self.parts));
             *self.publisher.lock().unwrap_or_else(PoisonError::into_inner) = publisher.clone();
-            let sweep = self.sweep();
-            tokio::select! {
-                // In order, so that a simulated run can be repeated.
-                biased;
-                () = stopping.cancelled() => {}
-                () = lease.keep() => {}
-                () = self.beat(&publisher) => {}
-                () = self.ingest(&lease) => {}
-                () = sweep.run() => {}
-            }
+            let end = lease.term(self.work(&lease, &publisher), &stopping).await;
             publisher.sign_off(self.follower.progress.through()).await;
             self.follower.progress.reset();
-            if stopping.is_cancelled() {
-                lease.release().await;
-                return;
+            lease.release().await;
+            match end {
+                TermEnd::Stopped => return,
+                TermEnd::Lost | TermEnd::Done(FollowEnd::LeaseLost | FollowEnd::Trimmed) => {}
+                // Another process may fare better.
+                TermEnd::Panicked | TermEnd::Done(FollowEnd::Panicked) => {
+                    stopping.run_until_cancelled(tokio::time::sleep(BEGIN_PAUSE)).await;
+                }
             }
         }
     }
 
-    fn sweep(&self) -> CopySweep<'_> {
+    /// What there is to do under the lease. Only following the feed ends.
+    async fn work(self: &Arc<Self>, lease: &Lease, publisher: &RegionPublisher) -> FollowEnd {
+        let sweep = self.sweep(lease);
+        tokio::select! {
+            // In order, so that a simulated run can be repeated.
+            biased;
+            () = self.beat(publisher) => FollowEnd::LeaseLost,
+            end = self.ingest(lease) => end,
+            () = sweep.run() => FollowEnd::LeaseLost,
+        }
+    }
+
+    fn sweep<'i>(&'i self, lease: &'i Lease) -> CopySweep<'i> {
         CopySweep {
             home: &*self.parts.home,
             own: &*self.parts.own,
@@ -189,6 +204,9 @@ impl Ingester {
             views: self.parts.views.as_ref(),
             clock: &self.parts.clock,
             every: self.sweep_every,
+            begin: fastrand::usize(..),
+            lease,
+            owes: AtomicBool::new(false),
             counts: &self.sweep_counts,
         }
     }
@@ -207,23 +225,27 @@ impl Ingester {
         }
     }
 
-    /// Returns when the lease is lost.
-    async fn ingest(self: &Arc<Self>, lease: &Arc<Lease>) {
-        while self.ingest_once(lease).await == FollowEnd::Trimmed {
+    /// Until the lease is lost, or a reader panics.
+    async fn ingest(self: &Arc<Self>, lease: &Lease) -> FollowEnd {
+        loop {
+            match self.ingest_once(lease).await {
+                FollowEnd::Trimmed => {}
+                end => return end,
+            }
             tracing::error!("the feed no longer has what this region did not read: ingesting everything anew");
             let mut forgotten = self.follower.forget(lease).await;
             if !is_on(Guard::ScanAfterTrim) && forgotten.is_ok() {
                 forgotten = self.follower.begin(lease, Wall::default()).await;
             }
-            if forgotten.is_err() {
-                return;
+            if let Err(end) = forgotten {
+                return end;
             }
             // What was trimmed just now lies within the margin of the next beginning too.
             tokio::time::sleep(BEGIN_PAUSE).await;
         }
     }
 
-    async fn ingest_once(self: &Arc<Self>, lease: &Arc<Lease>) -> FollowEnd {
+    async fn ingest_once(self: &Arc<Self>, lease: &Lease) -> FollowEnd {
         if let Err(end) = self.begin(lease).await {
             return end;
         }
@@ -256,9 +278,8 @@ impl Ingester {
         }
         // What changed in the gap is not known one by one. Before the beginning is written down:
         // who dies in between says it again.
-        let reload = |view| Said { record_type: view, key: String::new(), kind: AnnouncementKind::Reload };
         if is_on(Guard::ReloadAfterScan) {
-            self.publisher().announce(names.into_iter().map(reload).collect()).await;
+            self.publisher().announce(names.into_iter().map(Said::reload).collect()).await;
         }
         let at = if is_on(Guard::PositionBeforeScan) { at } else { self.parts.clock.wall().as_millis() };
         self.follower.begin(lease, Wall::from_millis(at)).await?;
@@ -282,6 +303,11 @@ impl Ingester {
     /// What was not newer is said too: whoever put it may have died before they said it.
     async fn put(&self, item: Item) -> Option<Said> {
         let said = said_of(&item);
+        if let Err(error) = check_item(&item) {
+            let now = self.parts.clock.now();
+            self.counts.passed_over.note(now, Table::Views, Some(&item.key), &error.to_string());
+            return None;
+        }
         // Each for itself: a table that is throttled takes a few of a batch at a time.
         let put = || put_if_newer(&*self.parts.own, item.clone());
         let was_newer = self.follower.insist("writing the region's table", put).await;

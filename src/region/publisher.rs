@@ -1,7 +1,11 @@
 //! How a region announces (docs/publishing.md): every message under the next number, sent again
 //! under its number until SNS has it, and nothing after it before that. Heartbeats wait their
 //! turn, so trouble with the topic shows as silence, never as a promise.
+//!
+//! What the topic refuses for good, while it takes other messages, is said otherwise: its whole
+//! type may have changed. One message holds up no other for ever.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +13,8 @@ use tokio::sync::Mutex;
 
 use super::limits;
 use crate::engine::limits::{PUBLISH_BATCH, PUBLISH_BYTES};
-use crate::engine::{EngineError, Topic, retry_delay};
+use crate::engine::passed_over::ToldKey;
+use crate::engine::{EngineError, ItemKey, Table, Topic, bucket, retry_delay};
 use crate::model::time::{Clock, Wall};
 use crate::protocol::announcement::encode_json;
 use crate::protocol::announcement::message::{Announcement, AnnouncementKind, Numbered};
@@ -21,6 +26,13 @@ pub struct Said {
     /// Empty with a RELOAD of the type.
     pub key: String,
     pub kind: AnnouncementKind,
+}
+
+impl Said {
+    /// Anything of this type may have changed.
+    pub fn reload(record_type: impl Into<String>) -> Self {
+        Self { record_type: record_type.into(), key: String::new(), kind: AnnouncementKind::Reload }
+    }
 }
 
 /// One publisher of a region at a time; its name is new with each start.
@@ -44,6 +56,8 @@ pub struct PublishCounts {
     pub repeated: AtomicU64,
     /// Names that were given up because a number could not be published.
     pub renamed: AtomicU64,
+    /// Messages that the topic never took, which a RELOAD of their type stands for.
+    pub reloaded: AtomicU64,
 }
 
 struct Numbering {
@@ -69,58 +83,101 @@ impl RegionPublisher {
         for said in said.chunks(PUBLISH_BATCH) {
             // Heartbeats come in between.
             let mut numbering = self.numbering.lock().await;
-            while !self.announce_under(&mut numbering, said).await {
+            let (mut left, mut is_again) = (said.to_vec(), false);
+            while let Err(refused) = self.announce_under(&mut numbering, &left).await {
                 self.counts.renamed.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(
                     publisher = numbering.name,
                     "SNS refuses a message: its publisher ends, and another one says it again"
                 );
                 *numbering = Numbering::new(&self.region);
+                // Under two names, by a topic that takes others: it will never take it.
+                if is_again && self.say_beat(&numbering, None, false).await.is_ok_and(|refused| refused.is_empty()) {
+                    left = self.otherwise(left, &refused);
+                }
+                is_again = !is_again;
             }
         }
     }
 
-    /// Whether SNS has all of it.
-    async fn announce_under(&self, numbering: &mut Numbering, said: &[Said]) -> bool {
-        let ingested_at = self.clock.wall();
-        let mut waiting = Vec::with_capacity(said.len());
-        for one in said {
-            numbering.last += 1;
-            waiting.push(encode_json(&Announcement {
-                record_type: one.record_type.clone(),
-                key: one.key.clone(),
-                kind: one.kind,
-                numbered: Some(Numbered { publisher: numbering.name.clone(), sequence: numbering.last }),
-                ingested_at: Some(ingested_at),
-            }));
+    /// What can be said where these were refused. Ends with nothing: a RELOAD that is refused too is
+    /// of no type that anybody could have asked for.
+    fn otherwise(&self, said: Vec<Said>, refused: &BTreeSet<usize>) -> Vec<Said> {
+        let mut kept = Vec::with_capacity(said.len());
+        for (place, one) in said.into_iter().enumerate() {
+            if !refused.contains(&place) {
+                kept.push(one);
+                continue;
+            }
+            self.counts.reloaded.fetch_add(1, Ordering::Relaxed);
+            let key = ItemKey::new(bucket::partition(&one.record_type, &one.key), &*one.key);
+            let item = ToldKey(Table::Contexts, &key);
+            let is_reload = one.kind == AnnouncementKind::Reload;
+            tracing::error!(%item, is_reload, "SNS never takes what is to be said of an item");
+            let reload = Said::reload(one.record_type);
+            if !is_reload && !kept.contains(&reload) {
+                kept.push(reload);
+            }
         }
-        let (mut attempts, mut refusals) = (0, 0);
+        kept
+    }
+
+    /// Says it, or says which of it SNS refused at last.
+    async fn announce_under(&self, numbering: &mut Numbering, said: &[Said]) -> Result<(), BTreeSet<usize>> {
+        let mut waiting = self.numbered(numbering, said);
+        let (mut attempts, mut refusals, mut is_alone) = (0, 0, false);
         while !waiting.is_empty() {
-            let sent = fitting(&waiting);
-            match self.publish(waiting[..sent].to_vec()).await {
-                Ok(refused) => {
-                    self.counts.announced.fetch_add((sent - refused.len()) as u64, Ordering::Relaxed);
+            let sent = if is_alone { 1 } else { fitting(&waiting) };
+            let messages = waiting[..sent].iter().map(|(_, message)| message.clone()).collect();
+            let mut refused = BTreeSet::new();
+            match self.publish(messages).await {
+                Ok(places) => {
+                    self.counts.announced.fetch_add((sent - places.len()) as u64, Ordering::Relaxed);
                     let rest = waiting.split_off(sent);
-                    let again = waiting.into_iter().enumerate().filter(|(place, _)| refused.contains(place));
-                    waiting = again.map(|(_, message)| message).chain(rest).collect();
-                    if refused.is_empty() {
+                    let again = waiting.into_iter().enumerate().filter(|(place, _)| places.contains(place));
+                    waiting = again.map(|(_, message)| message).collect();
+                    refused.extend(waiting.iter().map(|(place, _)| *place));
+                    waiting.extend(rest);
+                    if places.is_empty() {
                         continue;
                     }
                     refusals += 1;
                 }
                 Err(error) => {
-                    refusals += u32::from(matches!(error, EngineError::Refused { .. }));
                     tracing::warn!(%error, "announcements could not be published; trying again");
+                    if matches!(error, EngineError::Refused { .. }) {
+                        refusals += 1;
+                        refused.extend(waiting.iter().map(|(place, _)| *place).take(sent).filter(|_| sent == 1));
+                        // Then it shows which of them it is.
+                        is_alone = true;
+                    }
                 }
             }
             if refusals > limits::PUBLISH_ATTEMPTS {
-                return false;
+                return Err(refused);
             }
             attempts += 1;
             self.counts.repeated.fetch_add(waiting.len() as u64, Ordering::Relaxed);
             tokio::time::sleep(retry_delay(attempts)).await;
         }
-        true
+        Ok(())
+    }
+
+    /// The messages under the next numbers, each with its place.
+    fn numbered(&self, numbering: &mut Numbering, said: &[Said]) -> Vec<(usize, String)> {
+        let ingested_at = self.clock.wall();
+        let message = |(place, one): (usize, &Said)| {
+            numbering.last += 1;
+            let message = encode_json(&Announcement {
+                record_type: one.record_type.clone(),
+                key: one.key.clone(),
+                kind: one.kind,
+                numbered: Some(Numbered { publisher: numbering.name.clone(), sequence: numbering.last }),
+                ingested_at: Some(ingested_at),
+            });
+            (place, sendable(message))
+        };
+        said.iter().enumerate().map(message).collect()
     }
 
     /// Says that this publisher lives, and through when it has announced everything. One attempt:
@@ -139,6 +196,18 @@ impl RegionPublisher {
 
     async fn beat(&self, ingested_through: Option<Wall>, signing_off: bool) -> Result<(), EngineError> {
         let numbering = self.numbering.lock().await;
+        if self.say_beat(&numbering, ingested_through, signing_off).await?.is_empty() {
+            self.counts.heartbeats.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    async fn say_beat(
+        &self,
+        numbering: &Numbering,
+        ingested_through: Option<Wall>,
+        signing_off: bool,
+    ) -> Result<Vec<usize>, EngineError> {
         let beat = Announcement {
             record_type: String::new(),
             key: String::new(),
@@ -146,11 +215,7 @@ impl RegionPublisher {
             numbered: Some(Numbered { publisher: numbering.name.clone(), sequence: numbering.last }),
             ingested_at: None,
         };
-        let refused = self.publish(vec![encode_json(&beat)]).await?;
-        if refused.is_empty() {
-            self.counts.heartbeats.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(())
+        self.publish(vec![encode_json(&beat)]).await
     }
 
     async fn publish(&self, messages: Vec<String>) -> Result<Vec<usize>, EngineError> {
@@ -160,13 +225,22 @@ impl RegionPublisher {
 }
 
 /// How many of the first messages fit into one call.
-fn fitting(messages: &[String]) -> usize {
+fn fitting(messages: &[(usize, String)]) -> usize {
     let mut bytes = 0;
-    let fits = |message: &&String| {
-        bytes += message.len();
+    let fits = |message: &&(usize, String)| {
+        bytes += message.1.len();
         bytes <= PUBLISH_BYTES
     };
     messages.iter().take(PUBLISH_BATCH).take_while(fits).count().max(1)
+}
+
+/// SNS takes the characters of XML alone. JSON escapes all others but these two, which a key may
+/// have.
+fn sendable(message: String) -> String {
+    match message.contains(['\u{fffe}', '\u{ffff}']) {
+        true => message.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff"),
+        false => message,
+    }
 }
 
 #[cfg(test)]

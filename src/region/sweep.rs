@@ -1,19 +1,29 @@
 //! Compares a region's copies with the views, slowly and always, and copies and announces what the
 //! feed lost: it may skip a change for ever.
+//!
+//! A copy that was made good differs no more, so no later sweep would see that it was never
+//! announced. What is to be said of it is therefore written down with it, and forgotten when it
+//! has been said.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::copy::{put_if_newer, said_of};
+use super::copy::{newer, said_of};
 use super::limits;
-use super::publisher::RegionPublisher;
+use super::publisher::{RegionPublisher, Said};
 use crate::engine::guard::{Guard, is_on};
+use crate::engine::lease::Lease;
 use crate::engine::limits::BUCKETS;
-use crate::engine::{EngineError, ItemKey, Table, Tables, bucket};
+use crate::engine::passed_over::ToldKey;
+use crate::engine::{
+    Condition, EngineError, Item, ItemKey, ItemWrite, Table, Tables, WriteError, bucket, retry_delay,
+};
 use crate::model::time::{Clock, Moment};
 use crate::views::{self, DifferingCopy, Disagreement};
+
+mod pending;
 
 /// For metrics.
 #[derive(Debug, Default)]
@@ -24,6 +34,8 @@ pub struct SweepCounts {
     pub differing: AtomicU64,
     /// Copies that were made good.
     pub mended: AtomicU64,
+    /// Buckets that could not be compared or made good, each time.
+    pub failed: AtomicU64,
 }
 
 /// The region's own comparison.
@@ -36,86 +48,181 @@ pub(super) struct CopySweep<'i> {
     pub(super) clock: &'i Clock,
     /// From one bucket to the next.
     pub(super) every: Duration,
+    /// Drawn: where terms are short, a round that always began with the first bucket would never
+    /// come to the last.
+    pub(super) begin: usize,
+    pub(super) lease: &'i Lease,
+    /// Whether something may be written down that is not announced.
+    pub(super) owes: AtomicBool,
     pub(super) counts: &'i SweepCounts,
 }
 
-/// A copy that differed, its view, and when to look again.
-type Suspect = (Moment, String, DifferingCopy);
+/// A view and one of its buckets.
+type BucketName = (String, u16);
+
+/// A copy that differed, where, and when to look again.
+struct Suspect {
+    due: Moment,
+    at: BucketName,
+    copy: DifferingCopy,
+}
+
+/// What a round has still to do.
+#[derive(Default)]
+struct Left {
+    suspects: VecDeque<Suspect>,
+    /// Those that failed: the round comes back to each once.
+    failed: BTreeSet<BucketName>,
+}
 
 impl CopySweep<'_> {
     /// Goes round for as long as it is polled.
     pub(super) async fn run(&self) {
+        self.owes.store(true, Ordering::Relaxed);
+        let mut failures = 0;
+        while let Err(error) = self.pay().await {
+            failures += 1;
+            tracing::warn!(%error, "what an earlier sweep left to be announced cannot be read");
+            tokio::time::sleep(retry_delay(failures)).await;
+        }
         loop {
             if !is_on(Guard::RegionSweep) {
                 std::future::pending().await
             }
             tokio::time::sleep(limits::SWEEP_REST).await;
             if let Err(error) = self.round().await {
-                tracing::warn!(%error, "the region's sweep could not go on, and begins again");
+                tracing::warn!(%error, "the region's sweep does not know what to compare");
             }
         }
     }
 
+    /// # Errors
+    /// When nobody knows which views there are.
     pub(super) async fn round(&self) -> Result<(), EngineError> {
-        let names = match self.views {
-            Some(views) => views.clone(),
-            None => views::defined(self.home).await?,
+        let names: Vec<String> = match self.views {
+            Some(views) => views.iter().cloned().collect(),
+            None => views::defined(self.home).await?.into_iter().collect(),
         };
-        let mut waiting = VecDeque::new();
-        for view in names {
-            for number in 0..BUCKETS {
-                tokio::time::sleep(self.every).await;
-                self.compare(&view, number, &mut waiting).await?;
-            }
+        let buckets = usize::from(BUCKETS);
+        let count = names.len() * buckets;
+        let mut left = Left::default();
+        for step in 0..count {
+            let place = (self.begin % count + step) % count;
+            self.visit((names[place / buckets].clone(), (place % buckets) as u16), &mut left).await;
         }
-        self.look_again(&mut waiting, 0).await
+        self.look_again(&mut left, 0).await;
+        for at in std::mem::take(&mut left.failed) {
+            self.visit(at, &mut left).await;
+        }
+        self.look_again(&mut left, 0).await;
+        Ok(())
     }
 
-    async fn compare(&self, view: &str, number: u16, waiting: &mut VecDeque<Suspect>) -> Result<(), EngineError> {
+    /// One bucket that fails holds up no other.
+    async fn visit(&self, at: BucketName, left: &mut Left) {
+        tokio::time::sleep(self.every).await;
+        match self.compare(&at, left).await {
+            Ok(()) => drop(self.counts.buckets.fetch_add(1, Ordering::Relaxed)),
+            Err(error) => self.fail(at, &error, left),
+        }
+    }
+
+    fn fail(&self, at: BucketName, error: &EngineError, left: &mut Left) {
+        self.counts.failed.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(view = at.0, bucket = at.1, %error, "the sweep failed at a bucket and comes back to it");
+        left.failed.insert(at);
+    }
+
+    async fn compare(&self, at: &BucketName, left: &mut Left) -> Result<(), EngineError> {
+        // Of a put whose answer was lost nothing differs any more.
+        self.pay().await?;
         let mut after: Option<String> = None;
         loop {
-            let found = views::differing_copies(self.home, self.own, view, number, after.as_deref()).await?;
+            let found = views::differing_copies(self.home, self.own, &at.0, at.1, after.as_deref()).await?;
             let due = self.clock.now() + limits::SWEEP_WAIT;
-            waiting.extend(found.copies.into_iter().map(|copy| (due, view.to_owned(), copy)));
-            self.look_again(waiting, limits::SUSPECTS).await?;
+            left.suspects.extend(found.copies.into_iter().map(|copy| Suspect { due, at: at.clone(), copy }));
+            self.look_again(left, limits::SUSPECTS).await;
             match found.next {
                 Some(next) => after = Some(next),
-                None => break,
+                None => return Ok(()),
             }
         }
-        self.counts.buckets.fetch_add(1, Ordering::Relaxed);
-        Ok(())
     }
 
     /// Looks at those that are due; waits until no more than `most` are left.
-    async fn look_again(&self, waiting: &mut VecDeque<Suspect>, most: usize) -> Result<(), EngineError> {
-        while let Some((due, ..)) = waiting.front() {
-            let left = due.since(self.clock.now());
-            if !left.is_zero() && waiting.len() <= most {
+    async fn look_again(&self, left: &mut Left, most: usize) {
+        while let Some(first) = left.suspects.front() {
+            let wait = first.due.since(self.clock.now());
+            if !wait.is_zero() && left.suspects.len() <= most {
                 break;
             }
-            tokio::time::sleep(left).await;
-            if let Some((_, view, copy)) = waiting.pop_front() {
-                self.mend(&view, &copy).await?;
+            tokio::time::sleep(wait).await;
+            let Some(Suspect { at, copy, .. }) = left.suspects.pop_front() else { break };
+            if let Err(error) = self.mend(&at.0, &copy).await {
+                self.fail(at, &error, left);
             }
         }
-        Ok(())
     }
 
     async fn mend(&self, view: &str, copy: &DifferingCopy) -> Result<(), EngineError> {
         let Some(how) = views::still_differing_copy(self.home, self.own, view, copy).await? else { return Ok(()) };
         self.counts.differing.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!(view, how = how.word(), "the sweep found a copy that differs from its view");
+        let place = ItemKey::new(bucket::partition(view, &copy.key), &copy.key);
+        let item = ToldKey(Table::Views, &place);
+        tracing::warn!(%item, how = how.word(), "the sweep found a copy that differs from its view");
         if !matches!(how, Disagreement::Missing | Disagreement::Older) {
             return Ok(());
         }
-        let place = ItemKey::new(bucket::partition(view, &copy.key), &copy.key);
         let Some(item) = self.home.get(Table::Views, &place).await? else { return Ok(()) };
-        let said = said_of(&item);
-        put_if_newer(self.own, item).await?;
-        self.publisher.announce(said.into_iter().collect()).await;
-        self.counts.mended.fetch_add(1, Ordering::Relaxed);
+        let Some(said) = said_of(&item) else { return Ok(()) };
+        self.pay().await?;
+        self.owes.store(true, Ordering::Relaxed);
+        if self.put(item, &said).await? {
+            self.publisher.announce(vec![said]).await;
+            self.forget().await?;
+            self.counts.mended.fetch_add(1, Ordering::Relaxed);
+        }
+        self.owes.store(false, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Puts a copy, and with it what is to be said; `false` if there is something as new by now, which
+    /// whoever put it announces. After an error it may have taken place.
+    async fn put(&self, item: Item, said: &Said) -> Result<bool, EngineError> {
+        let told = ItemWrite::Put(Table::Region, pending::item(said), Condition::Any);
+        match self.own.write(vec![self.lease.guard(), told, newer(item)]).await {
+            Ok(()) => Ok(true),
+            Err(WriteError::Conflict(places)) if places == [2] => Ok(false),
+            Err(error) => Err(of_write(error)),
+        }
+    }
+
+    /// Announces what was put and perhaps not announced, by this sweep or one that was killed.
+    async fn pay(&self) -> Result<(), EngineError> {
+        if !self.owes.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if let Some(item) = self.own.get(Table::Region, &pending::key()).await? {
+            self.publisher.announce(pending::said(&item).into_iter().collect()).await;
+            self.forget().await?;
+        }
+        self.owes.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn forget(&self) -> Result<(), EngineError> {
+        let forget = ItemWrite::Delete(Table::Region, pending::key(), Condition::Any);
+        self.own.write(vec![self.lease.guard(), forget]).await.map_err(of_write)
+    }
+}
+
+fn of_write(error: WriteError) -> EngineError {
+    let what = "the region's table".to_owned();
+    match error {
+        WriteError::Conflict(places) if places.is_empty() => EngineError::Throttled { what },
+        // The term is about to end.
+        WriteError::Conflict(_) => EngineError::Unavailable { what, why: "the lease is lost".to_owned() },
+        WriteError::Engine(error) => error,
     }
 }
 

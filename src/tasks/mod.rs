@@ -5,8 +5,11 @@
 //! for. When [`Tasks::drain`] has returned, no task that [`Tasks::spawn`] started is still running.
 
 use std::collections::BTreeMap;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -130,6 +133,16 @@ pub async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stati
     tokio::task::spawn_blocking(work).await.ok()
 }
 
+/// Runs a future to its end; `None` if it panics. What it shared with others must bear that.
+pub async fn unless_panicked<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Some),
+        Err(_) => Poll::Ready(None),
+    })
+    .await
+}
+
 /// hyper spawns the streams of an HTTP/2 connection through this.
 impl<F> hyper::rt::Executor<F> for Tasks
 where
@@ -162,13 +175,25 @@ impl<T: Send + 'static> TaskGroup<T> {
     /// result and is skipped.
     pub async fn next(&mut self) -> Option<T> {
         loop {
-            match self.set.join_next().await? {
-                Ok(result) => return Some(result),
-                Err(ended) => tracing::error!(panicked = ended.is_panic(), "a leg ended without a result"),
+            if let Ok(result) = self.next_end().await? {
+                return Some(result);
             }
         }
     }
+
+    /// The same for those to whom every leg matters.
+    pub async fn next_end(&mut self) -> Option<Result<T, NoResult>> {
+        let ended = self.set.join_next().await?;
+        Some(ended.map_err(|ended| {
+            tracing::error!(panicked = ended.is_panic(), "a leg ended without a result");
+            NoResult
+        }))
+    }
 }
+
+/// A leg panicked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoResult;
 
 #[cfg(test)]
 mod tests {

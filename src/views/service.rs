@@ -18,7 +18,7 @@ use super::sweep::ViewSweep;
 use super::triggers::Triggers;
 use super::worker::{JobWorker, Pace};
 use crate::engine::follow::{Apply, FeedProgress, FollowEnd, Follower};
-use crate::engine::lease::{Lease, LeasePlace};
+use crate::engine::lease::{Lease, LeasePlace, TermEnd};
 use crate::engine::limits::BEGIN_PAUSE;
 use crate::engine::{EngineError, Feed, Table, Tables, retry_delay};
 use crate::model::time::{Clock, Wall};
@@ -43,8 +43,9 @@ pub struct ViewsService {
 }
 
 /// Why it does not go on under a lease.
-enum TermEnd {
-    LeaseLost,
+enum ServeEnd {
+    /// The lease is lost, or what reads the feed panicked.
+    Over,
     Definitions(AdoptError),
 }
 
@@ -64,30 +65,24 @@ impl ViewsService {
         loop {
             let Some(lease) = stopping.run_until_cancelled(place.acquire()).await else { return Ok(()) };
             let lease = Arc::new(lease);
-            let end = tokio::select! {
-                // In order, so that a simulated run can be repeated.
-                biased;
-                end = self.serve(&lease) => Some(end),
-                () = lease.keep() => Some(TermEnd::LeaseLost),
-                () = stopping.cancelled() => None,
-            };
+            let end = lease.term(self.serve(&lease), stopping).await;
             self.status.update(|state| state.holds_lease = false);
             self.progress.reset();
-            let Some(end) = end else {
-                lease.release().await;
-                return Ok(());
-            };
-            if let TermEnd::Definitions(error) = end {
-                lease.release().await;
-                return Err(error);
+            lease.release().await;
+            match end {
+                TermEnd::Stopped => return Ok(()),
+                TermEnd::Done(ServeEnd::Definitions(error)) => return Err(error),
+                TermEnd::Done(ServeEnd::Over) | TermEnd::Lost => {}
+                // Another process may fare better.
+                TermEnd::Panicked => tokio::time::sleep(BEGIN_PAUSE).await,
             }
         }
     }
 
-    async fn serve(&self, lease: &Arc<Lease>) -> TermEnd {
+    async fn serve(&self, lease: &Arc<Lease>) -> ServeEnd {
         let active = match self.adopted().await {
             Ok(active) => active,
-            Err(error) => return TermEnd::Definitions(error),
+            Err(error) => return ServeEnd::Definitions(error),
         };
         self.status.update(|state| {
             let is_active = |name: &str| active.iter().any(|view| view.name == name);
@@ -105,11 +100,11 @@ impl ViewsService {
         let sweep = ViewSweep { triggers: triggers.clone(), period: self.sweep_period, pace, status };
         tokio::select! {
             biased;
-            () = self.follow(lease, &triggers) => TermEnd::LeaseLost,
-            () = worker.work() => TermEnd::LeaseLost,
-            () = sweep.run() => TermEnd::LeaseLost,
-            () = self.count_failures() => TermEnd::LeaseLost,
-            () = canary::send(&*self.store, &self.clock) => TermEnd::LeaseLost,
+            () = self.follow(lease, &triggers) => ServeEnd::Over,
+            () = worker.work() => ServeEnd::Over,
+            () = sweep.run() => ServeEnd::Over,
+            () = self.count_failures() => ServeEnd::Over,
+            () = canary::send(&*self.store, &self.clock) => ServeEnd::Over,
         }
     }
 
@@ -141,7 +136,7 @@ impl ViewsService {
         }
     }
 
-    /// Until the lease is lost.
+    /// Until the lease is lost, or a reader panics.
     async fn follow(&self, lease: &Arc<Lease>, triggers: &Arc<Triggers>) {
         let follower = Follower {
             feed: self.feed.clone(),
@@ -158,7 +153,7 @@ impl ViewsService {
                 Ok(()) => follower.follow(lease, &apply).await,
                 Err(end) => end,
             };
-            if end == FollowEnd::LeaseLost {
+            if end != FollowEnd::Trimmed {
                 return;
             }
             tracing::error!("the feed forgot changes that were not read; everything is mapped again");

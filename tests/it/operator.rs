@@ -306,11 +306,39 @@ fn the_rules_and_the_dashboard_name_metrics_that_exist() {
 
     let page = Metrics::default().render(&Gauges { bound: Some(1), ..Gauges::default() });
     let name = |line: &str| Some(line.strip_prefix("# TYPE ")?.split_once(' ')?.0.to_owned());
-    let names: Vec<String> = page.lines().filter_map(name).collect();
+    let services = services_page();
+    let names: Vec<String> = page.lines().chain(services.lines()).filter_map(name).collect();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), names.join("\n")).unwrap();
     let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/rules-check.sh");
     let checked = std::process::Command::new(script).arg(file.path()).env("RULES_CHECK", "form").output().unwrap();
     let said = String::from_utf8_lossy(&checked.stdout) + String::from_utf8_lossy(&checked.stderr);
     assert!(checked.status.success(), "{said}");
+}
+
+/// What the views service and an ingester say of themselves.
+fn services_page() -> String {
+    use std::sync::Arc;
+
+    use nearside::engine::{EngineError, Stream, Topic, memory::MemoryStore};
+    use nearside::model::time::Clock;
+    use nearside::region::{exposition::IngestExposition, ingest::IngestParts, ingest::Ingester};
+
+    struct Nobody;
+    impl Topic for Nobody {
+        fn publish(&self, _: Vec<String>) -> futures_util::future::BoxFuture<'_, Result<Vec<usize>, EngineError>> {
+            Box::pin(std::future::ready(Ok(Vec::new())))
+        }
+    }
+
+    let store = MemoryStore::new(Clock::System);
+    let (home, own, feed) = (Arc::new(store.clone()), Arc::new(store.clone()), Arc::new(store.feed(Stream::Views)));
+    let (region, topic) = ("eu".to_owned(), Arc::new(Nobody));
+    let parts = IngestParts { region, home, own, feed, topic, views: None, clock: Clock::System };
+    let mut registry = prometheus_client::registry::Registry::with_prefix("nearside");
+    nearside::views::ViewsCounters::default().register(&mut registry);
+    registry.register_collector(Box::new(IngestExposition::new(Ingester::new(parts))));
+    let mut page = String::new();
+    prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
+    page
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::{BoxFuture, FutureExt, ready};
+use tokio_util::sync::CancellationToken;
 
 use super::ServiceStartError;
 use crate::aws::clients::Sdk;
@@ -11,6 +12,7 @@ use crate::aws::engine_clients::EngineClients;
 use crate::config::is_loopback;
 use crate::config::services::{EngineConfig, ServedRegion};
 use crate::engine::aws::{DynamoTables, KinesisFeed, ShardReading, SnsTopic};
+use crate::engine::limits::REDB_HOUSEKEEPING_EVERY;
 use crate::engine::memory::MemoryStore;
 use crate::engine::redb::Embedded;
 use crate::engine::{EngineError, Feed, Stream, Tables, Topic};
@@ -21,6 +23,8 @@ use crate::model::time::Clock;
 pub struct Engine {
     kind: EngineKind,
     sdk: Sdk,
+    /// Of the services that share it, one keeps house.
+    housekeeping: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Clone)]
@@ -66,7 +70,21 @@ impl Engine {
                 is_emulator: endpoint_url.as_ref().is_some_and(is_loopback),
             }),
         };
-        Ok(Self { kind, sdk })
+        Ok(Self { kind, sdk, housekeeping: Arc::default() })
+    }
+
+    /// Removes what nobody needs any more, until `stopping`. The embedded engine alone needs it.
+    pub async fn keep_house(self, stopping: CancellationToken) {
+        let EngineKind::Embedded(embedded) = &self.kind else { return };
+        let Some(_turn) = stopping.run_until_cancelled(self.housekeeping.lock()).await else { return };
+        let wait = || tokio::time::sleep(REDB_HOUSEKEEPING_EVERY);
+        while stopping.run_until_cancelled(wait()).await.is_some() {
+            match stopping.run_until_cancelled(embedded.keep_house(HOME)).await {
+                Some(Ok(())) => {}
+                Some(Err(error)) => tracing::warn!(%error, "what nobody needs any more could not be removed"),
+                None => return,
+            }
+        }
     }
 
     /// The home region's tables.

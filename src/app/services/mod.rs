@@ -181,6 +181,7 @@ pub async fn start(
     let (shutdown, registry) = (Shutdown::default(), Mutex::new(Registry::with_prefix("nearside")));
     let shell = Shell { config, clock, tasks, shutdown, engine, contents, topics, feed, registry, connections };
     let shell = Arc::new(shell);
+    shell.tasks.spawn("housekeeping", shell.engine.clone().keep_house(shell.tasks.stopping()));
     let bound = callers.as_ref().and_then(|listener| listener.local_addr().ok());
     let admin = operators.local_addr().expect("a listener that was bound has an address");
     let opened = match &process {

@@ -1,12 +1,12 @@
 //! Wires a region: its ingester on the changes of the views, its node on the port, or one of them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::{RegionDuties, ServiceParts, ServiceStartError, Shell};
+use super::{RegionDuties, ServiceParts, ServiceStartError, Shell, views};
 use crate::admin::service_pages::ServiceState;
 use crate::app::{self, App, Instead, StartError};
 use crate::config::Config;
@@ -36,10 +36,10 @@ pub(super) async fn open(
     };
     let admin = node.as_ref().map(|node| node.admin.to_string());
     let name = region.name.clone();
-    let watched = ingester.clone();
+    let (watched, since, clock) = (ingester.clone(), shell.clock.clone(), shell.clock.clone());
     let state = move || {
-        let failing = watched.as_ref().and_then(|ingester| ingester.progress().failing());
-        let mut reasons: Vec<String> = failing.into_iter().map(|(_, error)| error.to_string()).collect();
+        let mut reasons =
+            watched.as_ref().map_or_else(Vec::new, |ingester| views::failing_parts(ingester.progress(), &since));
         if complete.load(Ordering::Acquire) {
             return (ServiceState::Serving, reasons);
         }
@@ -49,13 +49,24 @@ pub(super) async fn open(
     let status = move || {
         let ingest = ingester.as_ref().map(|ingester| {
             let seconds = |span: Duration| span.as_secs_f64();
+            let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+            let (counts, swept) = (&ingester.counts, &ingester.sweep_counts);
             json!({
                 "state": ingester.state(),
                 "behind_s": ingester.behind().map(seconds),
                 "canary_age_s": ingester.canary_age().map(seconds),
-                "put": ingester.counts.put.load(Ordering::Relaxed),
-                "not_newer": ingester.counts.not_newer.load(Ordering::Relaxed),
-                "announced": ingester.publisher().counts.announced.load(Ordering::Relaxed),
+                "shards": ingester.progress().shards(),
+                "failing": views::failing_parts(ingester.progress(), &clock),
+                "put": count(&counts.put),
+                "not_newer": count(&counts.not_newer),
+                "passed_over": ingester.passed_over(),
+                "announced": count(&ingester.publisher().counts.announced),
+                "sweep": {
+                    "buckets": count(&swept.buckets),
+                    "differing": count(&swept.differing),
+                    "mended": count(&swept.mended),
+                    "failed": count(&swept.failed),
+                },
             })
         });
         let node = admin.as_ref().map(|admin| json!({ "admin": admin }));

@@ -7,6 +7,8 @@ use serde_json::json;
 use super::{ServiceParts, Shell};
 use crate::admin::service_pages::ServiceState;
 use crate::engine::Stream;
+use crate::engine::follow::{Failing, FeedProgress};
+use crate::model::time::Clock;
 use crate::views::{ViewsCounters, ViewsService};
 
 pub(super) fn open(shell: &Shell) -> ServiceParts {
@@ -38,15 +40,15 @@ pub(super) fn open(shell: &Shell) -> ServiceParts {
     let (seen, since) = (progress.clone(), clock.clone());
     let state = move || {
         let wrong = wrong.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let failing = seen.failing().map(|(at, error)| format!("for {:?}: {error}", since.now().since(at)));
+        let failing = failing_parts(&seen, &since);
         match (wrong, failing) {
             (Some(wrong), _) => (ServiceState::Starting, vec![wrong]),
-            (None, Some(failing)) => (ServiceState::Serving, vec![failing]),
-            (None, None) if seen.through().is_none() => (
+            (None, failing) if !failing.is_empty() => (ServiceState::Serving, failing),
+            (None, _) if seen.through().is_none() => (
                 ServiceState::Serving,
                 vec!["standing by: another process makes the views, or none has begun".into()],
             ),
-            (None, None) => (ServiceState::Serving, Vec::new()),
+            (None, _) => (ServiceState::Serving, Vec::new()),
         }
     };
     ServiceParts {
@@ -61,6 +63,7 @@ pub(super) fn open(shell: &Shell) -> ServiceParts {
                 "holds_lease": doing.holds_lease,
                 "behind_s": behind,
                 "shards": progress.shards(),
+                "failing": failing_parts(&progress, &clock),
                 "jobs": jobs.collect::<Vec<_>>(),
                 "failures": doing.failures,
                 "swept_ms": doing.swept.map(crate::model::time::Wall::as_millis),
@@ -69,3 +72,13 @@ pub(super) fn open(shell: &Shell) -> ServiceParts {
         node: None,
     }
 }
+
+/// What of reading a feed does not get on, that which has failed for longest first.
+pub(super) fn failing_parts(progress: &FeedProgress, clock: &Clock) -> Vec<String> {
+    let now = clock.now();
+    let told = |failing: Failing| format!("{} for {:?}: {}", failing.part, now.since(failing.since), failing.error);
+    progress.failing().into_iter().take(FAILING_TOLD).map(told).collect()
+}
+
+/// Failing shards that pages name.
+const FAILING_TOLD: usize = 10;

@@ -66,6 +66,12 @@ pub(super) fn to_key(attributes: &mut Attributes) -> Option<ItemKey> {
     Some(ItemKey { partition, sort: taken(attributes, SORT, text)?? })
 }
 
+/// The key of what may not be an item of ours.
+pub(super) fn key_of(attributes: &Attributes) -> Option<ItemKey> {
+    let text = |name| attributes.get(name)?.as_s().ok().cloned();
+    Some(ItemKey { partition: text(PARTITION)?, sort: text(SORT)? })
+}
+
 fn taken<T>(attributes: &mut Attributes, name: &str, read: impl Fn(AttributeValue) -> T) -> Option<T> {
     attributes.remove(name).map(read)
 }

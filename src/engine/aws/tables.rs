@@ -2,29 +2,33 @@
 //! own, several are a transaction.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{AttributeValue, CancellationReason, ConditionCheck, Delete, Put, TransactWriteItem};
 use futures_util::future::{BoxFuture, FutureExt};
 
-use super::super::memory::check_size;
+use super::super::passed_over::PassedOver;
+use super::super::sizes::check_size;
 use super::super::{EngineError, Item, ItemKey, ItemWrite, Page, ScanSegment, Table, Tables, WriteError};
 use super::attributes::{self, Attributes, ConditionParts};
 use super::errors::Asked;
 use super::table_name;
 use crate::aws::engine_clients::EngineClients;
+use crate::model::time::Clock;
 
 /// The tables of one place; clones share their connections.
 #[derive(Clone, Debug)]
 pub struct DynamoTables {
     clients: EngineClients,
     prefix: String,
+    passed_over: Arc<PassedOver>,
 }
 
 impl DynamoTables {
     pub fn new(clients: EngineClients, prefix: impl Into<String>) -> Self {
-        Self { clients, prefix: prefix.into() }
+        Self { clients, prefix: prefix.into(), passed_over: Arc::default() }
     }
 
     fn name(&self, table: Table) -> String {
@@ -44,7 +48,9 @@ impl DynamoTables {
             .send()
             .await
             .map_err(|error| asked.failed(&error))?;
-        found.item.map(|item| ours(item, asked)).transpose()
+        let ours =
+            |item| attributes::to_item(item).ok_or_else(|| asked.refused("the item was not written by Nearside"));
+        found.item.map(ours).transpose()
     }
 
     async fn put(&self, table: Table, item: Item, condition: ConditionParts) -> Result<(), WriteError> {
@@ -115,7 +121,7 @@ impl DynamoTables {
             None => call.key_condition_expression("p = :p"),
         };
         let found = call.send().await.map_err(|error| asked.failed(&error))?;
-        page(found.items, found.last_evaluated_key, asked)
+        Ok(self.page(table, found.items, found.last_evaluated_key))
     }
 
     async fn scan_page(
@@ -140,21 +146,27 @@ impl DynamoTables {
             .send()
             .await
             .map_err(|error| asked.failed(&error))?;
-        page(found.items, found.last_evaluated_key, asked)
+        Ok(self.page(table, found.items, found.last_evaluated_key))
+    }
+
+    /// What somebody else wrote into the table holds up nobody.
+    fn page(&self, table: Table, items: Option<Vec<Attributes>>, next: Option<Attributes>) -> Page {
+        let ours = |item: Attributes| {
+            let key = attributes::key_of(&item);
+            let item = attributes::to_item(item);
+            if item.is_none() {
+                let why = "it was not written by Nearside";
+                self.passed_over.note(Clock::System.now(), table, key.as_ref(), why);
+            }
+            item
+        };
+        let items = items.unwrap_or_default().into_iter().filter_map(ours).collect();
+        Page { items, next: next.and_then(|mut key| attributes::to_key(&mut key)) }
     }
 }
 
 fn at_most(limit: usize) -> i32 {
     i32::try_from(limit.max(1)).unwrap_or(i32::MAX)
-}
-
-fn ours(item: Attributes, asked: Asked<'_>) -> Result<Item, EngineError> {
-    attributes::to_item(item).ok_or_else(|| asked.refused("an item in it was not written by Nearside"))
-}
-
-fn page(items: Option<Vec<Attributes>>, next: Option<Attributes>, asked: Asked<'_>) -> Result<Page, EngineError> {
-    let items: Result<Vec<Item>, _> = items.unwrap_or_default().into_iter().map(|item| ours(item, asked)).collect();
-    Ok(Page { items: items?, next: next.and_then(|mut key| attributes::to_key(&mut key)) })
 }
 
 fn part(name: String, write: ItemWrite) -> Result<TransactWriteItem, aws_sdk_dynamodb::error::BuildError> {
@@ -233,6 +245,10 @@ fn cancellation(reasons: &[CancellationReason], asked: Asked<'_>) -> WriteError 
 }
 
 impl Tables for DynamoTables {
+    fn passed_over(&self) -> u64 {
+        self.passed_over.count()
+    }
+
     fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
         self.read(table, key).boxed()
     }
@@ -287,6 +303,19 @@ mod tests {
     fn a_cancelled_transaction_says_which_conditions_did_not_hold() {
         let both = ["None", "ConditionalCheckFailed", "TransactionConflict", "ConditionalCheckFailed"];
         assert_eq!(cancelled(&both), WriteError::Conflict(vec![1, 3]));
+    }
+
+    #[tokio::test]
+    async fn what_somebody_else_wrote_is_passed_over_and_the_others_come() {
+        let clients = crate::aws::clients::tests::nowhere().engine_clients("eu-west-1").await;
+        let tables = DynamoTables::new(clients, "p");
+        let good = Item::new(ItemKey::new("t#00", "k"), 1);
+        let mut foreign = attributes::of_key(&ItemKey::new("t#00", "other"));
+        foreign.insert("somebody's".to_owned(), AttributeValue::Bool(true));
+        let items = vec![foreign, attributes::of_item(good.clone()), Attributes::new()];
+        let page = tables.page(Table::Views, Some(items), Some(attributes::of_key(&good.key)));
+        assert_eq!((page.items, page.next), (vec![good.clone()], Some(good.key)));
+        assert_eq!(tables.passed_over(), 2);
     }
 
     #[test]

@@ -1,12 +1,17 @@
 //! Feeds that misbehave, leases that move, and readers that are killed.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
 use futures_util::future::{BoxFuture, FutureExt};
-use futures_util::stream::{self, BoxStream};
+use futures_util::stream::{self, BoxStream, StreamExt};
 
 use super::super::faulty::{FaultRates, Faults, Faulty};
 use super::super::lease::LeasePlace;
 use super::super::memory::MemoryStore;
-use super::super::{FeedShard, Stream};
+use super::super::{FeedBatch, FeedShard, Page, ScanSegment, Stream};
 use super::*;
 
 /// Remembers what it was given.
@@ -135,7 +140,7 @@ async fn the_time_applied_through_follows_the_clock_and_stops_with_the_feed() {
     setting.faults.set(FaultRates { fails: 1.0, ..FaultRates::default() });
     setting.follow_for(&lease, &taken, Duration::from_secs(60)).await;
     assert!(setting.follower.progress.through() <= Some(through + limits::FEED_IDLE));
-    assert!(setting.follower.progress.failing().is_some());
+    assert!(!setting.follower.progress.failing().is_empty());
 }
 
 fn shard(id: &str, parents: &[&str]) -> FeedShard {
@@ -154,11 +159,11 @@ fn children_are_read_after_their_parents_and_hold_the_time_until_then() {
     known.shards.insert(ShardId("a".to_owned()), Checkpoint::Ended);
     assert_eq!(ids(&known, &reading), ["b", "c"], "a parent that is gone holds nobody up");
     let progress = FeedProgress::default();
-    progress.applied(&ShardId("a".to_owned()), Wall::from_millis(5));
+    progress.applied(&ShardId("a".to_owned()), Some(Wall::from_millis(5)));
     progress.ended(&ShardId("a".to_owned()), &shards[1..3]);
-    progress.applied(&ShardId("b".to_owned()), Wall::from_millis(9));
+    progress.applied(&ShardId("b".to_owned()), Some(Wall::from_millis(9)));
     assert_eq!(progress.through(), Some(Wall::from_millis(5)), "c has not been read");
-    progress.applied(&ShardId("c".to_owned()), Wall::from_millis(7));
+    progress.applied(&ShardId("c".to_owned()), Some(Wall::from_millis(7)));
     assert_eq!(progress.through(), Some(Wall::from_millis(7)));
 }
 
@@ -186,7 +191,7 @@ impl Feed for Resharded {
     fn open(&self, shard: &ShardId, _: Position) -> BoxStream<'static, Result<FeedBatch, EngineError>> {
         let child = FeedShard { id: ShardId("new".to_owned()), parents: vec![ShardId("old".to_owned())] };
         let batch = |through, ended| {
-            let (changes, next, through) = (Vec::new(), Position::Oldest, Wall::from_millis(through));
+            let (changes, next, through) = (Vec::new(), Position::Oldest, Some(Wall::from_millis(through)));
             Ok(FeedBatch { changes, next, through, ended })
         };
         match shard.0 == "old" {
@@ -203,4 +208,129 @@ async fn what_follows_a_shard_whose_end_is_read_late_claims_no_more_than_the_sha
     let (lease, taken) = (setting.lease("a").await, Arc::new(Taken::default()));
     setting.follow_for(&lease, &taken, Duration::from_secs(5)).await;
     assert_eq!(setting.follower.progress.through(), Some(Wall::from_millis(5)));
+    let known = setting.follower.checkpoints().await.unwrap();
+    assert_eq!(known.from(&ShardId("old".to_owned())), Position::Oldest);
+    let child = known.from(&ShardId("new".to_owned()));
+    assert_eq!(child, Position::At(Wall::from_millis(5)), "which is trimmed some time, as Oldest never is");
+}
+
+/// Panics when it is given its first change.
+#[derive(Default)]
+struct Panics {
+    taken: Taken,
+    has_panicked: AtomicBool,
+}
+
+impl Apply for Panics {
+    fn apply(&self, changes: Vec<Change>) -> BoxFuture<'_, Result<(), EngineError>> {
+        assert!(self.has_panicked.swap(true, Ordering::Relaxed), "a bug");
+        self.taken.apply(changes)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_panics_ends_the_term_and_what_it_read_is_read_again() {
+    let setting = setting();
+    let (lease, panics) = (setting.lease("a").await, Arc::new(Panics::default()));
+    setting.follower.begin(&lease, setting.clock.wall()).await.unwrap();
+    setting.put(1).await;
+    let apply: Arc<dyn Apply> = panics.clone();
+    let follow = || tokio::time::timeout(Duration::from_secs(30), setting.follower.follow(&lease, &apply));
+    assert_eq!(follow().await.ok(), Some(FollowEnd::Panicked));
+    follow().await.unwrap_err();
+    assert_eq!(panics.taken.versions.lock().unwrap().len(), 1);
+}
+
+/// Shards that get on all the time; the first can fail.
+struct Shards {
+    count: usize,
+    first_fails: bool,
+}
+
+impl Feed for Shards {
+    fn shards(&self) -> BoxFuture<'_, Result<Vec<FeedShard>, EngineError>> {
+        let shards = (0..self.count).map(|number| shard(&format!("{number:03}"), &[])).collect();
+        std::future::ready(Ok(shards)).boxed()
+    }
+
+    fn open(&self, shard: &ShardId, _: Position) -> BoxStream<'static, Result<FeedBatch, EngineError>> {
+        if self.first_fails && shard.0 == "000" {
+            let error = EngineError::Unavailable { what: "a shard".to_owned(), why: "a test".to_owned() };
+            return stream::iter([Err(error)]).boxed();
+        }
+        let batch = |number: u64| async move {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let (next, through) = (Position::After(number.to_string()), Some(Wall::from_millis(number)));
+            Ok(FeedBatch { changes: Vec::new(), next, through, ended: None })
+        };
+        stream::iter(1..).then(batch).boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_shard_that_fails_shows_however_well_the_others_do() {
+    let mut setting = setting();
+    setting.follower.feed = Arc::new(Shards { count: 3, first_fails: true });
+    let (lease, taken) = (setting.lease("a").await, Arc::new(Taken::default()));
+    setting.follow_for(&lease, &taken, Duration::from_millis(30_050)).await;
+    let failing = setting.follower.progress.failing();
+    let parts: Vec<&str> = failing.iter().map(|failing| failing.part.as_str()).collect();
+    assert_eq!(parts, ["shard 000"]);
+    assert!(setting.clock.now().since(failing[0].since) > Duration::from_secs(29), "since its first failure");
+}
+
+/// Counts the transactions that write positions, and their largest.
+struct Counting {
+    store: MemoryStore,
+    writes: AtomicUsize,
+    largest: AtomicUsize,
+}
+
+impl Tables for Counting {
+    fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        self.store.get(table, key)
+    }
+
+    fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        self.largest.fetch_max(writes.len(), Ordering::Relaxed);
+        self.store.write(writes)
+    }
+
+    fn query<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page, EngineError>> {
+        self.store.query(table, partition, after, limit)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        segment: ScanSegment,
+        after: Option<ItemKey>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, EngineError>> {
+        self.store.scan(table, segment, after, limit)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_positions_of_all_shards_are_written_together_once_a_second() {
+    for (shards, each_second) in [(50, 1), (150, 2)] {
+        let mut setting = setting();
+        let counts = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let tables = Arc::new(Counting { store: setting.store.clone(), writes: counts.0, largest: counts.1 });
+        setting.follower.tables = tables.clone();
+        setting.follower.feed = Arc::new(Shards { count: shards, first_fails: false });
+        let (lease, taken) = (setting.lease("a").await, Arc::new(Taken::default()));
+        setting.follow_for(&lease, &taken, Duration::from_secs(10)).await;
+        let writes = tables.writes.load(Ordering::Relaxed);
+        assert!((8 * each_second..=11 * each_second).contains(&writes), "{shards} shards: {writes}");
+        assert!(tables.largest.load(Ordering::Relaxed) <= limits::TRANSACTION_ITEMS);
+        assert_eq!(setting.follower.checkpoints().await.unwrap().shards.len(), shards);
+    }
 }

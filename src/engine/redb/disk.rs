@@ -7,6 +7,7 @@ use std::sync::{PoisonError, RwLock};
 use redb::{Builder, Database, Durability, Error, WriteTransaction};
 
 use super::super::{EngineError, limits};
+use super::layout::Unreadable;
 
 const FILE: &str = "nearside.redb";
 
@@ -82,12 +83,20 @@ impl Disk {
         EngineError::Unavailable { what: format!("the data directory {}", self.directory.display()), why }
     }
 
+    pub(super) fn refused(&self, why: &str) -> EngineError {
+        EngineError::Refused {
+            what: format!("the data directory {}", self.directory.display()),
+            why: format!("{why}; start the version that wrote it, restore {FILE}, or give another directory"),
+        }
+    }
+
+    pub(super) fn unreadable(&self, unreadable: Unreadable) -> EngineError {
+        self.refused(&unreadable.to_string())
+    }
+
     pub(super) fn error(&self, error: Error) -> EngineError {
         let what = format!("the data directory {}", self.directory.display());
-        let refused = |why: &str| EngineError::Refused {
-            what: what.clone(),
-            why: format!("{why}; start the version that wrote it, restore {FILE}, or give another directory"),
-        };
+        let refused = |why: &str| self.refused(why);
         let unavailable = |why: String| EngineError::Unavailable { what: what.clone(), why };
         match error {
             Error::DatabaseAlreadyOpen => unavailable(

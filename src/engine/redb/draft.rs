@@ -7,7 +7,7 @@ use std::collections::btree_map::Entry as Slot;
 use redb::{Error, ReadableTable, TableDefinition, WriteTransaction};
 
 use super::super::{Item, ItemKey, ItemWrite, Stream, Table};
-use super::layout::{self, Due, EXPIRIES, Entry, Key, Place, Value};
+use super::layout::{self, Due, EXPIRIES, Entry, Key, Place, Unreadable, Value};
 use crate::model::time::Wall;
 
 pub(super) struct Draft<'txn> {
@@ -19,6 +19,14 @@ pub(super) struct Draft<'txn> {
     tables: BTreeMap<(Place, Table), redb::Table<'txn, Key, Value>>,
     feeds: BTreeMap<(Place, Stream), FeedEnd<'txn>>,
     expiries: Option<redb::Table<'txn, Due, ()>>,
+}
+
+/// Why one transaction is not in the commit.
+pub(super) enum NotWritten {
+    /// The places of the parts whose conditions do not hold.
+    Conflict(Vec<usize>),
+    /// What a condition asks about.
+    Unreadable(Unreadable),
 }
 
 /// The end of a feed, to which changes are added.
@@ -34,18 +42,21 @@ impl<'txn> Draft<'txn> {
         Self { transaction, written, feed_changes, tables: BTreeMap::new(), feeds: BTreeMap::new(), expiries: None }
     }
 
-    /// Writes a transaction, or returns the places of the parts whose conditions do not hold.
-    pub(super) fn write(&mut self, place: &Place, writes: &[ItemWrite]) -> Result<Vec<usize>, Error> {
+    /// Writes a transaction, or says why not: then nothing of it is in the commit.
+    pub(super) fn write(&mut self, place: &Place, writes: &[ItemWrite]) -> Result<Result<(), NotWritten>, Error> {
         let mut refused = Vec::new();
         for (at, write) in writes.iter().enumerate() {
             let kept = self.table(place, write.table())?.get(key(write.key()))?;
-            let version = kept.map(|bytes| layout::version(bytes.value())).transpose()?;
+            let version = match kept.map(|bytes| layout::version(bytes.value())).transpose() {
+                Ok(version) => version,
+                Err(unreadable) => return Ok(Err(NotWritten::Unreadable(unreadable))),
+            };
             if !write.condition().holds(version) {
                 refused.push(at);
             }
         }
         if !refused.is_empty() {
-            return Ok(refused);
+            return Ok(Err(NotWritten::Conflict(refused)));
         }
         for write in writes {
             match write {
@@ -54,7 +65,7 @@ impl<'txn> Draft<'txn> {
                 ItemWrite::Check(..) => {}
             }
         }
-        Ok(Vec::new())
+        Ok(Ok(()))
     }
 
     fn put(&mut self, place: &Place, table: Table, item: &Item) -> Result<(), Error> {
@@ -107,7 +118,8 @@ impl<'txn> Draft<'txn> {
             self.expiries()?.remove((*at, &**place, word.as_str(), &*item.partition, &*item.sort))?;
             let Some(table) = Table::ALL.into_iter().find(|table| table.word() == word) else { continue };
             let kept = self.table(place, table)?.get(key(item))?;
-            let kept = kept.map(|bytes| layout::decode(item.clone(), bytes.value())).transpose()?;
+            // What cannot be read stays where it is.
+            let kept = kept.and_then(|bytes| layout::decode(item.clone(), bytes.value()).ok());
             if kept.and_then(|kept| kept.expires).is_some_and(|expires| expires <= now) {
                 self.remove(place, table, item)?;
             }

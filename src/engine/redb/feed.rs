@@ -5,11 +5,13 @@ use futures_util::future::{BoxFuture, FutureExt, ready};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use redb::{Database, Error, ReadableDatabase, ReadableTable, TableDefinition};
 
-use super::super::{Change, EngineError, Feed, FeedBatch, FeedShard, ItemKey, Position, ShardId, Stream, limits};
+use super::super::{
+    Change, EngineError, Feed, FeedBatch, FeedShard, ItemKey, Position, ShardId, Stream, Table, limits,
+};
 use super::RedbStore;
 use super::disk::Keep;
 use super::layout::{self, Entry, numbers};
-use super::writer::Calendar;
+use super::writer::Writer;
 use crate::model::time::Wall;
 
 /// The changes of one table; clones share them.
@@ -27,25 +29,29 @@ impl RedbFeed {
     }
 
     async fn read(&self, from: Position) -> Result<(FeedBatch, bool), EngineError> {
-        let name = layout::feed_name(&self.store.place, self.stream);
+        let (name, table) = (layout::feed_name(&self.store.place, self.stream), self.stream.table());
         self.store
-            .read(move |writer| writer.disk.with(|database| batch(database, &name, &from, &writer.calendar))?)
+            .read(move |writer| writer.disk.with(|database| batch(database, (&name, table), &from, writer))?)
             .await
     }
 
-    /// Removes what lies before a position, except for the newest change.
-    pub(super) async fn trim(&self, position: &Position) -> Result<(), EngineError> {
+    /// Removes what lies before the first of these positions, except for the newest change, and for
+    /// one before a time: by it a reader who begins at that time sees that it missed none.
+    pub(super) async fn trim(&self, positions: &[Position]) -> Result<(), EngineError> {
         let name = layout::feed_name(&self.store.place, self.stream);
         loop {
-            let (name, position) = (name.clone(), position.clone());
+            let (name, positions) = (name.clone(), positions.to_vec());
             let some = move |transaction: &redb::WriteTransaction| {
                 let mut table = transaction.open_table(TableDefinition::new(&name))?;
                 let (first, next) = numbers(&table)?;
-                let number = match number(&table, &position)? {
-                    Ok(number) => number.min(next.saturating_sub(1)),
-                    Err(EngineError::Trimmed { .. }) => first,
-                    Err(error) => return Ok((Err(error), Keep::Nothing)),
-                };
+                let mut number = next.saturating_sub(1);
+                for position in &positions {
+                    number = match self::number(&table, position)? {
+                        Ok(of) => number.min(of.saturating_sub(u64::from(matches!(position, Position::At(_))))),
+                        Err(EngineError::Trimmed { .. }) => first,
+                        Err(error) => return Ok((Err(error), Keep::Nothing)),
+                    };
+                }
                 let end = number.min(first + limits::REDB_REMOVED_AT_ONCE as u64);
                 table.retain_in(..end, |_, _| false)?;
                 Ok((Ok(end >= number), if end > first { Keep::All } else { Keep::Nothing }))
@@ -53,6 +59,7 @@ impl RedbFeed {
             if self.store.writer.alone(move |writer| writer.disk.change(some)?).await? {
                 return Ok(());
             }
+            tokio::time::sleep(limits::REDB_PACE).await;
         }
     }
 }
@@ -62,7 +69,10 @@ fn nothing(from: &Position, through: Wall) -> Result<(FeedBatch, bool), EngineEr
     let start = "0".to_owned();
     match from {
         Position::After(number) if *number != start => Err(unknown_position()),
-        _ => Ok((FeedBatch { changes: Vec::new(), next: Position::After(start), through, ended: None }, false)),
+        _ => {
+            let (changes, next, through) = (Vec::new(), Position::After(start), Some(through));
+            Ok((FeedBatch { changes, next, through, ended: None }, false))
+        }
     }
 }
 
@@ -108,12 +118,12 @@ fn search(table: &impl ReadableTable<u64, Entry>, within: (u64, u64), wall: Wall
 /// What lies at a position, and whether more does.
 fn batch(
     database: &Database,
-    name: &str,
+    (name, of): (&str, Table),
     from: &Position,
-    calendar: &Calendar,
+    writer: &Writer,
 ) -> Result<Result<(FeedBatch, bool), EngineError>, Error> {
     // Before the read begins: what is written later has a later time.
-    let mut through = calendar.through();
+    let mut through = writer.calendar.through();
     let transaction = database.begin_read()?;
     let table = match transaction.open_table(TableDefinition::<u64, Entry>::new(name)) {
         Ok(table) => table,
@@ -136,11 +146,21 @@ fn batch(
         }
         bytes += item.len();
         let key = ItemKey::new(partition, sort);
-        let item = if item.is_empty() { None } else { Some(layout::decode(key.clone(), item)?) };
-        changes.push(Change { key, item, written });
         next += 1;
+        let item = match item {
+            [] => None,
+            bytes => match layout::decode(key.clone(), bytes) {
+                Ok(item) => Some(item),
+                Err(unreadable) => {
+                    writer.pass_over(of, &key, unreadable);
+                    continue;
+                }
+            },
+        };
+        changes.push(Change { key, item, written });
     }
-    Ok(Ok((FeedBatch { changes, next: Position::After(next.to_string()), through, ended: None }, more)))
+    let next = Position::After(next.to_string());
+    Ok(Ok((FeedBatch { changes, next, through: Some(through), ended: None }, more)))
 }
 
 impl Feed for RedbFeed {

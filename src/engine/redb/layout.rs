@@ -27,8 +27,16 @@ pub(super) const EXPIRIES: TableDefinition<'_, Due, ()> = TableDefinition::new("
 /// What the names of all feeds begin with.
 pub(super) const FEEDS: &str = "feed/";
 
+/// What the names of all tables of items begin with.
+const TABLES: &str = "table/";
+
 pub(super) fn table_name(place: &str, table: Table) -> String {
-    format!("table/{place}/{}", table.word())
+    format!("{TABLES}{place}/{}", table.word())
+}
+
+/// Whose table it is.
+pub(super) fn place_of(name: &str) -> Option<&str> {
+    Some(name.strip_prefix(TABLES)?.rsplit_once('/')?.0)
 }
 
 pub(super) fn feed_name(place: &str, stream: Stream) -> String {
@@ -41,6 +49,12 @@ pub(super) fn numbers(feed: &impl ReadableTable<u64, Entry>) -> Result<(u64, u64
     let next = feed.last()?.map_or(0, |(number, _)| number.value() + 1);
     Ok((first, next))
 }
+
+/// An item's bytes are damaged, or in a format that this version does not know. The file is well,
+/// and so are the items around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an item in a format that this version does not know")]
+pub(super) struct Unreadable;
 
 const FORMAT: u8 = 1;
 const HAS_BODY: u8 = 1;
@@ -67,7 +81,7 @@ pub(super) fn encode(item: &Item) -> Vec<u8> {
     bytes
 }
 
-pub(super) fn decode(key: ItemKey, bytes: &[u8]) -> Result<Item, StorageError> {
+pub(super) fn decode(key: ItemKey, bytes: &[u8]) -> Result<Item, Unreadable> {
     let (parts, version, mut rest) = head(bytes)?;
     let expires = match parts & HAS_EXPIRY {
         0 => None,
@@ -77,9 +91,9 @@ pub(super) fn decode(key: ItemKey, bytes: &[u8]) -> Result<Item, StorageError> {
         0 => None,
         _ => {
             let length = u32::from_le_bytes(taken(&mut rest)?) as usize;
-            let (note, after) = rest.split_at_checked(length).ok_or_else(damaged)?;
+            let (note, after) = rest.split_at_checked(length).ok_or(Unreadable)?;
             rest = after;
-            Some(String::from_utf8(note.to_vec()).map_err(|_| damaged())?)
+            Some(String::from_utf8(note.to_vec()).map_err(|_| Unreadable)?)
         }
     };
     let body = (parts & HAS_BODY != 0).then(|| Bytes::copy_from_slice(rest));
@@ -87,25 +101,21 @@ pub(super) fn decode(key: ItemKey, bytes: &[u8]) -> Result<Item, StorageError> {
 }
 
 /// What conditions compare.
-pub(super) fn version(bytes: &[u8]) -> Result<u64, StorageError> {
+pub(super) fn version(bytes: &[u8]) -> Result<u64, Unreadable> {
     head(bytes).map(|(_, version, _)| version)
 }
 
-fn head(bytes: &[u8]) -> Result<(u8, u64, &[u8]), StorageError> {
-    let [FORMAT, parts, rest @ ..] = bytes else { return Err(damaged()) };
+fn head(bytes: &[u8]) -> Result<(u8, u64, &[u8]), Unreadable> {
+    let [FORMAT, parts, rest @ ..] = bytes else { return Err(Unreadable) };
     let mut rest = rest;
     let version = u64::from_le_bytes(taken(&mut rest)?);
     Ok((*parts, version, rest))
 }
 
-fn taken<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], StorageError> {
-    let (first, after) = rest.split_first_chunk().ok_or_else(damaged)?;
+fn taken<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Unreadable> {
+    let (first, after) = rest.split_first_chunk().ok_or(Unreadable)?;
     *rest = after;
     Ok(*first)
-}
-
-fn damaged() -> StorageError {
-    StorageError::Corrupted("an item in a format that this version does not know".to_owned())
 }
 
 #[cfg(test)]

@@ -115,16 +115,16 @@ async fn a_feed_forgets_what_is_trimmed_or_too_much_and_gives_no_number_twice() 
     let after = |number: u64| Position::After(number.to_string());
     assert_eq!(versions(&store, Position::Oldest).await, [3, 4, 5, 6, 7], "so many it keeps");
     assert!(matches!(read(&store, after(2)).await, Err(EngineError::Trimmed { .. })));
-    store.trim(Stream::Changes, &after(5)).await.unwrap();
-    store.trim(Stream::Changes, &after(1)).await.unwrap();
+    store.trim(Stream::Changes, &[after(6), after(5)]).await.unwrap();
+    store.trim(Stream::Changes, &[after(1)]).await.unwrap();
     assert_eq!(versions(&store, Position::Oldest).await, [5, 6, 7]);
     assert_eq!(versions(&store, after(6)).await, [6, 7]);
     assert!(matches!(read(&store, after(9)).await, Err(EngineError::Refused { .. })), "never given");
-    assert!(store.trim(Stream::Changes, &after(9)).await.is_err());
+    assert!(store.trim(Stream::Changes, &[after(9)]).await.is_err());
     let written = read(&store, after(7)).await.unwrap().changes[0].written;
     assert!(versions(&store, Position::At(written)).await.ends_with(&[7]));
     assert!(versions(&store, Position::At(written + Duration::from_millis(1))).await.is_empty());
-    store.trim(Stream::Changes, &after(8)).await.unwrap();
+    store.trim(Stream::Changes, &[after(8)]).await.unwrap();
     drop(store);
     let store = opened(&directory).place("home");
     store.write(vec![put(item("k", 8))]).await.unwrap();
@@ -141,7 +141,7 @@ async fn a_long_feed_comes_in_batches_and_a_long_table_in_pages() {
     }
     let first = read(&store, Position::Oldest).await.unwrap();
     assert_eq!(first.changes.len(), 1 + limits::REDB_PAGE_BYTES / 40_020);
-    assert!(first.through < first.changes.last().unwrap().written, "the rest was written then too");
+    assert!(first.through < Some(first.changes.last().unwrap().written), "the rest was written then too");
     let mut feed = store.feed(Stream::Changes).open(&ShardId(String::new()), Position::Oldest);
     let mut seen = 0;
     while seen < 100 {
@@ -226,11 +226,11 @@ async fn a_full_disk_says_so_and_it_goes_on_when_there_is_room_again() {
     assert!(text.contains(directory.path().to_str().unwrap()), "{text}");
     clock.step_wall(1_000);
     let through = read(&store, Position::Oldest).await.unwrap().through;
-    assert!(through < Wall::from_millis(1_500), "what failed may be there in the end: {through:?}");
+    assert!(through < Some(Wall::from_millis(1_500)), "what failed may be there in the end: {through:?}");
     assert_eq!(store.get(Table::Records, &item("one", 1).key).await, Ok(Some(item("one", 1))), "opened again");
     store.write(vec![put(item("four", 4))]).await.unwrap();
     assert_eq!(versions(&store, Position::Oldest).await, [1, 4]);
-    assert!(read(&store, Position::Oldest).await.unwrap().through >= Wall::from_millis(1_999));
+    assert!(read(&store, Position::Oldest).await.unwrap().through >= Some(Wall::from_millis(1_999)));
 }
 
 #[tokio::test]
@@ -246,20 +246,89 @@ async fn what_cannot_be_opened_says_where_and_what_to_do() {
     assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
 }
 
+/// Writes over an item's bytes, and over its change in the feed, as a later version might.
+fn spoil(store: &RedbStore, sort: &'static str, change: u64) {
+    let later = b"\x09 the format of a later version".as_slice();
+    let spoil = move |transaction: &redb::WriteTransaction| {
+        let name = layout::table_name("home", Table::Records);
+        transaction.open_table(TableDefinition::<Key, Value>::new(&name))?.insert(("t#00", sort), later)?;
+        let name = layout::feed_name("home", Stream::Changes);
+        let mut feed = transaction.open_table(TableDefinition::<u64, Entry>::new(&name))?;
+        feed.insert(change, (1, "t#00", sort, later))?;
+        Ok(((), disk::Keep::All))
+    };
+    store.writer.disk.change(spoil).unwrap();
+}
+
 #[tokio::test]
 async fn an_item_that_cannot_be_read_is_an_error_and_no_absence() {
     let directory = TempDir::new().unwrap();
     let store = opened(&directory).place("home");
     store.write(vec![put(item("one", 1)), put(item("two", 2))]).await.unwrap();
-    let later = |transaction: &redb::WriteTransaction| {
-        let name = layout::table_name("home", Table::Records);
-        let mut table = transaction.open_table(TableDefinition::<Key, Value>::new(&name))?;
-        table.insert(("t#00", "one"), &b"\x09 the format of a later version"[..])?;
-        Ok(((), disk::Keep::All))
-    };
-    store.writer.disk.change(later).unwrap();
+    spoil(&store, "one", 0);
     let error = store.get(Table::Records, &item("one", 1).key).await.unwrap_err();
     assert!(matches!(error, EngineError::Refused { .. }), "{error}");
     assert!(store.write(vec![put(item("one", 3))]).await.is_err());
     assert_eq!(store.get(Table::Records, &item("two", 2).key).await, Ok(Some(item("two", 2))));
+    assert!(store.writer.disk.database.read().unwrap().is_some(), "the file is well, and stays open");
+}
+
+#[tokio::test]
+async fn an_item_that_cannot_be_read_holds_up_no_page_no_feed_and_no_other_write() {
+    let directory = TempDir::new().unwrap();
+    let store = opened(&directory).place("home");
+    store.write(vec![put(item("a", 1)), put(item("b", 2)), put(item("c", 3))]).await.unwrap();
+    spoil(&store, "b", 1);
+    let sorts = |page: Page| page.items.into_iter().map(|item| item.key.sort).collect::<Vec<_>>();
+    assert_eq!(sorts(store.query(Table::Records, "t#00", None, 10).await.unwrap()), ["a", "c"]);
+    let first = store.scan(Table::Records, ScanSegment::WHOLE, None, 1).await.unwrap();
+    let rest = store.scan(Table::Records, ScanSegment::WHOLE, first.next.clone(), 1).await.unwrap();
+    assert_eq!((sorts(first), sorts(rest)), (vec!["a".to_owned()], vec!["c".to_owned()]));
+    assert_eq!(versions(&store, Position::Oldest).await, [1, 3]);
+    assert_eq!(store.passed_over(), 3);
+    let turn = store.writer.turn.clone().lock_owned().await;
+    let release = async {
+        tokio::task::yield_now().await;
+        drop(turn);
+    };
+    let write = |sort, version| store.write(vec![put(item(sort, version))]);
+    let (first, bad, last, ()) = tokio::join!(write("a", 4), write("b", 4), write("c", 4), release);
+    assert_eq!((first, last), (Ok(()), Ok(())));
+    assert!(matches!(bad, Err(WriteError::Engine(EngineError::Refused { .. }))), "it alone: {bad:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn housekeeping_removes_what_expired_and_what_every_reader_has_and_is_not_young() {
+    let directory = TempDir::new().unwrap();
+    let clock = Clock::simulated(Wall::from_millis(1_000_000_000));
+    let embedded = Embedded::open(directory.path(), clock.clone()).unwrap();
+    let (home, region) = (embedded.place("home"), embedded.place("eu-west-1"));
+    let requests = item("key", 1).expiring(clock.wall() + Duration::from_secs(1));
+    home.write(vec![ItemWrite::Put(Table::Requests, requests, Condition::Any)]).await.unwrap();
+    let add = async |count: u64| {
+        for version in 0..count {
+            home.write(vec![put(item("k", version))]).await.unwrap();
+        }
+    };
+    let reader = async |store: &RedbStore, table, number: u64| {
+        let place = Item::new(ItemKey::new("checkpoint#changes", "shard-0"), 1);
+        let place = place.with_note(format!("{{\"After\":\"{number}\"}}"));
+        store.write(vec![ItemWrite::Put(table, place, Condition::Any)]).await.unwrap();
+    };
+    add(10).await;
+    tokio::time::advance(limits::REDB_FEED_KEPT * 2).await;
+    embedded.keep_house("home").await.unwrap();
+    assert!(home.scan(Table::Requests, ScanSegment::WHOLE, None, 9).await.unwrap().items.is_empty());
+    assert_eq!(versions(&home, Position::Oldest).await.len(), 10, "nobody has read it");
+    reader(&home, Table::Mapping, 8).await;
+    reader(&region, Table::Region, 5).await;
+    embedded.keep_house("home").await.unwrap();
+    assert_eq!(versions(&home, Position::Oldest).await.len(), 5, "the slowest has not");
+    add(3).await;
+    reader(&home, Table::Mapping, 13).await;
+    reader(&region, Table::Region, 13).await;
+    embedded.keep_house("home").await.unwrap();
+    assert_eq!(versions(&home, Position::Oldest).await.len(), 4, "who begins now needs what is young");
+    let begins = clock.wall().as_millis() - limits::BEGIN_MARGIN.as_millis() as u64;
+    assert_eq!(versions(&home, Position::At(Wall::from_millis(begins))).await, [0, 1, 2]);
 }

@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
-use super::super::memory::check_size;
-use super::super::{EngineError, ItemWrite, Stream, WriteError, limits};
+use super::super::passed_over::PassedOver;
+use super::super::sizes::check_size;
+use super::super::{EngineError, ItemKey, ItemWrite, Stream, Table, WriteError, limits};
 use super::disk::{Disk, Keep};
-use super::draft::Draft;
-use super::layout::Place;
+use super::draft::{Draft, NotWritten};
+use super::layout::{Place, Unreadable};
 use crate::model::time::{Clock, Wall};
 use crate::tasks;
 
@@ -25,6 +26,7 @@ pub(super) struct Writer {
     /// The end of each feed that somebody reads.
     ends: Mutex<BTreeMap<(Place, Stream), watch::Sender<u64>>>,
     feed_changes: u64,
+    pub(super) passed_over: PassedOver,
 }
 
 struct Queued {
@@ -38,7 +40,7 @@ impl Writer {
     pub(super) fn new(disk: Disk, calendar: Calendar, feed_changes: u64) -> Self {
         let room = Arc::new(Semaphore::new(limits::REDB_QUEUE_BYTES));
         let (queue, turn, ends) = (Mutex::default(), Arc::default(), Mutex::default());
-        Self { disk, calendar, queue, room, turn, ends, feed_changes }
+        Self { disk, calendar, queue, room, turn, ends, feed_changes, passed_over: PassedOver::default() }
     }
 
     /// All or nothing, and on the disk when this returns.
@@ -74,14 +76,17 @@ impl Writer {
             let outcomes: Result<Vec<_>, _> =
                 queue.iter().map(|queued| draft.write(&queued.place, &queued.writes)).collect();
             outcomes.map(|outcomes| {
-                let keep = if outcomes.iter().any(Vec::is_empty) { Keep::All } else { Keep::Nothing };
+                let keep = if outcomes.iter().any(Result::is_ok) { Keep::All } else { Keep::Nothing };
                 (outcomes, keep)
             })
         });
         match outcomes {
             Ok(outcomes) => {
-                for (queued, refused) in queue.into_iter().zip(outcomes) {
-                    let outcome = if refused.is_empty() { Ok(()) } else { Err(WriteError::Conflict(refused)) };
+                for (queued, outcome) in queue.into_iter().zip(outcomes) {
+                    let outcome = outcome.map_err(|why| match why {
+                        NotWritten::Conflict(places) => WriteError::Conflict(places),
+                        NotWritten::Unreadable(unreadable) => self.disk.unreadable(unreadable).into(),
+                    });
                     let _ = queued.answer.send(outcome);
                 }
             }
@@ -138,6 +143,11 @@ impl Writer {
         self.alone(move |writer| writer.commit(expire)).await
     }
 
+    /// An item that cannot be read, and that stays where it is.
+    pub(super) fn pass_over(&self, table: Table, key: &ItemKey, unreadable: Unreadable) {
+        self.passed_over.note(self.calendar.clock.now(), table, Some(key), &unreadable.to_string());
+    }
+
     /// Changes whenever the feed does.
     pub(super) fn end(&self, place: &Place, stream: Stream) -> watch::Receiver<u64> {
         self.ends().entry((place.clone(), stream)).or_default().subscribe()
@@ -166,7 +176,7 @@ fn weight(writes: &[ItemWrite]) -> usize {
 /// before its commit, which readers see only after it: so no reader may claim that time meanwhile,
 /// and no change may get one that a reader has claimed, even if the clock is set back.
 pub(super) struct Calendar {
-    clock: Clock,
+    pub(super) clock: Clock,
     times: Mutex<Times>,
 }
 

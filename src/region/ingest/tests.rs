@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex as StdMutex;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::*;
@@ -9,6 +10,7 @@ use crate::engine::faulty::{FaultRates, Faults, Faulty};
 use crate::engine::memory::MemoryStore;
 use crate::engine::{Condition, ItemKey, ItemWrite, Stream, bucket};
 use crate::protocol::announcement::decode;
+use crate::protocol::announcement::message::AnnouncementKind;
 
 /// What a topic was given, and what the region's table held then.
 #[derive(Clone)]
@@ -33,6 +35,17 @@ impl Topic for Witness {
             self.said.lock().unwrap().push(Heard { announcement, shown });
         }
         std::future::ready(Ok(Vec::new())).boxed()
+    }
+}
+
+/// Panics at its first announcement.
+struct Panics(Witness, AtomicBool);
+
+impl Topic for Panics {
+    fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
+        let is_heartbeat = |message: &String| decode(message).unwrap().key.is_empty();
+        assert!(messages.iter().all(is_heartbeat) || self.1.swap(true, Ordering::Relaxed), "a bug");
+        self.0.publish(messages)
     }
 }
 
@@ -65,7 +78,11 @@ impl World {
     }
 
     fn ingester(&self) -> Arc<Ingester> {
-        Ingester::new(IngestParts {
+        Ingester::new(self.parts())
+    }
+
+    fn parts(&self) -> IngestParts {
+        IngestParts {
             region: "eu-west-1".to_owned(),
             home: Arc::new(Faulty::new(self.home.clone(), self.faults.clone())),
             own: Arc::new(Faulty::new(self.own.clone(), self.faults.clone())),
@@ -73,7 +90,7 @@ impl World {
             topic: Arc::new(Faulty::new(self.witness.clone(), self.faults.clone())),
             views: None,
             clock: self.clock.clone(),
-        })
+        }
     }
 
     /// Runs an ingester for a while; then it is killed.
@@ -228,4 +245,39 @@ async fn a_canary_shows_how_long_the_way_is_and_is_neither_stored_nor_announced(
     assert!(ingester.canary_age().is_some_and(|age| age < Duration::from_secs(4)));
     assert!(world.own.dump(Table::Contexts).is_empty());
     assert!(world.witness.said.lock().unwrap().iter().all(|heard| heard.announcement.record_type != CANARY));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_panics_ends_the_term_and_the_next_one_begins_at_once_and_says_it() {
+    let mut world = world();
+    world.ingest_for(Duration::from_secs(30)).await;
+    let topic = Arc::new(Panics(world.witness.clone(), AtomicBool::new(false)));
+    let ingester = Ingester::new(IngestParts { topic, ..world.parts() });
+    world.put("a", 7).await;
+    let running = ingester.clone().run("b".to_owned(), CancellationToken::new());
+    let mut running = std::pin::pin!(running);
+    // The one before was killed, so its lease has to run out; that of this one is given back.
+    let span = crate::engine::limits::LEASE + BEGIN_PAUSE + Duration::from_secs(6);
+    assert!(tokio::time::timeout(span, running.as_mut()).await.is_err(), "it goes on");
+    let said = world.witness.said.lock().unwrap();
+    assert!(said.iter().any(|heard| heard.announcement.kind == AnnouncementKind::Changed { version: Some(7) }));
+}
+
+/// From a table that others write too.
+#[tokio::test(start_paused = true)]
+async fn an_item_that_no_table_takes_holds_up_neither_the_scan_nor_the_feed() {
+    let mut world = world();
+    let large = Item::new(key("large"), 1).with_body(vec![b' '; crate::engine::limits::BODY_BYTES + 1]);
+    world.home.tamper(Table::Views, &large.key, Some(large.clone()));
+    world.put("small", 2).await;
+    let ingester = world.ingester();
+    let running = ingester.clone().run("b".to_owned(), CancellationToken::new());
+    let _ = tokio::time::timeout(Duration::from_secs(20), running).await;
+    assert_eq!(ingester.state(), IngestState::Following);
+    assert_eq!((world.versions(&world.own, Table::Contexts).len(), ingester.passed_over()), (1, 1));
+    let change = |item: Item| Change { key: item.key.clone(), item: Some(item), written: world.clock.wall() };
+    let other = Item::new(key("other"), 3).with_body("{}");
+    let applied = ingester.apply(vec![change(large), change(other)]);
+    tokio::time::timeout(Duration::from_secs(5), applied).await.unwrap().unwrap();
+    assert_eq!((world.versions(&world.own, Table::Contexts).len(), ingester.passed_over()), (2, 2));
 }

@@ -108,3 +108,68 @@ async fn a_topic_that_does_not_answer_means_silence() {
     assert!(publisher.heartbeat(None).await.is_err());
     assert!(topic.taken.lock().unwrap().is_empty());
 }
+
+/// Refuses one key under every name: the message alone, or the whole call that it is in.
+struct Never {
+    topic: TakesAll,
+    whole_call: bool,
+}
+
+impl Topic for Never {
+    fn publish(&self, messages: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
+        let is_bad = |message: &String| message.contains("\"bad\"");
+        let refused: Vec<usize> = (0..messages.len()).filter(|place| is_bad(&messages[*place])).collect();
+        if self.whole_call && !refused.is_empty() {
+            let (what, why) = ("sns:Publish".to_owned(), "InvalidParameter".to_owned());
+            return std::future::ready(Err(EngineError::Refused { what, why })).boxed();
+        }
+        let taken = messages.into_iter().filter(|message| !is_bad(message)).collect();
+        async move {
+            self.topic.publish(taken).await?;
+            Ok(refused)
+        }
+        .boxed()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_topic_never_takes_is_said_as_a_reload_of_its_type_and_holds_up_nothing() {
+    for whole_call in [false, true] {
+        let topic = TakesAll::default();
+        let never = Never { topic: topic.clone(), whole_call };
+        let publisher = RegionPublisher::new("a", Arc::new(never), Clock::System);
+        let bad = || changed("bad", 2);
+        let announced = publisher.announce(vec![changed("good", 1), bad(), changed("other", 3), bad()]);
+        tokio::time::timeout(Duration::from_secs(3_600), announced).await.expect("it ends");
+        publisher.announce(vec![changed("next", 4)]).await;
+        let last = numbers(&topic).last().unwrap().0.clone();
+        let messages = topic.taken.lock().unwrap().clone();
+        let said: Vec<_> = messages.iter().map(|message| decode(message).unwrap()).collect();
+        let own = said.iter().filter(|one| one.numbered.as_ref().is_some_and(|it| it.publisher == last));
+        let keys: Vec<&str> = own.filter(|one| !one.record_type.is_empty()).map(|one| one.key.as_str()).collect();
+        assert_eq!(keys, ["good", "", "other", "next"], "whole call {whole_call}");
+        assert!(publisher.counts.reloaded.load(Ordering::Relaxed) >= 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reload_that_is_never_taken_ends_too() {
+    let topic = Never { topic: TakesAll::default(), whole_call: true };
+    let publisher = RegionPublisher::new("a", Arc::new(topic), Clock::System);
+    let announced = publisher.announce(vec![Said { record_type: "bad".to_owned(), ..changed("k", 1) }]);
+    tokio::time::timeout(Duration::from_secs(3_600), announced).await.expect("it ends");
+    assert_eq!(publisher.counts.reloaded.load(Ordering::Relaxed), 2);
+}
+
+/// SNS refuses characters that XML does not have. All but these are escaped by JSON anyway.
+#[tokio::test(start_paused = true)]
+async fn a_key_of_any_characters_can_be_announced() {
+    let topic = TakesAll::default();
+    let publisher = RegionPublisher::new("a", Arc::new(topic.clone()), Clock::System);
+    let key = "\u{fffe}\u{ffff}\u{1}\u{7f}\u{e4}\u{1f980}\\ufffe";
+    publisher.announce(vec![changed(key, 1)]).await;
+    let message = topic.taken.lock().unwrap().remove(0);
+    let fits = |char: char| !matches!(char, '\u{0}'..'\u{20}' | '\u{fffe}' | '\u{ffff}');
+    assert!(message.chars().all(fits), "{message}");
+    assert_eq!(decode(&message).unwrap().key, key);
+}

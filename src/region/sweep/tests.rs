@@ -3,8 +3,10 @@
 use futures_util::future::{BoxFuture, FutureExt};
 
 use super::*;
+use crate::engine::faulty::{FaultRates, Faults, Faulty};
+use crate::engine::lease::LeasePlace;
 use crate::engine::memory::MemoryStore;
-use crate::engine::{Condition, Item, ItemWrite, Topic};
+use crate::engine::{Page, ScanSegment, Topic};
 use crate::model::time::Wall;
 
 /// Takes everything, and remembers what the region's table had then.
@@ -24,35 +26,101 @@ impl Topic for Witness {
     }
 }
 
+/// Is asked, and never answers.
+struct Silent;
+
+impl Topic for Silent {
+    fn publish(&self, _: Vec<String>) -> BoxFuture<'_, Result<Vec<usize>, EngineError>> {
+        std::future::pending().boxed()
+    }
+}
+
+/// A table of which one bucket cannot be read so many times.
+struct BadBucket {
+    store: MemoryStore,
+    partition: String,
+    failures: std::sync::atomic::AtomicI64,
+    asked: std::sync::Mutex<Vec<String>>,
+}
+
+impl Tables for BadBucket {
+    fn get<'a>(&'a self, table: Table, key: &'a ItemKey) -> BoxFuture<'a, Result<Option<Item>, EngineError>> {
+        self.store.get(table, key)
+    }
+
+    fn write(&self, writes: Vec<ItemWrite>) -> BoxFuture<'_, Result<(), WriteError>> {
+        self.store.write(writes)
+    }
+
+    fn query<'a>(
+        &'a self,
+        table: Table,
+        partition: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page, EngineError>> {
+        self.asked.lock().unwrap().push(partition.to_owned());
+        if partition == self.partition && self.failures.fetch_sub(1, Ordering::Relaxed) > 0 {
+            let why = "it cannot be read".to_owned();
+            return std::future::ready(Err(EngineError::Refused { what: "a bucket".to_owned(), why })).boxed();
+        }
+        self.store.query(table, partition, after, limit)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        segment: ScanSegment,
+        after: Option<ItemKey>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Page, EngineError>> {
+        self.store.scan(table, segment, after, limit)
+    }
+}
+
 struct Setting {
     clock: Clock,
     home: MemoryStore,
     own: MemoryStore,
     witness: Witness,
     views: BTreeSet<String>,
+    lease: Lease,
     counts: SweepCounts,
 }
 
 impl Setting {
-    fn new() -> Self {
+    async fn new() -> Self {
         let clock = Clock::simulated(Wall::from_millis(1_000_000));
         let (home, own) = (MemoryStore::new(clock.clone()), MemoryStore::new(clock.clone()));
         let witness = Witness { own: own.clone(), shown: Arc::default() };
         let views = BTreeSet::from(["limits".to_owned()]);
-        Self { clock, home, own, witness, views, counts: SweepCounts::default() }
+        let lease = lease(&own, &clock).await;
+        Self { clock, home, own, witness, views, lease, counts: SweepCounts::default() }
     }
 
     fn sweep(&self) -> CopySweep<'_> {
+        self.telling(Arc::new(self.witness.clone()))
+    }
+
+    fn telling(&self, topic: Arc<dyn Topic>) -> CopySweep<'_> {
         CopySweep {
             home: &self.home,
             own: &self.own,
-            publisher: Arc::new(RegionPublisher::new("eu", Arc::new(self.witness.clone()), self.clock.clone())),
+            publisher: Arc::new(RegionPublisher::new("eu", topic, self.clock.clone())),
             views: Some(&self.views),
             clock: &self.clock,
             every: Duration::from_millis(1),
+            begin: 200,
+            lease: &self.lease,
+            owes: AtomicBool::new(false),
             counts: &self.counts,
         }
     }
+}
+
+async fn lease(own: &MemoryStore, clock: &Clock) -> Lease {
+    let (tables, holder, clock) = (Arc::new(own.clone()), "a".to_owned(), clock.clone());
+    LeasePlace { tables, table: Table::Region, job: "ingest", holder, clock }.acquire().await
 }
 
 async fn put(store: &MemoryStore, table: Table, key: &str, version: u64) {
@@ -62,7 +130,7 @@ async fn put(store: &MemoryStore, table: Table, key: &str, version: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_feed_skipped_is_copied_then_announced_and_what_is_newer_stays() {
-    let setting = Setting::new();
+    let setting = Setting::new().await;
     let Setting { home, own, witness, counts, .. } = &setting;
     let sweep = setting.sweep();
     for (key, at_home, in_region) in
@@ -88,7 +156,7 @@ async fn what_the_feed_skipped_is_copied_then_announced_and_what_is_newer_stays(
 
 #[tokio::test(start_paused = true)]
 async fn what_is_on_its_way_is_left_to_the_feed() {
-    let setting = Setting::new();
+    let setting = Setting::new().await;
     let Setting { home, own, witness, counts, .. } = &setting;
     let sweep = setting.sweep();
     put(home, Table::Views, "late", 5).await;
@@ -100,4 +168,58 @@ async fn what_is_on_its_way_is_left_to_the_feed() {
     swept.unwrap();
     assert_eq!(counts.differing.load(Ordering::Relaxed), 0);
     assert!(witness.shown.lock().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_sweep_put_before_it_was_killed_is_announced_by_the_next_one() {
+    let setting = Setting::new().await;
+    let Setting { home, own, witness, .. } = &setting;
+    put(home, Table::Views, "lost", 5).await;
+    let killed = setting.telling(Arc::new(Silent));
+    tokio::time::timeout(Duration::from_secs(60), killed.round()).await.unwrap_err();
+    assert_eq!(own.dump(Table::Contexts).len(), 1, "it was killed after its put");
+    let next = setting.sweep();
+    tokio::time::timeout(limits::SWEEP_REST / 2, next.run()).await.unwrap_err();
+    assert_eq!(*witness.shown.lock().unwrap(), [[5]]);
+    assert_eq!(own.get(Table::Region, &pending::key()).await, Ok(None), "once");
+    next.round().await.unwrap();
+    assert_eq!(witness.shown.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_whose_lease_was_taken_over_puts_nothing() {
+    let setting = Setting::new().await;
+    let Setting { home, own, counts, .. } = &setting;
+    put(home, Table::Views, "lost", 5).await;
+    let _other = lease(own, &setting.clock).await;
+    setting.sweep().round().await.unwrap();
+    assert!(own.dump(Table::Contexts).is_empty() && counts.failed.load(Ordering::Relaxed) > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_round_begins_where_it_is_told_and_comes_back_to_a_bucket_that_failed() {
+    let setting = Setting::new().await;
+    let partition = bucket::partition("limits", "lost");
+    let (failures, asked) = (1.into(), std::sync::Mutex::default());
+    let bad = BadBucket { store: setting.home.clone(), partition: partition.clone(), failures, asked };
+    put(&setting.home, Table::Views, "lost", 5).await;
+    CopySweep { home: &bad, ..setting.sweep() }.round().await.unwrap();
+    let asked = bad.asked.lock().unwrap();
+    assert_eq!(asked[0], bucket::of("limits", 200));
+    assert_eq!((asked.len(), asked.last()), (257, Some(&partition)), "the others first");
+    let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+    let counts = &setting.counts;
+    assert_eq!((count(&counts.buckets), count(&counts.failed), count(&counts.mended)), (256, 1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_put_and_whose_answer_was_lost_is_announced_all_the_same() {
+    let setting = Setting::new().await;
+    put(&setting.home, Table::Views, "lost", 5).await;
+    let faults = Faults::default();
+    faults.set(FaultRates { loses_answers: 1.0, ..FaultRates::default() });
+    let own = Faulty::new(setting.own.clone(), faults);
+    CopySweep { own: &own, ..setting.sweep() }.round().await.unwrap();
+    assert_eq!(*setting.witness.shown.lock().unwrap(), [[5]]);
+    assert!(setting.counts.failed.load(Ordering::Relaxed) > 0);
 }

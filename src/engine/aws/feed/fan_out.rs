@@ -28,7 +28,6 @@ struct Reached {
     shared: Arc<Shared>,
     progress: Progress,
     place: Start,
-    last_event: Moment,
 }
 
 impl Subscription {
@@ -49,7 +48,7 @@ impl Subscription {
         let answer = answer.map_err(|_| shared.asked(SUBSCRIBE).unavailable("no event in time"))?;
         let answer = answer.map_err(|error| shared.not_opened(SUBSCRIBE, &error))?;
         let progress = Progress::subscribing(now, place.through());
-        Ok(Self { answer, reached: Reached { shared: shared.clone(), progress, place, last_event: now } })
+        Ok(Self { answer, reached: Reached { shared: shared.clone(), progress, place } })
     }
 
     /// `None` at the subscription's end.
@@ -66,7 +65,7 @@ impl Subscription {
                 () = tokio::time::sleep(limits::QUIET) => {
                     let now = shared.clock.now();
                     self.reached.progress.nothing_came(now);
-                    if now.since(self.reached.last_event) >= limits::EVENT_GAP {
+                    if self.reached.progress.is_dead() {
                         return Some(Err(asked.unavailable("the subscription has gone silent")));
                     }
                     if now.since(began) >= limits::FEED_IDLE {
@@ -90,7 +89,6 @@ impl Subscription {
 
 impl Reached {
     fn came(&mut self, event: SubscribeToShardEvent, now: Moment, wall: Wall) -> FeedBatch {
-        self.last_event = now;
         let behind = Duration::from_millis(event.millis_behind_latest.try_into().unwrap_or(0));
         let newest = event.records.last().and_then(|record| record.approximate_arrival_timestamp);
         let newest = newest.and_then(|time| time.to_millis().ok()?.try_into().ok()).map(Wall::from_millis);
@@ -102,7 +100,9 @@ impl Reached {
     }
 
     fn batch(&self, changes: Vec<Change>, ended: Option<Vec<FeedShard>>) -> FeedBatch {
-        FeedBatch { changes, next: self.place.position(), through: self.progress.through(), ended }
+        // From the oldest on, nothing is known before the first event.
+        let through = Some(self.progress.through()).filter(|through| *through > Wall::default());
+        FeedBatch { changes, next: self.place.position(), through, ended }
     }
 }
 
@@ -159,9 +159,8 @@ mod tests {
     }
 
     async fn reached() -> Reached {
-        let (shared, last_event) = (feed().await.shared, Moment::from_nanos(5_000_000_000));
-        let progress = Progress::subscribing(last_event, Wall::from_millis(0));
-        Reached { shared, progress, place: Start::Horizon, last_event }
+        let progress = Progress::subscribing(Moment::from_nanos(5_000_000_000), Wall::from_millis(0));
+        Reached { shared: feed().await.shared, progress, place: Start::Horizon }
     }
 
     #[tokio::test]
@@ -170,7 +169,10 @@ mod tests {
         let mut reached = reached().await;
         let batch = reached.came(event, Moment::from_nanos(6_000_000_000), Wall::from_millis(6_000));
         assert_eq!((batch.changes.len(), batch.ended), (1, None));
-        assert_eq!((batch.next, batch.through), (Position::After("12@4000".to_owned()), Wall::from_millis(4_000)));
+        assert_eq!(
+            (batch.next, batch.through),
+            (Position::After("12@4000".to_owned()), Some(Wall::from_millis(4_000)))
+        );
         assert_eq!(reached.shared.skipped.load(std::sync::atomic::Ordering::Relaxed), 1);
     }
 

@@ -51,9 +51,11 @@ impl Poll {
     }
 
     fn came(&mut self, read: GetRecordsOutput, sent: Wall) -> FeedBatch {
-        let behind = Duration::from_millis(read.millis_behind_latest.unwrap_or(0).try_into().unwrap_or(0));
+        // Who does not know how far behind it is claims nothing.
+        let behind = read.millis_behind_latest.and_then(|behind| behind.try_into().ok()).map(Duration::from_millis);
+        let through = behind.map(|behind| progress::read(sent, behind));
         let last = read.records.last().map(|record| record.sequence_number.as_str());
-        self.reached = self.reached.moved(last, progress::read(sent, behind));
+        self.reached = self.reached.moved(last, through.unwrap_or_else(|| self.reached.through()));
         let changes = self.shared.changes(&read.records);
         // Without an iterator, nothing follows.
         let ended = match read.next_shard_iterator {
@@ -63,7 +65,7 @@ impl Poll {
             }
             None => Some(children(read.child_shards.unwrap_or_default())),
         };
-        FeedBatch { changes, next: self.reached.position(), through: self.reached.through(), ended }
+        FeedBatch { changes, next: self.reached.position(), through, ended }
     }
 }
 
@@ -85,15 +87,30 @@ mod tests {
         let mut poll = poll().await;
         let batch = poll.came(read, Wall::from_millis(10_000));
         assert_eq!((batch.changes.len(), batch.ended), (1, None));
-        assert_eq!((batch.next, batch.through), (Position::After("7@7000".to_owned()), Wall::from_millis(7_000)));
+        assert_eq!(
+            (batch.next, batch.through),
+            (Position::After("7@7000".to_owned()), Some(Wall::from_millis(7_000)))
+        );
         assert_eq!(poll.iterator, "next");
     }
 
     #[tokio::test]
     async fn silence_moves_the_time_on_even_where_nothing_was_ever_read() {
         let read = GetRecordsOutput::builder().set_records(Some(Vec::new())).next_shard_iterator("next");
-        let batch = poll().await.came(read.build().unwrap(), Wall::from_millis(10_000));
-        assert_eq!((batch.next, batch.through), (Position::At(Wall::from_millis(9_000)), Wall::from_millis(9_000)));
+        let read = read.millis_behind_latest(0).build().unwrap();
+        let batch = poll().await.came(read, Wall::from_millis(10_000));
+        let through = Wall::from_millis(9_000);
+        assert_eq!((batch.next, batch.through), (Position::At(through), Some(through)));
+    }
+
+    #[tokio::test]
+    async fn a_read_that_does_not_say_how_far_behind_it_is_claims_nothing() {
+        let read = || GetRecordsOutput::builder().records(given(change())).next_shard_iterator("next");
+        let mut poll = poll().await;
+        let known = poll.came(read().millis_behind_latest(0).build().unwrap(), Wall::from_millis(10_000));
+        assert_eq!(known.through, Some(Wall::from_millis(9_000)));
+        let batch = poll.came(read().build().unwrap(), Wall::from_millis(20_000));
+        assert_eq!((batch.next, batch.through), (Position::After("7@9000".to_owned()), None));
     }
 
     #[tokio::test]

@@ -17,13 +17,15 @@ pub(super) struct Progress {
     empty: Moment,
     /// Since when nothing has come, if that is being watched.
     silent: Option<Moment>,
+    /// For how long the reader has waited since the last batch, as its timers measured it.
+    waited: Duration,
 }
 
 impl Progress {
     /// A subscription that is asked for now, where the shard was read `through` before: what it
     /// pushes first is younger than that.
     pub(super) const fn subscribing(now: Moment, through: Wall) -> Self {
-        Self { through, empty: now, silent: None }
+        Self { through, empty: now, silent: None, waited: Duration::ZERO }
     }
 
     pub(super) const fn through(&self) -> Wall {
@@ -42,6 +44,13 @@ impl Progress {
             self.empty = silent;
         }
         self.silent = Some(now);
+        self.waited += limits::QUIET;
+    }
+
+    /// Whether the reader has waited for so long that the connection must be dead. What it did
+    /// besides, such as applying a batch, does not count, nor does a time at which it stood still.
+    pub(super) fn is_dead(&self) -> bool {
+        self.waited >= limits::EVENT_GAP
     }
 
     /// A batch is read, whose end is `behind` the end of the shard, and whose newest record
@@ -51,7 +60,7 @@ impl Progress {
         // Records come in the order in which they arrived, give or take.
         let arrived = newest.map_or(pushed, |newest| before(newest, limits::FEED_MARGIN));
         self.through = self.through.max(pushed).max(arrived);
-        self.silent = None;
+        (self.silent, self.waited) = (None, Duration::ZERO);
         self.through
     }
 }
@@ -128,6 +137,22 @@ mod tests {
         assert_eq!(came(&mut progress, 20_010, NONE), 9_000);
         progress.waits(moment(30_000));
         assert_eq!(came(&mut progress, 30_001, NONE), 9_000);
+    }
+
+    /// A batch may take longer to apply than a connection may be silent.
+    #[test]
+    fn a_connection_is_dead_when_the_reader_has_waited_and_not_when_it_was_busy() {
+        let mut progress = Progress::subscribing(moment(10_000), wall(0));
+        came(&mut progress, 10_000, NONE);
+        progress.waits(moment(40_000));
+        progress.nothing_came(moment(40_100));
+        assert!(!progress.is_dead(), "it applied the batch for half a minute");
+        (2..80).for_each(|tick| progress.nothing_came(moment(40_000 + tick * 100)));
+        assert!(!progress.is_dead());
+        progress.nothing_came(moment(48_000));
+        assert!(progress.is_dead());
+        came(&mut progress, 48_001, NONE);
+        assert!(!progress.is_dead());
     }
 
     #[test]

@@ -54,7 +54,8 @@ impl Start {
             (Some(sequence), _) => Self::After { sequence: sequence.to_owned(), through },
             (None, Self::After { sequence, .. }) => Self::After { sequence: sequence.clone(), through },
             // From the beginning too: whoever went on from there later might miss what was trimmed.
-            (None, Self::At(_) | Self::Horizon) => Self::At(through),
+            (None, Self::At(_) | Self::Horizon) if through > Wall::default() => Self::At(through),
+            (None, start) => start.clone(),
         }
     }
 
