@@ -1,6 +1,8 @@
 //! What every port refuses before anything looks at the request: a foreign `Host`, and what a
 //! browser sends for a page of another site.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::extract::{Request, State as Shared};
 use axum::http::{HeaderValue, StatusCode, Version, header};
@@ -25,6 +27,11 @@ pub struct Admits {
 impl Admits {
     pub fn of(listen: &Listen) -> Self {
         Self { allowed_hosts: listen.allowed_hosts.clone(), allow_cross_site: listen.allow_cross_site }
+    }
+
+    /// These hosts, and no page of another site.
+    pub fn hosts(allowed_hosts: &[String]) -> Arc<Self> {
+        Arc::new(Self { allowed_hosts: allowed_hosts.to_vec(), allow_cross_site: false })
     }
 
     /// The answer to a request that goes no further; `None` lets it pass.
@@ -52,15 +59,16 @@ impl Admits {
     }
 }
 
-/// The router behind the guard of a port that only this machine reaches.
-pub(crate) fn guarded(router: Router, reached: ReachedBy) -> Router {
-    async fn guard(Shared(reached): Shared<ReachedBy>, request: Request, next: Next) -> Response {
-        match Admits::default().refusal(reached, &request) {
+/// The router behind the guard of a port of the services.
+pub(crate) fn guarded(router: Router, reached: ReachedBy, admits: Arc<Admits>) -> Router {
+    type Port = (ReachedBy, Arc<Admits>);
+    async fn guard(Shared((reached, admits)): Shared<Port>, request: Request, next: Next) -> Response {
+        match admits.refusal(reached, &request) {
             Some(refusal) => refusal,
             None => next.run(request).await,
         }
     }
-    router.layer(middleware::from_fn_with_state(reached, guard))
+    router.layer(middleware::from_fn_with_state((reached, admits), guard))
 }
 
 /// Keeps an answer out of caches and content sniffing.

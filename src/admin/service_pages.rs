@@ -11,7 +11,7 @@ use axum::response::{Html, IntoResponse, Json};
 use axum::routing::get;
 use serde::Serialize;
 
-use super::guard::{guarded, unstored};
+use super::guard::{Admits, guarded, unstored};
 use super::{ALIVE, index, limits};
 use crate::http::service::{self, Listener, ReachedBy};
 use crate::tasks::Tasks;
@@ -65,6 +65,8 @@ pub struct ServiceReadiness {
 pub struct ServicePages {
     /// `catalogue`, `views`, `region eu-west-1`.
     pub title: String,
+    /// Who may read them.
+    pub admits: Arc<Admits>,
     pub ready: Arc<dyn Fn() -> ServiceReadiness + Send + Sync>,
     pub status: Arc<dyn Fn() -> serde_json::Value + Send + Sync>,
     /// The whole page, in the OpenMetrics text format.
@@ -78,6 +80,7 @@ pub async fn serve_pages(listener: Listener, pages: ServicePages, tasks: Tasks) 
 }
 
 fn router(pages: ServicePages, reached: ReachedBy) -> Router {
+    let admits = pages.admits.clone();
     let router = Router::new()
         .route("/", get(index_page))
         .route("/livez", get(|| async { ALIVE }))
@@ -85,7 +88,7 @@ fn router(pages: ServicePages, reached: ReachedBy) -> Router {
         .route("/metrics", get(metrics))
         .route("/status", get(status))
         .with_state(pages);
-    guarded(router, reached).layer(middleware::map_response(async |response| unstored(response)))
+    guarded(router, reached, admits).layer(middleware::map_response(async |response| unstored(response)))
 }
 
 async fn index_page(Shared(pages): Shared<ServicePages>) -> Html<String> {
@@ -122,6 +125,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let pages = ServicePages {
             title: "catalogue".to_owned(),
+            admits: Admits::hosts(&["nearside.internal".to_owned()]),
             ready: Arc::new(move || ServiceReadiness { state, reasons: vec!["<slow> store".to_owned()] }),
             status: Arc::new(|| serde_json::json!({ "engine": "memory" })),
             metrics: Arc::new(|| "# EOF\n".to_owned()),
@@ -165,6 +169,9 @@ mod tests {
         let (address, _tasks) = port(ServiceState::Serving).await;
         let foreign = say(address, "GET /status HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n").await;
         assert!(foreign.starts_with("HTTP/1.1 421 "), "{foreign}");
+        let listed =
+            say(address, "GET /status HTTP/1.1\r\nHost: Nearside.internal:8741\r\nConnection: close\r\n\r\n").await;
+        assert!(listed.starts_with("HTTP/1.1 200 "), "{listed}");
         let cross = get(address, "/status", "Sec-Fetch-Site: cross-site\r\n").await;
         assert!(cross.starts_with("HTTP/1.1 403 ") && cross.contains("problem+json"), "{cross}");
         let page = get(address, "/", "").await;

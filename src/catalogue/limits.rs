@@ -27,9 +27,7 @@ pub const POINTER_BYTES: usize = 256;
 pub const WRITE_ATTEMPTS: u32 = 7;
 /// How long an idempotency key is remembered.
 pub const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
-/// An idempotency key, and a writer's name.
 pub const IDEMPOTENCY_KEY_BYTES: usize = 255;
-pub const WRITER_BYTES: usize = 255;
 /// What a caller is told to wait after a refusal that may pass by itself, in seconds.
 pub const RETRY_AFTER_SECONDS: u32 = 1;
 
@@ -38,25 +36,37 @@ pub const PAGE_RECORDS: usize = 50;
 pub const PAGE_MOST_RECORDS: usize = 200;
 /// Bodies on a page together, from which on it ends.
 pub const PAGE_BYTES: usize = MIB;
-/// Items that a page asks the store for at a time; each may hold a whole body.
+/// Items that a page asks the store for at a time, however many buckets they are from; each may
+/// hold a whole body.
 pub const PAGE_STEP: usize = 16;
+/// Buckets that a listing reads at once, while they hold little.
+pub const PAGE_BUCKETS: u16 = 8;
 /// How often one page of a listing asks the store: enough for every bucket of a small type, so that
 /// it fits on one page. A bucket may also hold many tombstones.
 pub const PAGE_QUERIES: usize = 300;
 /// Versions that one look at the end of a history reads.
 pub const HISTORY_STEP: usize = 100;
 
-/// Bytes of requests, and of pages being read, that are held at once; beyond it callers get 503.
+/// Bytes of requests that are held at once; beyond it callers get 503.
 pub const HELD_BYTES: u64 = 64 * MIB as u64;
-/// What a page takes of it while it is read.
-pub const PAGE_HELD_BYTES: u64 = (PAGE_BYTES + (PAGE_STEP + 1) * RECORD_BYTES) as u64;
+/// Bytes of pages that are being read, or are on their way to their callers; of its own, so that
+/// readers do not keep writers out.
+pub const PAGES_HELD_BYTES: u64 = 64 * MIB as u64;
+/// The records of a page: the last one may go beyond its size. In JSON, an escaped byte of a key
+/// takes six; 100 go to what is around a record.
+pub const PAGE_MOST_BYTES: usize = PAGE_BYTES + RECORD_BYTES + PAGE_MOST_RECORDS * (6 * KEY_BYTES + 100);
+/// What a page takes while it is read: what the store is asked for, the records, and their JSON.
+/// Then its JSON alone counts.
+pub const PAGE_HELD_BYTES: u64 = (PAGE_STEP * RECORD_BYTES + 2 * PAGE_MOST_BYTES) as u64;
 
+const _: () = assert!(PAGES_HELD_BYTES / PAGE_HELD_BYTES >= 8);
+const _: () = assert!(PAGE_STEP >= PAGE_BUCKETS as usize && BUCKETS.is_multiple_of(PAGE_BUCKETS));
 const _: () = assert!(RECORD_BYTES <= BODY_BYTES);
 const _: () = assert!(2 * BATCH_RECORDS < TRANSACTION_ITEMS, "records, their history, an idempotency key");
 const _: () = assert!(PAGE_QUERIES > BUCKETS as usize);
 const _: () = assert!(KEY_BYTES <= SORT_BYTES && IDEMPOTENCY_KEY_BYTES <= SORT_BYTES);
 const _: () = {
     let item = 2 * (NAME_BYTES + KEY_BYTES) + ITEM_OVERHEAD_BYTES;
-    let remembered = BATCH_RECORDS * 64 + WRITER_BYTES + IDEMPOTENCY_KEY_BYTES + KIB;
+    let remembered = BATCH_RECORDS * 64 + 2 * (NAME_BYTES + IDEMPOTENCY_KEY_BYTES) + KIB;
     assert!(2 * (BATCH_BYTES + BATCH_RECORDS * item) + remembered < TRANSACTION_BYTES);
 };

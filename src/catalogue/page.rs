@@ -4,13 +4,15 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use futures_util::future::try_join_all;
 
 use super::error::CatalogueError;
-use super::limits::{PAGE_BYTES, PAGE_MOST_RECORDS, PAGE_QUERIES, PAGE_STEP};
+use super::limits::{PAGE_BUCKETS, PAGE_BYTES, PAGE_MOST_RECORDS, PAGE_QUERIES, PAGE_STEP};
 use super::record::RecordVersion;
 use super::{Catalogue, digits, history};
 use crate::engine::limits::BUCKETS;
-use crate::engine::{Item, Table, bucket};
+use crate::engine::{EngineError, Item, Page, Table, bucket};
+use crate::model::names::key_problem;
 
 /// Some records, and where to go on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,9 +39,19 @@ impl Cursor {
     fn from_text(text: &str) -> Option<Self> {
         let text = String::from_utf8(URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
         let (bucket, after) = text.split_at_checked(2)?;
-        let bucket = u16::from_str_radix(bucket, 16).ok().filter(|bucket| *bucket < BUCKETS)?;
-        Some(Self { bucket, after: Some(after.to_owned()).filter(|after| !after.is_empty()) })
+        // `from_str_radix` alone would take a sign.
+        let digits = bucket.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let bucket = u16::from_str_radix(bucket, 16).ok().filter(|bucket| digits && *bucket < BUCKETS)?;
+        let after = Some(after.to_owned()).filter(|after| !after.is_empty());
+        // The store refuses a longer one as if it were the catalogue's own mistake.
+        after.as_deref().is_none_or(|after| key_problem(after).is_none()).then_some(Self { bucket, after })
     }
+}
+
+/// The version behind which a history goes on, written as it was given.
+fn version_of(cursor: &str) -> Result<u64, CatalogueError> {
+    let version = cursor.parse::<u64>().ok().filter(|version| version.to_string() == cursor);
+    version.ok_or(CatalogueError::BadCursor)
 }
 
 /// A page being filled.
@@ -79,32 +91,54 @@ impl Catalogue {
         self.types.check_known(record_type)?;
         let cursor = after.map_or(Some(Cursor::START), Cursor::from_text).ok_or(CatalogueError::BadCursor)?;
         let Cursor { mut bucket, mut after } = cursor;
-        let mut page = Filling::new(limit);
-        for _ in 0..PAGE_QUERIES {
-            let partition = bucket::of(record_type, bucket);
-            let found = self.query(Table::Records, &partition, after.as_deref(), PAGE_STEP).await?;
-            for item in found.items {
-                if page.is_full() {
-                    break;
+        let (mut page, mut queries, mut at_once) = (Filling::new(limit), 0, 1);
+        self.counts.read("listing");
+        'filling: while queries < PAGE_QUERIES {
+            at_once = at_once.min(BUCKETS - bucket);
+            queries += usize::from(at_once);
+            let found = self.buckets(record_type, bucket, at_once, after.as_deref()).await?;
+            // Full buckets are read one by one: what is read of those behind would be read again.
+            at_once = if found.iter().any(|of_bucket| of_bucket.next.is_some()) { 1 } else { at_once * 2 };
+            at_once = at_once.min(PAGE_BUCKETS);
+            for of_bucket in found {
+                for item in of_bucket.items {
+                    let key = item.key.sort.clone();
+                    after = Some(key.clone());
+                    if item.body.is_some() {
+                        page.push(item, key);
+                    }
+                    if page.is_full() {
+                        break 'filling;
+                    }
                 }
-                let key = item.key.sort.clone();
-                after = Some(key.clone());
-                if item.body.is_some() {
-                    page.push(item, key);
+                after = of_bucket.next.map(|key| key.sort);
+                if after.is_some() {
+                    continue 'filling;
                 }
-            }
-            if page.is_full() {
-                break;
-            }
-            after = found.next.map(|key| key.sort);
-            bucket += u16::from(after.is_none());
-            if bucket == BUCKETS {
-                self.counts.read("listing");
-                return Ok(RecordPage { records: page.records, next: None });
+                bucket += 1;
+                if bucket == BUCKETS {
+                    return Ok(RecordPage { records: page.records, next: None });
+                }
             }
         }
-        self.counts.read("listing");
         Ok(RecordPage { records: page.records, next: Some(Cursor { bucket, after }.to_text()) })
+    }
+
+    /// The first items of `count` buckets from `first` on, whose own begin behind `after`. They
+    /// share what may be read at a time.
+    async fn buckets(
+        &self,
+        record_type: &str,
+        first: u16,
+        count: u16,
+        after: Option<&str>,
+    ) -> Result<Vec<Page>, EngineError> {
+        let each = PAGE_STEP / usize::from(count);
+        let read = async |number: u16| {
+            let after = after.filter(|_| number == first);
+            self.query(Table::Records, &bucket::of(record_type, number), after, each).await
+        };
+        try_join_all((first..first + count).map(read)).await
     }
 
     /// Up to `limit` versions of a record, oldest first, `after` an earlier page.
@@ -119,7 +153,7 @@ impl Catalogue {
         after: Option<&str>,
     ) -> Result<RecordPage, CatalogueError> {
         self.check_name(record_type, key)?;
-        let started = after.map(str::parse::<u64>).transpose().map_err(|_| CatalogueError::BadCursor)?;
+        let started = after.map(version_of).transpose()?;
         let (partition, mut page) = (history(record_type, key), Filling::new(limit));
         let mut after = started.map(digits);
         let mut more = true;
@@ -155,8 +189,14 @@ mod tests {
         ] {
             assert_eq!(Cursor::from_text(&cursor.to_text()), Some(cursor));
         }
-        for text in ["", "zz", "!!!!", "MA", "Z2dr", "w6TDpA"] {
+        let encode = |text: &str| URL_SAFE_NO_PAD.encode(text);
+        let (signed, long, control) = (encode("+fkey"), encode(&format!("07{}", "k".repeat(513))), encode("07a\0"));
+        for text in ["", "zz", "!!!!", "MA", "Z2dr", "w6TDpA", "MDAu", &signed, &long, &control] {
             assert_eq!(Cursor::from_text(text), None, "{text}");
+        }
+        assert_eq!(version_of("18000"), Ok(18_000));
+        for text in ["+5", "05", "-1", " 5", "", "5.0", "99999999999999999999"] {
+            assert_eq!(version_of(text), Err(CatalogueError::BadCursor), "{text}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `If-Match` and `If-None-Match` of a write: compared with the version that is read, and held by
-//! the store's condition until the write takes place.
+//! `If-Match` and `If-None-Match`: compared with the version that is read; those of a write are held
+//! by the store's condition until it takes place.
 
 use serde::Serialize;
 
@@ -45,7 +45,12 @@ impl Preconditions {
     }
 
     pub fn may_replace(&self, version: Option<u64>, exists: bool) -> bool {
-        self.matches.as_ref().is_none_or(|tags| tags.include(version, exists)) && !self.is_unchanged(version, exists)
+        self.admits(version, exists) && !self.is_unchanged(version, exists)
+    }
+
+    /// Whether what is there is what `If-Match` demands, which holds for reads too.
+    pub fn admits(&self, version: Option<u64>, exists: bool) -> bool {
+        self.matches.as_ref().is_none_or(|tags| tags.include(version, exists))
     }
 
     /// Whether `If-None-Match` names what is there: then a read brings nothing new.

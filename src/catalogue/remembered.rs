@@ -69,7 +69,7 @@ impl IdempotencyKey {
         let last = expired.map_or(0, |item| item.version);
         let condition = expired.map_or(Condition::Absent, |item| Condition::VersionIs(item.version));
         let body = serde_json::to_vec(answer).expect("numbers and flags can always be written");
-        let item = Item::new(self.place(), now.as_millis().max(last + 1));
+        let item = Item::new(self.place(), now.as_millis().max(last.saturating_add(1)));
         let item = item.with_note(hash).with_body(body).expiring(now + REMEMBERED);
         ItemWrite::Put(Table::Requests, item, condition)
     }

@@ -367,6 +367,46 @@ async fn a_listing_shows_every_record_once_and_no_deleted_one() {
     assert_eq!(never, Err(CatalogueError::NotFound { version: None }));
 }
 
+/// A bucket at a time, it would take as long as 256 queries.
+#[tokio::test(start_paused = true)]
+async fn a_small_type_is_listed_in_a_few_rounds_and_in_the_order_of_a_cursor() {
+    let stage = stage();
+    for key in 0..40 {
+        stage.put(&format!("key-{key}"), key).await.unwrap();
+    }
+    stage.faults.set(SLOW);
+    let began = stage.clock.now();
+    let page = stage.catalogue.list("shard", 200, None).await.unwrap();
+    assert_eq!((page.records.len(), page.next), (40, None));
+    assert!(stage.clock.now() - began <= 45 * SLOW.slowness, "{:?}", stage.clock.now() - began);
+    let whole: Vec<_> = page.records.into_iter().map(|it| it.key).collect();
+    let (mut one_by_one, mut after) = (Vec::new(), None);
+    for _ in 0..=40 {
+        let page = stage.catalogue.list("shard", 1, after.as_deref()).await.unwrap();
+        one_by_one.extend(page.records.into_iter().map(|it| it.key));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(one_by_one, whole);
+}
+
+/// A configuration that no longer has its type takes nothing back of what was promised.
+#[tokio::test(start_paused = true)]
+async fn a_request_is_answered_as_it_was_though_its_type_was_taken_away_since() {
+    let stage = stage();
+    let first = stage.catalogue.write(shard("a", 1), Some(&once("k"))).await.unwrap();
+    let types = RecordTypes::compile([("tenant".to_owned(), json!(true))]).unwrap();
+    let later = Catalogue::new(Arc::new(stage.memory.clone()), stage.clock.clone(), types);
+    assert_eq!(later.write(shard("a", 1), Some(&once("k"))).await, Ok((first.0, true)));
+    assert_eq!(later.write(shard("a", 2), Some(&once("k"))).await, Err(CatalogueError::KeyReused));
+    for key in [Some(once("another")), None] {
+        let refused = later.write(shard("a", 1), key.as_ref()).await;
+        assert!(matches!(refused, Err(CatalogueError::UnknownType { .. })), "{refused:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_page_ends_when_its_bodies_are_a_mebibyte() {
     let stage = stage();

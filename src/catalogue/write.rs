@@ -69,12 +69,19 @@ impl Catalogue {
         batch: bool,
         once: Option<&IdempotencyKey>,
     ) -> Result<WriteAnswer, CatalogueError> {
-        each(writes, |write| self.check_name(&write.record_type, &write.key))?;
+        let once = once.map(|key| (key, hash_of(writes, batch)));
+        if let Err(refused) = each(writes, |write| self.check_name(&write.record_type, &write.key)) {
+            // What took place before its type was taken away is still answered as it was then.
+            let answered = match &once {
+                Some((key, hash)) => self.answered(key, hash, writes.len()).await?,
+                None => None,
+            };
+            return answered.ok_or(refused);
+        }
         let fits = each(writes, |write| match &write.body {
             Some(body) => self.types.check_body(&write.record_type, &json::object(body)?),
             None => Ok(()),
         });
-        let once = once.map(|key| (key, hash_of(writes, batch)));
         for attempt in 1..=WRITE_ATTEMPTS {
             let now = self.clock.wall();
             let heads = try_join_all(writes.iter().map(|write| self.head(write, now))).await?;
@@ -111,6 +118,22 @@ impl Catalogue {
             }
         }
         Err(CatalogueError::Contended)
+    }
+
+    /// What this request was answered when it took place.
+    async fn answered(
+        &self,
+        key: &IdempotencyKey,
+        hash: &str,
+        records: usize,
+    ) -> Result<Option<WriteAnswer>, CatalogueError> {
+        let now = self.clock.wall();
+        let Some(item) = self.item(Table::Requests, &key.place()).await? else { return Ok(None) };
+        let applied = IdempotencyKey::answered(&item, hash, records, now)?;
+        Ok(applied.map(|applied| {
+            self.counts.wrote("replayed");
+            WriteAnswer { applied, replayed: true }
+        }))
     }
 
     /// All in one transaction, whatever guards may be off.
@@ -175,8 +198,8 @@ fn plan(
             return Err(refused(CatalogueError::PreconditionFailed { version }));
         }
         let given = match is_on(Guard::VersionFromCalendar) {
-            true => now.as_millis().max(head.last + 1),
-            false => version.unwrap_or_default() + 1,
+            true => now.as_millis().max(head.last.saturating_add(1)),
+            false => version.unwrap_or_default().saturating_add(1),
         };
         let item = |key: ItemKey| Item { body: write.body.clone(), ..Item::new(key, given) };
         let unchanged = match is_on(Guard::VersionInCondition) {

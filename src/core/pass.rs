@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 
 use super::Core;
 use super::write::{self, Write};
@@ -14,6 +14,7 @@ use crate::cache::rfc9111::{self, Handling, RequestDirectives};
 use crate::config::IdentityMode;
 use crate::core::answer::{Attempted, Blame, CacheLine, Detail, Fwd, Outcome};
 use crate::core::fill::ask;
+use crate::core::floors;
 use crate::core::lookup::OnRoute;
 use crate::core::race::verdict;
 use crate::http::admission::Admitted;
@@ -100,12 +101,12 @@ async fn read_through(
     if let Some(held) = &core.credentials[*place] {
         request.headers.insert(held.header.clone(), held.value());
     }
-    if RequestDirectives::of(&admitted.headers).no_cache
-        || records.iter().any(|(_, record)| record.snapshot().marker.is_some())
-    {
-        // R8.
-        request.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    }
+    let (asks, fence) = (RequestDirectives::of(&admitted.headers), routing.snapshots());
+    let insists = asks.no_cache || asks.max_age.is_some();
+    // R8. What is too large to hold here may lie in the store of a region's node.
+    let no_cache = insists || fence.iter().any(|record| record.marker.is_some());
+    let floor = floors::stated(&fence, started).filter(|_| !insists);
+    floors::insert(&mut request.headers, no_cache, floor);
     at_the_floor(core, request, records, started).await
 }
 

@@ -89,6 +89,15 @@ impl Reserved {
     }
 }
 
+impl Reserved {
+    /// Gives back what is beyond `bytes`.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        let back = self.bytes.saturating_sub(bytes);
+        self.budget.held.fetch_sub(back, Ordering::Relaxed);
+        self.bytes -= back;
+    }
+}
+
 impl Drop for Reserved {
     fn drop(&mut self) {
         self.budget.held.fetch_sub(self.bytes, Ordering::Relaxed);

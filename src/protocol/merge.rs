@@ -85,7 +85,7 @@ pub(crate) fn announce(
             state.changed |= !said.deleted;
             if state.floor.0 - version.0 > rules.max_jump && is_on(Rule::R15) {
                 announced_at(state, said, version, rules, now);
-                state.unversioned = state.generation;
+                said_nothing_certain(state, now);
                 return Effect::Undercut;
             }
             return Effect::Moved;
@@ -104,10 +104,16 @@ pub(crate) fn announce(
     if std::mem::take(&mut state.escaped) {
         // What is stored may state a version that nobody believes, so no version protects it from
         // this change.
-        state.unversioned = state.generation;
+        said_nothing_certain(state, now);
     }
     announced_at(state, said, version, rules, now);
     Effect::Moved
+}
+
+/// Versions do not show whether this generation's news is in what was made before `now`.
+const fn said_nothing_certain(state: &mut Snapshot, now: Moment) {
+    state.unversioned = state.generation;
+    state.unversioned_at = now;
 }
 
 fn announced_at(state: &mut Snapshot, said: Announced, version: Version, rules: Rules, now: Moment) {
@@ -160,7 +166,7 @@ fn change_unversioned(state: &mut Snapshot, said: Announced, rules: Rules, now: 
         state.changed = false;
     }
     state.generation = next;
-    state.unversioned = next;
+    said_nothing_certain(state, now);
     Effect::Moved
 }
 
@@ -170,7 +176,7 @@ fn change_unversioned(state: &mut Snapshot, said: Announced, rules: Rules, now: 
 pub(crate) fn reload(state: &mut Snapshot, regions: RegionSet, now: Moment, next: Generation, worst_lag: Duration) {
     state.written = still_written(state, now, worst_lag);
     state.generation = next;
-    state.unversioned = next;
+    said_nothing_certain(state, now);
     match &mut state.marker {
         Some(marker) if !marker.is_surpassed() && !regions.is_empty() => marker.at = now,
         other => *other = Some(Marker { regions, at: now, deleted: false }),
@@ -188,6 +194,7 @@ pub(crate) fn reset(state: &mut Snapshot, regions: RegionSet, now: Moment, next:
     *state = Snapshot {
         generation: next,
         unversioned: next,
+        unversioned_at: now,
         marker: Some(Marker { regions, at: now, deleted: false }),
         ..Snapshot::default()
     };
@@ -242,6 +249,7 @@ pub(crate) fn accept_absence(state: &mut Snapshot, now: Moment, next: Generation
     *state = Snapshot {
         generation: next,
         unversioned: next,
+        unversioned_at: now,
         marker: Some(Marker { regions: RegionSet::ALL, at: now, deleted: false }),
         ..Snapshot::default()
     };

@@ -3,7 +3,7 @@
 //! shard. Hits and votes read it through [`Record::snapshot`], which only returns a state that was
 //! stored whole.
 //!
-//! Why a sequence lock over atomics rather than a swapped `Arc`: a hit reads six words of one cache
+//! Why a sequence lock over atomics rather than a swapped `Arc`: a hit reads seven words of one cache
 //! line and writes nothing, a change allocates nothing, and a million cells cost 64 bytes each
 //! instead of two allocations. Writers are rare, and the shard's lock keeps them apart. A reader
 //! retries only while a writer is between its first and its last store.
@@ -30,6 +30,8 @@ pub struct Record {
     generation: AtomicU64,
     unversioned: AtomicU64,
     marked_at: AtomicU64,
+    /// Whole seconds since boot, rounded up; zero if never.
+    unversioned_at: AtomicU32,
     /// Seconds since boot of the latest read, and the flag [`PRESENT`]. Not part of the snapshot.
     read_at: AtomicU32,
     /// R2: a request sent before this (seconds since boot, rounded up) may have missed an
@@ -51,6 +53,8 @@ pub struct Snapshot {
     /// The newest generation moved by something without a credible version (a change without one, a
     /// RELOAD, a jump). What belongs to an older one is below, whatever version it states.
     pub unversioned: Generation,
+    /// When that was, or up to as late as the marker; [`Moment::ZERO`] if it never was (R8).
+    pub unversioned_at: Moment,
     /// The marker announced exactly the floor. Further regions that announce it join the marker
     /// (R13).
     pub at_floor: bool,
@@ -171,10 +175,12 @@ impl Snapshot {
         stated || self.marker.is_none_or(|marker| marker.at + worst_lag <= sent)
     }
 
-    /// R8: whether everything that was said of the record stated a version: then what is at or above
-    /// the floor lacks none of it. After a RELOAD a late announcement would prove nothing.
-    pub fn is_stated(&self) -> bool {
-        self.unversioned == Generation::default() && self.unstated_by().is_none()
+    /// R8: since when everything that was said of the record stated a version. What was made after
+    /// that, at or above the floor, lacks none of it. It does not matter what was announced since: a
+    /// late announcement from before a RELOAD proves nothing about that RELOAD. `None` while a write
+    /// without a version counts.
+    pub fn stated_since(&self) -> Option<Moment> {
+        self.unstated_by().is_none().then_some(self.unversioned_at)
     }
 
     /// R20: the region that took a write which states no version. No other region is known to have
@@ -205,7 +211,7 @@ impl Snapshot {
     /// before the announcement (R4, R8).
     pub(crate) fn marked_by(self, latest: Moment) -> Self {
         let marker = self.marker.map(|marker| Marker { at: marker.at.min(latest), ..marker });
-        Self { marker, ..self }
+        Self { marker, unversioned_at: self.unversioned_at.min(latest), ..self }
     }
 
     pub(crate) fn to_bits(self) -> u32 {
@@ -233,8 +239,7 @@ impl Snapshot {
 impl Record {
     /// A cell in this state; see `may_have_missed` for `lost_until`.
     pub(crate) fn new(id: RecordId, state: Snapshot, lost_until: Moment) -> Self {
-        let lost_until = u32::try_from(lost_until.since(Moment::ZERO).as_nanos().div_ceil(1_000_000_000));
-        let record = Self { lost_until: lost_until.unwrap_or(u32::MAX), ..Self::unheard(id) };
+        let record = Self { lost_until: seconds_up(lost_until), ..Self::unheard(id) };
         record.store(state);
         record
     }
@@ -250,6 +255,7 @@ impl Record {
             generation: AtomicU64::new(0),
             unversioned: AtomicU64::new(0),
             marked_at: AtomicU64::new(0),
+            unversioned_at: AtomicU32::new(0),
             read_at: AtomicU32::new(0),
             lost_until: 0,
         }
@@ -270,10 +276,12 @@ impl Record {
                 let floor = Version(self.floor.load(Ordering::Relaxed));
                 let generation = Generation(self.generation.load(Ordering::Relaxed));
                 let unversioned = Generation(self.unversioned.load(Ordering::Relaxed));
+                let unversioned_at = moment_of(self.unversioned_at.load(Ordering::Relaxed));
                 // Orders the loads above before the second look at the sequence.
                 fence(Ordering::Acquire);
                 if self.sequence.load(Ordering::Relaxed) == before {
-                    return Snapshot { floor, generation, unversioned, ..Snapshot::from_bits(bits, marked_at) };
+                    let rest = Snapshot::from_bits(bits, marked_at);
+                    return Snapshot { floor, generation, unversioned, unversioned_at, ..rest };
                 }
             }
             tries += 1;
@@ -295,6 +303,7 @@ impl Record {
         self.floor.store(state.floor.0, Ordering::Relaxed);
         self.generation.store(state.generation.0, Ordering::Relaxed);
         self.unversioned.store(state.unversioned.0, Ordering::Relaxed);
+        self.unversioned_at.store(seconds_up(state.unversioned_at), Ordering::Relaxed);
         self.sequence.store(before.wrapping_add(2), Ordering::Release);
     }
 
@@ -329,8 +338,17 @@ impl Record {
     /// R2: whether a request sent at `sent` is too early to be sure of a lagging region, because
     /// the cell began from nothing while an evicted slot might have been this record's.
     pub(crate) fn may_have_missed(&self, sent: Moment) -> bool {
-        sent < Moment::ZERO + Duration::from_secs(self.lost_until.into())
+        sent < moment_of(self.lost_until)
     }
+}
+
+/// Whole seconds since boot, rounded up: what was said must not look older than it is.
+fn seconds_up(at: Moment) -> u32 {
+    u32::try_from(at.as_nanos().div_ceil(1_000_000_000)).unwrap_or(u32::MAX)
+}
+
+const fn moment_of(seconds: u32) -> Moment {
+    Moment::from_nanos(seconds as u64 * 1_000_000_000)
 }
 
 /// Whole seconds since boot. Zero is kept for "never".
@@ -351,6 +369,7 @@ mod tests {
             floor: Version(number),
             generation: Generation(number),
             unversioned: Generation(number),
+            unversioned_at: moment_of(number as u32),
             marker: Some(Marker {
                 regions: RegionSet::EMPTY.with(RegionId((number % 16) as u8)),
                 at: Moment::from_nanos(number),

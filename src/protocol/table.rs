@@ -89,22 +89,30 @@ fn pack(key: u64, state: Snapshot, now: Moment) -> [u64; WORDS] {
     let millis = at.as_nanos().div_ceil(1_000_000) & TIME;
     // The regions, four flags, and who took which write. The doubt remembers `escaped`.
     let bits = u64::from(Snapshot { escaped: false, ..state }.to_bits());
-    let stated = if state.unversioned == Generation::default() { STATED } else { 0 };
-    [tag(key), state.floor.0, state.generation.0 | stated, bits << TIME_BITS | millis]
+    // Rounded up too: a copy from before that must not look as if it came after.
+    let unversioned = state.unversioned_at.as_nanos().div_ceil(1 << SPAN_BITS);
+    let generation = state.generation.0 & GENERATION | unversioned << GENERATION_BITS;
+    [tag(key), state.floor.0, generation, bits << TIME_BITS | millis]
 }
 
-/// Every announcement stated a version: above the generation, which never gets that far.
-const STATED: u64 = 1 << 63;
+/// The third word: 42 bits of the generation (14 years of 10,000 announcements a second), and above
+/// them when something was last said without a version, in spans of 69 seconds.
+const GENERATION: u64 = (1 << GENERATION_BITS) - 1;
+const GENERATION_BITS: u32 = 42;
+const SPAN_BITS: u32 = 36;
 
 /// Of `unversioned` only is kept whether there is one. Once a record has gone to the table, nothing
 /// that was stored or sent under an older generation is left, so its generation says as much.
 fn unpack(words: &[u64]) -> Snapshot {
     let at = Moment::from_nanos((words[3] & TIME) * 1_000_000);
-    let generation = Generation(words[2] & !STATED);
-    let unversioned = if words[2] & STATED == 0 { generation } else { Generation::default() };
+    let generation = Generation(words[2] & GENERATION);
+    let (unversioned, unversioned_at) = match words[2] >> GENERATION_BITS {
+        0 => (Generation::default(), Moment::ZERO),
+        spans => (generation, Moment::from_nanos(spans << SPAN_BITS).min(at)),
+    };
     let rest = Snapshot::from_bits((words[3] >> TIME_BITS) as u32, at);
     let marker = rest.marker.map(|marker| Marker { at, ..marker });
-    Snapshot { floor: Version(words[1]), generation, unversioned, marker, ..rest }
+    Snapshot { floor: Version(words[1]), generation, unversioned, unversioned_at, marker, ..rest }
 }
 
 #[cfg(test)]
@@ -124,6 +132,7 @@ mod tests {
             floor: Version(number),
             generation: Generation(number),
             unversioned: if number.is_multiple_of(11) { Generation::default() } else { Generation(number) },
+            unversioned_at: if number.is_multiple_of(11) { Moment::ZERO } else { at(number) },
             marker: Some(Marker {
                 regions: RegionSet::first(16).without(RegionId((number % 16) as u8)),
                 at: at(number),
@@ -149,6 +158,17 @@ mod tests {
             assert_eq!(table.find(number * 4), Some(state(number)));
             assert_eq!(table.take(number * 4), Some(state(number)));
             assert_eq!(table.find(number * 4), None);
+        }
+    }
+
+    /// R8: what was said without a version is not younger than it was, nor than the marker.
+    #[test]
+    fn a_slot_keeps_when_something_was_said_without_a_version_to_the_minute() {
+        let mut table = FloorTable::new(4);
+        for (said, marked) in [(1, 1), (100, 101), (100, 10_000), (200_000_000, 200_000_500)] {
+            table.put(7, Snapshot { unversioned_at: at(said), ..state(marked) }, at(0));
+            let kept = table.find(7).unwrap().unversioned_at;
+            assert!((at(said)..=at(marked).min(at(said + 69))).contains(&kept), "{said}, {marked}: {kept:?}");
         }
     }
 

@@ -118,13 +118,16 @@ fn r1_below_the_floor(version: Option<Version>, record: &Snapshot) -> bool {
 }
 
 /// R8: requested after the record's newest announcement, and yet an intermediary made this reply
-/// before it. A version at or above the floor passes, unless the announcement stated none: then the
-/// floor does not speak for it.
+/// before it. A version at or above the floor passes if the reply was made after the newest thing
+/// that was said without one: the floor does not speak for that.
 fn r8_before_the_marker(ballot: &Ballot<'_>, version: Option<Version>, record: &Snapshot) -> bool {
     match (ballot.generated, record.marker) {
         _ if !is_on(Rule::R8) => false,
-        _ if record.is_stated() && version.is_some_and(|version| version >= record.floor) => false,
-        (Some(generated), Some(marker)) => marker.at <= ballot.sent && generated < marker.at,
+        (Some(generated), Some(marker)) => {
+            let speaks = version.is_some_and(|version| version >= record.floor)
+                && record.stated_since().is_some_and(|since| since <= generated);
+            marker.at <= ballot.sent && generated < marker.at && !speaks
+        }
         _ => false,
     }
 }

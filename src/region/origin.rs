@@ -15,10 +15,10 @@ use super::hedge::Hedge;
 use super::limits::READ_WAIT;
 use crate::config::Config;
 use crate::config::template::is_plain;
-use crate::engine::limits::SORT_BYTES;
 use crate::engine::{EngineError, Item, ItemKey, Table, Tables, bucket};
 use crate::http::exchange::{Failure, Origin, Outgoing, Reply};
 use crate::model::ids::{RegionId, Version};
+use crate::model::names::{is_name, key_problem};
 use crate::model::time::Clock;
 use crate::telemetry::rate_limiter::RateLimiter;
 
@@ -26,6 +26,8 @@ use crate::telemetry::rate_limiter::RateLimiter;
 const CACHE_CONTROL: &str = "private, no-cache";
 const PROBLEM: &str = "application/problem+json";
 const ABSENT: &[u8] = br#"{"type":"urn:nearside:problem:not-found","title":"Not Found","status":404}"#;
+const CHANGED: &[u8] =
+    br#"{"type":"urn:nearside:problem:precondition-failed","title":"Precondition Failed","status":412}"#;
 const NOT_ALLOWED: &[u8] = br#"{"type":"urn:nearside:problem:read-only","title":"Method Not Allowed","status":405}"#;
 const NOT_OPEN: &[u8] =
     br#"{"type":"urn:nearside:problem:region-incomplete","title":"Service Unavailable","status":503}"#;
@@ -37,6 +39,8 @@ pub struct TableOrigin {
     tables: Arc<dyn Tables>,
     clock: Clock,
     views: Arc<BTreeSet<String>>,
+    /// What is said of any other view.
+    not_taken: Bytes,
     /// Whether the region has everything that it must have.
     open: Arc<AtomicBool>,
     hedge: Arc<Mutex<Hedge>>,
@@ -49,8 +53,10 @@ impl TableOrigin {
     /// region is complete, an absence would mean nothing: everything is a 503.
     pub fn new(config: &Config, tables: Arc<dyn Tables>, open: Arc<AtomicBool>, clock: Clock) -> Self {
         let records = config.service.routes.iter().flat_map(|route| &route.records);
-        let views = Arc::new(records.map(|record| record.record_type.clone()).collect());
-        Self { tables, clock, views, open, hedge: Arc::default(), failure_lines: Arc::new(RateLimiter::new()) }
+        let views: BTreeSet<String> = records.map(|record| record.record_type.clone()).collect();
+        let (not_taken, views) = (not_taken(&views), Arc::new(views));
+        let (hedge, failure_lines) = (Arc::default(), Arc::new(RateLimiter::new()));
+        Self { tables, clock, views, not_taken, open, hedge, failure_lines }
     }
 
     async fn answer(&self, request: &Outgoing) -> (StatusCode, HeaderMap, Bytes, Vec<Version>) {
@@ -59,8 +65,13 @@ impl TableOrigin {
             said.1.insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
             return said;
         }
-        let Some(key) = self.item_of(&request.path_and_query) else {
-            return problem(StatusCode::NOT_FOUND, ABSENT);
+        let key = match self.item_of(&request.path_and_query) {
+            Named::Item(key) => key,
+            Named::Nothing => return problem(StatusCode::NOT_FOUND, ABSENT),
+            // A 404 would say that the view has no such record, and count as this region's word.
+            Named::NotTaken => {
+                return (StatusCode::MISDIRECTED_REQUEST, stated(PROBLEM), self.not_taken.clone(), Vec::new());
+            }
         };
         if !self.open.load(Ordering::Acquire) {
             return problem(StatusCode::SERVICE_UNAVAILABLE, NOT_OPEN);
@@ -68,7 +79,12 @@ impl TableOrigin {
         let read = tokio::time::timeout(READ_WAIT, self.read(&key)).await;
         let late = || EngineError::Unavailable { what: "the table".to_owned(), why: "no answer in time".to_owned() };
         match read.unwrap_or_else(|_| Err(late())) {
-            Ok(Some(item)) => shown(item),
+            Ok(Some(item)) if demands_another(&request.headers, &item) => {
+                let (status, mut headers, body, _) = problem(StatusCode::PRECONDITION_FAILED, CHANGED);
+                headers.insert("x-record-version", item.version.into());
+                (status, headers, body, vec![Version(item.version)])
+            }
+            Ok(Some(item)) => answer_of(item),
             Ok(None) => problem(StatusCode::NOT_FOUND, ABSENT),
             Err(error) => {
                 if let Some(left_out) = self.failure_lines.take(self.clock.now()) {
@@ -79,15 +95,19 @@ impl TableOrigin {
         }
     }
 
-    /// Where `/v1/contexts/{key}/{view}` lies; `None` for what cannot be there.
-    fn item_of(&self, path_and_query: &str) -> Option<ItemKey> {
-        let path = path_and_query.split('?').next()?;
-        let (key, view) = path.strip_prefix("/v1/contexts/")?.split_once('/')?;
-        if !self.views.contains(view) || !is_plain(path) {
-            return None;
+    /// Where `/v1/contexts/{key}/{view}` lies.
+    fn item_of(&self, path_and_query: &str) -> Named {
+        let path = path_and_query.split('?').next().unwrap_or_default();
+        let parts = path.strip_prefix("/v1/contexts/").and_then(|rest| rest.split_once('/'));
+        let Some((key, view)) = parts.filter(|(_, view)| is_name(view) && is_plain(path)) else {
+            return Named::Nothing;
+        };
+        let key = percent_decode_str(key).decode_utf8().ok().filter(|key| key_problem(key).is_none());
+        match key {
+            Some(_) if !self.views.contains(view) => Named::NotTaken,
+            Some(key) => Named::Item(ItemKey::new(bucket::partition(view, &key), key)),
+            None => Named::Nothing,
         }
-        let key = percent_decode_str(key).decode_utf8().ok().filter(|key| (1..=SORT_BYTES).contains(&key.len()))?;
-        Some(ItemKey::new(bucket::partition(view, &key), key))
     }
 
     /// The first answer of one or two reads.
@@ -136,8 +156,36 @@ impl Origin for TableOrigin {
     }
 }
 
+/// What a path names.
+enum Named {
+    Item(ItemKey),
+    /// A record of a view that this region does not take.
+    NotTaken,
+    /// Nothing that any region has.
+    Nothing,
+}
+
+fn not_taken(views: &BTreeSet<String>) -> Bytes {
+    let views = views.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    // Names need no escape.
+    Bytes::from(format!(
+        r#"{{"type":"urn:nearside:problem:view-not-taken","title":"Misdirected Request","status":421,"detail":"this region takes the views {views}"}}"#
+    ))
+}
+
+/// Whether `If-Match` names another version than what is there (RFC 9110, 13.1.1: 412). No tag is
+/// that of a record that is gone, which stays a 404.
+fn demands_another(headers: &HeaderMap, item: &Item) -> bool {
+    let own = format!("\"{}\"", item.version);
+    let is_met = |line: &HeaderValue| {
+        line.to_str().is_ok_and(|line| line.split(',').map(str::trim).any(|tag| tag == "*" || tag == own))
+    };
+    let mut demands = headers.get_all(header::IF_MATCH).iter().peekable();
+    item.body.is_some() && demands.peek().is_some() && !demands.any(is_met)
+}
+
 /// A view as it is, or that it is gone: with its version in both cases.
-fn shown(item: Item) -> (StatusCode, HeaderMap, Bytes, Vec<Version>) {
+fn answer_of(item: Item) -> (StatusCode, HeaderMap, Bytes, Vec<Version>) {
     let (status, mut headers, body, _) = match item.body {
         Some(body) => (StatusCode::OK, stated("application/json"), body, Vec::new()),
         None => problem(StatusCode::NOT_FOUND, ABSENT),

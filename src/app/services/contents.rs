@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::catalogue::RecordTypes;
-use crate::config::error::{ConfigError, ConfigProblem, Place};
+use crate::config::error::{ConfigError, ConfigProblem, Place, nearest, quoted};
 use crate::config::services::ServicesConfig;
 use crate::views;
 use crate::views::definition::ViewDefinition;
@@ -33,6 +33,7 @@ impl Contents {
             mistakes.extend(wrong);
             Vec::new()
         });
+        mistakes.extend(unknown_views(config, &views));
         if mistakes.is_empty() { Ok(Self { types, views }) } else { Err(mistakes) }
     }
 }
@@ -72,6 +73,24 @@ fn views(config: &ServicesConfig) -> Result<Vec<ViewDefinition>, Vec<ConfigError
     views::read(&file.display().to_string(), &text, types)
 }
 
+/// What regions are told to take, and nobody makes.
+fn unknown_views(config: &ServicesConfig, views: &[ViewDefinition]) -> Vec<ConfigError> {
+    // A file that is not there, or is itself mistaken, tells nothing of what there is.
+    let Some(file) = config.views.file.as_ref().filter(|_| !views.is_empty()) else { return Vec::new() };
+    let known = || views.iter().map(|view| view.name.as_str());
+    let taken = config.regions.iter().flat_map(|region| region.views.iter().map(move |view| (region, view)));
+    let unknown = taken.filter(|(_, view)| known().all(|name| name != **view));
+    let told = unknown.map(|(region, view)| {
+        let what = format!("region {} takes {}, which {} does not define", region.name, quoted(view), file.display());
+        let instead = match nearest(view, known()) {
+            Some(name) => format!("did you mean {name}?"),
+            None => "write the name of a view".to_owned(),
+        };
+        ConfigError::new(Place::Default, "region.views", ConfigProblem::new(what, instead))
+    });
+    told.collect()
+}
+
 fn text(file: &Path) -> Result<String, ConfigError> {
     std::fs::read_to_string(file).map_err(|error| unusable(file, &error.to_string()))
 }
@@ -79,4 +98,40 @@ fn text(file: &Path) -> Result<String, ConfigError> {
 fn unusable(file: &Path, why: &str) -> ConfigError {
     let problem = ConfigProblem::new(why.to_owned(), "correct it");
     ConfigError::new(Place::File(file.display().to_string().into()), "", problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::services::{ServiceRole, load};
+
+    const VIEWS: &str = "[[view]]\nname = \"limits\"\ndefinition = 1\nfrom = \"tenant\"\n\
+                         [view.fields]\nusers = \"/limits/users\"\n";
+
+    fn read(views: &str) -> Result<Contents, Vec<ConfigError>> {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("views.toml");
+        std::fs::write(&file, VIEWS).unwrap();
+        let text = format!(
+            "[engine]\nkind = \"memory\"\n[[catalogue.type]]\nname = \"tenant\"\n[views]\nfile = \"{}\"\n\
+             [[region]]\nname = \"eu-west-1\"\nviews = [{views}]\n",
+            file.display()
+        );
+        let service = directory.path().join("service.toml");
+        std::fs::write(&service, text).unwrap();
+        let (config, _) = load(ServiceRole::Region, Some(&service), std::iter::empty()).unwrap();
+        Contents::read(&config)
+    }
+
+    #[test]
+    fn a_view_that_a_region_takes_and_nobody_defines_is_a_mistake_with_the_nearest_name() {
+        for taken in ["", "\"limits\""] {
+            assert!(read(taken).is_ok(), "{taken}");
+        }
+        let told = read("\"limits\", \"limit\", \"zzz\"").err().unwrap();
+        let told: Vec<_> = told.iter().map(ToString::to_string).collect();
+        assert_eq!(told.len(), 2, "{told:#?}");
+        assert!(told[0].contains("region.views: region eu-west-1 takes `limit`"), "{told:#?}");
+        assert!(told[0].ends_with("did you mean limits?") && told[1].contains("`zzz`"), "{told:#?}");
+    }
 }

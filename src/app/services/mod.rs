@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use url::Url;
 
 use super::{App, Stopped, linger};
-use crate::admin::guard::guarded;
+use crate::admin::guard::{Admits, guarded};
 use crate::admin::service_pages::{ServiceState, serve_pages};
 use crate::aws::clients::Sdk;
 use crate::config::error::ConfigError;
@@ -147,6 +147,14 @@ impl ServiceProcess {
         }
     }
 
+    fn allowed_hosts<'a>(&'a self, config: &'a ServicesConfig) -> &'a [String] {
+        match self {
+            Self::Catalogue => &config.catalogue.allowed_hosts,
+            Self::Views => &config.views.allowed_hosts,
+            Self::Region(region, _) => &region.allowed_hosts,
+        }
+    }
+
     /// What callers and operators reach, bound before anything else is done.
     fn bind(&self, config: &ServicesConfig) -> Result<(Option<TcpListener>, TcpListener), ListenError> {
         let bind = |address, setting| listener::bind_tcp(address, setting, setting);
@@ -213,7 +221,7 @@ pub async fn start(
 }
 
 impl Shell {
-    /// Serves callers, until the linger is over and the drain begins.
+    /// Serves the catalogue's callers, until the linger is over and the drain begins.
     fn serve(&self, listener: TcpListener, name: &'static str, router: Router) {
         let lingering = self.shutdown.lingering.clone();
         let last = move |mut response: Response| {
@@ -224,7 +232,8 @@ impl Shell {
             std::future::ready(response)
         };
         let router = router.layer(middleware::map_response(last));
-        let guarded = move |reached| guarded(router.clone(), reached);
+        let admits = Admits::hosts(&self.config.catalogue.allowed_hosts);
+        let guarded = move |reached| guarded(router.clone(), reached, admits.clone());
         let serving =
             service::serve(Listener::Tcp(listener), name, self.connections.clone(), guarded, self.tasks.clone());
         self.tasks.spawn("accept", serving);

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::needed::Lacking;
 use super::{ServiceParts, ServiceProcess, Shell};
+use crate::admin::guard::Admits;
 use crate::admin::service_pages::{ServicePages, ServiceReadiness, ServiceState};
 use crate::config::scope::Origins;
 use crate::model::time::Moment;
@@ -41,6 +42,7 @@ pub(super) fn pages(
     let (ready, status, metrics) = (sources.clone(), sources.clone(), sources.clone());
     ServicePages {
         title: sources.title.clone(),
+        admits: Admits::hosts(process.allowed_hosts(&shell.config)),
         ready: Arc::new(move || ready.readiness()),
         status: Arc::new(move || status.status()),
         metrics: Arc::new(move || process::page(metrics.gauges(), &metrics.shell.registry())),

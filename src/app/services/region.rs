@@ -1,7 +1,7 @@
 //! Wires a region: its ingester on the changes of the views, its node on the port, or one of them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::json;
@@ -11,7 +11,8 @@ use crate::admin::service_pages::ServiceState;
 use crate::app::{self, App, Instead, StartError};
 use crate::config::Config;
 use crate::config::services::ServedRegion;
-use crate::engine::{Stream, Tables};
+use crate::engine::limits::BUCKETS;
+use crate::engine::{EngineError, Stream, Table, Tables, bucket};
 use crate::region::exposition::IngestExposition;
 use crate::region::ingest::{IngestParts, Ingester, is_complete};
 use crate::region::node::{self, NodeSettings};
@@ -19,6 +20,8 @@ use crate::region::origin::TableOrigin;
 
 /// How often a node looks whether its region has become complete, or is no longer.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked for views of which the region has nothing.
+const VIEWS_LOOK_EVERY: Duration = Duration::from_secs(300);
 
 pub(super) async fn open(
     shell: &Arc<Shell>,
@@ -26,6 +29,7 @@ pub(super) async fn open(
     duties: RegionDuties,
 ) -> Result<ServiceParts, ServiceStartError> {
     let own = shell.engine.regional(region).await;
+    let table = own.clone();
     let ingester = if duties.ingest { Some(ingest(shell, region, own.clone()).await) } else { None };
     let (node, complete) = match duties.node {
         true => {
@@ -36,11 +40,16 @@ pub(super) async fn open(
     };
     let admin = node.as_ref().map(|node| node.admin.to_string());
     let name = region.name.clone();
+    let unseen = look_for_views(shell, region, table);
     let (watched, since, clock) = (ingester.clone(), shell.clock.clone(), shell.clock.clone());
     let state = move || {
         let mut reasons =
             watched.as_ref().map_or_else(Vec::new, |ingester| views::failing_parts(ingester.progress(), &since));
         if complete.load(Ordering::Acquire) {
+            let unseen = unseen.lock().unwrap_or_else(PoisonError::into_inner).join(", ");
+            if !unseen.is_empty() {
+                reasons.push(format!("region.views: nothing has been seen of {unseen}"));
+            }
             return (ServiceState::Serving, reasons);
         }
         reasons.push("the region has not been filled yet: readers get 503".to_owned());
@@ -107,7 +116,7 @@ async fn serve(
         region: region.name.clone(),
         topic: region.topic.as_ref().map(|topic| topic.arn.clone()),
         listen: region.listen,
-        hosts: Vec::new(),
+        hosts: region.allowed_hosts.clone(),
         // The region's own pages are on `region.admin`, and say where this is.
         admin: ([127, 0, 0, 1], 0).into(),
         views,
@@ -149,4 +158,65 @@ fn watch_completeness(shell: &Arc<Shell>, own: Arc<dyn Tables>) -> Arc<AtomicBoo
         }
     });
     complete
+}
+
+/// The views that the region is told to take and of which it has nothing, where no file says which
+/// ones there are. A misspelt one is never seen.
+fn look_for_views(shell: &Arc<Shell>, region: &ServedRegion, own: Arc<dyn Tables>) -> Arc<Mutex<Vec<String>>> {
+    let unseen = Arc::new(Mutex::new(Vec::new()));
+    let mut views = region.views.clone();
+    if shell.config.views.file.is_some() || views.is_empty() {
+        return unseen;
+    }
+    let (told, stopping) = (unseen.clone(), shell.tasks.stopping());
+    let look = async move {
+        while !views.is_empty() {
+            let mut wait = LOOK_EVERY;
+            // An incomplete region has not taken yet what there is.
+            if is_complete(&*own).await.unwrap_or(false) {
+                let mut without = Vec::new();
+                for view in std::mem::take(&mut views) {
+                    if !has_any(&*own, &view).await.unwrap_or(false) {
+                        without.push(view);
+                    }
+                }
+                views = without;
+                *told.lock().unwrap_or_else(PoisonError::into_inner) = views.clone();
+                wait = VIEWS_LOOK_EVERY;
+            }
+            tokio::time::sleep(wait).await;
+        }
+    };
+    shell.tasks.spawn("views", async move {
+        stopping.run_until_cancelled(look).await;
+    });
+    unseen
+}
+
+/// Whether the table has a copy of this view.
+async fn has_any(own: &dyn Tables, view: &str) -> Result<bool, EngineError> {
+    for number in 0..BUCKETS {
+        if !own.query(Table::Contexts, &bucket::of(view, number), None, 1).await?.items.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::memory::MemoryStore;
+    use crate::engine::{Condition, Item, ItemKey, ItemWrite};
+    use crate::model::time::Clock;
+
+    #[tokio::test]
+    async fn a_view_is_seen_in_whatever_bucket_it_has_a_record() {
+        let own = MemoryStore::new(Clock::default());
+        assert_eq!(has_any(&own, "limits").await, Ok(false));
+        let item = Item::new(ItemKey::new(bucket::partition("limits", "acme"), "acme"), 5);
+        own.write(vec![ItemWrite::Put(Table::Contexts, item, Condition::Any)]).await.unwrap();
+        assert_eq!(has_any(&own, "limits").await, Ok(true));
+        assert_eq!(has_any(&own, "limit").await, Ok(false));
+    }
 }

@@ -17,12 +17,11 @@ use serde_json::{Value, json};
 
 use super::Catalogue;
 use super::error::CatalogueError;
-use super::limits::{BATCH_BYTES, HELD_BYTES, PAGE_HELD_BYTES, RECORD_BYTES};
+use super::limits::{BATCH_BYTES, HELD_BYTES, PAGE_HELD_BYTES, PAGES_HELD_BYTES, RECORD_BYTES};
 use super::page::RecordPage;
 use super::record::{RecordVersion, RecordWrite, RecordWritten};
 use crate::engine::EngineError;
-use crate::http::bodies::ByteBudget;
-use crate::http::site::is_cross_site;
+use crate::http::bodies::{ByteBudget, Reserved};
 
 mod refused;
 mod request;
@@ -37,15 +36,17 @@ const ANONYMOUS: &str = "anonymous";
 const X_RECORD_VERSION: HeaderName = HeaderName::from_static("x-record-version");
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-type Place = Result<Path<(String, String)>, PathRejection>;
+type RecordPath = Result<Path<(String, String)>, PathRejection>;
 type PageOf = Result<Query<PageQuery>, QueryRejection>;
 type Answered = Result<Response, RequestRefused>;
 
 #[derive(Clone)]
 struct Api {
     catalogue: Arc<Catalogue>,
-    /// Bytes of requests, and of pages being read, that are held at once.
+    /// Of requests that are held.
     held: Arc<ByteBudget>,
+    /// Of pages that are being read, or not yet sent.
+    pages: Arc<ByteBudget>,
 }
 
 /// Method, path, and who answers; `get` answers HEAD too.
@@ -63,9 +64,11 @@ fn routes() -> [(&'static str, &'static str, MethodRouter<Api>); 8] {
     ]
 }
 
-/// What answers the catalogue's requests. Whoever serves it decides which `Host` is welcome.
+/// What answers the catalogue's requests. Whoever serves it keeps out foreign hosts and pages of
+/// other sites.
 pub fn router(catalogue: Arc<Catalogue>) -> Router {
-    router_of(Api { catalogue, held: ByteBudget::new(HELD_BYTES) })
+    let pages = ByteBudget::with_room_for_small(PAGES_HELD_BYTES, 0, 0);
+    router_of(Api { catalogue, held: ByteBudget::new(HELD_BYTES), pages })
 }
 
 fn router_of(api: Api) -> Router {
@@ -77,12 +80,9 @@ fn router_of(api: Api) -> Router {
         .with_state(api)
 }
 
-/// Keeps pages of other sites out, and counts what was refused.
+/// Counts what was refused.
 async fn around(Shared(api): Shared<Api>, request: Request, next: Next) -> Response {
-    let mut response = match is_cross_site(request.headers()) {
-        true => RequestRefused::CrossSite.into_response(),
-        false => next.run(request).await,
-    };
+    let mut response = next.run(request).await;
     if let Some(kind) = response.extensions().get::<ProblemKind>() {
         api.catalogue.counts().refused(kind.word());
     }
@@ -99,14 +99,17 @@ fn state_version(headers: &mut HeaderMap, version: u64) {
     headers.insert(X_RECORD_VERSION, HeaderValue::from(version));
 }
 
-fn place(place: Place) -> Result<(String, String), RequestRefused> {
-    place.map(|Path(place)| place).map_err(|_| RequestRefused::Path)
+fn record_at(path: RecordPath) -> Result<(String, String), RequestRefused> {
+    path.map(|Path(at)| at).map_err(|_| RequestRefused::Path)
 }
 
-async fn read_record(Shared(api): Shared<Api>, at: Place, headers: HeaderMap) -> Answered {
-    let (record_type, key) = place(at)?;
+async fn read_record(Shared(api): Shared<Api>, at: RecordPath, headers: HeaderMap) -> Answered {
+    let (record_type, key) = record_at(at)?;
     let only_if = request::preconditions(&headers)?;
     let (version, body) = api.catalogue.get(&record_type, &key).await?;
+    if !only_if.admits(Some(version), true) {
+        return Err(CatalogueError::PreconditionFailed { version: Some(version) }.into());
+    }
     let mut response = match only_if.is_unchanged(Some(version), true) {
         true => StatusCode::NOT_MODIFIED.into_response(),
         false => json_bytes(body),
@@ -119,8 +122,8 @@ fn json_bytes(body: Bytes) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
-async fn put_record(Shared(api): Shared<Api>, at: Place, request: Request) -> Answered {
-    let (record_type, key) = place(at)?;
+async fn put_record(Shared(api): Shared<Api>, at: RecordPath, request: Request) -> Answered {
+    let (record_type, key) = record_at(at)?;
     let (parts, body) = request.into_parts();
     let sent = request::json_body(&parts.headers, body, RECORD_BYTES, &api.held).await?;
     // The store may keep its handle for ever; what was read gives back its part of the budget.
@@ -128,8 +131,8 @@ async fn put_record(Shared(api): Shared<Api>, at: Place, request: Request) -> An
     write_one(&api, write, &parts.headers).await
 }
 
-async fn delete_record(Shared(api): Shared<Api>, at: Place, headers: HeaderMap) -> Answered {
-    let (record_type, key) = place(at)?;
+async fn delete_record(Shared(api): Shared<Api>, at: RecordPath, headers: HeaderMap) -> Answered {
+    let (record_type, key) = record_at(at)?;
     write_one(&api, RecordWrite::delete(record_type, key), &headers).await
 }
 
@@ -169,39 +172,59 @@ struct BatchAnswer {
 async fn list_records(Shared(api): Shared<Api>, at: Result<Path<String>, PathRejection>, page: PageOf) -> Answered {
     let Path(record_type) = at.map_err(|_| RequestRefused::Path)?;
     let Query(page) = page.map_err(|_| RequestRefused::Query)?;
-    let _held = api.held.reserve(PAGE_HELD_BYTES).ok_or(RequestRefused::Busy)?;
-    let RecordPage { records, next } = api.catalogue.list(&record_type, page.limit()?, page.after.as_deref()).await?;
-    Ok(Json(Listing { snapshot: false, records: shown(&records)?, next }).into_response())
+    let (limit, after) = (page.limit()?, page.after.as_deref());
+    let held = api.pages.reserve(PAGE_HELD_BYTES).ok_or(RequestRefused::Busy)?;
+    let RecordPage { records, next } = api.catalogue.list(&record_type, limit, after).await?;
+    Ok(json_page(&Listing { snapshot: false, records: entries(&records)?, next }, held))
 }
 
-async fn read_history(Shared(api): Shared<Api>, at: Place, page: PageOf) -> Answered {
-    let (record_type, key) = place(at)?;
+async fn read_history(Shared(api): Shared<Api>, at: RecordPath, page: PageOf) -> Answered {
+    let (record_type, key) = record_at(at)?;
     let Query(page) = page.map_err(|_| RequestRefused::Query)?;
-    let _held = api.held.reserve(PAGE_HELD_BYTES).ok_or(RequestRefused::Busy)?;
     let (limit, after) = (page.limit()?, page.after.as_deref());
+    let held = api.pages.reserve(PAGE_HELD_BYTES).ok_or(RequestRefused::Busy)?;
     let RecordPage { records, next } = api.catalogue.history(&record_type, &key, limit, after).await?;
-    Ok(Json(History { versions: shown(&records)?, next }).into_response())
+    Ok(json_page(&History { versions: entries(&records)?, next }, held))
+}
+
+/// A page on its way: it counts until its caller has read it.
+struct SentPage {
+    json: Vec<u8>,
+    _held: Reserved,
+}
+
+impl AsRef<[u8]> for SentPage {
+    fn as_ref(&self) -> &[u8] {
+        &self.json
+    }
+}
+
+fn json_page(page: &impl serde::Serialize, mut held: Reserved) -> Response {
+    let mut json = serde_json::to_vec(page).expect("text, numbers and what was JSON before can always be written");
+    json.shrink_to_fit();
+    held.shrink_to(json.len() as u64);
+    json_bytes(Bytes::from_owner(SentPage { json, _held: held }))
 }
 
 #[derive(serde::Serialize)]
 struct Listing<'a> {
     /// Always false: what is written between two pages may be on them or not.
     snapshot: bool,
-    records: Vec<Shown<'a>>,
+    records: Vec<PageEntry<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
 
 #[derive(serde::Serialize)]
 struct History<'a> {
-    versions: Vec<Shown<'a>>,
+    versions: Vec<PageEntry<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
 
 /// A record on a page.
 #[derive(serde::Serialize)]
-struct Shown<'a> {
+struct PageEntry<'a> {
     key: &'a str,
     version: u64,
     deleted: bool,
@@ -209,11 +232,11 @@ struct Shown<'a> {
     body: Option<&'a RawValue>,
 }
 
-fn shown(records: &[RecordVersion]) -> Result<Vec<Shown<'_>>, CatalogueError> {
-    records.iter().map(Shown::of).collect()
+fn entries(records: &[RecordVersion]) -> Result<Vec<PageEntry<'_>>, CatalogueError> {
+    records.iter().map(PageEntry::of).collect()
 }
 
-impl<'a> Shown<'a> {
+impl<'a> PageEntry<'a> {
     fn of(record: &'a RecordVersion) -> Result<Self, CatalogueError> {
         let body = record.body.as_deref().map(serde_json::from_slice).transpose().map_err(|_| not_ours())?;
         Ok(Self { key: &record.key, version: record.version, deleted: record.body.is_none(), body })

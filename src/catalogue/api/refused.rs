@@ -19,8 +19,6 @@ pub(super) enum RequestRefused {
     UnknownPath,
     #[error("this method does nothing here; the Allow header lists those that do")]
     Method,
-    #[error("a browser asks for a page of another site")]
-    CrossSite,
     #[error("the key is not UTF-8 in percent-encoding")]
     Path,
     #[error("the query is not understood: `limit` (1 to {most}) and `after` may be in that of a page", most =
@@ -68,7 +66,6 @@ problems! {
     BadCursor = BAD_REQUEST "bad-cursor",
     BadQuery = BAD_REQUEST "bad-query",
     BadHeader = BAD_REQUEST "bad-header",
-    CrossSite = FORBIDDEN "cross-site",
     NotFound = NOT_FOUND "not-found",
     UnknownType = NOT_FOUND "unknown-type",
     UnknownPath = NOT_FOUND "unknown-path",
@@ -92,7 +89,6 @@ impl RequestRefused {
             Self::Catalogue(error) => kind_of(error),
             Self::UnknownPath => ProblemKind::UnknownPath,
             Self::Method => ProblemKind::Method,
-            Self::CrossSite => ProblemKind::CrossSite,
             Self::Path => ProblemKind::BadKey,
             Self::Query => ProblemKind::BadQuery,
             Self::Header(_) => ProblemKind::BadHeader,

@@ -19,6 +19,7 @@ struct Port {
     address: SocketAddr,
     stage: Stage,
     held: Arc<ByteBudget>,
+    pages: Arc<ByteBudget>,
 }
 
 async fn port() -> Port {
@@ -26,7 +27,8 @@ async fn port() -> Port {
     let listener = bind_tcp("127.0.0.1:0".parse().unwrap(), "catalogue", "catalogue.listen").unwrap();
     let address = listener.local_addr().unwrap();
     let held = ByteBudget::new(HELD_BYTES);
-    let router = router_of(Api { catalogue: stage.catalogue.clone(), held: held.clone() });
+    let pages = ByteBudget::with_room_for_small(PAGES_HELD_BYTES, 0, 0);
+    let router = router_of(Api { catalogue: stage.catalogue.clone(), held: held.clone(), pages: pages.clone() });
     let serve = service::serve(
         Listener::Tcp(listener),
         "catalogue",
@@ -35,7 +37,7 @@ async fn port() -> Port {
         tasks.clone(),
     );
     tasks.spawn("service", serve);
-    Port { address, stage, held }
+    Port { address, stage, held, pages }
 }
 
 struct Reply {
@@ -140,16 +142,19 @@ fn the_document_has_every_status_and_problem() {
     let known = &document["components"]["schemas"]["Problem"]["properties"];
     let listed = known["type"]["enum"].as_array().unwrap();
     let listed: BTreeSet<_> = listed.iter().map(|urn| urn.as_str().unwrap().to_owned()).collect();
-    let words = ProblemKind::ALL.iter().map(|kind| crate::http::problem::urn(kind.word()));
-    assert_eq!(listed, words.collect());
-    for kind in ProblemKind::ALL {
-        let response = &document["components"]["responses"][kind.status().as_str()];
+    // What the port's guard says before this router is asked.
+    let of_the_guard = (StatusCode::FORBIDDEN, "cross-site");
+    let kinds = ProblemKind::ALL.iter().map(|kind| (kind.status(), kind.word())).chain([of_the_guard]);
+    let kinds: Vec<_> = kinds.collect();
+    assert_eq!(listed, kinds.iter().map(|(_, word)| crate::http::problem::urn(word)).collect());
+    for (status, word) in &kinds {
+        let response = &document["components"]["responses"][status.as_str()];
         let described = response["description"].as_str().unwrap_or_default();
-        assert!(described.contains(&format!("`{}`", kind.word())), "{kind:?}: {described}");
-        assert!(known["status"]["enum"].as_array().unwrap().contains(&kind.status().as_u16().into()), "{kind:?}");
+        assert!(described.contains(&format!("`{word}`")), "{word}: {described}");
+        assert!(known["status"]["enum"].as_array().unwrap().contains(&status.as_u16().into()), "{word}");
     }
     let count = document["components"]["responses"].as_object().unwrap().len();
-    let statuses: BTreeSet<_> = ProblemKind::ALL.iter().map(|kind| kind.status().as_u16()).collect();
+    let statuses: BTreeSet<_> = kinds.iter().map(|(status, _)| status.as_u16()).collect();
     assert_eq!(count, statuses.len());
 }
 
@@ -250,6 +255,20 @@ async fn every_answer_about_a_record_states_its_version() {
         assert_eq!((same.status, &*same.body), (304, ""), "{tag}");
         same.states(version);
     }
+    for method in ["GET", "HEAD"] {
+        for (tag, status) in [
+            (format!("\"{version}\""), 200),
+            ("*".to_owned(), 200),
+            (format!("\"{}\"", version - 1), 412),
+            (format!("W/\"{version}\""), 412),
+            // If-Match is looked at first (RFC 9110, 13.2.2).
+            (format!("\"1\"\r\nIf-None-Match: \"{version}\""), 412),
+        ] {
+            let demanded = port.send(&format!("{method} {path}"), &format!("If-Match: {tag}\r\n"), "").await;
+            assert_eq!(demanded.status, status, "{method} {tag}");
+            demanded.states(version);
+        }
+    }
     let lost = port.send(&format!("PUT {path}"), "If-None-Match: *\r\n", sent).await;
     assert_eq!(lost.problem(), (412, "precondition-failed".to_owned()));
     lost.states(version);
@@ -260,8 +279,8 @@ async fn every_answer_about_a_record_states_its_version() {
     let tombstone = deleted.json()["version"].as_u64().unwrap();
     assert_eq!((deleted.status, tombstone > version), (200, true));
     deleted.states(tombstone);
-    for method in ["GET", "DELETE"] {
-        let gone = port.send(&format!("{method} {path}"), "", "").await;
+    for (method, line) in [("GET", ""), ("DELETE", ""), ("GET", "If-Match: \"1\"\r\n")] {
+        let gone = port.send(&format!("{method} {path}"), line, "").await;
         assert_eq!(gone.problem(), (404, "not-found".to_owned()));
         assert_eq!(gone.json()["version"], tombstone);
         gone.states(tombstone);
@@ -367,7 +386,7 @@ async fn bodies_are_bounded_while_they_arrive_and_must_be_json() {
     assert_eq!(port.held.held(), 0, "what the store keeps takes nothing of the budget");
     let _most = port.held.reserve(HELD_BYTES - crate::http::limits::SMALL_BODIES_BYTES as u64).unwrap();
     assert_eq!(port.send(target, "", &fits).await.problem(), (503, "busy".to_owned()));
-    assert_eq!(port.get("/v1/records/shard").await.problem(), (503, "busy".to_owned()));
+    assert_eq!(port.get("/v1/records/shard").await.status, 200, "pages have a budget of their own");
     assert_eq!(port.send(target, "", "{}").await.status, 200, "small ones have room of their own");
 }
 
@@ -379,16 +398,42 @@ async fn a_body_that_does_not_come_is_not_waited_for_for_ever() {
     assert_eq!(port.say(half).await.problem(), (408, "slow-body".to_owned()));
 }
 
+/// A page counts with the most that it can be before it is read, then with what it is.
 #[tokio::test]
-async fn a_page_of_another_site_is_refused_and_refusals_are_counted() {
+async fn a_page_counts_until_its_caller_has_it_and_many_do_not_keep_a_writer_out() {
     let port = port().await;
-    let refused = port.send("POST /v1/batch", "Sec-Fetch-Site: cross-site\r\n", "{}").await;
-    assert_eq!(refused.problem(), (403, "cross-site".to_owned()));
+    let large = format!("{{\"a\":\"{}\"}}", "x".repeat(RECORD_BYTES - 8));
+    for key in 0..3 {
+        assert_eq!(port.put(&format!("/v1/records/shard/{key}"), &large).await.status, 201);
+    }
+    assert_eq!(port.pages.held(), 0);
+    let Port { stage, held, pages, .. } = &port;
+    let api = Api { catalogue: stage.catalogue.clone(), held: held.clone(), pages: pages.clone() };
+    let query = || Query::try_from_uri(&"/?limit=200".parse().unwrap());
+    let unread = list_records(Shared(api.clone()), Ok(Path("shard".to_owned())), query()).await.unwrap();
+    let one = pages.held();
+    assert!((3 * RECORD_BYTES as u64..PAGE_HELD_BYTES / 2).contains(&one), "{one}");
+    let path = || Ok(Path(("shard".to_owned(), "1".to_owned())));
+    let other = read_history(Shared(api), path(), query()).await.unwrap();
+    assert!(pages.held() > one + RECORD_BYTES as u64);
+    let _most = pages.reserve(PAGES_HELD_BYTES - PAGE_HELD_BYTES - pages.held() + 1).unwrap();
+    for path in ["/v1/records/shard", "/v1/records/shard/1/history"] {
+        assert_eq!(port.get(path).await.problem(), (503, "busy".to_owned()), "{path}");
+    }
+    assert_eq!(port.put("/v1/records/shard/4", &large).await.status, 201);
+    drop((unread, other));
+    assert_eq!(port.get("/v1/records/shard").await.status, 200);
+}
+
+#[tokio::test]
+async fn refusals_are_counted_by_problem() {
+    let port = port().await;
+    assert_eq!(port.get("/v2").await.problem(), (404, "unknown-path".to_owned()));
     let mut registry = prometheus_client::registry::Registry::default();
     port.stage.catalogue.counts().register(&mut registry);
     let mut page = String::new();
     prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
-    assert!(page.contains("catalogue_refusals_total{problem=\"cross-site\"} 1\n"), "{page}");
+    assert!(page.contains("catalogue_refusals_total{problem=\"unknown-path\"} 1\n"), "{page}");
 }
 
 #[test]

@@ -72,6 +72,7 @@ impl EngineConfig {
 pub struct CatalogueConfig {
     pub listen: SocketAddr,
     pub admin: SocketAddr,
+    pub allowed_hosts: Vec<String>,
     pub max_connections: usize,
     pub types: Vec<RecordTypeConfig>,
 }
@@ -88,6 +89,7 @@ pub struct RecordTypeConfig {
 #[derive(Clone, Debug)]
 pub struct ViewsConfig {
     pub admin: SocketAddr,
+    pub allowed_hosts: Vec<String>,
     /// The definitions. [`ServiceRole::Views`] has it.
     pub file: Option<PathBuf>,
     /// Views that jobs make per second.
@@ -105,6 +107,8 @@ pub struct ServedRegion {
     /// Of the node.
     pub listen: SocketAddr,
     pub admin: SocketAddr,
+    /// What it may be called, besides loopback names and addresses.
+    pub allowed_hosts: Vec<String>,
     /// The views that it takes; empty means all.
     pub views: Vec<String>,
 }

@@ -53,6 +53,7 @@ fn catalogue(ledger: &mut Collector, root: &TomlTable) -> CatalogueConfig {
     CatalogueConfig {
         listen: address(ledger, &scope, &schema::CATALOGUE_LISTEN),
         admin: address(ledger, &scope, &schema::CATALOGUE_ADMIN),
+        allowed_hosts: scope.given(ledger, &schema::CATALOGUE_ALLOWED_HOSTS, value::hosts),
         max_connections: usize_of(scope.given(ledger, &schema::CATALOGUE_MAX_CONNECTIONS, value::count)),
         types: types.iter().enumerate().map(|(at, scope)| record_type(ledger, scope, at)).collect(),
     }
@@ -69,6 +70,7 @@ fn views(ledger: &mut Collector, root: &TomlTable) -> ViewsConfig {
     let scope = ledger.table(root, Section::Views, "views");
     ViewsConfig {
         admin: address(ledger, &scope, &schema::VIEWS_ADMIN),
+        allowed_hosts: scope.given(ledger, &schema::VIEWS_ALLOWED_HOSTS, value::hosts),
         file: scope.optional(ledger, &schema::VIEWS_FILE, value::file),
         rate: scope.given(ledger, &schema::VIEWS_RATE, value::count),
         sweep: scope.given(ledger, &schema::VIEWS_SWEEP, value::duration),
@@ -82,6 +84,7 @@ fn regions(ledger: &mut Collector, root: &TomlTable) -> Vec<ServedRegion> {
         topic: scope.optional(ledger, &schema::SERVED_TOPIC, value::topic),
         listen: address(ledger, scope, &schema::SERVED_LISTEN),
         admin: address(ledger, scope, &schema::SERVED_ADMIN),
+        allowed_hosts: scope.given(ledger, &schema::SERVED_ALLOWED_HOSTS, value::hosts),
         views: scope.given(ledger, &schema::SERVED_VIEWS, value::names),
     };
     scopes.iter().enumerate().map(region).collect()

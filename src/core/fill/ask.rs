@@ -14,7 +14,7 @@ use crate::cache::key::{AcceptEncoding, Key};
 use crate::cache::rfc9111;
 use crate::config::{IdentityMode, Route};
 use crate::core::answer::Cookies;
-use crate::core::floors::RECORD_FLOOR;
+use crate::core::floors::{self, Stated};
 use crate::core::race::region::Purpose;
 use crate::core::{Core, limits};
 use crate::http::admission::{Admitted, Head};
@@ -153,7 +153,7 @@ pub(crate) fn dressed(
     routing: &Routing,
     sent: &Sent,
     conditional: bool,
-    floor: Option<HeaderValue>,
+    floor: Option<Stated>,
 ) -> Option<Arc<Outgoing>> {
     let tag = ask.previous.as_ref().filter(|_| conditional).and_then(|previous| previous.header(&header::ETAG));
     // What came out of an intermediary's cache is not asked for there again, because it earns
@@ -169,12 +169,7 @@ pub(crate) fn dressed(
     if let Some(tag) = tag {
         request.headers.insert(header::IF_NONE_MATCH, tag);
     }
-    if no_cache {
-        request.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    }
-    if let Some(floor) = floor {
-        request.headers.insert(RECORD_FLOOR, floor);
-    }
+    floors::insert(&mut request.headers, no_cache, floor);
     if let Some(credentials) = credentials {
         request.headers.insert(credentials.header.clone(), credentials.value());
     }

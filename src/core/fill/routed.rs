@@ -46,7 +46,7 @@ pub(crate) async fn run(mut leader: Leader, ask: Ask, routing: Routing) {
     let sent = Sent { at: core.clock.now(), horizon: core.freshness.horizon().clone(), fence: routing.snapshots() };
     let known = known(&ask, &routing, &sent);
     // A reader who insists gets nothing out of a region's own store, however new.
-    let floor = floors::stated(&sent.fence).filter(|_| !ask.insists());
+    let floor = floors::stated(&sent.fence, sent.at).filter(|_| !ask.insists());
     let request = dressed(&core, &ask, &routing, &sent, known.is_some(), floor);
     let Some((route, request)) = core.router.route(routing.route).zip(request) else {
         let asked = vec![Attempted { region: "all".into(), outcome: "no-route".into(), blame: Blame::Unusable }];

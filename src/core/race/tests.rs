@@ -281,6 +281,21 @@ async fn a_lone_refusal_loses_to_what_is_below_the_floor_and_one_that_two_region
     assert_eq!((first.verdict, first.label), (Verdict::Refused, None));
 }
 
+/// A region that does not take a view says nothing about its records.
+#[tokio::test(start_paused = true)]
+async fn a_misdirected_request_is_no_word_on_the_record_and_loses_to_any() {
+    let world = World::new(RaceMode::All, [(5, status(421)), (6, status(421)), (30, shows(1))]);
+    assert_eq!(winner(world.first().await.0).verdict, Verdict::Good);
+    world.set(C, 30, status(404));
+    assert_eq!(winner(world.first().await.0).verdict, Verdict::Absent);
+    world.set(C, 30, status(403));
+    assert_eq!(winner(world.first().await.0).verdict, Verdict::Refused);
+    world.set(C, 30, status(503));
+    let mut race = world.race();
+    assert!(matches!(race.first().await, First::Nothing));
+    assert_eq!(race.finish().await.best_error.unwrap().status, StatusCode::SERVICE_UNAVAILABLE);
+}
+
 #[tokio::test(start_paused = true)]
 async fn regions_that_agree_on_a_refusal_do_not_wait_for_one_that_hangs() {
     let world = World::new(RaceMode::All, [(5, status(401)), (6, status(401)), (0, Act::Hang)]);

@@ -26,7 +26,7 @@ pub enum Verdict {
     Refused,
     /// Below the floor, or from before the newest announcement.
     TooOld,
-    /// 5xx, 429, or what was not asked for (a part, a 304 without validators).
+    /// 5xx, 429, 421, or what was not asked for (a part, a 304 without validators).
     Worthless,
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum Scales<'a> {
         /// `None` when no validators were sent.
         known: Option<&'a Known>,
     },
-    /// Every status is passed on; only 5xx and 429 lose to a better one.
+    /// Every status is passed on; only 5xx, 429 and 421 lose to a better one.
     Unrouted,
 }
 
@@ -117,9 +117,11 @@ const fn worthless() -> Judged {
     Judged { verdict: Verdict::Worthless, rank: Rank::Below }
 }
 
-/// 5xx and 429: the region could not, or would not now. An informational status is no reply at all.
+/// 5xx and 429: the region could not, or would not now. 421: it does not answer for this, so it says
+/// nothing of whether it is there. An informational status is no reply at all.
 pub(crate) fn is_worthless(status: StatusCode) -> bool {
-    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS || status.is_informational()
+    let elsewhere = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::MISDIRECTED_REQUEST);
+    status.is_server_error() || elsewhere || status.is_informational()
 }
 
 /// What a reply says about the route's records; `None` when it says nothing about them.
@@ -166,11 +168,13 @@ pub(crate) fn age(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// Of the worthless replies, the one to pass on when there is nothing else: one that says when to
-/// come back, else the first that is an error at all.
+/// come back, else the first that is an error at all, of a region that answers for this if there is
+/// one.
 pub(crate) fn best_error<'a>(replies: impl Iterator<Item = &'a Arc<Reply>> + Clone) -> Option<Arc<Reply>> {
     let errors = replies.filter(|reply| is_worthless(reply.status) && !reply.status.is_informational());
     let with_advice = errors.clone().find(|reply| reply.headers.contains_key(header::RETRY_AFTER));
-    with_advice.or_else(|| errors.clone().next()).cloned()
+    let its_own = || errors.clone().find(|reply| reply.status != StatusCode::MISDIRECTED_REQUEST);
+    with_advice.or_else(its_own).or_else(|| errors.clone().next()).cloned()
 }
 
 #[cfg(test)]
@@ -216,6 +220,7 @@ mod tests {
             (404, Absent),
             (410, Absent),
             (412, Refused),
+            (421, Worthless),
             (429, Worthless),
             (500, Worthless),
             (503, Worthless),
@@ -252,6 +257,9 @@ mod tests {
         let replies = [reply(304), reply(500), advised].map(Arc::new);
         assert_eq!(best_error(replies.iter()).unwrap().status, 503);
         assert_eq!(best_error(replies[..2].iter()).unwrap().status, 500);
+        let elsewhere = [reply(421), reply(500)].map(Arc::new);
+        assert_eq!(best_error(elsewhere.iter()).unwrap().status, 500);
+        assert_eq!(best_error(elsewhere[..1].iter()).unwrap().status, 421);
         assert!(best_error(replies[..1].iter()).is_none());
     }
 }

@@ -216,6 +216,7 @@ impl DevWorld {
             topic: topic.parse().ok(),
             listen: ANY,
             admin: ANY,
+            allowed_hosts: Vec::new(),
             views: Vec::new(),
         };
         let node = ServiceProcess::Region(Box::new(served.clone()), RegionDuties { ingest: false, node: true });
@@ -297,10 +298,17 @@ fn settings(engine: EngineConfig, ports: Ports, notes: &mut Vec<String>) -> Serv
         catalogue: CatalogueConfig {
             listen,
             admin: ANY,
+            allowed_hosts: Vec::new(),
             max_connections: limits::LAB_CONNECTIONS,
             types: [TENANT, contents::SHARD].map(known).into(),
         },
-        views: ViewsConfig { admin: ANY, file: None, rate: 200, sweep: Duration::from_secs(6 * 3600) },
+        views: ViewsConfig {
+            admin: ANY,
+            allowed_hosts: Vec::new(),
+            file: None,
+            rate: 200,
+            sweep: Duration::from_secs(6 * 3600),
+        },
         regions: Vec::new(),
         drain: Drain { linger: Duration::ZERO, deadline: Duration::from_secs(5) },
         log: Log { json: false, filter: "error".to_owned() },

@@ -22,6 +22,8 @@ pub(crate) struct Shard {
     pub(crate) lost_until: Moment,
     /// The generation that a record without a cell or slot counts as having.
     pub(crate) lost: Generation,
+    /// When a slot was last lost, and with it perhaps something that was said without a version.
+    lost_at: Moment,
 }
 
 pub(crate) enum Kept {
@@ -40,6 +42,7 @@ impl Shard {
             doubts: Doubts::new(doubts, worst_lag),
             lost_until: Moment::ZERO,
             lost: Generation::default(),
+            lost_at: Moment::ZERO,
         }
     }
 
@@ -48,7 +51,8 @@ impl Shard {
     }
 
     pub(crate) fn absent(&self) -> Snapshot {
-        Snapshot { generation: self.lost, unversioned: self.lost, ..Snapshot::default() }
+        let (generation, unversioned_at) = (self.lost, self.lost_at);
+        Snapshot { generation, unversioned: generation, unversioned_at, ..Snapshot::default() }
     }
 
     /// Another `worst_lag` applies from now on, longer by `more`.
@@ -79,6 +83,7 @@ impl Shard {
     pub(crate) fn lose(&mut self, lost: Snapshot, now: Moment, worst_lag: Duration) {
         self.lost = self.lost.max(lost.generation);
         self.lost_until = self.lost_until.max(now + worst_lag);
+        self.lost_at = self.lost_at.max(now);
     }
 }
 

@@ -137,7 +137,8 @@ fn r7_a_304_counts_only_for_a_version_at_or_above_the_floor() {
 #[test]
 fn r8_a_reply_whose_age_puts_it_before_the_marker_is_below_unless_its_version_speaks() {
     // The newest announcement stated no version.
-    let record = [Snapshot { unversioned: Generation(9), generation: Generation(9), ..announced(5, A, false) }];
+    let unversioned = Snapshot { unversioned: Generation(9), generation: Generation(9), ..announced(5, A, false) };
+    let record = [Snapshot { unversioned_at: ANNOUNCED, ..unversioned }];
     let received = ANNOUNCED + Duration::from_secs(10);
     let aged = |seconds| Ballot {
         generated: Some(generated(received, Duration::from_secs(seconds))),
@@ -149,7 +150,12 @@ fn r8_a_reply_whose_age_puts_it_before_the_marker_is_below_unless_its_version_sp
     assert_eq!(rank(&aged(60), &record), Rank::Below);
     let late = [Snapshot { generation: Generation(10), ..record[0] }];
     assert_eq!(rank(&aged(60), &late), Rank::Below, "it stated a version, and came after one that stated none");
-    let stated = [Snapshot { unversioned: Generation(0), ..late[0] }];
+    let later = Marker { at: ANNOUNCED + Duration::from_secs(7), ..late[0].marker.unwrap() };
+    let newer = [Snapshot { marker: Some(later), ..late[0] }];
+    let asked_since = |seconds| Ballot { sent: received, ..aged(seconds) };
+    assert_eq!(rank(&asked_since(60), &newer), Rank::Below, "from before the one that stated none");
+    assert_eq!(rank(&asked_since(8), &newer), Rank::Now, "from after it");
+    let stated = [Snapshot { unversioned: Generation(0), unversioned_at: Moment::ZERO, ..late[0] }];
     assert_eq!(rank(&aged(60), &stated), Rank::Now, "the floor speaks for all that was announced");
     let higher = [Snapshot { floor: Version(6), ..stated[0] }];
     assert_eq!(rank(&aged(0), &higher), Rank::Below, "R1");

@@ -58,6 +58,65 @@ async fn a_floor_that_does_not_speak_for_the_newest_announcement_is_not_stated()
     world.stop().await;
 }
 
+/// A region's first scan sends a RELOAD, so this is what every sidecar lives with.
+#[tokio::test(start_paused = true)]
+async fn after_a_reload_floors_are_stated_again_for_what_was_made_since() {
+    let world = World::new(at_five());
+    world.live().await;
+    world.get(X).await;
+    world.hear(A, Says::Reload(Scope::All));
+    for (seconds, key, version) in [(10, "x", 6), (80, "never-read", 8)] {
+        world.pass(seconds * SECOND).await;
+        world.announce(A, key, version);
+        world.set_all(1, shows(version));
+        world.requests();
+        world.get(&format!("/v1/contexts/{key}/full")).await;
+        assert_eq!(world.stated(), Some(version.to_string()), "{key}");
+    }
+    world.announce(A, "x", 9);
+    world.set_all(1, shows(9));
+    world.requests();
+    world.get(X).await;
+    let asked = world.requests()[0].2.headers["cache-control"].clone();
+    assert!(["no-cache, max-age=88", "no-cache, max-age=89"].contains(&asked.to_str().unwrap()), "{asked:?}");
+    world.stop().await;
+}
+
+/// R8: it proves nothing about what the RELOAD was for.
+#[tokio::test(start_paused = true)]
+async fn a_late_announcement_from_before_a_reload_lets_no_copy_from_before_it_pass() {
+    for (age, label) in [("40", Some("below-floor")), ("5", None)] {
+        let world = World::new([(1, shows(6).with("age", age).into()), (2, Act::Hang), (3, Act::Hang)]);
+        world.live().await;
+        world.hear(A, Says::Reload(Scope::All));
+        world.pass(30 * SECOND).await;
+        world.announce(A, "x", 6);
+        let answer = world.get(X).await;
+        assert_eq!((answer.body.as_str(), answer.label()), ("6", label), "{answer:?}");
+        world.stop().await;
+    }
+}
+
+/// A region's node may hold what is too large to be held here.
+#[tokio::test(start_paused = true)]
+async fn a_read_that_is_passed_on_states_the_floor_unless_its_reader_insists() {
+    let world = World::new(at_five());
+    world.live().await;
+    world.announce(A, "x", 6);
+    world.set_all(1, shows(6));
+    world.get_with(X, "range", "bytes=0-1").await;
+    assert_eq!(world.stated().as_deref(), Some("6"));
+    for directive in ["no-cache", "max-age=0"] {
+        let lines = [("range", "bytes=0-1"), ("cache-control", directive)];
+        let line = |(name, value)| (http::HeaderName::from_static(name), http::HeaderValue::from_static(value));
+        world.begin_with(X, lines.into_iter().map(line).collect()).await.unwrap();
+        let asked = world.requests();
+        assert_eq!(asked[0].2.headers.get("x-record-floor"), None, "{directive}");
+        assert_eq!(asked[0].2.headers["cache-control"], "no-cache");
+    }
+    world.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reader_who_insists_is_given_nothing_out_of_a_regions_store() {
     let world = World::new(at_five());

@@ -24,6 +24,23 @@ async fn what_is_stored_at_the_stated_floor_is_answered_despite_no_cache() {
     node.stop().await;
 }
 
+/// What a sidecar says after a RELOAD: only what was read after that counts.
+#[tokio::test(start_paused = true)]
+async fn what_is_stored_and_older_than_the_stated_age_is_read_once_more_at_any_floor() {
+    let node = Node::heard().await;
+    node.ingest("acme", 5).await;
+    node.get(LIMITS, &[]).await;
+    node.beat(30 * SECOND).await;
+    node.reads();
+    let since = [("cache-control", "no-cache, max-age=10"), ("x-record-floor", "5")];
+    for reads in [1, 0] {
+        assert_eq!(node.get(LIMITS, &since).await.version(), 5);
+        assert_eq!(node.reads(), reads);
+        node.beat(SECOND).await;
+    }
+    node.stop().await;
+}
+
 /// The node has not heard yet of what another region's topic brought to the sidecar.
 #[tokio::test(start_paused = true)]
 async fn what_is_stored_below_the_stated_floor_is_asked_for_again_whatever_the_caller_says() {

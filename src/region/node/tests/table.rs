@@ -52,14 +52,41 @@ async fn what_is_gone_is_a_404_with_its_version_and_what_never_was_one_without()
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_in_the_table_is_not_looked_for() {
     let node = Node::heard().await;
-    for path in
-        ["/v1/contexts/acme/prices", "/v1/contexts/acme", "/v1/contexts//limits", "/", "/v1/contexts/%ff/limits"]
-    {
+    let long = format!("/v1/contexts/{}/limits", "k".repeat(513));
+    let odd = ["", "%ff", "%00", "%2e%2E", ".", &long[13..526]].map(|key| format!("/v1/contexts/{key}/limits"));
+    let odd = odd.iter().map(String::as_str);
+    let none =
+        ["/v1/contexts/acme", "/", "/v1/contexts/acme/limits/", "/v1/contexts/acme/limits/x", "/v1/contexts/a/L"];
+    for path in odd.chain(none) {
         assert_eq!(node.get(path, &[]).await.status, 404, "{path}");
     }
     let refused = node.send(Method::PUT, LIMITS, &[]).await;
     assert_eq!((refused.status, refused.header("allow")), (405, "GET, HEAD"));
     assert_eq!(node.reads(), 0);
+    node.stop().await;
+}
+
+/// A 404 would be this region's word on a record that others have.
+#[tokio::test(start_paused = true)]
+async fn a_view_that_the_region_does_not_take_is_misdirected_and_no_absence() {
+    let node = Node::heard().await;
+    let refused = node.get("/v1/contexts/acme/prices", &[]).await;
+    assert_eq!((refused.status, refused.header("content-type")), (421, "application/problem+json"));
+    assert!(refused.body.ends_with("\"detail\":\"this region takes the views limits, theme\"}"), "{}", refused.body);
+    assert_eq!(node.reads(), 0);
+    node.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn if_match_gets_the_version_that_it_names_and_no_other() {
+    let node = Node::heard().await;
+    node.put("acme", 5, Some("{}")).await;
+    for (demand, status) in [("\"5\"", 200), ("\"4\", \"5\"", 200), ("*", 200), ("\"4\"", 412), ("W/\"5\"", 412)] {
+        let got = node.get(LIMITS, &[("if-match", demand)]).await;
+        assert_eq!((got.status, got.version()), (status, 5), "{demand}");
+    }
+    node.put("acme", 6, None).await;
+    assert_eq!(node.get(LIMITS, &[("if-match", "\"6\"")]).await.status, 404);
     node.stop().await;
 }
 
