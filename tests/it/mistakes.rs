@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::stage::Stage;
 
-mod account;
+pub(crate) mod account;
 pub(crate) mod service;
 mod table;
 

@@ -1,5 +1,6 @@
 //! The services as processes: how they start, what operators see, how they stop.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 
 use rustix::process::Signal;
@@ -53,6 +54,40 @@ async fn a_catalogue_starts_shows_its_pages_and_ends_in_order_at_sigterm() {
     catalogue.signal(Signal::HUP);
     catalogue.line("SIGHUP: settings are read at the start alone; a change needs a restart").await;
     assert_eq!(catalogue.terminated().await, Some(0));
+}
+
+/// The metrics that a page writes, as one queries them.
+fn written(page: &str) -> BTreeSet<String> {
+    let name = |line: &str| {
+        let (name, kind) = line.strip_prefix("# TYPE ")?.split_once(' ')?;
+        let end = if kind == "counter" { "_total" } else { "" };
+        Some(format!("{name}{}", if kind == "info" { "_info" } else { end }))
+    };
+    page.lines().filter_map(name).collect()
+}
+
+/// The metrics under these headings of `docs/metrics.md`.
+fn documented(headings: [&str; 2]) -> BTreeSet<String> {
+    let docs = include_str!("../../docs/metrics.md");
+    let under = |heading: &str| {
+        let (_, rest) = docs.split_once(&format!("\n### {heading}\n")).unwrap_or_else(|| panic!("no {heading}"));
+        rest.split("\n#").next().unwrap().to_owned()
+    };
+    let lines = headings.map(under).join("\n");
+    let names = lines.lines().filter_map(|line| line.strip_prefix("| `nearside_")?.split_once('`'));
+    names.map(|(name, _)| format!("nearside_{name}")).collect()
+}
+
+#[tokio::test]
+async fn each_services_metrics_are_documented_and_what_is_documented_exists() {
+    for (command, heading) in
+        [("catalogue", "The catalogue"), ("views", "The views service"), ("region", "A region's ingester")]
+    {
+        let service = start(&[command]).await;
+        let page = service.page("/metrics").await.1;
+        assert_eq!(written(&page), documented(["Every service", heading]), "{command}");
+        assert_eq!(service.terminated().await, Some(0));
+    }
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ fn engine(ledger: &mut Collector, config: &ServicesConfig, role: ServiceRole) {
     let of_others: &[&Setting] = match &config.engine {
         EngineConfig::Memory if ledger.is_mistaken(&schema::ENGINE_KIND, None) => &[],
         EngineConfig::Memory => {
-            if role != ServiceRole::Catalogue {
+            if matches!(role, ServiceRole::Views | ServiceRole::Region) {
                 let text = "with the memory engine this process sees nothing that another one writes";
                 warn(ledger, &schema::ENGINE_KIND, None, text.to_owned());
             }
