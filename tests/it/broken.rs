@@ -80,10 +80,10 @@ const TABLE: &[Broken] = &[
         schema: Some("{\"type\": 5}"),
         told: &[
             ("tenant.json: catalogue.type.schema: the schema of `tenant` does not compile at ", "correct the schema"),
-            ("views.toml:1:3: view.definition: missing", "definition = 1"),
-            ("views.toml:1:3: view.fields: missing", "[view.fields]"),
-            ("views.toml:1:3: view.from: missing", "from = "),
-            ("views.toml:1:3: view.name: missing", "name = "),
+            ("views.toml:1:1: view.definition: missing", "definition = 1"),
+            ("views.toml:1:1: view.fields: missing", "[view.fields]"),
+            ("views.toml:1:1: view.from: missing", "from = "),
+            ("views.toml:1:1: view.name: missing", "name = "),
         ],
         ..BROKEN
     },
@@ -93,7 +93,7 @@ const TABLE: &[Broken] = &[
         service: "[engine]\nkind = \"memory\"\n[[region]]\nname = \"eu-west-1\"\nlisten = \"127.0.0.1:8745\"\n\
                   [[region]]\nname = \"us-east-1\"\n",
         told: &[
-            ("service.toml:3:3: region.admin: port 8745 is region.listen's already", "write another port"),
+            ("service.toml:5:10: region.listen: port 8745 is region.admin's already", "write another port"),
             ("--name: no region is called `eu-west-2`", "did you mean eu-west-1?"),
         ],
         ..BROKEN
@@ -159,7 +159,8 @@ impl Broken {
         self.write(directory.path());
         let file = directory.path().join("service.toml");
         let output = run(&[self.command, &["--config", path(&file), "--check"]].concat());
-        let said = text(&output.stderr).replace(&format!("{}/", path(directory.path())), "");
+        let said =
+            text(&output.stderr).replace(&format!("{}/", path(directory.path())), "").replace(": error: ", ": ");
         let lines: Vec<&str> =
             said.lines().filter(|line| !line.ends_with("mistake") && !line.ends_with("mistakes")).collect();
         let is_it =

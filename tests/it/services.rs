@@ -140,3 +140,63 @@ fn a_check_prints_a_file_that_can_be_read_again_and_a_mistake_ends_with_two() {
     let output = program::run(&["region", "--name", "eu-west-2", "--config", path(&file)]);
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
 }
+
+/// The files that the walk in `docs/services.md` writes.
+fn walk(name: &str) -> String {
+    let docs = include_str!("../../docs/services.md");
+    let (_, rest) = docs.split_once(&format!("cat > {name} <<'END'\n")).unwrap_or_else(|| panic!("no {name}"));
+    rest.split("END\n").next().unwrap().to_owned()
+}
+
+#[test]
+fn the_files_of_the_walk_are_without_mistakes() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name);
+    std::fs::write(file("views.toml"), walk("views.toml")).unwrap();
+    std::fs::write(file("nearside.toml"), walk("nearside.toml")).unwrap();
+    // Without AWS, which nobody shall ask here.
+    let service = walk("service.toml").replace("\"aws\"", "\"memory\"");
+    let service = service.replace("\"views.toml\"", &format!("\"{}\"", path(&file("views.toml"))));
+    std::fs::write(file("service.toml"), service).unwrap();
+    for (command, name) in [
+        (&["catalogue", "--check"][..], "service.toml"),
+        (&["views", "--check"], "service.toml"),
+        (&["region", "--name", "us-east-1", "--check"], "service.toml"),
+        (&["check"], "nearside.toml"),
+    ] {
+        let output = program::run(&[command, &["--config", path(&file(name))]].concat());
+        assert_eq!(output.status.code(), Some(0), "{command:?}: {}", text(&output.stderr));
+    }
+}
+
+/// In the words of IAM: what calls are named after in `src/engine/aws`.
+#[test]
+fn every_action_of_the_engine_is_in_a_policy() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |folder: &str, end: &str| {
+        let (mut texts, mut folders) = (String::new(), vec![root.join(folder)]);
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let entry = entry.unwrap().path();
+                if entry.is_dir() {
+                    folders.push(entry);
+                } else if entry.to_str().unwrap().ends_with(end) {
+                    texts += &std::fs::read_to_string(entry).unwrap();
+                }
+            }
+        }
+        texts
+    };
+    let (code, policies) = (read("src/engine/aws", ".rs"), read("deploy", ".json"));
+    let is_action = |text: &&str| {
+        text.split_once(':').is_some_and(|(service, name)| {
+            ["dynamodb", "kinesis", "sns"].contains(&service) && name.bytes().all(|byte| byte.is_ascii_alphabetic())
+        })
+    };
+    // A transaction needs what its parts need; an emulator is polled, and knows no policies.
+    let has_none = ["dynamodb:TransactWriteItems", "kinesis:GetShardIterator", "kinesis:GetRecords"];
+    let actions: BTreeSet<&str> = code.split('"').filter(is_action).filter(|it| !has_none.contains(it)).collect();
+    assert!(actions.len() > 15, "{actions:?}");
+    let missing: Vec<_> = actions.into_iter().filter(|action| !policies.contains(&format!("\"{action}\""))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}

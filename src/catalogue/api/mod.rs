@@ -65,6 +65,7 @@ fn routes() -> [(&'static str, &'static str, MethodRouter<Api>); 8] {
 
 /// What answers the catalogue's requests. Whoever serves it decides which `Host` is welcome.
 pub fn router(catalogue: Arc<Catalogue>) -> Router {
+    ProblemKind::ALL.iter().for_each(|kind| catalogue.counts().may_refuse(kind.word()));
     router_of(Api { catalogue, held: ByteBudget::new(HELD_BYTES) })
 }
 

@@ -36,6 +36,7 @@ pub(super) struct VerifyProgress {
 struct ReadCounts {
     /// Buckets of records that were begun.
     begun: AtomicU64,
+    calls: AtomicU64,
     items: AtomicU64,
 }
 
@@ -55,25 +56,36 @@ impl VerifyProgress {
             VerifyShown::OnTerminal => (VERIFY_SHOW_EVERY, "\r\x1b[K", ""),
             VerifyShown::AsLines => (VERIFY_LINE_EVERY, "", "\n"),
         };
-        let mut before = 0;
+        let mut before = (0, 0);
         // Whatever ends the comparison takes the line away.
-        let _erased = (shown == VerifyShown::OnTerminal).then_some(Erased);
+        let _erased = if shown == VerifyShown::OnTerminal { Some(Erased) } else { None };
         loop {
             tokio::time::sleep(every).await;
-            let items = self.counts.items.load(Ordering::Relaxed);
-            let line = self.line(items, items - before, every);
-            before = items;
+            let now = self.counts.now();
+            let line = self.line(before, now, every);
+            before = now;
             // If standard error is closed, nobody is left to tell.
             let mut err = std::io::stderr().lock();
             let _ = write!(err, "{start}{line}{end}").and_then(|()| err.flush());
         }
     }
 
-    fn line(&self, items: u64, more: u64, every: Duration) -> String {
+    fn line(&self, (calls, items): (u64, u64), now: (u64, u64), every: Duration) -> String {
         let begun = self.counts.begun.load(Ordering::Relaxed).min(self.buckets);
-        let (rate, took) = (more as f64 / every.as_secs_f64(), self.clock.now().since(self.began).as_secs());
-        let took = humantime::format_duration(Duration::from_secs(took));
-        format!("{begun} of {} buckets of views, {items} items read, {rate:.0} a second, {took}", self.buckets)
+        let rate = |more: u64| more as f64 / every.as_secs_f64();
+        let (reads, records) = (rate(now.0 - calls), rate(now.1 - items));
+        let took = humantime::format_duration(Duration::from_secs(self.clock.now().since(self.began).as_secs()));
+        format!(
+            "{begun} of {} buckets of views, {} items in {} reads, {records:.0} items in {reads:.0} reads a second, {took}",
+            self.buckets, now.1, now.0
+        )
+    }
+}
+
+impl ReadCounts {
+    /// Calls and items.
+    fn now(&self) -> (u64, u64) {
+        (self.calls.load(Ordering::Relaxed), self.items.load(Ordering::Relaxed))
     }
 }
 
@@ -94,6 +106,7 @@ struct CountedTables {
 
 impl CountedTables {
     fn read(&self, items: usize) {
+        self.counts.calls.fetch_add(1, Ordering::Relaxed);
         self.counts.items.fetch_add(items as u64, Ordering::Relaxed);
     }
 }
@@ -154,8 +167,9 @@ mod tests {
             tables.query(Table::Records, &partition, after, 10).await.unwrap();
         }
         tables.get(Table::Views, &ItemKey::new("v", "a")).await.unwrap();
-        let line = progress.line(4, 4, Duration::from_secs(2));
-        assert!(line.starts_with("1 of 256 buckets of views, 4 items read, 2 a second, "), "{line}");
-        assert_eq!(progress.counts.items.load(Ordering::Relaxed), 2 + 1 + 1);
+        assert_eq!(progress.counts.now(), (3, 2 + 1 + 1));
+        let line = progress.line((1, 0), progress.counts.now(), Duration::from_secs(2));
+        let told = "1 of 256 buckets of views, 4 items in 3 reads, 2 items in 1 reads a second, ";
+        assert!(line.starts_with(told), "{line}");
     }
 }
