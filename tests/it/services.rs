@@ -41,6 +41,8 @@ async fn a_catalogue_starts_shows_its_pages_and_ends_in_order_at_sigterm() {
         (&catalogue.serving["service"], &catalogue.serving["engine"]),
         (&"catalogue".into(), &"memory".into())
     );
+    let alone = catalogue.line_with("engine.kind = \"memory\": no other process sees what this one holds").await;
+    assert!(alone["message"].as_str().unwrap().contains("`nearside dev` runs all roles in one process"), "{alone}");
     assert_eq!(catalogue.page("/livez").await, (200, "alive\n".to_owned()));
     assert_eq!(catalogue.page("/readyz").await, (200, "{\"state\":\"serving\",\"reasons\":[]}".to_owned()));
     let status = catalogue.json("/status").await;

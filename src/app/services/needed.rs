@@ -2,13 +2,14 @@
 //! of them are (somebody may be creating them), then now and then, and at once when a part is told
 //! that something is missing.
 
-use futures_util::future::{FutureExt, join_all};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{FutureExt, join_all};
+
 use super::watched::{Lacking, WatchedEngine};
 use super::{Engine, ServiceProcess, Shell};
-use crate::app::limits::{CHECK_WAIT, LOOK_AGAIN, LOOK_FOR_TABLES};
+use crate::app::limits::{CHECK_AGAIN, CHECK_WAIT, LOOK_AGAIN, LOOK_FOR_TABLES};
 use crate::aws::clients::Sdk;
 use crate::config::services::ServicesConfig;
 use crate::engine::{EngineError, Feed, ItemKey, Stream, Table, Tables};
@@ -66,15 +67,24 @@ pub enum EngineCheck {
     Whole,
 }
 
-/// Looks once, and changes nothing.
+/// Looks until nothing fails that passes by itself, for a few seconds; changes nothing.
 pub async fn check(process: &ServiceProcess, config: &ServicesConfig) -> EngineCheck {
     let clock = Clock::System;
     let sdk = Sdk::new(config.engine.endpoint_url().cloned());
     let looked = async {
         let engine = Engine::open(&config.engine, sdk, &clock).await.map_err(|error| error.to_string())?;
-        Ok(look(&places(&WatchedEngine::new(engine, clock.clone()), process).await).await)
+        let places = places(&WatchedEngine::new(engine, clock.clone()), process).await;
+        let end = clock.now() + CHECK_WAIT;
+        loop {
+            let found = look(&places).await;
+            if clock.now() >= end || !found.iter().any(|(_, error)| error.is_transient()) {
+                return Ok(found);
+            }
+            tokio::time::sleep(CHECK_AGAIN).await;
+        }
     };
-    let found = match within(CHECK_WAIT, looked).await {
+    // What is asked last may take as long again.
+    let found = match within(2 * CHECK_WAIT, looked).await {
         Ok(found) => found,
         Err(why) => return EngineCheck::NotAsked(why),
     };
